@@ -73,13 +73,14 @@ func bootRole(t *testing.T) (kubeconfig string, c client.Client) {
 		case "ClusterRole capbm-system-boot", "ClusterRole capbm-system-boot-data", "Role capbm-boot",
 			"ServiceAccount capbm-boot", "ClusterRoleBinding capbm-system-boot", "RoleBinding capbm-boot",
 			"ValidatingAdmissionPolicy capbm-system-boot", "ValidatingAdmissionPolicyBinding capbm-system-boot",
+			"ValidatingAdmissionPolicy capbm-system-boot-inspections", "ValidatingAdmissionPolicyBinding capbm-system-boot-inspections",
 			"ValidatingAdmissionPolicy capbm-system-boot-leases", "ValidatingAdmissionPolicyBinding capbm-system-boot-leases",
 			"ValidatingAdmissionPolicy capbm-system-boot-secrets", "ValidatingAdmissionPolicyBinding capbm-system-boot-secrets":
 			installed = append(installed, what)
 			g.Expect(client.IgnoreAlreadyExists(env.Client.Create(t.Context(), &o))).To(Succeed())
 		}
 	}
-	g.Expect(installed).To(HaveLen(12))
+	g.Expect(installed).To(HaveLen(14))
 	config, content := env.User(t, bootUser)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(os.WriteFile(kubeconfig, content, 0o600)).To(Succeed())
