@@ -47,7 +47,7 @@ func TestBootPolicyAccounts(t *testing.T) {
 			g.Expect(matches.MatchString("system:serviceaccount:"+account)).To(Equal(want), "%s: %s", o.GetName(), account)
 		}
 	}
-	g.Expect(policies).To(Equal(3))
+	g.Expect(policies).To(Equal(4))
 }
 
 // denied checks what RBAC allows and the ValidatingAdmissionPolicy denies the boot server: to change which boot a record is of, and of which machine.
