@@ -51,12 +51,12 @@ fi
 echo "osimage.sh: making operating system images in .cache/osimage (a few minutes)" >&2
 began=$SECONDS
 rm -rf "$out"
-mkdir -p "$out/work"
-export work=$out/work tree=$out/work/tree recipes out
-(cd "$root" && CGO_ENABLED=0 go build -o "$work/osimage" ./hack/osimage)
+mkdir -p "$out/build"
+export build=$out/build tree=$out/build/tree recipes out
+(cd "$root" && CGO_ENABLED=0 go build -o "$build/osimage" ./hack/osimage)
 "$recipes/debian.sh"
 "$recipes/small.sh"
-rm -rf "$work"
+rm -rf "$build"
 (cd "$out" && sha256sum ./*.raw ./*.qcow2 | sed 's| \./| |' >SHA256SUMS)
 echo "$((SECONDS - began))" >"$out/SECONDS"
 # The stamp goes last: a run that was broken off is made again.

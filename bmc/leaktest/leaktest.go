@@ -31,7 +31,7 @@ func Main(m *testing.M) {
 
 // await waits until all goroutines have ended. The error lists those that have not.
 func await(timeout time.Duration) error {
-	for end := time.Now().Add(timeout); ; time.Sleep(pollInterval) {
+	for end := time.Now().Add(timeout); ; time.Sleep(pollInterval) { // goleak has no event to wait for
 		if err := goleak.Find(); err == nil || time.Now().After(end) {
 			return err
 		}

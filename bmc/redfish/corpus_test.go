@@ -94,7 +94,7 @@ const reviewedFolder = "testdata/corpus"
 func TestCorpus(t *testing.T) {
 	folder := os.Getenv("CORPUS")
 	if folder == "" {
-		t.Skip("without CORPUS there are no recordings: see make corpus")
+		t.Skip("without CORPUS there are no recordings: see make corpus") // CI runs that target, where a missing folder fails
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "redfish", "*.json.gz"))
 	if err != nil || len(files) == 0 {

@@ -39,7 +39,7 @@ func runAsInit() {
 	switch {
 	case err != nil:
 		log.Error("The agent ends, and powers the server off after a minute", "error", err)
-		time.Sleep(readable)
+		time.Sleep(readable) // a person at the console can read the error; nothing else runs now
 	case next == agent.Reboot:
 		end = system.Restart
 	case next == agent.Wait:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes debian.raw and debian.qcow2. hack/osimage.sh runs it with the folders $out, $work, $tree and $recipes. The root file system
+# Makes debian.raw and debian.qcow2. hack/osimage.sh runs it with the folders $out, $build, $tree and $recipes. The root file system
 # stays in $tree, from which small.sh takes kernel and boot loaders.
 set -euo pipefail
 
@@ -27,7 +27,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 {
   echo "deb [signed-by=$keyring] $mirror $release main"
   echo "deb [signed-by=$keyring] $security $release-security main"
-} >"$work/sources.list"
+} >"$build/sources.list"
 
 # linux-image-amd64 and not linux-image-cloud-amd64, which has neither the driver of AHCI nor those of servers' network cards.
 # cloud-guest-utils (growpart) and fdisk enlarge the root partition. The boot loaders are copied, and not installed by their own programs,
@@ -53,7 +53,7 @@ units='chroot "$1" systemctl --quiet enable systemd-networkd.service && chroot "
   systemd-pstore.service systemd-update-utmp.service'
 mmdebstrap --mode=root --variant=minbase --format=directory --quiet --architectures=amd64 "${exclude[@]}" \
   --aptopt='APT::Install-Recommends "false"' --essential-hook="$initramfs" --customize-hook="${units//$'\n'/}" --include="$packages" \
-  "$release" "$tree" "$work/sources.list"
+  "$release" "$tree" "$build/sources.list"
 
 cat >"$tree/etc/fstab" <<END
 UUID=$uuid / ext4 defaults,errors=remount-ro 0 1
@@ -76,20 +76,20 @@ END
 [ -e "$tree/vmlinuz" ] && [ -e "$tree/initrd.img" ] || fail "the kernel's package made no /vmlinuz or /initrd.img"
 
 # The signed GRUB reads /EFI/debian/grub.cfg from the partition that it was loaded from. All modules that it needs are in it.
-cat >"$work/esp.cfg" <<END
+cat >"$build/esp.cfg" <<END
 search --no-floppy --fs-uuid --set=root $uuid
 set prefix=(\$root)/boot/grub
 configfile \$prefix/grub.cfg
 END
-"$recipes/esp.sh" "$work/esp.img" "$esp" 512 "$work/esp.cfg"
-"$recipes/core.sh" "$work/core.img" '(,gpt1)/boot/grub'
+"$recipes/esp.sh" "$build/esp.img" "$esp" 512 "$build/esp.cfg"
+"$recipes/core.sh" "$build/core.img" '(,gpt1)/boot/grub'
 
 # Systemd runs updates of /etc and /var at the first boot if /usr is newer than these (systemd-update-done.service(8)).
 touch "$tree/etc/.updated" "$tree/var/.updated"
 # One MiB each for the table with the BIOS boot partition's beginning, that partition, and the backup table. Features that GRUB or an
 # older kernel does not know are off.
-truncate -s $((size - esp - 3))M "$work/root.img"
-mkfs.ext4 -q -F -L root -U "$uuid" -O ^metadata_csum_seed,^orphan_file -E "lazy_itable_init=1,lazy_journal_init=1,hash_seed=$uuid" -d "$tree" "$work/root.img"
-"$work/osimage" -out "$out/debian.raw" -size $size -core "$work/core.img" -boot "$tree/usr/lib/grub/i386-pc/boot.img" 14:bios: 15:esp:"$work/esp.img" 1:linux:"$work/root.img"
-rm "$work/root.img"
+truncate -s $((size - esp - 3))M "$build/root.img"
+mkfs.ext4 -q -F -L root -U "$uuid" -O ^metadata_csum_seed,^orphan_file -E "lazy_itable_init=1,lazy_journal_init=1,hash_seed=$uuid" -d "$tree" "$build/root.img"
+"$build/osimage" -out "$out/debian.raw" -size $size -core "$build/core.img" -boot "$tree/usr/lib/grub/i386-pc/boot.img" 14:bios: 15:esp:"$build/esp.img" 1:linux:"$build/root.img"
+rm "$build/root.img"
 qemu-img convert -c -O qcow2 "$out/debian.raw" "$out/debian.qcow2"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes an EFI system partition: esp.sh FILE MIB SECTOR CONFIG [FILE...]. Debian's signed shim and GRUB are at the fallback path, so that
 # firmware without a boot entry finds them (UEFI specification, 3.5.1.1), also with Secure Boot. CONFIG is GRUB's configuration, and the
-# files go to the root folder. hack/osimage.sh sets $tree and $work.
+# files go to the root folder. hack/osimage.sh sets $tree and $build.
 set -euo pipefail
 
 image=$1 size=$2 sector=$3 config=$4
 shift 4
-folder=$work/esp
+folder=$build/esp
 rm -rf "$folder" "$image"
 mkdir -p "$folder/EFI/BOOT" "$folder/EFI/debian"
 cp "$tree/usr/lib/shim/shimx64.efi.signed" "$folder/EFI/BOOT/BOOTX64.EFI"

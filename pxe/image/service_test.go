@@ -160,7 +160,7 @@ func TestPrepareAndOpen(t *testing.T) {
 		info, err := await(t, s, "dc", from)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(info.DataBytes).To(BeEquivalentTo(3 << 20))
-		g.Expect(testutil.ToFloat64(cacheBytes)).To(BeNumerically(">=", 3<<20))
+		g.Eventually(func() float64 { return testutil.ToFloat64(cacheBytes) }).Should(BeNumerically(">=", 3<<20), "the job exports it after the image is ready")
 		g.Expect(testutil.ToFloat64(cacheLimit)).To(BeEquivalentTo(s.opts.MaxBytes))
 		infos = append(infos, info)
 		opened, err := s.Open("dc", from)

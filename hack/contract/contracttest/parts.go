@@ -49,6 +49,7 @@ func (r *runner[S]) run(t *testing.T, p Part[S]) {
 			r.run(t, r.parts[need])
 		}
 		if !r.passed[need] {
+			// The run has failed already: a second failure would only hide the cause.
 			t.Skipf("%q needs %q, which failed", p.Name, need)
 		}
 	}

@@ -175,21 +175,21 @@ func TestStaticAfter(t *testing.T) {
 		m := newManager(k)
 		m.Network = &seed.Network{}
 		go func() { _ = m.Run(t.Context()) }()
-		time.Sleep(StaticAfter - time.Second)
+		time.Sleep(StaticAfter - time.Second) // of the bubble's clock
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(0))
 		g.Expect(k.running()["eth0 dhcp4"]).To(Equal(1))
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // of the bubble's clock
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(1))
 		g.Expect(k.config("bond0.7 static")).To(Equal([]netip.Prefix{address}))
 		g.Expect(k.running()).To(Equal(map[string]int{"eth0 dhcp4": 0, "eth0 dhcp6": 0, "eth1 dhcp4": 1, "eth1 dhcp6": 1, "bond0.8 dhcp4": 1}))
 		g.Expect(k.config("eth0 dhcp4")).To(BeEmpty(), "the member of a bond keeps no address")
-		time.Sleep(StaticAfter)
+		time.Sleep(StaticAfter) // of the bubble's clock
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(2))
 		m.reach("bond0.7")
-		time.Sleep(5 * StaticAfter)
+		time.Sleep(5 * StaticAfter) // of the bubble's clock
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(2))
 	})
