@@ -61,11 +61,15 @@ linkcheck: ## Follow the links of the site to other sites; needs the Internet.
 
 ## Work on it
 .PHONY: test
-test: ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
-	@# Conformance and seedcheck run side by side: they wait more than they work.
-	@for parts in unit "-j2 -Otarget conformance seedcheck" contract crash; do \
-		start=$$SECONDS; $(MAKE) --no-print-directory $$parts; echo "== $$parts took $$((SECONDS - start)) s"; \
-	done
+test: test-programs ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
+	@# The second lane waits more than it works.
+	@hack/lanes.sh "unit" "-j2 -Otarget conformance seedcheck; contract; crash"
+
+.PHONY: test-programs
+test-programs: lab-programs peers # What several suites install: two package managers at once are in each other's way.
+	@hack/promtool.sh
+	@hack/seedtools.sh
+	@hack/balancer.sh
 
 # -count=1 where tests run other programs: Go's cache of test results sees what the test itself reads, and not what kustomize, clusterctl or
 # a manager that it starts are made of or read.
