@@ -122,7 +122,7 @@ bootstrap-goldens: ## Let the managers of bootstrap providers write the golden S
 .PHONY: contract
 contract: lab-programs ## Cluster API's contract, beside its real managers and by the real clusterctl.
 	@hack/balancer.sh
-	go test -race -count=1 -p 2 -timeout 20m ./hack/contract/... # two suites at once: they wait more than they work
+	go test -race -count=1 -p 3 -timeout 20m ./hack/contract/... # three suites at once: they wait more than they work
 
 # A run waits more than it works: several go at once.
 .PHONY: crash
