@@ -6,6 +6,10 @@
 #   packages   what it was made of: package, version, checksum of the file that the archive gave
 #   modules    the modules and the firmware, with their sizes
 #   licenses/  the terms of the kernel and of the firmware
+#   SHA256SUMS the checksums of all of these
+#
+# A folder that is complete and was made of the same input stays as it is. The input is the compiled agent, which has the version and the commit, the compiled
+# program that writes the ramdisk, the list of modules, the packages, and the date.
 #
 # It needs neither root nor a container engine, but Debian's apt-get, and no other program of the machine: xz and zstd are Debian's, too, since another
 # version of zstd gives other bytes. The same commit with the same packages in .cache/agent gives the same bytes.
@@ -72,18 +76,37 @@ program() {
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)} || debian_fail "this is no checkout: set SOURCE_DATE_EPOCH and SOURCE_REVISION"
 revision=${SOURCE_REVISION:-$(git rev-parse HEAD 2>/dev/null)} || debian_fail "this is no checkout: set SOURCE_REVISION to the commit"
 
+# build ARCH writes out/agent/ARCH. The folder is replaced when it is complete: who reads the old one, reads it to its end.
+build() (
+  arch=$1 most=$(limit "$1") input=.cache/agent/$1 output=out/agent/$1
+  exec 8>".cache/agent/$arch.output.lock" # two runs at once wait for one another
+  flock 8
+  hack/programs.sh "$version" "$revision" "linux/$arch" ".cache/agent/program-$arch" agent
+  stamp=$({ echo "$epoch $most"; sha256sum <".cache/agent/program-$arch/agent"; sha256sum <.cache/agent/bin/ramdisk
+    cat hack/agent.sh hack/agent/modules.txt "$input/PACKAGES" .cache/agent/tools/PACKAGES; } | sha256sum | cut -c1-16)
+  if [ "$(cat "$output/.stamp" 2>/dev/null)" = "$stamp" ] && (cd "$output" && sha256sum --check --status SHA256SUMS); then
+    exit 0
+  fi
+  mkdir -p out/agent
+  work=$(mktemp -d "out/agent/.$arch.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  kernels=("$input"/linux-image-*/)
+  .cache/agent/bin/ramdisk --kernel "${kernels[0]%/}" --packages "$input" --modules hack/agent/modules.txt \
+    --program ".cache/agent/program-$arch/agent" --output "$work/new" --epoch "$epoch" --limit "$most" --xz "$(program xz)" --zstd "$(program zstd)"
+  LC_ALL=C sort "$input/PACKAGES" >"$work/new/packages"
+  (cd "$work/new" && find . -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum >"../SHA256SUMS")
+  mv "$work/SHA256SUMS" "$work/new/"
+  echo "$stamp" >"$work/new/.stamp"
+  [ ! -e "$output" ] || mv "$output" "$work/old"
+  mv "$work/new" "$output"
+)
+
 case $PWD in *[[:space:]]*) debian_fail "the path of this folder has a blank: $PWD" ;; esac
 unpack tools "$(dpkg --print-architecture)" main "libc6 libgcc-s1 liblz4-1 liblzma5 libstdc++6 xz-utils zlib1g zstd"
 mkdir -p .cache/agent/bin
-GOFLAGS='' go build -buildvcs=false -o .cache/agent/bin/ramdisk ./hack/agent
+CGO_ENABLED=0 GOFLAGS='' go build -trimpath -buildvcs=false -o .cache/agent/bin/ramdisk ./hack/agent
 for arch in "$@"; do
-  most=$(limit "$arch")
+  limit "$arch" >/dev/null
   unpack "$arch" "$arch" "main non-free-firmware" "kernel ${firmware[*]}"
-  hack/programs.sh "$version" "$revision" "linux/$arch" ".cache/agent/program-$arch" agent
-  mkdir -p "out/agent/$arch"
-  kernels=(.cache/agent/"$arch"/linux-image-*/)
-  .cache/agent/bin/ramdisk --kernel "${kernels[0]%/}" --packages ".cache/agent/$arch" --modules hack/agent/modules.txt \
-    --program ".cache/agent/program-$arch/agent" --output "out/agent/$arch" --epoch "$epoch" --limit "$most" \
-    --xz "$(program xz)" --zstd "$(program zstd)"
-  sort ".cache/agent/$arch/PACKAGES" >"out/agent/$arch/packages"
+  build "$arch"
 done

@@ -126,7 +126,7 @@ func (r *released) testReproducible(t *testing.T) {
 func (r *released) testFiles(t *testing.T) {
 	g := NewWithT(t)
 	want := []string{
-		"boot-loaders.tar.gz", "checksums.txt", "checksums.txt.sig", "cluster-api-provider-baremetal-image-amd64.spdx.json",
+		"agent-amd64.tar.gz", "agent-arm64.tar.gz", "boot-loaders.tar.gz", "checksums.txt", "checksums.txt.sig", "cluster-api-provider-baremetal-image-amd64.spdx.json",
 		"cluster-api-provider-baremetal-image-arm64.spdx.json", "cluster-api-provider-baremetal-image.tar", "cluster-api-provider-baremetal.spdx.json",
 		"release-notes.md", "bootstrap-components.yaml",
 	}
@@ -155,6 +155,12 @@ func (r *released) testFiles(t *testing.T) {
 	loaders := t.TempDir()
 	must(t, "tar", "-xzf", filepath.Join(r.page, "boot-loaders.tar.gz"), "-C", loaders)
 	mustIn(t, loaders, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	agents := t.TempDir() // as agent.dir wants it
+	for _, arch := range []string{"amd64", "arm64"} {
+		must(t, "tar", "-xzf", filepath.Join(r.page, "agent-"+arch+".tar.gz"), "-C", agents)
+		mustIn(t, filepath.Join(agents, arch), nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+		g.Expect(filepath.Join(agents, arch, "ramdisk")).To(BeARegularFile())
+	}
 	notes, err := os.ReadFile(filepath.Join(r.page, "release-notes.md"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(notes)).To(And(ContainSubstring("### Added"), Not(ContainSubstring("\n## "))))
@@ -200,6 +206,9 @@ func (r *released) testIndex(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(f.Machine).To(Equal(machines[arch]), program)
 			g.Expect(f.Close()).To(Succeed())
+		}
+		for _, of := range []string{"amd64", "arm64"} {
+			mustIn(t, filepath.Join(root, "usr/lib/capbm/agent", of), nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
 		}
 	}
 }
