@@ -34,8 +34,8 @@ func input(t *testing.T) (*options, *packages) {
 	}
 	for _, arch := range serverArchs {
 		write("agents/"+arch+"/packages", "linux-image-6.12 6.12-1 "+hash+"\nfirmware-used 2025-1 "+hash+"\nfirmware-unused 2025-1 "+hash+"\n")
-		write("agents/"+arch+"/SHA256SUMS", hash+"  kernel\n"+hash+"  licenses/firmware-used\n"+hash+"  packages\n"+hash+"  ramdisk\n")
-		for _, name := range []string{"kernel", "ramdisk", "licenses/firmware-used"} {
+		write("agents/"+arch+"/SHA256SUMS", hash+"  "+agentKernel[arch]+"\n"+hash+"  licenses/firmware-used\n"+hash+"  packages\n"+hash+"  ramdisk\n")
+		for _, name := range []string{agentKernel[arch], "ramdisk", "licenses/firmware-used"} {
 			write("agents/"+arch+"/"+name, name+" of "+arch)
 		}
 		write("agent-"+arch+".tar.gz", "agent of "+arch)
@@ -208,12 +208,17 @@ func TestAgents(t *testing.T) {
 			names = append(names, of)
 		}
 	}
-	expect(t, "an agent", names, "SHA256SUMS", "kernel", "licenses/firmware-used", "packages", "ramdisk")
+	expect(t, "an agent", names, "SHA256SUMS", "kernel.gz", "licenses/firmware-used", "packages", "ramdisk")
 	if len(files.entries) != 2*len(names) {
 		t.Errorf("%d files", len(files.entries))
 	}
+	if err := os.WriteFile(filepath.Join(o.agents, "arm64", "kernel"), nil, 0o600); err != nil { // not the one that the boot server opens
+		t.Fatal(err)
+	}
 	list := filepath.Join(o.agents, "arm64", "SHA256SUMS")
-	for _, sums := range []string{hash + "  kernel\n", hash + "  kernel\n" + hash + "  ramdisk\n" + hash + "  missing\n", "ramdisk\n"} {
+	for _, sums := range []string{
+		hash + "  kernel.gz\n", hash + "  kernel\n" + hash + "  ramdisk\n", hash + "  kernel.gz\n" + hash + "  ramdisk\n" + hash + "  missing\n", "ramdisk\n",
+	} {
 		if err := os.WriteFile(list, []byte(sums), 0o600); err != nil {
 			t.Fatal(err)
 		}

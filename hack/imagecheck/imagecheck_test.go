@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 var env *controllerstest.Env
@@ -55,15 +57,33 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// source is what a release is made of, for a build without git.
-var source = []string{"SOURCE_DATE_EPOCH=1767225600", "SOURCE_REVISION=0123456789abcdef"}
+// source is the commit that everything is built from, so that the agent is the one of `make agent` and `make e2e`.
+type source struct {
+	revision string
+	date     time.Time
+}
+
+func sourceOf(t *testing.T) source {
+	t.Helper()
+	g := NewWithT(t)
+	words := strings.Fields(must(t, "git", "-C", controllerstest.Root(), "log", "-1", "--format=%H %ct"))
+	g.Expect(words).To(HaveLen(2))
+	seconds, err := strconv.ParseInt(words[1], 10, 64)
+	g.Expect(err).NotTo(HaveOccurred())
+	return source{words[0], time.Unix(seconds, 0).UTC()}
+}
+
+// environment are the variables for a build without git, and for one with changes that are in no commit.
+func (s source) environment() []string {
+	return []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.date.Unix()), "SOURCE_REVISION=" + s.revision}
+}
 
 // archive builds the image of amd64, and returns the digest that was printed and the file.
 func archive(t *testing.T) (digest, file string) {
 	t.Helper()
 	g := NewWithT(t)
 	file = filepath.Join(t.TempDir(), "image.tar")
-	printed := strings.Fields(mustIn(t, controllerstest.Root(), source, "hack/image.sh", imageName, imageVersion, file, "amd64"))
+	printed := strings.Fields(mustIn(t, controllerstest.Root(), sourceOf(t).environment(), "hack/image.sh", imageName, imageVersion, file, "amd64"))
 	g.Expect(printed).To(HaveLen(2))
 	return printed[0], file
 }
@@ -173,14 +193,28 @@ func (b *built) testSBOM(t *testing.T) {
 	}
 }
 
-// The image has the agents as hack/agent.sh wrote them, with their checksums and licences.
+// agentKernels are the files of the agents' kernels, by the architecture of servers.
+var agentKernels = map[string]string{"amd64": "kernel", "arm64": "kernel.gz"}
+
+// maxAgent is the maximum size of kernel and ramdisk together.
+const maxAgent = 40e6
+
+// The image has the agents as `make agent` writes them, with their checksums and licences, at the place that the boot server reads by default. They are as
+// small as they must be.
 func (b *built) testAgents(t *testing.T) {
 	g := NewWithT(t)
-	for _, arch := range []string{"amd64", "arm64"} {
-		folder := filepath.Join(b.root, "usr/lib/capbm/agent", arch)
+	for arch, kernel := range agentKernels {
+		folder := filepath.Join(b.root, bootconfig.DefaultAgentDir, arch)
 		must(t, "diff", "--recursive", "--exclude=.stamp", filepath.Join(controllerstest.Root(), "out", "agent", arch), folder)
 		mustIn(t, folder, nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
-		for _, name := range []string{"kernel", "ramdisk", "packages", "licenses/linux"} {
+		var size int64
+		for _, name := range []string{kernel, "ramdisk"} {
+			info, err := os.Stat(filepath.Join(folder, name))
+			g.Expect(err).NotTo(HaveOccurred())
+			size += info.Size()
+		}
+		g.Expect(size).To(BeNumerically("<=", maxAgent), arch)
+		for _, name := range []string{"packages", "licenses/linux"} {
 			g.Expect(filepath.Join(folder, name)).To(BeARegularFile())
 		}
 	}
@@ -205,11 +239,12 @@ func (b *built) testOthersReadIt(t *testing.T) {
 	}
 	g.Expect(json.Unmarshal([]byte(must(t, "skopeo", "inspect", "--config", "oci-archive:"+file)), &config)).To(Succeed())
 	g.Expect(config.Architecture + "/" + config.OS).To(Equal("amd64/linux"))
-	g.Expect(config.Created).To(Equal("2026-01-01T00:00:00Z"))
+	from := sourceOf(t)
+	g.Expect(config.Created).To(Equal(from.date.Format(time.RFC3339)))
 	g.Expect(config.Config.User).To(Equal("65532:65532"))
 	g.Expect(config.Config.Entrypoint).To(Equal([]string{"/manager"}))
 	g.Expect(config.Config.Labels).To(And(
-		HaveKeyWithValue("org.opencontainers.image.revision", "0123456789abcdef"), HaveKeyWithValue("org.opencontainers.image.version", imageVersion),
+		HaveKeyWithValue("org.opencontainers.image.revision", from.revision), HaveKeyWithValue("org.opencontainers.image.version", imageVersion),
 		HaveKeyWithValue("org.opencontainers.image.licenses", "Apache-2.0")))
 }
 
@@ -257,7 +292,7 @@ func (b *built) testPrograms(t *testing.T) {
 	g.Expect(out).To(ContainSubstring("--boot-config"))
 	out, err = newContainer(t, root, pod, "--version").run(t)
 	g.Expect(err).NotTo(HaveOccurred(), out)
-	g.Expect(out).To(HavePrefix("manager " + imageVersion + " (commit 0123456789abcdef, go1."))
+	g.Expect(out).To(HavePrefix("manager " + imageVersion + " (commit " + sourceOf(t).revision + ", go1."))
 
 	folder := t.TempDir()
 	config(t, folder, pod, `

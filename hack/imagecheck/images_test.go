@@ -3,7 +3,9 @@ package imagecheck
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
@@ -70,4 +73,28 @@ func (b *built) testImageService(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(entries).To(ContainElement(HaveField("Name()", ContainSubstring(digest))))
 	g.Expect(filepath.Join(all["images-socket"], "images.sock")).To(BeAnExistingFile())
+
+	// The server gets the agent that is in the image: the configuration file names no folder.
+	now := metav1.Now()
+	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) { b.Agent, b.PoweredOffAt, b.PoweredOnAt = true, &now, &now })
+	for index, name := range []string{"kernel", "ramdisk"} {
+		content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "out", "agent", "amd64", name))
+		g.Expect(err).NotTo(HaveOccurred())
+		url := fmt.Sprintf("http://%s:8480/boot/%s/%d", bootAddress, strings.ReplaceAll(server.Host.Spec.BootMACAddress, ":", "-"), index)
+		g.Eventually(func() (string, error) { return sumOf(url) }).Should(Equal(fmt.Sprintf("%x", sha256.Sum256(content))), url)
+	}
+}
+
+// sumOf fetches a file that the boot server serves, and returns its checksum.
+func sumOf(url string) (string, error) {
+	response, err := http.Get(url) //nolint:noctx // the test's own server
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	_, err = io.Copy(hash, response.Body)
+	if response.StatusCode != http.StatusOK {
+		err = errors.Join(err, errors.New(response.Status))
+	}
+	return hex.EncodeToString(hash.Sum(nil)), errors.Join(err, response.Body.Close())
 }

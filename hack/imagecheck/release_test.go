@@ -67,7 +67,7 @@ func release(t *testing.T, checkout, image string, environment ...string) *relea
 func releaseCommand(t *testing.T, checkout string, environment []string, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "hack/releasepage.sh", args...)
-	command.Dir, command.Env = checkout, append(append(os.Environ(), source...), environment...)
+	command.Dir, command.Env = checkout, append(append(os.Environ(), sourceOf(t).environment()...), environment...)
 	command.Stderr = new(strings.Builder)
 	return command
 }
@@ -89,6 +89,10 @@ func keys(t *testing.T, curve elliptic.Curve) (private, public string) {
 	return private, public
 }
 
+// inputs are the parts of .cache that a build in another folder takes from this one: the programs of the lab, and the packages of Debian, which the network
+// must not change in between. Compressing the agent's modules and firmware takes 20 s, so it is repeated for one architecture only.
+var inputs = []string{"bin", "image", "loaders", "agent/tools", "agent/amd64", "agent/arm64", "agent/base-arm64"}
+
 // elsewhere copies the checkout to another folder, without git.
 func elsewhere(t *testing.T) string {
 	t.Helper()
@@ -107,9 +111,11 @@ func elsewhere(t *testing.T) string {
 		g.Expect(os.MkdirAll(filepath.Dir(to), 0o700)).To(Succeed())
 		g.Expect(os.WriteFile(to, content, info.Mode().Perm())).To(Succeed())
 	}
-	// The packages of Debian are an input, which the network must not change in between.
-	g.Expect(os.MkdirAll(filepath.Join(root, ".cache"), 0o755)).To(Succeed())
-	g.Expect(os.Symlink(filepath.Join(root, ".cache"), filepath.Join(other, ".cache"))).To(Succeed())
+	for _, name := range inputs {
+		to := filepath.Join(other, ".cache", name)
+		g.Expect(os.MkdirAll(filepath.Dir(to), 0o755)).To(Succeed())
+		g.Expect(os.Symlink(filepath.Join(root, ".cache", name), to)).To(Succeed())
+	}
 	return other
 }
 
@@ -240,14 +246,14 @@ func (r *released) testManifests(t *testing.T) {
 func (r *released) testPrograms(t *testing.T) {
 	g := NewWithT(t)
 	for _, name := range []string{"bmcctl", "bmcsim"} {
-		g.Expect(must(t, filepath.Join(r.page, name+"-linux-amd64"), "--version")).To(HavePrefix(name + " " + imageVersion + " (commit 0123456789abcdef, go1."))
+		g.Expect(must(t, filepath.Join(r.page, name+"-linux-amd64"), "--version")).To(HavePrefix(name + " " + imageVersion + " (commit " + sourceOf(t).revision + ", go1."))
 		for _, platform := range platforms {
 			isFor(t, filepath.Join(r.page, name+"-"+strings.ReplaceAll(platform, "/", "-")), platform)
 		}
 	}
 	// The program whose first build is quicker.
 	folder := t.TempDir()
-	mustIn(t, controllerstest.Root(), nil, "hack/programs.sh", imageVersion, "0123456789abcdef", "darwin/arm64", folder, "bmcsim")
+	mustIn(t, controllerstest.Root(), nil, "hack/programs.sh", imageVersion, sourceOf(t).revision, "darwin/arm64", folder, "bmcsim")
 	isFor(t, filepath.Join(folder, "bmcsim"), "darwin/arm64")
 }
 
