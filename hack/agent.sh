@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Builds kernel and ramdisk of the agent: hack/agent.sh VERSION ARCH... writes out/agent/ARCH, where ARCH is amd64 or arm64. In it are
 #
-#   kernel     Debian's kernel, with Debian's signature
-#   ramdisk    the agent as /init, kernel modules with Debian's signatures, firmware of network cards; cpio in zstd
+#   kernel     Debian's kernel, with Debian's signature; for arm64 kernel.gz, compressed by us
+#   ramdisk    kernel modules with Debian's signatures and firmware of network cards, and the agent as /init; two archives of cpio in zstd
 #   packages   what it was made of: package, version, checksum of the file that the archive gave
 #   modules    the modules and the firmware, with their sizes
 #   licenses/  the terms of the kernel and of the firmware
+#   SHA256SUMS the checksums of all of these
+#
+# All but the agent is in .cache/agent/base-ARCH, and stays until a package, the list of modules or the program that writes it changes: zstd takes 20 s for it.
+# A folder out/agent/ARCH that is complete and was made of the same base and agent stays as it is.
 #
 # It needs neither root nor a container engine, but Debian's apt-get, and no other program of the machine: xz and zstd are Debian's, too, since another
 # version of zstd gives other bytes. The same commit with the same packages in .cache/agent gives the same bytes.
@@ -18,8 +22,8 @@ version=$1
 shift
 cd "$(dirname "$0")/.."
 
-# The largest size of kernel and ramdisk together. Debian's kernel for arm64 is not compressed: it has 38 MB, and the firmware starts it as it is.
-limit() { case $1 in amd64) echo 40000000 ;; arm64) echo 60000000 ;; *) debian_fail "ARCH is amd64 or arm64, and not $1" ;; esac }
+# The largest size of kernel and ramdisk together, in bytes.
+limit=40000000
 
 # The packages with firmware of the cards that hack/agent/modules.txt has drivers of.
 firmware=(firmware-bnx2 firmware-bnx2x firmware-cavium firmware-intel-misc firmware-linux-free firmware-misc-nonfree firmware-myricom
@@ -68,22 +72,62 @@ program() {
   debian_fail "the packages have no program $1: remove .cache/agent/tools"
 }
 
-# The date of everything is that of the commit, as SOURCE_DATE_EPOCH wants it (reproducible-builds.org).
-epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)} || debian_fail "this is no checkout: set SOURCE_DATE_EPOCH and SOURCE_REVISION"
 revision=${SOURCE_REVISION:-$(git rev-parse HEAD 2>/dev/null)} || debian_fail "this is no checkout: set SOURCE_REVISION to the commit"
 
+# replace FOLDER NEW puts a complete folder into the place of an older one, which somebody may be reading.
+replace() {
+  local old=${2%/*}/old
+  [ ! -e "$1" ] || mv "$1" "$old"
+  mv "$2" "$1"
+}
+
+# base ARCH writes .cache/agent/base-ARCH: all but the agent.
+base() {
+  local input=.cache/agent/$1 output=.cache/agent/base-$1 stamp
+  stamp=$({ sha256sum <.cache/agent/bin/ramdisk; cat hack/agent/modules.txt "$input/PACKAGES" .cache/agent/tools/PACKAGES; } | sha256sum | cut -c1-16)
+  [ "$(cat "$output/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+  echo "agent.sh: compressing kernel modules and firmware for $1 (20 s)" >&2
+  local kernels=("$input"/linux-image-*/)
+  .cache/agent/bin/ramdisk base --kernel "${kernels[0]%/}" --packages "$input" --modules hack/agent/modules.txt --output "$work/base/new" \
+    --xz "$(program xz)" --zstd "$(program zstd)"
+  LC_ALL=C sort "$input/PACKAGES" >"$work/base/new/packages"
+  echo "$stamp" >"$work/base/new/.stamp"
+  replace "$output" "$work/base/new"
+}
+
+# build ARCH writes out/agent/ARCH.
+build() (
+  arch=$1 output=out/agent/$1
+  exec 8>".cache/agent/$arch.output.lock" # two runs at once wait for one another
+  flock 8
+  mkdir -p out/agent
+  work=$(mktemp -d "out/agent/.$arch.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  mkdir "$work/base"
+  base "$arch"
+  hack/programs.sh "$version" "$revision" "linux/$arch" ".cache/agent/program-$arch" agent
+  stamp=$({ echo "$limit"; cat ".cache/agent/base-$arch/.stamp"; sha256sum <".cache/agent/program-$arch/agent"; } | sha256sum | cut -c1-16)
+  if [ "$(cat "$output/.stamp" 2>/dev/null)" = "$stamp" ] && (cd "$output" && sha256sum --check --status SHA256SUMS); then
+    exit 0
+  fi
+  printf '%s: ' "$output"
+  .cache/agent/bin/ramdisk ramdisk --base ".cache/agent/base-$arch" --program ".cache/agent/program-$arch/agent" --output "$work/new" --limit "$limit" \
+    --zstd "$(program zstd)"
+  rm "$work/new/.stamp"
+  (cd "$work/new" && find . -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum >../SHA256SUMS)
+  mv "$work/SHA256SUMS" "$work/new/"
+  echo "$stamp" >"$work/new/.stamp"
+  replace "$output" "$work/new"
+)
+
 case $PWD in *[[:space:]]*) debian_fail "the path of this folder has a blank: $PWD" ;; esac
+for arch in "$@"; do
+  case $arch in amd64 | arm64) ;; *) debian_fail "ARCH is amd64 or arm64, and not $arch" ;; esac
+done
 unpack tools "$(dpkg --print-architecture)" main "libc6 libgcc-s1 liblz4-1 liblzma5 libstdc++6 xz-utils zlib1g zstd"
 mkdir -p .cache/agent/bin
-GOFLAGS='' go build -buildvcs=false -o .cache/agent/bin/ramdisk ./hack/agent
+CGO_ENABLED=0 GOFLAGS='' go build -trimpath -buildvcs=false -o .cache/agent/bin/ramdisk ./hack/agent
 for arch in "$@"; do
-  most=$(limit "$arch")
   unpack "$arch" "$arch" "main non-free-firmware" "kernel ${firmware[*]}"
-  hack/programs.sh "$version" "$revision" "linux/$arch" ".cache/agent/program-$arch" agent
-  mkdir -p "out/agent/$arch"
-  kernels=(.cache/agent/"$arch"/linux-image-*/)
-  .cache/agent/bin/ramdisk --kernel "${kernels[0]%/}" --packages ".cache/agent/$arch" --modules hack/agent/modules.txt \
-    --program ".cache/agent/program-$arch/agent" --output "out/agent/$arch" --epoch "$epoch" --limit "$most" \
-    --xz "$(program xz)" --zstd "$(program zstd)"
-  sort ".cache/agent/$arch/PACKAGES" >"out/agent/$arch/packages"
+  build "$arch"
 done

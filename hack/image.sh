@@ -4,7 +4,7 @@
 #   hack/image.sh NAME:TAG VERSION OUTPUT.tar ARCH...     ARCH is amd64 or arm64
 #
 # It prints the digest: of the image's manifest, or with two architectures of the index that lists both. It needs neither a container engine nor root, but
-# Debian's apt-get. The same commit with the same packages in .cache/image gives the same bytes, wherever it is built.
+# Debian's apt-get. The same commit with the same packages in .cache/image and .cache/agent gives the same bytes, wherever it is built.
 set -euo pipefail
 
 fail() {
@@ -28,12 +28,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p .cache/image
 hack/loaders.sh .cache/loaders
+# The agents of both architectures, whatever the architecture of the image is: they run on servers.
+hack/agent.sh "$version" amd64 arm64 >&2
 for arch in "$@"; do
   hack/image/packages.sh "$arch" ".cache/image/$arch"
   hack/programs.sh "$version" "$revision" "linux/$arch" "$work/$arch" manager
 done
 (cd hack/image && GOFLAGS='' go build -buildvcs=false -o "$work/image" .)
 archs=$(IFS=,; echo "$*")
-digest=$("$work/image" build --programs "$work" --packages .cache/image --loaders .cache/loaders --license LICENSE --arch "$archs" \
+digest=$("$work/image" build --programs "$work" --packages .cache/image --loaders .cache/loaders \
+  --agents out/agent --agent-programs .cache/agent --license LICENSE --arch "$archs" \
   --name "$name" --version "$version" --revision "$revision" --epoch "$epoch" --output "$output")
 echo "$digest $output"

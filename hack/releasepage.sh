@@ -71,8 +71,13 @@ done
   cd .cache/loaders
   tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=0644 --mtime="@$SOURCE_DATE_EPOCH" -cf - -- *
 ) | gzip -9n >"$page/boot-loaders.tar.gz"
+# The agents, for a folder agent.dir outside of the image.
+for arch in amd64 arm64; do
+  tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=a=rX,u+w --mtime="@$SOURCE_DATE_EPOCH" --exclude=.stamp -C out/agent -cf - "$arch" |
+    gzip -9n >"$page/agent-$arch.tar.gz"
+done
 (cd hack/image && GOFLAGS='' go run -buildvcs=false . sbom --version "$version" --epoch "$SOURCE_DATE_EPOCH" --loaders ../../.cache/loaders \
-  --loaders-archive "$page/boot-loaders.tar.gz" --output "$page/$project.spdx.json" "${programs[@]}")
+  --agents ../../out/agent --agent-programs ../../.cache/agent --archives "$page" --output "$page/$project.spdx.json" "${programs[@]}")
 
 (cd "$page" && LC_ALL=C && sha256sum -- * >../checksums.txt)
 mv "$work/checksums.txt" "$page/"

@@ -1,37 +1,100 @@
 package pxe
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// AgentFiles are the kernel and the ramdisk of the agent, for each architecture: DIR/ARCH/kernel and DIR/ARCH/ramdisk.
+// AgentFiles are the kernel and the ramdisk of the agent, for each architecture: DIR/ARCH/kernel or DIR/ARCH/kernel.gz, and DIR/ARCH/ramdisk.
 type AgentFiles struct {
 	// Dir is the folder.
 	Dir string
+
+	mu sync.Mutex
+	// unzipped are kernels that were decompressed, by architecture. They stay in memory: 38 MB for arm64, if a server has asked for it.
+	unzipped map[string][]byte
 }
 
-// agentFiles are the files, in the order in which a boot loader loads them.
-var agentFiles = []string{"kernel", "ramdisk"}
+// The files of an agent by their index in a URL.
+const (
+	// agentKernel is the kernel as it is stored.
+	agentKernel = iota
+	agentRamdisk
+	// agentKernelUnzipped is the kernel for a boot loader that cannot decompress it. GRUB verifies the signature of the bytes that it receives.
+	agentKernelUnzipped
+)
+
+// agentKernelFile is the name of the kernel's file. Debian's kernel for x86 decompresses itself. That for arm64 does not, and is stored with gzip.
+var agentKernelFile = map[string]string{"amd64": "kernel", "arm64": "kernel" + gzipSuffix}
+
+const gzipSuffix = ".gz"
 
 // Open opens a file of an architecture by its index.
-func (f AgentFiles) Open(architecture string, index int) (*os.File, error) {
-	if architecture != "amd64" && architecture != "arm64" || index < 0 || index >= len(agentFiles) {
+func (f *AgentFiles) Open(architecture string, index int) (io.ReadSeekCloser, error) {
+	kernel, known := agentKernelFile[architecture]
+	if !known {
 		return nil, ErrRefused
 	}
-	return os.Open(filepath.Join(f.Dir, architecture, agentFiles[index])) //nolint:gosec // made of known words
+	folder := filepath.Join(f.Dir, architecture)
+	switch {
+	case index == agentRamdisk:
+		return os.Open(filepath.Join(folder, "ramdisk")) //nolint:gosec // made of known words
+	case index == agentKernelUnzipped && strings.HasSuffix(kernel, gzipSuffix):
+		return f.unzip(architecture, filepath.Join(folder, kernel))
+	case index == agentKernel, index == agentKernelUnzipped:
+		return os.Open(filepath.Join(folder, kernel)) //nolint:gosec // made of known words
+	default:
+		return nil, ErrRefused
+	}
+}
+
+// unzip returns the content of a file. GRUB asks for its size first, and for parts of it.
+func (f *AgentFiles) unzip(architecture, name string) (io.ReadSeekCloser, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unzipped[architecture] == nil {
+		content, err := readGzip(name)
+		if err != nil {
+			return nil, err
+		}
+		if f.unzipped == nil {
+			f.unzipped = map[string][]byte{}
+		}
+		f.unzipped[architecture] = content
+	}
+	return struct {
+		io.ReadSeeker
+		io.Closer
+	}{bytes.NewReader(f.unzipped[architecture]), io.NopCloser(nil)}, nil
+}
+
+func readGzip(name string) ([]byte, error) {
+	file, err := os.Open(name) //nolint:gosec // made of known words
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return io.ReadAll(content)
 }
 
 // Check returns an error if the files of an architecture are missing.
-func (f AgentFiles) Check(architecture string) error {
-	for i := range agentFiles {
-		opened, err := f.Open(architecture, i)
+func (f *AgentFiles) Check(architecture string) error {
+	for _, index := range []int{agentKernel, agentRamdisk} {
+		opened, err := f.Open(architecture, index)
 		if err != nil {
 			return fmt.Errorf("the boot server has no agent for %s: agent.dir of its configuration file must be the folder that `make agent` writes: %w", architecture, err)
 		}

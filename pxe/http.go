@@ -56,8 +56,8 @@ type Handler struct {
 	Artifacts *artifact.Cache
 	// Agents answers the agents. Nil answers none.
 	Agents Agents
-	// AgentFiles are the kernels and ramdisks of the agent.
-	AgentFiles AgentFiles
+	// AgentFiles are the kernels and ramdisks of the agent. Agents needs them.
+	AgentFiles *AgentFiles
 	// Pins returns the digests of the public keys of SecureURL, as pxe/agent describes them. Nil without HTTPS.
 	Pins func() ([]string, error)
 	// Loaders are the boot loaders.

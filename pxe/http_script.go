@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path"
 	"strconv"
 	"time"
@@ -28,6 +28,8 @@ type dialect interface {
 	disk(mac net.HardwareAddr, legacy bool) ([]byte, error)
 	// again renders a script that asks again at url after some seconds.
 	again(why string, seconds int, url string) ([]byte, error)
+	// agentKernel is the index of the agent's kernel, as the boot loader can load it.
+	agentKernel() int
 }
 
 type ipxeDialect struct{}
@@ -49,6 +51,9 @@ func (ipxeDialect) again(why string, seconds int, url string) ([]byte, error) {
 	return ipxe.Again(why, seconds, url)
 }
 
+// iPXE for arm64 decompresses it: its option IMAGE_GZIP is on there since February 2022.
+func (ipxeDialect) agentKernel() int { return agentKernel }
+
 type grubDialect struct{}
 
 func (grubDialect) path(mac net.HardwareAddr) string { return GRUBPath(mac) }
@@ -68,6 +73,9 @@ func (grubDialect) disk(mac net.HardwareAddr, _ bool) ([]byte, error) {
 func (grubDialect) again(why string, seconds int, _ string) ([]byte, error) {
 	return padded(grub.Again(why, seconds))
 }
+
+// With Secure Boot GRUB verifies what it receives before it decompresses it.
+func (grubDialect) agentKernel() int { return agentKernelUnzipped }
 
 // grubSize divides the sizes of GRUB's scripts.
 const grubSize = 8 << 10
@@ -164,7 +172,7 @@ func (h *Handler) serveScript(ctx context.Context, mac net.HardwareAddr, from ne
 		content, err = retryOrRefuse(err, d, self)
 		return content, false, err
 	}
-	values, err := h.valuesOf(mac, script, at, self)
+	values, err := h.valuesOf(mac, script, at, d)
 	if err != nil {
 		h.Booter.ObserveFailure(mac, err)
 		return unusable()
@@ -194,16 +202,16 @@ func retryUnlessRefused(err error, d dialect, self string) ([]byte, error) {
 	return script, errors.Join(err, again)
 }
 
-func (h *Handler) valuesOf(mac net.HardwareAddr, script Script, at location, self string) (ipxe.Values, error) {
+func (h *Handler) valuesOf(mac net.HardwareAddr, script Script, at location, d dialect) (ipxe.Values, error) {
 	if script.Agent != nil {
-		return h.agentValues(mac, script, at, self)
+		return h.agentValues(mac, script, at, d)
 	}
 	commandLine, err := commandLine(script, at.seed)
 	if err != nil {
 		return ipxe.Values{}, err
 	}
 	v := ipxe.Values{
-		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed + script.SeedPath + "/", SelfURL: self,
+		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed + script.SeedPath + "/", SelfURL: at.base + d.path(mac),
 		CommandLine: commandLine,
 	}
 	for i := range script.Files {
@@ -218,7 +226,7 @@ func (h *Handler) valuesOf(mac net.HardwareAddr, script Script, at location, sel
 }
 
 // agentValues are the values of a script that boots the agent.
-func (h *Handler) agentValues(mac net.HardwareAddr, script Script, at location, self string) (ipxe.Values, error) {
+func (h *Handler) agentValues(mac net.HardwareAddr, script Script, at location, d dialect) (ipxe.Values, error) {
 	var pins []string
 	if h.Pins != nil {
 		var err error
@@ -228,8 +236,8 @@ func (h *Handler) agentValues(mac net.HardwareAddr, script Script, at location, 
 	}
 	line, err := agentCommandLine(script.Agent, at.seed, pins)
 	return ipxe.Values{
-		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed, SelfURL: self, CommandLine: line,
-		Kernel: at.base + filePath(mac, 0), Initrds: []string{at.base + filePath(mac, 1)},
+		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed, SelfURL: at.base + d.path(mac), CommandLine: line,
+		Kernel: at.base + filePath(mac, d.agentKernel()), Initrds: []string{at.base + filePath(mac, agentRamdisk)},
 	}, err
 }
 
@@ -292,7 +300,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = file.Close() }()
-	if index == 0 && r.Method == http.MethodGet {
+	if (index == 0 || answer.Agent != "" && index == agentKernelUnzipped) && r.Method == http.MethodGet {
 		h.Booter.ObserveStage(mac, StageKernel, clientOf(r), r.UserAgent())
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -300,7 +308,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 }
 
 // openFile opens a file of a boot by its index.
-func (h *Handler) openFile(answer Answer, index int) (*os.File, error) {
+func (h *Handler) openFile(answer Answer, index int) (io.ReadSeekCloser, error) {
 	switch {
 	case answer.Agent != "":
 		return h.AgentFiles.Open(answer.Agent, index)

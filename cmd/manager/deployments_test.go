@@ -53,6 +53,12 @@ func TestDeployments(t *testing.T) {
 				strategy = appsv1.RecreateDeploymentStrategyType // two on one node would need the same ports
 			}
 			g.Expect(d.Spec.Strategy.Type).To(Equal(strategy))
+			g.Expect(pod.Containers[0].Name).To(Equal("manager"))
+			var added []corev1.Capability // the controllers need none
+			if boots {
+				added = []corev1.Capability{"NET_BIND_SERVICE"}
+			}
+			g.Expect(pod.Containers[0].SecurityContext.Capabilities).To(Equal(&corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: added}))
 			g.Expect(pod.Containers[0].Resources.Limits.Memory().IsZero()).To(BeFalse())
 			g.Expect(pod.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "GOGC", Value: "40"}))
 
@@ -109,6 +115,7 @@ func TestSinglePod(t *testing.T) {
 			}
 			g.Expect(own.Containers[0].Args).To(ContainElement(arg))
 		}
+		g.Expect(own.Containers[1:]).To(ContainElements(apart.Containers[1:]))
 		g.Expect(own.Volumes).To(ContainElements(apart.Volumes))
 		g.Expect(own.Containers[0].VolumeMounts).To(ContainElements(apart.Containers[0].VolumeMounts))
 	}
@@ -187,7 +194,7 @@ func TestPodSecurity(t *testing.T) {
 		var d appsv1.Deployment
 		build(t, test.folder).get(t, "Deployment", test.name, &d)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.GetName(), Name: "p"}, Spec: d.Spec.Template.Spec}
-		pod.Spec.ServiceAccountName = ""
+		pod.Spec.ServiceAccountName = "default"
 		err := env.Client.Create(t.Context(), pod, client.DryRunAll)
 		if test.says == "" {
 			g.Expect(err).NotTo(HaveOccurred(), test.name)

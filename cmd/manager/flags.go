@@ -116,6 +116,8 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 func (o *options) addBootFlags(set *pflag.FlagSet) {
 	set.StringArrayVar(&o.bootConfig, "boot-config", nil,
 		"Configuration `file` of the boot server. If the flag is set several times, the first file that exists is read. The component boot requires one. The controllers read from it which networks BMCs may be in, and the tenants.")
+	set.StringVar(&o.imagesSocket, "images-socket", "",
+		"Path of the Unix `socket` of the component images, if the configuration file has no images.socket. Without either, the boot server downloads and converts images itself.")
 	set.StringVar(&o.printDHCP, "print-dhcp-config", "",
 		"Print the configuration for your own DHCP `server` ("+strings.Join(dhcp.Software(), ", ")+") that refers servers to this boot server, and exit. Needs --boot-config.")
 }

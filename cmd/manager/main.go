@@ -82,6 +82,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.has(componentBoot) {
+		if err := raiseBindService(); err != nil {
+			return err
+		}
+	}
 	p, err := provider.New(ctx, opts)
 	if err != nil {
 		return err

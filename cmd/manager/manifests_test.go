@@ -66,11 +66,16 @@ func (all manifests) get(t *testing.T, kind, name string, into any) {
 	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(found[0].Object, into)).To(Succeed())
 }
 
-// flagsOf parses the args of a Deployment.
+// flagsOf parses the args of a Deployment's manager.
 func flagsOf(t *testing.T, d *appsv1.Deployment) *options {
 	t.Helper()
+	return parseArgs(t, d.Spec.Template.Spec.Containers[0].Args)
+}
+
+func parseArgs(t *testing.T, of []string) *options {
+	t.Helper()
 	g := NewWithT(t)
-	args := strings.Split(strings.ReplaceAll(strings.Join(d.Spec.Template.Spec.Containers[0].Args, "\n"), "$(POD_IP)", "192.0.2.1"), "\n")
+	args := strings.Split(strings.ReplaceAll(strings.Join(of, "\n"), "$(POD_IP)", "192.0.2.1"), "\n")
 	o := newOptions()
 	g.Expect(o.flags().Parse(args)).To(Succeed())
 	g.Expect(errors.Join(o.webhooks.check(), o.leader.check(), o.concurrency.check(), o.completeServing())).To(Succeed())
@@ -155,7 +160,7 @@ func webhookManifests(t *testing.T, all manifests) {
 	pod := deployment.Spec.Template
 	g.Expect(pod.Spec.Containers[0].Args).To(ContainElement("--webhook-host=$(POD_IP)"))
 	g.Expect(ports(&deployment)).To(HaveKeyWithValue("webhook-server", o.webhooks.port))
-	g.Expect(o.webhooks.port).NotTo(BeElementOf(9440, 9441, 8443, 8444), "the other ports of the node's network, which a single Pod has")
+	g.Expect(o.webhooks.port).NotTo(BeElementOf(9440, 9441, 9445, 8443, 8444), "the other ports of the node's network, which a single Pod has")
 	g.Expect(labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels))).To(BeTrue())
 	g.Expect(service.Spec.Ports[0].TargetPort.StrVal).To(Equal("webhook-server"))
 	g.Expect(certificate.Spec.DNSNames).To(ContainElement(service.Name + "." + service.Namespace + ".svc"))

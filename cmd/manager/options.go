@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ type options struct {
 	logs           *logsv1.LoggingConfiguration
 	settings       lifecycle.Settings
 	bootConfig     []string
+	imagesSocket   string
 	printDHCP      string
 
 	boot     bootconfig.Config      // from bootConfig
@@ -139,6 +141,10 @@ func (o *options) completeConfig() error {
 			return fmt.Errorf("--boot-config: %w", err)
 		}
 	}
+	if o.imagesSocket != "" && !filepath.IsAbs(o.imagesSocket) {
+		return fmt.Errorf("--images-socket: %q: give the absolute path of the Unix socket", o.imagesSocket)
+	}
+	o.boot.Images.Socket = cmp.Or(o.boot.Images.Socket, o.imagesSocket)
 	if boot {
 		if err := o.boot.CheckNetworks(); err != nil {
 			return fmt.Errorf("--boot-config: %s: %w", o.bootFile, err)

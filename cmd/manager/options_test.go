@@ -35,6 +35,7 @@ func TestFlagErrors(t *testing.T) {
 		"a component":           {[]string{"--components=boots"}, `--components: "boots" is neither controllers nor boot nor bootstrap`},
 		"bootstrap with others": {[]string{"--components=bootstrap,boot"}, "--components: bootstrap runs in a process of its own"},
 		"no boot configuration": {nil, "--boot-config: set it to the boot server's configuration file, or remove boot and images from --components"},
+		"a relative socket":     {[]string{"--components=controllers", "--images-socket=images.sock"}, `--images-socket: "images.sock": give the absolute path`},
 		"no such file":          {[]string{"--boot-config=/nowhere/boot.yaml"}, "--boot-config: open /nowhere/boot.yaml: no such file"},
 		"none of two files":     {[]string{"--boot-config=/nowhere/a.yaml", "--boot-config=/nowhere/b.yaml"}, "open /nowhere/b.yaml: no such file"},
 		"a wrong file before another": {

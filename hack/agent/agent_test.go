@@ -2,10 +2,11 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -13,7 +14,7 @@ import (
 func TestArchive(t *testing.T) {
 	g := NewWithT(t)
 	build := func(order ...string) []byte {
-		r := &ramdisk{modified: time.Unix(1700000000, 0)}
+		var r ramdisk
 		for _, name := range order {
 			r.add(name, 0o644, []byte(name))
 		}
@@ -48,4 +49,25 @@ func TestClosure(t *testing.T) {
 	a, b, c := &module{name: "a", needs: []string{"b", "c"}}, &module{name: "b", needs: []string{"c"}}, &module{name: "c"}
 	all := map[string]*module{"a": a, "b": b, "c": c}
 	NewWithT(t).Expect(closure(a, all)).To(Equal([]*module{b, c}))
+}
+
+// TestKernel: a kernel that is not compressed is written with gzip, always with the same bytes, and the signed bytes are in it.
+func TestKernel(t *testing.T) {
+	g := NewWithT(t)
+	folder := t.TempDir()
+	write := func(name string, content []byte) string {
+		name = filepath.Join(folder, name)
+		g.Expect(os.WriteFile(name, content, 0o600)).To(Succeed())
+		return name
+	}
+	arm := append(bytes.Repeat([]byte("MZ"), armMagicOffset/2), "ARM\x64 and more"...)
+	g.Expect(writeKernel(write("arm64", arm), folder)).To(Succeed())
+	g.Expect(writeKernel(write("amd64", []byte("MZ, compressed")), folder)).To(Succeed())
+	g.Expect(os.ReadFile(filepath.Join(folder, "kernel"))).To(BeEquivalentTo("MZ, compressed"))
+	zipped, err := os.ReadFile(filepath.Join(folder, "kernel.gz"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(zip(arm)).To(Equal(zipped))
+	unzip, err := gzip.NewReader(bytes.NewReader(zipped))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(io.ReadAll(unzip)).To(Equal(arm))
 }

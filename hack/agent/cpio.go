@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,15 +10,13 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 )
 
 // ramdisk is an initial RAM disk: an archive in the format "newc" of cpio (the kernel's Documentation/driver-api/early-userspace/buffer-format.rst). All
-// files belong to root and have one time.
+// files belong to root and have no time.
 type ramdisk struct {
-	modified time.Time
-	files    []file
-	names    map[string]bool
+	files []file
+	names map[string]bool
 }
 
 // file is an entry of the archive. content of a symbolic link is its target.
@@ -71,12 +70,8 @@ func (r *ramdisk) archive() []byte {
 	files := slices.SortedFunc(slices.Values(r.files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer
 	for i, f := range append(files, file{name: "TRAILER!!!"}) {
-		modified := r.modified.Unix()
-		if f.mode == 0 {
-			modified = 0
-		}
 		// Magic, inode, mode, owner, group, links, time, size, device, device of the file, length of the name, checksum.
-		fmt.Fprintf(&out, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X", i+1, f.mode, 0, 0, 1, modified, len(f.content), 0, 0, f.major, f.minor, len(f.name)+1, 0)
+		fmt.Fprintf(&out, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X", i+1, f.mode, 0, 0, 1, 0, len(f.content), 0, 0, f.major, f.minor, len(f.name)+1, 0)
 		out.WriteString(f.name + "\x00")
 		pad(&out)
 		out.Write(f.content)
@@ -92,18 +87,24 @@ func pad(out *bytes.Buffer) {
 	}
 }
 
-// write writes the archive as one zstd frame. More than one thread would make the bytes depend on the number of processors.
+// write appends the archive to a file, as one zstd frame.
 func (r *ramdisk) write(name, zstd string) error {
 	compressed, err := compress(zstd, r.archive())
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, compressed, 0o644) //nolint:gosec // a file of a release, that everyone may read
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // a file of a release, that everyone may read
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(compressed)
+	return errors.Join(err, file.Close())
 }
 
-// compress runs zstd at its highest level without a window of more than 8 MiB, which the kernel would need as memory.
+// compress runs zstd at its highest level without a window of more than 8 MiB, which the kernel would need as memory. The number of threads does not change
+// the bytes, unless it is 0 or --single-thread is given.
 func compress(zstd string, content []byte) ([]byte, error) {
-	return filter(bytes.NewReader(content), zstd, "--quiet", "--single-thread", "-19", "--stdout")
+	return filter(bytes.NewReader(content), zstd, "--quiet", "--threads=2", "-19", "--stdout")
 }
 
 // filter runs a program on a stream. The words of program are separated by blanks.
@@ -111,10 +112,10 @@ func filter(in io.Reader, program string, args ...string) ([]byte, error) {
 	words := append(strings.Fields(program), args...)
 	command := exec.Command(words[0], words[1:]...) //nolint:noctx,gosec // a filter, which ends with its input
 	command.Stdin = in
-	var out, errors bytes.Buffer
-	command.Stdout, command.Stderr = &out, &errors
+	var out, said bytes.Buffer
+	command.Stdout, command.Stderr = &out, &said
 	if err := command.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, errors.String())
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, said.String())
 	}
 	return out.Bytes(), nil
 }

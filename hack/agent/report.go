@@ -25,22 +25,30 @@ func writeModuleList(name string, modules []*module, found []blob) error {
 // largest is how many parts the report lists.
 const largest = 12
 
-// report prints the sizes, and fails if kernel and ramdisk are too large.
-func report(o options, r *ramdisk) error {
-	sizes := map[string]int64{}
-	var total int64
-	for _, name := range []string{"kernel", "ramdisk"} {
-		info, err := os.Stat(filepath.Join(o.output, name))
-		if err != nil {
-			return err
-		}
-		sizes[name] = info.Size()
-		total += info.Size()
-	}
-	fmt.Printf("%s: kernel %.1f MB + ramdisk %.1f MB = %.1f MB\n", o.output, mb(sizes["kernel"]), mb(sizes["ramdisk"]), mb(total))
+// printParts prints the largest parts of the base.
+func printParts(r *ramdisk) {
 	for _, p := range parts(r)[:largest] {
 		fmt.Printf("  %6.2f MB %s (unpacked)\n", mb(p.size), p.name)
 	}
+}
+
+// checkSize prints the sizes, and returns an error if kernel and ramdisk are too large.
+func checkSize(o options) error {
+	names, err := filepath.Glob(filepath.Join(o.output, "kernel*"))
+	if err != nil {
+		return err
+	}
+	var words []string
+	var total int64
+	for _, name := range append(names, filepath.Join(o.output, "ramdisk")) {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		words = append(words, fmt.Sprintf("%s %.1f MB", info.Name(), mb(info.Size())))
+		total += info.Size()
+	}
+	fmt.Printf("%s = %.1f MB\n", strings.Join(words, " + "), mb(total))
 	if o.limit > 0 && total > o.limit {
 		return fmt.Errorf("kernel and ramdisk have %.1f MB, and at most %.1f MB are allowed: remove modules from hack/agent/modules.txt", mb(total), mb(o.limit))
 	}

@@ -1,7 +1,7 @@
 // Command image writes what a release has beside its manifests, without a container engine and without root. It has two commands:
 //
 //	build [flags]             write the image of the manager, as an archive in the layout of the Open Container Initiative (OCI), and its SBOMs
-//	sbom [flags] PROGRAM...   write the SBOM of the programs and boot loaders of a release
+//	sbom [flags] PROGRAM...   write the SBOM of the programs, boot loaders and agents of a release
 //
 // The same input gives the same bytes: the date of everything is --epoch, owners and modes are set here, and names are sorted. hack/image.sh and
 // hack/releasepage.sh run it.
@@ -26,10 +26,11 @@ const user = 65532
 // options are the arguments.
 type options struct {
 	programs, packages, loaders, license string
+	agents, agentPrograms                string
 	archs                                []string
 	name, version, revision              string
 	epoch                                int64
-	output, archive                      string
+	output, archives                     string
 }
 
 func main() {
@@ -45,6 +46,8 @@ func run(args []string) error {
 	set.StringVar(&o.programs, "programs", "", "Folder with the manager, linked statically, as ARCH/manager.")
 	set.StringVar(&o.packages, "packages", "", "Folder with the folder ARCH of each architecture, which packages.sh made.")
 	set.StringVar(&o.loaders, "loaders", "", "Folder that loaders.sh made.")
+	set.StringVar(&o.agents, "agents", "", "Folder that agent.sh made, with the agent of each architecture of servers.")
+	set.StringVar(&o.agentPrograms, "agent-programs", "", "Folder with the program of these agents, as program-ARCH/agent.")
 	set.StringVar(&o.license, "license", "", "The project's licence.")
 	archs := set.String("arch", "amd64", "Architectures of the image, with commas. Several have an index.")
 	set.StringVar(&o.name, "name", "", "Name of the image, with its tag.")
@@ -52,7 +55,7 @@ func run(args []string) error {
 	set.StringVar(&o.revision, "revision", "", "Commit that the programs were built from.")
 	set.Int64Var(&o.epoch, "epoch", 0, "The date of everything, in seconds since 1970.")
 	set.StringVar(&o.output, "output", "", "File to write. The SBOMs of OUTPUT.tar are OUTPUT-ARCH.spdx.json.")
-	set.StringVar(&o.archive, "loaders-archive", "", "The archive of the boot loaders, for the SBOM of a release.")
+	set.StringVar(&o.archives, "archives", "", "Folder with the archives of a release, boot-loaders.tar.gz and agent-ARCH.tar.gz, for its SBOM.")
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
@@ -83,8 +86,16 @@ func build(o *options) (string, error) {
 	if err := addLoaders(files, o.loaders); err != nil {
 		return "", err
 	}
-	// It is the same for all architectures: the servers that boot have amd64.
+	// Boot loaders and agents are the same for all architectures of the image: they run on servers.
 	loaders, err := pack("boot loaders", files, o.date())
+	if err != nil {
+		return "", err
+	}
+	files = newTree()
+	if err := addAgents(files, o.agents); err != nil {
+		return "", err
+	}
+	agents, err := pack("agents", files, o.date())
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +106,7 @@ func build(o *options) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		img, err := buildImage(o, arch, packages, loaders)
+		img, err := buildImage(o, arch, packages, loaders, agents)
 		if err != nil {
 			return "", err
 		}
@@ -114,7 +125,7 @@ func build(o *options) (string, error) {
 }
 
 // buildImage makes the image of an architecture. Layers that rarely change come first: registries and nodes keep the layers that they have.
-func buildImage(o *options, arch string, p *packages, loaders layer) (v1.Image, error) {
+func buildImage(o *options, arch string, p *packages, loaders, agents layer) (v1.Image, error) {
 	files := newTree()
 	if err := addSystem(files, p); err != nil {
 		return nil, err
@@ -131,13 +142,13 @@ func buildImage(o *options, arch string, p *packages, loaders layer) (v1.Image, 
 	if err != nil {
 		return nil, err
 	}
-	return assemble(o, arch, []layer{system, loaders, program})
+	return assemble(o, arch, []layer{system, loaders, agents, program})
 }
 
 // manager returns the file of the manager.
 func (o *options) manager(arch string) string { return filepath.Join(o.programs, arch, "manager") }
 
-// addManager adds the program with the capability to listen on the ports 67, 69 and 547, and no other.
+// addManager adds the program, which may get the capability to listen on the ports 67, 69 and 547, and no other.
 func addManager(t *tree, o *options, arch string) error {
 	if err := t.copy("manager", o.manager(arch), 0o755); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 // debian is the release of Debian of packages.sh and loaders.sh, as package URLs name it.
 const debian = "debian-13"
 
-// writeImageSBOM writes the SBOM of the image of an architecture: the Go modules of the manager, the Debian packages that a file was taken from, and the
-// boot loaders.
+// writeImageSBOM writes the SBOM of the image of an architecture: the Go modules of the manager, the Debian packages that a file was taken from, the
+// boot loaders, and the agents.
 func writeImageSBOM(o *options, img platformImage, p *packages) error {
 	digest, err := img.image.Digest()
 	if err != nil {
@@ -36,29 +36,36 @@ func writeImageSBOM(o *options, img platformImage, p *packages) error {
 	colon := strings.LastIndexByte(o.name, ':') // hack/image.sh requires a tag
 	repository, tag := o.name[:colon], o.name[colon+1:]
 	d := newDocument(project+"-"+o.version+"-"+img.arch, digest.Hex, o.date())
-	container := d.describe(component{
+	container := component{
 		name: repository, version: o.version, purpose: "CONTAINER", sum: digest.Hex, supplier: project, license: noAssertion,
 		purl: fmt.Sprintf("pkg:oci/%s@%s?arch=%s&repository_url=%s&tag=%s",
 			filepath.Base(repository), url.QueryEscape(digest.String()), img.arch, url.QueryEscape(repository), url.QueryEscape(tag)),
-	})
-	d.contain(container, manager)
+	}
+	id := d.describe(container)
+	d.contain(id, manager)
 	d.contain(manager.id(), modules...)
-	d.contain(container, p.components()...)
-	d.contain(container, loaders...)
+	d.contain(id, p.components()...)
+	d.contain(id, loaders...)
+	if err := imageAgents(d, o, container); err != nil {
+		return err
+	}
 	return d.write(strings.TrimSuffix(o.output, ".tar") + "-" + img.arch + ".spdx.json")
 }
 
-// writeReleaseSBOM writes the SBOM of the programs and of the archive of boot loaders of a release.
+// writeReleaseSBOM writes the SBOM of the programs and of the archives of a release: boot loaders and agents.
 func writeReleaseSBOM(o *options, programs []string) error {
-	sum, err := fileSum(o.archive)
-	if err != nil {
-		return err
-	}
 	loaders, err := bootLoaders(o.loaders)
 	if err != nil {
 		return err
 	}
-	sums := []string{sum}
+	archives, err := o.archived()
+	if err != nil {
+		return err
+	}
+	var sums []string
+	for _, a := range archives {
+		sums = append(sums, a.sum)
+	}
 	type listed struct {
 		program component
 		modules []component
@@ -77,9 +84,32 @@ func writeReleaseSBOM(o *options, programs []string) error {
 	for _, l := range all {
 		d.contain(d.describe(l.program), l.modules...)
 	}
-	archive := filepath.Base(o.archive)
-	d.contain(d.describe(component{name: archive, version: o.version, purpose: "ARCHIVE", sum: sum, file: archive, supplier: project}), loaders...)
+	d.contain(d.describe(archives[0]), loaders...)
+	for i, arch := range serverArchs {
+		agent := archives[i+1]
+		d.describe(agent)
+		if err := listAgent(d, o, arch, agent); err != nil {
+			return err
+		}
+	}
 	return d.write(o.output)
+}
+
+// archived returns the archives of a release: the boot loaders, and then the agent of each architecture.
+func (o *options) archived() ([]component, error) {
+	names := []string{"boot-loaders.tar.gz"}
+	for _, arch := range serverArchs {
+		names = append(names, "agent-"+arch+".tar.gz")
+	}
+	var all []component
+	for _, name := range names {
+		sum, err := fileSum(filepath.Join(o.archives, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, component{name: name, version: o.version, purpose: "ARCHIVE", sum: sum, file: name, supplier: project})
+	}
+	return all, nil
 }
 
 func fileSum(file string) (string, error) {

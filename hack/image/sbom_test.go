@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,9 +24,21 @@ func input(t *testing.T) (*options, *packages) {
 	t.Helper()
 	folder := t.TempDir()
 	write := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, arch := range serverArchs {
+		write("agents/"+arch+"/packages", "linux-image-6.12 6.12-1 "+hash+"\nfirmware-used 2025-1 "+hash+"\nfirmware-unused 2025-1 "+hash+"\n")
+		write("agents/"+arch+"/SHA256SUMS", hash+"  "+agentKernel[arch]+"\n"+hash+"  licenses/firmware-used\n"+hash+"  packages\n"+hash+"  ramdisk\n")
+		for _, name := range []string{agentKernel[arch], "ramdisk", "licenses/firmware-used"} {
+			write("agents/"+arch+"/"+name, name+" of "+arch)
+		}
+		write("agent-"+arch+".tar.gz", "agent of "+arch)
 	}
 	write("PACKAGES", "ipmitool 1.8.19-9+b1 "+hash+"\nlibunused 1:2.0 "+hash+"\n")
 	write("SHA256SUMS", "# ipxe 1.21.1+git-1\n"+hash+"  undionly.kpxe\n# ipxe 1.21.1+git-1\n"+hash+"  snponly.efi\n")
@@ -38,17 +52,17 @@ func input(t *testing.T) (*options, *packages) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(folder, "amd64"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"amd64/manager", "bmcctl-linux-amd64", "bmcctl-darwin-arm64"} {
+	for _, name := range []string{"amd64/manager", "bmcctl-linux-amd64", "bmcctl-darwin-arm64", "program-amd64/agent", "program-arm64/agent"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.Symlink(program, filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return &options{
 		programs: folder, loaders: folder, name: "registry.example:5000/capbm:v9.9.9", version: "v9.9.9", epoch: 1767225600,
-		output: filepath.Join(folder, "image.tar"), archive: filepath.Join(folder, "boot-loaders.tar.gz"),
+		output: filepath.Join(folder, "image.tar"), archives: folder, agents: filepath.Join(folder, "agents"), agentPrograms: folder,
 	}, p
 }
 
@@ -132,7 +146,9 @@ func TestImageSBOM(t *testing.T) {
 	})
 	const image = "registry.example:5000/capbm"
 	expect(t, "described", contained["DOCUMENT"], image)
-	expect(t, "the image", contained[image], "manager", "ipmitool", "undionly.kpxe", "snponly.efi")
+	expect(t, "the image", contained[image], "manager", "ipmitool", "undionly.kpxe", "snponly.efi", "agent-amd64", "agent-arm64")
+	expect(t, "an agent", contained["agent-arm64"], "linux-image-6.12", "firmware-used", "agent-arm64/init")
+	expect(t, "its program", contained["agent-arm64/init"], modules(t)...)
 	expect(t, "the manager", contained["manager"], modules(t)...)
 	for name, want := range map[string]string{
 		image:         "pkg:oci/capbm@sha256%3A" + digest.Hex + "?arch=amd64&repository_url=registry.example%3A5000%2Fcapbm&tag=v9.9.9",
@@ -151,13 +167,14 @@ func TestImageSBOM(t *testing.T) {
 	}
 }
 
-// TestReleaseSBOM: each program has its modules, which are listed once, and the archive its boot loaders.
+// TestReleaseSBOM: each program has its modules, which are listed once, and each archive its content.
 func TestReleaseSBOM(t *testing.T) {
 	o, _ := input(t)
 	o.output = filepath.Join(o.loaders, "release.spdx.json")
 	programs := []string{filepath.Join(o.programs, "bmcctl-linux-amd64"), filepath.Join(o.programs, "bmcctl-darwin-arm64")}
 	packages, contained := twice(t, o.output, func() error { return writeReleaseSBOM(o, programs) })
-	expect(t, "described", contained["DOCUMENT"], "bmcctl-linux-amd64", "bmcctl-darwin-arm64", "boot-loaders.tar.gz")
+	expect(t, "described", contained["DOCUMENT"], "bmcctl-linux-amd64", "bmcctl-darwin-arm64", "boot-loaders.tar.gz", "agent-amd64.tar.gz", "agent-arm64.tar.gz")
+	expect(t, "an agent", contained["agent-amd64.tar.gz"], "linux-image-6.12", "firmware-used", "agent-amd64/init")
 	expect(t, "bmcctl", contained["bmcctl-darwin-arm64"], modules(t)...)
 	expect(t, "loaders", contained["boot-loaders.tar.gz"], "undionly.kpxe", "snponly.efi")
 	if p := packages["bmcctl-linux-amd64"]; p.PackageVersion != "v9.9.9" || p.PackageLicenseDeclared != "Apache-2.0" {
@@ -174,6 +191,39 @@ func TestSBOMRefuses(t *testing.T) {
 		}
 		if err := writeImageSBOM(o, platformImage{"amd64", empty.Image}, p); err == nil || !strings.Contains(err.Error(), "SHA256SUMS") {
 			t.Errorf("%q: %v", sums, err)
+		}
+	}
+}
+
+// TestAgents: the image has the files of each agent that its list names, and the list. An agent that is not complete is an error.
+func TestAgents(t *testing.T) {
+	o, _ := input(t)
+	files := newTree()
+	if err := addAgents(files, o.agents); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(files.entries)) {
+		if of, found := strings.CutPrefix(name, "usr/lib/capbm/agent/arm64/"); found {
+			names = append(names, of)
+		}
+	}
+	expect(t, "an agent", names, "SHA256SUMS", "kernel.gz", "licenses/firmware-used", "packages", "ramdisk")
+	if len(files.entries) != 2*len(names) {
+		t.Errorf("%d files", len(files.entries))
+	}
+	if err := os.WriteFile(filepath.Join(o.agents, "arm64", "kernel"), nil, 0o600); err != nil { // not the one that the boot server opens
+		t.Fatal(err)
+	}
+	list := filepath.Join(o.agents, "arm64", "SHA256SUMS")
+	for _, sums := range []string{
+		hash + "  kernel.gz\n", hash + "  kernel\n" + hash + "  ramdisk\n", hash + "  kernel.gz\n" + hash + "  ramdisk\n" + hash + "  missing\n", "ramdisk\n",
+	} {
+		if err := os.WriteFile(list, []byte(sums), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := addAgents(newTree(), o.agents); err == nil {
+			t.Errorf("%q is accepted", sums)
 		}
 	}
 }

@@ -106,16 +106,16 @@ func (e *entry) write(out *tar.Writer, name string, date time.Time) error {
 	return err
 }
 
-// bindService is cap_net_bind_service+ep: any user may start the program and let it listen on ports below 1024. It is the kernel's struct
-// vfs_cap_data, revision 2 (include/uapi/linux/capability.h): the revision with the flag "effective", then permitted and inheritable of
-// the capabilities 0 to 31, and of 32 to 63.
+// bindService is cap_net_bind_service+p: the program may listen on ports below 1024 after it has made the capability effective. With the flag "effective" it
+// would not start in a container that drops the capability. This is the kernel's struct vfs_cap_data, revision 2 (include/uapi/linux/capability.h): the
+// revision with its flags, then permitted and inheritable of the capabilities 0 to 31, and of 32 to 63.
 var bindService = func() []byte {
 	const (
-		revision2, effective = 0x02000000, 0x000001
-		netBindService       = 10
+		revision2      = 0x02000000
+		netBindService = 10
 	)
 	var out []byte
-	for _, word := range []uint32{revision2 | effective, 1 << netBindService, 0, 0, 0} {
+	for _, word := range []uint32{revision2, 1 << netBindService, 0, 0, 0} {
 		out = binary.LittleEndian.AppendUint32(out, word)
 	}
 	return out

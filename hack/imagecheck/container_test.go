@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,16 +27,36 @@ func withDefaults(content []byte) []byte {
 	return regexp.MustCompile(`\$\{[A-Z_]+:=([^}]*)\}`).ReplaceAll(content, []byte("$1"))
 }
 
-// deployment reads the Deployment of the boot server, config/boot.
+// deployments builds a folder of config, and returns its Deployments.
+func deployments(t *testing.T, folder string) []appsv1.Deployment {
+	t.Helper()
+	built := must(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kustomize"), "build", filepath.Join(controllerstest.Root(), "config", folder))
+	var all []appsv1.Deployment
+	for document := range strings.SplitSeq(built, "\n---\n") {
+		var d appsv1.Deployment
+		NewWithT(t).Expect(yaml.Unmarshal(withDefaults([]byte(document)), &d)).To(Succeed())
+		if d.Kind == "Deployment" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// deployment returns the Pod of the boot server. Its first container is the boot server, the second one the image service.
 func deployment(t *testing.T) corev1.PodSpec {
 	t.Helper()
-	g := NewWithT(t)
-	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "config", "boot", "deployment.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
-	var d appsv1.Deployment
-	g.Expect(yaml.Unmarshal(withDefaults(content), &d)).To(Succeed())
-	g.Expect(d.Spec.Template.Spec.Containers).To(HaveLen(1))
-	return d.Spec.Template.Spec
+	all := deployments(t, "boot")
+	NewWithT(t).Expect(all).To(HaveLen(1))
+	return all[0].Spec.Template.Spec
+}
+
+// only returns a Pod with one of its containers.
+func only(t *testing.T, pod corev1.PodSpec, name string) corev1.PodSpec {
+	t.Helper()
+	one := *pod.DeepCopy()
+	one.Containers = slices.DeleteFunc(one.Containers, func(c corev1.Container) bool { return c.Name != name })
+	NewWithT(t).Expect(one.Containers).To(HaveLen(1))
+	return one
 }
 
 // container is a container of the image, to be run by runc.
@@ -94,6 +115,39 @@ func newContainer(t *testing.T, root string, pod corev1.PodSpec, args ...string)
 		map[string]any{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []any{"nosuid", "mode=755"}},
 	}
 	return c
+}
+
+// volumes are folders of this machine for the emptyDirs of a Pod, by their names. Its containers share them.
+type volumes map[string]string
+
+func newVolumes(t *testing.T, pod corev1.PodSpec) volumes {
+	t.Helper()
+	all := volumes{}
+	for _, v := range pod.Volumes {
+		if v.EmptyDir != nil {
+			all[v.Name] = t.TempDir()
+		}
+	}
+	return all
+}
+
+// mountAll mounts the volumes of a Pod's only container.
+func (c *container) mountAll(t *testing.T, pod corev1.PodSpec, all volumes) {
+	t.Helper()
+	for _, m := range pod.Containers[0].VolumeMounts {
+		if folder := all[m.Name]; folder != "" {
+			c.mount(t, folder, m.MountPath, *pod.SecurityContext.FSGroup, true)
+			if m.ReadOnly {
+				c.readOnly()
+			}
+		}
+	}
+}
+
+// readOnly makes the last mount read-only.
+func (c *container) readOnly() {
+	last, _ := c.mounts[len(c.mounts)-1].(map[string]any)
+	last["options"] = []any{"rbind", "ro"}
 }
 
 // mount binds a folder of this machine. What is written belongs to the Pod's group, as the kubelet arranges it for an emptyDir.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +21,13 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/pin/tftp/v3"
 	"golang.org/x/sys/unix"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 var env *controllerstest.Env
@@ -57,15 +57,33 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// source is what a release is made of, for a build without git.
-var source = []string{"SOURCE_DATE_EPOCH=1767225600", "SOURCE_REVISION=0123456789abcdef"}
+// source is the commit that everything is built from, so that the agent is the one of `make agent` and `make e2e`.
+type source struct {
+	revision string
+	date     time.Time
+}
+
+func sourceOf(t *testing.T) source {
+	t.Helper()
+	g := NewWithT(t)
+	words := strings.Fields(must(t, "git", "-C", controllerstest.Root(), "log", "-1", "--format=%H %ct"))
+	g.Expect(words).To(HaveLen(2))
+	seconds, err := strconv.ParseInt(words[1], 10, 64)
+	g.Expect(err).NotTo(HaveOccurred())
+	return source{words[0], time.Unix(seconds, 0).UTC()}
+}
+
+// environment are the variables for a build without git, and for one with changes that are in no commit.
+func (s source) environment() []string {
+	return []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.date.Unix()), "SOURCE_REVISION=" + s.revision}
+}
 
 // archive builds the image of amd64, and returns the digest that was printed and the file.
 func archive(t *testing.T) (digest, file string) {
 	t.Helper()
 	g := NewWithT(t)
 	file = filepath.Join(t.TempDir(), "image.tar")
-	printed := strings.Fields(mustIn(t, controllerstest.Root(), source, "hack/image.sh", imageName, imageVersion, file, "amd64"))
+	printed := strings.Fields(mustIn(t, controllerstest.Root(), sourceOf(t).environment(), "hack/image.sh", imageName, imageVersion, file, "amd64"))
 	g.Expect(printed).To(HaveLen(2))
 	return printed[0], file
 }
@@ -91,39 +109,41 @@ type built struct {
 	pod  corev1.PodSpec
 }
 
-// TestManifests: every Deployment has the user and the capability of the one that the image is run by here, and those with a boot server have the
-// node's network.
+// TestManifests: every Deployment has the user of the one that the image is run by here. Those with a boot server have its capability, its image service and the
+// node's network. The others have neither.
 func TestManifests(t *testing.T) {
 	want := deployment(t)
-	for folder, deployments := range map[string]int{"default": 2, "single-pod": 1, "additional-boot": 1} {
+	for folder, count := range map[string]int{"default": 2, "single-pod": 1, "additional-boot": 1} {
 		g := NewWithT(t)
-		built := must(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kustomize"), "build", filepath.Join(controllerstest.Root(), "config", folder))
-		found := 0
-		for document := range strings.SplitSeq(built, "\n---\n") {
-			var d appsv1.Deployment
-			g.Expect(yaml.Unmarshal(withDefaults([]byte(document)), &d)).To(Succeed())
-			if d.Kind != "Deployment" {
+		all := deployments(t, folder)
+		g.Expect(all).To(HaveLen(count), folder)
+		for _, d := range all {
+			pod := d.Spec.Template.Spec
+			boots := !slices.Contains(pod.Containers[0].Args, "--components=controllers")
+			g.Expect(pod.HostNetwork).To(Equal(boots), d.Name)
+			g.Expect(pod.SecurityContext).To(Equal(want.SecurityContext))
+			if boots {
+				g.Expect(pod.Containers[0].SecurityContext).To(Equal(want.Containers[0].SecurityContext))
+				g.Expect(pod.Containers[1]).To(Equal(want.Containers[1]))
 				continue
 			}
-			found++
-			pod := d.Spec.Template.Spec
-			g.Expect(pod.HostNetwork).To(Equal(!slices.Contains(pod.Containers[0].Args, "--components=controllers")), d.Name)
-			g.Expect(pod.SecurityContext).To(Equal(want.SecurityContext))
-			g.Expect(pod.Containers[0].SecurityContext).To(Equal(want.Containers[0].SecurityContext))
+			g.Expect(pod.Containers).To(HaveLen(1))
+			g.Expect(pod.Containers[0].SecurityContext).To(Equal(want.Containers[1].SecurityContext), "no capability")
 		}
-		g.Expect(found).To(Equal(deployments), folder)
 	}
 }
 
 func TestImage(t *testing.T) {
-	b := &built{pod: deployment(t)}
+	b := &built{pod: only(t, deployment(t), "manager")}
 	b.digest, b.file = archive(t)
 	b.root = unpack(t, b.file, "amd64")
 	t.Run("others read it", b.testOthersReadIt)
 	t.Run("SBOM", b.testSBOM)
+	t.Run("agents", b.testAgents)
 	t.Run("privileges", b.testPrivileges)
 	t.Run("programs", b.testPrograms)
 	t.Run("boot server", b.testBootServer)
+	t.Run("image service", b.testImageService)
 	t.Run("it needs both", b.testItNeedsBoth) // spoils the root
 }
 
@@ -173,6 +193,33 @@ func (b *built) testSBOM(t *testing.T) {
 	}
 }
 
+// agentKernels are the files of the agents' kernels, by the architecture of servers.
+var agentKernels = map[string]string{"amd64": "kernel", "arm64": "kernel.gz"}
+
+// maxAgent is the maximum size of kernel and ramdisk together.
+const maxAgent = 40e6
+
+// The image has the agents as `make agent` writes them, with their checksums and licences, at the place that the boot server reads by default. They are as
+// small as they must be.
+func (b *built) testAgents(t *testing.T) {
+	g := NewWithT(t)
+	for arch, kernel := range agentKernels {
+		folder := filepath.Join(b.root, bootconfig.DefaultAgentDir, arch)
+		must(t, "diff", "--recursive", "--exclude=.stamp", filepath.Join(controllerstest.Root(), "out", "agent", arch), folder)
+		mustIn(t, folder, nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+		var size int64
+		for _, name := range []string{kernel, "ramdisk"} {
+			info, err := os.Stat(filepath.Join(folder, name))
+			g.Expect(err).NotTo(HaveOccurred())
+			size += info.Size()
+		}
+		g.Expect(size).To(BeNumerically("<=", maxAgent), arch)
+		for _, name := range []string{"packages", "licenses/linux"} {
+			g.Expect(filepath.Join(folder, name)).To(BeARegularFile())
+		}
+	}
+}
+
 // Skopeo finds the image in both forms, checks the digests of all of its parts, and reads what is written about it.
 func (b *built) testOthersReadIt(t *testing.T) {
 	g := NewWithT(t)
@@ -192,11 +239,12 @@ func (b *built) testOthersReadIt(t *testing.T) {
 	}
 	g.Expect(json.Unmarshal([]byte(must(t, "skopeo", "inspect", "--config", "oci-archive:"+file)), &config)).To(Succeed())
 	g.Expect(config.Architecture + "/" + config.OS).To(Equal("amd64/linux"))
-	g.Expect(config.Created).To(Equal("2026-01-01T00:00:00Z"))
+	from := sourceOf(t)
+	g.Expect(config.Created).To(Equal(from.date.Format(time.RFC3339)))
 	g.Expect(config.Config.User).To(Equal("65532:65532"))
 	g.Expect(config.Config.Entrypoint).To(Equal([]string{"/manager"}))
 	g.Expect(config.Config.Labels).To(And(
-		HaveKeyWithValue("org.opencontainers.image.revision", "0123456789abcdef"), HaveKeyWithValue("org.opencontainers.image.version", imageVersion),
+		HaveKeyWithValue("org.opencontainers.image.revision", from.revision), HaveKeyWithValue("org.opencontainers.image.version", imageVersion),
 		HaveKeyWithValue("org.opencontainers.image.licenses", "Apache-2.0")))
 }
 
@@ -228,7 +276,7 @@ func (b *built) testPrivileges(t *testing.T) {
 	})).To(Succeed())
 	g.Expect(capable).To(Equal([]string{"/manager"}))
 	g.Expect(writable).To(Equal([]string{"/tmp", "/var/cache/capbm", "/var/cache/capbm-images"}))
-	g.Expect(must(t, "/usr/sbin/getcap", filepath.Join(root, "manager"))).To(HaveSuffix(" cap_net_bind_service=ep\n"))
+	g.Expect(must(t, "/usr/sbin/getcap", filepath.Join(root, "manager"))).To(HaveSuffix(" cap_net_bind_service=p\n"))
 	mustIn(t, filepath.Join(root, "usr/lib/capbm/loaders"), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
 	must(t, "openssl", "crl2pkcs7", "-nocrl", "-certfile", filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"), "-out", "/dev/null")
 }
@@ -244,7 +292,7 @@ func (b *built) testPrograms(t *testing.T) {
 	g.Expect(out).To(ContainSubstring("--boot-config"))
 	out, err = newContainer(t, root, pod, "--version").run(t)
 	g.Expect(err).NotTo(HaveOccurred(), out)
-	g.Expect(out).To(HavePrefix("manager " + imageVersion + " (commit 0123456789abcdef, go1."))
+	g.Expect(out).To(HavePrefix("manager " + imageVersion + " (commit " + sourceOf(t).revision + ", go1."))
 
 	folder := t.TempDir()
 	config(t, folder, pod, `
@@ -289,13 +337,13 @@ func config(t *testing.T, folder string, pod corev1.PodSpec, content string) {
 	g.Expect(os.Chmod(path, 0o640)).To(Succeed())
 }
 
-// bootServer returns a container with the boot server, with the Deployment's volumes.
-func bootServer(t *testing.T, root string, pod corev1.PodSpec) *container {
+// bootServer returns a container with the boot server, with the Deployment's volumes. Its configuration names no socket.
+func bootServer(t *testing.T, root string, pod corev1.PodSpec, all volumes) *container {
 	t.Helper()
 	g := NewWithT(t)
-	group := *pod.SecurityContext.FSGroup
 	folder := t.TempDir()
 	config(t, folder, pod, fmt.Sprintf(`
+artifacts: {allowNetworks: [127.0.0.0/8]}
 networks:
 - {name: v4, mode: authoritative, address: %[1]s, interface: %[3]s, subnet: 10.66.0.0/24, ranges: [10.66.0.10-10.66.0.20]}
 - {name: v6, mode: authoritative, address: "%[2]s", interface: %[3]s, subnet: "fd00:66::/64", ranges: ["fd00:66::10-fd00:66::20"]}
@@ -305,19 +353,46 @@ networks:
 	g.Expect(os.WriteFile(filepath.Join(folder, "kubeconfig"), kubeconfig, 0o600)).To(Succeed())
 	g.Expect(os.Chown(filepath.Join(folder, "kubeconfig"), imageUser, imageUser)).To(Succeed())
 	c := newContainer(t, root, pod, "--components=boot", "--boot-config=/etc/capbm/boot.yaml", "--kubeconfig=/etc/capbm/kubeconfig",
-		"--health-addr=127.0.0.1:9440", "--diagnostics-address=0")
-	c.mount(t, folder, "/etc/capbm", group, false)
-	for _, volume := range pod.Volumes {
-		if volume.EmptyDir == nil {
-			continue
-		}
-		for _, m := range pod.Containers[0].VolumeMounts {
-			if m.Name == volume.Name {
-				c.mount(t, t.TempDir(), m.MountPath, group, true)
-			}
-		}
-	}
+		"--health-addr=127.0.0.1:9440", "--diagnostics-address=0", argument(t, pod, "--images-socket="))
+	c.mount(t, folder, "/etc/capbm", *pod.SecurityContext.FSGroup, false)
+	c.mountAll(t, pod, all)
 	return c
+}
+
+// argument returns the argument of a Pod's only container with a prefix.
+func argument(t *testing.T, pod corev1.PodSpec, prefix string) string {
+	t.Helper()
+	i := slices.IndexFunc(pod.Containers[0].Args, func(arg string) bool { return strings.HasPrefix(arg, prefix) })
+	NewWithT(t).Expect(i).To(BeNumerically(">=", 0), prefix)
+	return pod.Containers[0].Args[i]
+}
+
+// start runs a container until it answers a health check. The returned function ends it.
+func start(t *testing.T, c *container, health string) (stop func()) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	command := c.command(ctx, t)
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	g.Expect(command.Start()).To(Succeed())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = command.Wait() // it is interrupted
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(stop)
+	g.Eventually(func(g Gomega) {
+		response, err := http.Get(health) //nolint:noctx // returns at once
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(response.Body.Close()).To(Succeed())
+		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	}, 30*time.Second).Should(Succeed(), func() string { stop(); return out.String() })
+	return stop
 }
 
 // As the Deployment says, the boot server listens at the ports of DHCP, DHCPv6 and TFTP without being root, and may do
@@ -329,24 +404,7 @@ func (b *built) testBootServer(t *testing.T) {
 	g.Expect(pod.HostNetwork).To(BeTrue())
 	root := b.root
 
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	command := bootServer(t, root, pod).command(ctx, t)
-	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, &out
-	g.Expect(command.Start()).To(Succeed())
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	defer func() {
-		stop()
-		<-ended
-	}()
-	g.Eventually(func(g Gomega) {
-		response, err := http.Get("http://127.0.0.1:9440/readyz") //nolint:noctx // returns at once
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(response.Body.Close()).To(Succeed())
-		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	}, 30*time.Second).Should(Succeed(), func() string { stop(); <-ended; ended <- nil; return out.String() })
+	defer start(t, bootServer(t, root, pod, newVolumes(t, pod)), "http://127.0.0.1:9440/readyz")()
 	// local address, state, ..., the user that listens (proc(5))
 	for _, want := range []struct {
 		table string
@@ -409,8 +467,7 @@ func managerStatus(t *testing.T) map[string]string {
 	return nil
 }
 
-// Without the file's capability the boot server may not listen, and says at which port; without the container's
-// it does not start.
+// Without the capability of the file or of the container the boot server may not listen, and says at which port. The controllers need neither.
 func (b *built) testItNeedsBoth(t *testing.T) {
 	g := NewWithT(t)
 	pod := b.pod
@@ -418,11 +475,13 @@ func (b *built) testItNeedsBoth(t *testing.T) {
 	without := *pod.DeepCopy()
 	without.Containers[0].SecurityContext.Capabilities.Add = nil
 	out, err := newContainer(t, root, without, "--help").run(t)
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	out, err = bootServer(t, root, without, newVolumes(t, pod)).run(t)
 	g.Expect(err).To(HaveOccurred())
-	g.Expect(out).To(ContainSubstring("operation not permitted"))
+	g.Expect(out).To(ContainSubstring("permission denied"))
 
 	g.Expect(unix.Removexattr(filepath.Join(root, "manager"), "security.capability")).To(Succeed())
-	out, err = bootServer(t, root, pod).run(t)
+	out, err = bootServer(t, root, pod, newVolumes(t, pod)).run(t)
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("permission denied"))
 }

@@ -67,7 +67,7 @@ func release(t *testing.T, checkout, image string, environment ...string) *relea
 func releaseCommand(t *testing.T, checkout string, environment []string, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "hack/releasepage.sh", args...)
-	command.Dir, command.Env = checkout, append(append(os.Environ(), source...), environment...)
+	command.Dir, command.Env = checkout, append(append(os.Environ(), sourceOf(t).environment()...), environment...)
 	command.Stderr = new(strings.Builder)
 	return command
 }
@@ -89,6 +89,10 @@ func keys(t *testing.T, curve elliptic.Curve) (private, public string) {
 	return private, public
 }
 
+// inputs are the parts of .cache that a build in another folder takes from this one: the programs of the lab, and the packages of Debian, which the network
+// must not change in between. Compressing the agent's modules and firmware takes 20 s, so it is repeated for one architecture only.
+var inputs = []string{"bin", "image", "loaders", "agent/tools", "agent/amd64", "agent/arm64", "agent/base-arm64"}
+
 // elsewhere copies the checkout to another folder, without git.
 func elsewhere(t *testing.T) string {
 	t.Helper()
@@ -107,9 +111,11 @@ func elsewhere(t *testing.T) string {
 		g.Expect(os.MkdirAll(filepath.Dir(to), 0o700)).To(Succeed())
 		g.Expect(os.WriteFile(to, content, info.Mode().Perm())).To(Succeed())
 	}
-	// The packages of Debian are an input, which the network must not change in between.
-	g.Expect(os.MkdirAll(filepath.Join(root, ".cache"), 0o755)).To(Succeed())
-	g.Expect(os.Symlink(filepath.Join(root, ".cache"), filepath.Join(other, ".cache"))).To(Succeed())
+	for _, name := range inputs {
+		to := filepath.Join(other, ".cache", name)
+		g.Expect(os.MkdirAll(filepath.Dir(to), 0o755)).To(Succeed())
+		g.Expect(os.Symlink(filepath.Join(root, ".cache", name), to)).To(Succeed())
+	}
 	return other
 }
 
@@ -126,7 +132,7 @@ func (r *released) testReproducible(t *testing.T) {
 func (r *released) testFiles(t *testing.T) {
 	g := NewWithT(t)
 	want := []string{
-		"boot-loaders.tar.gz", "checksums.txt", "checksums.txt.sig", "cluster-api-provider-baremetal-image-amd64.spdx.json",
+		"agent-amd64.tar.gz", "agent-arm64.tar.gz", "boot-loaders.tar.gz", "checksums.txt", "checksums.txt.sig", "cluster-api-provider-baremetal-image-amd64.spdx.json",
 		"cluster-api-provider-baremetal-image-arm64.spdx.json", "cluster-api-provider-baremetal-image.tar", "cluster-api-provider-baremetal.spdx.json",
 		"release-notes.md", "bootstrap-components.yaml",
 	}
@@ -155,6 +161,12 @@ func (r *released) testFiles(t *testing.T) {
 	loaders := t.TempDir()
 	must(t, "tar", "-xzf", filepath.Join(r.page, "boot-loaders.tar.gz"), "-C", loaders)
 	mustIn(t, loaders, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	agents := t.TempDir() // as agent.dir wants it
+	for _, arch := range []string{"amd64", "arm64"} {
+		must(t, "tar", "-xzf", filepath.Join(r.page, "agent-"+arch+".tar.gz"), "-C", agents)
+		mustIn(t, filepath.Join(agents, arch), nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+		g.Expect(filepath.Join(agents, arch, "ramdisk")).To(BeARegularFile())
+	}
 	notes, err := os.ReadFile(filepath.Join(r.page, "release-notes.md"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(notes)).To(And(ContainSubstring("### Added"), Not(ContainSubstring("\n## "))))
@@ -201,6 +213,9 @@ func (r *released) testIndex(t *testing.T) {
 			g.Expect(f.Machine).To(Equal(machines[arch]), program)
 			g.Expect(f.Close()).To(Succeed())
 		}
+		for _, of := range []string{"amd64", "arm64"} {
+			mustIn(t, filepath.Join(root, "usr/lib/capbm/agent", of), nil, "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+		}
 	}
 }
 
@@ -231,14 +246,14 @@ func (r *released) testManifests(t *testing.T) {
 func (r *released) testPrograms(t *testing.T) {
 	g := NewWithT(t)
 	for _, name := range []string{"bmcctl", "bmcsim"} {
-		g.Expect(must(t, filepath.Join(r.page, name+"-linux-amd64"), "--version")).To(HavePrefix(name + " " + imageVersion + " (commit 0123456789abcdef, go1."))
+		g.Expect(must(t, filepath.Join(r.page, name+"-linux-amd64"), "--version")).To(HavePrefix(name + " " + imageVersion + " (commit " + sourceOf(t).revision + ", go1."))
 		for _, platform := range platforms {
 			isFor(t, filepath.Join(r.page, name+"-"+strings.ReplaceAll(platform, "/", "-")), platform)
 		}
 	}
 	// The program whose first build is quicker.
 	folder := t.TempDir()
-	mustIn(t, controllerstest.Root(), nil, "hack/programs.sh", imageVersion, "0123456789abcdef", "darwin/arm64", folder, "bmcsim")
+	mustIn(t, controllerstest.Root(), nil, "hack/programs.sh", imageVersion, sourceOf(t).revision, "darwin/arm64", folder, "bmcsim")
 	isFor(t, filepath.Join(folder, "bmcsim"), "darwin/arm64")
 }
 

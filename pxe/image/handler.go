@@ -25,13 +25,15 @@ var (
 	_ Images = (*Client)(nil)
 )
 
-// The protocol of a Client and a Handler: a POST of a call to one of these paths. The answers are
+// The protocol of a Client and a Handler: a GET of healthPath, or a POST of a call to one of the other paths. The answers are
 //
 //	200  Info, for prepare
+//	204  the service answers, for health
 //	204  the image is ready, for use
 //	202  NotReady
 //	422  Error
 const (
+	healthPath  = "/v1/health"
 	preparePath = "/v1/prepare"
 	usePath     = "/v1/use"
 	// maxCall bounds a call, in bytes. A Secret has at most 1 MiB.
@@ -51,6 +53,7 @@ type call struct {
 // credentials.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("POST "+preparePath, func(w http.ResponseWriter, r *http.Request) {
 		c, ok := readCall(w, r)
 		if !ok {
@@ -148,6 +151,16 @@ func (c *Client) Open(namespace string, from Source) (*Opened, error) {
 	return opened, nil
 }
 
+// Health returns an error if the service does not answer.
+func (c *Client) Health(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://images"+healthPath, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Close = true // each check makes a connection of its own
+	return c.send(request, nil)
+}
+
 // post calls the service, and decodes its answer into result.
 func (c *Client) post(ctx context.Context, path string, body call, result any) error {
 	raw, err := json.Marshal(body)
@@ -158,6 +171,11 @@ func (c *Client) post(ctx context.Context, path string, body call, result any) e
 	if err != nil {
 		return err
 	}
+	return c.send(request, result)
+}
+
+// send sends a request to the service, and decodes its answer into result.
+func (c *Client) send(request *http.Request, result any) error {
 	response, err := c.client.Do(request)
 	if err != nil {
 		return fmt.Errorf("the image service does not answer: %w", origin.WithoutURL(err))

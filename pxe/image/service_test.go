@@ -524,6 +524,7 @@ func TestClient(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.Serve(listener) })
 	c := NewClient(s.opts.Dir, socket)
+	g.Expect(c.Health(t.Context())).To(Succeed())
 	from := Source{o.URL + "/disk", sum(content)}
 	_, err = c.Open("dc", from)
 	g.Expect(err).To(MatchError(ErrNotYet))
@@ -543,5 +544,6 @@ func TestClient(t *testing.T) {
 	wg.Wait()
 	_, err = c.Prepare(t.Context(), "dc", from, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("does not answer")))
+	g.Expect(c.Health(t.Context())).To(MatchError(ContainSubstring("does not answer")))
 	g.Expect(fmt.Sprintf("%v %s %#v", Credentials("hunter2"), Credentials("hunter2"), Credentials("hunter2"))).NotTo(ContainSubstring("hunter2"))
 }

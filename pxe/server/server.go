@@ -170,7 +170,7 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 	}
 	return s.startHTTP(ctx, group, &pxe.Handler{
 		Booter: s.Booter, Artifacts: cache, Loaders: loaders, Log: s.Log.WithName("http"), BaseURL: s.baseURL, SecureURL: s.secureURL(),
-		BootSlots: s.BootSlots, Network: s.networkOf, Agents: s.Agents, AgentFiles: pxe.AgentFiles{Dir: s.Config.AgentDir}, Pins: s.pins(),
+		BootSlots: s.BootSlots, Network: s.networkOf, Agents: s.Agents, AgentFiles: &pxe.AgentFiles{Dir: s.Config.AgentDir}, Pins: s.pins(),
 	})
 }
 

@@ -118,10 +118,9 @@ func (s *suite) componentsManager(t *testing.T) {
 		deployments = append(deployments, o.GetName())
 		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(containers).To(HaveLen(1))
-		g.Expect(containers[0]).To(HaveKeyWithValue("name", "manager"))
-		g.Expect(containers[0]).To(HaveKeyWithValue("image", MatchRegexp(`^[a-z0-9.-]+\.[a-z]+/.+:.+$`)), "the canonical name of an image names its registry")
-		g.Expect(containers[0]).To(HaveKeyWithValue("args", Not(ContainElement(HavePrefix("--namespace")))), "clusterctl installs a provider for all namespaces")
+		g.Expect(containers).To(ContainElement(HaveKeyWithValue("name", "manager")))
+		g.Expect(containers).To(HaveEach(HaveKeyWithValue("image", MatchRegexp(`^[a-z0-9.-]+\.[a-z]+/.+:.+$`))), "the canonical name of an image names its registry")
+		g.Expect(containers).To(HaveEach(HaveKeyWithValue("args", Not(ContainElement(HavePrefix("--namespace"))))), "clusterctl installs a provider for all namespaces")
 	}
 	g.Expect(deployments).To(ConsistOf("capbm-controller-manager", "capbm-boot"))
 }

@@ -1,0 +1,82 @@
+package pxe_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+)
+
+// writeAgents writes the files of both agents. The kernel of arm64 is in a gzip file, which is returned.
+func writeAgents(t *testing.T, folder string) (zipped []byte) {
+	t.Helper()
+	g := NewWithT(t)
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write([]byte("kernel of arm64"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.Close()).To(Succeed())
+	for name, content := range map[string]string{
+		"amd64/kernel": "kernel of amd64", "amd64/ramdisk": "ramdisk of amd64", "arm64/kernel.gz": out.String(), "arm64/ramdisk": "ramdisk of arm64",
+	} {
+		file := filepath.Join(folder, name)
+		g.Expect(os.MkdirAll(filepath.Dir(file), 0o700)).To(Succeed())
+		g.Expect(os.WriteFile(file, []byte(content), 0o600)).To(Succeed())
+	}
+	return out.Bytes()
+}
+
+// TestAgentFiles: each boot loader gets the agent in the form that it can load: iPXE decompresses the kernel of arm64, and GRUB gets the bytes that are signed.
+func TestAgentFiles(t *testing.T) {
+	folder := t.TempDir()
+	zipped := writeAgents(t, folder)
+	for _, test := range []struct{ architecture, script, line, index, kernel string }{
+		{"amd64", "/ipxe/", "\nkernel --name kernel http://192.0.2.1:8480/boot/" + mac + "/0 initrd=initrd0 ", "0", "kernel of amd64"},
+		{"amd64", "/grub/", "\nif linux '(http,192.0.2.1:8480)/boot/" + mac + "/2' ", "2", "kernel of amd64"},
+		{"arm64", "/ipxe/", "\nkernel --name kernel http://192.0.2.1:8480/boot/" + mac + "/0 initrd=initrd0 ", "0", string(zipped)},
+		{"arm64", "/grub/", "\nif linux '(http,192.0.2.1:8480)/boot/" + mac + "/2' ", "2", "kernel of arm64"},
+	} {
+		t.Run(test.architecture+test.script, func(t *testing.T) {
+			g := NewWithT(t)
+			l := newLab(t, 8)
+			l.handler.AgentFiles = &pxe.AgentFiles{Dir: folder}
+			l.booter.Answer.Agent = test.architecture
+			l.booter.change = func(s *pxe.Script) { s.Agent = &pxe.AgentScript{Architecture: test.architecture, Host: "dc/h", Token: "token"} }
+			script := l.do(http.MethodGet, test.script+mac).Body.String()
+			g.Expect(script).To(And(ContainSubstring(test.line), ContainSubstring("/boot/"+mac+"/1")))
+			g.Expect(l.do(http.MethodHead, "/boot/"+mac+"/"+test.index).Header().Get("Content-Length")).NotTo(BeEmpty())
+			g.Expect(l.booter.Stages()).To(BeEmpty())
+			for range 2 {
+				g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/"+test.index).Body.String()).To(Equal(test.kernel))
+			}
+			g.Expect(l.booter.Stages()).To(ContainElement(pxe.StageKernel))
+			part := l.do(http.MethodGet, "/boot/"+mac+"/"+test.index, "Range", "bytes=1-3")
+			g.Expect(part.Body.String()).To(Equal(test.kernel[1:4]))
+			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/1").Body.String()).To(Equal("ramdisk of " + test.architecture))
+			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/3").Code).To(Equal(http.StatusForbidden))
+		})
+	}
+}
+
+// TestAgentFilesMissing: a server is not told to load what is not there, and a broken file is no kernel.
+func TestAgentFilesMissing(t *testing.T) {
+	g := NewWithT(t)
+	folder := t.TempDir()
+	writeAgents(t, folder)
+	files := &pxe.AgentFiles{Dir: folder}
+	g.Expect(files.Check("amd64")).To(Succeed())
+	g.Expect(files.Check("arm64")).To(Succeed())
+	g.Expect(files.Check("riscv64")).To(MatchError(ContainSubstring("has no agent for riscv64")))
+	kernel := filepath.Join(folder, "arm64", "kernel.gz")
+	g.Expect(os.Truncate(kernel, 20)).To(Succeed())
+	_, err := files.Open("arm64", 2)
+	g.Expect(err).To(MatchError(ContainSubstring("unexpected EOF")))
+	g.Expect(os.Remove(kernel)).To(Succeed())
+	g.Expect(files.Check("arm64")).To(MatchError(ContainSubstring("has no agent for arm64")))
+}
