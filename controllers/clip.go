@@ -3,6 +3,8 @@ package controllers
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // Limits for text and lists from other sources, such as BMCs, in a status. The validation of the status fields allows no more.
@@ -12,10 +14,11 @@ const (
 	MaxItems   = 256
 )
 
-// Clip cuts text to at most maxBytes, between two characters, and marks the cut with "...".
+// Clip makes text of other sources fit for a status or an event: one line without control characters. It cuts text to at most maxBytes, between two characters,
+// and marks the cut with "...".
 func Clip(text string, maxBytes int) string {
 	const mark = "..."
-	text = strings.ToValidUTF8(text, "?")
+	text = printable.Line(strings.ToValidUTF8(text, "?"), len(text))
 	if len(text) <= maxBytes {
 		return text
 	}

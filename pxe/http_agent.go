@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
@@ -120,11 +121,19 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client is gone
 }
 
-// readJSON reads the body of a request.
+const (
+	// maxAgentText is the maximum length of a text of an agent, in bytes. A failure lists all disks of the server.
+	maxAgentText = 16 << 10
+	// maxAgentList is the maximum length of a list of an agent.
+	maxAgentList = 1024
+)
+
+// readJSON reads the body of a request. Its texts are shown in conditions, events and logs, so they are cleaned here.
 func readJSON(r *http.Request, into any) error {
 	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
 		return fmt.Errorf("%w: the body is not valid: %w", ErrRefused, err)
 	}
+	printable.Clean(into, maxAgentText, maxAgentList)
 	return nil
 }
 

@@ -34,6 +34,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.agentDoneAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.agentDoneAt) && self.agentDoneAt == oldSelf.agentDoneAt",message="agentDoneAt is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.agentRefusedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.agentRefusedAt) && self.agentRefusedAt == oldSelf.agentRefusedAt",message="agentRefusedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 type BareMetalBootSpec struct {
@@ -99,7 +100,8 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	ScriptAddress string `json:"scriptAddress,omitempty"`
 
-	// dataAddress is the IP address that the bootstrap data was served to. No other address gets the data.
+	// dataAddress is the IP address that the bootstrap data was served to. No other address gets the data. An agent may move to another address that only its
+	// server can have: one that this provider leased to it, or that spec.network of the host has.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -124,6 +126,11 @@ type BareMetalBootSpec struct {
 	// agentDoneAt is the time when the agent completed its plan: the image is on the disk (Provision), or the disks are erased (Clean).
 	// +optional
 	AgentDoneAt *metav1.Time `json:"agentDoneAt,omitempty"`
+
+	// agentRefusedAt is the time from which the agent is refused, because a second address presented its token before the bootstrap data was served. The
+	// attempt ends, and the next attempt has another token.
+	// +optional
+	AgentRefusedAt *metav1.Time `json:"agentRefusedAt,omitempty"`
 
 	// writtenDisks are the disks that got bootstrap data since they were last erased, also in earlier boots. They are recorded before the data is served.
 	// +optional

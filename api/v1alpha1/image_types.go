@@ -155,6 +155,10 @@ type WrittenDisk struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number,omitempty"`
+	// partitionGUID is the unique GUID by which the next attempt knows that this boot wrote the disk.
+	// +optional
+	// +kubebuilder:validation:MaxLength=36
+	PartitionGUID string `json:"partitionGUID,omitempty"`
 	// dataOffset and dataLength are the partition with the bootstrap data, in bytes. Both are 0 without one.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

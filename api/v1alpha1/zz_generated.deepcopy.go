@@ -198,6 +198,10 @@ func (in *BareMetalBootSpec) DeepCopyInto(out *BareMetalBootSpec) {
 		in, out := &in.AgentDoneAt, &out.AgentDoneAt
 		*out = (*in).DeepCopy()
 	}
+	if in.AgentRefusedAt != nil {
+		in, out := &in.AgentRefusedAt, &out.AgentRefusedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.WrittenDisks != nil {
 		in, out := &in.WrittenDisks, &out.WrittenDisks
 		*out = make([]WrittenDisk, len(*in))

@@ -271,6 +271,7 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 		"a second client of the script": {[]func(*spec){script}, fail},
 		"a second client of the data":   {[]func(*spec){script, data}, fail},
 		"the data of an image":          {[]func(*spec){script, runsAgent}, written},
+		"a second agent":                {[]func(*spec){script, runsAgent}, func(s *spec) { s.DataAddress, s.AgentRefusedAt = "192.0.2.2", &now }},
 		"the commit":                    {[]func(*spec){script, runsAgent, written}, commit},
 		"the result":                    {[]func(*spec){script, runsAgent, written, commit}, done},
 		"the data of the next attempt": {[]func(*spec){script, runsAgent, written}, func(s *spec) {

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,22 +35,14 @@ func (b *Booter) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, c
 		if err := b.checkAgentBoot(a); err != nil {
 			return err
 		}
-		if !mayBind(a) && a.boot.Spec.DataAddress != r.From.String() {
-			return refused("the agent of %s asks from another address than before", r.Host)
-		}
 		if _, err := b.admit(ctx, a, r.From, true); err != nil {
 			return err
 		}
-		if err := bind(&a.boot.Spec.DataAddress, r.From, "plan of the agent"); err != nil {
-			return b.failAttempt(ctx, a, err)
+		if err := b.bindAgent(ctx, a, &a.boot.Spec.DataAddress, r.From, "plan of the agent"); err != nil {
+			return err
 		}
 		return change(a)
 	})
-}
-
-// mayBind is true until the disk may be complete. From then on another client is only refused: it must not fail a machine that may run.
-func mayBind(a attempt) bool {
-	return a.boot.Spec.CommitAllowedAt == nil && a.boot.Spec.AgentDoneAt == nil
 }
 
 // checkAgentBoot returns nil while the agent of a boot is served. After the permission to make the disk bootable that is so until the boot is reported or has
@@ -58,13 +51,14 @@ func (b *Booter) checkAgentBoot(a attempt) error {
 	boot := &a.boot.Spec
 	boots := lifecycle.BootFor(a.view, b.Settings) == lifecycle.BootAgent ||
 		!mayBind(a) && boot.ReportedAt == nil && boot.Failure == nil && a.view.CurrentBoot() != nil
-	if !boot.Agent || !boots {
+	if !boot.Agent || boot.AgentRefusedAt != nil || !boots {
 		return refused("the boot of %s/%s is over, or runs no agent", a.host.Namespace, a.host.Name)
 	}
 	return nil
 }
 
-// cachedAgent is withAgent for a request that changes nothing and is answered from the cache: an agent makes many of them.
+// cachedAgent is withAgent for a request that changes nothing and is answered from the cache: an agent makes many of them. Only an agent whose address changed
+// needs the API server.
 func (b *Booter) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attempt, error) {
 	namespace, name, _ := strings.Cut(r.Host, "/")
 	boot, err := b.bootOf(ctx, types.NamespacedName{Namespace: namespace, Name: name})
@@ -80,7 +74,7 @@ func (b *Booter) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attempt, 
 	case boot.Spec.DataAddress == "":
 		return attempt{}, fmt.Errorf("%w: %w", pxe.ErrNotYet, errNoConfirmation) // the cache may be behind
 	case boot.Spec.DataAddress != r.From.String():
-		return attempt{}, fmt.Errorf("%w: %w", pxe.ErrRefused, errNoConfirmation)
+		return b.withAgent(ctx, r, false, func(attempt) error { return nil })
 	}
 	a, err := b.attemptOf(ctx, boot)
 	if err != nil {
@@ -131,9 +125,9 @@ func (b *Booter) planFor(ctx context.Context, a attempt) (agent.Plan, error) {
 		return plan, nil
 	case v1alpha1.PurposeProvision:
 	}
-	image := a.consumer.BareMetalMachine.Spec.Image
+	image := a.image()
 	if image == nil {
-		return plan, refused("BareMetalMachine %q has no spec.image", a.boot.Spec.MachineName)
+		return plan, refused("BareMetalMachine %q does not exist, or has no spec.image", a.boot.Spec.MachineName)
 	}
 	info, err := b.prepareImage(ctx, a.host.Namespace, image)
 	if err != nil {
@@ -144,7 +138,7 @@ func (b *Booter) planFor(ctx context.Context, a attempt) (agent.Plan, error) {
 	}
 	plan.Purpose, plan.Provision = agent.Provision, &agent.ProvisionPlan{
 		Manifest: info.ManifestDigest, RootDevice: rootDevice(image.RootDevice, a.host.Spec.Storage), Keep: keptDisks(a.host.Spec.Storage),
-		DataSource: agent.DataSource(image.DataSource), DataSize: agent.DataPartitionSize, PartitionGUID: partitionGUID(a.boot, a.boot.Spec.Number),
+		DataSource: agent.DataSource(image.DataSource), DataSize: agent.DataPartitionSize, PartitionGUID: partitionGUID(a.boot),
 		BootEntry: bootEntryPrefix + a.boot.Spec.MachineName,
 	}
 	if plan.Provision.DataSource == agent.None {
@@ -159,12 +153,13 @@ func (b *Booter) planFor(ctx context.Context, a attempt) (agent.Plan, error) {
 	return plan, nil
 }
 
-// setCommitted names the disk of the boot that was allowed to make it bootable.
+// setCommitted names the disk of the boot that was allowed to make it bootable. Where the record of that disk is missing, no disk matches, and the agent writes to
+// none.
 func setCommitted(plan *agent.ProvisionPlan, boot *v1alpha1.BareMetalBoot, number int32) {
-	plan.CommittedGUID = partitionGUID(boot, number)
+	plan.CommittedGUID = plan.PartitionGUID
 	for _, w := range boot.Spec.WrittenDisks {
 		if w.Number == number {
-			plan.CommittedDisk = diskID(w.Disk)
+			plan.CommittedDisk, plan.CommittedGUID = diskID(w.Disk), cmp.Or(w.PartitionGUID, plan.CommittedGUID)
 		}
 	}
 }
@@ -176,9 +171,11 @@ func diskID(d v1alpha1.DiskIdentity) agent.DiskID {
 // partitionNamespace is the namespace of the GUIDs of data partitions (RFC 9562, section 5.5). It was chosen at random.
 var partitionNamespace = uuid.MustParse("6f2c8a4e-0d1b-4c9f-9a53-2f7f0e1d8b66")
 
-// partitionGUID returns the GUID of the data partition that a boot writes. It follows from the claim and the number of the boot, so the next boot knows it.
-func partitionGUID(boot *v1alpha1.BareMetalBoot, number int32) string {
-	return uuid.NewSHA1(partitionNamespace, fmt.Appendf(nil, "%s/%s/%s/%d", boot.Namespace, boot.Name, boot.Spec.ClaimID, number)).String()
+// partitionGUID returns the GUID of the data partition that a boot writes. It is the same for each plan of the boot, and writtenDisks records it for the next one.
+// The number alone does not identify a boot: after a restored backup it is counted again from an older one, and disks have the partitions of later boots.
+func partitionGUID(boot *v1alpha1.BareMetalBoot) string {
+	return uuid.NewSHA1(partitionNamespace,
+		fmt.Appendf(nil, "%s/%s/%s/%d/%d", boot.Namespace, boot.Name, boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartedAt.Unix())).String()
 }
 
 // cleanPlan erases the disks that the provider wrote.
@@ -234,10 +231,10 @@ func (b *Booter) Image(ctx context.Context, r pxe.AgentRequest) (*pxe.OpenedImag
 	switch {
 	case err != nil:
 		return nil, err
-	case a.consumer == nil || a.consumer.BareMetalMachine == nil || a.consumer.BareMetalMachine.Spec.Image == nil:
+	case a.image() == nil:
 		return nil, refused("the machine of %s has no image", r.Host)
 	}
-	return b.openImage(ctx, a.host.Namespace, a.consumer.BareMetalMachine.Spec.Image)
+	return b.openImage(ctx, a.host.Namespace, a.image())
 }
 
 // recordAgentEvent records an event of an agent's boot.

@@ -35,8 +35,7 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 			b.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
 		}
-		image := a.consumer.BareMetalMachine.Spec.Image
-		if partition, err = seed.Partition(b.seedData(a, bootstrap), agent.DataSource(image.DataSource), base, where.SectorSize); err != nil {
+		if partition, err = seed.Partition(b.seedData(a, bootstrap), agent.DataSource(a.image().DataSource), base, where.SectorSize); err != nil {
 			err = invalidDataError{err}
 			b.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
@@ -45,7 +44,7 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 			now := metav1.NewTime(b.Clock.Now())
 			a.boot.Spec.DataServedAt = &now
 		}
-		written.Number = a.boot.Spec.Number
+		written.Number, written.PartitionGUID = a.boot.Spec.Number, partitionGUID(a.boot)
 		return recordWritten(&a.boot.Spec, written)
 	})
 	if err != nil {
@@ -61,7 +60,7 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 // provisioning returns nil for a boot that writes an image and whose agent is not done.
 func provisioning(a attempt) error {
 	if a.boot.Spec.Purpose != v1alpha1.PurposeProvision || a.boot.Spec.AgentDoneAt != nil || lifecycle.StateOf(a.view) != lifecycle.StateBooting ||
-		a.consumer.BareMetalMachine.Spec.Image == nil {
+		a.image() == nil {
 		return refused("the boot of %s/%s writes no image, or is over", a.host.Namespace, a.host.Name)
 	}
 	return nil
@@ -136,7 +135,7 @@ func (b *Booter) Commit(ctx context.Context, r pxe.AgentRequest, request agent.C
 		}
 		boot, now := &a.boot.Spec, metav1.NewTime(b.Clock.Now())
 		if boot.DataServedAt == nil {
-			if a.consumer.BareMetalMachine.Spec.Image.DataSource != v1alpha1.DataSourceNone {
+			if a.image().DataSource != v1alpha1.DataSourceNone {
 				return refused("the agent of %s did not get the bootstrap data", r.Host)
 			}
 			boot.DataServedAt = &now // without bootstrap data, the commit is the point from which a Node of the server is looked for
@@ -144,7 +143,7 @@ func (b *Booter) Commit(ctx context.Context, r pxe.AgentRequest, request agent.C
 		if boot.CommitAllowedAt == nil {
 			boot.CommitAllowedAt = &now
 		}
-		written.Number = boot.Number
+		written.Number, written.PartitionGUID = boot.Number, partitionGUID(a.boot)
 		return recordWritten(boot, written)
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 		Time: metav1.NewTime(b.Clock.Now()),
 	}
 	b.Log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
-		"log", controllers.Clip(result.Log, agent.MaxLog))
+		"log", result.Log[max(0, len(result.Log)-agent.MaxLog):])
 	// It is written before the answer: the agent does not repeat its result.
 	if err := controllers.ApplyProblem(ctx, b.Client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
 		return agent.Answer{}, err

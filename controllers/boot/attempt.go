@@ -58,6 +58,15 @@ func (a attempt) title() string {
 	return fmt.Sprintf("%s for %s, boot attempt %d", host, a.boot.Spec.MachineName, a.boot.Spec.Attempt)
 }
 
+// image returns the image of the machine; nil if it has none, or does not exist: after the permission to make the disk bootable, the agent is served whatever
+// happens to its machine.
+func (a attempt) image() *v1alpha1.Image {
+	if a.consumer == nil || a.consumer.BareMetalMachine == nil {
+		return nil
+	}
+	return a.consumer.BareMetalMachine.Spec.Image
+}
+
 // bootOf returns the boot of a host as this process knows it, or nil if there is none.
 func (b *Booter) bootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
 	return b.boots.Get(ctx, b.Client, host)
@@ -226,7 +235,7 @@ func (b *Booter) update(ctx context.Context, key types.NamespacedName, change fu
 type secondRequesterError struct{ what, first, second string }
 
 func (e secondRequesterError) Error() string {
-	return fmt.Sprintf("%s asked for the %s that was given to %s: two machines claim to be this server, or another machine listens on its network",
+	return fmt.Sprintf("%s asked for the %s that was given to %s: two machines claim to be this server, another machine listens on its network, or its address changed",
 		e.second, e.what, e.first)
 }
 

@@ -211,8 +211,8 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	if a.boot.Spec.ScriptAddress == "" {
 		a.boot.Spec.DHCPAt = dhcpAt
 	}
-	if err := bind(&a.boot.Spec.ScriptAddress, from, "boot script"); err != nil {
-		return pxe.Script{}, b.failAttempt(ctx, a, err)
+	if err := b.bindScript(ctx, a, from); err != nil {
+		return pxe.Script{}, err
 	}
 	machine, name, title := a.boot.Spec.MachineName, a.host.Namespace+"/"+a.host.Name, a.title()
 	switch {
@@ -231,6 +231,17 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 		Hostname: machine, Template: source.IPXETemplate,
 		SeedPath: pxe.SeedPath(name, b.token(forSeed, a.boot)),
 	}, nil
+}
+
+// bindScript binds the script of a boot to the first address.
+func (b *Booter) bindScript(ctx context.Context, a attempt, from netip.Addr) error {
+	if a.boot.Spec.Agent {
+		return b.bindAgent(ctx, a, &a.boot.Spec.ScriptAddress, from, "boot script")
+	}
+	if err := bind(&a.boot.Spec.ScriptAddress, from, "boot script"); err != nil {
+		return b.failAttempt(ctx, a, err)
+	}
+	return nil
 }
 
 // bootstrapForScript reads what a boot needs, so that one that cannot be finished is not started. The agent that erases disks needs no bootstrap data, and

@@ -68,8 +68,7 @@ func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareM
 	if err := r.APIReader.Get(ctx, key, report); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("read the host's BareMetalInspection: %w", err)) // the cache shows soon that it is gone
 	}
-	summary := summarize(&report.Spec)
-	summary.Report = reportVersion(report)
+	summary := summarize(&report.Spec, reportVersion(report))
 	r.observations.update(key, func(h *hostObservation) {
 		h.report = agentReport{
 			version: summary.Report, hardware: observed.hardware, summary: summary, compared: true,

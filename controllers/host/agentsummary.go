@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -21,14 +22,17 @@ const (
 	maxGPUGroups   = 8
 	maxSwitches    = 8
 	maxSwitchBytes = 64
+	// maxSummary is the maximum size of an InspectionSummary as JSON, in bytes: every watcher of hosts gets it.
+	maxSummary = 1024
 )
 
 // classGPU is the class of GPUs in a report.
 const classGPU = "GPU"
 
-// summarize returns what requirements of machines are compared with of a report. Of too many groups it keeps those of the largest and fastest.
-func summarize(report *v1alpha1.BareMetalInspectionSpec) *v1alpha1.InspectionSummary {
-	s := &v1alpha1.InspectionSummary{ReceivedAt: report.ReceivedAt, CPU: report.CPU.Threads, MemoryBytes: report.Memory.Bytes}
+// summarize returns what requirements of machines are compared with of a report. version identifies the report. Of too many groups it keeps those of the largest
+// and fastest: a host whose groups are left out matches fewer machines.
+func summarize(report *v1alpha1.BareMetalInspectionSpec, version string) *v1alpha1.InspectionSummary {
+	s := &v1alpha1.InspectionSummary{Report: version, ReceivedAt: report.ReceivedAt, CPU: report.CPU.Threads, MemoryBytes: report.Memory.Bytes}
 	disks, nics, gpus := map[v1alpha1.DiskGroup]int32{}, map[v1alpha1.NICGroup]int32{}, map[v1alpha1.GPUGroup]int32{}
 	for _, d := range report.Disks {
 		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != "usb" {
@@ -67,7 +71,42 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec) *v1alpha1.InspectionSum
 	sortGroups(s)
 	s.Disks, s.NICs = s.Disks[:min(len(s.Disks), maxDiskGroups)], s.NICs[:min(len(s.NICs), maxNICGroups)]
 	s.GPUs, s.Switches = s.GPUs[:min(len(s.GPUs), maxGPUGroups)], s.Switches[:min(len(s.Switches), maxSwitches)]
+	for jsonSize(s) > maxSummary && dropLast(s) {
+	}
 	return s
+}
+
+// dropLast removes the last element of the list that takes most space. It returns false if all lists are empty.
+func dropLast(s *v1alpha1.InspectionSummary) bool {
+	lists := []struct {
+		size int
+		drop func()
+	}{
+		{jsonSize(s.Switches), func() { s.Switches = s.Switches[:len(s.Switches)-1] }},
+		{jsonSize(s.GPUs), func() { s.GPUs = s.GPUs[:len(s.GPUs)-1] }},
+		{jsonSize(s.NICs), func() { s.NICs = s.NICs[:len(s.NICs)-1] }},
+		{jsonSize(s.Disks), func() { s.Disks = s.Disks[:len(s.Disks)-1] }},
+	}
+	largest := lists[0]
+	for _, l := range lists[1:] {
+		if l.size > largest.size {
+			largest = l
+		}
+	}
+	if len(s.Switches)+len(s.GPUs)+len(s.NICs)+len(s.Disks) == 0 {
+		return false
+	}
+	largest.drop()
+	return true
+}
+
+// jsonSize is the size of a value as JSON.
+func jsonSize(v any) int {
+	content, err := json.Marshal(v)
+	if err != nil {
+		return 0 // numbers, times and texts can be encoded
+	}
+	return len(content)
 }
 
 // sortGroups gives the groups of a summary an order, so that equal reports have equal summaries.

@@ -3,10 +3,13 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -28,7 +31,8 @@ func TestSummarize(t *testing.T) {
 			{SpeedMbps: 1000, LinkUp: false, Neighbor: lldp("", "aa:bb")}, {SpeedMbps: 1000, LinkUp: true, Neighbor: lldp("leaf-1", "")},
 		},
 		Devices: []v1alpha1.InspectedDevice{{Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "Accelerator"}},
-	})
+	}, "uid/1")
+	g.Expect(s.Report).To(Equal("uid/1"))
 	g.Expect(s.CPU).To(BeEquivalentTo(64))
 	g.Expect(s.MemoryBytes).To(BeEquivalentTo(1 << 38))
 	g.Expect(s.Disks).To(Equal([]v1alpha1.DiskGroup{{Count: 1, SizeBytes: 4e12, Rotational: true}, {Count: 2, SizeBytes: 480e9}}))
@@ -37,18 +41,44 @@ func TestSummarize(t *testing.T) {
 	g.Expect(s.Switches).To(Equal([]string{"aa:bb", "leaf-1", "leaf-2"}))
 }
 
-// TestSummaryIsBounded: the summary of the largest report is small, because each host's status has one.
+// TestSummaryIsBounded: the summary of the largest report is small, because each host's status has one. The largest disks and the fastest links stay.
 func TestSummaryIsBounded(t *testing.T) {
 	g := NewWithT(t)
-	report := &v1alpha1.BareMetalInspectionSpec{}
+	report := &v1alpha1.BareMetalInspectionSpec{ReceivedAt: metav1.Now(), CPU: v1alpha1.InspectedCPU{Threads: 1 << 20}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 50}}
 	for i := range 512 {
 		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SizeBytes: int64(i+1) << 40})
-		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("a-switch-with-a-long-name-%03d", i)}})
+		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
 		report.Devices = append(report.Devices, v1alpha1.InspectedDevice{Class: "GPU", Vendor: "10de", Device: fmt.Sprintf("%04x", i)})
 	}
-	content, err := json.Marshal(summarize(report))
+	version := strings.Repeat("f", 64)
+	s := summarize(report, version)
+	content, err := json.Marshal(s)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(len(content)).To(BeNumerically("<", 2<<10))
+	g.Expect(len(content)).To(BeNumerically("<=", 1<<10))
+	g.Expect(s.Report).To(Equal(version))
+	g.Expect(s.Disks[0].SizeBytes).To(BeEquivalentTo(512 << 40))
+	g.Expect(s.NICs[0].SpeedMbps).To(BeEquivalentTo(511))
+	g.Expect(len(s.Disks)).To(BeNumerically(">", 3))
+	g.Expect(summarize(report, version)).To(Equal(s), "equal reports have equal summaries")
+}
+
+// TestPropertySummary: whatever is found, the summary is bounded, and it has as much as fits: without the bound the limits of the lists alone would cut it.
+func TestPropertySummary(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		report := &v1alpha1.BareMetalInspectionSpec{}
+		for range rapid.IntRange(0, 20).Draw(t, "disks") {
+			report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SizeBytes: rapid.Int64Min(1).Draw(t, "size"), Rotational: rapid.Bool().Draw(t, "rotational")})
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "NICs") {
+			report.NICs = append(report.NICs, v1alpha1.InspectedNIC{
+				LinkUp: true, SpeedMbps: rapid.Int32().Draw(t, "speed"), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: rapid.String().Draw(t, "switch")},
+			})
+		}
+		s := summarize(report, "uid/1")
+		if size := jsonSize(s); size > maxSummary || size < 700 && (len(s.Disks) < min(len(report.Disks), 3) || len(s.NICs) == 0 && len(report.NICs) > 0) {
+			t.Fatalf("%d bytes: %+v", size, s)
+		}
+	})
 }
 
 // TestContradictions: each fact that differs is named, and unknown facts contradict nothing.

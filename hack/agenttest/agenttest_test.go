@@ -88,6 +88,23 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
+// TestOneAddress: the network gives the server an address by DHCPv6 and another one by SLAAC, at different moments, and each request has a connection of its own.
+// All requests come from one address: by it the boot server knows the agent.
+func TestOneAddress(t *testing.T) {
+	g := NewWithT(t)
+	w := newWire(t, "fd92::/64")
+	w.dnsmasq(t, "fd92::100,fd92::150,slaac,64,2m")
+	s := serve(t, w.address(), agent.PowerOff)
+	s.NotYet = 12 // for longer than both addresses take
+	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url})
+	m.awaitEnd(s)
+	g.Expect(m.said()).To(ContainSubstring("source=dhcp6"), "the server has an address by DHCPv6")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.Logf("requests: %v", s.clients)
+	g.Expect(s.clients).To(HaveLen(1))
+}
+
 // TestSecondInterface: both cards get an address, and only the network of the second one has the boot server.
 func TestSecondInterface(t *testing.T) {
 	first, second := newWire(t, "10.92.0.0/24"), newWire(t, "10.93.0.0/24")

@@ -102,6 +102,9 @@ type server struct {
 	url   string
 	first sync.Once
 	hook  atomic.Pointer[func()]
+	// clients are the addresses from which requests came, with their number.
+	mu      sync.Mutex
+	clients map[netip.Addr]int
 }
 
 const (
@@ -111,7 +114,7 @@ const (
 
 func serve(t *testing.T, at netip.Addr, next agent.Next) *server {
 	t.Helper()
-	s := &server{}
+	s := &server{clients: map[netip.Addr]int{}}
 	s.Server = agenttest.Server{
 		Host: host, Token: token, Next: next,
 		Plan: agent.Plan{Title: "a test", Purpose: "Nothing"},
@@ -123,8 +126,12 @@ func serve(t *testing.T, at netip.Addr, next agent.Next) *server {
 		if hook := s.hook.Load(); hook != nil {
 			s.first.Do(*hook)
 		}
+		s.mu.Lock()
+		s.clients[netip.MustParseAddrPort(r.RemoteAddr).Addr()]++
+		s.mu.Unlock()
 		s.ServeHTTP(w, r)
 	})}
+	h.SetKeepAlivesEnabled(false) // the agent connects for each request, as after a restart of the boot server
 	go func() { _ = h.Serve(listener) }()
 	t.Cleanup(func() { _ = h.Close() })
 	return s

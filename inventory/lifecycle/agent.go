@@ -73,10 +73,13 @@ func (v View) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
 	return attempt.Agent && attempt.AgentDoneAt == nil && attempt.PoweredOnAt != nil && ran
 }
 
-// agentOver returns how the agent of an attempt ended without completing its plan; empty while it may run. It gave up, or its server is off: the server lost its
+// agentOver returns how the agent of an attempt ended without completing its plan; empty while it may run. It was refused, it gave up, or its server is off: the server lost its
 // power, or the agent ended without a result. The attempt ends then: without that, a server whose agent crashes would be powered on again and again.
 func (v View) agentOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	switch {
+	case attempt.AgentRefusedAt != nil && mayRepeat(attempt):
+		return fmt.Sprintf("Two clients presented the token of the agent in attempt %d, so neither is served: the server's address changed, or another machine listens on "+
+			"its network. An event names both addresses", attempt.Attempt)
 	case v.agentGaveUp(attempt):
 		return fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Problem.Message)
 	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && v.powerKnown(s.ActiveInterval) && v.confirmedOff(s):

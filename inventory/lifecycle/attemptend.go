@@ -31,6 +31,9 @@ func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) st
 	return after
 }
 
+// lastAttempt ends the message of a boot that is not repeated.
+const lastAttempt = ". This was the last attempt. Delete the Machine to have it replaced"
+
 // endAttempt ends an attempt that timed out, or whose agent gave up, which after says. There is no further attempt once the operating system may have used its
 // bootstrap data.
 func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after string) Step {
@@ -38,8 +41,10 @@ func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after st
 	case !mayRepeat(attempt):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". The server got its bootstrap data, so it is not booted again. Check its console, then delete the Machine to have it replaced")
+	case attempt.Attempt >= s.BootAttempts && attempt.AgentRefusedAt != nil:
+		return failBoot(attempt, v1alpha1.ReasonSecondRequester, after+lastAttempt)
 	case attempt.Attempt >= s.BootAttempts:
-		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+". This was the last attempt. Delete the Machine to have it replaced")
+		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+lastAttempt)
 	case v.Paused || v.Consumer.Paused:
 		return v.awaitUnpaused(s, after)
 	case v.QueuePosition != nil:

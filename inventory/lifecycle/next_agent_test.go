@@ -14,6 +14,7 @@ func at(ago time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-ag
 
 func commitAllowed(v *View) { v.Boot.CommitAllowedAt = at(20 * time.Second) }
 func agentDone(v *View)     { v.Boot.AgentDoneAt = at(10 * time.Second) }
+func agentRefused(v *View)  { v.Boot.AgentRefusedAt = at(5 * time.Second) }
 func attempt3(v *View)      { v.Boot.Attempt = 3 }
 func agentSeen(v *View)     { v.Furthest.Stage = v1alpha1.StageAgent }
 func gaveUp(reason string) func(*View) {
@@ -69,7 +70,13 @@ var nextAgent = map[string]nextCase{
 	},
 	"the disk failed":       {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"the disk failed again": {bootingView(bootsAgent, poweredOn, attempt3, gaveUp(v1alpha1.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
-	"no disk matches":       {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonNoDiskMatches},
+	"a second address": {
+		bootingView(bootsAgent, poweredOn, agentSeen, agentRefused), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
+	"a second address in the last attempt": {
+		bootingView(bootsAgent, poweredOn, agentSeen, agentRefused, attempt3), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonSecondRequester,
+	},
+	"no disk matches": {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonNoDiskMatches},
 
 	"release: the disks were not written": {
 		bootingView(bootsAgent, deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
@@ -86,6 +93,9 @@ var nextAgent = map[string]nextCase{
 	"release: erase, runs":    {erasingView(poweredOn), StateCleaning, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"release: erase, power lost": {
 		erasingView(agentSeen, commanded(CommandPowerOn, 50*time.Second)), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+	},
+	"release: erase, a second address": {
+		erasingView(poweredOn, agentSeen, agentRefused), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
 	"release: erase, too late": {
 		erasingView(poweredOn, expired), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
@@ -107,6 +117,7 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 		"no permission":         {[]func(*View){seeded}, 0},
 		"the permission":        {[]func(*View){seeded, commitAllowed}, 1},
 		"an earlier permission": {[]func(*View){func(v *View) { v.Boot.Number, v.Spec.Boots, v.Boot.CommittedNumber = 7, 7, 5 }}, 5},
+		"a second address":      {[]func(*View){agentRefused}, 0},
 		"another, later, permission": {[]func(*View){func(v *View) {
 			v.Boot.Number, v.Spec.Boots, v.Boot.CommittedNumber = 7, 7, 5
 			commitAllowed(v)
@@ -119,7 +130,7 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 			g.Expect(step.Boot.Agent).To(BeTrue())
 			g.Expect(step.Boot.CommittedNumber).To(Equal(c.want))
 			g.Expect(step.Boot.WrittenDisks).To(HaveLen(1))
-			g.Expect([]*metav1.Time{step.Boot.DataServedAt, step.Boot.CommitAllowedAt, step.Boot.AgentDoneAt}).To(HaveEach(BeNil()))
+			g.Expect([]*metav1.Time{step.Boot.DataServedAt, step.Boot.CommitAllowedAt, step.Boot.AgentDoneAt, step.Boot.AgentRefusedAt}).To(HaveEach(BeNil()))
 		})
 	}
 }

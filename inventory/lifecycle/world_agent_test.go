@@ -41,7 +41,7 @@ func bootsAgent(v *View) {
 func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 	now := metav1.NewTime(v.Now)
 	switch {
-	case !w.on || b.Failure != nil:
+	case !w.on || b.Failure != nil || b.AgentRefusedAt != nil && !w.runs:
 		return false
 	case w.runs: // the operating system, whose disk became bootable although the agent's result is missing
 		if b.DataServedAt == nil || b.Purpose == v1alpha1.PurposeClean || v.Consumer.Deleting {
@@ -110,7 +110,7 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 // advanceInspection advances an inspection by one step. The agent powers the server off after its report.
 func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
 	switch {
-	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork:
+	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedAt != nil:
 		return false
 	case v.Furthest.Stage != v1alpha1.StageAgent:
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
@@ -147,6 +147,14 @@ var agentEvents = []event{
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
 		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonNoDiskMatches), Message: "x"}
+	}},
+	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
+		b := cmp.Or(w.v.CurrentBoot(), w.v.InspectionBoot())
+		return b != nil && b.Agent && b.DataServedAt == nil && BootFor(w.v, w.s) == BootAgent
+	}, do: func(w *world, _ uint64) {
+		b := *w.v.Boot
+		b.AgentRefusedAt = &metav1.Time{Time: w.v.Now}
+		w.v.Boot = &b
 	}},
 	{name: "the agent reports progress", weight: 4, when: func(w *world) bool { return w.v.Furthest.Stage == v1alpha1.StageAgent }, do: func(w *world, _ uint64) { w.v.AgentAt = w.v.Now }},
 	{name: "the server with an agent loses power", weight: 4, when: func(w *world) bool { return w.on && w.disk.step > agentStarts }, do: func(w *world, _ uint64) { w.switchTo(false, 0) }},

@@ -245,7 +245,7 @@ type Result struct {
 	// Warnings are problems that did not fail the plan, such as an NVRAM without space.
 	Warnings []string `json:"warnings,omitempty"`
 	// Log is the end of the agent's log, at most MaxLog bytes.
-	Log string `json:"log,omitempty"`
+	Log string `json:"log,omitempty" printable:"lines"`
 }
 
 // Written describes what a ProvisionPlan wrote.

@@ -26,14 +26,23 @@ type Disk struct {
 	VirtualMedia bool
 	// Zoned is true for a host-managed zoned disk, which takes no random writes.
 	Zoned bool
-	// Found are the signatures.
-	Found []Signature
+	// Found are the signatures. Unreadable is why they are unknown, or only known in part: a disk that cannot be read is not one without signatures.
+	Found      []Signature
+	Unreadable string
+	// Paths are the names of other devices that are the same disk, reached by another path.
+	Paths []string
+
+	// wwid is the identifier by which the kernel tells disks apart, also where it is no WWN.
+	wwid string
 }
 
 // ID identifies the disk across boots.
 func (d Disk) ID() agent.DiskID {
 	return agent.DiskID{Serial: d.Serial, WWN: d.WWN, ByPath: d.ByPath, Size: d.Size}
 }
+
+// Sector is the size of a logical sector in bytes, 512 where it is unknown.
+func (d Disk) Sector() int { return max(d.LogicalSector, 512) }
 
 // Device is a disk that is open for writing. Offsets and lengths are multiples of SectorSize. After an error of Flush it is unknown what of the writes
 // before it is on the medium.

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"os"
@@ -25,6 +26,7 @@ func (s sysDisk) identify(d *Disk) {
 	case strings.Contains(s.dir, "/target"):
 		s.identifySCSI(d)
 	}
+	d.wwid = cmp.Or(s.attr("wwid"), s.attr("device/wwid"))
 	for _, name := range []string{"wwid", "device/wwid", "eui", "nguid"} {
 		if w := wwn(s.attr(name)); w != "" && d.WWN == "" {
 			d.WWN = w

@@ -57,6 +57,7 @@ func List(ctx context.Context, t Tree) ([]Disk, error) {
 			all = append(all, d)
 		}
 	}
+	findPaths(all)
 	slices.SortFunc(all, func(a, b Disk) int { return cmp.Or(compareAddresses(a.Name, b.Name), cmp.Compare(a.Name, b.Name)) })
 	return all, nil
 }
@@ -83,7 +84,7 @@ func readText(name string) string {
 	if err != nil {
 		return "" // an attribute that is not there, or that the device does not answer
 	}
-	return text(b[:min(len(b), 4096)])
+	return text(b)
 }
 
 // virtualMedia are parts of models and vendors of what BMCs emulate. Most are USB disks as well.

@@ -14,9 +14,9 @@ import (
 const minSize = 4 << 30
 
 // Protected returns why no plan may touch a disk, or nothing. want is the plan's selection: a disk that it names by serial number is protected only if it
-// is kept, mounted or read-only. keep are the serial numbers that the plan keeps.
+// is kept, mounted, read-only or reached by several paths. keep are the serial numbers that the plan keeps.
 func Protected(d Disk, want agent.RootDevice, keep []string) string {
-	named := want.Serial != "" && sameText(want.Serial, d.Serial)
+	named := want.Serial != "" && SameSerial(want.Serial, d.Serial)
 	hasShared := func(s Signature) bool { return slices.Contains(shared, s.Type) }
 	at := slices.IndexFunc(d.Found, hasShared)
 	switch {
@@ -26,6 +26,8 @@ func Protected(d Disk, want agent.RootDevice, keep []string) string {
 		return "it is mounted at " + d.Mounted[0]
 	case d.ReadOnly:
 		return "it is read-only"
+	case len(d.Paths) > 0:
+		return fmt.Sprintf("it is the same disk as %s, and a plan would write through one of several paths: connect it by one path", strings.Join(d.Paths, " and "))
 	case named:
 		return ""
 	case d.VirtualMedia:
@@ -36,6 +38,8 @@ func Protected(d Disk, want agent.RootDevice, keep []string) string {
 		return "it is removable"
 	case at >= 0:
 		return fmt.Sprintf("it has %s, which other servers may use", d.Found[at].Type)
+	case d.Unreadable != "":
+		return "what is on it is unknown: " + d.Unreadable
 	case d.Zoned:
 		return "it is a host-managed zoned disk, which takes no random writes"
 	default:
@@ -44,7 +48,7 @@ func Protected(d Disk, want agent.RootDevice, keep []string) string {
 }
 
 func isKept(d Disk, keep []string) bool {
-	return d.Serial != "" && slices.ContainsFunc(keep, func(serial string) bool { return sameText(serial, d.Serial) })
+	return d.Serial != "" && slices.ContainsFunc(keep, func(serial string) bool { return SameSerial(serial, d.Serial) })
 }
 
 // Select returns the disk that a plan means. Protected disks are not candidates.
@@ -86,7 +90,7 @@ func unproven(d Disk, disks []Disk, want agent.RootDevice, keep []string) string
 		return ""
 	}
 	for _, serial := range keep {
-		if !slices.ContainsFunc(disks, func(other Disk) bool { return sameText(other.Serial, serial) }) {
+		if !slices.ContainsFunc(disks, func(other Disk) bool { return SameSerial(other.Serial, serial) }) {
 			return fmt.Sprintf("its serial number is unknown, and might be %s, which the host's spec.storage.keep names", serial)
 		}
 	}
@@ -132,7 +136,7 @@ func mismatch(d Disk, want agent.RootDevice) string {
 		hint string
 		ok   bool
 	}{
-		{"serial", want.Serial == "" || sameText(want.Serial, d.Serial)},
+		{"serial", want.Serial == "" || SameSerial(want.Serial, d.Serial)},
 		{"wwn", want.WWN == "" || NormalWWN(want.WWN) == NormalWWN(d.WWN)},
 		{"model", contains(d.Model, want.Model)},
 		{"vendor", contains(d.Vendor, want.Vendor)},
@@ -153,18 +157,6 @@ func mismatch(d Disk, want agent.RootDevice) string {
 func isByPath(d Disk, want string) bool {
 	want = strings.TrimPrefix(want, "/dev/disk/by-path/")
 	return want == d.ByPath || want == d.ByPathAlias
-}
-
-// sameText compares serial numbers, without regard to case and to spaces around them.
-func sameText(a, b string) bool { return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b)) }
-
-// NormalWWN returns a WWN in lower case and without the prefix that says what kind it is.
-func NormalWWN(wwn string) string {
-	wwn = strings.ToLower(strings.TrimSpace(wwn))
-	for _, prefix := range []string{"naa.", "eui.", "wwn-", "0x"} {
-		wwn = strings.TrimPrefix(wwn, prefix)
-	}
-	return wwn
 }
 
 // hints describes a selection.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // Signature is a magic number that says what a disk, or a part of it, contains.
@@ -161,15 +161,13 @@ func (v *volume) scan() {
 	v.scanZFS()
 }
 
-// text returns a label: it ends with a zero byte or with spaces, and has no control characters.
+// maxText is the maximum length of a text of a disk, in bytes.
+const maxText = 256
+
+// text returns a text of a disk, which ends with a zero byte or with spaces.
 func text(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(string(b), "?")))
+	return printable.Line(string(b), maxText)
 }
 
 // scanEnd finds what is at the end of a volume: the superblocks of md 0.90 and 1.0 (Documentation/admin-guide/md.rst, md_p.h), and those of firmware RAID.

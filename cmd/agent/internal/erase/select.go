@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -19,15 +20,15 @@ func selectDisks(plan agent.CleanPlan, disks []Disk, result *Result) ([]*task, [
 	var todo []*task
 	var problems []problem
 	for _, r := range plan.Ranges {
-		disk, p := find(r.Disk, disks)
+		d, p := find(r.Disk, disks)
 		if p == nil {
-			p = checkRange(r, disk, plan.Keep)
+			p = checkRange(r, d, plan.Keep)
 		}
 		if p != nil {
 			problems = append(problems, *p)
 			continue
 		}
-		t := taskOf(&todo, disk)
+		t := taskOf(&todo, d)
 		if r.Length > 0 { // a disk without bootstrap data is only made unbootable
 			t.ranges = append(t.ranges, Area{Offset: r.Offset, Length: r.Length})
 		}
@@ -66,7 +67,7 @@ func find(id agent.DiskID, disks []Disk) (Disk, *problem) {
 	var found []Disk
 	var others []string
 	for _, d := range disks {
-		if matches(id, d) {
+		if disk.SameID(id, d.ID, d.ByPathAlias) {
 			found = append(found, d)
 		} else {
 			others = append(others, name(d))
@@ -80,41 +81,19 @@ func find(id agent.DiskID, disks []Disk) (Disk, *problem) {
 		return Disk{}, &problem{agent.ReasonEraseFailed, fmt.Sprintf(
 			"the disk with the %s and %d bytes has bootstrap data and is not there: find it and erase it; there are: %s", describe(id), id.Size, strings.Join(others, ", "))}
 	default:
-		return Disk{}, &problem{agent.ReasonEraseFailed, fmt.Sprintf(
-			"%d disks have the %s: none of them was erased, because only one has bootstrap data", len(found), describe(id))}
+		message := fmt.Sprintf("%d disks have the %s: none of them was erased, because only one has bootstrap data", len(found), describe(id))
+		for _, d := range found {
+			if d.Protected != "" {
+				message += fmt.Sprintf("; %s: %.256s", name(d), d.Protected)
+			}
+		}
+		return Disk{}, &problem{agent.ReasonEraseFailed, message}
 	}
-}
-
-// matches is true if all that is known on both sides is the same. The path identifies a disk only if neither serial number nor WWN do: cables are moved.
-func matches(id agent.DiskID, d Disk) bool {
-	if id.Size != 0 && d.ID.Size != id.Size {
-		return false
-	}
-	if id.Serial == "" && id.WWN == "" {
-		return d.ID.ByPath == id.ByPath || d.ByPathAlias == id.ByPath
-	}
-	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
-	serial, wwn := fold(id.Serial), foldWWN(id.WWN)
-	if differs(serial, fold(d.ID.Serial)) || differs(wwn, foldWWN(d.ID.WWN)) {
-		return false
-	}
-	return serial != "" && serial == fold(d.ID.Serial) || wwn != "" && wwn == foldWWN(d.ID.WWN)
-}
-
-func fold(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
-
-// foldWWN removes the prefixes that Linux and udev put before a WWN.
-func foldWWN(wwn string) string {
-	wwn = fold(wwn)
-	for _, prefix := range []string{"naa.", "eui.", "0x"} {
-		wwn = strings.TrimPrefix(wwn, prefix)
-	}
-	return wwn
 }
 
 // protection says why a disk is not touched, or is empty.
 func protection(d Disk, keep []string) string {
-	if d.ID.Serial != "" && slices.ContainsFunc(keep, func(k string) bool { return fold(k) == fold(d.ID.Serial) }) {
+	if d.ID.Serial != "" && slices.ContainsFunc(keep, func(k string) bool { return disk.SameSerial(k, d.ID.Serial) }) {
 		return "its serial number is in the list of disks to keep"
 	}
 	return d.Protected

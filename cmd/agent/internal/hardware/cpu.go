@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // features are the features that are recorded, with the kernel's names: virtualisation, vector and encryption instructions, and confidential computing.
@@ -32,7 +33,7 @@ func parseCPUInfo(content []byte) (model string, found []string) {
 		switch strings.TrimSpace(key) {
 		case "model name":
 			if model == "" {
-				model = clean(text, maxText)
+				model = printable.Line(text, maxText)
 			}
 		case "flags", "Features":
 			if found == nil {

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // Source is where the hardware is read.
@@ -76,7 +77,7 @@ const (
 
 func (c *collector) problemf(format string, args ...any) {
 	if len(c.problems) < maxProblems {
-		c.problems = append(c.problems, clean(fmt.Sprintf(format, args...), maxText))
+		c.problems = append(c.problems, printable.Line(fmt.Sprintf(format, args...), maxText))
 	}
 }
 
@@ -109,7 +110,7 @@ func (c *collector) attribute(elements ...string) string {
 	if err != nil {
 		return ""
 	}
-	return clean(string(content), maxText)
+	return printable.Line(string(content), maxText)
 }
 
 // number reads a file of sysfs with a number, also a hexadecimal one with 0x. It returns false for one that does not exist or has no number.

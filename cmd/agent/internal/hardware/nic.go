@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // Links asks network drivers about their interfaces.
@@ -44,7 +45,7 @@ func (c *collector) nics() []agent.NIC {
 
 func (c *collector) nic(name, device string) agent.NIC {
 	const folder = "sys/class/net"
-	nic := agent.NIC{Name: clean(name, maxText), MAC: c.attribute(folder, name, "address"), LinkUp: c.attribute(folder, name, "carrier") == "1"}
+	nic := agent.NIC{Name: printable.Line(name, maxText), MAC: c.attribute(folder, name, "address"), LinkUp: c.attribute(folder, name, "carrier") == "1"}
 	if speed, ok := c.number(folder, name, "speed"); ok && speed > 0 {
 		nic.SpeedMbps = speed
 	}
@@ -52,7 +53,7 @@ func (c *collector) nic(name, device string) agent.NIC {
 		nic.NUMANode = &node
 	}
 	if driver, err := filepath.EvalSymlinks(c.path(folder, name, "device/driver")); err == nil {
-		nic.Driver = clean(filepath.Base(driver), maxText)
+		nic.Driver = printable.Line(filepath.Base(driver), maxText)
 	}
 	// The device of a virtio interface is below its PCI device.
 	for element := range strings.SplitSeq(filepath.ToSlash(device), "/") {
@@ -72,10 +73,10 @@ func (c *collector) nic(name, device string) agent.NIC {
 		return nic
 	}
 	if link.PermanentMAC != "" {
-		nic.MAC = clean(link.PermanentMAC, maxText)
+		nic.MAC = printable.Line(link.PermanentMAC, maxText)
 	}
 	if link.Driver != "" {
-		nic.Driver = clean(link.Driver, maxText)
+		nic.Driver = printable.Line(link.Driver, maxText)
 	}
 	nic.Firmware = value(link.Firmware)
 	return nic

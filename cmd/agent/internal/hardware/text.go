@@ -2,34 +2,12 @@ package hardware
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // maxText is the maximum length of a string in an inventory, in bytes.
 const maxText = 256
-
-// clean makes text of a server fit for an inventory: valid UTF-8 without control characters and spaces around it, of at most limit bytes.
-func clean(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r) || r == utf8.RuneError:
-			return -1
-		default:
-			return r
-		}
-	}, text[:min(len(text), 4*limit)])
-	text = strings.TrimSpace(text)
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return strings.TrimSpace(text[:limit])
-}
 
 // placeholders are values that vendors leave in SMBIOS tables, in lower case. All of them were seen on sold servers.
 var placeholders = map[string]bool{
@@ -40,7 +18,7 @@ var placeholders = map[string]bool{
 
 // value cleans a string of an SMBIOS table. It is empty for a placeholder.
 func value(text string) string {
-	text = clean(text, maxText)
+	text = printable.Line(text, maxText)
 	if placeholders[strings.ToLower(text)] || strings.Trim(text, "0 .-_") == "" {
 		return ""
 	}

@@ -3,9 +3,9 @@ package hardware
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // reduction leaves a part of an inventory out.
@@ -28,7 +28,7 @@ var reductions = []reduction{
 	{"paths and holders of disks", each(disks, func(d *agent.Disk) { d.ByPath, d.HCTL, d.Holders = "", "", nil })},
 	{"signatures of disks", each(disks, func(d *agent.Disk) { d.Signatures = nil })},
 	{"problems beyond 16", func(inv *agent.Inventory) { inv.Problems = inv.Problems[:min(len(inv.Problems), 16)] }},
-	{"texts beyond 64 bytes", func(inv *agent.Inventory) { bound(reflect.ValueOf(inv).Elem(), shortText) }},
+	{"texts beyond 64 bytes", func(inv *agent.Inventory) { printable.Clean(inv, shortText, maxList) }},
 	{"LLDP neighbours", each(nics, func(n *agent.NIC) { n.LLDP = nil })},
 	{"features of the processor", func(inv *agent.Inventory) { inv.CPU.Features = nil }},
 	{"erase methods of disks", each(disks, func(d *agent.Disk) { d.Erase = nil })},
@@ -58,9 +58,9 @@ const (
 func Trim(inv agent.Inventory) agent.Inventory {
 	out, err := copied(inv)
 	if err != nil {
-		return agent.Inventory{Version: inv.Version, Problems: []string{clean("the inventory cannot be encoded: "+err.Error(), maxText)}}
+		return agent.Inventory{Version: inv.Version, Problems: []string{printable.Line("the inventory cannot be encoded: "+err.Error(), maxText)}}
 	}
-	bound(reflect.ValueOf(&out).Elem(), maxText)
+	printable.Clean(&out, maxText, maxList)
 	if size(out) <= agent.MaxInventory {
 		return out
 	}
@@ -93,30 +93,6 @@ func size(inv agent.Inventory) int {
 		return agent.MaxInventory + 1 // copied has encoded a larger one before
 	}
 	return len(content)
-}
-
-// bound cuts all strings and lists of a value.
-func bound(v reflect.Value, text int) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(clean(v.String(), text))
-	case reflect.Slice:
-		if v.Len() > maxList {
-			v.Set(v.Slice(0, maxList))
-		}
-		for i := range v.Len() {
-			bound(v.Index(i), text)
-		}
-	case reflect.Struct:
-		for _, field := range v.Fields() {
-			bound(field, text)
-		}
-	case reflect.Pointer:
-		if !v.IsNil() {
-			bound(v.Elem(), text)
-		}
-	default: // numbers
-	}
 }
 
 func disks(inv *agent.Inventory) []agent.Disk { return inv.Disks }

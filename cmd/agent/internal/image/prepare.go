@@ -74,6 +74,10 @@ func (w *writer) checkPlan() error {
 		return nil
 	}
 	for _, other := range w.Others {
+		if other.Unreadable != "" {
+			return failure.New(agent.ReasonDiskFailed, "whether the disk %s (%s) has a file system with the label %s is unknown: %s (the operating system might take its bootstrap data "+
+				"from there: replace that disk, or remove it)", other.Name, describe(other), label, other.Unreadable)
+		}
 		for _, s := range other.Found {
 			if strings.EqualFold(s.Label, label) {
 				return failure.New(agent.ReasonDataLabel, "the disk %s (%s) has a file system (%s) with the label %s at byte %d: the operating system might take its bootstrap data from "+

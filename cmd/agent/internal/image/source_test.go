@@ -20,6 +20,9 @@ import (
 
 var errDown = errors.New("connection refused")
 
+// giveUpAfter is a little longer than package retry goes on.
+const giveUpAfter = 15*time.Minute + 15*time.Second
+
 // slowBody delivers nothing until its context ends.
 type slowBody struct {
 	ctx context.Context //nolint:containedctx // as in the body of an answer
@@ -97,7 +100,7 @@ func TestNetwork(t *testing.T) {
 				return body, nil
 			}
 		}},
-		{name: "the boot server stays down", reason: agent.ReasonServerUnreachable, atMost: 10*time.Minute + time.Second, install: func(s *source) {
+		{name: "the boot server stays down", reason: agent.ReasonServerUnreachable, atMost: giveUpAfter, install: func(s *source) {
 			s.extent = func(offset, _ int64, body io.Reader) (io.Reader, error) {
 				if offset > 3*mib {
 					return nil, errDown
@@ -105,7 +108,7 @@ func TestNetwork(t *testing.T) {
 				return body, nil
 			}
 		}},
-		{name: "the bootstrap data stays away", reason: agent.ReasonServerUnreachable, atMost: 10*time.Minute + time.Second, install: func(s *source) { s.dataErr = errDown }},
+		{name: "the bootstrap data stays away", reason: agent.ReasonServerUnreachable, atMost: giveUpAfter, install: func(s *source) { s.dataErr = errDown }},
 		{name: "the commit is asked for again", atMost: 10 * time.Second, install: func(s *source) {
 			n := 0
 			s.commit = func() error {
@@ -115,7 +118,7 @@ func TestNetwork(t *testing.T) {
 				return nil
 			}
 		}},
-		{name: "the commit is not answered", reason: agent.ReasonServerUnreachable, atMost: 10*time.Minute + time.Second, install: func(s *source) {
+		{name: "the commit is not answered", reason: agent.ReasonServerUnreachable, atMost: giveUpAfter, install: func(s *source) {
 			s.commit = func() error { return errDown }
 		}},
 	} {
@@ -256,6 +259,9 @@ func TestRefusals(t *testing.T) {
 		"no GUID":          {agent.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.PartitionGUID = "" }},
 		"unknown source":   {agent.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = "Floppy" }},
 		"data for None":    {agent.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = agent.None }},
+		"another disk is unreadable": {agent.ReasonDiskFailed, func(_ *setup, o *Options, _ *source) {
+			o.Others = []disk.Disk{{Disk: agent.Disk{Name: "sdy"}, Unreadable: "it cannot be read: input/output error"}}
+		}},
 		"another disk's label": {agent.ReasonDataLabel, func(_ *setup, o *Options, _ *source) {
 			o.Others = []disk.Disk{{Disk: agent.Disk{Name: "sdy"}, Found: []disk.Signature{{Type: "vfat", Label: "CIDATA"}}}}
 		}},

@@ -87,7 +87,7 @@ func sleep(ctx context.Context, up <-chan struct{}, d time.Duration) bool {
 func (s *System) request4(ctx context.Context, i Interface, last netip.Addr) (*nclient4.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	client, err := nclient4.New(i.Name, nclient4.WithTimeout(answerWait), nclient4.WithRetry(answerTries))
+	client, err := newClient4(i)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +101,10 @@ func (s *System) request4(ctx context.Context, i Interface, last netip.Addr) (*n
 		return nil, err
 	}
 	return client.RequestFromOffer(ctx, offer, options4()...)
+}
+
+func newClient4(i Interface) (*nclient4.Client, error) {
+	return nclient4.New(i.Name, nclient4.WithTimeout(answerWait), nclient4.WithRetry(answerTries))
 }
 
 // options4 are what the agent asks for. There is no client identifier (option 61): firmware and iPXE are known by their MAC address as well, so a server
@@ -150,14 +154,14 @@ func (s *System) keep4(ctx context.Context, i Interface, lease *nclient4.Lease, 
 func (s *System) renew4(ctx context.Context, i Interface, lease *nclient4.Lease, rebind bool) (*nclient4.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	client, err := nclient4.New(i.Name, nclient4.WithTimeout(answerWait), nclient4.WithRetry(answerTries))
+	if rebind {
+		return s.request4(ctx, i, addrOf(lease.ACK.YourIPAddr))
+	}
+	client, err := newClient4(i)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = client.Close() }()
-	if rebind {
-		return s.request4(ctx, i, addrOf(lease.ACK.YourIPAddr))
-	}
 	return client.Renew(ctx, lease, options4()...)
 }
 

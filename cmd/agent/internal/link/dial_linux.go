@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DialThrough connects through an interface. A host name is resolved by the name servers of that interface.
-func DialThrough(ctx context.Context, through Interface, resolvers []netip.Addr, network, address string) (net.Conn, error) {
-	if err := hasAddress(through); err != nil {
+// DialThrough connects through an interface. A host name is resolved by the name servers of that interface, to addresses of the family of through.Local.
+func DialThrough(ctx context.Context, through Path, network, address string) (net.Conn, error) {
+	if err := hasAddress(through.Interface); err != nil {
 		return nil, err
 	}
 	alive := net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 2}
@@ -31,8 +31,10 @@ func DialThrough(ctx context.Context, through Interface, resolvers []netip.Addr,
 		})
 		return errors.Join(err, failed)
 	}}
-	plain := *dialer
-	next := 0
+	plain, resolvers, next := *dialer, through.Resolvers, 0
+	if through.Local.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(through.Local, 0))
+	}
 	dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if len(resolvers) > 0 {
 			// /etc/resolv.conf is empty, and Go would ask this machine.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -30,6 +31,9 @@ const (
 	dialDelay = 500 * time.Millisecond
 	// reportEvery is how often a connection that does not succeed is logged.
 	reportEvery = 10 * time.Second
+	// failoverAfter is how long only the path is tried through which the boot server answered last. The boot server knows an agent by its address: another path
+	// may cost a boot attempt. A switch port needs up to 30 s until it forwards frames again (IEEE 802.1D, twice the forward delay).
+	failoverAfter = 40 * time.Second
 )
 
 // Manager brings the network up.
@@ -40,13 +44,14 @@ type Manager struct {
 	// Kernel changes the interfaces.
 	Kernel Kernel
 	// Dial connects through an interface. Defaults to DialThrough.
-	Dial func(ctx context.Context, through Interface, resolvers []netip.Addr, network, address string) (net.Conn, error)
+	Dial func(ctx context.Context, through Path, network, address string) (net.Conn, error)
 
 	mu sync.Mutex
 	// known are the interfaces by their index.
 	known map[int]*known
-	// used is the interface through which the boot server answered last.
-	used string
+	// used is the interface through which the boot server answered last, and local the address of this server in that connection.
+	used  string
+	local netip.Addr
 	// reached is closed when the boot server has answered.
 	reached chan struct{}
 }
@@ -271,22 +276,23 @@ func (m *Manager) Used() string {
 	return m.used
 }
 
-// DialContext connects to the boot server through the first interface through which it answers, and prefers the one that was used last. It tries until ctx
-// ends: interfaces may be late, and addresses too.
+// DialContext connects to the boot server through the first interface through which it answers. Then it keeps to that interface and its address, as long as
+// the boot server answers there. It tries until ctx ends: interfaces may be late, and addresses too.
 func (m *Manager) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	m.init()
 	var last error
-	for reported := time.Now(); ; {
-		if used := m.usable(true); len(used) > 0 {
-			if conn, err := m.race(ctx, used, network, address); err == nil {
-				return conn, nil
-			}
+	failover := false
+	for start, reported := time.Now(), time.Now(); ; {
+		paths := m.paths(true)
+		if len(paths) == 0 || failover {
+			paths = m.paths(false)
 		}
-		conn, err := m.race(ctx, m.usable(false), network, address)
+		conn, err := m.race(ctx, paths, network, address)
 		if err == nil {
 			return conn, nil
 		}
 		last = err
+		failover = time.Since(start) >= failoverAfter || errors.Is(err, syscall.EADDRNOTAVAIL) // the address is not this server's any more
 		if time.Since(reported) >= reportEvery {
 			reported = time.Now()
 			m.Log.Warn("The boot server does not answer", "address", address, "error", err)
@@ -299,33 +305,39 @@ func (m *Manager) DialContext(ctx context.Context, network, address string) (net
 	}
 }
 
-// candidate is an interface to connect through.
-type candidate struct {
+// Path is an interface to connect through.
+type Path struct {
 	Interface
-	resolvers []netip.Addr
+	// Resolvers are its name servers.
+	Resolvers []netip.Addr
+	// Local is the address to connect from. An invalid one leaves the choice to the kernel.
+	Local netip.Addr
 }
 
-// usable returns the interfaces that can be connected through: only the one that was used last, or all.
-func (m *Manager) usable(onlyUsed bool) []candidate {
+// paths returns the interfaces that can be connected through: only the one that was used last, with its address, or all.
+func (m *Manager) paths(onlyUsed bool) []Path {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []candidate
+	var all []Path
 	for _, k := range m.known {
 		if k.Master != 0 || onlyUsed && k.Name != m.used {
 			continue
 		}
-		c := candidate{Interface: k.Interface}
-		for _, source := range []string{"static", "dhcp4", "dhcp6"} {
-			c.resolvers = append(c.resolvers, k.resolvers[source]...)
+		p := Path{Interface: k.Interface}
+		if onlyUsed {
+			p.Local = m.local
 		}
-		all = append(all, c)
+		for _, source := range []string{"static", "dhcp4", "dhcp6"} {
+			p.Resolvers = append(p.Resolvers, k.resolvers[source]...)
+		}
+		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b candidate) int { return a.Index - b.Index })
+	slices.SortFunc(all, func(a, b Path) int { return a.Index - b.Index })
 	return all
 }
 
 // race connects through several interfaces at once. The first connection wins, and the others are closed.
-func (m *Manager) race(ctx context.Context, through []candidate, network, address string) (net.Conn, error) {
+func (m *Manager) race(ctx context.Context, through []Path, network, address string) (net.Conn, error) {
 	if len(through) == 0 {
 		return nil, errors.New("the server has no network interface: does the ramdisk have its driver?")
 	}
@@ -340,13 +352,13 @@ func (m *Manager) race(ctx context.Context, through []candidate, network, addres
 		err  error
 	}
 	results := make(chan result, len(through))
-	for _, c := range through {
+	for _, p := range through {
 		go func() {
-			conn, err := dial(ctx, c.Interface, c.resolvers, network, address)
+			conn, err := dial(ctx, p, network, address)
 			if err != nil {
-				err = fmt.Errorf("%s: %w", c.Name, err)
+				err = fmt.Errorf("%s: %w", p.Name, err)
 			}
-			results <- result{conn, c.Name, err}
+			results <- result{conn, p.Name, err}
 		}()
 	}
 	var failed []error
@@ -356,7 +368,7 @@ func (m *Manager) race(ctx context.Context, through []candidate, network, addres
 			failed = append(failed, r.err)
 			continue
 		}
-		m.reach(r.name)
+		m.reach(r.name, r.conn.LocalAddr())
 		go func() { // those that are late
 			defer cancel()
 			for range len(through) - n - 1 {
@@ -371,14 +383,18 @@ func (m *Manager) race(ctx context.Context, through []candidate, network, addres
 	return nil, errors.Join(failed...)
 }
 
-// reach records the interface through which the boot server answered.
-func (m *Manager) reach(name string) {
+// reach records the path through which the boot server answered.
+func (m *Manager) reach(name string, local net.Addr) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.used != name {
-		m.Log.Info("The boot server answers", "interface", name)
+	from := netip.Addr{}
+	if tcp, ok := local.(*net.TCPAddr); ok {
+		from = tcp.AddrPort().Addr().Unmap()
 	}
-	m.used = name
+	if m.used != name || m.local != from {
+		m.Log.Info("The boot server answers", "interface", name, "address", from.String())
+	}
+	m.used, m.local = name, from
 	select {
 	case <-m.reached:
 	default:

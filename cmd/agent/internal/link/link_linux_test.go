@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,7 +116,7 @@ func TestDialPrefersUsed(t *testing.T) {
 		var mu sync.Mutex
 		tried := map[string]int{}
 		works := "eth1"
-		m.Dial = func(ctx context.Context, through Interface, _ []netip.Addr, _, _ string) (net.Conn, error) {
+		m.Dial = func(ctx context.Context, through Path, _, _ string) (net.Conn, error) {
 			mu.Lock()
 			tried[through.Name]++
 			ok := through.Name == works
@@ -148,6 +149,59 @@ func TestDialPrefersUsed(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		g.Expect(k.running()).To(Equal(map[string]int{"eth0 dhcp4": 0, "eth0 dhcp6": 0, "eth1 dhcp4": 0, "eth1 dhcp6": 0}), "a bond that nobody asked for gets no DHCP")
+	})
+}
+
+// from is a connection from an address.
+type from struct {
+	net.Conn
+
+	local netip.Addr
+}
+
+func (f from) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.local, 1)) }
+
+// TestDialKeepsAddress: the boot server knows the agent by its address, so the agent keeps to it although its interface has others. It looks for another path
+// only when the address is gone, or when the boot server does not answer there for long.
+func TestDialKeepsAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		m := newManager(&fakeKernel{interfaces: twoCards()})
+		first, second := netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
+		choice, failure := first, error(nil) // of the kernel, and of a connection from an address
+		m.Dial = func(_ context.Context, through Path, _, _ string) (net.Conn, error) {
+			switch {
+			case through.Name != "eth0":
+				return nil, errors.New("no answer")
+			case through.Local.IsValid() && failure != nil:
+				return nil, failure
+			case through.Local.IsValid():
+				return from{local: through.Local}, nil
+			default:
+				return from{local: choice}, nil
+			}
+		}
+		go func() { _ = m.Run(t.Context()) }()
+		synctest.Wait()
+		dial := func() (netip.Addr, time.Duration) {
+			start := time.Now()
+			conn, err := m.DialContext(t.Context(), "tcp", "[fd00::9]:80")
+			g.Expect(err).NotTo(HaveOccurred())
+			return conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr(), time.Since(start)
+		}
+		address, _ := dial()
+		g.Expect(address).To(Equal(first))
+		choice = second
+		address, _ = dial()
+		g.Expect(address).To(Equal(first), "the kernel prefers another address now")
+		failure = syscall.EADDRNOTAVAIL
+		address, took := dial()
+		g.Expect(address).To(Equal(second))
+		g.Expect(took).To(BeNumerically("<", 5*time.Second))
+		choice, failure = first, errors.New("no answer")
+		address, took = dial()
+		g.Expect(address).To(Equal(first))
+		g.Expect(took).To(BeNumerically("~", failoverAfter, 5*time.Second))
 	})
 }
 
@@ -188,7 +242,7 @@ func TestStaticAfter(t *testing.T) {
 		time.Sleep(StaticAfter) // of the bubble's clock
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(2))
-		m.reach("bond0.7")
+		m.reach("bond0.7", nil)
 		time.Sleep(5 * StaticAfter) // of the bubble's clock
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(2))

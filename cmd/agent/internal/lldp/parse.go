@@ -7,10 +7,9 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
 // The types of TLVs (IEEE 802.1AB-2016, table 8-1).
@@ -92,11 +91,11 @@ func add(n *agent.Neighbor, kind int, value []byte) {
 	case tlvPortID:
 		n.PortID = id(value, portMAC, portAddress)
 	case tlvPortDescription:
-		n.PortDescription = text(value)
+		n.PortDescription = printable.Line(string(value), maxText)
 	case tlvSystemName:
-		n.SystemName = text(value)
+		n.SystemName = printable.Line(string(value), maxText)
 	case tlvSystemDescription:
-		n.SystemDescription = text(value)
+		n.SystemDescription = printable.Line(string(value), maxText)
 	case tlvManagementAddress:
 		// The length of subtype and address, and these (8.5.9). A switch may send several: the first one is its own choice.
 		if len(value) > 1 && int(value[0]) >= 1 && int(value[0]) < len(value) && n.ManagementAddress == "" {
@@ -121,7 +120,7 @@ func id(value []byte, mac, network byte) string {
 	case subtype == network && address(value) != "":
 		return address(value)
 	default:
-		return text(value)
+		return printable.Line(string(value), maxText)
 	}
 }
 
@@ -135,19 +134,4 @@ func address(value []byte) string {
 	default:
 		return ""
 	}
-}
-
-// text returns text of a switch in a form that can be shown. An ID may have any bytes: those that are no text are left out.
-func text(value []byte) string {
-	out := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case r == utf8.RuneError || !unicode.IsPrint(r):
-			return -1
-		default:
-			return r
-		}
-	}, string(value[:min(len(value), maxText)]))
-	return strings.TrimSpace(out)
 }

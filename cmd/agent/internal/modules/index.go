@@ -12,8 +12,8 @@ type Index struct {
 	// files are the paths of modules by their names, and needs what each needs: what is loaded first stands first.
 	files map[string]string
 	needs map[string][]string
-	// before are modules or aliases that a module asks for while it is loaded. It runs without them.
-	before map[string][]string
+	// before and after are modules or aliases that are loaded with a module, and without which it runs (modprobe.d(5), softdep).
+	before, after map[string][]string
 	// aliases are the patterns by the bus, which is the text before the first colon. Those without a bus are under "".
 	aliases map[string][]alias
 }
@@ -22,7 +22,7 @@ type alias struct{ pattern, module string }
 
 // ReadIndex reads the index in the folder of a kernel's modules.
 func ReadIndex(folder fs.FS) (*Index, error) {
-	x := &Index{files: map[string]string{}, needs: map[string][]string{}, before: map[string][]string{}, aliases: map[string][]alias{}}
+	x := &Index{files: map[string]string{}, needs: map[string][]string{}, before: map[string][]string{}, after: map[string][]string{}, aliases: map[string][]alias{}}
 	return x, errors.Join(
 		eachLine(folder, "modules.dep", x.addDependency),
 		eachLine(folder, "modules.alias", x.addAlias),
@@ -68,9 +68,15 @@ func (x *Index) addSoftDependency(line string) {
 	if len(words) < 2 {
 		return
 	}
+	to := x.before
 	for _, word := range words[2:] {
-		if !strings.HasSuffix(word, ":") {
-			x.before[words[1]] = append(x.before[words[1]], word)
+		switch word {
+		case "pre:":
+			to = x.before
+		case "post:":
+			to = x.after
+		default:
+			to[words[1]] = append(to[words[1]], word)
 		}
 	}
 }
@@ -110,25 +116,27 @@ func (x *Index) Find(name string) []string {
 	return found
 }
 
-// Order returns the modules to load for a module, in their order. The last one is the module.
+// Order returns the modules to load for a module, in their order.
 func (x *Index) Order(module string) []string {
 	var order []string
 	seen := map[string]bool{}
 	var visit func(string)
+	visitAll := func(names []string) {
+		for _, name := range names {
+			for _, found := range x.Find(name) {
+				visit(found)
+			}
+		}
+	}
 	visit = func(name string) {
 		if seen[name] || x.files[name] == "" {
 			return
 		}
 		seen[name] = true
-		for _, before := range x.before[name] {
-			for _, found := range x.Find(before) {
-				visit(found)
-			}
-		}
-		for _, need := range x.needs[name] {
-			visit(need)
-		}
+		visitAll(x.before[name])
+		visitAll(x.needs[name])
 		order = append(order, name)
+		visitAll(x.after[name])
 	}
 	visit(module)
 	return order

@@ -58,9 +58,10 @@ func index(t *testing.T) *Index {
 	t.Helper()
 	x, err := ReadIndex(fstest.MapFS{
 		"modules.dep": {Data: []byte("kernel/net/e1000e.ko: kernel/ptp/ptp.ko kernel/pps/pps-core.ko\nkernel/ptp/ptp.ko: kernel/pps/pps-core.ko\nkernel/pps/pps-core.ko:\n" +
-			"kernel/lib/libcrc32c.ko:\nkernel/crypto/crc32c_generic.ko:\nkernel/crypto/crc32c-intel.ko:\n")},
+			"kernel/lib/libcrc32c.ko:\nkernel/crypto/crc32c_generic.ko:\nkernel/crypto/crc32c-intel.ko:\n" +
+			"ipmi/ipmi_msghandler.ko:\nipmi/ipmi_devintf.ko: ipmi/ipmi_msghandler.ko\nipmi/ipmi_si.ko: ipmi/ipmi_msghandler.ko\n")},
 		"modules.alias":   {Data: []byte("# aliases\nalias pci:v00008086d*sv* e1000e\nalias crypto-crc32c crc32c_generic\nalias crypto-crc32c crc32c_intel\nalias a*:b e1000e\n")},
-		"modules.softdep": {Data: []byte("softdep libcrc32c pre: crypto-crc32c\n")},
+		"modules.softdep": {Data: []byte("softdep libcrc32c pre: crypto-crc32c\nsoftdep ipmi_msghandler post: ipmi_devintf\n")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +78,8 @@ func TestIndex(t *testing.T) {
 	g.Expect(x.Find("usb:v1")).To(BeEmpty())
 	g.Expect(x.Order("e1000e")).To(Equal([]string{"pps_core", "ptp", "e1000e"}))
 	g.Expect(x.Order("libcrc32c")).To(Equal([]string{"crc32c_generic", "crc32c_intel", "libcrc32c"}))
+	g.Expect(x.Order("ipmi_si")).To(Equal([]string{"ipmi_msghandler", "ipmi_devintf", "ipmi_si"}), "ipmi_devintf needs the module that it follows")
+	g.Expect(x.Order("ipmi_devintf")).To(Equal([]string{"ipmi_msghandler", "ipmi_devintf"}))
 	g.Expect(x.File("pps_core")).To(Equal("kernel/pps/pps-core.ko"))
 }
 

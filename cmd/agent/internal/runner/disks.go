@@ -17,15 +17,23 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// Disks are the disks of a server.
-type Disks interface {
+// DiskReader reads the disks of a server, and cannot write to one.
+type DiskReader interface {
 	// List returns the disks without their signatures. A disk that its driver has not found yet is missing.
 	List(ctx context.Context) ([]disk.Disk, error)
 	// Read opens a disk for reading.
-	Read(d disk.Disk) (interface {
-		io.ReaderAt
-		io.Closer
-	}, error)
+	Read(d disk.Disk) (ReadCloser, error)
+}
+
+// ReadCloser is a disk that is open for reading.
+type ReadCloser interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// Disks are the disks of a server.
+type Disks interface {
+	DiskReader
 	// Open opens a disk for writing. The error wraps disk.ErrBusy if something else holds it.
 	Open(d disk.Disk) (disk.Device, error)
 }
@@ -39,13 +47,7 @@ func (KernelDisks) List(ctx context.Context) ([]disk.Disk, error) {
 }
 
 // Read implements Disks.
-func (KernelDisks) Read(d disk.Disk) (interface {
-	io.ReaderAt
-	io.Closer
-}, error,
-) {
-	return os.Open(d.Node)
-}
+func (KernelDisks) Read(d disk.Disk) (ReadCloser, error) { return os.Open(d.Node) }
 
 // Open implements Disks.
 func (KernelDisks) Open(d disk.Disk) (disk.Device, error) { return disk.Open(d.Node) }
@@ -72,13 +74,7 @@ func (f FileDisk) List(context.Context) ([]disk.Disk, error) {
 const fileSector = 512
 
 // Read implements Disks.
-func (f FileDisk) Read(disk.Disk) (interface {
-	io.ReaderAt
-	io.Closer
-}, error,
-) {
-	return os.Open(f.Name)
-}
+func (f FileDisk) Read(disk.Disk) (ReadCloser, error) { return os.Open(f.Name) }
 
 // Open implements Disks.
 func (f FileDisk) Open(disk.Disk) (disk.Device, error) { return disk.OpenFile(f.Name, fileSector) }
@@ -106,7 +102,7 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 		if names := namesOf(all); names != last {
 			changed, last = time.Now(), names
 		}
-		readSignatures(all, disks, log)
+		readContents(ctx, disks, all, log)
 		err = found(all)
 		if err == nil && settled && time.Since(changed) < settledFor && time.Now().Before(deadline) {
 			err = errNotSettled
@@ -135,21 +131,6 @@ func namesOf(all []disk.Disk) string {
 		names.WriteString(d.Name + " " + d.Serial + "\n")
 	}
 	return names.String()
-}
-
-// readSignatures reads what the disks carry. A disk that cannot be read has no signatures: it fails when it is selected.
-func readSignatures(all []disk.Disk, disks Disks, log *slog.Logger) {
-	for i := range all {
-		d := &all[i]
-		opened, err := disks.Read(*d)
-		if err == nil {
-			d.Found, err = disk.Signatures(opened, d.Size, max(d.LogicalSector, 512))
-			err = errors.Join(err, opened.Close())
-		}
-		if err != nil {
-			log.Warn("Failed to read what a disk carries", "disk", d.Name, "serial", d.Serial, "error", err)
-		}
-	}
 }
 
 // openDisk opens a disk for writing.

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
@@ -13,14 +15,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// DiskLister lists disks. It cannot open one: an inspection writes nothing.
-type DiskLister interface {
-	List(ctx context.Context) ([]disk.Disk, error)
-}
-
 // Inspector reads the hardware and sends the inventory.
 type Inspector struct {
-	Disks    DiskLister
+	Disks    DiskReader
 	Hardware hardware.Source
 	// Network receives LLDP frames. Nil receives none.
 	Network lldp.Network
@@ -57,11 +54,13 @@ func (i *Inspector) read(ctx context.Context, plan agent.InspectPlan) agent.Inve
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	found, err := i.Disks.List(ctx)
-	disks := make([]agent.Disk, 0, len(found))
+	readContents(ctx, i.Disks, found, i.Log)
+	inventory := i.Hardware.Collect(ctx, inspected(found), i.Release)
 	for _, d := range found {
-		disks = append(disks, d.Disk)
+		if d.Unreadable != "" {
+			inventory.Problems = append(inventory.Problems, fmt.Sprintf("disk %s: %s", d.Name, d.Unreadable))
+		}
 	}
-	inventory := i.Hardware.Collect(ctx, disks, i.Release)
 	if err != nil {
 		inventory.Problems = append(inventory.Problems, "list the disks: "+err.Error())
 	}
@@ -69,6 +68,21 @@ func (i *Inspector) read(ctx context.Context, plan agent.InspectPlan) agent.Inve
 		inventory.Problems = append(inventory.Problems, listener.Apply(inventory.NICs)...)
 	}
 	return inventory
+}
+
+// inspected returns the facts of disks for the report, with what they carry, and why no plan would write to them.
+func inspected(found []disk.Disk) []agent.Disk {
+	disks := make([]agent.Disk, 0, len(found))
+	for _, d := range found {
+		for _, s := range d.Found {
+			d.Signatures = append(d.Signatures, s.Type)
+		}
+		slices.Sort(d.Signatures)
+		d.Signatures = slices.Compact(d.Signatures)
+		d.Protected = disk.Protected(d, agent.RootDevice{}, nil)
+		disks = append(disks, d.Disk)
+	}
+	return disks
 }
 
 // listen returns a closed listener with the neighbours that it has received.

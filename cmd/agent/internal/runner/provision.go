@@ -99,9 +99,9 @@ func (p *Provisioner) findCommitted(all []disk.Disk, selected disk.Disk, plan ag
 		case state == image.Complete:
 			p.Log.Info("An earlier attempt completed the disk", "name", d.Name, "serial", d.Serial)
 			return &agent.Written{Disk: d.ID(), Name: d.Name, Model: d.Model, Committed: true}, nil
-		case d.ID() == plan.CommittedDisk && err != nil:
+		case d.Is(plan.CommittedDisk) && err != nil:
 			return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s), which an earlier attempt wrote, cannot be read: %w", d.Name, d.Serial, err)
-		case d.ID() == plan.CommittedDisk:
+		case d.Is(plan.CommittedDisk):
 			empty = state == image.Empty && d.Name == selected.Name
 		}
 	}
@@ -117,7 +117,7 @@ func (p *Provisioner) look(d disk.Disk, guid string) (image.State, error) {
 	if err != nil {
 		return image.Unknown, err
 	}
-	state, err := image.Look(opened, d.Size, max(d.LogicalSector, 512), guid)
+	state, err := image.Look(opened, d.Size, d.Sector(), guid)
 	return state, errors.Join(err, opened.Close())
 }
 
@@ -165,7 +165,7 @@ func (p *Provisioner) findLoader(ctx context.Context, name string) (*efi.Loader,
 		if err != nil {
 			return nil, err
 		}
-		table, err := gpt.Read(opened, 1, d.Size, max(d.LogicalSector, 512))
+		table, err := gpt.Read(opened, 1, d.Size, d.Sector())
 		if err := errors.Join(err, opened.Close()); err != nil {
 			return nil, err
 		}

@@ -44,9 +44,6 @@ const (
 // ErrBootOver means that the token is not valid any more: the boot is over, and the agent powers the server off.
 var ErrBootOver = errors.New("the boot is over: the boot server does not accept the token any more")
 
-// ErrNotYet means that the boot server has no answer yet. The client has waited as long as the boot server said.
-var ErrNotYet = errors.New("the boot server has no answer yet")
-
 // Config says how to reach the boot server. Its fields are the parameters of the kernel command line.
 type Config struct {
 	// URL is the boot server's, http or https, without a slash at its end.
@@ -147,7 +144,7 @@ func (c *Client) Result(ctx context.Context, result agent.Result) (agent.Answer,
 	return answer, err
 }
 
-// call makes a POST request with a JSON body. answer is nil where none is expected. After "not yet" it waits as the boot server says, and returns ErrNotYet.
+// call makes a POST request with a JSON body. answer is nil where none is expected. After "not yet" it waits as the boot server says, and returns retry.ErrNotYet.
 func (c *Client) call(ctx context.Context, endpoint string, body, answer any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -265,7 +262,7 @@ func notYet(ctx context.Context, response *http.Response) error {
 	if err := wait(ctx, retryAfter(response, time.Second)); err != nil {
 		return err
 	}
-	return ErrNotYet
+	return retry.ErrNotYet
 }
 
 // retryAfter reads the header Retry-After in seconds (RFC 9110, 10.2.3). A date is not read: the clock may be wrong.

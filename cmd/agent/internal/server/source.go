@@ -21,8 +21,6 @@ const (
 	maxManifest = 64 << 20
 	// maxContent bounds the content of a data partition, in bytes.
 	maxContent = 8 << 20
-	// commitTimeout is how long an agent waits for the permission to commit: an API server may be down for that long.
-	commitTimeout = 15 * time.Minute
 	// largeTimeout is how long a manifest or the bootstrap data may take.
 	largeTimeout = 10 * time.Minute
 	// maxBadManifests is how often a manifest with a wrong digest is fetched.
@@ -121,19 +119,9 @@ func (s *Source) Data(ctx context.Context, where agent.DataRequest) ([]byte, err
 	return content, nil
 }
 
-// Commit asks for the permission to make the disk bootable, and waits while the boot server has no answer.
+// Commit asks for the permission to make the disk bootable.
 func (s *Source) Commit(ctx context.Context, request agent.CommitRequest) error {
-	deadline, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
-	for {
-		err := s.client.call(deadline, agent.EndpointCommit, request, nil)
-		if deadline.Err() != nil && ctx.Err() == nil {
-			return failure.New(agent.ReasonServerUnreachable, "the boot server did not allow the commit within %s: %w", commitTimeout, errors.Join(err, ErrNotYet))
-		}
-		if !errors.Is(err, ErrNotYet) {
-			return err
-		}
-	}
+	return s.client.call(ctx, agent.EndpointCommit, request, nil)
 }
 
 // get makes a GET request. 202 means that it is too early, and is waited for.

@@ -3,19 +3,16 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// Server is the boot server: server.Client implements it. Its requests wait for the network, and return when their contexts end.
+// Server is the boot server: server.Client implements it. Each request waits for the network for a bounded time, and returns when its context ends.
 type Server interface {
 	// Plan asks for the plan.
 	Plan(ctx context.Context, hello agent.Hello) (*agent.Plan, error)
@@ -39,10 +36,6 @@ func (f RunnerFunc) Run(ctx context.Context, plan *agent.Plan, report func(agent
 }
 
 const (
-	// firstDelay and maxDelay are between requests that failed.
-	firstDelay, maxDelay = time.Second, 30 * time.Second
-	// requestTimeout is longer than the boot server may hold a request, and than a lost connection takes to be replaced.
-	requestTimeout = agent.MaxPoll + 30*time.Second
 	// progressEvery is the shortest time between progress requests.
 	progressEvery = 5 * time.Second
 	// reportFor is how long the end of the plan is reported to a boot server that does not answer. Then the server boots its disk if that is complete, and is
@@ -58,8 +51,6 @@ type Session struct {
 	Log     *slog.Logger
 	// Tail returns the end of the log.
 	Tail func() string
-	// Delay is the first delay after a failed request. Defaults to one second.
-	Delay time.Duration
 }
 
 // Run carries the boot out. It waits for the boot server without a limit, until ctx ends: the provider powers the server off. The error says why there was no
@@ -90,40 +81,19 @@ func (s *Session) Run(ctx context.Context) (agent.Next, error) {
 
 func (s *Session) plan(ctx context.Context) (*agent.Plan, error) {
 	var plan *agent.Plan
-	err := s.retry(ctx, "the plan", func(ctx context.Context) (err error) {
+	err := s.repeat(ctx, "the plan", func(ctx context.Context) (err error) {
 		plan, err = s.Server.Plan(ctx, s.Hello)
 		return err
 	})
 	return plan, err
 }
 
-// retry makes a request until it succeeds, with a back-off, or cannot succeed any more.
-func (s *Session) retry(ctx context.Context, what string, request func(context.Context) error) error {
-	for delay := max(s.Delay, 0); ; {
-		if delay == 0 {
-			delay = firstDelay
-		}
-		attempt, cancel := context.WithTimeout(ctx, requestTimeout)
-		err := request(attempt)
-		cancel()
-		wait := delay + rand.N(delay/4+1) //nolint:gosec // no secret
-		switch {
-		case err == nil || retry.IsFinal(err):
-			return err
-		case errors.Is(err, server.ErrNotYet):
-			wait = 0 // the client has waited
-		default:
-			s.Log.Warn("A request failed and is repeated", "request", what, "after", wait.String(), "error", err)
-			delay = min(2*delay, maxDelay)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(ctx.Err(), err)
-		case <-timer.C:
-		}
-	}
+// repeat makes a request until it succeeds, cannot succeed any more, or ctx ends.
+func (s *Session) repeat(ctx context.Context, what string, request func(context.Context) error) error {
+	b := retry.Backoff{Forever: true, Repeats: func(err error, delay time.Duration) {
+		s.Log.Warn("A request failed and is repeated", "request", what, "after", delay.String(), "error", err)
+	}}
+	return b.Do(ctx, request)
 }
 
 // carryOut runs the plan. A panic is a failure of the plan.
@@ -173,11 +143,9 @@ func (s *Session) sendProgress(ctx context.Context, progress <-chan agent.Progre
 		case <-ctx.Done():
 			return
 		case p := <-progress:
-			attempt, cancel := context.WithTimeout(ctx, requestTimeout)
-			if err := s.Server.Progress(attempt, p); err != nil && ctx.Err() == nil {
+			if err := s.Server.Progress(ctx, p); err != nil && ctx.Err() == nil {
 				s.Log.Warn("Failed to report progress", "error", err)
 			}
-			cancel()
 		}
 		select {
 		case <-ctx.Done():
@@ -191,7 +159,7 @@ func (s *Session) report(ctx context.Context, result agent.Result) (agent.Next, 
 	ctx, cancel := context.WithTimeout(ctx, reportFor)
 	defer cancel()
 	answer := agent.Answer{}
-	err := s.retry(ctx, "the result", func(ctx context.Context) (err error) {
+	err := s.repeat(ctx, "the result", func(ctx context.Context) (err error) {
 		result.Log = s.Tail()
 		answer, err = s.Server.Result(ctx, result)
 		return err

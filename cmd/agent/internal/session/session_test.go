@@ -27,7 +27,7 @@ func newSession(t *testing.T, boots *agenttest.Server, run RunnerFunc) *Session 
 	}
 	return &Session{
 		Server:  client,
-		Runners: map[agent.Purpose]Runner{agent.Inspect: run}, Log: slog.New(slog.DiscardHandler), Tail: func() string { return "the log" }, Delay: time.Millisecond,
+		Runners: map[agent.Purpose]Runner{agent.Inspect: run}, Log: slog.New(slog.DiscardHandler), Tail: func() string { return "the log" },
 	}
 }
 
