@@ -75,7 +75,7 @@ func boot(log *slog.Logger, tail *system.Log) (next agent.Next, err error) {
 	manager := &link.Manager{Network: p.Network, Log: log, Kernel: &link.System{Log: log}}
 	guard(log, "the network", func() error { return manager.Run(ctx) })
 	loadModules(ctx, log)
-	boots, err := newSession(p, manager.DialContext, runner.KernelDisks{}, log, tail)
+	boots, err := newSession(p, system.Firmware(), manager.DialContext, runner.KernelDisks{}, log, tail)
 	if err != nil {
 		return "", err
 	}

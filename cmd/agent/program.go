@@ -40,13 +40,14 @@ func runAsProgram(args []string) int {
 
 func program(args []string) error {
 	var p system.Parameters
-	var tokenFile, disk string
+	var tokenFile, disk, firmware string
 	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	set.StringVar(&p.Server, "server", "", "URL of the boot server.")
 	set.StringVar(&p.Host, "host", "", "The host, as NAMESPACE/NAME.")
 	set.StringVar(&tokenFile, "token-file", "", "File with the token of the boot.")
 	set.StringSliceVar(&p.Pins, "pins", nil, "Digests of the public keys that the certificate of the boot server may have.")
 	set.StringVar(&disk, "disk", "", "File to use as the disk of the server.")
+	set.StringVar(&firmware, "firmware", string(system.Firmware()), "How the server was booted: UEFI or BIOS. The default is how this machine was booted.")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func program(args []string) error {
 	defer stop()
 	tail := &system.Log{To: os.Stderr, Max: agent.MaxLog}
 	log := newLog(tail)
-	boots, err := newSession(p, nil, runner.FileDisk{Name: disk, Serial: filepath.Base(disk)}, log, tail)
+	boots, err := newSession(p, agent.Firmware(firmware), nil, runner.FileDisk{Name: disk, Serial: filepath.Base(disk)}, log, tail)
 	if err != nil {
 		return err
 	}
@@ -74,9 +75,10 @@ func program(args []string) error {
 	return nil
 }
 
-// newSession wires the boot. A nil dial is the default of server.Config.
+// newSession wires the boot of a server that was booted by firmware. A nil dial is the default of server.Config.
 func newSession(
-	p system.Parameters, dial func(context.Context, string, string) (net.Conn, error), disks runner.Disks, log *slog.Logger, tail *system.Log,
+	p system.Parameters, firmware agent.Firmware, dial func(context.Context, string, string) (net.Conn, error), disks runner.Disks, log *slog.Logger,
+	tail *system.Log,
 ) (*session.Session, error) {
 	client, err := server.New(server.Config{URL: p.Server, Host: p.Host, Token: p.Token, Pins: p.Pins, Dial: dial})
 	if err != nil {
@@ -84,7 +86,7 @@ func newSession(
 	}
 	provisioner := &runner.Provisioner{
 		Disks: disks, Source: func(plan agent.ProvisionPlan) image.Source { return client.Source(plan) },
-		Firmware: system.Firmware(), Architecture: runtime.GOARCH, Log: log,
+		Firmware: firmware, Architecture: runtime.GOARCH, Log: log,
 	}
 	inspector := &runner.Inspector{
 		Disks: disks, Hardware: hardware.Source{Root: "/", Architecture: runtime.GOARCH}, Release: version.String(), Send: client.Inventory, Log: log,
@@ -98,7 +100,7 @@ func newSession(
 	return &session.Session{
 		Server: client,
 		Hello: agent.Hello{
-			Version: agent.Version, Release: version.String(), Firmware: system.Firmware(), Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
+			Version: agent.Version, Release: version.String(), Firmware: firmware, Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
 		},
 		Runners: map[agent.Purpose]session.Runner{
 			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: &runner.Cleaner{Disks: disks, Log: log},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,43 @@ func TestAgentProvisions(t *testing.T) {
 	answer, err = w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.Boot).To(Equal(pxe.Disk))
+}
+
+// TestReportOfEarlierBoot: the system on a disk that an earlier attempt completed has the token of that attempt. It reports once the agent of the next attempt has found
+// the disk complete, and not before.
+func TestReportOfEarlierBoot(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	r := w.agentRequest(g)
+	_, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	partition, err := w.Data(ctx, r, sda, "http://boot")
+	g.Expect(err).NotTo(HaveOccurred())
+	token := regexp.MustCompile(`/report/[^/]+/[^/]+/([A-Za-z0-9_-]+)`).FindSubmatch(partition.Head)
+	g.Expect(token).NotTo(BeNil(), "%s", partition.Head)
+	report := func() error { return w.Report(ctx, r.Host, string(token[1]), pxe.Up, honest) }
+	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
+
+	number := w.boot().Spec.Number
+	next := func(b *v1alpha1.BareMetalBootSpec) {
+		b.Number, b.Attempt, b.CommittedNumber = number+1, 2, number
+		b.DataServedAt, b.CommitAllowedAt = nil, nil
+	}
+	g.Expect(w.changeBoot(next)).To(Succeed())
+	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = number + 1 })).To(Succeed())
+	g.Expect(report()).To(MatchError(pxe.ErrRefused), "the server may be off: its next attempt began")
+	again := w.agentRequest(g)
+	plan, err := w.Plan(ctx, again, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plan.Provision.CommittedDisk).To(Equal(sda.Disk))
+	g.Expect(report()).To(MatchError(pxe.ErrRefused), "the agent checks the disk")
+	_, err = w.Result(ctx, again, agent.Result{Written: &agent.Written{Disk: sda.Disk, Committed: true}})
+	g.Expect(err).NotTo(HaveOccurred())
+
+	g.Expect(report()).To(Succeed())
+	g.Expect(w.boot().Spec.ReportedAt).NotTo(BeNil())
+	_, err = w.Data(ctx, r, sda, "http://boot")
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "the token of its agent is not valid")
 }
 
 // TestAgentRefused: who else gets nothing.

@@ -25,7 +25,7 @@ const (
 
 // token returns the token for one purpose in one boot. It cannot be made without the key.
 func (b *Booter) token(p purpose, boot *v1alpha1.BareMetalBoot) string {
-	token, _ := makeToken(b.Key, p, boot)
+	token, _ := makeToken(b.Key, p, boot, boot.Spec.Number)
 	return token
 }
 
@@ -36,20 +36,31 @@ func (b *Booter) opens(token string, p purpose, boot *v1alpha1.BareMetalBoot) bo
 		if len(key) == 0 {
 			continue // anyone can make the tokens of an empty key
 		}
-		want, exists := makeToken(key, p, boot)
-		good |= subtle.ConstantTimeCompare([]byte(token), []byte(want)) & exists
+		for _, number := range []int32{boot.Spec.Number, earlierNumber(p, &boot.Spec)} {
+			want, exists := makeToken(key, p, boot, number)
+			good |= subtle.ConstantTimeCompare([]byte(token), []byte(want)) & exists
+		}
 	}
 	return good == 1
 }
 
-// makeToken returns a token, and exists 1 if the boot can still be served. The claim and the number identify the boot: names are used again, and
-// `clusterctl move` changes UIDs.
-func makeToken(key []byte, p purpose, boot *v1alpha1.BareMetalBoot) (token string, exists int) {
+// earlierNumber returns the number of an earlier boot of the claim whose token for the report is valid too: the agent found that boot's disk complete, so the system on
+// it has the token of that boot. Otherwise it returns the number of the boot itself.
+func earlierNumber(p purpose, boot *v1alpha1.BareMetalBootSpec) int32 {
+	if p == forReport && boot.CommittedNumber != 0 && boot.CommitAllowedAt == nil && boot.AgentDoneAt != nil {
+		return boot.CommittedNumber
+	}
+	return boot.Number
+}
+
+// makeToken returns the token of the boot of a claim with a number, and exists 1 if the boot can still be served. The claim and the number identify a boot: names are
+// used again, and `clusterctl move` changes UIDs.
+func makeToken(key []byte, p purpose, boot *v1alpha1.BareMetalBoot, number int32) (token string, exists int) {
 	spec := &boot.Spec
 	if spec.Number > 0 && lifecycle.IsOpen(spec) {
 		exists = 1
 	}
-	return hmacOf(key, string(p), boot.Namespace, boot.Name, spec.ClaimID, strconv.FormatInt(int64(spec.Number), 10)), exists
+	return hmacOf(key, string(p), boot.Namespace, boot.Name, spec.ClaimID, strconv.FormatInt(int64(number), 10)), exists
 }
 
 // hmacOf returns the HMAC of fields. Each is prefixed with its length, so that no two lists of fields give the same text.

@@ -71,7 +71,7 @@ func TestKeys(t *testing.T) {
 	g.Expect(New(&Booter{Key: []byte("new")}).opens(old, forSeed, boot)).To(BeFalse())
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).token(forSeed, boot)).NotTo(Equal(old))
 	g.Expect(New(&Booter{Key: []byte("new")}).opens(hmacOf(nil, "seed"), forSeed, boot)).To(BeFalse())
-	everybodys, _ := makeToken(nil, forSeed, boot)
+	everybodys, _ := makeToken(nil, forSeed, boot, boot.Spec.Number)
 	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte{}}).opens(everybodys, forSeed, boot)).To(BeFalse())
 	g.Expect(New(&Booter{}).opens(everybodys, forSeed, boot)).To(BeFalse())
 }
@@ -85,4 +85,34 @@ func TestSeal(t *testing.T) {
 			t.Fatalf("%q and %q", one, other)
 		}
 	})
+}
+
+// TestTokenOfEarlierBoot: the report's token of the boot that made the disk bootable is valid once the agent of a later boot has found that disk complete. No other token
+// of an earlier boot is.
+func TestTokenOfEarlierBoot(t *testing.T) {
+	now := new(metav1.Now())
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.BareMetalBootSpec)
+		valid  bool
+	}{
+		"found complete":        {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt = 7, now }, true},
+		"not looked yet":        {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber = 7 }, false},
+		"another was found":     {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt = 6, now }, false},
+		"written again":         {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.CommitAllowedAt, o.AgentDoneAt = 7, now, now }, false},
+		"none was to be found":  {func(o *v1alpha1.BareMetalBootSpec) { o.AgentDoneAt = now }, false},
+		"of an ended claim":     {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt, o.VoidedAt = 7, now, now }, false},
+		"of a claim that began": {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt, o.ClaimID = 7, now, "claim2" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			b := New(&Booter{Key: []byte("a key")})
+			earlier, later := tokenBoot(nil), tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.Number = 9; test.change(&o.Spec) })
+			g.Expect(b.opens(b.token(forReport, earlier), forReport, later)).To(Equal(test.valid))
+			for _, p := range []purpose{forSeed, forAgent} {
+				g.Expect(b.opens(b.token(p, earlier), p, later)).To(BeFalse(), string(p))
+				g.Expect(b.opens(b.token(p, earlier), forReport, later)).To(BeFalse(), string(p))
+			}
+			g.Expect(b.opens(b.token(forReport, later), forReport, later)).To(Equal(later.Spec.VoidedAt == nil))
+		})
+	}
 }

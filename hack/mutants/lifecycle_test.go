@@ -15,6 +15,7 @@ const (
 	recordFile     = "record.go"
 	ownFile        = "own.go"
 	inspectionFile = "inspection.go"
+	agentFile      = "agent.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -117,9 +118,18 @@ var lifecycleMutants = []mutant{
 	{"a server that was found running is booted", bootFile, "if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {", "if false {"},
 	{"both hosts of a machine are booted", bootFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
 	{"a boot begins before its turn", bootFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
-	{"a server whose agent ended is powered on again and again", "agent.go", "	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && ", "	case false && v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && "},
+	{"a server whose agent ended is powered on again and again", agentFile, "	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && ", "	case false && v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && "},
 	{"one reading ends an attempt of an agent", bootFile, "	case v.agentRan(attempt) && !v.confirmedOff(s):\n", "	case v.agentRan(attempt) && v.Deleting && !v.confirmedOff(s):\n"},
 	// Inspections.
+	{"the next attempt does not know of the permission", bootFile, "		boot.CommittedNumber = committedNumber(last)\n", "		_ = last\n"},
+	{"the second next attempt does not know of the permission", agentFile, "	return last.CommittedNumber\n", "	return 0\n"},
+	{"the second permission is that of the first attempt", agentFile, "	if last.CommitAllowedAt != nil {\n		return last.Number", "	if last.CommitAllowedAt != nil && last.CommittedNumber == 0 {\n		return last.Number"},
+	{"an agent that is done is booted again", agentFile, "		return attempt.AgentDoneAt == nil\n", "		return true\n"},
+	{"the next boot does not know which disks were written", recordFile, "		boot.WrittenDisks = v.Boot.WrittenDisks\n", "		boot.WrittenDisks = nil\n"},
+	{"a host is released before its disks are erased", releaseFile, "	case v.erasureDue():\n", "	case false:\n"},
+	{"a host whose disks were not erased is offered", agentFile, "	case b != nil && b.Failure != nil:\n", "	case false:\n"},
+	{"disks are erased for a host that is not cleaned", bootForFile, "	case StateCleaning:\n		if !v.erasing() || ", "	case StateCleaning:\n		if "},
+	{"an inspection with bootstrap data ends the provider", bootFile, "attempt.Purpose == v1alpha1.PurposeProvision && attempt.DataServedAt", "attempt.DataServedAt"},
 	{"a server that was read as off once is inspected", inspectionFile, "v.BMC.Power != v1alpha1.PowerOff || !v.confirmedOff(s)", "v.BMC.Power != v1alpha1.PowerOff"},
 	{"a server is inspected while a Cluster is paused", inspectionFile, "	case v.Inspection.PausedCluster != \"\":\n", "	case v.Inspection.PausedCluster != \"\" && v.Deleting:\n"},
 	{"a server is inspected during a power hold", inspectionFile, "	case len(holds) > 0:\n", "	case len(holds) > 1000:\n"},

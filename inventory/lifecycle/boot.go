@@ -290,9 +290,9 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 		return step
 	case v.agentRan(attempt) && !v.confirmedOff(s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
-	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.offLongEnough():
+	case v.ranFromMemory(attempt) && !v.offLongEnough():
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
-	case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
+	case v.ranFromMemory(attempt):
 		return failBoot(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in. Delete the Machine to have it replaced")
 	case mayRepeat(attempt) && !v.networkBootPending(attempt):
@@ -306,6 +306,12 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 		step.Message = "The server is being powered on"
 		return step
 	}
+}
+
+// ranFromMemory is true once an operating system that runs from memory has got its bootstrap data. A boot without a machine never has, whatever the boot server
+// writes to it.
+func (v View) ranFromMemory(attempt v1alpha1.BareMetalBootSpec) bool {
+	return attempt.Purpose == v1alpha1.PurposeProvision && attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
 }
 
 // networkBootPending is true when the next power-on of the attempt will boot from the network. If the server went on and off again since the

@@ -50,8 +50,10 @@ func drawView(t *rapid.T) View {
 		BootMachinePending: d.flag("bootMachineWaits"),
 		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
 		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
-			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
-		Problem:       pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}),
+			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
+			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
+		Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
+			&v1alpha1.BootFailure{Reason: v1alpha1.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonCommitUnknown, Message: "m"}),
 		WaitedAt:      pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
 		RestartedAt:   pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
 		NodeLostAt:    pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
@@ -124,6 +126,9 @@ func (d draw) boot(v *View) {
 		Agent:    d.flag("agent"), CommitAllowedAt: d.moment("commitAllowed"), AgentDoneAt: d.moment("agentDone"),
 	}
 	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose != v1alpha1.PurposeProvision
+	if v.Boot.Agent && v.Boot.Number > 1 {
+		v.Boot.CommittedNumber = rapid.Int32Range(0, v.Boot.Number-1).Draw(d.T, "committed")
+	}
 	if d.flag("written") {
 		writtenDisk(v)
 	}

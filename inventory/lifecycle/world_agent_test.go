@@ -12,8 +12,11 @@ import (
 
 // agentDisk is the truth about the disk that agents write.
 type agentDisk struct {
-	// bootable is true once the disk is complete for the machine that has the host.
+	// bootable is true once the disk is complete for the machine that has the host, and by is the number of the boot that wrote it.
 	bootable bool
+	by       int32
+	// ran is the number of the boot whose system the machine ran from the disk; 0 for none.
+	ran int32
 	// data is true while the disk has bootstrap data of any machine.
 	data bool
 	// step is what the agent did since the server was switched on.
@@ -45,7 +48,7 @@ func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 		return false
 	case w.runs: // the operating system, whose disk became bootable although the agent's result is missing
 		if b.DataServedAt == nil || b.Purpose == v1alpha1.PurposeClean || v.Consumer.Deleting {
-			return false
+			return false // such a report is refused
 		}
 		b.ReportedAt, w.seeded = &now, true
 	case BootFor(v, w.s) != BootAgent || !w.fromNetwork:
@@ -78,8 +81,8 @@ func (w *world) observe(all []v1alpha1.BootStage) v1alpha1.BootStage {
 func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 	switch {
 	case w.disk.step == agentStarts && w.disk.bootable:
-		if committedNumber(b) == 0 {
-			w.brokenf(inUseUntouched, "an agent writes a disk that an earlier agent made bootable")
+		if looksFor := committedNumber(b); looksFor != w.disk.by {
+			w.brokenf(inUseUntouched, "an agent looks for the disk of boot %d, and writes the one that boot %d made bootable", looksFor, w.disk.by)
 		}
 		w.disk.step = agentCommitted
 	case w.disk.step == agentStarts:
@@ -88,7 +91,7 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 		if b.DataServedAt == nil {
 			b.DataServedAt = &now
 		}
-		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
+		recordDisk(b)
 	case w.disk.step == agentGotData:
 		w.disk.step = agentMayCommit
 		if b.CommitAllowedAt == nil {
@@ -96,14 +99,51 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 		}
 	case w.disk.step == agentMayCommit:
 		w.notef("the disk is bootable")
-		w.disk.step, w.disk.bootable, w.installed = agentCommitted, true, true
+		w.disk.step, w.disk.bootable, w.disk.by, w.installed = agentCommitted, true, b.Number, true
 	default:
 		w.notef("the agent is done")
 		b.AgentDoneAt, w.seeded = &now, true
 		if b.DataServedAt == nil {
 			b.DataServedAt = &now
 		}
-		w.fromNetwork, w.runs = false, true
+		w.fromNetwork = false
+		w.runInstalled()
+	}
+}
+
+// recordDisk records the only disk as the boot server does: the record of the boot whose commit an agent has to check is kept.
+func recordDisk(b *v1alpha1.BareMetalBootSpec) {
+	written := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, Number: b.Number, DataOffset: 1 << 30, DataLength: 32 << 20}
+	kept := slices.DeleteFunc(slices.Clone(b.WrittenDisks), func(w v1alpha1.WrittenDisk) bool { return w.Number != b.CommittedNumber || w.Number == b.Number })
+	b.WrittenDisks = append(kept, written)
+}
+
+// runInstalled boots the system that is on the disk. A machine has one system: two would be two members of its cluster.
+func (w *world) runInstalled() {
+	w.runs = true
+	if !w.disk.bootable {
+		return // it installed itself
+	}
+	if w.disk.ran != 0 && w.disk.ran != w.disk.by {
+		w.brokenf(inUseUntouched, "the system of boot %d runs, and that of boot %d ran before for the same machine", w.disk.by, w.disk.ran)
+	}
+	w.disk.ran = w.disk.by
+}
+
+// judgeAgentBoot judges the record of a boot after an earlier record of the same host.
+func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
+	wiped := b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonDisksNotErased // by a person, as the quarantine says
+	switch {
+	case v.Claimed() && v.Boot != nil && v.Boot.Number >= v.Spec.Boots && len(v.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
+		w.brokenf(offeredClean, "it is forgotten that disks were written")
+	case before == nil:
+	case b.Number == before.Number && (before.CommitAllowedAt != nil && b.CommitAllowedAt == nil || before.AgentDoneAt != nil && b.AgentDoneAt == nil || before.CommittedNumber != b.CommittedNumber):
+		w.brokenf(inUseUntouched, "a record of the agent is taken back")
+	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.Purpose == v1alpha1.PurposeProvision && before.AgentDoneAt != nil:
+		w.brokenf(inUseUntouched, "an attempt follows an agent that was done")
+	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedAt != nil && b.CommittedNumber != before.Number,
+		b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedAt == nil && b.CommittedNumber != before.CommittedNumber:
+		w.brokenf(inUseUntouched, "the next attempt does not know that the disk may be bootable")
 	}
 }
 

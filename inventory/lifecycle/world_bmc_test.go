@@ -24,7 +24,9 @@ func (w *world) switchNow() {
 	w.fromNetwork, w.runs, w.disk.step = false, false, agentStarts
 	if w.on {
 		w.fromNetwork, w.overridden = w.overridden, false
-		w.runs = w.installed && !w.fromNetwork
+		if w.installed && !w.fromNetwork {
+			w.runInstalled()
+		}
 	}
 }
 

@@ -438,7 +438,7 @@ func (w *world) claim(p uint64) {
 	if p/4%3 == 0 {
 		w.v.Consumer.Image, w.v.Consumer.Persistence, w.v.Image.Ready = true, v1alpha1.PersistenceInstalled, p/12%2 == 0
 	}
-	w.seeded, w.runs, w.installed, w.disk.bootable = false, false, false, false
+	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran = false, false, false, false, 0
 }
 
 // loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.

@@ -62,6 +62,7 @@ func (w *world) judgeStep(v View, step Step) {
 // judgeBoot judges the record of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
 	before, b := cmp.Or(v.CurrentBoot(), v.InspectionBoot()), step.Boot
+	w.judgeAgentBoot(v, before, b)
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.QueuePosition != nil:
@@ -200,8 +201,8 @@ func (w *world) judgeClean(v View) {
 	switch {
 	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
 		w.brokenf(offeredClean, "released as clean although its cleaning is manual")
-	case w.disk.data && v.erases():
-		w.brokenf(offeredClean, "released as clean although its disk has bootstrap data")
+	case (w.disk.data || w.disk.bootable) && v.erases():
+		w.brokenf(offeredClean, "released as clean although its disk has bootstrap data, or boots")
 	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
 		w.brokenf(offeredClean, "released without a confirmed power-off")
 	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):

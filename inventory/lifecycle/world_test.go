@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -205,7 +206,9 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
 	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil && !mayRepeat(*b) || b.ReportedAt != nil)) {
 		w.seeded, w.runs = true, w.on
-		w.disk.bootable = b != nil && b.Agent
+		if w.disk.bootable = b != nil && b.Agent; w.disk.bootable {
+			w.disk.by = cmp.Or(committedNumber(b), b.Number)
+		}
 		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 	}
 	w.disk.data = v.Boot != nil && len(v.Boot.WrittenDisks) > 0
@@ -376,7 +379,7 @@ func (w *world) release(step Step) {
 	w.v.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
-	w.seeded, w.runs, w.installed, w.disk.bootable, w.v.Image, w.v.AgentAt = false, false, false, false, Image{}, time.Time{}
+	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.v.Image, w.v.AgentAt = false, false, false, false, 0, Image{}, time.Time{}
 }
 
 func (w *world) submit(v View, action Action) {

@@ -1,5 +1,6 @@
 // Package pxetest emulates the client of a network boot: the firmware of a server, iPXE, and the first steps of its operating
-// system. It speaks the real protocols over UDP and TCP, loads the files that it is instructed to load, and runs none of them.
+// system. It speaks the real protocols over UDP and TCP, loads the files that it is instructed to load, and runs none of them. It also judges what is on a
+// disk as firmware does, and reads the bootstrap data there as an operating system does.
 package pxetest
 
 import (
@@ -22,6 +23,8 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 	"github.com/pin/tftp/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16/fat16test"
 )
 
 // Firmware is a server's firmware. It sends DHCP through a relay agent, as servers in racks do: that needs no privileged port.
@@ -54,6 +57,10 @@ type System struct {
 	Files []string
 	// Disk is true if the script boots the disk. No other field is set then.
 	Disk bool
+	// Agent are the parameters of the agent if that is what was booted. It has no seed.
+	Agent *Agent
+	// Volumes are the FAT16 file systems of the disk that the system was booted from, by their labels. Nil for a system that was booted over the network.
+	Volumes map[string]*fat16test.Volume
 	// MetaData (its plain values), UserData, VendorData and NetworkConfig are the seed.
 	MetaData      map[string]string
 	UserData      []byte
@@ -74,7 +81,7 @@ func (f *Firmware) stage(name string) {
 	}
 }
 
-// Boot boots over the network. It returns after the seed was read, when the operating system would start its work.
+// Boot boots over the network. It returns after the seed was read, when the operating system would start its work, or when the agent would.
 func (f *Firmware) Boot(ctx context.Context) (*System, error) {
 	offer, err := f.dhcp(ctx, false)
 	if err != nil {
@@ -98,6 +105,9 @@ func (f *Firmware) Boot(ctx context.Context) (*System, error) {
 		return s, err
 	}
 	f.stage("kernel")
+	if s.Agent = agentOf(s.CommandLine); s.Agent != nil {
+		return s, nil
+	}
 	if err := s.readSeed(ctx); err != nil {
 		return nil, fmt.Errorf("read the seed: %w", err)
 	}
@@ -180,15 +190,8 @@ func (s *System) readSeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var values map[string]any
-	if err := yaml.Unmarshal(meta, &values); err != nil {
-		return fmt.Errorf("meta-data: %w", err)
-	}
-	s.MetaData = map[string]string{}
-	for key, value := range values {
-		if text, ok := value.(string); ok {
-			s.MetaData[key] = text
-		}
+	if err := s.setMetaData(meta); err != nil {
+		return err
 	}
 	if s.UserData, err = get(ctx, s.client, base+"user-data"); err != nil {
 		return err
@@ -198,6 +201,21 @@ func (s *System) readSeed(ctx context.Context) error {
 	}
 	s.NetworkConfig, err = get(ctx, s.client, base+"network-config")
 	return err
+}
+
+// setMetaData keeps the plain values of the metadata, which is YAML or JSON.
+func (s *System) setMetaData(content []byte) error {
+	var values map[string]any
+	if err := yaml.Unmarshal(content, &values); err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	s.MetaData = map[string]string{}
+	for key, value := range values {
+		if text, ok := value.(string); ok {
+			s.MetaData[key] = text
+		}
+	}
+	return nil
 }
 
 // SeedURL returns the location of the seed from the kernel command line.

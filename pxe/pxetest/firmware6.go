@@ -49,6 +49,9 @@ func (f *Firmware6) Boot(ctx context.Context) (*System, error) {
 	if err := f.runScript(ctx, s, reply.Options.BootFileURL()); err != nil || s.Disk {
 		return s, err
 	}
+	if s.Agent = agentOf(s.CommandLine); s.Agent != nil {
+		return s, nil
+	}
 	if err := s.readSeed(ctx); err != nil {
 		return nil, fmt.Errorf("read the seed: %w", err)
 	}

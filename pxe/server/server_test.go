@@ -56,6 +56,9 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 	}
 	slices.Sort(names) // some kinds of clients load the same
 	g.Expect(pxetest.WriteLoaders(loaders, append(slices.Compact(names), "grubx64.efi", "grubaa64.efi")...)).To(Succeed())
+	agentFiles := t.TempDir()
+	_, err := pxetest.WriteAgent(agentFiles)
+	g.Expect(err).NotTo(HaveOccurred())
 	address := func(port uint16) string { return netip.AddrPortFrom(bootAddress, port).String() }
 	s := &server.Server{
 		Config: server.Config{
@@ -63,7 +66,7 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 				Name: "test", Mode: bootconfig.Authoritative, Address: bootAddress, URL: "http://" + address(httpPort), Subnet: netip.MustParsePrefix("127.0.80.0/24"),
 				LeaseTime: time.Hour,
 			}},
-			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDirs: []string{loaders},
+			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDirs: []string{loaders}, AgentDir: agentFiles,
 			Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
 		},
 		Booter: booter, Log: logr.Discard(),
@@ -124,6 +127,32 @@ func TestBoot(t *testing.T) {
 			g.Expect(system.MetaData).To(HaveKeyWithValue("provider-id", "baremetal://dc/h/m"))
 			g.Expect(system.Report(t.Context())).To(Succeed())
 			g.Expect(booter.Reports()).To(Equal(1))
+			g.Eventually(booter.Stages).Should(ContainElements(pxe.StageDHCP, pxe.StageLoader, pxe.StageKernel))
+		})
+	}
+}
+
+// TestBootAgent: the firmware boots the files of the agent, with the parameters of the boot, and no seed is read.
+func TestBootAgent(t *testing.T) {
+	for arch, architecture := range map[iana.Arch]string{iana.INTEL_X86PC: "amd64", iana.EFI_X86_64: "amd64", iana.EFI_ARM64: "arm64"} {
+		t.Run(arch.String(), func(t *testing.T) {
+			g := NewWithT(t)
+			booter := newBooter(t, &atomic.Value{})
+			booter.Answer.Files, booter.Answer.Agent = nil, architecture
+			booter.Scripts = func(netip.Addr) (pxe.Script, error) {
+				return pxe.Script{Title: "test", Agent: &pxe.AgentScript{Architecture: architecture, Host: "dc/h", Token: "token"}}, nil
+			}
+			firmware := lab(t, booter)
+			firmware.Arch = arch
+			system, err := firmware.Boot(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			files, err := pxetest.WriteAgent(t.TempDir())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(system.Files).To(Equal(files))
+			g.Expect(system.Agent).NotTo(BeNil())
+			g.Expect(system.Agent.Server).To(HavePrefix("http://" + bootAddress.String() + ":"))
+			g.Expect(system.Agent).To(Equal(&pxetest.Agent{Server: system.Agent.Server, Host: "dc/h", Token: "token"}))
+			g.Expect(system.UserData).To(BeNil())
 			g.Eventually(booter.Stages).Should(ContainElements(pxe.StageDHCP, pxe.StageLoader, pxe.StageKernel))
 		})
 	}

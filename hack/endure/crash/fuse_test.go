@@ -131,14 +131,19 @@ var writes = map[string][]struct{ name, part string }{
 		{"void the boot", `"voidedAt":"`},
 		{"end the boot", `"failure":{`},
 		{"record the report", `"reportedAt":"`},
+		{"record that the agent is done", `"agentDoneAt":"`},
+		{"record the permission", `"commitAllowedAt":"`},
 		{"record that data is served", `"dataServedAt":"`},
 		{"record that the script is served", `"scriptAddress":"`},
+		{"record the erasure", `"purpose":"Clean"`},
+		{"record the inspection", `"purpose":"Inspect"`},
 		{"record the boot", `"claimID":"`},
 		{"record the power-on", `"poweredOnAt":"`},
 		{"record the power-off", `"poweredOffAt":"`},
 		{"finalizer of the boot", `"finalizers":`},
 		{"owner of the boot", `"ownerReferences":`},
 	},
+	"baremetalinspections": nil,
 }
 
 // nameOf names a write to a host or its boot. It is empty for other requests.

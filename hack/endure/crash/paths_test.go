@@ -38,6 +38,15 @@ var paths = []path{
 		"record that data is served", "record the report", "allow the move", "status of baremetalboots",
 	}},
 	{"release", release, []string{"begin the cleaning", "void the boot", "release"}},
+	{"image", writeImage, []string{
+		"claim", "record the boot", "count the boot", "record the power-on", "record that the script is served", "record that data is served", "record the permission",
+		"record that the agent is done", "record the report", "allow the move",
+	}},
+	{"erase", eraseDisk, []string{
+		"begin the cleaning", "record the erasure", "count the boot", "record the power-on", "record that the script is served", "record that the agent is done",
+		"void the boot", "release",
+	}},
+	{"inspect", inspect, []string{"record the inspection", "count the boot", "record the power-on", "record that the agent is done", "void the boot", "create of baremetalinspections"}},
 	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},
 	{"remediate", remediate, []string{"hold"}},
 	{"move-source", moveSource, []string{"record that data is served", "record the report", "allow the move"}},
@@ -51,11 +60,18 @@ func rack(t *testing.T) *run {
 	for name, sessions := range map[string]bool{"a": true, "b": false} {
 		r.site.Server(t, name, rig.ServerOptions{Node: true, Sessions: sessions}).Register(t)
 	}
-	r.claim = r.site.Claim(t, r.machine())
+	r.claimServer()
+	return r
+}
+
+// claimServer adds a machine that needs a server.
+func (r *run) claimServer(change ...func(*controllerstest.Claim)) {
+	t := r.t
+	t.Helper()
+	r.claim = r.site.Claim(t, r.machine(), change...)
 	t.Cleanup(func() {
 		_ = r.site.Env.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.machine()}})
 	})
-	return r
 }
 
 // provisioned waits until the machine runs and all statuses are written.

@@ -170,6 +170,9 @@ func (r *run) scene() string {
 		ons, offs := s.Switched()
 		fmt.Fprintf(&out, "server %s: on %v, commands %v, switched on %d and off %d times, %d sessions, boots %d, errors %v\n",
 			s.Name, s.On(), s.CommandNames(), ons, offs, s.Sessions(), len(s.Lives()), s.Errors())
+		if log := s.AgentLog(); log != "" {
+			fmt.Fprintf(&out, "its agent:\n%s\n", log)
+		}
 	}
 	return out.String()
 }
@@ -317,7 +320,10 @@ func (r *run) ended(want powers, machines ...string) {
 			problems = append(problems, fmt.Errorf("host %s still blocks a move", h.Name))
 		}
 	}
-	for _, machine := range append(machines, r.machine()) {
+	if r.claim != nil {
+		machines = append(machines, r.machine())
+	}
+	for _, machine := range machines {
 		problems = append(problems, r.oneClaim(machine))
 	}
 	problems = append(problems, r.powers().equal(want), r.recorded())

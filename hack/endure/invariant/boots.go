@@ -15,12 +15,16 @@ import (
 type bootFacts struct {
 	exists bool
 
-	uid, claimID, machine, purpose            string
-	number                                    int32
+	uid, claimID, machine                     string
+	purpose                                   v1alpha1.BootPurpose
+	number, committedNumber                   int32
 	started                                   time.Time
+	agent, committed, agentDone               bool
 	wasOff, poweredOn, served, reported       bool
 	failed, voided                            bool
 	scriptAddress, dataAddress, reportAddress string
+	// written are the disks that are recorded as written, one a line.
+	written string
 }
 
 // bootFactsOf returns the facts of a boot. A nil boot does not exist.
@@ -30,10 +34,11 @@ func bootFactsOf(b *v1alpha1.BareMetalBoot) bootFacts {
 	}
 	s := &b.Spec
 	return bootFacts{
-		exists: true, uid: string(b.UID), claimID: s.ClaimID, machine: s.MachineName, purpose: string(s.Purpose), number: s.Number, started: s.StartedAt.Time,
+		exists: true, uid: string(b.UID), claimID: s.ClaimID, machine: s.MachineName, purpose: s.Purpose, number: s.Number, started: s.StartedAt.Time,
+		agent: s.Agent, committedNumber: s.CommittedNumber, committed: s.CommitAllowedAt != nil, agentDone: s.AgentDoneAt != nil,
 		wasOff: s.PoweredOffAt != nil, poweredOn: s.PoweredOnAt != nil, served: s.DataServedAt != nil, reported: s.ReportedAt != nil,
 		failed: s.Failure != nil, voided: s.VoidedAt != nil,
-		scriptAddress: s.ScriptAddress, dataAddress: s.DataAddress, reportAddress: s.ReportAddress,
+		scriptAddress: s.ScriptAddress, dataAddress: s.DataAddress, reportAddress: s.ReportAddress, written: writtenOf(s.WrittenDisks),
 	}
 }
 
@@ -45,7 +50,11 @@ func (f bootFacts) String() string {
 	case f.number == 0:
 		return "no boot yet"
 	}
-	return fmt.Sprintf("number=%d claim=%s off=%t on=%t served=%t reported=%t failed=%t void=%t", f.number, f.claimID, f.wasOff, f.poweredOn, f.served, f.reported, f.failed, f.voided)
+	text := fmt.Sprintf("number=%d claim=%s off=%t on=%t served=%t reported=%t failed=%t void=%t", f.number, f.claimID, f.wasOff, f.poweredOn, f.served, f.reported, f.failed, f.voided)
+	if f.agent {
+		text += fmt.Sprintf(" %s committed=%t committedNumber=%d done=%t written=%q", f.purpose, f.committed, f.committedNumber, f.agentDone, f.written)
+	}
+	return text
 }
 
 // isOf is true for the record of the last boot of a host's claim. It follows ARCHITECTURE.md and not the implementation.
@@ -53,8 +62,11 @@ func (f bootFacts) isOf(h hostFacts) bool {
 	return f.exists && h.claimID != "" && f.claimID == h.claimID && !f.voided && f.number >= h.boots
 }
 
-// stands is true for a boot that gives its machine rights to a server.
-func (f bootFacts) stands() bool { return f.exists && f.claimID != "" && !f.voided }
+// open is true for a boot that is not void. Its server may be booted.
+func (f bootFacts) open() bool { return f.exists && f.claimID != "" && !f.voided }
+
+// stands is true for a boot that gives its machine rights to a server. An inspection is of no machine.
+func (f bootFacts) stands() bool { return f.open() && f.purpose != v1alpha1.PurposeInspect }
 
 // ObserveBoot records a version of a boot; nil means that the boot is gone. The caller passes every version.
 func (c *Checker) ObserveBoot(name string, b *v1alpha1.BareMetalBoot) {
@@ -83,6 +95,9 @@ func (c *Checker) observeBoot(name string, b *v1alpha1.BareMetalBoot, written sp
 	switch {
 	case before.exists && after.exists && before.uid == after.uid:
 		c.bootChanged(name, before, after)
+		if every {
+			c.writtenChanged(name, before, after)
+		}
 	case before.stands() && !after.exists && every:
 		c.pending = append(c.pending, event{time.Now(), func() { c.judgeLoss(name, before, written) }})
 	}
@@ -97,12 +112,22 @@ func (c *Checker) bootStands(name string, f bootFacts) {
 		return
 	}
 	key := name + " " + f.claimID
-	if served := c.served[key]; served != 0 && served != f.number {
-		c.violatef(RuleSeed, name, "boot %d of claim %s began although boot %d had got the bootstrap data", f.number, f.claimID, served)
+	if used := c.used[key]; used != 0 && used != f.number && f.purpose == v1alpha1.PurposeProvision {
+		c.violatef(RuleSeed, name, "boot %d of claim %s began although a system may use the bootstrap data of boot %d", f.number, f.claimID, used)
 	}
-	if f.served {
-		c.served[key] = f.number
+	if f.isUsed() {
+		c.used[key] = f.number
 	}
+	c.agentBootStands(name, f)
+}
+
+// isUsed is true once an operating system may use the bootstrap data of a boot. The data of an agent is on a disk that does not boot, or of which the next agent
+// finds out whether it does. It is used once the agent says that the disk is complete, or the operating system reports.
+func (f bootFacts) isUsed() bool {
+	if f.agent {
+		return f.purpose == v1alpha1.PurposeProvision && (f.agentDone || f.reported)
+	}
+	return f.served
 }
 
 // bootChanged checks a change of a boot. Its rules hold also if versions in between were missed.
@@ -112,14 +137,15 @@ func (c *Checker) bootChanged(name string, before, after bootFacts) {
 	case after.number < before.number:
 		c.violatef(RuleNumbers, name, "the number of its boot fell from %d to %d", before.number, after.number)
 	case after.number > before.number || before.number == 0:
-	case moved(before.claimID, after.claimID), moved(before.machine, after.machine), moved(before.purpose, after.purpose), !after.started.Equal(before.started):
+	case moved(before.claimID, after.claimID), moved(before.machine, after.machine), moved(string(before.purpose), string(after.purpose)), before.agent != after.agent,
+		before.committedNumber != after.committedNumber, !after.started.Equal(before.started):
 		c.violatef(RuleBootRecords, name, "boot %d was of claim %s of machine %s, and is of claim %s of machine %s", before.number, before.claimID, before.machine, after.claimID, after.machine)
 	case moved(before.dataAddress, after.dataAddress):
 		c.violatef(RuleSeed, name, "the bootstrap data was given to %s and to %q", before.dataAddress, after.dataAddress)
 	case moved(before.scriptAddress, after.scriptAddress):
 		c.violatef(RuleBootRecords, name, "the script was given to %s and to %q", before.scriptAddress, after.scriptAddress)
 	case before.wasOff && !after.wasOff, before.poweredOn && !after.poweredOn, before.served && !after.served, before.reported && !after.reported,
-		before.failed && !after.failed, before.voided && !after.voided:
+		before.failed && !after.failed, before.voided && !after.voided, before.committed && !after.committed, before.agentDone && !after.agentDone:
 		c.violatef(RuleBootRecords, name, "a record of boot %d was taken back", after.number)
 	}
 }

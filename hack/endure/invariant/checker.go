@@ -131,9 +131,11 @@ type Checker struct {
 	faults         map[string]int
 	faultEnded     map[string]time.Time
 	servers        map[string]Server
-	seeds          map[string]seed  // by the name of the machine and the identity of its claim
-	served         map[string]int32 // by host and claim, the number of the boot that served the bootstrap data
-	powerOns       map[string]int   // by host and boot
+	seeds          map[string]seed   // by the instance ID
+	used           map[string]int32  // by host and claim, the number of the boot whose bootstrap data an operating system may use
+	commits        map[string]int32  // by host and claim, the number of the last boot that was allowed to make a disk bootable
+	systems        map[string]system // by claim, the operating system that ran from a disk that an agent wrote
+	powerOns       map[string]int    // by host and boot
 	lost           map[string]time.Time
 	violations     []Violation
 	starved        bool // the provider is late, because the machine is overloaded
@@ -159,6 +161,8 @@ func (c *Checker) Pending() int {
 type Server interface {
 	On() bool
 	Image() string
+	// Disks returns what agents left on the disks of the server.
+	Disks() []Disk
 }
 
 type seed struct {
@@ -172,7 +176,7 @@ func New(times Times) *Checker {
 	return &Checker{
 		times: times, hosts: map[string]*history[hostFacts]{}, boots: map[string]*history[bootFacts]{}, machines: map[string]*history[machineFacts]{}, holders: map[string]map[string]bool{},
 		latestHosts: map[string]*v1alpha1.BareMetalHost{}, latestMachines: map[string]*v1alpha1.BareMetalMachine{}, notes: map[string][]note{}, faults: map[string]int{}, faultEnded: map[string]time.Time{}, servers: map[string]Server{},
-		seeds: map[string]seed{}, served: map[string]int32{}, powerOns: map[string]int{}, lost: map[string]time.Time{}, cameOn: map[string]time.Time{},
+		seeds: map[string]seed{}, used: map[string]int32{}, commits: map[string]int32{}, systems: map[string]system{}, powerOns: map[string]int{}, lost: map[string]time.Time{}, cameOn: map[string]time.Time{},
 	}
 }
 

@@ -22,6 +22,8 @@ type hostFacts struct {
 	// boots counts the boots. blocked is true while a move waits for the host.
 	boots   int32
 	blocked bool
+	// erases is true if a release erases the disks that agents wrote.
+	erases bool
 }
 
 // factsOf returns the facts of a host. A nil host does not exist.
@@ -35,6 +37,7 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
 		phase: h.Status.Phase, power: spec.Power, held: spec.PowerHoldSince != nil, heldOff: spec.PowerHoldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
 		wanted: len(spec.PowerHolds) > 0, boots: spec.Boots,
+		erases: spec.CleaningPolicy == "" || spec.CleaningPolicy == v1alpha1.CleaningMetadata,
 	}
 	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
 	if spec.ConsumerRef != nil {
@@ -114,19 +117,44 @@ func permits(at moment, name, command string) bool {
 	case !h.exists, h.detached, h.maintained, h.external:
 		return false
 	case h.consumer == "" && h.deleting:
-		return command == forceOff && at.boot.stands()
+		return command == forceOff && at.boot.open()
 	case h.consumer == "":
-		return h.quarantine == "" && h.power != "" && (command == onCommand || command == forceOff || command == shutDown)
+		asked := h.power != "" && (command == onCommand || command == forceOff || command == shutDown)
+		return h.quarantine == "" && (asked || permitsInspection(h, at.boot, command))
 	case !m.exists:
 		return false
 	case m.deleting:
-		return command == forceOff || command == shutDown || command == noBoot || command == noMedia
+		return command == forceOff || command == shutDown || command == noBoot || command == noMedia || permitsErasure(h, at.boot, command)
 	case m.providerID == inventory.ProviderID(namespace, hostName, h.consumer):
 		return permitsHeld(h, command)
 	case m.providerID != "":
 		return false
+	case at.boot.open() && at.boot.purpose == v1alpha1.PurposeInspect:
+		return command == forceOff || command == noBoot // the machine claimed the host in mid-inspection, which ends
 	default:
 		return permitsBoot(h, at.boot, command)
+	}
+}
+
+// permitsInspection is permits for a free server that its agent inspects. The first attempt begins with a server that is off.
+func permitsInspection(h hostFacts, b bootFacts, command string) bool {
+	return b.open() && b.purpose == v1alpha1.PurposeInspect && b.number == h.boots && permitsAgent(b, command)
+}
+
+// permitsErasure is permits for a server whose disks are erased for its release.
+func permitsErasure(h hostFacts, b bootFacts, command string) bool {
+	return h.cleaning && b.isOf(h) && b.purpose == v1alpha1.PurposeClean && b.number == h.boots && !b.agentDone && permitsAgent(b, command)
+}
+
+// permitsAgent is permits for a server that boots the agent for no machine.
+func permitsAgent(b bootFacts, command string) bool {
+	switch {
+	case b.failed:
+		return command == forceOff
+	case command == onCommand:
+		return b.wasOff && b.poweredOn
+	default:
+		return command == forceOff || b.wasOff && strings.HasPrefix(command, "Boot=")
 	}
 }
 
@@ -134,7 +162,7 @@ func permits(at moment, name, command string) bool {
 // observed off only a power-off is permitted. A power-on is permitted only after that was recorded.
 func permitsBoot(h hostFacts, b bootFacts, command string) bool {
 	switch {
-	case !b.isOf(h), b.number != h.boots, b.failed:
+	case !b.isOf(h), b.number != h.boots, b.failed, b.purpose == v1alpha1.PurposeClean:
 		return false
 	case b.reported:
 		return command == noBoot
@@ -145,7 +173,7 @@ func permitsBoot(h hostFacts, b bootFacts, command string) bool {
 	case command == onCommand:
 		return b.poweredOn
 	default:
-		return command == noBoot || strings.HasPrefix(command, "Boot=") && !b.served
+		return command == noBoot || strings.HasPrefix(command, "Boot=") && (!b.served || b.agent && !b.isUsed())
 	}
 }
 

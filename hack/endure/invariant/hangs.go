@@ -24,6 +24,15 @@ func underWay(f hostFacts) bool {
 	}
 }
 
+// runsAgent is true for a host that is inspected or cleaned by the agent, which is booted for that.
+func (c *Checker) runsAgent(name string, f hostFacts) bool {
+	if f.phase != v1alpha1.PhaseInspecting && f.phase != v1alpha1.PhaseCleaning {
+		return false
+	}
+	b := c.bootHistory(name).last()
+	return b.open() && b.purpose != v1alpha1.PurposeProvision
+}
+
 // judgeTimes finds objects that hang. Time counts only while neither the plane nor the BMC of the host has a fault.
 func (c *Checker) judgeTimes(now time.Time) {
 	available := 0
@@ -37,7 +46,7 @@ func (c *Checker) judgeTimes(now time.Time) {
 		}
 		h.phaseFor += judgeEvery
 		bound := c.times.Phase
-		if f.phase == v1alpha1.PhaseBooting {
+		if f.phase == v1alpha1.PhaseBooting || c.runsAgent(name, f) {
 			bound = c.times.Boot
 		}
 		if h.phaseFor > bound {
@@ -73,8 +82,17 @@ func (c *Checker) Rest() {
 		if b := c.bootHistory(name).last(); f.consumer == "" && b.stands() {
 			c.violatef(RuleVoid, name, "it is free, and boot %d of claim %s is not void", b.number, b.claimID)
 		}
-		if server := c.servers[name]; server != nil && f.phase == v1alpha1.PhaseAvailable && (server.On() || server.Image() != "") {
+		server := c.servers[name]
+		if server == nil || f.phase != v1alpha1.PhaseAvailable {
+			continue
+		}
+		if server.On() || server.Image() != "" {
 			c.violatef(RuleClean, name, "it is Available, and its server is on or has an image in its drive")
+		}
+		for _, d := range server.Disks() {
+			if f.erases && (d.Bootable || d.Instance != "") {
+				c.violatef(RuleErased, name, "it is Available, and disk %s boots (%t) or has the bootstrap data %q", d.Serial, d.Bootable, d.Instance)
+			}
 		}
 	}
 }

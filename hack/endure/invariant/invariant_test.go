@@ -230,10 +230,12 @@ func TestCommandTimes(t *testing.T) {
 type server struct {
 	on    bool
 	image string
+	disk  Disk
 }
 
 func (s server) On() bool      { return s.on }
 func (s server) Image() string { return s.image }
+func (s server) Disks() []Disk { return []Disk{s.disk} }
 
 // TestChanges: which change of a host violates which rule.
 func TestChanges(t *testing.T) {
@@ -397,19 +399,19 @@ func TestSeeds(t *testing.T) {
 	c := newChecker()
 	c.ObserveHost(hostName, newHost(claimed, counts))
 	c.ObserveBoot(hostName, newBoot(poweredOn, served))
-	c.Seeded(hostName, "m-1", "uid-1", "192.0.2.1", 1)
+	c.Seeded(hostName, "m-1", "claim-1-1", "192.0.2.1", 1)
 	judgeNow(c)
 	g.Expect(rules(c)).To(BeEmpty())
-	c.Seeded(hostName, "m-1", "uid-1", "192.0.2.1", 2)
+	c.Seeded(hostName, "m-1", "claim-1-1", "192.0.2.1", 2)
 	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "it was switched on again, and got the same")
-	c.Seeded(hostName, "m-2", "uid-2", "192.0.2.1", 3)
+	c.Seeded(hostName, "m-2", "claim-2-1", "192.0.2.1", 3)
 	judgeNow(c)
 	g.Expect(rules(c)).To(Equal([]string{RuleSeed, RuleSeed}), "another's")
 
 	c = newChecker()
 	c.ObserveHost(hostName, newHost(claimed, counts))
 	c.ObserveBoot(hostName, newBoot(poweredOn))
-	c.Seeded(hostName, "m-1", "uid-1", "192.0.2.1", 1)
+	c.Seeded(hostName, "m-1", "claim-1-1", "192.0.2.1", 1)
 	judgeNow(c)
 	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "it was not recorded")
 }

@@ -25,6 +25,9 @@ const (
 	RuleBootRecords = "the record of a boot stays, and is written before what it is for"
 	RuleNumbers     = "the number of a host's boots never falls"
 	RuleVoid        = "the boot of a free host is void"
+	RuleCommit      = "a disk is made bootable by permission, and its place is recorded before"
+	RuleSystem      = "a claim has one system, on the host that it has"
+	RuleErased      = "a free host has no disk that boots, and no bootstrap data"
 )
 
 // ObserveHost records a version of a host; nil means that the host is gone. The caller passes every version.
@@ -94,8 +97,19 @@ func (c *Checker) countChanged(name string, before, after hostFacts, every bool)
 	case before.consumer != "" && before.consumer == after.consumer && before.claimID != after.claimID:
 		c.violatef(RuleForgotten, name, "machine %s had it by claim %s, and has it by claim %q", before.consumer, before.claimID, after.claimID)
 	case before.boots != after.boots && !after.blocked:
-		c.violatef(RuleBootRecords, name, "boot %d is under way, and no move waits for it", after.boots)
+		now := time.Now()
+		c.pending = append(c.pending, event{now, func() { c.judgeUnblocked(name, after.boots, now) }})
 	}
+}
+
+// judgeUnblocked checks a boot that was counted and does not block a move. A boot that inspects or erases a server has no machine that could be booted twice.
+func (c *Checker) judgeUnblocked(name string, number int32, at time.Time) {
+	boots := c.bootHistory(name).versions
+	i := slices.IndexFunc(boots, func(v version[bootFacts]) bool { return v.facts.number == number && v.facts.claimID != "" })
+	if i >= 0 && boots[i].facts.purpose != v1alpha1.PurposeProvision || i < 0 && c.unseen(at.Add(-time.Minute), at) {
+		return
+	}
+	c.violatef(RuleBootRecords, name, "boot %d is under way, and no move waits for it", number)
 }
 
 // released checks a release: the server is off, and its drive is empty. The release may become known when the next machine already has the server. Commands
@@ -111,6 +125,7 @@ func (c *Checker) released(name string, before, after hostFacts, written span) {
 	if server.On() && !c.cameOn[name].After(written.from) {
 		c.violatef(RuleClean, name, "machine %s released it, and the server is on", before.consumer)
 	}
+	c.judgeErased(name, before, written)
 	if image := server.Image(); image != "" {
 		c.pending = append(c.pending, event{now, func() {
 			if !c.insertedIn(name, written.from, now) {
@@ -202,7 +217,9 @@ func (c *Checker) PoweredOn(host string) {
 func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 	var b bootFacts
 	for _, m := range slices.Backward(c.moments(host, at, at)) {
-		if b = m.boot; b.isOf(m.host) && b.number == m.host.boots && b.wasOff && !b.reported && !b.failed {
+		b = m.boot
+		counted := b.isOf(m.host) || b.open() && b.purpose == v1alpha1.PurposeInspect
+		if counted && b.number == m.host.boots && b.wasOff && !b.reported && !b.failed {
 			break
 		}
 		b = bootFacts{}
@@ -217,27 +234,27 @@ func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 	}
 }
 
-// Seeded records that a server got the bootstrap data of a machine's instance at an address. life counts the power-ons of the server.
+// Seeded records that a server got the bootstrap data of a machine's instance at an address. life counts the power-ons of the server. It is 0 for an agent, which
+// may get the data again after its server lost its power.
 func (c *Checker) Seeded(host, machine, instance, address string, life int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.note(host, fmt.Sprintf("got the bootstrap data of %s (%s) at %s", machine, instance, address))
 	now := seed{host, address, life}
-	key := host + " " + instance
-	if before, again := c.seeds[key]; again && before != now {
+	if before, again := c.seeds[instance]; again && before != now {
 		c.violatef(RuleSeed, host, "the bootstrap data of %s was handed out to %v and to %v", instance, before, now)
 	}
-	c.seeds[key] = now
+	c.seeds[instance] = now
 	at := time.Now()
-	c.pending = append(c.pending, event{at, func() { c.judgeSeed(host, machine, at) }})
+	c.pending = append(c.pending, event{at, func() { c.judgeSeed(host, machine, instance, at) }})
 }
 
 // judgeSeed checks that a server got bootstrap data: the machine had the server, now or a moment before, and that was recorded before.
-func (c *Checker) judgeSeed(host, machine string, at time.Time) {
+func (c *Checker) judgeSeed(host, machine, instance string, at time.Time) {
 	from, to := c.window(at)
 	had := false
 	for _, m := range c.moments(host, from, to) {
-		if m.host.consumer != machine {
+		if m.host.consumer != machine || !isOfClaim(instance, m.host.claimID) {
 			continue
 		}
 		if had = true; m.boot.isOf(m.host) && m.boot.served && m.boot.poweredOn {
@@ -246,7 +263,7 @@ func (c *Checker) judgeSeed(host, machine string, at time.Time) {
 	}
 	switch {
 	case !had:
-		c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, which does not have it", machine)
+		c.violatef(RuleSeed, host, "it got the bootstrap data %s of machine %s, whose claim does not have it", instance, machine)
 	case !c.unseen(from, to):
 		c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, and no boot has a record of it", machine)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
@@ -142,7 +144,14 @@ func (p *Provider) start() error {
 	p.cancel = cancel
 	p.site.current.Store(p)
 	over := &redfish.Driver{Permit: bmctest.Loopback, Wrap: both(p.opts.WrapBMC, p.gate.wrap)}
-	whole, err := provider.New(ctx, p.options(over))
+	images, err := p.site.images()
+	if err != nil {
+		p.err = err
+		close(p.done)
+		return err
+	}
+	p.after = append(p.after, images.Close)
+	whole, err := provider.New(ctx, p.options(over, images))
 	if err != nil {
 		p.err = err
 		close(p.done)
@@ -173,7 +182,7 @@ const (
 	concurrency = 10
 )
 
-func (p *Provider) options(over *redfish.Driver) provider.Options {
+func (p *Provider) options(over *redfish.Driver, images *image.Service) provider.Options {
 	cfg := rest.CopyConfig(p.opts.Env.Config)
 	cfg.QPS, cfg.Burst = 100, 200
 	cfg.Wrap(p.wrap)
@@ -194,7 +203,7 @@ func (p *Provider) options(over *redfish.Driver) provider.Options {
 		}},
 	}
 	if !p.opts.NoBoot {
-		o.Boot = &provider.BootOptions{Server: p.site.bootServer(), Key: []byte(bootKey)}
+		o.Boot = &provider.BootOptions{Server: p.site.bootServer(), Key: []byte(bootKey), Images: images}
 	}
 	return o
 }
@@ -205,6 +214,15 @@ func (s *Site) bootServer() server.Config {
 	return server.Config{
 		Networks:    []bootconfig.Network{s.networkConfig()},
 		DHCPAddress: at(s.ports.dhcp), TFTPAddress: at(s.ports.tftp), HTTPAddress: at(s.ports.http), LoaderDirs: []string{s.loaders},
-		Artifacts: artifact.Options{Dir: s.files, Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 10 * time.Millisecond},
+		Artifacts: artifact.Options{Dir: filepath.Join(s.files, "artifacts"), Outbound: loopback, RetryAfter: 10 * time.Millisecond},
+		AgentDir:  s.agentDir(),
 	}
+}
+
+// loopback is where boot files and images may come from.
+var loopback = outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+
+// images returns the image service of a provider. What an earlier one prepared is in the folder.
+func (s *Site) images() (*image.Service, error) {
+	return image.New(image.Options{Dir: filepath.Join(s.files, "images"), Outbound: loopback, RetryAfter: 10 * time.Millisecond})
 }

@@ -1,8 +1,10 @@
 package rig_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,4 +86,47 @@ func TestRig(t *testing.T) {
 			g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), node))).To(Succeed())
 		})
 	}
+}
+
+// TestImage: the real agent writes an image, the server boots it, and the release erases it. The points of the agent come in their order.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	site := rig.NewSite(t, env)
+	settings := controllerstest.Settings()
+	settings.BootTimeout = 2 * time.Minute
+	var mu sync.Mutex
+	var points []string
+	s := site.Server(t, "s", rig.ServerOptions{Node: true, Disk: true, Point: func(_ context.Context, point string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		points = append(points, point)
+		return nil
+	}}).Register(t)
+	p := site.Provider(t, rig.Options{Settings: settings}).Start(t).Ready(t)
+	claim := site.Claim(t, "m-"+site.Namespace, site.WithImage(t))
+	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Spec.ProviderID).To(Equal("baremetal://"+site.Namespace+"/s/"+m.Name), s.AgentLog())
+	})
+	g.Expect(s.Lives()).To(HaveLen(1))
+	g.Expect(s.Last().FromDisk).To(BeTrue())
+	g.Expect(s.Last().Machine).To(Equal(claim.Machine.Name))
+	boots, data, err := s.Left()
+	g.Expect([]any{boots, data, err}).To(Equal([]any{true, true, nil}))
+
+	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
+	env.Gone(t, claim.BareMetalMachine)
+	boots, data, err = s.Left()
+	g.Expect([]any{boots, data, err}).To(Equal([]any{false, false, nil}))
+	g.Expect(s.On()).To(BeFalse())
+	g.Expect(s.Torn()).To(BeEmpty())
+	g.Expect(p.Stop()).To(Succeed())
+	points = slices.DeleteFunc(points, func(point string) bool { return point == "agent progress" || point == "agent manifest" })
+	g.Expect(points).To(Equal([]string{
+		rig.PlanPoint, rig.ImagePoint(1), rig.ImagePoint(2), rig.ImagePoint(3), rig.ImagePoint(4), rig.DataPoint, rig.CommitPoint, rig.ResultPoint, rig.DiskPoint,
+		rig.PlanPoint, rig.ResultPoint,
+	}))
+	node := &corev1.Node{}
+	node.Name = claim.Machine.Name
+	g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), node))).To(Succeed())
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
@@ -34,6 +37,11 @@ type ServerOptions struct {
 	Boot func(ctx context.Context, firmware *pxetest.Firmware)
 	// Run, if not nil, is the operating system. Without it the operating system reports in, which Life.Report does.
 	Run func(ctx context.Context, life *Life)
+	// Disk gives the server a disk for an image, and lets it run the agent.
+	Disk bool
+	// Point, if not nil, is called before each request of an agent goes to the boot server, and before the server boots its disk. It may block. The connection fails
+	// if it returns an error.
+	Point func(ctx context.Context, point string) error
 	// Emulated changes what is emulated.
 	Emulated func(*bmctest.Options)
 }
@@ -45,24 +53,31 @@ type Server struct {
 	Host            *v1alpha1.BareMetalHost
 	Secret          *corev1.Secret
 
-	site *Site
-	opts ServerOptions
+	site    *Site
+	opts    ServerOptions
+	machine *imaging.Machine // runs the agent; nil without a disk
+	disk    sync.Mutex       // held while something uses the disk
 
 	mu           sync.Mutex
 	ons, offs    int
 	errs         []string
 	lives        []*Life
-	disk         *Life // the operating system that installed itself
+	installed    *Life // the operating system that was booted last, which is on the disk
+	address      netip.Addr
+	dataOffsets  []int64
+	torn         []string
 	logins       int
 	mostSessions int
 }
 
-// Life is an operating system that was booted over the network.
+// Life is an operating system that was booted over the network, or from a disk that an agent wrote.
 type Life struct {
 	System *pxetest.System
 	// Machine is the name that the operating system was given.
 	Machine string
 	At      time.Time
+	// FromDisk is true for a system that was booted from a disk.
+	FromDisk bool
 
 	server   *Server
 	mu       sync.Mutex
@@ -84,6 +99,9 @@ func (s *Site) Server(t *testing.T, name string, opts ServerOptions) *Server {
 	if opts.Emulated != nil {
 		opts.Emulated(&emulated)
 	}
+	if opts.Disk {
+		server.addDisk(t)
+	}
 	server.Machine = bmctest.NewMachine(emulated)
 	web := httptest.NewServer(http.HandlerFunc(server.serveBMC))
 	t.Cleanup(func() {
@@ -104,6 +122,10 @@ func (s *Site) Server(t *testing.T, name string, opts ServerOptions) *Server {
 		Spec: v1alpha1.BareMetalHostSpec{
 			BMC: v1alpha1.BMC{Address: address, CredentialsSecretName: name + "-bmc"}, BootMACAddress: server.MAC,
 		},
+	}
+	if opts.Disk {
+		// An agent waits for seconds until no other disk appears, unless a serial number selects the disk.
+		server.Host.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: filepath.Base(server.machine.Disk)}}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +167,7 @@ func (s *Server) Switched() (ons, offs int) {
 	return s.ons, s.offs
 }
 
-// Lives are the operating systems that the server booted over the network, oldest first.
+// Lives are the operating systems that the server booted, oldest first.
 func (s *Server) Lives() []*Life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,21 +195,48 @@ func (s *Server) run(ctx context.Context, device bmc.BootTarget, booted func()) 
 	s.count(&s.ons)
 	defer s.count(&s.offs)
 	defer func() { <-ctx.Done() }()
-	if device == bmc.BootPXE || device == bmc.BootHTTP {
-		life := s.bootNetwork(ctx)
-		if life == nil {
+	network := overNetwork(device)
+	for ctx.Err() == nil {
+		var system *pxetest.System
+		if network {
+			system = s.bootNetwork(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+		case system == nil || system.Disk:
+			s.resume(ctx, s.bootDisk(ctx), booted)
+			return
+		case system.Agent == nil:
+			booted()
+			s.live(ctx, s.begin(&Life{System: system, Machine: system.MetaData["hostname"], At: time.Now(), server: s}))
+			return
+		case !s.obey(ctx, system):
 			return
 		}
-		booted()
-		s.mu.Lock()
-		s.disk = life
-		s.mu.Unlock()
-		s.live(ctx, life)
-		return
+		network = overNetwork(s.Override().Target) // of a restart
 	}
-	s.mu.Lock()
-	life := s.disk
-	s.mu.Unlock()
+}
+
+func overNetwork(device bmc.BootTarget) bool { return device == bmc.BootPXE || device == bmc.BootHTTP }
+
+// obey runs the agent that was booted, and does what it says at its end. It returns true if the server restarts.
+func (s *Server) obey(ctx context.Context, system *pxetest.System) bool {
+	next, err := s.runAgent(ctx, system)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.note(ctx, err)
+		s.SetPower(false)
+	case next == agent.PowerOff:
+		s.SetPower(false)
+	default:
+		return next == agent.Reboot
+	}
+	return false
+}
+
+// resume runs the operating system on the disk.
+func (s *Server) resume(ctx context.Context, life *Life, booted func()) {
 	if life == nil {
 		return
 	}
@@ -219,8 +268,8 @@ func (s *Server) note(ctx context.Context, err error) {
 }
 
 // bootNetwork boots over the network, and tries again until a system was booted, as firmware does that has no other boot device. It returns nil when the
-// server is switched off before, or has to boot its disk.
-func (s *Server) bootNetwork(ctx context.Context) *Life {
+// server is switched off before.
+func (s *Server) bootNetwork(ctx context.Context) *pxetest.System {
 	mac, err := net.ParseMAC(s.MAC)
 	if err != nil {
 		panic(err) // a bug of the rig
@@ -233,15 +282,11 @@ func (s *Server) bootNetwork(ctx context.Context) *Life {
 			s.opts.Boot(ctx, firmware)
 		}
 		system, err := firmware.Boot(ctx)
-		if err == nil && !system.Disk {
-			life := &Life{System: system, Machine: system.MetaData["hostname"], At: time.Now(), server: s}
-			s.mu.Lock()
-			s.lives = append(s.lives, life)
-			s.mu.Unlock()
-			return life
-		}
 		if err == nil {
-			return nil
+			s.mu.Lock()
+			s.address = system.Address
+			s.mu.Unlock()
+			return system
 		}
 		s.note(ctx, err)
 		select {

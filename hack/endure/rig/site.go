@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,8 +39,9 @@ type Site struct {
 	loaders  string
 	origin   *httptest.Server
 	workload *httptest.Server
-	files    string // the artifacts' folder
+	files    string // the folder of the artifacts and images
 	mu       sync.Mutex
+	imageSum string // the checksum of the image; empty before it was written
 	servers  []*Server
 	current  atomic.Pointer[Provider] // connects to the workload cluster
 }
@@ -65,7 +67,9 @@ func NewSite(t *testing.T, env *controllerstest.Env) *Site {
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	g.Expect(pxetest.WriteLoaders(s.loaders, "undionly.kpxe")).To(Succeed())
-	s.origin = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(kernel)) }))
+	_, err := pxetest.WriteAgent(s.agentDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	s.origin = httptest.NewServer(http.HandlerFunc(s.serveOrigin))
 	t.Cleanup(s.origin.Close)
 	s.serveWorkload()
 	return s
@@ -105,6 +109,9 @@ func (s *Site) networkConfig() bootconfig.Network {
 		Ranges: []pxe.Range{{First: s.address(10), Last: s.address(250)}},
 	}
 }
+
+// agentDir is the folder with the files of the agent.
+func (s *Site) agentDir() string { return filepath.Join(s.files, "agent") }
 
 // Kernel is the boot file of the site's machines.
 func (s *Site) Kernel() v1alpha1.Artifact {

@@ -2,16 +2,15 @@ package fat16_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16/fat16test"
 )
 
 // TestRoundTrip: a reader that was written from the specification gets every file back, and the same input gives the same bytes. fsck.vfat and mtools read the
@@ -35,7 +34,15 @@ func TestRoundTrip(t *testing.T) {
 		g.Expect(bytes.Equal(image, again)).To(BeTrue())
 		g.Expect(len(image)%sector).To(BeZero(), "whole sectors")
 		g.Expect(bytes.Trim(image[len(image)-sector:], "\x00")).NotTo(BeEmpty(), "no zeros at the end")
-		g.Expect(readAll(g, image)).To(Equal(want))
+		volume, err := fat16test.Read(image)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(volume.Label).To(Equal("CIDATA"))
+		g.Expect(volume.Size).To(Equal(fat16.Size))
+		got := map[string]string{}
+		for path, content := range volume.Files {
+			got[path] = string(content)
+		}
+		g.Expect(got).To(Equal(want))
 	})
 }
 
@@ -80,71 +87,6 @@ func many(format string, count int) []fat16.File {
 	var out []fat16.File
 	for i := range count {
 		out = append(out, fat16.File{Path: fmt.Sprintf(format, i)})
-	}
-	return out
-}
-
-// reader reads a file system by its own BIOS parameter block.
-type reader struct {
-	g         Gomega
-	image     []byte
-	fat, data int
-	cluster   int
-}
-
-func readAll(g Gomega, image []byte) map[string]string {
-	image = append(image, make([]byte, 4096)...) // a cluster whose end is zeros may be cut
-	le := binary.LittleEndian
-	sector, perCluster, reserved := int(le.Uint16(image[11:])), int(image[13]), int(le.Uint16(image[14:]))
-	fats, entries, fatSectors := int(image[16]), int(le.Uint16(image[17:])), int(le.Uint16(image[22:]))
-	total := int(le.Uint16(image[19:]))
-	if total == 0 {
-		total = int(le.Uint32(image[32:]))
-	}
-	g.Expect(total * sector).To(Equal(fat16.Size))
-	root := (reserved + fats*fatSectors) * sector
-	r := reader{g: g, image: image, fat: reserved * sector, data: root + entries*32, cluster: perCluster * sector}
-	count := (total*sector - r.data) / r.cluster
-	g.Expect(count).To(And(BeNumerically(">=", 4085+16), BeNumerically("<", 65525-16)), "the number of clusters makes it FAT16")
-	g.Expect(2*(count+2)).To(BeNumerically("<=", fatSectors*sector), "the table has an entry for each cluster")
-	out := map[string]string{}
-	r.directory(image[root:r.data], "", out)
-	return out
-}
-
-func (r reader) directory(entries []byte, path string, out map[string]string) {
-	var long []uint16
-	for ; len(entries) >= 32 && entries[0] != 0; entries = entries[32:] {
-		e := entries[:32]
-		if e[11] == 0x0f {
-			var part []uint16
-			for _, i := range []int{1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30} {
-				part = append(part, binary.LittleEndian.Uint16(e[i:]))
-			}
-			long = append(part, long...)
-			continue
-		}
-		name, _, _ := strings.Cut(strings.TrimRight(string(utf16.Decode(long)), "\uffff"), "\x00")
-		long = nil
-		first, size := int(binary.LittleEndian.Uint16(e[26:])), int(binary.LittleEndian.Uint32(e[28:]))
-		switch {
-		case e[11]&0x08 != 0 || e[0] == '.':
-		case e[11]&0x10 != 0:
-			r.directory(r.chain(first), path+name+"/", out)
-		default:
-			content := r.chain(first)
-			r.g.Expect(len(content)).To(BeNumerically(">=", size))
-			out[path+name] = string(content[:size])
-		}
-	}
-}
-
-func (r reader) chain(cluster int) []byte {
-	var out []byte
-	for cluster != 0 && cluster < 0xfff8 {
-		start := r.data + (cluster-2)*r.cluster
-		out = append(out, r.image[start:start+r.cluster]...)
-		cluster = int(binary.LittleEndian.Uint16(r.image[r.fat+2*cluster:]))
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 const mib = 1 << 20
@@ -79,11 +80,11 @@ func TestPropertyFit(t *testing.T) {
 		d.Fill(0, layout.Head)
 		d.Fill(layout.BackupOffset, layout.Backup)
 		for _, lba := range []int64{1, r.DiskSize/sector - 1} {
-			if !disktest.ValidGPT(d, r.DiskSize, r.Sector, lba) {
+			if !pxetest.ValidGPT(d, r.DiskSize, r.Sector, lba) {
 				t.Fatalf("the GPT in sector %d is not valid", lba)
 			}
 		}
-		if !disktest.Bootable(d, r.DiskSize, r.Sector) || layout.BackupOffset+int64(len(layout.Backup)) != r.DiskSize {
+		if !pxetest.Bootable(d, r.DiskSize, r.Sector) || layout.BackupOffset+int64(len(layout.Backup)) != r.DiskSize {
 			t.Fatal("the disk is not bootable, or the backup GPT is not at its end")
 		}
 		table, err := gpt.Read(d, 1, r.DiskSize, r.Sector)

@@ -10,6 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 // judge holds the guarantee against what is on the medium of a disk after a power failure.
@@ -30,7 +31,7 @@ func (c *setup) newJudge(tb testing.TB) *judge {
 // owner's system, or boot the new one.
 func (j *judge) state(tb testing.TB, d *disktest.Disk, wiped, allowed bool) string {
 	tb.Helper()
-	bootable, table := disktest.Bootable(d, j.diskSize, j.sector), disktest.AnyTable(d, j.diskSize, j.sector)
+	bootable, table := pxetest.Bootable(d, j.diskSize, j.sector), pxetest.AnyTable(d, j.diskSize, j.sector)
 	state := "nothing"
 	switch {
 	case !wiped:
@@ -70,7 +71,7 @@ func (j *judge) again(tb testing.TB, d *disktest.Disk, allowed bool) {
 		if state == Unknown && recorded {
 			tb.Errorf("%s: the disk is in an unknown state", j.name)
 		}
-		if bootable := disktest.Bootable(d, j.diskSize, j.sector); bootable != (state != Empty) {
+		if bootable := pxetest.Bootable(d, j.diskSize, j.sector); bootable != (state != Empty) {
 			tb.Errorf("%s: look says %s, and bootable is %t", j.name, state, bootable)
 		}
 	}

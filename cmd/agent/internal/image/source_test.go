@@ -16,6 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 var errDown = errors.New("connection refused")
@@ -141,7 +142,7 @@ func TestNetwork(t *testing.T) {
 				if err == nil && disktest.Differ(d, want) >= 0 {
 					t.Error("the disk differs")
 				}
-				if err != nil && disktest.AnyTable(d.Clone(), c.diskSize, c.sector) {
+				if err != nil && pxetest.AnyTable(d.Clone(), c.diskSize, c.sector) {
 					t.Error("the disk has a table after a failure")
 				}
 			})
@@ -195,7 +196,7 @@ func TestFinalErrors(t *testing.T) {
 		d, s := c.newDisk(), c.newSource()
 		install(s)
 		r, err := Write(t.Context(), c.options(d, s))
-		if !errors.Is(err, refused) || r.Committed || disktest.AnyTable(d.Clone(), c.diskSize, c.sector) {
+		if !errors.Is(err, refused) || r.Committed || pxetest.AnyTable(d.Clone(), c.diskSize, c.sector) {
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
 		b := make([]byte, r.DataLength)
@@ -217,7 +218,7 @@ func TestCancelled(t *testing.T) {
 		}
 		return body, nil
 	}
-	if _, err := Write(ctx, c.options(d, s)); !errors.Is(err, stop) || disktest.AnyTable(d.Clone(), c.diskSize, c.sector) {
+	if _, err := Write(ctx, c.options(d, s)); !errors.Is(err, stop) || pxetest.AnyTable(d.Clone(), c.diskSize, c.sector) {
 		t.Errorf("before: %v", err)
 	}
 	ctx, cancel = context.WithCancelCause(t.Context())
@@ -307,7 +308,7 @@ func TestDataLarger(t *testing.T) {
 	c := setups(7 * mib)[1]
 	d, s := c.newDisk(), c.newSource()
 	s.data = make([]byte, c.dataSize+1)
-	if _, err := Write(t.Context(), c.options(d, s)); !failure.HasReason(err, agent.ReasonPlanInvalid) || disktest.AnyTable(d.Clone(), c.diskSize, c.sector) {
+	if _, err := Write(t.Context(), c.options(d, s)); !failure.HasReason(err, agent.ReasonPlanInvalid) || pxetest.AnyTable(d.Clone(), c.diskSize, c.sector) {
 		t.Error(err)
 	}
 }

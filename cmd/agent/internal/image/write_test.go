@@ -9,6 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 // TestWrite: the disk has the image, the bootstrap data and valid tables, and nothing of the image has changed that need not.
@@ -16,7 +17,7 @@ func TestWrite(t *testing.T) {
 	for _, c := range append(setups(5*mib+8192), setups(512 << 10)[0], setups(40<<10 + 4*mib)[4]) {
 		t.Run(c.name, func(t *testing.T) {
 			d, s := c.newDisk(), c.newSource()
-			if !disktest.Bootable(d, c.diskSize, c.sector) {
+			if !pxetest.Bootable(d, c.diskSize, c.sector) {
 				t.Fatal("the previous owner's disk is not bootable: the test proves nothing")
 			}
 			r, err := Write(t.Context(), c.options(d, s))
@@ -44,7 +45,7 @@ func (c *setup) checkContent(t *testing.T, d *disktest.Disk, s *source, r Result
 	if _, err := d.ReadAt(got, 0); err != nil {
 		t.Fatal(err)
 	}
-	if !disktest.Bootable(d, c.diskSize, c.sector) {
+	if !pxetest.Bootable(d, c.diskSize, c.sector) {
 		t.Error("the disk is not bootable")
 	}
 	sector := int64(c.sector)
@@ -52,7 +53,7 @@ func (c *setup) checkContent(t *testing.T, d *disktest.Disk, s *source, r Result
 	switch c.table {
 	case manifest.GPT:
 		for _, lba := range []int64{1, c.diskSize/sector - 1} {
-			if !disktest.ValidGPT(d, c.diskSize, c.sector, lba) {
+			if !pxetest.ValidGPT(d, c.diskSize, c.sector, lba) {
 				t.Errorf("the GPT in sector %d is not valid", lba)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 const (
@@ -90,7 +91,7 @@ func bootable(t *testing.T, f FileDisk) bool {
 	opened, err := os.Open(f.Name)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = opened.Close() }()
-	return disktest.Bootable(opened, 5<<30, 512)
+	return pxetest.Bootable(opened, 5<<30, 512)
 }
 
 func ignore(agent.Progress) {}

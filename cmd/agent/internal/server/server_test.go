@@ -22,6 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 const (
@@ -198,7 +199,7 @@ func TestWriteThroughHTTP(t *testing.T) {
 	plan := agent.ProvisionPlan{Manifest: manifest.DigestOf(encoded), DataSource: agent.NoCloud, DataSize: mib, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
 	d := disktest.New(32*mib, 512)
 	r, err := image.Write(t.Context(), image.Options{Device: d, Disk: disk.Disk{}, Source: c.Source(plan), Plan: plan, Firmware: agent.UEFI, Architecture: "amd64"})
-	if err != nil || !r.Committed || !disktest.Bootable(d, d.Size(), 512) {
+	if err != nil || !r.Committed || !pxetest.Bootable(d, d.Size(), 512) {
 		t.Errorf("%v, %+v", err, r)
 	}
 

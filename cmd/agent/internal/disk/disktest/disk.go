@@ -1,5 +1,5 @@
 // Package disktest has a disk for tests that behaves as disks do when their power fails: what was written is on the medium only after a flush, and before
-// that any part of it may be, in any order, sector by sector. It also fails on demand, and judges what a firmware would boot.
+// that any part of it may be, in any order, sector by sector. It also fails on demand. Package pxetest judges what firmware would boot.
 package disktest
 
 import (

@@ -1,0 +1,122 @@
+package crash
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+)
+
+// disks returns two servers with disks, one of which has BMC sessions. change may change their hosts.
+func disks(t *testing.T, change func(*v1alpha1.BareMetalHost)) *run {
+	t.Helper()
+	r := newRun(t, env)
+	for name, sessions := range map[string]bool{"a": true, "b": false} {
+		server := r.site.Server(t, name, rig.ServerOptions{Node: true, Sessions: sessions, Disk: true})
+		if change != nil {
+			change(server.Host)
+		}
+		server.Register(t)
+	}
+	return r
+}
+
+// leftOn expects what is on the disk of a server, and that it was never bootable before it was complete.
+func (r *run) leftOn(s *rig.Server, wantBoots, wantData bool) error {
+	boots, data, err := s.Left()
+	switch torn := s.Torn(); {
+	case err != nil:
+		return err
+	case len(torn) > 0:
+		return fmt.Errorf("server %s: %v", s.Name, torn)
+	case boots != wantBoots || data != wantData:
+		return fmt.Errorf("server %s: its disk boots: %t, has bootstrap data: %t", s.Name, boots, data)
+	}
+	return nil
+}
+
+// writeImage goes from unregistered servers to a machine that runs from the disk that an agent wrote.
+func writeImage(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := disks(t, nil)
+	r.claimServer(r.site.WithImage(t))
+	f.arm()
+	r.start(env, f)
+	r.settled(r.provisioned)
+	h, s := r.host()
+	life := s.Last()
+	g.Expect(life).NotTo(BeNil())
+	g.Expect(life.Reported()).To(BeTrue())
+	g.Expect(life.FromDisk).To(BeTrue())
+	boot := r.boot(h)
+	g.Expect([]int32{boot.Attempt, boot.Number, h.Spec.Boots, boot.CommittedNumber}).To(Equal([]int32{1, 1, 1, 0}), r.scene())
+	g.Expect(life.System.MetaData["instance-id"]).To(Equal(boot.ClaimID + "-1"))
+	g.Expect(boot.DataAddress).To(Equal(life.System.Address.String()))
+	g.Expect([]*metav1.Time{boot.PoweredOnAt, boot.DHCPAt, boot.DataServedAt, boot.CommitAllowedAt, boot.AgentDoneAt, boot.ReportedAt}).NotTo(ContainElement(BeNil()), r.scene())
+	g.Expect(boot.WrittenDisks).To(HaveLen(1))
+	g.Expect(r.leftOn(s, true, true)).To(Succeed())
+	r.ended(powers{switched: [][2]int{{1, 0}, {0, 0}}, boots: 1})
+}
+
+// eraseDisk goes from a deleted machine to a free server whose disk was erased.
+func eraseDisk(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := disks(t, nil)
+	r.claimServer(r.site.WithImage(t))
+	r.start(env, f)
+	r.provisioned()
+	_, s := r.host()
+	g.Expect(r.leftOn(s, true, true)).To(Succeed())
+	f.arm()
+	g.Expect(env.Client.Delete(t.Context(), r.claim.BareMetalMachine)).To(Succeed())
+	r.settled(func() {
+		r.until("the machine is gone and the server is free", func() error {
+			if err := r.get(r.claim.BareMetalMachine); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the machine is there: %w", err)
+			}
+			return r.phases(v1alpha1.PhaseAvailable, v1alpha1.PhaseAvailable)
+		})
+	})
+	for _, h := range r.hosts() {
+		g.Expect(h.Spec.ConsumerRef).To(BeNil())
+		g.Expect(h.Spec.Quarantine).To(BeNil())
+		g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
+		g.Expect(r.boot(&h).WrittenDisks).To(BeEmpty())
+		if h.Name == s.Name {
+			boot := r.boot(&h)
+			g.Expect([]any{boot.Purpose, boot.Attempt, boot.Number}).To(Equal([]any{v1alpha1.PurposeClean, int32(1), int32(2)}), r.scene())
+		}
+	}
+	g.Expect(s.On()).To(BeFalse())
+	g.Expect(r.leftOn(s, false, false)).To(Succeed())
+	r.ended(powers{switched: [][2]int{{2, 2}, {0, 0}}, boots: 1})
+}
+
+// inspect goes from unregistered servers to free ones that the agent has inspected.
+func inspect(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := disks(t, func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionAgent })
+	f.arm()
+	r.start(env, f)
+	r.settled(func() {
+		r.until("both servers are offered", func() error { return r.phases(v1alpha1.PhaseAvailable, v1alpha1.PhaseAvailable) })
+	})
+	for _, h := range r.hosts() {
+		report := &v1alpha1.BareMetalInspection{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}}
+		g.Expect(r.get(report)).To(Succeed())
+		g.Expect(report.Spec.Disks).To(ContainElement(HaveField("SerialNumber", "DISK-"+h.Name)))
+		boot := r.boot(&h)
+		g.Expect([]any{boot.Purpose, boot.Attempt, boot.Number, report.Spec.BootNumber}).To(Equal([]any{v1alpha1.PurposeInspect, int32(1), int32(1), int32(1)}), r.scene())
+		g.Expect(boot.VoidedAt).NotTo(BeNil())
+		g.Expect(h.Annotations).To(BeEmpty())
+	}
+	for _, s := range r.site.Servers() {
+		g.Expect(r.leftOn(s, false, false)).To(Succeed())
+	}
+	r.ended(powers{switched: [][2]int{{1, 1}, {1, 1}}})
+}

@@ -1,0 +1,200 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+)
+
+// buildAgent builds the agent's program once for a process. Processes that build it at the same time replace each other's file, which has the same content.
+var buildAgent = sync.OnceValues(func() (program string, err error) {
+	folder := filepath.Join(controllerstest.Root(), ".cache", "lab")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	temp, err := os.MkdirTemp(folder, "agent-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	built, program := filepath.Join(temp, "agent"), filepath.Join(folder, "agent")
+	if err := imaging.Build(ctx, controllerstest.Root(), built); err != nil {
+		return "", err
+	}
+	return program, os.Rename(built, program)
+})
+
+// imageBytes is how much data the image has besides its boot loaders, and imageVersion the stamp on it.
+const (
+	imageBytes   = 2 << 20
+	imageVersion = "v1.36.3"
+)
+
+// WithImage makes the machine of a claim one whose image an agent writes. Its server needs a disk.
+func (s *Site) WithImage(t *testing.T) func(*controllerstest.Claim) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.imageSum == "" {
+		var err error
+		s.imageSum, err = imaging.WriteImage(s.imageFile(), imageVersion, imageBytes)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	}
+	image := &v1alpha1.Image{URL: s.origin.URL + imagePath, Checksum: s.imageSum, DataSource: v1alpha1.DataSourceNoCloud}
+	return func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, image.DeepCopy()
+	}
+}
+
+// imagePath is the path of the image at the origin.
+const imagePath = "/image"
+
+func (s *Site) imageFile() string { return filepath.Join(s.files, "image.raw") }
+
+// serveOrigin serves the boot file and the image.
+func (s *Site) serveOrigin(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == imagePath {
+		http.ServeFile(w, r, s.imageFile())
+		return
+	}
+	_, _ = w.Write([]byte(kernel))
+}
+
+// The points of an agent and of the disk that it writes. The points of ImagePoint are those of its requests for parts of the image, from 1 on: the first gets the
+// partition table, before anything is written, and the last comes when a part is written.
+const (
+	PlanPoint   = "agent plan"
+	DataPoint   = "agent data"
+	CommitPoint = "agent commit"
+	ResultPoint = "agent result"
+	DiskPoint   = "disk"
+)
+
+// ImagePoint is the point of a request for a part of the image.
+func ImagePoint(number int) string { return fmt.Sprintf("agent image %d", number) }
+
+// pass passes a point. It returns an error if the server's network fails at it.
+func (s *Server) pass(ctx context.Context, point string) error {
+	if s.opts.Point == nil {
+		return nil
+	}
+	return s.opts.Point(ctx, point)
+}
+
+// runAgent runs the agent that was booted, and returns what follows.
+func (s *Server) runAgent(ctx context.Context, system *pxetest.System) (agent.Next, error) {
+	s.disk.Lock() // the agent of a server that was switched off and on again may not have ended yet
+	defer s.disk.Unlock()
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	proxy, err := s.newProxy(ctx, system.Agent.Server)
+	if err != nil {
+		return "", err
+	}
+	defer proxy.close()
+	parameters := *system.Agent
+	parameters.Server = proxy.url
+	next, err := s.machine.RunAgent(ctx, &pxetest.System{Address: system.Address, Agent: &parameters})
+	return next, errors.Join(err, s.judgeDisk())
+}
+
+// proxy is between an agent and the boot server, and passes the points of the agent's requests.
+type proxy struct {
+	server *Server
+	ctx    context.Context //nolint:containedctx // of one agent
+	url    string
+	web    *http.Server
+
+	mu     sync.Mutex
+	images int
+}
+
+// fromAddress is the context key of the address of a request's client.
+type fromAddress struct{}
+
+func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
+	target, err := url.Parse(to)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", netip.AddrPortFrom(s.site.address(3), 0).String())
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{server: s, ctx: ctx, url: "http://" + listener.Addr().String()}
+	forward := &httputil.ReverseProxy{
+		FlushInterval: -1,
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			from, _ := ctx.Value(fromAddress{}).(net.IP)
+			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: 10 * time.Second}).DialContext(ctx, network, address)
+		}},
+	}
+	p.web = &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := p.admit(r); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			forward.ServeHTTP(w, r)
+		}),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			address, _ := c.RemoteAddr().(*net.TCPAddr)
+			return context.WithValue(ctx, fromAddress{}, address.IP)
+		},
+	}
+	go func() { _ = p.web.Serve(listener) }() // ends with close
+	return p, nil
+}
+
+func (p *proxy) close() { _ = p.web.Close() }
+
+// admit passes the point of a request, and remembers where bootstrap data is to be.
+func (p *proxy) admit(r *http.Request) error {
+	endpoint := path.Base(r.URL.Path)
+	point := "agent " + endpoint
+	switch endpoint {
+	case agent.EndpointImage:
+		p.mu.Lock()
+		p.images++
+		point = ImagePoint(p.images)
+		p.mu.Unlock()
+	case agent.EndpointData:
+		var where agent.DataRequest
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(body, &where); err != nil {
+			return err
+		}
+		p.server.dataAt(where.Offset)
+		setBody(r, body)
+	}
+	return p.server.pass(p.ctx, point)
+}

@@ -1,0 +1,133 @@
+// Package imaging lets emulated servers run the real agent. It is an ordinary process, whose disk is a file, and whose connections come from the address of the
+// server. The servers boot what it wrote to that file.
+package imaging
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
+)
+
+// Build builds the agent as the program out. root is the project's folder.
+func Build(ctx context.Context, root, out string) error {
+	_, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-o", out, "./cmd/agent")
+	return err
+}
+
+// Machine is the part of an emulated server that the agent works with.
+type Machine struct {
+	// Program is what Build built.
+	Program string
+	// Disk is the file that is the disk. Its base name is the serial number. NewDisk makes it.
+	Disk string
+	// Firmware is how the server boots.
+	Firmware agent.Firmware
+	// Log is the file to which agents write.
+	Log string
+	// Rate is how many bytes a second the network of the server transfers. Zero is without a limit.
+	Rate int
+}
+
+// NewDisk makes an empty disk, which takes no space. Another one with this name is replaced.
+func NewDisk(name string, size int64) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, nil, 0o600), os.Truncate(name, size))
+}
+
+// RunAgent runs the agent that a firmware booted, until its end or that of ctx, which is a power failure. It returns what the agent does at its end. The error
+// of an agent that failed has the end of its log: a real one powers the server off then.
+func (m *Machine) RunAgent(ctx context.Context, system *pxetest.System) (agent.Next, error) {
+	link, err := m.connect(ctx, system)
+	if err != nil {
+		return "", err
+	}
+	defer link.close()
+	token := m.Disk + ".token"
+	if err := os.WriteFile(token, []byte(system.Agent.Token), 0o600); err != nil {
+		return "", err
+	}
+	log, err := os.OpenFile(m.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	var printed, messages bytes.Buffer
+	cmd := exec.CommandContext(ctx, m.Program, "--server="+link.url, "--host="+system.Agent.Host, "--token-file="+token, "--disk="+m.Disk, //nolint:gosec // the lab's own
+		"--pins="+strings.Join(system.Agent.Pins, ","), "--firmware="+string(m.Firmware))
+	cmd.Stdout, cmd.Stderr = &printed, io.MultiWriter(log, &messages)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = 10 * time.Second
+	err = cmd.Run()
+	err = errors.Join(err, log.Close(), os.Remove(token))
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", fmt.Errorf("the agent: %w; the end of its log:\n%s", err, lastLines(messages.String(), 5))
+	default:
+		return agent.Next(strings.TrimSpace(printed.String())), nil
+	}
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// BootDisk boots the operating system on the disk, which has an address and repeats its requests for persist.
+func (m *Machine) BootDisk(address netip.Addr, persist time.Duration) (system *pxetest.System, err error) {
+	err = m.read(func(d pxetest.Disk) error {
+		system, err = d.Boot(address, persist)
+		return err
+	})
+	return system, err
+}
+
+// Bootable is true if firmware would boot something from the disk.
+func (m *Machine) Bootable() (bootable bool, err error) {
+	err = m.read(func(d pxetest.Disk) error {
+		bootable = d.Bootable()
+		return nil
+	})
+	return bootable, err
+}
+
+func (m *Machine) read(with func(pxetest.Disk) error) error {
+	file, err := os.Open(m.Disk)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return with(pxetest.Disk{ReaderAt: file, Size: info.Size()})
+}
+
+// connect makes the network of the server: connections to it come to the boot server from the address of the server.
+func (m *Machine) connect(ctx context.Context, system *pxetest.System) (*link, error) {
+	server, err := url.Parse(system.Agent.Server)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLink(ctx, system.Address, server.Host, m.Rate)
+	if err != nil {
+		return nil, err
+	}
+	server.Host = l.address()
+	l.url = server.String()
+	return l, nil
+}
