@@ -78,8 +78,8 @@ unit: lab-programs peers ## Unit tests, controllers against a real API server (e
 	@hack/promtool.sh
 	@# These write gigabytes: the race detector makes them ten times as slow. The other tests of the package run with it.
 	go test -timeout 15m -run '^Test(CutEverywhere|CutSeeded|Faults)$$' ./cmd/agent/internal/image
-	@# Three packages at once on two processors: those with a controller wait more than they work.
-	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	@# Three packages at once on two processors: those with a controller wait more than they work. The longest start first.
+	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' ./controllers/host ./controllers/boot $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
 	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 	go -C hack/image test -race ./...
 
