@@ -47,7 +47,9 @@ func TestAgentFiles(t *testing.T) {
 			l := newLab(t, 8)
 			l.handler.AgentFiles = &pxe.AgentFiles{Dir: folder}
 			l.booter.Answer.Agent = test.architecture
-			l.booter.change = func(s *pxe.Script) { s.Agent = &pxe.AgentScript{Architecture: test.architecture, Host: "dc/h", Token: "token"} }
+			l.booter.change = func(s *pxe.Script) {
+				s.Agent = &pxe.AgentScript{Architecture: test.architecture, Host: "dc/h", Token: "token"}
+			}
 			script := l.do(http.MethodGet, test.script+mac).Body.String()
 			g.Expect(script).To(And(ContainSubstring(test.line), ContainSubstring("/boot/"+mac+"/1")))
 			g.Expect(l.do(http.MethodHead, "/boot/"+mac+"/"+test.index).Header().Get("Content-Length")).NotTo(BeEmpty())

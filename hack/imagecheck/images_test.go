@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,7 +81,7 @@ func (b *built) testImageService(t *testing.T) {
 	for index, name := range []string{"kernel", "ramdisk"} {
 		content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "out", "agent", "amd64", name))
 		g.Expect(err).NotTo(HaveOccurred())
-		url := fmt.Sprintf("http://%s:8480/boot/%s/%d", bootAddress, strings.ReplaceAll(server.Host.Spec.BootMACAddress, ":", "-"), index)
+		url := fmt.Sprintf("http://%s/boot/%s/%d", net.JoinHostPort(bootAddress, "8480"), strings.ReplaceAll(server.Host.Spec.BootMACAddress, ":", "-"), index)
 		g.Eventually(func() (string, error) { return sumOf(url) }).Should(Equal(fmt.Sprintf("%x", sha256.Sum256(content))), url)
 	}
 }
