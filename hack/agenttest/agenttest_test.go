@@ -103,6 +103,9 @@ func TestOneAddress(t *testing.T) {
 	defer s.mu.Unlock()
 	t.Logf("requests: %v", s.clients)
 	g.Expect(s.clients).To(HaveLen(1))
+	for client := range s.clients {
+		g.Expect(client.IsLinkLocalUnicast()).To(BeFalse())
+	}
 }
 
 // TestSecondInterface: both cards get an address, and only the network of the second one has the boot server.
