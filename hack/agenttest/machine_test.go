@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -21,11 +22,17 @@ import (
 )
 
 // card is a network card: at a tap, or at another kind of QEMU's -netdev.
-type card struct{ model, tap, netdev string }
+type card struct {
+	model, tap, netdev string
+	// number makes the MAC address, with the number of the card in its server.
+	number int
+}
 
 // machine is a server to boot.
 type machine struct {
 	cards []card
+	// host is the "namespace/name" of the server. Defaults to that of serve.
+	host string
 	// server is the URL of the boot server. Without it there are no parameters of the agent.
 	server, commandLine string
 	// memory is in MiB. Defaults to 512.
@@ -54,6 +61,15 @@ type running struct {
 // output is the folder of the agent's kernel and ramdisk.
 const output = "../../out/agent/amd64"
 
+// processor are QEMU's arguments for the processor. It is emulated, because a machine that runs the suite may have no KVM. AGENT_KVM=1 uses KVM, for figures.
+func processor() []string {
+	if os.Getenv("AGENT_KVM") != "" {
+		// Some hypervisors refuse the register of this feature to the KVM of their guests, and QEMU 7.2 ends then.
+		return []string{"-machine", "q35,accel=kvm", "-cpu", "max,-arch-capabilities"}
+	}
+	return []string{"-machine", "q35,accel=tcg", "-cpu", "max"}
+}
+
 func macOf(number int) string { return fmt.Sprintf("52:54:00:00:00:%02x", number+1) }
 
 func start(t *testing.T, m machine) *running {
@@ -62,13 +78,13 @@ func start(t *testing.T, m machine) *running {
 	r := &running{t: t, socket: filepath.Join(t.TempDir(), "monitor"), exited: make(chan struct{})}
 	commandLine := "console=ttyS0 panic=1 no_timer_check earlyprintk=ttyS0 " + m.commandLine
 	if m.server != "" {
-		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, host, agent.ParamToken, token)
+		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, cmp.Or(m.host, host), agent.ParamToken, token)
 	}
-	args := []string{
-		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
+	args := append(processor(), []string{
+		"-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "stdio", "-monitor", "unix:" + r.socket + ",server=on,wait=off",
 		"-kernel", filepath.Join(output, "kernel"), "-initrd", cmp.Or(m.initrd, filepath.Join(output, "ramdisk")), "-append", commandLine,
-	}
+	}...)
 	args = append(args, m.args...)
 	if m.unplugged {
 		args = append(args, "-S")
@@ -78,7 +94,7 @@ func start(t *testing.T, m machine) *running {
 		if netdev == "" {
 			netdev = "tap,ifname=" + c.tap + ",script=no,downscript=no"
 		}
-		args = append(args, "-netdev", netdev+",id=net"+strconv.Itoa(i), "-device", fmt.Sprintf("%s,netdev=net%d,mac=%s,romfile=", c.model, i, macOf(i)))
+		args = append(args, "-netdev", netdev+",id=net"+strconv.Itoa(i), "-device", fmt.Sprintf("%s,netdev=net%d,mac=%s,romfile=", c.model, i, macOf(i+c.number)))
 	}
 	command := exec.Command("qemu-system-x86_64", args...) //nolint:noctx // ended with the test
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

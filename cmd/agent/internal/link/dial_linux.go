@@ -43,7 +43,24 @@ func DialThrough(ctx context.Context, through Path, network, address string) (ne
 		}
 		return plain.DialContext(ctx, network, address)
 	}}
-	return dialer.DialContext(ctx, network, address)
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err == nil && fromLinkLocal(conn) {
+		_ = conn.Close() // nothing was sent
+		return nil, errNoAddress
+	}
+	return conn, err
+}
+
+// fromLinkLocal is true for a connection from a link-local address to another kind of address. The kernel chooses it while it still checks the interface's global
+// addresses (RFC 4862, section 5.4), and boot servers behind a router would not get the packets.
+func fromLinkLocal(conn interface {
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+},
+) bool {
+	local, ok := conn.LocalAddr().(*net.TCPAddr)
+	remote, alsoOK := conn.RemoteAddr().(*net.TCPAddr)
+	return ok && alsoOK && local.IP.IsLinkLocalUnicast() && !remote.IP.IsLinkLocalUnicast()
 }
 
 const dnsPort = 53

@@ -205,6 +205,24 @@ func TestDialKeepsAddress(t *testing.T) {
 	})
 }
 
+// TestFromLinkLocal: a connection from a link-local address counts only if the boot server has one as well.
+func TestFromLinkLocal(t *testing.T) {
+	for _, c := range []struct {
+		local, remote string
+		want          bool
+	}{{"fe80::1", "fd00::9", true}, {"fe80::1", "fe80::9", false}, {"fd00::1", "fd00::9", false}, {"169.254.1.2", "192.0.2.1", true}, {"192.0.2.9", "192.0.2.1", false}} {
+		if got := fromLinkLocal(between{c.local, c.remote}); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// between is a connection between two addresses.
+type between struct{ local, remote string }
+
+func (b between) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.ParseIP(b.local)} }
+func (b between) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(b.remote)} }
+
 // TestDialEnds: without an interface that answers the connection fails when its time is over.
 func TestDialEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
