@@ -10,6 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // progressInterval is the time between two reads of the BareMetalBoots.
@@ -70,13 +71,8 @@ func describeAgent(b *v1alpha1.BareMetalBoot) string {
 		}
 		return "agent: the image is written and verified, the server may boot it"
 	}
-	now := b.Status.Agent
-	switch {
-	case now == nil || now.Number != b.Spec.Number:
-		return ""
-	case now.BytesPerSecond > 0:
-		return fmt.Sprintf("agent: %s %d %%, %d MB/s, %d s left", now.Step, now.Percent, now.BytesPerSecond/1_000_000, now.SecondsLeft)
-	default:
-		return "agent: " + now.Step
+	if now := b.Status.Agent; now != nil && now.Number == b.Spec.Number {
+		return "agent: " + lifecycle.AgentProgressText(now)
 	}
+	return ""
 }
