@@ -61,11 +61,15 @@ linkcheck: ## Follow the links of the site to other sites; needs the Internet.
 
 ## Work on it
 .PHONY: test
-test: ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
-	@# Conformance and seedcheck run side by side: they wait more than they work.
-	@for parts in unit "-j2 -Otarget conformance seedcheck" contract crash; do \
-		start=$$SECONDS; $(MAKE) --no-print-directory $$parts; echo "== $$parts took $$((SECONDS - start)) s"; \
-	done
+test: test-programs ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
+	@# The second lane waits more than it works.
+	@hack/lanes.sh "unit" "-j2 -Otarget conformance seedcheck; contract; crash"
+
+.PHONY: test-programs
+test-programs: lab-programs peers # What several suites install: two package managers at once are in each other's way.
+	@hack/promtool.sh
+	@hack/seedtools.sh
+	@hack/balancer.sh
 
 # -count=1 where tests run other programs: Go's cache of test results sees what the test itself reads, and not what kustomize, clusterctl or
 # a manager that it starts are made of or read.
@@ -74,8 +78,8 @@ unit: lab-programs peers ## Unit tests, controllers against a real API server (e
 	@hack/promtool.sh
 	@# These write gigabytes: the race detector makes them ten times as slow. The other tests of the package run with it.
 	go test -timeout 15m -run '^Test(CutEverywhere|CutSeeded|Faults)$$' ./cmd/agent/internal/image
-	@# Three packages at once on two processors: those with a controller wait more than they work.
-	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	@# Three packages at once on two processors: those with a controller wait more than they work. The longest start first.
+	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' ./controllers/host ./controllers/boot $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
 	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 	go -C hack/image test -race ./...
 
@@ -118,7 +122,7 @@ bootstrap-goldens: ## Let the managers of bootstrap providers write the golden S
 .PHONY: contract
 contract: lab-programs ## Cluster API's contract, beside its real managers and by the real clusterctl.
 	@hack/balancer.sh
-	go test -race -count=1 -p 2 -timeout 20m ./hack/contract/... # two suites at once: they wait more than they work
+	go test -race -count=1 -p 3 -timeout 20m ./hack/contract/... # three suites at once: they wait more than they work
 
 # A run waits more than it works: several go at once.
 .PHONY: crash

@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -207,12 +208,38 @@ func (e *Env) Kubeconfig(t *testing.T, name string, groups ...string) string {
 	return path
 }
 
-// Namespace creates a namespace for a test.
+// Namespace creates a namespace for a test. At the end of the test its hosts, machines and boots are deleted: managers of later tests watch all
+// namespaces, and would work on them.
 func (e *Env) Namespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	NewWithT(t).Expect(e.Client.Create(t.Context(), ns)).To(Succeed())
+	t.Cleanup(func() { e.empty(t, ns.Name) })
 	return ns.Name
+}
+
+// empty deletes what controllers work on in a namespace, without its finalizers. The API server of tests has no controller that deletes namespaces.
+func (e *Env) empty(t *testing.T, namespace string) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx, cancel := context.WithTimeout(context.Background(), longWait)
+	defer cancel()
+	for _, list := range []client.ObjectList{
+		&v1alpha1.BareMetalMachineList{}, &clusterv1.MachineList{}, &clusterv1.ClusterList{}, &v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalBootList{},
+	} {
+		g.Expect(e.Client.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+		g.Expect(meta.EachListItem(list, func(item k8sruntime.Object) error {
+			o := item.(client.Object)
+			if len(o.GetFinalizers()) > 0 {
+				before := o.DeepCopyObject().(client.Object)
+				o.SetFinalizers(nil)
+				if err := e.Client.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+			}
+			return client.IgnoreNotFound(e.Client.Delete(ctx, o))
+		})).To(Succeed())
+	}
 }
 
 // Create creates objects.

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs lanes of make targets side by side: hack/lanes.sh LANE... The targets of a lane are separated by semicolons and run one after another, such as
+# "matrix; soak DURATION=3m". Suites that wait share the processors with suites that work. The output of a target is printed when the target ends, with its time
+# and its processor time. After a failure no further target starts, and the targets that run are waited for.
+set -euo pipefail
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+# run LOG TARGET prints the output of a target in one piece.
+run() {
+  local log=$1 status=0 start=$SECONDS TIMEFORMAT='%U %S' user=0 system=0
+  # shellcheck disable=SC2086 # a target and its variables
+  { time make --no-print-directory $2 </dev/null >"$log" 2>&1; } 2>"$log.time" || status=$?
+  read -r user system < <(tail -n 1 "$log.time")
+  {
+    flock 9
+    echo "== make $2"
+    cat "$log"
+    echo "== make $2 took $((SECONDS - start)) s, and $(awk "BEGIN { printf \"%d\", $user + $system }") s of processor time"
+  } 9>"$logs/lock"
+  return "$status"
+}
+
+lane() {
+  local number=$1 target
+  while IFS= read -r -d ';' target; do
+    target=$(xargs <<<"$target")
+    [ -z "$target" ] || [ -e "$logs/failed" ] || run "$logs/lane$number" "$target" || { echo "make $target" >>"$logs/failed"; return; }
+  done <<<"$2;"
+}
+
+number=0
+for targets in "$@"; do
+  number=$((number + 1))
+  lane "$number" "$targets" &
+done
+wait
+[ ! -e "$logs/failed" ] || { echo "lanes.sh: failed: $(paste -sd, "$logs/failed")" >&2; exit 1; }
