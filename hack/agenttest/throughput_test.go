@@ -79,7 +79,9 @@ func (s *server) provide(t *testing.T, service *image.Service, from image.Source
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = opened.Close() })
 	s.Plan = imagePlan(opened.Info)
-	s.Handle = func(endpoint string, w http.ResponseWriter, r *http.Request) { serveImage(opened, sent, endpoint, w, r) }
+	s.Handle = func(endpoint string, w http.ResponseWriter, r *http.Request) {
+		serveImage(opened, sent, endpoint, w, r)
+	}
 	return opened.Info
 }
 
