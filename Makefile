@@ -150,9 +150,9 @@ agenttest: osimage ## Boot the agent in QEMU with each kind of card, address and
 	go test -race -count=1 -timeout 60m -v ./hack/agenttest | grep -v '^=== '
 
 .PHONY: agent-figures
-agent-figures: osimage ## Measure the agent in QEMU with KVM, for docs/agent.md; root.
+agent-figures: osimage ## Measure the agent in QEMU, for docs/agent.md; root.
 	@hack/agenttest.sh $(VERSION)
-	AGENT_KVM=1 AGENT_HOSTS=$(or $(AGENT_HOSTS),10) AGENT_MEMORY=$(or $(AGENT_MEMORY),320) go test -count=1 -timeout 60m -v \
+	AGENT_HOSTS=$(or $(AGENT_HOSTS),10) AGENT_MEMORY=$(or $(AGENT_MEMORY),320) go test -count=1 -timeout 60m -v \
 		-run '^Test(DHCP|Inspection|Memory|Throughput|ServersAtOnce)$$' ./hack/agenttest | grep -v '^=== '
 
 .PHONY: e2e

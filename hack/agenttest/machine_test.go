@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -61,15 +60,6 @@ type running struct {
 // output is the folder of the agent's kernel and ramdisk.
 const output = "../../out/agent/amd64"
 
-// processor are QEMU's arguments for the processor. It is emulated, because a machine that runs the suite may have no KVM. AGENT_KVM=1 uses KVM, for figures.
-func processor() []string {
-	if os.Getenv("AGENT_KVM") != "" {
-		// Some hypervisors refuse the register of this feature to the KVM of their guests, and QEMU 7.2 ends then.
-		return []string{"-machine", "q35,accel=kvm", "-cpu", "max,-arch-capabilities"}
-	}
-	return []string{"-machine", "q35,accel=tcg", "-cpu", "max"}
-}
-
 func macOf(number int) string { return fmt.Sprintf("52:54:00:00:00:%02x", number+1) }
 
 func start(t *testing.T, m machine) *running {
@@ -80,11 +70,11 @@ func start(t *testing.T, m machine) *running {
 	if m.server != "" {
 		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, cmp.Or(m.host, host), agent.ParamToken, token)
 	}
-	args := append(processor(), []string{
-		"-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
+	args := []string{
+		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "stdio", "-monitor", "unix:" + r.socket + ",server=on,wait=off",
 		"-kernel", filepath.Join(output, "kernel"), "-initrd", cmp.Or(m.initrd, filepath.Join(output, "ramdisk")), "-append", commandLine,
-	}...)
+	}
 	args = append(args, m.args...)
 	if m.unplugged {
 		args = append(args, "-S")

@@ -60,7 +60,7 @@ func TestThroughput(t *testing.T) {
 	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url, memory: minMemory, args: diskArgs(blankDisk(t))})
 	m.awaitImage(s)
 	written, steps := s.Result().Written, s.steps()
-	g.Expect(written.ImageBytes).To(Equal(info.DataBytes))
+	g.Expect(written.ImageBytes).To(BeNumerically(">=", data/2))
 	rate := float64(written.ImageBytes) / steps[agent.StepWriting].Seconds() / 1e6
 	whole := float64(written.ImageBytes) / float64(max(written.Seconds, 1)) / 1e6
 

@@ -37,4 +37,9 @@ var bootMutants = []mutant{
 	{"any agent reports hardware", "inspection.go", "a.boot.Spec.Purpose != v1alpha1.PurposeInspect || ", ""},
 	{"a report has any size", "inspection.go", "	case len(content) > maxInspection:\n", "	case len(content) > 1000*maxInspection:\n"},
 	{"any address of a network is a server's", "admission.go", "case !authoritative || slices.Contains(leased, from) || ", "case true || "},
+	{"another address of the agent ends the boot", "agentaddress.go", "case mayBind(a) && a.boot.Spec.DataServedAt == nil:", "case false:"},
+	{"a stranger may have the bootstrap data and the boot goes on", "agentaddress.go", "case mayBind(a) && a.boot.Spec.DataServedAt == nil:", "case mayBind(a) && a.boot != nil:"},
+	{"another address fails a machine that may run", "agentaddress.go", "	return a.boot.Spec.CommitAllowedAt == nil && a.boot.Spec.AgentDoneAt == nil\n", "	return true\n"},
+	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
+	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},
 }

@@ -30,6 +30,8 @@ const (
 	secretFile      = "controllers/bootstrap/secret.go"
 	valuesFile      = "controllers/bootstrap/values.go"
 	networkFile     = "controllers/remediation/network.go"
+	selectFile      = "cmd/agent/internal/disk/select.go"
+	sameFile        = "cmd/agent/internal/disk/same.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -176,4 +178,10 @@ var guards = []mutant{
 	{"one disk meets two requirements", disksFile, "group.count, left[i] = group.count-used, left[i]-used", "left[i] -= used"},
 	{"disks of any kind go first", disksFile, "[]bool{false, true}", "[]bool{true, false}"},
 	{"a disk of an unknown kind is of any kind", disksFile, "group.rotational != nil && *group.rotational", "group.rotational == nil || *group.rotational"},
+
+	// Which disk is written.
+	{"a disk is written by one of its paths", selectFile, "	case len(d.Paths) > 0:\n", "	case false:\n"},
+	{"two paths without a WWN are two disks", sameFile, "return a.Serial != \"\" && SameSerial(a.Serial, b.Serial)", "return false && SameSerial(a.Serial, b.Serial)"},
+	{"two LUNs with one serial number are one disk", sameFile, "		return a.WWN == b.WWN\n", "		return a.WWN == b.WWN || SameSerial(a.Serial, b.Serial)\n"},
+	{"a disk with unknown content is written", selectFile, "	case d.Unreadable != \"\":\n", "	case false:\n"},
 }

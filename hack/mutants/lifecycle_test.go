@@ -119,6 +119,7 @@ var lifecycleMutants = []mutant{
 	{"both hosts of a machine are booted", bootFile, "if len(v.SharesConsumerWith) > 0 {", "if false {"},
 	{"a boot begins before its turn", bootFile, "	if v.QueuePosition != nil {\n", "	if false {\n"},
 	{"a server whose agent ended is powered on again and again", agentFile, "	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && ", "	case false && v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && "},
+	{"an attempt whose agent was refused goes on", agentFile, "	case attempt.AgentRefusedAt != nil && mayRepeat(attempt):\n", "	case attempt.AgentRefusedAt != nil && false:\n"},
 	{"one reading ends an attempt of an agent", bootFile, "	case v.agentRan(attempt) && !v.confirmedOff(s):\n", "	case v.agentRan(attempt) && v.Deleting && !v.confirmedOff(s):\n"},
 	// Inspections.
 	{"the next attempt does not know of the permission", bootFile, "		boot.CommittedNumber = committedNumber(last)\n", "		_ = last\n"},
@@ -157,7 +158,7 @@ var lifecycleMutants = []mutant{
 		"case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.offLongEnough():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.offLongEnough():",
 	},
 	{"a seeded boot is tried again", attemptEndFile, "	case !mayRepeat(attempt):\n", "	case attempt.ReportedAt != nil:\n"},
-	{"a boot is tried for ever", attemptEndFile, "attempt.Attempt >= s.BootAttempts", "attempt.Attempt < 0"},
+	{"a boot is tried for ever", attemptEndFile, "case attempt.Attempt >= s.BootAttempts:", "case attempt.Attempt < 0:"},
 	{"a packet of firmware ends a machine", bootFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
 	{"an installed machine is lost", bootFile, "return ephemeral && (v.offLongEnough()", "return (ephemeral || true) && (v.offLongEnough()"},
 	{"a command is given to a server that reported in while its BMC is busy", bootFile, "v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideSet && !v.bmcBlocked()"},
