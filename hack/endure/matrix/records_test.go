@@ -24,7 +24,7 @@ func notInDoubt(s step) string {
 	if s.is(registering, available, waiting, quarantined) {
 		return "no boot of the server is of a claim"
 	}
-	if s.is(releasing, cleaning) {
+	if s.is(leaving...) {
 		return "it is being released, whatever it was given"
 	}
 	return ""
@@ -32,7 +32,7 @@ func notInDoubt(s step) string {
 
 // noBackup says where a host cannot be restored as it was.
 func noBackup(s step) string {
-	if s.is(releasing, cleaning) {
+	if s.is(leaving...) {
 		return "a machine that is being deleted is gone when its host is, and with it who could release the host"
 	}
 	return noRecord(s)
@@ -174,7 +174,7 @@ var recordFaults = []fault{
 		return ""
 	}, inject: func(l *life, _ step) { l.takeRecord() }},
 	{name: "boot of another claim", na: func(s step) string {
-		if s.is(releasing, cleaning) {
+		if s.is(leaving...) {
 			return notInDoubt(s)
 		}
 		return noRecord(s)
