@@ -39,7 +39,7 @@ func (t *printer) linef(who, format string, args ...any) {
 	fmt.Printf("%6.1f s  %-10s %s\n", time.Since(t.start).Seconds(), who, fmt.Sprintf(format, args...))
 }
 
-// demo takes emulated servers to Running Machines, and back.
+// demo takes emulated servers to Running Machines, and back. The real agent writes an image to the disk of each, and erases it when its machine is deleted.
 func demo(ctx context.Context, keep bool) (err error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -64,12 +64,16 @@ func demo(ctx context.Context, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
+	l.Rack.ImageBytes, l.Rack.Rate = imageBytes, linkRate
 	p, err := l.StartPlane(ctx, "management", l.Rack.ManagerArgs())
 	defer func() { err = errors.Join(err, p.Stop()) }()
 	if err != nil {
 		return err
 	}
-	if err := scenario(ctx, report, l, p); err != nil {
+	stop := watchAgents(ctx, report, p, fail)
+	err = scenario(ctx, report, l, p)
+	stop()
+	if err != nil {
 		if errors.Is(context.Cause(ctx), context.Canceled) {
 			fmt.Println("\nStopped.")
 			return nil
@@ -87,8 +91,14 @@ func demo(ctx context.Context, keep bool) (err error) {
 	return nil
 }
 
+const (
+	// imageBytes is the size of the image that the agents write, and linkRate the bytes a second that they get: a person can watch that.
+	imageBytes = 64 << 20
+	linkRate   = 12_500_000
+)
+
 // stages has the names of stages that a server's events abbreviate.
-var stages = map[string]string{"loader": "boot loader", "script": "boot script", "seed": "bootstrap data"}
+var stages = map[string]string{"loader": "boot loader", "script": "boot script", "seed": "bootstrap data", "agent": "boots the agent"}
 
 func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane) error {
 	if err := l.Register(ctx, p, "server-1", "server-2", "server-3", "server-4"); err != nil {
@@ -98,7 +108,7 @@ func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane)
 		return err
 	}
 	report.linef("hosts", "4 servers are registered, verified and Available: 3 over Redfish, 1 over IPMI")
-	if err := l.CreateCluster(ctx, p, site.Cluster{Workers: 1, Flavor: site.ConfigFlavor}); err != nil {
+	if err := l.CreateCluster(ctx, p, site.Cluster{Workers: 1, Flavor: site.DemoFlavor}); err != nil {
 		return err
 	}
 	report.linef("cluster", "clusterctl generate cluster %s | kubectl apply: 1 control plane and 2 worker Machines", site.ClusterName)

@@ -1,5 +1,5 @@
 // Package class tests the ClusterClass of config/templates/clusterclasses with the real topology controller of Cluster API: three control plane servers
-// behind a balancer, scaling, a rotated template, and an upgrade, without a spare server.
+// behind a balancer, scaling, a rotated template, and an upgrade, without a spare server. The servers get disk images.
 package class
 
 import (
@@ -81,7 +81,7 @@ func TestClass(t *testing.T) {
 // create creates the Cluster with the flavour "topology", which includes the ClusterClass.
 func (s *suite) create(ctx context.Context) {
 	g := NewWithT(s.T)
-	g.Expect(s.lab.CreateCluster(ctx, s.Plane, site.Cluster{Flavor: "topology", ControlPlanes: controlPlanes, Workers: 1, Variables: []string{"BOOT_PERSISTENCE=Ephemeral"}})).To(Succeed())
+	g.Expect(s.lab.CreateCluster(ctx, s.Plane, site.Cluster{Flavor: "topology", ControlPlanes: controlPlanes, Workers: 1})).To(Succeed())
 	// The control plane provider reads the certificate of each API server through a port of its Pod, which is only a name here. With the annotation it does
 	// not; without it, it retries with a growing backoff.
 	s.change(ctx, func(topology *clusterv1.Topology) {
@@ -102,14 +102,17 @@ func (s *suite) scaleUp(ctx context.Context) {
 	g.Expect(site.HostsIn(s.Plane, v1alpha1.PhaseAvailable, 0)(ctx)).To(Succeed(), "no host is to spare from here on")
 }
 
-// rotate changes what the workers boot. The topology controller creates a new BareMetalMachineTemplate. Each worker is deleted before its successor is
-// created on the same server.
+// rotate lets the workers boot over the network instead of from an image. The topology controller creates a new BareMetalMachineTemplate. Each worker is
+// deleted before its successor is created on the same server, whose disk is erased in between.
 func (s *suite) rotate(ctx context.Context) {
 	g := NewWithT(s.T)
 	before, old := s.hosts(ctx, workersOnly), s.templates(ctx)
 	stop := s.watchHosts(ctx)
 	s.change(ctx, func(topology *clusterv1.Topology) {
-		topology.Workers.MachineDeployments[0].Variables.Overrides = []clusterv1.ClusterVariable{{Name: "commandLine", Value: raw("console=ttyS1")}}
+		topology.Workers.MachineDeployments[0].Variables.Overrides = []clusterv1.ClusterVariable{
+			{Name: "images", Value: raw(map[string]any{site.KubernetesVersion: networkBootOf(s.lab.Rack.Image(""))})},
+			{Name: "commandLine", Value: raw("console=ttyS1")}, {Name: "persistence", Value: raw("Ephemeral")},
+		}
 	})
 	g.Expect(site.Until(ctx, 3*time.Minute, func(ctx context.Context) error { return s.replaced(ctx, before, workersOnly) })).To(Succeed())
 	g.Expect(site.Until(ctx, 2*time.Minute, s.settled(controlPlanes+workers, site.KubernetesVersion))).To(Succeed())
@@ -122,12 +125,15 @@ func (s *suite) rotate(ctx context.Context) {
 	}
 	var machines v1alpha1.BareMetalMachineList
 	g.Expect(s.Client.List(ctx, &machines, client.InNamespace(site.Namespace))).To(Succeed())
+	image, err := s.lab.Rack.DiskImage("")
+	g.Expect(err).NotTo(HaveOccurred())
 	for _, m := range machines.Items {
-		want := "console=ttyS0"
 		if workersOnly(&m) {
-			want = "console=ttyS1"
+			g.Expect(m.Spec.Boot.CommandLine).To(Equal("console=ttyS1"), m.Name)
+			g.Expect(m.Spec.Image).To(BeNil(), m.Name)
+			continue
 		}
-		g.Expect(m.Spec.Boot.CommandLine).To(Equal(want), m.Name)
+		g.Expect(m.Spec.Image.URL).To(Equal(image.URL), m.Name)
 	}
 	// The control plane keeps its template. The workers' old template is deleted with its MachineSet.
 	g.Expect(site.Until(ctx, time.Minute, func(ctx context.Context) error {
@@ -180,11 +186,13 @@ func (s *suite) upgrade(ctx context.Context) {
 	})).To(Succeed())
 	g.Expect(s.hosts(ctx, everything)).To(Equal(before))
 
+	image, err := s.lab.Rack.DiskImage(upgraded)
+	g.Expect(err).NotTo(HaveOccurred())
 	s.change(ctx, func(topology *clusterv1.Topology) {
-		images := map[string]any{}
-		g.Expect(json.Unmarshal(variable(topology, "images").Value.Raw, &images)).To(Succeed())
-		images[upgraded] = imageOf(s.lab.Rack.Image(upgraded))
-		variable(topology, "images").Value = raw(images)
+		addImage(g, variable(topology, "images"), map[string]any{"image": map[string]string{"url": image.URL, "checksum": image.Checksum}})
+		if overrides := topology.Workers.MachineDeployments[0].Variables.Overrides; len(overrides) > 0 { // rotate set them
+			addImage(g, &overrides[0], networkBootOf(s.lab.Rack.Image(upgraded)))
+		}
 	})
 	g.Expect(site.Until(ctx, 6*time.Minute, s.settled(controlPlanes+workers, upgraded))).To(Succeed())
 	g.Expect(site.Until(ctx, time.Minute, site.Available(s.Plane))).To(Succeed())
@@ -214,12 +222,20 @@ func raw(value any) apiextensionsv1.JSON {
 	return apiextensionsv1.JSON{Raw: content}
 }
 
-// imageOf returns an image in the form of the variable "images".
-func imageOf(i rack.Image) map[string]any {
-	return map[string]any{
+// networkBootOf returns an image for a network boot in the form of the variable "images".
+func networkBootOf(i rack.Image) map[string]any {
+	return map[string]any{"boot": map[string]any{
 		"kernel":  map[string]string{"url": i.Kernel, "checksum": i.KernelChecksum},
 		"initrds": []map[string]string{{"url": i.Initrd, "checksum": i.InitrdChecksum}},
-	}
+	}}
+}
+
+// addImage adds the image of the version of the upgrade to a variable "images".
+func addImage(g Gomega, v *clusterv1.ClusterVariable, image map[string]any) {
+	images := map[string]any{}
+	g.Expect(json.Unmarshal(v.Value.Raw, &images)).To(Succeed())
+	images[upgraded] = image
+	v.Value = raw(images)
 }
 
 func (s *suite) cluster(ctx context.Context) *clusterv1.Cluster {

@@ -2,6 +2,7 @@ package class
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,17 +25,19 @@ import (
 // elsewhere is a namespace without hosts, for Clusters that only show the effects of their variables.
 const elsewhere = "variables"
 
+// networkWorkers is the MachineDeployment whose workers boot over the network.
+const networkWorkers = "network-workers"
+
 // checksum is the checksum of a file that is never fetched.
 var checksum = "sha256:" + strings.Repeat("ab", 32)
 
 // full has every variable of the ClusterClass. Its machines wait for hosts for ever.
 func full() map[string]any {
 	return map[string]any{
-		"controlPlaneEndpoint": map[string]any{"host": "192.0.2.9", "port": 7443},
-		"images": map[string]any{site.KubernetesVersion: map[string]any{
-			"kernel":  map[string]any{"url": "http://192.0.2.1/kernel", "checksum": checksum},
-			"initrds": []any{map[string]any{"url": "http://192.0.2.1/a?x=1&y=2", "checksum": checksum}, map[string]any{"url": "http://192.0.2.1/b", "checksum": checksum}},
-		}},
+		"controlPlaneEndpoint":   map[string]any{"host": "192.0.2.9", "port": 7443},
+		"images":                 map[string]any{site.KubernetesVersion: diskImage()},
+		"dataSource":             "ConfigDrive",
+		"controlPlaneRootDevice": map[string]any{"minSizeGiB": 100, "rotational": false}, "workerRootDevice": map[string]any{"model": "PM9A3"},
 		"commandLine": `quiet "dyndbg=file a.c +p"`, "persistence": "Ephemeral", "reportBootstrap": true,
 		"controlPlaneHosts": map[string]any{
 			"hostSelector": map[string]any{"matchLabels": map[string]any{"role": "control-plane"}},
@@ -52,13 +55,30 @@ func full() map[string]any {
 	}
 }
 
+// diskImage and networkBoot are images of the two kinds.
+func diskImage() map[string]any {
+	return map[string]any{"image": map[string]any{"url": "oci://192.0.2.1/debian:13", "checksum": checksum, "pullSecret": "registry"}}
+}
+
+func networkBoot() map[string]any {
+	return map[string]any{"boot": map[string]any{
+		"kernel":  map[string]any{"url": "http://192.0.2.1/kernel", "checksum": checksum},
+		"initrds": []any{map[string]any{"url": "http://192.0.2.1/a?x=1&y=2", "checksum": checksum}, map[string]any{"url": "http://192.0.2.1/b", "checksum": checksum}},
+	}}
+}
+
 // topologyOf returns a Cluster of the ClusterClass, which is in the other namespace.
 func topologyOf(variables map[string]any) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere, Name: "full"}}
 	topology := &cluster.Spec.Topology
 	topology.ClassRef = clusterv1.ClusterClassRef{Name: "baremetal", Namespace: site.Namespace}
 	topology.Version, topology.ControlPlane.Replicas = site.KubernetesVersion, new(int32(controlPlanes))
-	topology.Workers.MachineDeployments = []clusterv1.MachineDeploymentTopology{{Class: "worker", Name: "workers", Replicas: new(int32(1))}}
+	topology.Workers.MachineDeployments = []clusterv1.MachineDeploymentTopology{
+		{Class: "worker", Name: "workers", Replicas: new(int32(1))},
+		{Class: "worker", Name: networkWorkers, Replicas: new(int32(1)), Variables: clusterv1.MachineDeploymentVariables{Overrides: []clusterv1.ClusterVariable{
+			{Name: "images", Value: raw(map[string]any{site.KubernetesVersion: networkBoot()})},
+		}}},
+	}
 	for name, value := range variables {
 		topology.Variables = append(topology.Variables, clusterv1.ClusterVariable{Name: name, Value: raw(value)})
 	}
@@ -103,12 +123,25 @@ func (s *suite) refused(ctx context.Context) {
 	}{
 		{"no endpoint", `required variable "controlPlaneEndpoint" must be set`, func(v map[string]any) { delete(v, "controlPlaneEndpoint") }},
 		{"no image", "spec.topology.variables[images].value: Invalid value", func(v map[string]any) { v["images"] = map[string]any{} }},
-		{"a kernel that is a path", site.KubernetesVersion + ".kernel.url in body should match", func(v map[string]any) {
-			v["images"] = map[string]any{site.KubernetesVersion: map[string]any{"kernel": map[string]any{"url": "/boot/vmlinuz", "checksum": checksum}}}
+		{"neither kind", "exactly one of image and boot must be set", func(v map[string]any) {
+			v["images"] = map[string]any{site.KubernetesVersion: map[string]any{}}
 		}},
-		{"a checksum of no use", site.KubernetesVersion + ".kernel.checksum in body should match", func(v map[string]any) {
-			v["images"] = map[string]any{site.KubernetesVersion: map[string]any{"kernel": map[string]any{"url": "http://192.0.2.1/", "checksum": "md5:1"}}}
+		{"both kinds", "exactly one of image and boot must be set", func(v map[string]any) {
+			both := diskImage()
+			maps.Copy(both, networkBoot())
+			v["images"] = map[string]any{site.KubernetesVersion: both}
 		}},
+		{"an image that is a path", site.KubernetesVersion + ".image.url in body should match", func(v map[string]any) {
+			v["images"] = map[string]any{site.KubernetesVersion: map[string]any{"image": map[string]any{"url": "/srv/disk.raw", "checksum": checksum}}}
+		}},
+		{"a kernel that is a path", site.KubernetesVersion + ".boot.kernel.url in body should match", func(v map[string]any) {
+			v["images"] = map[string]any{site.KubernetesVersion: map[string]any{"boot": map[string]any{"kernel": map[string]any{"url": "/boot/vmlinuz", "checksum": checksum}}}}
+		}},
+		{"a checksum of no use", site.KubernetesVersion + ".image.checksum in body should match", func(v map[string]any) {
+			v["images"] = map[string]any{site.KubernetesVersion: map[string]any{"image": map[string]any{"url": "http://192.0.2.1/", "checksum": "md5:1"}}}
+		}},
+		{"a data source without bootstrap data", `supported values: "NoCloud", "ConfigDrive"`, func(v map[string]any) { v["dataSource"] = "None" }},
+		{"a disk with no hint", "spec.topology.variables[workerRootDevice]", func(v map[string]any) { v["workerRootDevice"] = map[string]any{} }},
 		{"an unknown persistence", `supported values: "Installed", "Ephemeral"`, func(v map[string]any) { v["persistence"] = "Disk" }},
 		{"a surge of two", "spec.topology.variables[controlPlaneMaxSurge]", func(v map[string]any) { v["controlPlaneMaxSurge"] = 2 }},
 		{"a misspelt field", `"hostSelector.matchLables" field(s) are not specified`, func(v map[string]any) {
@@ -136,15 +169,12 @@ func (s *suite) made(ctx context.Context, g Gomega) {
 
 	var templates v1alpha1.BareMetalMachineTemplateList
 	g.Expect(s.Client.List(ctx, &templates, client.InNamespace(elsewhere))).To(Succeed())
-	g.Expect(templates.Items).To(HaveLen(2))
+	g.Expect(templates.Items).To(HaveLen(3))
 	for _, t := range templates.Items {
 		spec := t.Spec.Template.Spec
-		g.Expect(spec.Boot).To(Equal(v1alpha1.BootSource{
-			Kernel:      v1alpha1.Artifact{URL: "http://192.0.2.1/kernel", Checksum: checksum},
-			Initrds:     []v1alpha1.Artifact{{URL: "http://192.0.2.1/a?x=1&y=2", Checksum: checksum}, {URL: "http://192.0.2.1/b", Checksum: checksum}},
-			CommandLine: `quiet "dyndbg=file a.c +p"`, Persistence: v1alpha1.PersistenceEphemeral, ReportBootstrap: true,
-		}))
-		if _, worker := t.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel]; worker {
+		deployment, worker := t.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
+		madeOfImages(g, deployment, spec)
+		if worker {
 			g.Expect(spec.HostSelector.MatchExpressions).To(Equal([]v1alpha1.HostSelectorRequirement{{Key: "rack", Operator: metav1.LabelSelectorOpIn, Values: []v1alpha1.LabelValue{"a", "b"}}}))
 			g.Expect(spec.Preferences).To(HaveLen(1))
 			g.Expect(spec.Preferences[0].Weight).To(BeEquivalentTo(7))
@@ -162,11 +192,32 @@ func (s *suite) made(ctx context.Context, g Gomega) {
 
 	var checks clusterv1.MachineHealthCheckList
 	g.Expect(s.Client.List(ctx, &checks, client.InNamespace(elsewhere))).To(Succeed())
-	g.Expect(checks.Items).To(HaveLen(2))
+	g.Expect(checks.Items).To(HaveLen(3))
 	for _, c := range checks.Items {
 		g.Expect(*c.Spec.Checks.NodeStartupTimeoutSeconds).To(And(BeNumerically(">=", 1800), BeNumerically("<=", 2400)))
 		g.Expect(c.Spec.Remediation.TemplateRef.Kind).To(Equal("BareMetalRemediationTemplate"))
 	}
+}
+
+// madeOfImages checks what the machines of a MachineDeployment, or those of the control plane, run.
+func madeOfImages(g Gomega, deployment string, spec v1alpha1.BareMetalMachineSpec) {
+	if deployment == networkWorkers {
+		g.Expect(spec.Image).To(BeNil())
+		g.Expect(spec.Boot).To(Equal(v1alpha1.BootSource{
+			Kernel:      v1alpha1.Artifact{URL: "http://192.0.2.1/kernel", Checksum: checksum},
+			Initrds:     []v1alpha1.Artifact{{URL: "http://192.0.2.1/a?x=1&y=2", Checksum: checksum}, {URL: "http://192.0.2.1/b", Checksum: checksum}},
+			CommandLine: `quiet "dyndbg=file a.c +p"`, Persistence: v1alpha1.PersistenceEphemeral, ReportBootstrap: true,
+		}))
+		return
+	}
+	disk := &v1alpha1.RootDeviceHints{MinSizeGiB: 100, Rotational: new(false)}
+	if deployment != "" {
+		disk = &v1alpha1.RootDeviceHints{Model: "PM9A3"}
+	}
+	g.Expect(spec.Boot).To(BeZero())
+	g.Expect(spec.Image).To(Equal(&v1alpha1.Image{
+		URL: "oci://192.0.2.1/debian:13", Checksum: checksum, PullSecret: "registry", RootDevice: disk, DataSource: v1alpha1.DataSourceConfigDrive, ReportBootstrap: true,
+	}))
 }
 
 func (s *suite) madeOfControlPlane(ctx context.Context, g Gomega) {

@@ -23,7 +23,7 @@ import (
 )
 
 // flavors are the flavours of the release, as clusterctl's flag names them. The default has no name.
-var flavors = []string{"", "ha", "external-loadbalancer", "ignition"}
+var flavors = []string{"", "ha", "external-loadbalancer", "network-boot", "ignition"}
 
 // generateCluster lets clusterctl generate a cluster of a flavour into a file.
 func (s *story) generateCluster(t *testing.T, name, namespace, flavor string) (string, error) {
@@ -65,16 +65,21 @@ func (s *story) refuse(t *testing.T) { //nolint:thelper // a step: a failure is 
 		{"", "CONTROL_PLANE_ENDPOINT_HOST", "https://api.example", "must be a hostname or an IP address, not a URL and without a port"},
 		{"", "CONTROL_PLANE_ENDPOINT_HOST", "", "set both host and port"},
 		{"", "CONTROL_PLANE_ENDPOINT_PORT", "66443", "spec.controlPlaneEndpoint.port: Invalid value: 66443"},
-		{"", "KERNEL_URL", "tftp://images.example/vmlinuz", "must be an http:// or https:// URL"},
-		{"", "KERNEL_CHECKSUM", "d41d8cd98f00b204e9800998ecf8427e", "must be sha256: with 64 or sha512: with 128 hexadecimal digits"},
-		{"", "KERNEL_CHECKSUM", "", "spec.template.spec.boot.kernel.checksum: Required value"},
-		{"", "KERNEL_COMMAND_LINE", "console=ttyS0 ds=nocloud", "must not contain ds=...: the provider sets it"},
-		{"", "BOOT_PERSISTENCE", "Forever", `supported values: "Installed", "Ephemeral"`},
+		{"", "IMAGE_URL", "tftp://images.example/debian.qcow2", "must be an http://, https:// or oci:// URL"},
+		{"", "IMAGE_CHECKSUM", "d41d8cd98f00b204e9800998ecf8427e", "must be sha256: with 64 or sha512: with 128 hexadecimal digits"},
+		{"", "IMAGE_CHECKSUM", "", "spec.template.spec.image.checksum: Required value"},
+		{"", "IMAGE_DATA_SOURCE", "Ignition", `supported values: "NoCloud", "ConfigDrive", "None"`},
+		{"network-boot", "KERNEL_URL", "tftp://images.example/vmlinuz", "must be an http:// or https:// URL"},
+		{"network-boot", "KERNEL_CHECKSUM", "d41d8cd98f00b204e9800998ecf8427e", "must be sha256: with 64 or sha512: with 128 hexadecimal digits"},
+		{"network-boot", "KERNEL_CHECKSUM", "", "spec.template.spec.boot.kernel.checksum: Required value"},
+		{"network-boot", "KERNEL_COMMAND_LINE", "console=ttyS0 ds=nocloud", "must not contain ds=...: the provider sets it"},
+		{"network-boot", "BOOT_PERSISTENCE", "Forever", `supported values: "Installed", "Ephemeral"`},
+		{"network-boot", "INITRD_URL", "images.example/initrd", "must be an http:// or https:// URL"},
 		{"", "POD_CIDR", "10.244.0.0", "spec.clusterNetwork.pods.cidrBlocks"},
 		{"ha", "CONTROL_PLANE_FAILURE_DOMAIN_2", "rack-1", `Duplicate value`},
 		{"ha", "CONTROL_PLANE_FAILURE_DOMAIN_3", "", "spec.failureDomains[2].name: Required value"},
 		{"ha", "NODE_STARTUP_TIMEOUT_SECONDS", "40m", "spec.checks.nodeStartupTimeoutSeconds"},
-		{"external-loadbalancer", "INITRD_URL", "images.example/initrd", "must be an http:// or https:// URL"},
+		{"external-loadbalancer", "IMAGE_URL", "images.example/debian.qcow2", "must be an http://, https:// or oci:// URL"},
 		{"ignition", "BOOT_PERSISTENCE", "ephemeral", `supported values: "Installed", "Ephemeral"`},
 	} {
 		t.Run(fmt.Sprintf("%s %s=%s", c.flavor, c.variable, c.value), func(t *testing.T) {

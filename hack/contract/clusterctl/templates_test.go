@@ -50,7 +50,7 @@ func TestRelease(t *testing.T) {
 	files := released(contracttest.Context(t, 5*time.Minute), t)
 	for _, name := range []string{
 		"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml", "metadata.yaml", "cluster-template.yaml", "cluster-template-ha.yaml",
-		"cluster-template-external-loadbalancer.yaml", "cluster-template-ignition.yaml", "bootstrap-baremetal/metadata.yaml", bootstrapComponents,
+		"cluster-template-external-loadbalancer.yaml", "cluster-template-network-boot.yaml", "cluster-template-ignition.yaml", "bootstrap-baremetal/metadata.yaml", bootstrapComponents,
 	} {
 		g.Expect(files).To(HaveKey(name))
 	}
@@ -59,7 +59,7 @@ func TestRelease(t *testing.T) {
 		g.Expect(files[name]).NotTo(ContainSubstring("cluster-api-provider-baremetal:dev"), name)
 	}
 	g.Expect(files["cluster-template-external-loadbalancer.yaml"]).NotTo(ContainSubstring("kube-vip"))
-	for _, name := range []string{"cluster-template.yaml", "cluster-template-ha.yaml", "cluster-template-ignition.yaml"} {
+	for _, name := range []string{"cluster-template.yaml", "cluster-template-ha.yaml", "cluster-template-network-boot.yaml", "cluster-template-ignition.yaml"} {
 		g.Expect(files[name]).To(MatchRegexp(`KUBE_VIP_IMAGE:=ghcr\.io/kube-vip/kube-vip:v\d+\.\d+\.\d+}`), "%s: the image has no fixed version", name)
 	}
 }

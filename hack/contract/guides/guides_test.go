@@ -156,9 +156,9 @@ func newLab(ctx context.Context, t *testing.T) *lab {
 	return l
 }
 
-// useLabTemplate makes the lab's template the default one of the repository: emulated servers need an etcd outside of them.
+// useLabTemplate makes the lab's template with disk images the default one of the repository: emulated servers need an etcd outside of them.
 func (l *lab) useLabTemplate() error {
-	templates, err := filepath.Glob(filepath.Join(filepath.Dir(l.Repository.Config), "infrastructure-baremetal", "*", "cluster-template-lab.yaml"))
+	templates, err := filepath.Glob(filepath.Join(filepath.Dir(l.Repository.Config), "infrastructure-baremetal", "*", "cluster-template-lab-image.yaml"))
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,11 @@ func (l *lab) writeConfig() error {
 		return err
 	}
 	variables := map[string]string{"CAPBM_BOOT_ADDRESS": "192.0.2.1", "CAPBM_DHCP_MODE": "proxy"}
-	for _, v := range append(l.Rack.TemplateVariables(), installed...) {
+	lab, err := l.Rack.TemplateVariables()
+	if err != nil {
+		return err
+	}
+	for _, v := range append(lab, installed...) {
 		name, value, _ := strings.Cut(v, "=")
 		variables[name] = value
 	}

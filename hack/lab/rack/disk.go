@@ -3,20 +3,38 @@ package rack
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 // errNoDisk is the error of a boot from an empty disk.
 var errNoDisk = errors.New("told to boot from a disk that is empty")
 
-// disk is an operating system that installed itself.
-type disk struct {
+// installed is an operating system that ran from the disk of a server.
+type installed struct {
 	node   node.Node // it never ran
 	system *pxetest.System
 }
+
+// diskSize is the size of the disks. They take no space.
+const diskSize = 8 << 30
+
+// newDisk gives a server an empty disk.
+func (s *Server) newDisk(r *Rack) error {
+	folder := filepath.Join(r.Dir, s.Name)
+	s.imaging = imaging.Machine{
+		Program: r.Agent, Disk: filepath.Join(folder, s.serialNumber()), Firmware: agent.UEFI, Log: filepath.Join(folder, "agent.log"), Rate: r.Rate,
+	}
+	return imaging.NewDisk(s.imaging.Disk, diskSize)
+}
+
+// serialNumber is the serial number of the disk of a server.
+func (s *Server) serialNumber() string { return "DISK-" + strings.ToUpper(s.Name) }
 
 // Crash ends the operating system of a server as a kernel panic does: the server stays on without a system.
 func (s *Server) Crash() {
@@ -28,10 +46,15 @@ func (s *Server) Crash() {
 }
 
 // BreakDisk erases the disk of a server, which then does not boot from it.
-func (s *Server) BreakDisk() {
+func (s *Server) BreakDisk() error {
+	s.setInstalled(nil)
+	return imaging.NewDisk(s.imaging.Disk, diskSize)
+}
+
+func (s *Server) setInstalled(i *installed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.disk = nil
+	s.disk = i
 }
 
 // running returns the context of the server's operating system.
@@ -43,23 +66,27 @@ func (s *Server) running(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, cancel
 }
 
-// install puts a system on the disk if its command line says so.
+// install records a system that runs from the disk: it was booted from there, or its command line says that it installs itself.
 func (s *Server) install(n node.Node, system *pxetest.System) {
-	if !strings.Contains(system.CommandLine, node.Install) {
-		return
+	if system.Volumes != nil || strings.Contains(system.CommandLine, node.Install) {
+		s.setInstalled(&installed{n, system})
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.disk = &disk{n, system}
 }
 
-// bootDisk boots the system on the disk.
+// bootDisk boots the system on the disk. One that an agent wrote reads its bootstrap data at its first boot.
 func (r *Rack) bootDisk(ctx context.Context, s *Server, booted func()) error {
 	s.mu.Lock()
-	installed := s.disk
+	ran, address := s.disk, s.address
 	s.mu.Unlock()
-	if installed == nil {
+	system, err := s.imaging.BootDisk(address, r.Persist)
+	switch {
+	case errors.Is(err, pxetest.ErrNotBootable) && ran == nil:
 		return errNoDisk
+	case errors.Is(err, pxetest.ErrNotBootable):
+	case err != nil:
+		return err
+	case ran == nil || ran.system.MetaData["instance-id"] != system.MetaData["instance-id"]:
+		return r.runSystem(ctx, s, system, booted)
 	}
 	booted()
 	if s.light {
@@ -68,6 +95,5 @@ func (r *Rack) bootDisk(ctx context.Context, s *Server, booted func()) error {
 	}
 	ctx, cancel := s.running(ctx)
 	defer cancel()
-	system := installed.node
-	return system.RunInstalled(ctx, installed.system, func(stage string) { r.event(s, stage) })
+	return ran.node.RunInstalled(ctx, ran.system, func(stage string) { r.event(s, stage) })
 }

@@ -155,5 +155,6 @@ metadata: {namespace: %[1]s, name: %[2]s}
 spec:
   bmc: {address: "%[3]s", credentialsSecretName: %[2]s-bmc}
   bootMACAddress: "%[4]s"
-`, namespace, s.Name, s.BMC, s.MAC, Username, Password, v1alpha1.BMCSecretLabel)
+  storage: {rootDevice: {serialNumber: %[8]s}}
+`, namespace, s.Name, s.BMC, s.MAC, Username, Password, v1alpha1.BMCSecretLabel, s.serialNumber())
 }

@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -46,6 +46,12 @@ type Rack struct {
 	Persist time.Duration
 	// PowerDelay is how long a change of power takes. New sets one second.
 	PowerDelay time.Duration
+	// Agent is the agent's program. A server that boots the agent runs it.
+	Agent string
+	// ImageBytes is how much data a disk image has. New sets 1 MiB.
+	ImageBytes int64
+	// Rate is how many bytes a second an agent's network transfers. Zero is without a limit.
+	Rate int
 	// IPMIEvery selects the servers whose BMC has IPMI: every nth. New sets 3. The others have Redfish.
 	IPMIEvery int
 
@@ -56,8 +62,16 @@ type Rack struct {
 	origin  *http.Server
 	servers []*Server
 	// images has the version of Kubernetes on an image by the checksum of its initrd.
-	images   sync.Map
+	images sync.Map
+	// diskImages has the checksums of the disk images by their versions of Kubernetes.
+	diskImages struct {
+		sync.Mutex
+
+		checksums map[string]string
+	}
 	balancer *proc.Process // nil without a balancer
+	// agentFiles are the checksums of the kernel and the ramdisk of the agent.
+	agentFiles []string
 }
 
 // Server is an emulated server.
@@ -72,13 +86,16 @@ type Server struct {
 	light   bool
 	mu      sync.Mutex
 	ran     int
-	disk    *disk              // nil while it is empty
+	disk    *installed         // the system that ran from the disk; nil while none did
+	imaging imaging.Machine    // the disk that agents write
+	address netip.Addr         // the address of the last network boot
 	crash   context.CancelFunc // ends the operating system
 }
 
 // New makes a rack without servers: its network, the origin of the boot files, and the etcd of its clusters.
 func New(ctx context.Context, dir, bin string, event func(server, what string)) (*Rack, error) {
-	r := &Rack{Dir: dir, Bin: bin, Event: event, PowerDelay: time.Second, IPMIEvery: 3, ports: map[string]uint16{}}
+	r := &Rack{Dir: dir, Bin: bin, Event: event, PowerDelay: time.Second, IPMIEvery: 3, ImageBytes: 1 << 20, ports: map[string]uint16{}}
+	r.diskImages.checksums = map[string]string{}
 	if err := r.takeNetwork(ctx); err != nil {
 		return r, err
 	}
@@ -96,6 +113,10 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 	if err := pxetest.WriteLoaders(loaders, "snponly.efi"); err != nil {
 		return r, err
 	}
+	var err error
+	if r.agentFiles, err = pxetest.WriteAgent(r.agentDir()); err != nil {
+		return r, err
+	}
 	for name, address := range map[string]netip.Addr{bootConfig: r.address(0, 1), otherBootConfig: r.address(0, 4)} {
 		if err := r.writeBootConfig(name, address, r.leases()); err != nil {
 			return r, err
@@ -104,7 +125,6 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 	if err := r.serveFiles(ctx); err != nil {
 		return r, err
 	}
-	var err error
 	r.etcd, err = startEtcd(ctx, r)
 	return r, err
 }
@@ -152,69 +172,20 @@ func (r *Rack) Endpoint() (host string, port uint16) {
 	return r.address(0, 10).String(), r.ports["api"]
 }
 
-// ManagerArgs are the flags of a manager whose boot server serves the rack.
-func (r *Rack) ManagerArgs() []string {
-	return []string{
-		"--boot-config=" + filepath.Join(r.Dir, bootConfig), "--boot-timeout=5m", "--power-active-interval=1s", "--power-poll-interval=5s",
-	}
-}
-
-// OtherManagerArgs are the flags of a second manager, whose boot server is in the network too, and serves no server.
-func (r *Rack) OtherManagerArgs() []string {
-	args := slices.Clone(r.ManagerArgs())
-	args[0] = "--boot-config=" + filepath.Join(r.Dir, otherBootConfig)
-	return args
-}
-
-// The configuration files of the two boot servers.
-const bootConfig, otherBootConfig = "boot.yaml", "other-boot.yaml"
-
-// leases is the range of addresses of the boot server.
-func (r *Rack) leases() string {
-	return fmt.Sprintf("%s-%s", r.address(1, firstLease), r.address(1, lastLease))
-}
-
-// MakeRoom gives boot servers that start later addresses for some 14,000 servers instead of 250. The balancer of the rack does not know these addresses.
-func (r *Rack) MakeRoom() error {
-	return r.writeBootConfig(bootConfig, r.address(0, 1), fmt.Sprintf("%s-%s", r.address(200, 1), r.address(254, 254)))
-}
-
-// DHCP returns the address at which the boot server answers DHCP, and the address of the relay of the servers.
-func (r *Rack) DHCP() (server netip.AddrPort, relay netip.Addr) {
-	return netip.AddrPortFrom(r.address(0, 1), r.ports["dhcp"]), r.address(0, 2)
-}
-
-// writeBootConfig writes the configuration file of a boot server at an address, with a range of addresses.
-func (r *Rack) writeBootConfig(name string, address netip.Addr, leases string) error {
-	content := fmt.Sprintf(`http: {port: %d}
-tftp: {port: %d}
-dhcp: {port: %d, proxyPort: 0}
-loaders: [%q]
-artifacts: {dir: %q, allowNetworks: [127.0.0.0/8]}
-bmcs: {allowNetworks: [127.0.0.0/8]}
-networks:
-- name: rack
-  mode: authoritative
-  address: %s
-  subnet: %s/16
-  ranges: [%s]
-`, r.ports["http"], r.ports["tftp"], r.ports["dhcp"], filepath.Join(r.Dir, "loaders"), filepath.Join(r.Dir, "artifacts"),
-		address, r.address(0, 0), leases)
-	return os.WriteFile(filepath.Join(r.Dir, name), []byte(content), 0o600)
-}
-
 // Servers are the servers of the rack.
 func (r *Rack) Servers() []*Server { return r.servers }
 
-// TemplateVariables are those of the cluster templates "lab" and "topology".
-func (r *Rack) TemplateVariables() []string {
+// TemplateVariables are those of the cluster templates.
+func (r *Rack) TemplateVariables() ([]string, error) {
 	host, port := r.Endpoint()
 	vars := []string{
 		"CONTROL_PLANE_ENDPOINT_HOST=" + host, fmt.Sprintf("CONTROL_PLANE_ENDPOINT_PORT=%d", port),
 		"BOOT_PERSISTENCE=Ephemeral", "ETCD_ENDPOINT=" + r.etcd.endpoint, fmt.Sprintf("EXTERNAL_ETCD_ENDPOINTS=[%q]", r.etcd.endpoint), "KUBE_VIP_ENABLED=false",
 	}
 	image := r.Image("")
-	return append(vars, "KERNEL_URL="+image.Kernel, "KERNEL_CHECKSUM="+image.KernelChecksum, "INITRD_URL="+image.Initrd, "INITRD_CHECKSUM="+image.InitrdChecksum)
+	diskImage, err := r.DiskImage("")
+	return append(vars, "KERNEL_URL="+image.Kernel, "KERNEL_CHECKSUM="+image.KernelChecksum, "INITRD_URL="+image.Initrd, "INITRD_CHECKSUM="+image.InitrdChecksum,
+		"IMAGE_URL="+diskImage.URL, "IMAGE_CHECKSUM="+diskImage.Checksum), err
 }
 
 func sum(content string) string {
@@ -227,6 +198,7 @@ func (r *Rack) serveFiles(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /kernel", serveKernel)
 	mux.HandleFunc("GET /initrd", serveInitrd)
+	mux.HandleFunc("GET /image", r.serveDiskImage)
 	var err error
 	r.origin, err = serve(ctx, r.address(0, 3), mux)
 	return err
@@ -294,6 +266,9 @@ func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server
 		PowerDelay: r.PowerDelay,
 		Run:        func(ctx context.Context, boot bmc.BootTarget, booted func()) { r.run(ctx, s, boot, booted) },
 	})
+	if err := s.newDisk(r); err != nil {
+		return nil, err
+	}
 	address := r.address(byte(2+number>>8), byte(number)) //nolint:gosec // a rack has some thousand servers
 	if number%r.IPMIEvery == 0 {
 		conn, err := serveIPMI(ctx, address, s.Machine)
@@ -362,25 +337,35 @@ func (r *Rack) boot(ctx context.Context, s *Server, booted func()) error {
 	if err != nil {
 		return err
 	}
-	if system.Disk {
+	s.setAddress(system.Address)
+	switch {
+	case system.Disk:
 		return r.bootDisk(ctx, s, booted)
+	case system.Agent != nil:
+		return r.runAgent(ctx, s, system, booted)
+	default:
+		return r.runSystem(ctx, s, system, booted)
+	}
+}
+
+// runSystem runs the system that was booted for the first time until ctx ends.
+func (r *Rack) runSystem(ctx context.Context, s *Server, system *pxetest.System, booted func()) error {
+	version, err := r.versionOf(system)
+	if err != nil {
+		return err
 	}
 	if r.Seeded != nil {
 		r.Seeded(s.Name, system)
 	}
-	if err := r.runSystem(ctx, s, system, booted); err != nil {
+	booted()
+	if err := r.runNode(ctx, s, system, version); err != nil {
 		return fmt.Errorf("%w: %w", errRan, err)
 	}
 	return nil
 }
 
-// runSystem runs the booted system until ctx ends.
-func (r *Rack) runSystem(ctx context.Context, s *Server, system *pxetest.System, booted func()) error {
-	version, err := r.versionOf(system.Files)
-	if err != nil {
-		return err
-	}
-	booted()
+// runNode makes the system a Node, until ctx ends.
+func (r *Rack) runNode(ctx context.Context, s *Server, system *pxetest.System, version string) error {
 	if s.light {
 		s.install(node.Node{}, system)
 		return system.Report(ctx)

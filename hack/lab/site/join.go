@@ -25,6 +25,9 @@ import (
 // ConfigFlavor is the flavour with a second MachineDeployment of one worker, ConfigWorkers, whose bootstrap data is rendered from a BareMetalConfig.
 const ConfigFlavor = "lab-config"
 
+// DemoFlavor is ConfigFlavor with disk images, as the default flavour has them.
+const DemoFlavor = "lab-demo"
+
 // The names of the second MachineDeployment, and of the Secret and the ConfigMap with the values of its BareMetalConfigs.
 const (
 	ConfigWorkers = ClusterName + "-config-workers"

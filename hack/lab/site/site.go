@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
@@ -47,17 +48,24 @@ func New(ctx context.Context, root string, log func(format string, args ...any),
 	if l.Dir, err = os.MkdirTemp(base, "run-"); err != nil {
 		return l, err
 	}
-	log("building the manager (a minute or two with an empty Go cache)")
+	log("building the manager and the agent (a minute or two with an empty Go cache)")
 	// With the same settings as for the image, so that Go compiles each package once for both.
 	if _, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-o", l.Manager(), "./cmd/manager"); err != nil {
+		return l, err
+	}
+	if err := imaging.Build(ctx, root, l.agent()); err != nil {
 		return l, err
 	}
 	if l.Repository, err = plane.NewRepository(ctx, root, l.Bin, filepath.Join(l.Dir, "repository")); err != nil {
 		return l, fmt.Errorf("make the repository for clusterctl: %w", err)
 	}
 	l.Rack, err = rack.New(ctx, l.Dir, l.Bin, event)
+	l.Rack.Agent = l.agent()
 	return l, err
 }
+
+// agent is the path of the agent's program.
+func (l *Lab) agent() string { return filepath.Join(l.Dir, "agent") }
 
 // Manager is the path of this project's manager. Each lab has its own, since labs of several checkouts may run at once.
 func (l *Lab) Manager() string { return filepath.Join(l.Dir, "manager") }
@@ -118,7 +126,11 @@ func (l *Lab) CreateCluster(ctx context.Context, p *plane.Plane, c Cluster) erro
 	if err != nil {
 		return err
 	}
-	for _, v := range append(l.Rack.TemplateVariables(), c.Variables...) {
+	variables, err := l.Rack.TemplateVariables()
+	if err != nil {
+		return err
+	}
+	for _, v := range append(variables, c.Variables...) {
 		name, value, _ := strings.Cut(v, "=")
 		if err := os.Setenv(name, value); err != nil { // clusterctl reads them
 			return err

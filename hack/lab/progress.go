@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// progressInterval is the time between two reads of the BareMetalBoots.
+const progressInterval = 300 * time.Millisecond
+
+// agents prints what the agents do, as the BareMetalBoots show it.
+type agents struct {
+	report  *printer
+	printed map[string]string // the last line of each host
+}
+
+// watchAgents prints the progress of the agents until the returned function is called. An error ends the demo.
+func watchAgents(ctx context.Context, report *printer, p *plane.Plane, fail context.CancelCauseFunc) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	a := &agents{report: report, printed: map[string]string{}}
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := a.print(ctx, p); err != nil && ctx.Err() == nil {
+				fail(fmt.Errorf("read the BareMetalBoots: %w", err))
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(progressInterval):
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (a *agents) print(ctx context.Context, p *plane.Plane) error {
+	var boots v1alpha1.BareMetalBootList
+	if err := p.Client.List(ctx, &boots, client.InNamespace(site.Namespace)); err != nil {
+		return err
+	}
+	for _, b := range boots.Items {
+		if line := describeAgent(&b); line != "" && line != a.printed[b.Name] {
+			a.printed[b.Name] = line
+			a.report.linef(b.Name, "%s", line)
+		}
+	}
+	return nil
+}
+
+// describeAgent says what the agent of a boot does; empty for a boot without an agent, or before its agent reported.
+func describeAgent(b *v1alpha1.BareMetalBoot) string {
+	if !b.Spec.Agent {
+		return ""
+	}
+	erases := b.Spec.Purpose == v1alpha1.PurposeClean
+	if b.Spec.AgentDoneAt != nil {
+		if erases {
+			return "agent: the disk is erased"
+		}
+		return "agent: the image is written and verified, the server may boot it"
+	}
+	if now := b.Status.Agent; now != nil && now.Number == b.Spec.Number {
+		return "agent: " + lifecycle.AgentProgressText(now)
+	}
+	return ""
+}
