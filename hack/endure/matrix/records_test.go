@@ -87,6 +87,9 @@ func isUnknown(why string) func(*life, step) {
 			return
 		}
 		l.powerWanted() // a machine that runs from memory is not Provisioned in this time
+		if s.is(withAgent...) {
+			l.extraOns++ // an agent that is refused powers its server off
+		}
 		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseBootUnknown))
 			g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), "a move waits for it")
