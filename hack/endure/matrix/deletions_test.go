@@ -29,7 +29,7 @@ func noMachine(s step) string {
 }
 
 func noMachineOrLeaving(s step) string {
-	if s.is(releasing, cleaning) {
+	if s.is(leaving...) {
 		return "it is being deleted anyway"
 	}
 	return noMachine(s)
@@ -117,10 +117,10 @@ var deletions = []fault{
 			l.Expect(env.Client.Create(context.Background(), secret)).To(Succeed())
 		})
 	}, during: func(l *life, s step) {
-		if s.is(seeded) {
+		if s.is(seeded, bootable) {
 			return // it has its bootstrap data
 		}
-		if !s.is(script, kernel) {
+		if !s.is(script, kernel, writing, written) {
 			l.told(v1alpha1.BootProgressCondition, v1alpha1.ReasonBootstrapDataUnavailable, "bootstrap Secret")
 		}
 		l.until(moment, func() bool {
@@ -133,7 +133,7 @@ var deletions = []fault{
 	}, want: func(l *life, s step) {
 		l.reach(s.end)
 		changed := Not(ContainSubstring("changed"))
-		if !s.is(seeded) {
+		if !s.is(seeded, bootable) {
 			changed = ContainSubstring("changed")
 		}
 		l.Expect(string(l.server.Last().System.UserData)).To(changed)
@@ -191,7 +191,7 @@ var deletions = []fault{
 	}, want: func(l *life, s step) {
 		switch {
 		case s.is(registering, available, quarantined, waiting):
-		case s.is(releasing, cleaning):
+		case s.is(leaving...):
 			l.machineGone()
 		default:
 			l.told(v1alpha1.ReadyCondition, v1alpha1.ReasonDeleting, v1alpha1.DetachedAnnotation)

@@ -21,7 +21,7 @@ func TestEtcdRestarted(t *testing.T) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	columns := steps
 	if !full {
-		columns = slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return !s.is(registering, off, seeded, running, releasing) })
+		columns = slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return !s.is(registering, off, seeded, running, releasing, writing) })
 	}
 	etcd := faults()[slices.IndexFunc(faults(), func(f fault) bool { return f.alone })]
 	for batch := range slices.Chunk(columns, max(1, at)) {
@@ -41,7 +41,7 @@ func TestEtcdRestarted(t *testing.T) {
 					t.Cleanup(func() { covered.end(t, pair{etcd, s}) })
 					arrive := sync.OnceFunc(there.Done)
 					defer arrive()
-					l := newLife(t, v1alpha1.PersistenceInstalled, s.is(beforeOff))
+					l := newLife(t, v1alpha1.PersistenceInstalled, s)
 					t.Cleanup(l.letGo)
 					s.bring(l)
 					arrive()

@@ -94,7 +94,7 @@ var apiFaults = []fault{
 		name: "API server away", inject: func(l *life, _ step) { l.api.Away(true) },
 		during: func(l *life, s step) {
 			away := moment
-			if full && s.is(override, seeded, running, releasing) {
+			if full && s.is(override, seeded, running, releasing, writing) {
 				away = time.Minute
 			}
 			l.until(away, func() bool { return false })
@@ -143,7 +143,7 @@ func notBooting(s step) string {
 var lifeFaults = []fault{
 	{
 		name: "power lost in mid-boot", na: func(s step) string {
-			if s.is(dhcp, script, kernel, seeded) {
+			if s.is(dhcp, script, kernel, seeded) || s.is(withAgent...) {
 				return ""
 			}
 			return "no boot is under way that the server's power is needed for"

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +63,9 @@ type life struct {
 	// stops are called when the fault ends.
 	stops []func()
 
+	unlinked atomic.Bool  // the agent has no link
+	lost     atomic.Int32 // how many requests of the agent failed for that
+
 	mu      sync.Mutex
 	hold    string // the point of a boot, or the command to the BMC, that is held back
 	arrived chan struct{}
@@ -72,11 +76,11 @@ type life struct {
 // window is a time in which a server runs its machine and no power change was requested.
 type window struct{ from, to time.Time }
 
-func newLife(t *testing.T, persistence v1alpha1.BootPersistence, powerOn bool) *life {
+func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step) *life {
 	t.Helper()
 	l := &life{T: t, persistence: persistence, WithT: NewWithT(t), site: rig.NewSite(t, env), api: &apifault.Faults{}, clock: &apifault.Clock{}}
 	l.server = l.site.Server(t, "h", rig.ServerOptions{
-		Sessions: true,
+		Sessions: true, Disk: s.is(withAgent...), Point: l.passAgent,
 		Boot: func(ctx context.Context, firmware *pxetest.Firmware) {
 			firmware.Stage = func(stage string) { l.pass(ctx, stage) }
 		},
@@ -90,7 +94,7 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, powerOn bool) *
 			}
 		},
 	})
-	if powerOn {
+	if s.is(beforeOff) {
 		l.server.Host.Spec.Power = v1alpha1.PowerOn
 	}
 	l.start()
@@ -238,6 +242,7 @@ func (l *life) story() string {
 	for _, c := range h.Status.Conditions {
 		fmt.Fprintf(&b, "%s=%s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
 	}
+	fmt.Fprintf(&b, "log of the agent:\n%s\n", l.server.AgentLog())
 	fmt.Fprintf(&b, "last operation %+v\ncommands %v\nerrors of boots %v\nAPI %v", h.Status.LastOperation, l.server.Commands(), l.server.Errors(), l.api.Disturbed())
 	return b.String()
 }
@@ -265,14 +270,27 @@ func (l *life) makeAvailable() {
 // claimIt makes the machine that claims the host, with the finalizers that Cluster API gives its objects. Its bootstrap data is there or not.
 func (l *life) claimIt(persistence v1alpha1.BootPersistence, bootstrap bool) {
 	l.Helper()
-	l.claim = env.NewClaim(l.T, l.site.Namespace, machine, func(c *controllerstest.Claim) {
-		c.Machine.Finalizers, c.Cluster.Finalizers = []string{clusterv1.MachineFinalizer}, []string{clusterv1.ClusterFinalizer}
+	l.claimWith(func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot.Kernel, c.BareMetalMachine.Spec.Boot.Persistence = l.site.Kernel(), persistence
 		if !bootstrap {
 			c.Machine.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
 				APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: machine,
 			}}
 		}
+	})
+}
+
+// claimImage is claimIt for a machine whose image an agent writes.
+func (l *life) claimImage() {
+	l.Helper()
+	l.claimWith(l.site.WithImage(l.T))
+}
+
+func (l *life) claimWith(change func(*controllerstest.Claim)) {
+	l.Helper()
+	l.claim = env.NewClaim(l.T, l.site.Namespace, machine, func(c *controllerstest.Claim) {
+		c.Machine.Finalizers, c.Cluster.Finalizers = []string{clusterv1.MachineFinalizer}, []string{clusterv1.ClusterFinalizer}
+		change(c)
 	})
 }
 

@@ -39,7 +39,7 @@ const (
 
 // faults are the rows of the matrix.
 func faults() []fault {
-	return slices.Concat(apiFaults, bmcFaults(), lifeFaults, deletions, recordFaults)
+	return slices.Concat(apiFaults, bmcFaults(), lifeFaults, deletions, recordFaults, agentFaults)
 }
 
 // pair is a case of the matrix.
@@ -188,10 +188,10 @@ func TestMatrix(t *testing.T) {
 func (p pair) run(t *testing.T) {
 	t.Helper()
 	persistence := v1alpha1.PersistenceInstalled
-	if p.fault.inMemory || p.even() && !p.fault.offIsLoss() && !p.step.is(heldOff) {
+	if p.fault.inMemory || p.even() && !p.fault.offIsLoss() && !p.step.is(heldOff) && !p.step.is(withAgent...) {
 		persistence = v1alpha1.PersistenceEphemeral
 	}
-	l := newLife(t, persistence, p.step.is(beforeOff))
+	l := newLife(t, persistence, p.step)
 	t.Cleanup(l.letGo)
 	p.step.bring(l)
 	p.fault.inject(l, p.step)

@@ -24,7 +24,7 @@ func notInDoubt(s step) string {
 	if s.is(registering, available, waiting, quarantined) {
 		return "no boot of the server is of a claim"
 	}
-	if s.is(releasing, cleaning) {
+	if s.is(leaving...) {
 		return "it is being released, whatever it was given"
 	}
 	return ""
@@ -32,7 +32,7 @@ func notInDoubt(s step) string {
 
 // noBackup says where a host cannot be restored as it was.
 func noBackup(s step) string {
-	if s.is(releasing, cleaning) {
+	if s.is(leaving...) {
 		return "a machine that is being deleted is gone when its host is, and with it who could release the host"
 	}
 	return noRecord(s)
@@ -87,6 +87,9 @@ func isUnknown(why string) func(*life, step) {
 			return
 		}
 		l.powerWanted() // a machine that runs from memory is not Provisioned in this time
+		if s.is(withAgent...) {
+			l.extraOns++ // an agent that is refused powers its server off
+		}
 		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseBootUnknown))
 			g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), "a move waits for it")
@@ -174,7 +177,7 @@ var recordFaults = []fault{
 		return ""
 	}, inject: func(l *life, _ step) { l.takeRecord() }},
 	{name: "boot of another claim", na: func(s step) string {
-		if s.is(releasing, cleaning) {
+		if s.is(leaving...) {
 			return notInDoubt(s)
 		}
 		return noRecord(s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 )
 
 // step is a step of a host's life: a column of the matrix.
@@ -50,6 +51,10 @@ const (
 	heldOff     = "to be held off"
 	releasing   = "releasing"
 	cleaning    = "cleaning"
+	writing     = "agent: writing the image"
+	written     = "agent: image written"
+	bootable    = "agent: disk bootable"
+	erasing     = "agent: disk erased"
 	quarantined = "quarantined"
 	maintenance = "maintenance"
 )
@@ -85,6 +90,26 @@ func release(point string) func(*life) {
 		l.deleteMachine()
 		l.held()
 	}
+}
+
+// agentTo brings a host to a point of the agent that writes its image.
+func agentTo(point string) func(*life) {
+	return func(l *life) {
+		l.makeAvailable()
+		l.holdAt(point)
+		l.claimImage()
+		l.held()
+	}
+}
+
+// erase brings a host to the end of the erasure of its disk, which the agent has not reported.
+func erase(l *life) {
+	l.makeAvailable()
+	l.claimImage()
+	l.provisioned()
+	l.holdAt(rig.ResultPoint)
+	l.deleteMachine()
+	l.held()
 }
 
 func powerOffForHold(l *life) {
@@ -133,6 +158,10 @@ var steps = []step{
 	{heldOff, powerOffForHold, goOn, endProvisioned, 2},
 	{releasing, release("reset GracefulShutdown"), goOn, endReleased, 1},
 	{cleaning, release("override None"), goOn, endReleased, 1},
+	{writing, agentTo(imagePoint), goOn, endProvisioned, 1},
+	{written, agentTo(rig.DataPoint), goOn, endProvisioned, 1},
+	{bootable, agentTo(rig.ResultPoint), goOn, endProvisioned, 1},
+	{erasing, erase, goOn, endReleased, 2},
 	{quarantined, func(l *life) {
 		l.makeAvailable()
 		l.modify(func(h *v1alpha1.BareMetalHost) {
@@ -185,10 +214,16 @@ func (s step) is(names ...string) bool {
 }
 
 // booting are the steps of a boot that has not come to its report.
-var booting = []string{beforeOff, off, override, dhcp, script, kernel, seeded}
+var booting = []string{beforeOff, off, override, dhcp, script, kernel, seeded, writing, written, bootable}
 
 // claimed are the steps in which a machine has the host.
-var claimed = []string{beforeOff, off, override, dhcp, script, kernel, seeded, reported, running, heldOff, releasing, cleaning, maintenance}
+var claimed = slices.Concat(booting, leaving, []string{reported, running, heldOff, maintenance})
+
+// leaving are the steps in which the host is released.
+var leaving = []string{releasing, cleaning, erasing}
+
+// withAgent are the steps in which an agent runs.
+var withAgent = []string{writing, written, bootable, erasing}
 
 // exists is true while an object is there.
 func (l *life) exists(o client.Object) bool {

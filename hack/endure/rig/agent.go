@@ -184,6 +184,10 @@ func (p *proxy) admit(r *http.Request) error {
 		p.images++
 		point = ImagePoint(p.images)
 		p.mu.Unlock()
+	case agent.EndpointPlan:
+		if err := p.server.sayVersion(r); err != nil {
+			return err
+		}
 	case agent.EndpointData:
 		var where agent.DataRequest
 		body, err := io.ReadAll(r.Body)
@@ -197,4 +201,23 @@ func (p *proxy) admit(r *http.Request) error {
 		setBody(r, body)
 	}
 	return p.server.pass(p.ctx, point)
+}
+
+// SetAgentVersion sets the version of the protocol that agents of the server say they have from now on.
+func (s *Server) SetAgentVersion(version int) { s.agentVersion.Store(int64(version)) }
+
+// sayVersion changes the version in the request of an agent for its plan.
+func (s *Server) sayVersion(r *http.Request) error {
+	version := int(s.agentVersion.Load())
+	if version == 0 {
+		return nil
+	}
+	var hello agent.Hello
+	if err := json.NewDecoder(r.Body).Decode(&hello); err != nil {
+		return err
+	}
+	hello.Version = version
+	body, err := json.Marshal(hello)
+	setBody(r, body)
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,8 @@ type Server struct {
 	opts    ServerOptions
 	machine *imaging.Machine // runs the agent; nil without a disk
 	disk    sync.Mutex       // held while something uses the disk
+
+	agentVersion atomic.Int64 // that agents say; 0 for their own
 
 	mu           sync.Mutex
 	ons, offs    int

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 )
 
 // directCluster is the Cluster of the machines that are created directly. Cluster API's managers see it and its Machines as paused. This provider does not,
@@ -47,7 +46,8 @@ func (s *soak) provisionDirectCluster(ctx context.Context) error {
 // machine is a Machine that the driver created directly.
 type machine struct {
 	name      string
-	installed bool
+	installed bool // it runs from the disk
+	image     bool // an agent writes its disk
 	deleting  bool
 	host      string // the only host that fits, if not empty
 }
@@ -75,14 +75,9 @@ func retry(ctx context.Context, what string, do func(context.Context) error) err
 func (s *soak) create(ctx context.Context, m *machine) error {
 	labels := map[string]string{clusterv1.ClusterNameLabel: direct}
 	meta := metav1.ObjectMeta{Namespace: direct, Name: m.name, Labels: labels}
-	image := s.lab.Rack.Image("")
-	boot := v1alpha1.BootSource{
-		Kernel:      v1alpha1.Artifact{URL: image.Kernel, Checksum: image.KernelChecksum},
-		Initrds:     []v1alpha1.Artifact{{URL: image.Initrd, Checksum: image.InitrdChecksum}},
-		Persistence: v1alpha1.PersistenceEphemeral,
-	}
-	if m.installed {
-		boot.Persistence, boot.CommandLine = v1alpha1.PersistenceInstalled, node.Install
+	boot, image, err := s.source(m)
+	if err != nil {
+		return err
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: *meta.DeepCopy(), Type: clusterv1.ClusterSecretType,
@@ -106,7 +101,7 @@ func (s *soak) create(ctx context.Context, m *machine) error {
 		if err := s.client.Get(ctx, client.ObjectKeyFromObject(owner), owner); err != nil {
 			return err
 		}
-		bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: boot}}
+		bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: boot, Image: image}}
 		if m.host != "" {
 			bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"server": v1alpha1.LabelValue(m.host)}}
 		}

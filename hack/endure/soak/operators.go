@@ -63,7 +63,9 @@ func (s *soak) intervention(h *host) (string, func(context.Context) error) {
 		return "lost machine replaced", func(ctx context.Context) error { return s.replace(ctx, h, seen) }
 	case phase == v1alpha1.PhaseQuarantined:
 		return "quarantine ended", func(ctx context.Context) error {
-			s.switchOff(h) //nolint:contextcheck // nothing runs on it
+			if err := s.endQuarantine(h); err != nil { //nolint:contextcheck // nothing runs on it
+				return err
+			}
 			return s.patch(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
 		}
 	case waitsFor(seen, v1alpha1.ReasonPoweredOn):

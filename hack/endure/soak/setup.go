@@ -188,7 +188,7 @@ func (s *soak) register(ctx context.Context, yaml *strings.Builder, namespace, n
 	if name != probeHost {
 		s.hosts = append(s.hosts, h)
 	}
-	s.checker.Know(h.id(), server)
+	s.checker.Know(h.id(), h)
 	yaml.WriteString(server.HostYAML(namespace))
 	return nil
 }
@@ -257,6 +257,9 @@ func (s *soak) serverEvent(server, what string) {
 		h.life++
 	}
 	s.mu.Unlock()
+	if work := agentWork[what]; work != "" {
+		s.report.done(work)
+	}
 	switch {
 	case h == nil:
 	case what == "powered on":
@@ -273,6 +276,10 @@ func (s *soak) seeded(server string, system *pxetest.System) {
 	life := h.life
 	h.seeds++
 	s.mu.Unlock()
+	if system.Volumes != nil {
+		s.ranFromDisk(h, system)
+		return
+	}
 	s.report.done("seeds handed out")
 	s.checker.Seeded(h.id(), system.MetaData["hostname"], system.MetaData["instance-id"], system.Address.String(), life)
 }

@@ -51,6 +51,15 @@ func (s *Server) BreakDisk() error {
 	return imaging.NewDisk(s.imaging.Disk, diskSize)
 }
 
+// Disk returns what is on the disk of a server: its serial number, whether firmware boots it, and the instance IDs of the bootstrap data anywhere on it.
+func (s *Server) Disk() (serial string, bootable bool, instances []string, err error) {
+	instances, err = s.imaging.Instances()
+	if err == nil {
+		bootable, err = s.imaging.Bootable()
+	}
+	return s.serialNumber(), bootable, instances, err
+}
+
 func (s *Server) setInstalled(i *installed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
