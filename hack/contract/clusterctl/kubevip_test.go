@@ -27,7 +27,7 @@ var values = map[string]string{
 	"CLUSTER_NAME": "prod", "KUBERNETES_VERSION": "v1.36.3", "CONTROL_PLANE_MACHINE_COUNT": "1", "WORKER_MACHINE_COUNT": "2",
 	"CONTROL_PLANE_ENDPOINT_HOST": "192.0.2.20",
 	"IMAGE_URL":                   "http://images.example/debian.qcow2", "IMAGE_CHECKSUM": "sha256:" + strings.Repeat("2", 64),
-	"KERNEL_URL":                  "http://images.example/vmlinuz", "KERNEL_CHECKSUM": "sha256:" + strings.Repeat("0", 64),
+	"KERNEL_URL": "http://images.example/vmlinuz", "KERNEL_CHECKSUM": "sha256:" + strings.Repeat("0", 64),
 	"INITRD_URL": "http://images.example/initrd", "INITRD_CHECKSUM": "sha256:" + strings.Repeat("1", 64),
 	"CONTROL_PLANE_FAILURE_DOMAIN_1": "rack-1", "CONTROL_PLANE_FAILURE_DOMAIN_2": "rack-2", "CONTROL_PLANE_FAILURE_DOMAIN_3": "rack-3",
 }
