@@ -92,9 +92,9 @@ func demo(ctx context.Context, keep bool) (err error) {
 }
 
 const (
-	// imageBytes is the size of the image that the agents write, and linkRate the bytes a second that they get: an agent reports every 5 s, so that each writes for about 11 s.
+	// imageBytes is the size of the image that the agents write, and linkRate the bytes a second that they get: a person can watch that, and an agent reports every 5 s.
 	imageBytes = 64 << 20
-	linkRate   = 6_000_000
+	linkRate   = 12_500_000
 )
 
 // stages has the names of stages that a server's events abbreviate.
