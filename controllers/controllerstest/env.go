@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -218,6 +219,8 @@ func (e *Env) Namespace(t *testing.T) string {
 	return ns.Name
 }
 
+var withoutFinalizers = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+
 // empty deletes what controllers work on in a namespace, without its finalizers. The API server of tests has no controller that deletes namespaces.
 func (e *Env) empty(t *testing.T, namespace string) {
 	t.Helper()
@@ -229,13 +232,9 @@ func (e *Env) empty(t *testing.T, namespace string) {
 	} {
 		g.Expect(e.Client.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(meta.EachListItem(list, func(item k8sruntime.Object) error {
-			o := item.(client.Object)
-			if len(o.GetFinalizers()) > 0 {
-				before := o.DeepCopyObject().(client.Object)
-				o.SetFinalizers(nil)
-				if err := e.Client.Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-					return err
-				}
+			o := item.(client.Object) //nolint:forcetypeassert // the items of these lists are objects
+			if err := e.Client.Patch(ctx, o, withoutFinalizers); err != nil {
+				return client.IgnoreNotFound(err)
 			}
 			return client.IgnoreNotFound(e.Client.Delete(ctx, o))
 		})).To(Succeed())
