@@ -92,7 +92,7 @@ func demo(ctx context.Context, keep bool) (err error) {
 }
 
 const (
-	// imageBytes is the size of the image that the agents write, and linkRate the bytes a second that they get: a person can watch that.
+	// imageBytes is the size of the image that the agents write, and linkRate the bytes a second that they get: a person can watch that, and an agent reports every 5 s.
 	imageBytes = 64 << 20
 	linkRate   = 12_500_000
 )

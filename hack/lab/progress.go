@@ -64,12 +64,11 @@ func describeAgent(b *v1alpha1.BareMetalBoot) string {
 	if !b.Spec.Agent {
 		return ""
 	}
-	erases := b.Spec.Purpose == v1alpha1.PurposeClean
 	if b.Spec.AgentDoneAt != nil {
-		if erases {
-			return "agent: the disk is erased"
+		if b.Spec.Purpose == v1alpha1.PurposeClean {
+			return "agent reported: the disk is erased"
 		}
-		return "agent: the image is written and verified, the server may boot it"
+		return "agent reported: the image is written and verified"
 	}
 	if now := b.Status.Agent; now != nil && now.Number == b.Spec.Number {
 		return "agent: " + lifecycle.AgentProgressText(now)

@@ -72,7 +72,7 @@ func (d Disk) volumes() (map[string]*fat16test.Volume, error) {
 			continue // an entry that is not used
 		}
 		boot := sectorAt(d, d.Size, diskSector, first)
-		if !bytes.Equal(boot[54:59], []byte("FAT16")) {
+		if boot == nil || !bytes.Equal(boot[54:59], []byte("FAT16")) {
 			continue
 		}
 		content := make([]byte, (last-first+1)*diskSector)

@@ -76,7 +76,7 @@ func TestMachineHealthCheck(t *testing.T) {
 	g.Expect(workers).To(HaveLen(2))
 	well, broken := workers[0], workers[1]
 	t.Logf("%s and %s crash; the disk of %s is lost", well.server.Name, broken.server.Name, broken.server.Name)
-	broken.server.BreakDisk()
+	g.Expect(broken.server.BreakDisk()).To(Succeed())
 	for _, w := range workers {
 		w.server.Crash()
 	}

@@ -31,16 +31,16 @@ func (r *Rack) runAgent(ctx context.Context, s *Server, system *pxetest.System, 
 	next, err := s.imaging.RunAgent(ctx, system)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // the server was switched off
+		return nil //nolint:nilerr // the server was switched off
 	case err != nil:
-		s.SetPower(false)
+		s.SetPower(false) //nolint:contextcheck // nothing runs after it
 		return fmt.Errorf("%w: %w", errRan, err)
 	case next == agent.Reboot:
-		r.event(s, "restarts and boots its disk")
+		r.event(s, "the agent restarts the server, which boots its disk")
 		return r.bootDisk(ctx, s, booted)
 	case next == agent.PowerOff:
 		r.event(s, "the agent powers the server off")
-		s.SetPower(false)
+		s.SetPower(false) //nolint:contextcheck // as above
 	case next == agent.Wait:
 	}
 	return nil
