@@ -24,7 +24,7 @@ func (l *life) passAgent(ctx context.Context, point string) error {
 	}
 	l.pass(ctx, point)
 	if point != rig.DiskPoint && l.unlinked.Load() {
-		l.lost.Add(1)
+		l.failedRequests.Add(1)
 		return errUnlinked
 	}
 	return nil
@@ -59,10 +59,10 @@ var agentFaults = []fault{
 		l.unlinked.Store(true)
 		l.stops = append(l.stops, func() { l.unlinked.Store(false) })
 	}, during: func(l *life, _ step) {
-		l.Eventually(l.lost.Load, stepTimeout).Should(BeNumerically(">", 1), "the agent did not repeat its request")
+		l.Eventually(l.failedRequests.Load, stepTimeout).Should(BeNumerically(">", 1), "the agent did not repeat its request")
 	}},
 	{name: "disk returns other data", stays: true, na: only(written), inject: func(l *life, _ step) {
-		l.Expect(l.server.SpoilDisk()).To(Succeed())
+		l.Expect(l.server.CorruptDisk()).To(Succeed())
 	}, during: agentFailed(v1alpha1.ReasonDiskFailed)},
 	// A server that boots again gets what is installed then.
 	{name: "agent of another version", na: only(writing, erasing), inject: func(l *life, _ step) {

@@ -63,8 +63,8 @@ type life struct {
 	// stops are called when the fault ends.
 	stops []func()
 
-	unlinked atomic.Bool  // the agent has no link
-	lost     atomic.Int32 // how many requests of the agent failed for that
+	unlinked       atomic.Bool  // the agent has no link
+	failedRequests atomic.Int32 // of the agent, without a link
 
 	mu      sync.Mutex
 	hold    string // the point of a boot, or the command to the BMC, that is held back

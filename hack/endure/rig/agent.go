@@ -185,7 +185,7 @@ func (p *proxy) admit(r *http.Request) error {
 		point = ImagePoint(p.images)
 		p.mu.Unlock()
 	case agent.EndpointPlan:
-		if err := p.server.sayVersion(r); err != nil {
+		if err := p.server.replaceVersion(r); err != nil {
 			return err
 		}
 	case agent.EndpointData:
@@ -203,11 +203,11 @@ func (p *proxy) admit(r *http.Request) error {
 	return p.server.pass(p.ctx, point)
 }
 
-// SetAgentVersion sets the version of the protocol that agents of the server say they have from now on.
+// SetAgentVersion sets the protocol version that the agents of the server report from now on.
 func (s *Server) SetAgentVersion(version int) { s.agentVersion.Store(int64(version)) }
 
-// sayVersion changes the version in the request of an agent for its plan.
-func (s *Server) sayVersion(r *http.Request) error {
+// replaceVersion replaces the version in the request of an agent for its plan.
+func (s *Server) replaceVersion(r *http.Request) error {
 	version := int(s.agentVersion.Load())
 	if version == 0 {
 		return nil

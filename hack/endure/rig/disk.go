@@ -94,8 +94,8 @@ func readRange(name string, offset, length int64) (content []byte, err error) {
 // imageStart is where the partitions of the image begin, in bytes. What is before them differs between the image and the disk: the partition table.
 const imageStart = 1 << 20
 
-// SpoilDisk changes a byte of the image on the disk, as a disk does that returns other data than was written to it.
-func (s *Server) SpoilDisk() (err error) {
+// CorruptDisk changes a byte of the image on the disk, as a disk does that returns other data than was written to it.
+func (s *Server) CorruptDisk() (err error) {
 	const at = imageStart + fat16.Size // the data of the image, which has no holes
 	content, err := readRange(s.machine.Disk, at, 1)
 	if err != nil {

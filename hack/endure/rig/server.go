@@ -59,7 +59,7 @@ type Server struct {
 	machine *imaging.Machine // runs the agent; nil without a disk
 	disk    sync.Mutex       // held while something uses the disk
 
-	agentVersion atomic.Int64 // that agents say; 0 for their own
+	agentVersion atomic.Int64 // that its agents report; 0 for their own
 
 	mu           sync.Mutex
 	ons, offs    int
