@@ -321,6 +321,9 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	if set.IsZero() || v.BMC.CleanedAt.After(set) { // a release clears it, maybe in the second in which the next boot starts
 		return false
 	}
+	if set.After(v.Now.Add(time.Second)) { // the clock was set back since: it may be that of an earlier boot
+		return false
+	}
 	if set.Before(attempt.PoweredOffAt.Time) && !v.recordedInFuture(attempt.PoweredOffAt) {
 		return false
 	}

@@ -23,6 +23,9 @@ var nextBooting = map[string]nextCase{
 	"booting: switch on":          {bootingView(netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: clock set back":     {bootingView(clockSetBack), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: and override set":   {bootingView(clockSetBack, netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"booting: an earlier boot set the override, before the clock was set back": {
+		bootingView(func(v *View) { v.BMC.NetworkBootSetAt = noon.Add(time.Hour) }), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
 	"booting: seen, and off again": {
 		bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 			v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-time.Second), noon.Add(-time.Hour)
