@@ -71,9 +71,17 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version string) *v1alph
 	sortGroups(s)
 	s.Disks, s.NICs = s.Disks[:min(len(s.Disks), maxDiskGroups)], s.NICs[:min(len(s.NICs), maxNICGroups)]
 	s.GPUs, s.Switches = s.GPUs[:min(len(s.GPUs), maxGPUGroups)], s.Switches[:min(len(s.Switches), maxSwitches)]
-	for jsonSize(s) > maxSummary && dropLast(s) {
-	}
+	fit(s)
 	return s
+}
+
+// fit shortens the lists of a summary until it is at most maxSummary bytes.
+func fit(s *v1alpha1.InspectionSummary) {
+	for jsonSize(s) > maxSummary {
+		if !dropLast(s) {
+			return
+		}
+	}
 }
 
 // dropLast removes the last element of the list that takes most space. It returns false if all lists are empty.

@@ -92,14 +92,14 @@ func (f *fleet) serve(t *testing.T, at netip.Addr) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String()) //nolint:noctx // at an address of this test
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	h := &http.Server{Handler: (&pxe.Handler{Agents: f, Log: logr.Discard()}).Mux()} //nolint:gosec // the handler has timeouts
+	h := &http.Server{Handler: (&pxe.Handler{Agents: f, Log: logr.Discard()}).Mux()}
 	go func() { _ = h.Serve(listener) }()
 	t.Cleanup(func() { _ = h.Close() })
 	return "http://" + listener.Addr().String()
 }
 
 func (f *fleet) Plan(context.Context, pxe.AgentRequest, agent.Hello) (agent.Plan, error) {
-	opened, err := f.service.Open("default", f.from)
+	opened, err := f.service.Open("default", f.from) //nolint:contextcheck // an image is prepared apart from the request
 	if err != nil {
 		return agent.Plan{}, err
 	}
@@ -109,7 +109,7 @@ func (f *fleet) Plan(context.Context, pxe.AgentRequest, agent.Hello) (agent.Plan
 }
 
 func (f *fleet) Image(context.Context, pxe.AgentRequest) (*pxe.OpenedImage, error) {
-	opened, err := f.service.Open("default", f.from)
+	opened, err := f.service.Open("default", f.from) //nolint:contextcheck // an image is prepared apart from the request
 	if err != nil {
 		return nil, err
 	}

@@ -148,7 +148,7 @@ func ipmiSim(t *testing.T) simulatedBMC {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		g.Expect(os.WriteFile(path, []byte(content), 0o700)).To(Succeed()) //nolint:gosec // one of them is run
+		g.Expect(os.WriteFile(path, []byte(content), 0o700)).To(Succeed())
 		return path
 	}
 	system := freePort(t)
@@ -159,7 +159,7 @@ func ipmiSim(t *testing.T) simulatedBMC {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = log.Close() }()
-	command := exec.CommandContext(t.Context(), "ipmi_sim", "-n", "-c", conf, "-f", emulation, "-s", filepath.Join(dir, "state")) //nolint:gosec // the files of this test
+	command := exec.CommandContext(t.Context(), "ipmi_sim", "-n", "-c", conf, "-f", emulation, "-s", filepath.Join(dir, "state"))
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	g.Expect(command.Start()).To(Succeed(), "hack/agenttest.sh installs it")

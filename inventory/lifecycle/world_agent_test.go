@@ -114,8 +114,9 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 // recordDisk records the only disk as the boot server does: the record of the boot whose commit an agent has to check is kept.
 func recordDisk(b *v1alpha1.BareMetalBootSpec) {
 	written := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, Number: b.Number, DataOffset: 1 << 30, DataLength: 32 << 20}
-	kept := slices.DeleteFunc(slices.Clone(b.WrittenDisks), func(w v1alpha1.WrittenDisk) bool { return w.Number != b.CommittedNumber || w.Number == b.Number })
-	b.WrittenDisks = append(kept, written)
+	disks := slices.DeleteFunc(slices.Clone(b.WrittenDisks), func(w v1alpha1.WrittenDisk) bool { return w.Number != b.CommittedNumber || w.Number == b.Number })
+	disks = append(disks, written)
+	b.WrittenDisks = disks
 }
 
 // runInstalled boots the system that is on the disk. A machine has one system: two would be two members of its cluster.

@@ -83,16 +83,20 @@ func (c *Checker) Rest() {
 			c.violatef(RuleVoid, name, "it is free, and boot %d of claim %s is not void", b.number, b.claimID)
 		}
 		server := c.servers[name]
-		if server == nil || f.phase != v1alpha1.PhaseAvailable {
-			continue
+		if server != nil && f.phase == v1alpha1.PhaseAvailable {
+			c.restsAvailable(name, f, server)
 		}
-		if server.On() || server.Image() != "" {
-			c.violatef(RuleClean, name, "it is Available, and its server is on or has an image in its drive")
-		}
-		for _, d := range server.Disks() {
-			if f.erases && (d.Bootable || d.Instance != "") {
-				c.violatef(RuleErased, name, "it is Available, and disk %s boots (%t) or has the bootstrap data %q", d.Serial, d.Bootable, d.Instance)
-			}
+	}
+}
+
+// restsAvailable checks a host that is Available when nothing is under way.
+func (c *Checker) restsAvailable(name string, f hostFacts, server Server) {
+	if server.On() || server.Image() != "" {
+		c.violatef(RuleClean, name, "it is Available, and its server is on or has an image in its drive")
+	}
+	for _, d := range server.Disks() {
+		if f.erases && (d.Bootable || d.Instance != "") {
+			c.violatef(RuleErased, name, "it is Available, and disk %s boots (%t) or has the bootstrap data %q", d.Serial, d.Bootable, d.Instance)
 		}
 	}
 }

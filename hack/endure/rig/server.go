@@ -229,9 +229,9 @@ func (s *Server) obey(ctx context.Context, system *pxetest.System) bool {
 	case ctx.Err() != nil:
 	case err != nil:
 		s.note(ctx, err)
-		s.SetPower(false)
+		s.SetPower(false) //nolint:contextcheck // the server continues after the agent
 	case next == agent.PowerOff:
-		s.SetPower(false)
+		s.SetPower(false) //nolint:contextcheck // the server continues after the agent
 	default:
 		return next == agent.Reboot
 	}

@@ -52,7 +52,7 @@ func TestClean(t *testing.T) {
 		Log:      "first\x1b[1A\nsecond\x07\n",
 	}
 	Clean(&r, 16, 2)
-	if r.Failure.Reason != "DiskFailed" || r.Failure.Message != "é é é é é" || r.Written.Disk != (agent.DiskID{Serial: "S 1", Size: 7}) {
+	if r.Failure.Reason != "DiskFailed" || r.Failure.Message != strings.Repeat("é ", 4)+"é" || r.Written.Disk != (agent.DiskID{Serial: "S 1", Size: 7}) {
 		t.Errorf("%+v %+v", r.Failure, r.Written)
 	}
 	if strings.Join(r.Warnings, "|") != "[31mred|b" || r.Log != "first[1A\nsecond\n" {

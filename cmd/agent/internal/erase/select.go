@@ -81,13 +81,14 @@ func find(id agent.DiskID, disks []Disk) (Disk, *problem) {
 		return Disk{}, &problem{agent.ReasonEraseFailed, fmt.Sprintf(
 			"the disk with the %s and %d bytes has bootstrap data and is not there: find it and erase it; there are: %s", describe(id), id.Size, strings.Join(others, ", "))}
 	default:
-		message := fmt.Sprintf("%d disks have the %s: none of them was erased, because only one has bootstrap data", len(found), describe(id))
+		var message strings.Builder
+		fmt.Fprintf(&message, "%d disks have the %s: none of them was erased, because only one has bootstrap data", len(found), describe(id))
 		for _, d := range found {
 			if d.Protected != "" {
-				message += fmt.Sprintf("; %s: %.256s", name(d), d.Protected)
+				fmt.Fprintf(&message, "; %s: %.256s", name(d), d.Protected)
 			}
 		}
-		return Disk{}, &problem{agent.ReasonEraseFailed, message}
+		return Disk{}, &problem{agent.ReasonEraseFailed, message.String()}
 	}
 }
 
