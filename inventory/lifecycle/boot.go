@@ -321,7 +321,8 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	if set.IsZero() || v.BMC.CleanedAt.After(set) { // a release clears it, maybe in the second in which the next boot starts
 		return false
 	}
-	if set.After(v.Now.Add(time.Second)) { // the clock was set back since: it may be that of an earlier boot
+	// The clock was set back since: it may be the override of an earlier boot. Only the wall time shows that, and the times in the record have no other.
+	if set.Round(0).After(v.Now.Round(0).Add(time.Second)) {
 		return false
 	}
 	if set.Before(attempt.PoweredOffAt.Time) && !v.recordedInFuture(attempt.PoweredOffAt) {
