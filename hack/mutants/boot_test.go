@@ -27,7 +27,7 @@ var bootMutants = []mutant{
 	{"a second requester is no reason to end a boot", "attempt.go", "		return secondRequesterError{what, *bound, from.String()}\n", "		return nil\n"},
 	{"the bootstrap data is decided on by the cache", "bootstrapdata.go", "			return b.liveAttemptOf(ctx, boot)\n", "			return b.attemptOf(ctx, boot)\n"},
 	{"a token is good for any purpose", "token.go", "hmacOf(key, string(p), boot.Namespace", "hmacOf(key, boot.Namespace"},
-	{"a token is good for any boot", "token.go", "strconv.FormatInt(int64(spec.Number), 10)", "strconv.FormatInt(0, 10)"},
+	{"a token is good for any boot", "token.go", "strconv.FormatInt(int64(number), 10)", "strconv.FormatInt(0, 10)"},
 	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
 	{"good tokens have no budget", "attempt.go", "case cached && !b.withinBudget(s.host):", "case false:"},
 	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},

@@ -155,7 +155,7 @@ var lifecycleMutants = []mutant{
 	{"a server that has its data boots from the network", bootFile, "case mayRepeat(attempt) && !v.networkBootPending(attempt):", "case !v.networkBootPending(attempt):"},
 	{
 		"a machine that ran from memory is started again", bootFile,
-		"case attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && !v.offLongEnough():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.offLongEnough():",
+		"case v.ranFromMemory(attempt) && !v.offLongEnough():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.offLongEnough():",
 	},
 	{"a seeded boot is tried again", attemptEndFile, "	case !mayRepeat(attempt):\n", "	case attempt.ReportedAt != nil:\n"},
 	{"a boot is tried for ever", attemptEndFile, "case attempt.Attempt >= s.BootAttempts:", "case attempt.Attempt < 0:"},
