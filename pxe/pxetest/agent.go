@@ -1,7 +1,10 @@
 package pxetest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,14 +37,37 @@ func agentOf(commandLine string) *Agent {
 	return a
 }
 
-// WriteAgent writes kernels and ramdisks of the agent to a folder of a boot server. They are emulated, as the loaders are: a server that boots them says so by
-// System.Agent. It returns the SHA-256 checksums of a kernel and its ramdisk.
+// WriteAgent writes kernels and ramdisks of the agent to a folder of a boot server, the kernel for arm64 in a gzip file. They are emulated, as the loaders are: a server
+// that boots them says so by System.Agent. It returns the SHA-256 checksums of a kernel and its ramdisk.
 func WriteAgent(dir string) (files []string, err error) {
-	const kernel, ramdisk = "an emulated kernel of the agent", "an emulated ramdisk of the agent"
-	for _, architecture := range []string{"amd64", "arm64"} {
-		folder := filepath.Join(dir, architecture)
-		err = errors.Join(err, os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "kernel"), []byte(kernel), 0o600),
-			os.WriteFile(filepath.Join(folder, "ramdisk"), []byte(ramdisk), 0o600))
+	kernel, ramdisk := []byte("an emulated kernel of the agent"), []byte("an emulated ramdisk of the agent")
+	zipped, err := gzipped(kernel)
+	if err != nil {
+		return nil, err
 	}
-	return []string{checksum([]byte(kernel)), checksum([]byte(ramdisk))}, err
+	for name, content := range map[string][]byte{"amd64/kernel": kernel, "amd64/ramdisk": ramdisk, "arm64/kernel.gz": zipped, "arm64/ramdisk": ramdisk} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, content, 0o600))
+	}
+	return []string{checksum(kernel), checksum(ramdisk)}, err
+}
+
+func gzipped(content []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write(content)
+	err = errors.Join(err, w.Close())
+	return out.Bytes(), err
+}
+
+// unzipped returns the content of a gzip file, and other content as it is, like the loader of kernels in iPXE.
+func unzipped(content []byte) ([]byte, error) {
+	if !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) {
+		return content, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
 }

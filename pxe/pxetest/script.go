@@ -14,8 +14,10 @@ const maxChains = 100
 
 // runScript runs the scripts that this project writes as iPXE does. Any other command is an error.
 func (f *Firmware) runScript(ctx context.Context, s *System, url string) error {
+	var content []byte
 	for range maxChains {
-		content, err := get(ctx, s.client, url)
+		var err error
+		content, err = get(ctx, s.client, url)
 		if err != nil {
 			return fmt.Errorf("fetch the script: %w", err)
 		}
@@ -29,7 +31,7 @@ func (f *Firmware) runScript(ctx context.Context, s *System, url string) error {
 		}
 		url = next
 	}
-	return errors.New("the scripts chain without end")
+	return fmt.Errorf("the scripts chain without end; the last one is %q", content)
 }
 
 // runLines runs a script, and returns the URL that it chains to.
@@ -83,6 +85,9 @@ func (f *Firmware) load(ctx context.Context, s *System, words []string) error {
 		s.CommandLine = strings.Join(words[4:], " ")
 	}
 	content, err := get(ctx, s.client, words[3])
+	if err == nil && words[0] == "kernel" {
+		content, err = unzipped(content)
+	}
 	if err != nil {
 		return fmt.Errorf("fetch the %s: %w", words[0], err)
 	}
