@@ -138,6 +138,10 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	WrittenDisks []WrittenDisk `json:"writtenDisks,omitempty"`
 
+	// erasure is what the agent reported about the disks that it erased. The boot server writes it together with agentDoneAt.
+	// +optional
+	Erasure *ErasureReport `json:"erasure,omitempty"`
+
 	// reportedAt is the time when the operating system reported that it is running, or when its Node was found. It ends the boot.
 	// +optional
 	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`

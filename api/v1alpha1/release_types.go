@@ -23,6 +23,8 @@ const (
 	ReasonCleaningByHand = "CleaningByHand"
 	// ReasonDisksNotErased means that the agent could not erase what the machine left on the disks.
 	ReasonDisksNotErased = "DisksNotErased"
+	// ReasonErasureNotRecorded means that the disks were erased and that the BareMetalErasure could not be written yet. The host stays until it is.
+	ReasonErasureNotRecorded = "ErasureNotRecorded"
 	// ReasonConsumerMissing means that the host has no consumerRef, but a machine has the provider ID of the host.
 	ReasonConsumerMissing = "ConsumerMissing"
 	// ReasonReleasedUnfenced means that the host was released although its server was not confirmed to be off.
@@ -30,7 +32,7 @@ const (
 )
 
 // CleaningPolicy is what happens to the disks of a server after a machine has released it.
-// +kubebuilder:validation:Enum=None;Metadata;Manual
+// +kubebuilder:validation:Enum=None;Metadata;Clear;Purge;Manual
 type CleaningPolicy string
 
 // The cleaning policies.
@@ -41,6 +43,10 @@ const (
 	CleaningNone CleaningPolicy = "None"
 	// CleaningMetadata boots the agent, which overwrites the bootstrap data and erases partition tables and signatures of the disks that the provider wrote.
 	CleaningMetadata CleaningPolicy = "Metadata"
+	// CleaningClear boots the agent, which erases all disks so that their data cannot be read through their interface (Clear of NIST SP 800-88 Rev. 2).
+	CleaningClear CleaningPolicy = "Clear"
+	// CleaningPurge boots the agent, which erases all disks so that their data cannot be recovered in a laboratory either (Purge of NIST SP 800-88 Rev. 2).
+	CleaningPurge CleaningPolicy = "Purge"
 	// CleaningManual wipes no disk. It puts the host into quarantine until a person has wiped the disks and removed the quarantine.
 	CleaningManual CleaningPolicy = "Manual"
 )

@@ -55,6 +55,9 @@ const (
 	MaxLog = 32 << 10
 	// MaxInventory is the maximum size of an Inventory as JSON, in bytes. A BareMetalInspection, whose fields have longer names, has at most 32 KiB then.
 	MaxInventory = 24 << 10
+	// MaxProgressDisks is the maximum number of disks in a Progress, and MaxErasedDisks that of a Result.
+	MaxProgressDisks = 64
+	MaxErasedDisks   = 64
 	// MaxBody is the maximum size of any request body, in bytes.
 	MaxBody = 128 << 10
 	// MaxPoll is how long the boot server may hold a request for a plan or a commit that it cannot answer yet.
@@ -163,15 +166,33 @@ const (
 	None DataSource = "None"
 )
 
-// CleanPlan erases what a release must not leave: on each disk the signatures and partition tables, and before them the bootstrap data.
+// CleanPlan erases disks.
 type CleanPlan struct {
-	// Keep are serial numbers of disks that no plan may touch.
+	// Policy is how thoroughly disks are erased.
+	Policy CleanPolicy `json:"policy"`
+	// Keep are serial numbers, WWNs and labels (of partitions and file systems) of disks that no plan may touch.
 	Keep []string `json:"keep,omitempty"`
-	// Ranges are what is overwritten with zeros besides: the bootstrap data of the machine that had the server.
+	// Ranges are where the bootstrap data of the machine that had the server is. The agent overwrites them with zeros first, with each policy.
 	Ranges []DiskRange `json:"ranges,omitempty"`
-	// AllDisks extends the erasure from the disks of Ranges to all disks.
+	// AllDisks extends CleanMetadata from the disks of Ranges to all disks. The other policies always erase all disks.
 	AllDisks bool `json:"allDisks,omitempty"`
+	// Expected are the disks that were found before the machine claimed the server. One that is missing fails the plan. So does a disk that is not among them,
+	// unless Expected is empty: then it is not known which disks the server had.
+	Expected []DiskID `json:"expected,omitempty"`
 }
+
+// CleanPolicy is how thoroughly a CleanPlan erases disks.
+type CleanPolicy string
+
+// The policies, from the weakest to the strongest. Clear and Purge are the terms of NIST SP 800-88 Rev. 2 and IEEE 2883.
+const (
+	// CleanMetadata overwrites partition tables, the beginnings of partitions, and signatures.
+	CleanMetadata CleanPolicy = "Metadata"
+	// CleanClear makes data unreadable through the interface of the drive.
+	CleanClear CleanPolicy = "Clear"
+	// CleanPurge makes data unreadable also in a laboratory.
+	CleanPurge CleanPolicy = "Purge"
+)
 
 // DiskRange is a range of a disk. The disk is identified by DiskID.
 type DiskRange struct {
@@ -234,6 +255,8 @@ type Progress struct {
 	Total int64 `json:"total,omitempty"`
 	// Rate is in bytes per second, over the last seconds.
 	Rate int64 `json:"rate,omitempty"`
+	// Disks are the disks of a CleanPlan that are being erased, at most MaxProgressDisks.
+	Disks []DiskProgress `json:"disks,omitempty"`
 }
 
 // Result is the end of a plan.
@@ -242,6 +265,8 @@ type Result struct {
 	Failure *Failure `json:"failure,omitempty"`
 	// Written describes the disk of a ProvisionPlan. It is set as soon as the disk is selected, also with a Failure.
 	Written *Written `json:"written,omitempty"`
+	// Disks are the disks of a CleanPlan, erased or not. It is set also with a Failure.
+	Disks []ErasedDisk `json:"disks,omitempty"`
 	// Warnings are problems that did not fail the plan, such as an NVRAM without space.
 	Warnings []string `json:"warnings,omitempty"`
 	// Log is the end of the agent's log, at most MaxLog bytes.

@@ -1,0 +1,129 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ErasureReport is what an agent reported about the disks that it erased. The boot server writes it to spec.erasure of the BareMetalBoot, together with
+// agentDoneAt. The provider copies it to a BareMetalErasure before it releases the host.
+type ErasureReport struct {
+	// policy is the cleaning policy that was carried out: Metadata, Clear or Purge.
+	// +required
+	Policy CleaningPolicy `json:"policy,omitempty"`
+	// startedAt is the time when the agent got its plan, and endedAt the time when it reported, by the clock of the boot server.
+	// +required
+	StartedAt metav1.Time `json:"startedAt,omitzero"`
+	// +required
+	EndedAt metav1.Time `json:"endedAt,omitzero"`
+	// agent is the release of the agent, and firmware how the server was booted: UEFI or BIOS.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Agent string `json:"agent,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Firmware string `json:"firmware,omitempty"`
+	// door is how the server loaded the agent: PXE, or UefiHttp.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Door string `json:"door,omitempty"`
+	// tls is true if the agent reached the boot server by HTTPS with a pinned certificate.
+	// +optional
+	TLS bool `json:"tls,omitempty"`
+	// secureBoot is Enabled or Disabled, as the agent reported it; empty where it is unknown.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	SecureBoot string `json:"secureBoot,omitempty"`
+	// disks are all disks of the server.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Disks []ErasedDisk `json:"disks,omitempty"`
+}
+
+// ErasureOutcome is what became of a disk.
+// +kubebuilder:validation:Enum=Erased;LeftOut
+type ErasureOutcome string
+
+// The outcomes of an erasure that succeeded.
+const (
+	// ErasureErased means that the disk was erased and that the verification passed.
+	ErasureErased ErasureOutcome = "Erased"
+	// ErasureLeftOut means that the disk was not touched: spec.storage.keep names it, or it is no disk of the server, such as virtual media.
+	ErasureLeftOut ErasureOutcome = "LeftOut"
+)
+
+// ErasedDisk is what became of a disk, as the agent reported it.
+// +kubebuilder:validation:XValidation:rule="self.outcome != 'Erased' || has(self.verification) && self.verification.passed",message="a disk with the outcome Erased needs a verification that passed"
+// +kubebuilder:validation:XValidation:rule="self.outcome != 'Erased' || has(self.method) && has(self.class)",message="a disk with the outcome Erased needs method and class"
+type ErasedDisk struct {
+	// disk identifies the disk.
+	// +required
+	Disk DiskIdentity `json:"disk,omitzero"`
+	// name is the kernel's name in the agent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name,omitempty"`
+	// model, vendor and firmware are as the drive reports them.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Vendor string `json:"vendor,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Firmware string `json:"firmware,omitempty"`
+	// transport is NVMe, SATA, SAS, SCSI, Virtio or USB.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Transport string `json:"transport,omitempty"`
+	// outcome is Erased or LeftOut.
+	// +required
+	Outcome ErasureOutcome `json:"outcome,omitempty"`
+	// method is the command or the technique, such as "NVMe sanitize, crypto erase".
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Method string `json:"method,omitempty"`
+	// class is the policy that the method meets on this disk: Metadata, Clear or Purge (NIST SP 800-88 Rev. 2).
+	// +optional
+	Class CleaningPolicy `json:"class,omitempty"`
+	// basis is the clause of a standard that the class rests on.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Basis string `json:"basis,omitempty"`
+	// verification is how the erasure was verified.
+	// +optional
+	Verification *ErasureVerification `json:"verification,omitempty"`
+	// startedAt and endedAt are by the clock of the server, which may be wrong: their difference counts.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// +optional
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+	// message says why the disk was left out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+}
+
+// ErasureVerification is how an erasure was verified.
+type ErasureVerification struct {
+	// kind is what was compared: ReadBack (all that was overwritten was read and is zero), Samples (samples were read before and after) or
+	// DriveStatus (the drive reports success, and samples cannot be judged).
+	// +required
+	// +kubebuilder:validation:Enum=ReadBack;Samples;DriveStatus
+	Kind string `json:"kind,omitempty"`
+	// passed is the result.
+	// +optional
+	Passed bool `json:"passed,omitempty"`
+	// samples and bytes are how many samples and bytes were read after the erasure.
+	// +optional
+	Samples int32 `json:"samples,omitempty"`
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+	// changed, blank and unreadable are how many of the samples have other content than before, are zeros or ones, or cannot be read because the drive has no
+	// data there any more.
+	// +optional
+	Changed int32 `json:"changed,omitempty"`
+	// +optional
+	Blank int32 `json:"blank,omitempty"`
+	// +optional
+	Unreadable int32 `json:"unreadable,omitempty"`
+}
