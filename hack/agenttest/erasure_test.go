@@ -1,0 +1,205 @@
+package agenttest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// usedSize is the size of the disks of a last owner. The whole of it is read for what was planted.
+const usedSize = 96 << 20
+
+// planted is what the last owner wrote to every sector, apart from the partition tables.
+const planted = "the last owner's"
+
+// usedDisk returns the file of a disk with planted data, and a GPT with its backup and one partition with a label. The sector size of the table is 512 bytes or 4096.
+func usedDisk(t *testing.T, sector int, label string) string {
+	t.Helper()
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "disk.raw")
+	g.Expect(os.WriteFile(file, bytes.Repeat([]byte(planted), usedSize/len(planted)), 0o600)).To(Succeed())
+	// Only a block device tells sgdisk its sector size; sfdisk takes it as an option.
+	command := exec.CommandContext(t.Context(), "sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", fmt.Sprintf("--sector-size=%d", sector), file)
+	command.Stdin = bytes.NewBufferString(fmt.Sprintf("label: gpt\nstart=%d, name=%q\n", (1<<20)/sector, label))
+	out, err := command.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	return file
+}
+
+// remains returns how many sectors of 512 bytes of a disk have planted data, and how many are not zero.
+func remains(t *testing.T, file string) (data, notZero int) {
+	t.Helper()
+	g := NewWithT(t)
+	disk, err := os.Open(file)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = disk.Close() }()
+	sector, zero := make([]byte, 512), make([]byte, 512)
+	for {
+		_, err := io.ReadFull(disk, sector)
+		if err == io.EOF {
+			return data, notZero
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		if bytes.Contains(sector, []byte(planted)) {
+			data++
+		}
+		if !bytes.Equal(sector, zero) {
+			notZero++
+		}
+	}
+}
+
+// drive returns the arguments of QEMU for a file behind a device.
+func drive(id, file, device string) []string {
+	return []string{"-drive", fmt.Sprintf("if=none,id=%s,format=raw,discard=unmap,file=%s", id, file), "-device", device + ",drive=" + id}
+}
+
+// usedDrives are drives of a last owner, of each kind that QEMU has.
+type usedDrives struct {
+	args  []string
+	files map[string]string // by serial number
+}
+
+func (u *usedDrives) add(t *testing.T, serial, device string, sector int) {
+	u.files[serial] = usedDisk(t, sector, "of "+serial)
+	u.args = append(u.args, drive(fmt.Sprintf("d%d", len(u.files)), u.files[serial], device)...)
+}
+
+func newUsedDrives(t *testing.T) *usedDrives {
+	u := &usedDrives{files: map[string]string{}}
+	u.args = []string{"-device", "nvme,id=nvme0,serial=NVME", "-device", "virtio-scsi-pci,id=scsi"}
+	u.add(t, "NVME", "nvme-ns,bus=nvme0,nsid=1", 512)
+	u.add(t, "NVME-2", "nvme-ns,bus=nvme0,nsid=2", 512)
+	u.add(t, "DISCARD", "virtio-blk-pci,serial=DISCARD,discard=on,write-zeroes=on", 512)
+	u.add(t, "PLAIN", "virtio-blk-pci,serial=PLAIN,discard=off,write-zeroes=off", 512)
+	u.add(t, "AHCI", "ide-hd,bus=ide.2,serial=AHCI,wwn=0x5000c500a1b2c301", 512)
+	u.add(t, "SCSI", "scsi-hd,bus=scsi.0,serial=SCSI,wwn=0x5000c500a1b2c302,logical_block_size=4096,physical_block_size=4096", 4096)
+	u.add(t, "KEPT", "virtio-blk-pci,serial=KEPT", 512)
+	u.add(t, "LABEL", "virtio-blk-pci,serial=LABEL", 512)
+	return u
+}
+
+// kept are disks that the plan of these tests must not touch, by serial number and by the label of a partition.
+var kept = []string{"KEPT", "of LABEL"}
+
+// runPlan boots the agent with drives and a plan, and returns what it reported, and how long it took from the plan to the result.
+func runPlan(t *testing.T, w *wire, args []string, plan agent.Plan) (*server, time.Duration) {
+	t.Helper()
+	g := NewWithT(t)
+	s := serve(t, w.address(), agent.PowerOff)
+	s.Plan = plan
+	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url, args: args})
+	g.Eventually(func() bool { return s.Result() != nil || m.isOff() }, 2*patience, "50ms").Should(BeTrue())
+	g.Expect(s.Result()).NotTo(BeNil(), "the server went off before")
+	m.awaitOff()
+	plans, results := s.Requests(agent.EndpointPlan), s.Requests(agent.EndpointResult)
+	return s, results[0].At.Sub(plans[len(plans)-1].At)
+}
+
+// TestErasure: what the last owner planted on data, partition tables and their backups is gone from each kind of drive, kept disks are as they were, and the agent
+// of the next owner finds nothing.
+func TestErasure(t *testing.T) {
+	for _, policy := range []agent.CleanPolicy{agent.CleanClear, agent.CleanMetadata} {
+		t.Run(string(policy), func(t *testing.T) {
+			g := NewWithT(t)
+			u := newUsedDrives(t)
+			w := newWire(t, "10.86.0.0/24")
+			w.dnsmasq(t, "10.86.0.100,10.86.0.150,2m")
+			before := map[string][]byte{}
+			for _, serial := range []string{"KEPT", "LABEL"} {
+				content, err := os.ReadFile(u.files[serial])
+				g.Expect(err).NotTo(HaveOccurred())
+				before[serial] = content
+			}
+			s, took := runPlan(t, w, u.args, agent.Plan{
+				Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: policy, AllDisks: true, Keep: kept},
+			})
+			result := s.Result()
+			t.Logf("%s: %.1f s from the plan to the result", policy, took.Seconds())
+			for _, d := range result.Disks {
+				t.Logf("%s %s: %s, %s (%s, %s), %+v %s", d.Name, d.Disk.Serial, d.Outcome, d.Method, d.Class, d.Basis, d.Verification, d.Message)
+			}
+			g.Expect(result.Failure).To(BeNil())
+			g.Expect(result.Disks).To(HaveLen(len(u.files)))
+			for _, d := range result.Disks {
+				if d.Disk.Serial == "KEPT" || d.Disk.Serial == "LABEL" {
+					g.Expect(d.Outcome).To(Equal(agent.LeftOut), d.Disk.Serial)
+					continue
+				}
+				g.Expect(d.Outcome).To(Equal(agent.Erased), d.Disk.Serial)
+				g.Expect(d.Verification).To(HaveField("Passed", BeTrue()), d.Disk.Serial)
+			}
+			for serial, file := range u.files {
+				if content, isKept := before[serial]; isKept {
+					after, err := os.ReadFile(file)
+					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(bytes.Equal(after, content)).To(BeTrue(), "%s is as it was", serial)
+					continue
+				}
+				checkErased(t, policy, serial, file)
+			}
+			next, _ := runPlan(t, w, u.args, agent.Plan{Title: "next owner", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{}})
+			var found agent.Inventory
+			g.Expect(json.Unmarshal(next.Requests(agent.EndpointInventory)[0].Body, &found)).To(Succeed())
+			g.Expect(found.Disks).To(HaveLen(len(u.files)))
+			for _, d := range found.Disks {
+				if isKept := d.Serial == "KEPT" || d.Serial == "LABEL"; isKept {
+					g.Expect(d.Signatures).NotTo(BeEmpty(), d.Serial)
+				} else {
+					g.Expect(d.Signatures).To(BeEmpty(), d.Serial)
+				}
+			}
+		})
+	}
+}
+
+// checkErased reads a disk after its erasure. Metadata erases the first and the last MiB, and the first MiB of the partition.
+func checkErased(t *testing.T, policy agent.CleanPolicy, serial, file string) {
+	t.Helper()
+	g := NewWithT(t)
+	data, notZero := remains(t, file)
+	if policy != agent.CleanMetadata {
+		g.Expect([]int{data, notZero}).To(Equal([]int{0, 0}), serial)
+		return
+	}
+	disk, err := os.Open(file)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = disk.Close() }()
+	const mib = 1 << 20
+	for _, offset := range []int64{0, mib, usedSize - mib} {
+		area := make([]byte, mib)
+		_, err := disk.ReadAt(area, offset)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(slices.Max(area)).To(BeZero(), "%s at %d", serial, offset)
+	}
+	g.Expect(data).To(BeNumerically(">", 0), "the other data of %s is not erased by Metadata", serial)
+}
+
+// TestErasureOfManyDisks logs how long the agent takes for the policy Metadata with 24 disks of 10 TB. The figure is in docs/cleaning.md.
+func TestErasureOfManyDisks(t *testing.T) {
+	g := NewWithT(t)
+	const disks = 24
+	w := newWire(t, "10.87.0.0/24")
+	w.dnsmasq(t, "10.87.0.100,10.87.0.150,2m")
+	args := []string{"-device", "virtio-scsi-pci,id=scsi"}
+	for i := range disks {
+		file := usedDisk(t, 512, "data")
+		g.Expect(os.Truncate(file, 10e12)).To(Succeed())
+		args = append(args, drive(fmt.Sprintf("d%d", i), file, fmt.Sprintf("scsi-hd,bus=scsi.0,scsi-id=%d,serial=DISK%d", i, i))...)
+	}
+	s, took := runPlan(t, w, args, agent.Plan{Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true}})
+	g.Expect(s.Result().Failure).To(BeNil())
+	g.Expect(s.Result().Disks).To(HaveLen(disks))
+	t.Logf("Metadata of %d disks: %.1f s from the plan to the result", disks, took.Seconds())
+}
