@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
@@ -40,18 +42,18 @@ func runAsProgram(args []string) int {
 
 func program(args []string) error {
 	var p system.Parameters
-	var tokenFile, disk, firmware string
+	var tokenFile, diskFile, firmware string
 	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	set.StringVar(&p.Server, "server", "", "URL of the boot server.")
 	set.StringVar(&p.Host, "host", "", "The host, as NAMESPACE/NAME.")
 	set.StringVar(&tokenFile, "token-file", "", "File with the token of the boot.")
 	set.StringSliceVar(&p.Pins, "pins", nil, "Digests of the public keys that the certificate of the boot server may have.")
-	set.StringVar(&disk, "disk", "", "File to use as the disk of the server.")
+	set.StringVar(&diskFile, "disk", "", "File to use as the disk of the server.")
 	set.StringVar(&firmware, "firmware", string(system.Firmware()), "How the server was booted: UEFI or BIOS. The default is how this machine was booted.")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	if p.Server == "" || p.Host == "" || tokenFile == "" || disk == "" {
+	if p.Server == "" || p.Host == "" || tokenFile == "" || diskFile == "" {
 		return errors.New("--server, --host, --token-file and --disk are required: outside of its ramdisk the agent does not touch the disks of a machine")
 	}
 	token, err := os.ReadFile(tokenFile) //nolint:gosec // the user names it
@@ -63,7 +65,7 @@ func program(args []string) error {
 	defer stop()
 	tail := &system.Log{To: os.Stderr, Max: agent.MaxLog}
 	log := newLog(tail)
-	boots, err := newSession(p, agent.Firmware(firmware), nil, runner.FileDisk{Name: disk, Serial: filepath.Base(disk)}, log, tail)
+	boots, err := newSession(p, agent.Firmware(firmware), nil, runner.FileDisk{Name: diskFile, Serial: filepath.Base(diskFile)}, log, tail)
 	if err != nil {
 		return err
 	}
@@ -91,7 +93,9 @@ func newSession(
 	inspector := &runner.Inspector{
 		Disks: disks, Hardware: hardware.Source{Root: "/", Architecture: runtime.GOARCH}, Release: version.String(), Send: client.Inventory, Log: log,
 	}
+	cleaner := &runner.Cleaner{Disks: disks, Log: log}
 	if os.Getpid() == 1 {
+		cleaner.Port = func(d disk.Disk) drive.Port { return drive.KernelPort(d.Name) }
 		provisioner.Variables = efi.Variables{Folder: system.EFIVariables}
 		inspector.Network = lldp.Kernel{}
 		inspector.Hardware.Links, inspector.Hardware.Disks = hardware.Drivers{}, hardware.DeviceCommands{}
@@ -103,7 +107,7 @@ func newSession(
 			Version: agent.Version, Release: version.String(), Firmware: firmware, Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
 		},
 		Runners: map[agent.Purpose]session.Runner{
-			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: &runner.Cleaner{Disks: disks, Log: log},
+			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: cleaner,
 		},
 		Log: log, Tail: tail.Tail,
 	}, nil

@@ -180,7 +180,7 @@ func partitionGUID(boot *v1alpha1.BareMetalBoot) string {
 
 // cleanPlan erases the disks that the provider wrote.
 func cleanPlan(a attempt) *agent.CleanPlan {
-	plan := &agent.CleanPlan{Keep: keptDisks(a.host.Spec.Storage)}
+	plan := &agent.CleanPlan{Policy: agent.CleanMetadata, Keep: keptDisks(a.host.Spec.Storage)}
 	for _, w := range a.boot.Spec.WrittenDisks {
 		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength})
 	}

@@ -181,6 +181,8 @@ var guards = []mutant{
 
 	// Which disk is written.
 	{"a disk is written by one of its paths", selectFile, "	case len(d.Paths) > 0:\n", "	case false:\n"},
+	{"a kept disk is written", selectFile, "	case isKept(d, keep):\n", "	case len(keep) > 99:\n"},
+	{"the label of a partition keeps nothing", selectFile, ", slices.Contains(d.PartitionNames, name):", ":"},
 	{"two paths without a WWN are two disks", sameFile, "return a.Serial != \"\" && SameSerial(a.Serial, b.Serial)", "return false && SameSerial(a.Serial, b.Serial)"},
 	{"two LUNs with one serial number are one disk", sameFile, "		return a.WWN == b.WWN\n", "		return a.WWN == b.WWN || SameSerial(a.Serial, b.Serial)\n"},
 	{"a disk with unknown content is written", selectFile, "	case d.Unreadable != \"\":\n", "	case false:\n"},

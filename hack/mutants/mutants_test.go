@@ -65,6 +65,8 @@ var targets = []target{
 	{"pxe", pxeMutants, 1, allTests},
 	{"pxe/artifact", artifactMutants, 1, allTests},
 	{"cmd/agent/internal/image", imageMutants, 1, imageRuns},
+	{"cmd/agent/internal/method", methodMutants, 1, allTests},
+	{"cmd/agent/internal/sanitize", sanitizeMutants, 1, allTests},
 	// Left out is what takes longest and guards nothing that is broken here.
 	{"controllers/boot", bootMutants, 1, []testRun{{"tests", []string{"-test.skip=^Test(StagesAreWrittenAtOnce|Problems|Template|Formats|EventsOfLife|EventsOfFailures)$"}}}},
 }

@@ -165,7 +165,7 @@ func TestAgent(t *testing.T) {
 			g.Expect(stamp).To(Equal(version))
 
 			b.Next = agent.PowerOff
-			b.Plan = agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Ranges: []agent.DiskRange{
+			b.Plan = agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{
 				{Disk: b.where.Disk, Offset: b.where.Offset, Length: agent.DataPartitionSize},
 			}}}
 			g.Expect(m.RunAgent(t.Context(), b.system())).To(Equal(agent.PowerOff))

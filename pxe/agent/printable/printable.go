@@ -66,6 +66,9 @@ func clean(v reflect.Value, limit, items int) {
 		}
 	case reflect.Struct:
 		for field, value := range v.Fields() {
+			if !field.IsExported() {
+				continue // the zone of a time.Time
+			}
 			if field.Tag.Get("printable") == "lines" {
 				value.SetString(lines(value.String()))
 				continue

@@ -3,6 +3,7 @@ package printable
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -59,4 +60,17 @@ func TestClean(t *testing.T) {
 		t.Errorf("%q %q", r.Warnings, r.Log)
 	}
 	Clean(&agent.Inventory{BMC: nil, NICs: []agent.NIC{{LLDP: &agent.Neighbor{}}}}, 16, 2)
+}
+
+// TestCleanTime: a time keeps its zone.
+func TestCleanTime(t *testing.T) {
+	v := struct {
+		At   time.Time
+		Text string
+	}{time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("an hour", 3600)), "a\tb"}
+	want := v.At
+	Clean(&v, 16, 16)
+	if !v.At.Equal(want) || v.Text != "a b" {
+		t.Errorf("%+v", v)
+	}
 }

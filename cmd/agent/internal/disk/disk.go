@@ -6,6 +6,7 @@ package disk
 import (
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -29,6 +30,8 @@ type Disk struct {
 	// Found are the signatures. Unreadable is why they are unknown, or only known in part: a disk that cannot be read is not one without signatures.
 	Found      []Signature
 	Unreadable string
+	// PartitionNames are the labels of the partitions of a GPT.
+	PartitionNames []string
 	// Paths are the names of other devices that are the same disk, reached by another path.
 	Paths []string
 
@@ -39,6 +42,11 @@ type Disk struct {
 // ID identifies the disk across boots.
 func (d Disk) ID() agent.DiskID {
 	return agent.DiskID{Serial: d.Serial, WWN: d.WWN, ByPath: d.ByPath, Size: d.Size}
+}
+
+// Remote is true for a disk that is reached over a network: a LUN of a storage system, which other servers may use.
+func (d Disk) Remote() bool {
+	return d.Transport == "fc" || d.Transport == "iscsi" || strings.HasPrefix(d.Transport, "nvme-")
 }
 
 // Sector is the size of a logical sector in bytes, 512 where it is unknown.

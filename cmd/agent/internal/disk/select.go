@@ -13,42 +13,80 @@ import (
 // minSize is the size of the smallest disk that is selected without hints: 4 GiB.
 const minSize = 4 << 30
 
-// Protected returns why no plan may touch a disk, or nothing. want is the plan's selection: a disk that it names by serial number is protected only if it
-// is kept, mounted, read-only or reached by several paths. keep are the serial numbers that the plan keeps.
-func Protected(d Disk, want agent.RootDevice, keep []string) string {
-	named := want.Serial != "" && SameSerial(want.Serial, d.Serial)
+// Protection is why no plan may touch a disk. The zero value is that of a disk that may be written to.
+type Protection struct {
+	// Why is a clause for messages.
+	Why string
+	// Outside is true if the disk is to be left alone as it is: it is kept, or it is no disk of the server.
+	Outside bool
+}
+
+// Protect returns why no plan may touch a disk. A disk that the plan names by serial number is protected only if it is kept, mounted, read-only or reached by
+// several paths. keep are the serial numbers, WWNs, and labels of partitions and file systems that the plan keeps.
+func Protect(d Disk, named bool, keep []string) Protection {
 	hasShared := func(s Signature) bool { return slices.Contains(shared, s.Type) }
 	at := slices.IndexFunc(d.Found, hasShared)
 	switch {
 	case isKept(d, keep):
-		return "the host's spec.storage.keep names it"
+		return Protection{Why: "the host's spec.storage.keep names it", Outside: true}
 	case len(d.Mounted) > 0:
-		return "it is mounted at " + d.Mounted[0]
+		return Protection{Why: "it is mounted at " + d.Mounted[0]}
 	case d.ReadOnly:
-		return "it is read-only"
+		return Protection{Why: "it is read-only"}
 	case len(d.Paths) > 0:
-		return fmt.Sprintf("it is the same disk as %s, and a plan would write through one of several paths: connect it by one path", strings.Join(d.Paths, " and "))
+		return Protection{Why: fmt.Sprintf("it is the same disk as %s, and a plan would write through one of several paths: connect it by one path", strings.Join(d.Paths, " and "))}
 	case named:
-		return ""
+		return Protection{}
 	case d.VirtualMedia:
-		return "it is virtual media"
+		return Protection{Why: "it is virtual media", Outside: true}
 	case d.Transport == "usb":
-		return "it is a USB disk"
+		return Protection{Why: "it is a USB disk", Outside: true}
 	case d.Removable:
-		return "it is removable"
+		return Protection{Why: "it is removable", Outside: true}
 	case at >= 0:
-		return fmt.Sprintf("it has %s, which other servers may use", d.Found[at].Type)
+		return Protection{Why: fmt.Sprintf("it has %s, which other servers may use", d.Found[at].Type), Outside: d.Remote()}
 	case d.Unreadable != "":
-		return "what is on it is unknown: " + d.Unreadable
+		return Protection{Why: "what is on it is unknown: " + d.Unreadable}
 	case d.Zoned:
-		return "it is a host-managed zoned disk, which takes no random writes"
+		return Protection{Why: "it is a host-managed zoned disk, which takes no random writes"}
 	default:
-		return ""
+		return Protection{}
 	}
 }
 
+// Protected is the clause of Protect. want is the plan's selection.
+func Protected(d Disk, want agent.RootDevice, keep []string) string {
+	return Protect(d, want.Serial != "" && SameSerial(want.Serial, d.Serial), keep).Why
+}
+
+// isKept compares what the plan keeps with the serial number, the WWN, and the labels of partitions and file systems. Labels have upper and lower case.
 func isKept(d Disk, keep []string) bool {
-	return d.Serial != "" && slices.ContainsFunc(keep, func(serial string) bool { return SameSerial(serial, d.Serial) })
+	return slices.ContainsFunc(keep, func(kept string) bool { return d.isCalled(kept) })
+}
+
+func (d Disk) isCalled(name string) bool {
+	name = strings.TrimSpace(name)
+	switch {
+	case name == "":
+		return false
+	case d.Serial != "" && SameSerial(name, d.Serial), d.WWN != "" && NormalWWN(name) == NormalWWN(d.WWN), slices.Contains(d.PartitionNames, name):
+		return true
+	default:
+		return slices.ContainsFunc(d.Found, func(s Signature) bool { return s.Label == name })
+	}
+}
+
+// Unproven protects a disk without a serial number while the plan keeps a name that no disk has: it might be that disk. all are the disks of the server.
+func Unproven(d Disk, all []Disk, keep []string) string {
+	if d.Serial != "" {
+		return ""
+	}
+	for _, name := range keep {
+		if !slices.ContainsFunc(all, func(other Disk) bool { return other.isCalled(name) }) {
+			return fmt.Sprintf("its serial number is unknown, and might be %s, which the host's spec.storage.keep names", name)
+		}
+	}
+	return ""
 }
 
 // Select returns the disk that a plan means. Protected disks are not candidates.
@@ -84,17 +122,12 @@ func Select(disks []Disk, want agent.RootDevice, keep []string) (Disk, error) {
 	}), nil
 }
 
-// unproven protects a disk without a serial number as long as the plan keeps a serial number that no other disk has: it might be that one.
+// unproven is Unproven, unless the plan identifies the disk in another way than by its serial number.
 func unproven(d Disk, disks []Disk, want agent.RootDevice, keep []string) string {
-	if d.Serial != "" || want.WWN != "" || want.ByPath != "" || want.HCTL != "" || want.Name != "" {
+	if want.WWN != "" || want.ByPath != "" || want.HCTL != "" || want.Name != "" {
 		return ""
 	}
-	for _, serial := range keep {
-		if !slices.ContainsFunc(disks, func(other Disk) bool { return SameSerial(other.Serial, serial) }) {
-			return fmt.Sprintf("its serial number is unknown, and might be %s, which the host's spec.storage.keep names", serial)
-		}
-	}
-	return ""
+	return Unproven(d, disks, keep)
 }
 
 // compareAddresses compares names with their numbers as numbers: nvme2n1 is before nvme10n1. A disk without a name is last.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
@@ -103,6 +104,23 @@ func Signatures(r io.ReaderAt, size int64, sector int) ([]Signature, error) {
 		v.found = append(v.found, part.found...)
 	}
 	return v.found[:min(len(v.found), maxSignatures)], reads.err
+}
+
+// PartitionNames returns the labels of the partitions in the primary and in the backup GPT, with a bound of maxPartitions. A table that is damaged has none.
+func PartitionNames(r io.ReaderAt, size int64, sector int) []string {
+	var names []string
+	for _, lba := range []uint64{1, uint64(max(size, 0))/uint64(max(sector, 1)) - 1} { //nolint:gosec // positive
+		table, err := gpt.Read(r, lba, size, sector)
+		if err != nil {
+			continue
+		}
+		for _, p := range table.Partitions() {
+			if name := strings.TrimSpace(p.Name); name != "" && !slices.Contains(names, name) && len(names) < maxPartitions {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // reads keeps the first error of a reader: a disk that cannot be read is not one without signatures.

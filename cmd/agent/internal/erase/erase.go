@@ -18,6 +18,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -70,6 +71,19 @@ type Result struct {
 	Erased []agent.DiskID
 	// Warnings name the disks that AllDisks leaves out.
 	Warnings []string
+	// Outcomes are what became of the disks that the plan means, also of those that must not be touched or are missing.
+	Outcomes []Outcome
+}
+
+// Outcome is what became of a disk.
+type Outcome struct {
+	// Disk has only an ID if it is missing.
+	Disk Disk
+	// Err is nil if the disk was erased and read back.
+	Err error
+	// Bytes is how many bytes were overwritten and read back.
+	Bytes          int64
+	Started, Ended time.Time
 }
 
 // Clean carries out a plan. All disks are erased at the same time, and one that fails does not stop the others. Clean may be repeated at any time. It returns
@@ -79,13 +93,18 @@ func Clean(ctx context.Context, plan agent.CleanPlan, disks []Disk, find Finder)
 	todo, problems := selectDisks(plan, disks, &result)
 	answers := make(chan answer, len(todo))
 	for _, t := range todo {
-		go func() { answers <- answer{t, t.erase(ctx, find)} }()
+		go func() {
+			started := time.Now().UTC()
+			bytes, err := t.erase(ctx, find)
+			answers <- answer{t, err, Outcome{Disk: t.disk, Err: err, Bytes: bytes, Started: started, Ended: time.Now().UTC()}}
+		}()
 	}
 	waiting := slices.Clone(todo)
 	for len(waiting) > 0 {
 		select {
 		case a := <-answers:
 			waiting = slices.DeleteFunc(waiting, func(t *task) bool { return t == a.task })
+			result.Outcomes = append(result.Outcomes, a.outcome)
 			if a.err != nil {
 				problems = append(problems, problem{agent.ReasonEraseFailed, fmt.Sprintf("%s: %v", name(a.task.disk), a.err)})
 				continue
@@ -93,7 +112,9 @@ func Clean(ctx context.Context, plan agent.CleanPlan, disks []Disk, find Finder)
 			result.Erased = append(result.Erased, a.task.disk.ID)
 		case <-ctx.Done():
 			for _, t := range waiting {
-				problems = append(problems, problem{agent.ReasonEraseFailed, fmt.Sprintf("%s: it was not erased in time: %v", name(t.disk), context.Cause(ctx))})
+				err := fmt.Errorf("it was not erased in time: %w", context.Cause(ctx))
+				problems = append(problems, problem{agent.ReasonEraseFailed, fmt.Sprintf("%s: %v", name(t.disk), err)})
+				result.Outcomes = append(result.Outcomes, Outcome{Disk: t.disk, Err: err})
 			}
 			waiting = nil
 		}
@@ -104,8 +125,9 @@ func Clean(ctx context.Context, plan agent.CleanPlan, disks []Disk, find Finder)
 }
 
 type answer struct {
-	task *task
-	err  error
+	task    *task
+	err     error
+	outcome Outcome
 }
 
 // problem is why a disk was not erased.

@@ -18,14 +18,20 @@ const (
 	maxAreas = 16 << 10
 )
 
-// erase erases a disk in the order of the package comment.
-func (t *task) erase(ctx context.Context, find Finder) (err error) {
+// erase erases a disk. It returns how many bytes were overwritten and read back.
+func (t *task) erase(ctx context.Context, find Finder) (bytes int64, err error) {
 	device, err := t.disk.Open()
 	if err != nil {
-		return fmt.Errorf("it cannot be opened for writing: %w", err)
+		return 0, fmt.Errorf("it cannot be opened for writing: %w", err)
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
 	e := &eraser{device: device, size: device.Size(), sector: int64(device.SectorSize())}
+	err = t.inOrder(ctx, e, find)
+	return e.done, err
+}
+
+// inOrder erases a disk in the order of the package comment.
+func (t *task) inOrder(ctx context.Context, e *eraser, find Finder) error {
 	if e.sector < 512 || e.size < e.sector || t.disk.ID.Size != 0 && e.size != t.disk.ID.Size {
 		return fmt.Errorf("it has %d bytes in sectors of %d bytes now, and had %d bytes", e.size, e.sector, t.disk.ID.Size)
 	}
@@ -52,6 +58,8 @@ func (t *task) erase(ctx context.Context, find Finder) (err error) {
 type eraser struct {
 	device       Device
 	size, sector int64
+	// done is how many bytes were overwritten and read back.
+	done int64
 }
 
 // end is where the last MiB begins.
@@ -165,6 +173,7 @@ func (e *eraser) overwrite(ctx context.Context, areas []Area) error {
 				return fmt.Errorf("it returns other data than the zeros that were written, at %d: replace it", offset+int64(i))
 			}
 		}
+		e.done += length
 		return nil
 	})
 }

@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ func selectDisks(plan agent.CleanPlan, disks []Disk, result *Result) ([]*task, [
 		}
 		if p != nil {
 			problems = append(problems, *p)
+			if d.Name == "" {
+				d.ID = r.Disk
+			}
+			result.Outcomes = append(result.Outcomes, Outcome{Disk: d, Err: errors.New(p.message)})
 			continue
 		}
 		t := taskOf(&todo, d)

@@ -1,22 +1,28 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/sanitize"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // Cleaner erases what a release must not leave.
 type Cleaner struct {
 	Disks Disks
-	Log   *slog.Logger
+	// Port returns where commands of a disk go to. A Cleaner without it erases disks only by writing to them.
+	Port func(d disk.Disk) drive.Port
+	Log  *slog.Logger
 }
 
 // Run carries a plan out. A disk of the plan that is missing may appear later: the controllers find their disks one after the other.
@@ -25,18 +31,125 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to erase", plan.Purpose))
 	}
 	report(agent.Progress{Step: agent.StepErasing})
-	var result erase.Result
-	_, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
-		result = erase.Clean(ctx, *plan.Clean, c.eraseDisks(all, *plan.Clean), erase.Finder{Partitions: findPartitions, Signatures: findSignatures})
-		if f := result.Failure; f != nil {
-			return failure.New(f.Reason, "%s", f.Message)
+	switch plan.Clean.Policy {
+	case agent.CleanMetadata:
+		return bounded(c.metadata(ctx, *plan.Clean))
+	case agent.CleanClear, agent.CleanPurge:
+		return bounded(c.sanitize(ctx, *plan.Clean, report))
+	default:
+		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the unknown policy %.40q", string(plan.Clean.Policy)))
+	}
+}
+
+// sanitize carries out Clear and Purge. It first waits for the disks that the plan names: an erasure that has begun is not begun again.
+func (c *Cleaner) sanitize(ctx context.Context, plan agent.CleanPlan, report func(agent.Progress)) agent.Result {
+	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
+		if sanitize.Absent(plan, all) {
+			return failure.New(agent.ReasonEraseFailed, "a disk of the plan is not there")
 		}
 		return nil
+	}, len(plan.Expected) == 0)
+	if err != nil && !failure.HasReason(err, agent.ReasonEraseFailed) {
+		return resultOf(err)
+	}
+	var out agent.Result
+	out.Disks, out.Failure = sanitize.Run(ctx, plan, all, sanitize.Options{
+		Open: func(d disk.Disk) (disk.Device, error) { return openDisk(c.Disks, d) },
+		Port: c.port,
+		Contents: func(ctx context.Context, d disk.Disk) disk.Disk {
+			one := []disk.Disk{d}
+			readContents(ctx, c.Disks, one, c.Log)
+			return one[0]
+		},
+		Report: func(disks []agent.DiskProgress) { report(agent.Progress{Step: agent.StepErasing, Disks: disks}) },
+		Log:    c.Log,
+	})
+	return out
+}
+
+func (c *Cleaner) port(d disk.Disk) drive.Port {
+	if c.Port == nil {
+		return nil
+	}
+	return c.Port(d)
+}
+
+// bounded cuts the disks of a result to what a boot server accepts. Those that failed come first then.
+func bounded(out agent.Result) agent.Result {
+	if len(out.Disks) <= agent.MaxErasedDisks {
+		return out
+	}
+	out.Warnings = append(out.Warnings, fmt.Sprintf("the server has %d disks, and the result lists %d of them", len(out.Disks), agent.MaxErasedDisks))
+	rank := func(d agent.ErasedDisk) int {
+		return slices.Index([]agent.Outcome{agent.Failed, agent.Erased, agent.LeftOut}, d.Outcome)
+	}
+	slices.SortStableFunc(out.Disks, func(a, b agent.ErasedDisk) int { return cmp.Compare(rank(a), rank(b)) })
+	out.Disks = out.Disks[:agent.MaxErasedDisks]
+	return out
+}
+
+// The method of the policy Metadata, and what it rests on.
+const (
+	metadataMethod = "Overwrite of partition tables, signatures and bootstrap data"
+	metadataBasis  = "none: no standard calls it a sanitization; the data of the machine stays on the disk"
+)
+
+// metadata carries out Metadata.
+func (c *Cleaner) metadata(ctx context.Context, plan agent.CleanPlan) agent.Result {
+	var result erase.Result
+	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
+		result = erase.Clean(ctx, plan, c.eraseDisks(all, plan), erase.Finder{Partitions: findPartitions, Signatures: findSignatures})
+		switch f := result.Failure; {
+		case f != nil:
+			return failure.New(f.Reason, "%s", f.Message)
+		case len(sanitize.Missing(plan, all)) > 0:
+			return failure.New(agent.ReasonEraseFailed, "a disk of the plan is not there")
+		default:
+			return nil
+		}
 	}, false)
-	out := resultOf(err)
-	out.Warnings = result.Warnings
-	for _, id := range result.Erased {
-		c.Log.Info("Erased a disk", "serial", id.Serial, "byPath", id.ByPath)
+	if err != nil && result.Outcomes == nil && len(all) == 0 {
+		return resultOf(err)
+	}
+	results := append(sanitize.Missing(plan, all), metadataResults(plan, all, result.Outcomes)...)
+	out := agent.Result{Warnings: result.Warnings, Failure: cmp.Or(result.Failure, sanitize.Failure(results))}
+	if out.Failure == nil {
+		out.Failure = resultOf(err).Failure
+	}
+	for _, r := range results {
+		out.Disks = append(out.Disks, r.ErasedDisk)
+		c.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.Serial, "outcome", string(r.Outcome), "message", r.Message)
+	}
+	return out
+}
+
+// metadataResults returns the results of all disks.
+func metadataResults(plan agent.CleanPlan, all []disk.Disk, outcomes []erase.Outcome) []sanitize.Result {
+	var out []sanitize.Result
+	for _, o := range outcomes {
+		if o.Disk.Name == "" {
+			out = append(out, sanitize.Result{ErasedDisk: agent.ErasedDisk{Disk: o.Disk.ID, Outcome: agent.Failed, Message: o.Err.Error()}})
+		}
+	}
+	for _, d := range all {
+		r := sanitize.Result{ErasedDisk: sanitize.Identify(d)}
+		at := slices.IndexFunc(outcomes, func(o erase.Outcome) bool { return o.Disk.Name == d.Name })
+		switch {
+		case at >= 0 && outcomes[at].Err != nil:
+			r.Outcome, r.Message = agent.Failed, outcomes[at].Err.Error()
+		case at >= 0:
+			r.Outcome, r.Method, r.Class, r.Basis = agent.Erased, metadataMethod, agent.CleanMetadata, metadataBasis
+			r.Verification = &agent.Verification{Kind: agent.ReadBack, Passed: true, Bytes: outcomes[at].Bytes}
+			r.StartedAt, r.EndedAt = outcomes[at].Started, outcomes[at].Ended
+		default:
+			r.Outcome, r.Warnings = agent.LeftOut, sanitize.Confusing(d)
+			p := disk.Protect(d, false, plan.Keep)
+			r.Message = cmp.Or(p.Why, "the policy Metadata erases only the disks that the provider wrote")
+			if !p.Outside && sanitize.Unexpected(plan, d) {
+				r.Outcome, r.Message = agent.Failed, sanitize.UnexpectedMessage
+			}
+		}
+		out = append(out, r)
 	}
 	return out
 }
@@ -45,12 +158,13 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 func (c *Cleaner) eraseDisks(all []disk.Disk, plan agent.CleanPlan) []erase.Disk {
 	out := make([]erase.Disk, 0, len(all))
 	for _, d := range all {
-		var named agent.RootDevice
-		if slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return r.Disk.Serial != "" && r.Disk.Serial == d.Serial }) {
-			named.Serial = d.Serial
+		named := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return r.Disk.Serial != "" && r.Disk.Serial == d.Serial })
+		protected := disk.Protect(d, named, plan.Keep).Why
+		if protected == "" && !named && sanitize.Unexpected(plan, d) {
+			protected = sanitize.UnexpectedMessage
 		}
 		out = append(out, erase.Disk{
-			ID: d.ID(), Name: d.Name, ByPathAlias: d.ByPathAlias, Protected: disk.Protected(d, named, plan.Keep),
+			ID: d.ID(), Name: d.Name, ByPathAlias: d.ByPathAlias, Protected: protected,
 			Open: func() (erase.Device, error) { return openDisk(c.Disks, d) },
 		})
 	}

@@ -17,6 +17,7 @@ const contentsTimeout = 2 * time.Minute
 type contents struct {
 	index      int
 	found      []disk.Signature
+	names      []string
 	unreadable string
 }
 
@@ -34,7 +35,7 @@ func readContents(ctx context.Context, disks DiskReader, all []disk.Disk, log *s
 		select {
 		case c := <-answers:
 			delete(waiting, c.index)
-			all[c.index].Found, all[c.index].Unreadable = c.found, c.unreadable
+			all[c.index].Found, all[c.index].PartitionNames, all[c.index].Unreadable = c.found, c.names, c.unreadable
 		case <-ctx.Done():
 			for i := range waiting {
 				all[i].Unreadable = fmt.Sprintf("it could not be read in time: %v", context.Cause(ctx))
@@ -54,6 +55,7 @@ func contentsOf(disks DiskReader, index int, d disk.Disk) contents {
 	opened, err := disks.Read(d)
 	if err == nil {
 		c.found, err = disk.Signatures(opened, d.Size, d.Sector())
+		c.names = disk.PartitionNames(opened, d.Size, d.Sector())
 		err = errors.Join(err, opened.Close())
 	}
 	if err != nil {

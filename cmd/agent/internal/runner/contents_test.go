@@ -119,7 +119,7 @@ func TestCleanPaths(t *testing.T) {
 	g := NewWithT(t)
 	all := []disk.Disk{rackDisk("sda", "A"), rackDisk("sdb", "A")}
 	all[0].Paths, all[1].Paths = []string{"sdb"}, []string{"sda"}
-	plan := agent.CleanPlan{Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "A", Size: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
+	plan := agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "A", Size: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
 	cleaner := &Cleaner{Disks: rack{}, Log: slog.New(slog.DiscardHandler)}
 	for _, disks := range [][]disk.Disk{all, all[:1]} {
 		result := erase.Clean(t.Context(), plan, cleaner.eraseDisks(disks, plan), erase.Finder{Partitions: findPartitions, Signatures: findSignatures})

@@ -115,7 +115,7 @@ func TestProvisionThenClean(t *testing.T) {
 	g.Expect(b.commits).To(BeZero(), "nothing is written again")
 
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
-	plan := &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Ranges: []agent.DiskRange{
+	plan := &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{
 		{Disk: result.Written.Disk, Offset: result.Written.DataOffset, Length: result.Written.DataLength},
 	}}}
 	g.Expect(cleaner.Run(t.Context(), plan, ignore).Failure).To(BeNil())
@@ -174,7 +174,7 @@ func TestKept(t *testing.T) {
 	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure).To(BeNil())
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
 	clean := cleaner.Run(t.Context(), &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{
-		Keep: []string{"S1"}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 5 << 30}, Offset: 4 << 30, Length: mib}},
+		Policy: agent.CleanMetadata, Keep: []string{"S1"}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 5 << 30}, Offset: 4 << 30, Length: mib}},
 	}}, ignore)
 	g.Expect(clean.Failure).NotTo(BeNil(), "what cannot be erased is a failure")
 	g.Expect(bootable(t, f)).To(BeTrue())

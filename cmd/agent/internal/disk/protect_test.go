@@ -1,0 +1,57 @@
+package disk
+
+import (
+	"bytes"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// TestProtect: what a plan keeps is protected also if the plan names the disk, and is left out. What is a disk of the server is a failure.
+func TestProtect(t *testing.T) {
+	disk := Disk{
+		Disk: agent.Disk{Name: "sda", Serial: "S1", WWN: "5000c500a0b1c2d3", Transport: "sata"}, PartitionNames: []string{"ceph-data"},
+		Found: []Signature{{Type: "xfs", Label: "DATA"}},
+	}
+	for _, keep := range []string{"s1 ", "0x5000C500A0B1C2D3", "ceph-data", "DATA"} {
+		g := NewWithT(t)
+		g.Expect(Protect(disk, true, []string{"other", keep})).To(And(HaveField("Why", ContainSubstring("spec.storage.keep")), HaveField("Outside", true)), keep)
+	}
+	for _, keep := range []string{"", "data", "Ceph-Data", "S", "5000c500"} {
+		g := NewWithT(t)
+		g.Expect(Protect(disk, false, []string{keep})).To(Equal(Protection{}), keep)
+	}
+	g := NewWithT(t)
+	shared := disk
+	shared.Found = []Signature{{Type: "vmfs"}}
+	g.Expect(Protect(shared, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Outside", false)))
+	g.Expect(Protect(shared, true, nil)).To(Equal(Protection{}))
+	shared.Transport = "fc"
+	g.Expect(Protect(shared, false, nil).Outside).To(BeTrue())
+	mounted := disk
+	mounted.Mounted = []string{"/"}
+	g.Expect(Protect(mounted, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Outside", false)))
+}
+
+// TestUnproven: a disk without a serial number might be a kept one, unless that one is found by its serial number, WWN or label.
+func TestUnproven(t *testing.T) {
+	g := NewWithT(t)
+	none, labelled := Disk{}, Disk{Disk: agent.Disk{Serial: "S2"}, PartitionNames: []string{"data"}}
+	g.Expect(Unproven(none, []Disk{none, labelled}, []string{"data", "S2"})).To(BeEmpty())
+	g.Expect(Unproven(none, []Disk{none, labelled}, []string{"data", "S9"})).To(ContainSubstring("might be S9"))
+	g.Expect(Unproven(labelled, []Disk{none, labelled}, []string{"S9"})).To(BeEmpty())
+}
+
+// TestPartitionNames: the labels come from the primary table and from the backup, also if the primary one is damaged.
+func TestPartitionNames(t *testing.T) {
+	g := NewWithT(t)
+	content := make([]byte, 8<<20)
+	disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "root"}, {First: 4096, Last: 8191, Name: "ceph-data"}})
+	g.Expect(PartitionNames(bytes.NewReader(content), int64(len(content)), 512)).To(Equal([]string{"root", "ceph-data"}))
+	clear(content[:4096])
+	g.Expect(PartitionNames(bytes.NewReader(content), int64(len(content)), 512)).To(Equal([]string{"root", "ceph-data"}))
+	g.Expect(PartitionNames(bytes.NewReader(nil), 0, 512)).To(BeEmpty())
+}

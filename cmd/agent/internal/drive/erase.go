@@ -1,0 +1,147 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Watcher is called while a drive is erased: percent is from 0 to 100, and patience how long the next call may take to come. A drive that is later hangs.
+type Watcher func(percent int, patience time.Duration)
+
+const (
+	// firstPoll and maxPoll are the times between two questions for the progress, which double.
+	firstPoll = 250 * time.Millisecond
+	maxPoll   = 5 * time.Second
+	// maxPollErrors is how many questions in a row may fail: a drive that resets itself does not answer for some seconds.
+	maxPollErrors = 12
+	// stuckAfter is how long an operation may make no progress. Some drives report none before a block erase is complete.
+	stuckAfter = 2 * time.Hour
+	// slack is added to the timeout of a command: the kernel resets a drive that does not answer, and tries again.
+	slack = 5 * time.Minute
+)
+
+// ErrFailureMode means that a sanitize operation has failed. The drive gives no access to data until another one succeeds. The agent does not leave that state
+// with the action that is made for it, because the data would be accessible again.
+var ErrFailureMode = errors.New("the sanitize operation failed, and the drive gives no access to data now: sanitize it with the tool of its vendor, or destroy it")
+
+// Erase erases the drive and returns when the drive has reported success. For NVMe drives it needs a Probe before it.
+func (d *Drive) Erase(ctx context.Context, command Command, f Facts, watch Watcher) error {
+	switch command {
+	case NVMeSanitizeCrypto:
+		return d.sanitize(ctx, watch, func() error { return d.sanitizeNVMe(actionCrypto) })
+	case NVMeSanitizeBlock:
+		return d.sanitize(ctx, watch, func() error { return d.sanitizeNVMe(actionBlock) })
+	case ATASanitizeCrypto, ATASanitizeBlock, ATASanitizeOverwrite:
+		return d.sanitize(ctx, watch, func() error { return d.startSanitizeATA(command) })
+	case SCSISanitizeCrypto, SCSISanitizeBlock, SCSISanitizeOverwrite:
+		return d.sanitize(ctx, watch, func() error { return d.startSanitizeSCSI(command) })
+	case NVMeFormatCrypto, NVMeFormatUser:
+		ses := uint32(sesUser)
+		if command == NVMeFormatCrypto {
+			ses = sesCrypto
+		}
+		return d.blocking(ctx, watch, f.Times[command], time.Duration(len(d.targets))*formatTimeout, func() error { return d.formatNVMe(ses, d.targets) })
+	case ATAErase, ATAEnhancedErase:
+		takes := f.Times[command]
+		if takes == 0 {
+			takes = unknownErase
+		}
+		return d.blocking(ctx, watch, f.Times[command], 2*takes+time.Hour, func() error { return d.securityErase(command == ATAEnhancedErase) })
+	default:
+		return fmt.Errorf("%s is no command of a drive", command)
+	}
+}
+
+// sanitize starts an operation and waits for it.
+func (d *Drive) sanitize(ctx context.Context, watch Watcher, start func() error) error {
+	watch(0, startTimeout+slack)
+	if err := start(); err != nil {
+		return err
+	}
+	return d.Await(ctx, watch)
+}
+
+// Await waits for the end of a sanitize operation that is in progress, whoever has started it.
+func (d *Drive) Await(ctx context.Context, watch Watcher) error {
+	delay, failures, last, moved := firstPoll, 0, -1, time.Now()
+	for {
+		if err := pause(ctx, delay); err != nil {
+			return err
+		}
+		delay = min(2*delay, maxPoll)
+		status, err := d.sanitizeStatus()
+		watch(status.Percent, askTimeout+slack)
+		switch {
+		case err != nil:
+			if failures++; failures > maxPollErrors {
+				return fmt.Errorf("the progress cannot be read any more: %w", err)
+			}
+			continue
+		case status.State == SanitizeDone:
+			return nil
+		case status.State == SanitizeFailed:
+			return ErrFailureMode
+		case status.State == SanitizeNever:
+			return errors.New("the drive accepted the sanitize command, and reports that it never had one")
+		}
+		failures = 0
+		if status.Percent != last {
+			last, moved = status.Percent, time.Now()
+		}
+		if time.Since(moved) > stuckAfter {
+			return fmt.Errorf("the sanitize operation makes no progress after %d%% for %s", last, stuckAfter)
+		}
+	}
+}
+
+func (d *Drive) sanitizeStatus() (SanitizeStatus, error) {
+	switch d.Kind {
+	case NVMe:
+		return d.sanitizeStatusNVMe()
+	case ATA:
+		status, err := d.sanitizeStatusATA()
+		return status.SanitizeStatus, err
+	case SCSI:
+		return d.sanitizeStatusSCSI()
+	default:
+		return SanitizeStatus{}, errors.ErrUnsupported
+	}
+}
+
+// blocking runs a command that returns when the drive is erased. Its progress is estimated by the time that the drive says it takes.
+func (d *Drive) blocking(ctx context.Context, watch Watcher, takes, limit time.Duration, run func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	started := time.Now()
+	for {
+		percent := 0
+		if takes > 0 {
+			percent = int(min(99, 100*time.Since(started)/takes))
+		}
+		watch(percent, max(0, limit-time.Since(started))+slack)
+		timer := time.NewTimer(maxPoll)
+		select {
+		case err := <-done:
+			timer.Stop()
+			return err
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// pause waits, or returns the cause of the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

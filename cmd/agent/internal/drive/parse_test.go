@@ -1,0 +1,248 @@
+package drive
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func bytesOf(t *testing.T, text string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestRecordedSanitizeLogs: log pages of SSDs after a block erase and a crypto erase, as recorded in the tests of google/ecclesia-machine-management
+// (ecclesia/magent/lib/nvme/sanitize_log_page_test.cc).
+func TestRecordedSanitizeLogs(t *testing.T) {
+	g := NewWithT(t)
+	rest := " ffffffff ffffffff ffffffff 00000000 00000000 00000000"
+	g.Expect(ParseSanitizeStatus(bytesOf(t, "ffff 0101 02000000"+rest))).To(Equal(SanitizeStatus{State: SanitizeDone, Percent: 100, Command: NVMeSanitizeBlock}))
+	g.Expect(ParseSanitizeStatus(bytesOf(t, "ffff 0101 0c020000"+rest))).To(Equal(SanitizeStatus{State: SanitizeDone, Percent: 100, Command: NVMeSanitizeCrypto}))
+	// Values that users report: 3761 of 65536 in progress (miniedwins/learning, nvme/sanitize.md), and estimates of 90 s and 13 s (tnear/linux, nvme-sanitize-log.md).
+	running := bytesOf(t, "b10e 0200 02000000"+rest)
+	binary.LittleEndian.PutUint32(running[12:], 90)
+	binary.LittleEndian.PutUint32(running[16:], 13)
+	g.Expect(ParseSanitizeStatus(running)).To(Equal(SanitizeStatus{State: SanitizeRuns, Percent: 5, Command: NVMeSanitizeBlock, Block: 90 * time.Second, Crypto: 13 * time.Second}))
+	g.Expect(ParseSanitizeStatus(bytesOf(t, "ffff 0300 04000000"+rest))).To(HaveField("State", SanitizeFailed))
+	_, err := ParseSanitizeStatus(bytesOf(t, "ffff 0500 04000000"+rest))
+	g.Expect(err).To(MatchError(ContainSubstring("unknown sanitize state 5")))
+}
+
+// qvo is the IDENTIFY DEVICE data of a Samsung SSD 870 QVO 4TB, in words, as CrystalDiskInfo shows it in a public report; the serial number is replaced.
+const qvo = `
+0040 3FFF C837 0010 0000 0000 003F 0000 0000 0000 3030 3030 3030 3030 3030 3030 3030 3020 2020 2020
+0000 0000 0000 5356 5130 3242 3651 5361 6D73 756E 6720 5353 4420 3837 3020 5156 4F20 3454 4220 2020
+2020 2020 2020 2020 2020 2020 2020 8001 4001 2F00 4000 0200 0200 0007 3FFF 0010 003F FC10 00FB 0101
+FFFF 0FFF 0000 0007 0003 0078 0078 0078 0078 4F30 0000 0000 0000 0000 0000 001F 850E 00C6 056C 0060
+09FC 005E 746B 7D01 4163 7469 BC01 4163 407F 0002 0004 0000 FFFE 0000 0000 0000 0000 0000 0000 0000
+BEB0 D1C0 0001 0000 0000 0008 4000 0000 5002 538F 4372 DD3A 0000 0000 0000 0000 0000 0000 0000 401E
+401C 0000 0000 0000 0000 0000 0000 0000 0029`
+
+// words returns data of 512 bytes from words.
+func words(t *testing.T, text string) []byte {
+	t.Helper()
+	out := make([]byte, 512)
+	for i, w := range strings.Fields(text) {
+		b := bytesOf(t, w)
+		out[2*i], out[2*i+1] = b[1], b[0]
+	}
+	return out
+}
+
+func TestRecordedIdentity(t *testing.T) {
+	g := NewWithT(t)
+	data := words(t, qvo)
+	data[2*217] = 1
+	id, err := ParseIdentity(data)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(id).To(Equal(Identity{
+		Serial: "000000000000000", Model: "Samsung SSD 870 QVO 4TB", Firmware: "SVQ02B6Q", Sectors: 0x1d1c0beb0, SectorSize: 512, SolidState: true, Encrypts: true,
+		Security: Security{Supported: true, Frozen: true, Enhanced: true, Normal: 4 * time.Minute, Thorough: 8 * time.Minute},
+		HPA:      true, Configuration: true,
+	}))
+	data[510] = 0xa5
+	_, err = ParseIdentity(data)
+	g.Expect(err).To(MatchError(ContainSubstring("checksum")))
+}
+
+func TestIdentity(t *testing.T) {
+	g := NewWithT(t)
+	data := make([]byte, 512)
+	word := func(n int, value uint16) { binary.LittleEndian.PutUint16(data[2*n:], value) }
+	word(59, 0xf000)
+	word(82, 1<<1|1<<10)
+	word(83, 1<<14|1<<10|1<<11)
+	word(89, 0x8100)
+	word(90, 0xff)
+	word(119, 1<<14|1<<8)
+	word(128, 1|1<<1|1<<2|1<<4)
+	word(106, 1<<14|1<<12)
+	word(117, 2048)
+	id, err := ParseIdentity(data)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(id).To(Equal(Identity{
+		SectorSize: 4096, HPA: true, Configuration: true, AccessibleMax: true, Sanitize: []Command{ATASanitizeCrypto, ATASanitizeBlock, ATASanitizeOverwrite},
+		Security: Security{Supported: true, Enabled: true, Locked: true, Expired: true, Normal: 512 * time.Minute, Thorough: 510 * time.Minute},
+	}))
+}
+
+// TestRecordedSense: sense data of ATA PASS-THROUGH, as kernels log it (Ubuntu Forums) and as hdparm prints it (hdparm patch 53; jethrogb/lenovo-password issue 4).
+func TestRecordedSense(t *testing.T) {
+	g := NewWithT(t)
+	r, whole, err := ParseRegisters(bytesOf(t, "72 01 00 1d 00 00 00 0e 09 0c 00 00 00 00 00 00 00 4f 00 c2 e0 50"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(whole).To(BeTrue())
+	g.Expect(r).To(Equal(Registers{Status: 0x50, LBA: 0xc24f00}))
+	g.Expect(r.Failed()).To(BeFalse())
+	r, whole, err = ParseRegisters(bytesOf(t, "f0 00 01 00 50 40 3c 0a 80 00 00 00 00 1d 00 00"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(whole).To(BeFalse(), "the fixed format has not all bits")
+	g.Expect(r).To(Equal(Registers{Status: 0x50, Count: 0x3c}))
+	_, _, err = ParseRegisters(bytesOf(t, "70 00 05 00 00 00 00 0a 04 51 40 01 21 04 00 00"))
+	g.Expect(err).To(MatchError(ContainSubstring("does not return the registers")))
+	// An error of the drive without CK_COND: 51 and ABRT.
+	r, _, err = ParseRegisters(bytesOf(t, "72 0b 00 00 00 00 00 0e 09 0c 00 04 00 03 00 00 00 00 00 00 e0 51"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.Failed()).To(BeTrue())
+	g.Expect((&ATAError{r}).Error()).To(ContainSubstring("aborts"))
+}
+
+func TestSense(t *testing.T) {
+	g := NewWithT(t)
+	s, err := ParseSense(bytesOf(t, "70 00 02 00 00 00 00 0a 00 00 00 00 04 1b 00 80 40 00"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s).To(Equal(Sense{Key: 2, ASC: 4, ASCQ: 0x1b, Progress: 0x4000}))
+	g.Expect(s.Sanitizing()).To(BeTrue())
+	s, err = ParseSense(bytesOf(t, "72 02 04 1b 00 00 00 08 02 06 00 00 80 80 00 00"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s).To(Equal(Sense{Key: 2, ASC: 4, ASCQ: 0x1b, Progress: 0x8000}))
+	s, err = ParseSense(bytesOf(t, "72 03 31 03 00 00 00 00"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.SanitizeFailed()).To(BeTrue())
+	_, err = ParseSense(nil)
+	g.Expect(err).To(MatchError(errNoSense))
+}
+
+func TestATASanitizeStatus(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(ParseATASanitize(Registers{Status: 0x50, Count: 1 << 14, LBA: 0x8000})).To(Equal(ATASanitizeState{SanitizeStatus: SanitizeStatus{State: SanitizeRuns, Percent: 50}}))
+	g.Expect(ParseATASanitize(Registers{Status: 0x50, Count: 1<<15 | 1<<13})).To(Equal(ATASanitizeState{SanitizeStatus: SanitizeStatus{State: SanitizeDone, Percent: 100}, Frozen: true}))
+	g.Expect(ParseATASanitize(Registers{Status: 0x51, Error: 4, LBA: 1})).To(HaveField("State", SanitizeFailed))
+	_, err := ParseATASanitize(Registers{Status: 0x51, Error: 4, LBA: 2})
+	g.Expect(err).To(HaveOccurred())
+}
+
+// TestRecordedController: the fields of a Kingston SNV2S250G, as nvme-cli prints them in FOGProject/fos issue 72.
+func TestRecordedController(t *testing.T) {
+	g := NewWithT(t)
+	data := make([]byte, 4096)
+	copy(data[4:], "50026B7685F13C1E    ")
+	copy(data[24:], "KINGSTON SNV2S250G                      ")
+	copy(data[64:], "ELFK0S.4")
+	binary.LittleEndian.PutUint16(data[256:], 0x17)
+	binary.LittleEndian.PutUint32(data[328:], 0xa0000002)
+	g.Expect(ParseController(data)).To(Equal(Controller{
+		Serial: "50026B7685F13C1E", Model: "KINGSTON SNV2S250G", Firmware: "ELFK0S.4", Security: true, Format: true, SanitizeBlock: true,
+	}))
+	data[76], data[312], data[524], data[256] = 2, 1, 7, 8
+	g.Expect(ParseController(data)).To(And(HaveField("Several", true), HaveField("RPMB", true), HaveField("FormatsAll", true), HaveField("FormatCrypto", true), HaveField("Management", true)))
+	_, err := ParseController(data[:100])
+	g.Expect(err).To(HaveOccurred())
+}
+
+func TestNamespace(t *testing.T) {
+	g := NewWithT(t)
+	data := make([]byte, 4096)
+	binary.LittleEndian.PutUint64(data, 1000)
+	data[26], data[29] = 1<<4|1<<5|3, 1<<3|2 // format 19, extended metadata, protection information 2 at the start
+	data[128+4*19+2] = 12
+	g.Expect(ParseNamespace(data)).To(Equal(Namespace{Blocks: 1000, BlockSize: 4096, Format: 3 | 1<<4 | 2<<5 | 1<<8 | 1<<12, Protected: true}))
+	_, err := ParseNamespace(make([]byte, 4096))
+	g.Expect(err).To(MatchError(ContainSubstring("2^0")))
+	list := make([]byte, 4096)
+	list[0], list[4] = 1, 7
+	g.Expect(ParseNamespaceList(list)).To(Equal([]uint32{1, 7}))
+	list[4] = 1
+	_, err = ParseNamespaceList(list)
+	g.Expect(err).To(HaveOccurred())
+}
+
+func TestDiscovery(t *testing.T) {
+	g := NewWithT(t)
+	data := make([]byte, 80)
+	data[3] = 76
+	copy(data[48:], []byte{0, 1, 0x10, 12})
+	copy(data[64:], []byte{0, 2, 0x10, 12, 0b1111})
+	g.Expect(ParseDiscovery(data)).To(Equal(Locking{Enabled: true, Locked: true, Encrypts: true}))
+	_, err := ParseDiscovery(data[:64])
+	g.Expect(err).To(MatchError(errNoLocking))
+}
+
+func TestConfiguration(t *testing.T) {
+	g := NewWithT(t)
+	data := make([]byte, 512)
+	binary.LittleEndian.PutUint64(data[6:], 999)
+	g.Expect(ParseConfiguration(data)).To(Equal(uint64(1000)))
+	g.Expect(ParseConfiguration(make([]byte, 512))).To(BeZero())
+	g.Expect(ParseConfiguration(nil)).To(BeZero())
+}
+
+// FuzzNVMe: whatever a controller answers, nothing panics, and what is accepted is in its bounds.
+func FuzzNVMe(f *testing.F) {
+	f.Add(make([]byte, 4096))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = ParseController(data)
+		if n, err := ParseNamespace(data); err == nil && n.Format&^0x31ff != 0 {
+			t.Fatalf("%#x has bits that keep no format", n.Format)
+		}
+		if list, err := ParseNamespaceList(data); err == nil && len(list) > 1024 {
+			t.Fatalf("%d namespaces", len(list))
+		}
+		if s, err := ParseSanitizeStatus(data); err == nil && (s.Percent < 0 || s.Percent > 100) {
+			t.Fatalf("%d%%", s.Percent)
+		}
+	})
+}
+
+// FuzzATA is FuzzNVMe for ATA drives.
+func FuzzATA(f *testing.F) {
+	f.Add(make([]byte, 512))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if id, err := ParseIdentity(data); err == nil && (id.SectorSize < 512 || id.SectorSize > 1<<20 || id.Security.Normal < 0) {
+			t.Fatalf("%+v", id)
+		}
+		if ParseConfiguration(data) > 1<<48 {
+			t.Fatal("too many sectors")
+		}
+		if r, _, err := ParseRegisters(data); err == nil && r.LBA >= 1<<48 {
+			t.Fatalf("%+v", r)
+		} else if s, err := ParseATASanitize(r); err == nil && (s.Percent < 0 || s.Percent > 100) {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+// FuzzSCSI is FuzzNVMe for SCSI drives and TCG features.
+func FuzzSCSI(f *testing.F) {
+	f.Add([]byte{0x70, 0, 2, 0, 0, 0, 0, 10, 0, 0, 0, 0, 4, 0x1b, 0, 0x80, 0x40, 0})
+	f.Add([]byte{0x72, 2, 4, 0x1b, 0, 0, 0, 8, 2, 6, 0, 0, 0x80, 0x80, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if s, err := ParseSense(data); err == nil && (s.Progress < -1 || s.Progress > 0xffff || s.Key > 15) {
+			t.Fatalf("%+v", s)
+		}
+		if pages, err := ParseVitalPages(data); err == nil && len(pages) > len(data) {
+			t.Fatal("more pages than bytes")
+		}
+		_ = ParseSupported(data)
+		_ = ParseProtection(data)
+		_, _ = ParseDiscovery(data)
+	})
+}

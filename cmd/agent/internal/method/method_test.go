@@ -1,0 +1,160 @@
+package method
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+var update = flag.Bool("update", false, "write the tables of the page")
+
+const page = "../../../../docs/cleaning.md"
+
+// TestPage: the page has the tables of this package.
+func TestPage(t *testing.T) {
+	g := NewWithT(t)
+	content, err := os.ReadFile(page)
+	g.Expect(err).NotTo(HaveOccurred())
+	text := string(content)
+	for name, table := range map[string]string{"methods": methods(), "obstacles": obstacles()} {
+		start, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
+		before, rest, found := strings.Cut(text, start)
+		g.Expect(found).To(BeTrue(), "%s has no %s", page, start)
+		was, after, found := strings.Cut(rest, end)
+		g.Expect(found).To(BeTrue())
+		if *update {
+			text = before + start + table + end + after
+			continue
+		}
+		g.Expect(was).To(Equal(table), "run go test ./cmd/agent/internal/method -args -update")
+	}
+	if *update {
+		g.Expect(os.WriteFile(page, []byte(text), 0o600)).To(Succeed())
+	}
+}
+
+func methods() string {
+	kinds := map[drive.Kind]string{drive.NVMe: "NVMe", drive.ATA: "SATA", drive.SCSI: "SAS, SCSI", drive.Block: "virtio, eMMC, others"}
+	var out strings.Builder
+	out.WriteString("| drive | policy | method | class | basis | typical time | verification |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, r := range Table {
+		what := kinds[r.Kind]
+		if r.Media != anyMedia {
+			what += ", " + string(r.Media)
+		}
+		if r.Encrypts {
+			what += ", which always encrypts"
+		}
+		policies := "`Clear`"
+		if r.Class == agent.CleanPurge {
+			policies = "`Purge`, `Clear`"
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s | %s |\n", what, policies, r.Name, r.Class, r.Basis, r.Time, r.Expect)
+	}
+	return out.String()
+}
+
+func obstacles() string {
+	var out strings.Builder
+	out.WriteString("| what the agent finds | what that forbids | remedy |\n| --- | --- | --- |\n")
+	for _, o := range Obstacles {
+		fmt.Fprintf(&out, "| %s | %s | %s |\n", o.Name, o.Forbids, o.Remedy)
+	}
+	return out.String()
+}
+
+func all() []drive.Command {
+	var out []drive.Command
+	for _, r := range Table {
+		if !slices.Contains(out, r.Command) {
+			out = append(out, r.Command)
+		}
+	}
+	return out
+}
+
+func TestChoose(t *testing.T) {
+	commands := func(c ...drive.Command) []drive.Command { return append(c, drive.Overwrite) }
+	for _, c := range []struct {
+		name   string
+		policy agent.CleanPolicy
+		facts  drive.Facts
+		want   []drive.Command
+	}{
+		{"all of NVMe", agent.CleanPurge, drive.Facts{Kind: drive.NVMe, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock, drive.NVMeFormatCrypto}},
+		{"NVMe that only formats", agent.CleanPurge, drive.Facts{Kind: drive.NVMe, Commands: commands(drive.NVMeFormatCrypto, drive.NVMeFormatUser)}, nil},
+		{"NVMe that only formats, for Clear", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Commands: commands(drive.NVMeFormatCrypto, drive.NVMeFormatUser)}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
+		{"a hard disk", agent.CleanClear, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATASanitizeOverwrite, drive.ATAErase)}, []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite, drive.ATAErase}},
+		{"a hard disk, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATASanitizeOverwrite, drive.ATAErase)}, []drive.Command{drive.ATASanitizeOverwrite}},
+		{"an old hard disk, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATAErase)}, nil},
+		{"an SSD with crypto scramble that does not say that it encrypts", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Commands: commands(drive.ATASanitizeCrypto)}, nil},
+		{"a SAS SSD", agent.CleanPurge, drive.Facts{Kind: drive.SCSI, Encrypts: true, Commands: commands(drive.SCSISanitizeCrypto, drive.SCSISanitizeBlock)}, []drive.Command{drive.SCSISanitizeCrypto, drive.SCSISanitizeBlock}},
+		{"a SAS SSD that overwrites itself", agent.CleanPurge, drive.Facts{Kind: drive.SCSI, Commands: commands(drive.SCSISanitizeOverwrite)}, nil},
+		{"virtio", agent.CleanClear, drive.Facts{Kind: drive.Block, Commands: commands()}, []drive.Command{drive.Overwrite}},
+		{"virtio, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.Block, Commands: commands()}, nil},
+		{"Metadata", agent.CleanMetadata, drive.Facts{Kind: drive.Block, Commands: commands()}, nil},
+		{"locked", agent.CleanClear, drive.Facts{Kind: drive.ATA, Locked: true, Commands: all()}, nil},
+		{"Opal", agent.CleanClear, drive.Facts{Kind: drive.NVMe, OpalLocked: true, Encrypts: true, Commands: all()}, nil},
+		{"failure mode", agent.CleanClear, drive.Facts{Kind: drive.NVMe, FailureMode: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
+		{"several controllers", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, []drive.Command{drive.Overwrite}},
+		{"several controllers, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, nil},
+		{"a kept namespace", agent.CleanClear, drive.Facts{Kind: drive.NVMe, KeptPart: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
+		{"a kept namespace, and formats are of all", agent.CleanClear, drive.Facts{Kind: drive.NVMe, KeptPart: true, FormatsAll: true, Commands: all()}, []drive.Command{drive.Overwrite}},
+		{"namespaces of others", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
+		{"hidden sectors", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Hidden: 512, Encrypts: true, Commands: all()}, nil},
+		{"frozen security", agent.CleanClear, drive.Facts{Kind: drive.ATA, SecurityFrozen: true, Commands: commands(drive.ATAErase, drive.ATAEnhancedErase)}, []drive.Command{drive.Overwrite}},
+		{"frozen sanitize", agent.CleanPurge, drive.Facts{Kind: drive.ATA, SanitizeFrozen: true, Encrypts: true, Commands: all()}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			candidates, refused := Choose(c.policy, c.facts)
+			var got []drive.Command
+			for _, candidate := range candidates {
+				got = append(got, candidate.Command)
+			}
+			g.Expect(got).To(Equal(c.want))
+			if len(c.want) == 0 {
+				g.Expect(refused).NotTo(BeEmpty(), "a person must learn why")
+			}
+		})
+	}
+}
+
+// TestPropertyChoose: no candidate is weaker than the policy, an overwrite by the agent is never Purge, a crypto erase is Purge only if the drive always encrypts,
+// and a drive with a part that is kept is never sanitized.
+func TestPropertyChoose(t *testing.T) {
+	kinds := []drive.Kind{drive.NVMe, drive.ATA, drive.SCSI, drive.Block}
+	rapid.Check(t, func(t *rapid.T) {
+		f := drive.Facts{
+			Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Rotational: rapid.Bool().Draw(t, "rotational"), Encrypts: rapid.Bool().Draw(t, "encrypts"),
+			FailureMode: rapid.Bool().Draw(t, "failure"), KeptPart: rapid.Bool().Draw(t, "kept"), Shared: rapid.Bool().Draw(t, "shared"),
+			FormatsAll: rapid.Bool().Draw(t, "all"), Unattached: rapid.IntRange(0, 2).Draw(t, "unattached"), Hidden: rapid.Int64Range(0, 1).Draw(t, "hidden"),
+			Commands: rapid.SliceOfDistinct(rapid.SampledFrom(all()), func(c drive.Command) drive.Command { return c }).Draw(t, "commands"),
+		}
+		policy := rapid.SampledFrom([]agent.CleanPolicy{agent.CleanClear, agent.CleanPurge}).Draw(t, "policy")
+		candidates, refused := Choose(policy, f)
+		if len(candidates)+len(refused) == 0 {
+			t.Fatal("there is no method, and no reason")
+		}
+		for _, c := range candidates {
+			crypto := strings.Contains(string(c.Command), "Crypto")
+			switch {
+			case !slices.Contains(f.Commands, c.Command), policy == agent.CleanPurge && c.Class != agent.CleanPurge, c.Class == agent.CleanMetadata:
+				t.Fatalf("%+v for %s", c, policy)
+			case c.Class == agent.CleanPurge && (c.Command == drive.Overwrite || crypto && !f.Encrypts):
+				t.Fatalf("%+v is no purge", c)
+			case f.KeptPart && strings.Contains(string(c.Command), "Sanitize"), f.FailureMode && c.Command == drive.Overwrite:
+				t.Fatalf("%+v is forbidden", c)
+			}
+		}
+	})
+}

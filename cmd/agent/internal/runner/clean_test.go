@@ -1,0 +1,183 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+func cleanPlan(p agent.CleanPlan) *agent.Plan { return &agent.Plan{Purpose: agent.Clean, Clean: &p} }
+
+// files are files that are the disks of a server.
+type files []FileDisk
+
+func (f files) List(ctx context.Context) ([]disk.Disk, error) {
+	var out []disk.Disk
+	for i, one := range f {
+		all, err := one.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all[0].Name = fmt.Sprintf("file%d", i)
+		out = append(out, all[0])
+	}
+	return out, nil
+}
+
+func (f files) Read(d disk.Disk) (ReadCloser, error)  { return os.Open(d.Node) }
+func (f files) Open(d disk.Disk) (disk.Device, error) { return disk.OpenFile(d.Node, fileSector) }
+
+func newFiles(t *testing.T, serials ...string) files {
+	t.Helper()
+	var out files
+	for i, serial := range serials {
+		name := filepath.Join(t.TempDir(), "disk")
+		content := disktest.Random(uint64(i), 8*mib)
+		disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "part" + serial}})
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, FileDisk{Name: name, Serial: serial})
+	}
+	return out
+}
+
+func (f files) content(t *testing.T, i int) []byte {
+	t.Helper()
+	b, err := os.ReadFile(f[i].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestCleanClear: all disks are overwritten and read back, a kept one is not, and the result says so.
+func TestCleanClear(t *testing.T) {
+	g := NewWithT(t)
+	f := newFiles(t, "S1", "S2")
+	kept := f.content(t, 1)
+	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
+	var last agent.Progress
+	plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"partS2"}, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "S2"}}}
+	result := c.Run(t.Context(), cleanPlan(plan), func(p agent.Progress) {
+		if len(p.Disks) > 0 {
+			last = p
+		}
+	})
+	g.Expect(result.Failure).To(BeNil())
+	g.Expect(result.Disks).To(HaveLen(2))
+	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", agent.CleanClear), HaveField("Verification.Kind", agent.ReadBack), HaveField("Verification.Bytes", int64(8*mib))))
+	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Disk.Serial", "S2")))
+	g.Expect(bytes.Trim(f.content(t, 0), "\x00")).To(BeEmpty())
+	g.Expect(f.content(t, 1)).To(Equal(kept))
+	g.Expect(last.Step).To(Equal(agent.StepErasing))
+	g.Expect(last.Disks[0].Serial).To(Equal("S1"))
+
+	plan.Policy = agent.CleanPurge
+	result = c.Run(t.Context(), cleanPlan(plan), ignore)
+	g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("Purge cannot be met")))
+	g.Expect(result.Disks).To(HaveLen(2), "the disks are in the result also with a failure")
+}
+
+// TestCleanPolicies: a plan without a policy, or with one that the agent does not know, is invalid.
+func TestCleanPolicies(t *testing.T) {
+	g := NewWithT(t)
+	f := newFiles(t, "S1")
+	before := f.content(t, 0)
+	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
+	for _, policy := range []agent.CleanPolicy{"", "metadata", "Destroy"} {
+		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
+		g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
+	}
+	g.Expect(f.content(t, 0)).To(Equal(before))
+}
+
+// TestCleanMetadata: the result has all disks: erased ones, and those that the policy does not mean.
+func TestCleanMetadata(t *testing.T) {
+	g := NewWithT(t)
+	f := newFiles(t, "S1", "S2")
+	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
+	ranges := []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 8 * mib}, Offset: 4 * mib, Length: 4096}}
+	result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: ranges}), ignore)
+	g.Expect(result.Failure).To(BeNil())
+	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", agent.CleanMetadata), HaveField("Verification.Passed", true)))
+	g.Expect(result.Disks[0].Verification.Bytes).To(BeNumerically(">", 2*mib))
+	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Message", ContainSubstring("only the disks that the provider wrote"))))
+}
+
+// TestCleanExpected: a disk that is missing, or that nobody expects, fails each policy.
+func TestCleanExpected(t *testing.T) {
+	for _, policy := range []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear} {
+		f := newFiles(t, "S1", "S2")
+		before := f.content(t, 1)
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
+			plan := agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "GONE"}}}
+			started := time.Now()
+			result := c.Run(t.Context(), cleanPlan(plan), ignore)
+			g.Expect(time.Since(started)).To(BeNumerically(">=", disksFor), "it may appear late")
+			g.Expect(result.Failure).To(HaveField("Message", And(ContainSubstring("GONE"), ContainSubstring("S2"))))
+			outcomes := map[string]agent.Outcome{}
+			for _, d := range result.Disks {
+				outcomes[d.Disk.Serial] = d.Outcome
+			}
+			g.Expect(outcomes).To(Equal(map[string]agent.Outcome{"S1": agent.Erased, "S2": agent.Failed, "GONE": agent.Failed}))
+			g.Expect(f.content(t, 1)).To(Equal(before))
+		})
+	}
+}
+
+// slow are disks that take their time to open.
+type slow struct{ files }
+
+func (s slow) Open(d disk.Disk) (disk.Device, error) {
+	time.Sleep(5 * time.Second) // of the bubble's clock
+	return s.files.Open(d)
+}
+
+// TestMetadataOfManyDisks: 24 slow disks take as long as one.
+func TestMetadataOfManyDisks(t *testing.T) {
+	var serials []string
+	for i := range 24 {
+		serials = append(serials, fmt.Sprintf("S%d", i))
+	}
+	f := newFiles(t, serials...)
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		c := &Cleaner{Disks: slow{f}, Log: slog.New(slog.DiscardHandler)}
+		started := time.Now()
+		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true}), ignore)
+		g.Expect(result.Failure).To(BeNil())
+		g.Expect(result.Disks).To(HaveLen(24))
+		g.Expect(result.Disks).To(HaveEach(HaveField("Outcome", agent.Erased)))
+		g.Expect(time.Since(started)).To(BeNumerically("<", 10*time.Second))
+	})
+}
+
+// TestBounded: a result has no more disks than a boot server accepts, and those that failed are among them.
+func TestBounded(t *testing.T) {
+	g := NewWithT(t)
+	var r agent.Result
+	for range agent.MaxErasedDisks {
+		r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Erased})
+	}
+	g.Expect(bounded(r).Warnings).To(BeEmpty())
+	r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Failed, Name: "last"})
+	out := bounded(r)
+	g.Expect(out.Disks).To(HaveLen(agent.MaxErasedDisks))
+	g.Expect(out.Disks[0].Name).To(Equal("last"))
+	g.Expect(out.Warnings).To(HaveLen(1))
+}

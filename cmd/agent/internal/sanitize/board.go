@@ -1,0 +1,58 @@
+package sanitize
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// board has the progress of the disks that are being erased.
+type board struct {
+	report func([]agent.DiskProgress)
+
+	mu    sync.Mutex
+	disks []agent.DiskProgress
+}
+
+// set reports the progress of a disk, if it has changed.
+func (b *board) set(p agent.DiskProgress) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.IndexFunc(b.disks, func(d agent.DiskProgress) bool { return d.Name == p.Name })
+	switch {
+	case at < 0:
+		b.disks = append(b.disks, p)
+	case b.disks[at].Method == p.Method && b.disks[at].Percent == p.Percent:
+		return
+	default:
+		b.disks[at] = p
+	}
+	b.send()
+}
+
+// remove takes a disk that has a result off the board.
+func (b *board) remove(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.disks = slices.DeleteFunc(b.disks, func(d agent.DiskProgress) bool { return d.Name == name })
+	b.send()
+}
+
+func (b *board) send() {
+	if b.report != nil {
+		b.report(slices.Clone(b.disks[:min(len(b.disks), agent.MaxProgressDisks)]))
+	}
+}
+
+// progressOf returns the progress of a disk. The rest of the time is estimated by the time so far.
+func progressOf(d disk.Disk, name string, percent int, started time.Time) agent.DiskProgress {
+	percent = max(0, min(percent, 100))
+	p := agent.DiskProgress{Name: d.Name, Serial: d.Serial, Method: name, Percent: percent}
+	if percent > 0 {
+		p.RemainingSeconds = int64(time.Since(started).Seconds()) * int64(100-percent) / int64(percent)
+	}
+	return p
+}

@@ -1,0 +1,193 @@
+// Package sanitize carries out the plan Clean of the policies Clear and Purge: it erases all disks of the server and proves it. Package method says how each
+// drive is erased, package drive sends the commands, and this package decides which disks are erased, in which order, and whether it is true.
+//
+// The order on each disk:
+//
+//  1. The drive is asked what it offers and in which state it is. One that an earlier run has left locked is unlocked, and a sanitize operation that is in
+//     progress is awaited.
+//  2. The ranges of the plan are overwritten: the bootstrap data is gone, whatever follows.
+//  3. Samples are read.
+//  4. The best method is tried, and then the next one, as long as it meets the policy.
+//  5. The samples are read again, or all that was overwritten. A disk is Erased only after that.
+//
+// Each step may be cut off by a power failure: a second run begins with the first step, and finds the drive in one of its states.
+package sanitize
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
+)
+
+// Options are what Run works with.
+type Options struct {
+	// Open opens a disk for writing. The error wraps disk.ErrBusy if something else holds it.
+	Open func(d disk.Disk) (disk.Device, error)
+	// Port returns the port of a disk. A nil port is that of a disk without commands.
+	Port func(d disk.Disk) drive.Port
+	// Contents reads again what a disk carries.
+	Contents func(ctx context.Context, d disk.Disk) disk.Disk
+	// Report is called with the progress of all disks that are being erased. It must not block.
+	Report func([]agent.DiskProgress)
+	Log    *slog.Logger
+
+	keep []string
+}
+
+// watchInterval is how often it is checked whether a drive hangs.
+const watchInterval = 5 * time.Second
+
+// Run erases all disks of the server with the policy of the plan. All drives are erased at the same time, and one that fails does not stop the others. The
+// results are those of all disks, and of disks of the plan that are missing. Run may be repeated at any time. It returns at the end of ctx; a drive that hangs in
+// the kernel is left alone then, and has failed.
+func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) ([]agent.ErasedDisk, *agent.Failure) {
+	if plan.Policy != agent.CleanClear && plan.Policy != agent.CleanPurge {
+		return nil, &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the policy %.40q, which is neither Clear nor Purge", string(plan.Policy))}
+	}
+	s := selectDisks(plan, all)
+	o.keep = plan.Keep
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a drive that was given up and answers late is not erased further
+	b := &board{report: o.Report}
+	answers := make(chan answer, len(s.units))
+	for _, u := range s.units {
+		u.policy, u.o, u.board = plan.Policy, o, b
+		u.beat(ioPatience)
+		go func() { answers <- answer{u, u.run(ctx)} }()
+	}
+	results := append(s.results, await(ctx, s.units, answers)...)
+	slices.SortStableFunc(results, func(x, y Result) int { return cmp.Compare(x.Name, y.Name) })
+	out := make([]agent.ErasedDisk, 0, len(results))
+	for _, r := range results {
+		printable.Clean(&r.ErasedDisk, maxText, maxWarnings)
+		out = append(out, r.ErasedDisk)
+		if o.Log != nil {
+			o.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.Serial, "outcome", string(r.Outcome), "method", r.Method, "message", r.Message)
+		}
+	}
+	return out, Failure(results)
+}
+
+const (
+	// maxText and maxWarnings bound what a disk has in a result: the boot server takes 512 bytes.
+	maxText     = 512
+	maxWarnings = 16
+)
+
+type answer struct {
+	unit    *unit
+	results []Result
+}
+
+// await collects the answers. A unit that hangs, or that has no answer at the end of ctx, has failed.
+func await(ctx context.Context, units []*unit, answers <-chan answer) []Result {
+	var results []Result
+	waiting := slices.Clone(units)
+	give := func(u *unit, why string) {
+		waiting = slices.DeleteFunc(waiting, func(w *unit) bool { return w == u })
+		results = append(results, u.abandoned(why)...)
+	}
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for len(waiting) > 0 {
+		select {
+		case a := <-answers:
+			if slices.Contains(waiting, a.unit) {
+				waiting = slices.DeleteFunc(waiting, func(w *unit) bool { return w == a.unit })
+				results = append(results, a.results...)
+			}
+		case <-ticker.C:
+			for _, u := range slices.Clone(waiting) {
+				if late := u.late(); late > 0 {
+					give(u, fmt.Sprintf("it has not answered for too long (%s more than it may take): replace it", late.Round(time.Second)))
+				}
+			}
+		case <-ctx.Done():
+			for _, u := range slices.Clone(waiting) {
+				give(u, fmt.Sprintf("it was not erased in time: %v", context.Cause(ctx)))
+			}
+		}
+	}
+	return results
+}
+
+// Result is what became of a disk, with the reason of a failure.
+type Result struct {
+	agent.ErasedDisk
+
+	// Reason is one of agent's, empty for ReasonEraseFailed.
+	Reason string
+}
+
+// maxMessage is the maximum number of disks in a message.
+const maxMessage = 16
+
+// Failure returns one failure for all disks that failed, or nil. A plan that must not be carried out comes before a disk that failed.
+func Failure(results []Result) *agent.Failure {
+	order := []string{agent.ReasonPlanInvalid, agent.ReasonProtectedDisk, agent.ReasonDiskBusy, agent.ReasonEraseFailed}
+	worst := len(order)
+	var messages []string
+	for _, r := range results {
+		if r.Outcome != agent.Failed {
+			continue
+		}
+		worst = min(worst, slices.Index(order, cmp.Or(r.Reason, agent.ReasonEraseFailed)))
+		messages = append(messages, fmt.Sprintf("%s: %s", Describe(r.Name, r.Disk), r.Message))
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	if more := len(messages) - maxMessage; more > 0 {
+		messages = append(messages[:maxMessage], fmt.Sprintf("and %d more disks", more))
+	}
+	return &agent.Failure{Reason: order[worst], Message: strings.Join(messages, "; ")}
+}
+
+// Describe returns how messages name a disk: always with its serial number, if it has one.
+func Describe(name string, id agent.DiskID) string {
+	known := fmt.Sprintf("path %.128q", id.ByPath)
+	switch {
+	case id.Serial != "":
+		known = fmt.Sprintf("serial number %.64q", id.Serial)
+	case id.WWN != "":
+		known = fmt.Sprintf("WWN %.64q", id.WWN)
+	}
+	if name == "" {
+		return fmt.Sprintf("the disk with the %s and %d bytes", known, id.Size)
+	}
+	return fmt.Sprintf("disk %.32s (%s)", name, known)
+}
+
+// Transport is how a disk is connected, in the words of agent.ErasedDisk.
+func Transport(transport string) string {
+	switch transport {
+	case "nvme":
+		return "NVMe"
+	case "sata", "ata":
+		return "SATA"
+	case "sas":
+		return "SAS"
+	case "scsi", "fc", "iscsi":
+		return "SCSI"
+	case "virtio":
+		return "Virtio"
+	case "usb":
+		return "USB"
+	default:
+		return transport
+	}
+}
+
+// Identify returns the part of a result that is known before the disk is erased.
+func Identify(d disk.Disk) agent.ErasedDisk {
+	return agent.ErasedDisk{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, Firmware: d.Firmware, Transport: Transport(d.Transport)}
+}

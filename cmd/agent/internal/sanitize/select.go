@@ -1,0 +1,173 @@
+package sanitize
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// selection is which disks are erased, and what became of the others.
+type selection struct {
+	units   []*unit
+	results []Result
+}
+
+// selectDisks decides about all disks. The namespaces of an NVMe drive are one unit.
+func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
+	var s selection
+	ranges := map[string][]area{}
+	refused := map[string]Result{}
+	for _, r := range plan.Ranges {
+		s.place(r, all, ranges, refused)
+	}
+	s.results = append(s.results, Missing(plan, all)...)
+	for _, d := range all {
+		r, ok := refused[d.Name]
+		if !ok {
+			r = decide(d, all, plan)
+		}
+		u := s.unit(d)
+		if r.Outcome == "" {
+			u.targets = append(u.targets, &target{disk: d, ranges: ranges[d.Name]})
+			continue
+		}
+		u.kept = true
+		s.results = append(s.results, r)
+	}
+	s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return len(u.targets) == 0 })
+	return s
+}
+
+// namespaceName is the name of an NVMe namespace. The number before the n is that of the controller or, where the kernel joins paths, that of the subsystem.
+var namespaceName = regexp.MustCompile(`^(nvme\d+)n\d+$`)
+
+// unit returns the unit of a disk, which it adds if there is none.
+func (s *selection) unit(d disk.Disk) *unit {
+	key := d.Name
+	if m := namespaceName.FindStringSubmatch(d.Name); m != nil {
+		key = m[1]
+	}
+	for _, u := range s.units {
+		if u.key == key {
+			return u
+		}
+	}
+	u := &unit{key: key}
+	s.units = append(s.units, u)
+	return u
+}
+
+// place finds the disk of a range.
+func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string][]area, refused map[string]Result) {
+	var found []disk.Disk
+	for _, d := range all {
+		if d.Is(r.Disk) {
+			found = append(found, d)
+		}
+	}
+	switch {
+	case r.Disk.Serial == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
+		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, agent.ReasonPlanInvalid, "a range of the plan names no disk"))
+	case len(found) == 0:
+		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
+	case len(found) > 1:
+		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", fmt.Sprintf("%d disks are called so, and only one has bootstrap data", len(found))))
+	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].Size || r.Offset > found[0].Size-r.Length:
+		refused[found[0].Name] = failed(Identify(found[0]), agent.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
+	default:
+		ranges[found[0].Name] = append(ranges[found[0].Name], area{r.Offset, r.Length})
+	}
+}
+
+func failed(r agent.ErasedDisk, reason, message string) Result {
+	r.Outcome, r.Message = agent.Failed, message
+	return Result{ErasedDisk: r, Reason: reason}
+}
+
+// Missing returns the disks that the plan expects and that are not there.
+func Missing(plan agent.CleanPlan, all []disk.Disk) []Result {
+	var out []Result
+	for _, id := range plan.Expected {
+		if !slices.ContainsFunc(all, func(d disk.Disk) bool { return d.Is(id) }) {
+			out = append(out, failed(agent.ErasedDisk{Disk: id}, "", "the server had it when the machine claimed it, and it is not there now: find it and erase it"))
+		}
+	}
+	return out
+}
+
+// Absent is true if a disk that the plan names is not there yet: one that it expects, or one with bootstrap data.
+func Absent(plan agent.CleanPlan, all []disk.Disk) bool {
+	return len(Missing(plan, all)) > 0 || slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool {
+		return !slices.ContainsFunc(all, func(d disk.Disk) bool { return d.Is(r.Disk) })
+	})
+}
+
+// Unexpected is true for a disk that the server did not have, as far as the plan knows.
+func Unexpected(plan agent.CleanPlan, d disk.Disk) bool {
+	return len(plan.Expected) > 0 && !slices.ContainsFunc(plan.Expected, d.Is)
+}
+
+// UnexpectedMessage is why a disk that the server did not have is not erased.
+const UnexpectedMessage = "the server did not have it when the machine claimed it: remove it, or inspect the server again if it belongs to it"
+
+// decide returns the result of a disk that is not erased. One without an outcome is erased, or is unreadable: what its drive says decides then.
+func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
+	r := Result{ErasedDisk: Identify(d)}
+	named := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return r.Disk.Serial != "" && d.Is(r.Disk) })
+	has := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return d.Is(r.Disk) })
+	readable := d
+	readable.Unreadable = ""
+	p := disk.Protect(readable, named, plan.Keep)
+	switch {
+	case p.Why != "" && has:
+		return failed(r.ErasedDisk, agent.ReasonProtectedDisk, "it has bootstrap data and must not be touched: "+p.Why)
+	case p.Outside:
+		return leftOut(r, d, p.Why)
+	case d.Remote() && !has:
+		return leftOut(r, d, "it is a disk of a storage system (by "+d.Transport+")")
+	case Unexpected(plan, d):
+		return failed(r.ErasedDisk, "", UnexpectedMessage)
+	case p.Why != "":
+		return failed(r.ErasedDisk, "", p.Why)
+	case len(d.Holders) > 0:
+		// The ramdisk has no modules of md and of the device mapper, so nothing can be taken apart here that another system would find again.
+		return failed(r.ErasedDisk, agent.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
+	}
+	if why := disk.Unproven(d, all, plan.Keep); why != "" {
+		return failed(r.ErasedDisk, "", why)
+	}
+	return r
+}
+
+// confusing are the signatures by which the next system may assemble or mount what is on a disk that is left out.
+var confusing = []string{"md", "lvm2", "zfs", "imsm", "ddf", "bcache", "btrfs"}
+
+// confusingLabels are labels that cloud-init takes for its data source.
+var confusingLabels = []string{"cidata", "config-2"}
+
+func leftOut(r Result, d disk.Disk, why string) Result {
+	r.Outcome, r.Message, r.Warnings = agent.LeftOut, why, Confusing(d)
+	return r
+}
+
+// Confusing returns what the next system may take from a disk that is left out.
+func Confusing(d disk.Disk) []string {
+	var out []string
+	for _, s := range d.Found {
+		text := ""
+		switch {
+		case slices.Contains(confusing, s.Type):
+			text = fmt.Sprintf("it has %s, which the next system may assemble", s.Type)
+		case slices.ContainsFunc(confusingLabels, func(l string) bool { return strings.EqualFold(l, s.Label) }):
+			text = fmt.Sprintf("it has a file system with the label %s, which the next system may take for its configuration", s.Label)
+		}
+		if text != "" && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
