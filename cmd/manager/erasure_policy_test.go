@@ -79,6 +79,7 @@ func TestErasureRights(t *testing.T) {
 	g.Expect(records.Items).To(HaveLen(2))
 	genuine := &records.Items[0]
 
+	g.Eventually(func() error { return bootServer.List(ctx, &v1alpha1.BareMetalHostList{}) }, 30*time.Second).Should(Succeed(), "its role is in effect")
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"x":"y"}}}`))
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "capbm-system", Name: name} }
 	forged := func() *v1alpha1.BareMetalErasure {
@@ -102,10 +103,11 @@ func TestErasureRights(t *testing.T) {
 	} {
 		g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", what, err)
 	}
-	g.Expect(bootServer.Create(ctx, &corev1.Secret{ObjectMeta: meta(erasure.KeySecret)}, client.DryRunAll)).To(
-		MatchError(ContainSubstring("must not write a Secret other than capbm-boot-key")), "a key that an attacker knows")
-	const byName, byType = "must not create a Secret other than capbm-erasure-key", "must not create a Secret of a type other than Opaque"
 	// A policy takes effect a moment after it was created.
+	g.Eventually(func() error {
+		return bootServer.Create(ctx, &corev1.Secret{ObjectMeta: meta(erasure.KeySecret)}, client.DryRunAll)
+	}, 30*time.Second).Should(MatchError(ContainSubstring("must not write a Secret other than capbm-boot-key")), "a key that an attacker knows")
+	const byName, byType = "must not create a Secret other than capbm-erasure-key", "must not create a Secret of a type other than Opaque"
 	g.Eventually(func() error {
 		return manager.Create(ctx, &corev1.Secret{ObjectMeta: meta("a-token")}, client.DryRunAll)
 	}, 30*time.Second).Should(MatchError(ContainSubstring(byName)))
@@ -115,7 +117,7 @@ func TestErasureRights(t *testing.T) {
 	g.Expect(manager.Create(ctx, token, client.DryRunAll)).To(MatchError(ContainSubstring(byType)))
 
 	tenant := erasureUser(t, namespace, "tenant", "create", "get", "update", "patch", "delete")
-	g.Eventually(func() error { return tenant.Create(ctx, forged()) }, 30*time.Second).Should(MatchError(ContainSubstring("only the provider creates BareMetalErasures")))
+	g.Eventually(func() error { return tenant.Create(ctx, forged(), client.DryRunAll) }, 30*time.Second).Should(MatchError(ContainSubstring("only the provider creates BareMetalErasures")))
 	g.Expect(tenant.Patch(ctx, genuine.DeepCopy(), patch, client.DryRunAll)).To(Succeed(), "clusterctl move annotates what it moved away")
 	for says, patch := range map[string]string{
 		"must not have owners": `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`,

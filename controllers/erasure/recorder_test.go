@@ -50,7 +50,7 @@ func (s *site) over(t *testing.T, funcs interceptor.Funcs) *recording.Recorder {
 
 // erased returns a host and its boot in which the agent purged one disk.
 func (s *site) erased(name string, number int32) (*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBoot) {
-	at := metav1.NewTime(s.clock.Now())
+	at := metav1.NewTime(time.Date(2026, 11, 25, 17, 0, 0, 0, time.UTC))
 	host := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"},
