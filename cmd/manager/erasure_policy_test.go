@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -28,7 +29,10 @@ func managerRole(t *testing.T) client.Client {
 			"ValidatingAdmissionPolicy capbm-system-erasures", "ValidatingAdmissionPolicyBinding capbm-system-erasures",
 			"ValidatingAdmissionPolicy capbm-system-manager-secrets", "ValidatingAdmissionPolicyBinding capbm-system-manager-secrets":
 			installed = append(installed, what)
-			g.Expect(client.IgnoreAlreadyExists(env.Client.Create(t.Context(), &o))).To(Succeed())
+			env.Create(t, &o)
+			t.Cleanup(func() { // other tests install some of them
+				NewWithT(t).Expect(env.Client.Delete(context.Background(), &o)).To(Succeed())
+			})
 		}
 	}
 	g.Expect(installed).To(HaveLen(8))
