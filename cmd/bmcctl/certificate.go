@@ -12,9 +12,9 @@ import (
 // printCertificate prints a certificate for people, and the form that they sign. What agents and BMCs reported is printed without control characters.
 func printCertificate(w io.Writer, entry *erasure.Entry) {
 	c := &entry.Certificate
-	title := clean(c.Title)
+	title, policy := clean(c.Title), "Policy"
 	if c.Standard != "" {
-		title += " (" + c.Standard + ")"
+		title, policy = title+" ("+clean(c.Standard)+")", "Sanitization method"
 	}
 	writef(w, "%s\n%s\n\n", title, strings.Repeat("=", len(title)))
 	fields := func(prefix string, pairs ...string) {
@@ -27,7 +27,7 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 	fields("", "Host", c.Host, "Manufacturer", c.Server.Manufacturer, "Model", c.Server.Model, "Serial number", cmp.Or(c.Server.SerialNumber, "unknown"),
 		"System UUID", c.Server.SystemUUID, "MAC address", c.Server.BootMACAddress, "Released by machine", c.Machine, "Provider ID", c.ProviderID,
 		"Claim, boot", fmt.Sprintf("%s, %d", c.ClaimID, c.BootNumber))
-	fields("", "Sanitization method", string(c.Policy), "Tool used", c.Tool, "Started", c.StartedAt.UTC().Format(timeFormat),
+	fields("", policy, string(c.Policy), "Tool used", c.Tool, "Started", c.StartedAt.UTC().Format(timeFormat),
 		"Ended", c.EndedAt.UTC().Format(timeFormat), "Recorded", c.RecordedAt.UTC().Format(timeFormat), "Booted by", cmp.Or(c.Transport.Door, "unknown"),
 		"Firmware", cmp.Or(c.Transport.Firmware, "unknown"), "Reported over", reportedOver(c.Transport.TLS), "Secure Boot", c.Transport.SecureBoot)
 	if len(c.Media) == 0 {
@@ -35,7 +35,7 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 	}
 	for i := range c.Media {
 		m := &c.Media[i]
-		writef(w, "\nMedium %d of %d: %s\n", i+1, len(c.Media), outcome(m))
+		writef(w, "\nMedium %d of %d: %s\n", i+1, len(c.Media), outcomeText(m))
 		size := ""
 		if m.SizeBytes > 0 {
 			size = fmt.Sprintf("%d bytes", m.SizeBytes)
@@ -59,7 +59,7 @@ func reportedOver(tls bool) string {
 	return "HTTP: a client on the network of the server could have changed the report"
 }
 
-func outcome(m *erasure.Medium) string {
+func outcomeText(m *erasure.Medium) string {
 	switch m.Outcome {
 	case "Erased":
 		return "erased"

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -83,12 +82,12 @@ func erasures(ctx context.Context, args []string, c console) error {
 
 // export prints the certificates of a host, or of all hosts if host is empty.
 func (e *erasureExport) export(ctx context.Context, host string) error {
-	c, err := e.connect()
+	c, namespace, err := connectTo(e.kubeconfig, e.context, e.namespace)
 	if err != nil {
 		return err
 	}
 	var list v1alpha1.BareMetalErasureList
-	options := []client.ListOption{client.InNamespace(e.namespace)}
+	options := []client.ListOption{client.InNamespace(namespace)}
 	if host != "" {
 		options = append(options, client.MatchingLabels{v1alpha1.ErasureHostLabel: erasure.HostLabel(host)})
 	}
@@ -100,7 +99,7 @@ func (e *erasureExport) export(ctx context.Context, host string) error {
 	}
 	records := slices.DeleteFunc(list.Items, func(r v1alpha1.BareMetalErasure) bool { return host != "" && r.Spec.HostName != host })
 	if len(records) == 0 {
-		return fmt.Errorf("the namespace %q has no record of an erasure%s", e.namespace, ofHost(host))
+		return fmt.Errorf("the namespace %q has no record of an erasure%s", namespace, ofHost(host))
 	}
 	erasure.SortNewestFirst(records)
 	slices.SortStableFunc(records, func(a, b v1alpha1.BareMetalErasure) int { return strings.Compare(a.Spec.HostName, b.Spec.HostName) })
@@ -127,23 +126,6 @@ func ofHost(host string) string {
 		return ""
 	}
 	return fmt.Sprintf(" of the host %q", host)
-}
-
-// connect reads the kubeconfig. No request is made.
-func (e *erasureExport) connect() (client.Client, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = e.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: e.context})
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, usageErrorf("the kubeconfig: %v: use --kubeconfig FILE, or set KUBECONFIG", err)
-	}
-	if e.namespace == "" {
-		if e.namespace, _, err = loader.Namespace(); err != nil {
-			return nil, usageErrorf("the kubeconfig: %v: use --namespace", err)
-		}
-	}
-	return newClient(config)
 }
 
 // verify checks a file of certificates, and prints a line for each.
