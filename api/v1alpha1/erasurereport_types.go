@@ -8,15 +8,17 @@ type ErasureReport struct {
 	// policy is the cleaning policy that was carried out: Metadata, Clear or Purge.
 	// +required
 	Policy CleaningPolicy `json:"policy,omitempty"`
-	// startedAt is the time when the agent got its plan, and endedAt the time when it reported, by the clock of the boot server.
+	// startedAt is the time when the agent got its plan, by the clock of the boot server.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
+	// endedAt is the time when the agent reported that it was done, by the clock of the boot server.
 	// +required
 	EndedAt metav1.Time `json:"endedAt,omitzero"`
-	// agent is the release of the agent, and firmware how the server was booted: UEFI or BIOS.
+	// agent is the release of the agent, which erased the disks.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Agent string `json:"agent,omitempty"`
+	// firmware is how the server was booted: UEFI or BIOS.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Firmware string `json:"firmware,omitempty"`
@@ -27,11 +29,11 @@ type ErasureReport struct {
 	// tls is true if the agent reached the boot server by HTTPS with a pinned certificate.
 	// +optional
 	TLS bool `json:"tls,omitempty"`
-	// secureBoot is Enabled or Disabled, as the agent reported it; empty where it is unknown.
+	// secureBoot is Enabled or Disabled, as the agent reported it. It is absent if it is unknown.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	SecureBoot string `json:"secureBoot,omitempty"`
-	// disks are all disks of the server.
+	// disks are all disks of the server that the agent found, at most 64.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -51,23 +53,25 @@ const (
 )
 
 // ErasedDisk is what became of a disk, as the agent reported it.
-// +kubebuilder:validation:XValidation:rule="self.outcome != 'Erased' || has(self.verification) && self.verification.passed",message="a disk with the outcome Erased needs a verification that passed"
+// +kubebuilder:validation:XValidation:rule="self.outcome != 'Erased' || has(self.verification) && has(self.verification.passed) && self.verification.passed",message="a disk with the outcome Erased needs a verification that passed"
 // +kubebuilder:validation:XValidation:rule="self.outcome != 'Erased' || has(self.method) && has(self.class)",message="a disk with the outcome Erased needs method and class"
 type ErasedDisk struct {
 	// disk identifies the disk.
 	// +required
 	Disk DiskIdentity `json:"disk,omitzero"`
-	// name is the kernel's name in the agent.
+	// name is the name that the kernel of the agent gave to the disk, such as nvme0n1.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name,omitempty"`
-	// model, vendor and firmware are as the drive reports them.
+	// model is the model, as the drive reports it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Model string `json:"model,omitempty"`
+	// vendor is the manufacturer, as the drive reports it. Many drives report it only as a part of the model.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Vendor string `json:"vendor,omitempty"`
+	// firmware is the version of the drive's firmware, as the drive reports it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Firmware string `json:"firmware,omitempty"`
@@ -92,12 +96,13 @@ type ErasedDisk struct {
 	// verification is how the erasure was verified.
 	// +optional
 	Verification *ErasureVerification `json:"verification,omitempty"`
-	// startedAt and endedAt are by the clock of the server, which may be wrong: their difference counts.
+	// startedAt is the time when the erasure of the disk started, by the clock of the server, which may be wrong. Only the difference to endedAt is reliable.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// endedAt is the time when the verification of the disk ended, by the clock of the server, which may be wrong.
 	// +optional
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
-	// message says why the disk was left out.
+	// message is why the disk was left out.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
@@ -110,20 +115,22 @@ type ErasureVerification struct {
 	// +required
 	// +kubebuilder:validation:Enum=ReadBack;Samples;DriveStatus
 	Kind string `json:"kind,omitempty"`
-	// passed is the result.
+	// passed is true if the verification found nothing that contradicts the erasure.
 	// +optional
 	Passed bool `json:"passed,omitempty"`
-	// samples and bytes are how many samples and bytes were read after the erasure.
+	// samples is the number of samples that were read after the erasure.
 	// +optional
 	Samples int32 `json:"samples,omitempty"`
+	// bytes is the number of bytes that were read after the erasure.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
-	// changed, blank and unreadable are how many of the samples have other content than before, are zeros or ones, or cannot be read because the drive has no
-	// data there any more.
+	// changed is the number of samples that have other content than before the erasure.
 	// +optional
 	Changed int32 `json:"changed,omitempty"`
+	// blank is the number of samples that have only zeros or only ones.
 	// +optional
 	Blank int32 `json:"blank,omitempty"`
+	// unreadable is the number of samples that cannot be read because the drive has no data there any more.
 	// +optional
 	Unreadable int32 `json:"unreadable,omitempty"`
 }

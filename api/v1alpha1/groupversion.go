@@ -19,6 +19,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BareMetalHost{}, &BareMetalHostList{},
 		&BareMetalBoot{}, &BareMetalBootList{},
 		&BareMetalInspection{}, &BareMetalInspectionList{},
+		&BareMetalErasure{}, &BareMetalErasureList{},
 		&BareMetalMachine{}, &BareMetalMachineList{},
 		&BareMetalMachineTemplate{}, &BareMetalMachineTemplateList{},
 		&BareMetalCluster{}, &BareMetalClusterList{},

@@ -45,7 +45,7 @@ func TestSamples(t *testing.T) {
 	}
 	want := []string{"Secret"}
 	for kind := range env.Scheme.KnownTypes(v1alpha1.GroupVersion) {
-		written := kind == "BareMetalBoot" || kind == "BareMetalInspection" // by the provider
+		written := kind == "BareMetalBoot" || kind == "BareMetalInspection" || kind == "BareMetalErasure" // by the provider
 		if strings.HasPrefix(kind, "BareMetal") && !strings.HasSuffix(kind, "List") && !written {
 			want = append(want, kind)
 		}

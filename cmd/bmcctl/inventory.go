@@ -101,22 +101,27 @@ func inventory(ctx context.Context, args []string, c console) error {
 	return r.register(ctx)
 }
 
-// connect reads the kubeconfig. No request is made.
-func (r *registration) connect() error {
+func (r *registration) connect() (err error) {
+	r.client, r.namespace, err = connectTo(r.kubeconfig, r.context, r.namespace)
+	return err
+}
+
+// connectTo reads the kubeconfig, and returns its client and the namespace: the given one, or otherwise that of the context. No request is made.
+func connectTo(kubeconfig, contextName, namespace string) (client.Client, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = r.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: r.context})
+	rules.ExplicitPath = kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return usageErrorf("the kubeconfig: %v: use --kubeconfig FILE, or set KUBECONFIG", err)
+		return nil, "", usageErrorf("the kubeconfig: %v: use --kubeconfig FILE, or set KUBECONFIG", err)
 	}
-	if r.namespace == "" {
-		if r.namespace, _, err = loader.Namespace(); err != nil {
-			return usageErrorf("the kubeconfig: %v: use --namespace", err)
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, "", usageErrorf("the kubeconfig: %v: use --namespace", err)
 		}
 	}
-	r.client, err = newClient(config)
-	return err
+	c, err := newClient(config)
+	return c, namespace, err
 }
 
 func newClient(config *rest.Config) (client.Client, error) {

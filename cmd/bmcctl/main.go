@@ -1,4 +1,5 @@
-// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also registers the servers of a CSV file.
+// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also registers the servers of a CSV file, and exports and verifies the
+// certificates of erasures.
 package main
 
 import (
@@ -54,7 +55,7 @@ func usageErrorf(format string, args ...any) error { return &usageError{fmt.Spri
 
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
-	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify, "inventory": inventory}
+	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify, "inventory": inventory, "erasures": erasures}
 	if len(args) == 0 {
 		writef(c.err, usage)
 		return exitUsage
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string, c console) int {
 		writef(c.out, "bmcctl %s\n", version.String())
 		return exitOK
 	default:
-		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify or bmcctl inventory", args[0]), c)
+		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl inventory or bmcctl erasures", args[0]), c)
 	}
 }
 
@@ -126,11 +127,12 @@ func clean(text string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-const usage = `bmcctl shows the model and the capabilities of a BMC, tests whether they work, and registers servers.
+const usage = `bmcctl shows the model and the capabilities of a BMC, tests whether they work, registers servers, and proves erasures.
 
   bmcctl probe URL       read a BMC without changing anything
   bmcctl qualify URL     test all capabilities on an unused server: it is powered off and on several times
   bmcctl inventory FILE  register the servers in a CSV file with a management cluster
+  bmcctl erasures HOST   print the certificates of sanitization of a host, or verify exported ones
 
 The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;
 at a terminal, bmcctl asks for the password.
@@ -142,7 +144,9 @@ at a terminal, bmcctl asks for the password.
   bmcctl qualify redfish://192.0.2.10 --insecure-skip-tls-verify --yes
   bmcctl qualify redfish://192.0.2.10 --yes --image http://images.example/boot.iso --must VirtualMedia,SecureBoot
   bmcctl inventory rack.csv --dry-run
+  bmcctl erasures server-1 -o json >erasures.json
+  bmcctl erasures verify erasures.json --key erasure-keys.pem
 
-The exit code is 0 on success (qualify: the BMC is fit), 1 on failure, and 2 if the command line is wrong.
+The exit code is 0 on success (qualify: the BMC is fit; erasures verify: all are valid), 1 on failure, and 2 if the command line is wrong.
 bmcctl COMMAND --help lists the flags. bmcctl --version prints the version.
 `

@@ -32,6 +32,12 @@ const (
 	networkFile     = "controllers/remediation/network.go"
 	selectFile      = "cmd/agent/internal/disk/select.go"
 	sameFile        = "cmd/agent/internal/disk/same.go"
+	provenFile      = "inventory/erasure/erasure.go"
+	signFile        = "inventory/erasure/sign.go"
+	canonicalFile   = "inventory/erasure/canonical.go"
+	documentFile    = "inventory/erasure/document.go"
+	recorderFile    = "controllers/erasure/recorder.go"
+	erasureKeyFile  = "controllers/erasure/key.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -159,6 +165,29 @@ var guards = []mutant{
 	{"data is rendered again for a server that runs", configFile, "	if ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) || s", "	if s"},
 	{"data is rendered for a Machine that is deleted", configFile, "	if s.machine != nil && !s.machine.DeletionTimestamp.IsZero() {", "	if false {"},
 	{"the watch filter is not observed", configFile, "!controllers.HasWatchFilter(s.config, r.WatchFilter) || ", ""},
+
+	// Proofs of erasures.
+	{"an erasure that was not verified is proven", provenFile, "	case !d.Verification.Passed:\n		return \"its verification did not pass\"\n", ""},
+	{"a disk that failed is proven", provenFile, "	case d.Outcome != v1alpha1.ErasureErased:\n		return fmt.Sprintf(\"its outcome is %q\", d.Outcome)\n", ""},
+	{"no disks are proven to be erased", provenFile, "&& len(report.Disks) == 0:", "&& len(report.Disks) < 0:"},
+	{"Clear is proven to be Purge", provenFile, "	case classLevel(d.Class) < classLevel(policy):", "	case classLevel(d.Class) < 1:"},
+	{"the record of the erasure itself is superseded", provenFile, " || r.Name == current.Name", ""},
+	{"records of other hosts are superseded", provenFile, "r.Spec.HostName != current.Spec.HostName || ", ""},
+	{"every signature is valid", signFile, "	if !ed25519.Verify(key, message, value) {", "	if !ed25519.Verify(key, message, value) && len(value) != ed25519.SignatureSize {"},
+	{"every key may have signed", signFile, "	case signature.KeyID != KeyID(key):", "	case signature.KeyID == \"\":"},
+	{"a signature has several texts", signFile, "base64.StdEncoding.Strict().DecodeString(signature.Value)", "base64.StdEncoding.DecodeString(signature.Value)"},
+	{"texts are signed without escapes", canonicalFile, "		case short:\n			out = append(out, '\\\\', escape)\n", "		case short && r < ' ':\n			out = append(out, '\\\\', escape)\n"},
+	{"a certificate may say something else", documentFile, "	case differs != nil:\n", "	case differs != nil && err != nil:\n"},
+	{"a file has a field twice", documentFile, "	if at := firstDifference(got, want); at >= 0 {", "	if at := firstDifference(got, want); at > len(got) {"},
+	{"what is not proven is certified", documentFile, "	return Check(&spec.Report)\n", "	return nil\n"},
+	{"an erasure that is not proven is recorded", recorderFile, "	if err := erasure.Check(b.Erasure); err != nil {", "	if err := erasure.Check(b.Erasure); err != nil && b.Number == 0 {"},
+	{"a boot that failed is recorded", recorderFile, "	case b.Failure != nil:", "	case b.Failure != nil && b.Erasure == nil:"},
+	{"records are deleted while a Cluster is paused", recorderFile, "err != nil || paused != \"\" {", "err != nil || paused == \"/\" {"},
+	{"a forged record counts", recorderFile, "	if err := erasure.Verify(&found.Spec, key); err != nil {", "	if err := erasure.Verify(&found.Spec, key); err != nil && key == nil {"},
+	{"a record of another erasure counts", recorderFile, "	case !same:", "	case !same && found.Name == \"\":"},
+	{"a key counts under every name", recorderFile, "		if id := strings.TrimSuffix(name, keySuffix); parsed[id] != nil {\n			keys[id] = parsed[id]\n		}\n", "		for id := range parsed {\n			keys[id] = parsed[id]\n		}\n		_ = strings.TrimSuffix(name, keySuffix)\n"},
+	{"the public key is not published", erasureKeyFile, "	return key, r.publish(ctx, public)\n", "	_, _ = r.publish, public\n	return key, nil\n"},
+	{"an error shows the key", erasureKeyFile, "PrivateKeyName, name, err)\n", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name, err)\n"},
 
 	// Remediation.
 	{"new clusters without a network plugin are power-cycled", networkFile, "err != nil || !neverHadNetwork(node)", "err != nil || neverHadNetwork(node) || true"},

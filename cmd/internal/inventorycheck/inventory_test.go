@@ -1,4 +1,4 @@
-// Package inventorycheck runs the program bmcctl against an API server, to register servers that files list.
+// Package inventorycheck runs the program bmcctl against an API server, to register servers that files list, and to export and verify erasures.
 package inventorycheck
 
 import (
@@ -52,6 +52,7 @@ func TestInventory(t *testing.T) {
 	t.Run("YAML", testYAML)
 	t.Run("usage", testUsage)
 	t.Run("least rights", testLeastRights)
+	t.Run("erasures", testErasures)
 }
 
 // outcome is the result of a run.

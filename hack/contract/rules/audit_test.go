@@ -180,6 +180,9 @@ var remediations = struct{ why, test string }{"a remediation tells how it goes, 
 // inspections is the reason of rights that an inspection by the agent uses: the servers of this suite run no agent.
 var inspections = struct{ why, test string }{"the agent reports what it found", "hack/e2e.TestInspection"}
 
+// erasures is the reason of rights that recording an erasure uses: the servers of this suite run no agent.
+var erasures = struct{ why, test string }{"the erasure of a host is recorded, and signed with a key of the provider's namespace", "cmd/manager.TestErasureRights"}
+
 // elsewhere are the rights that this suite does not use reliably, by role, with the reason and the test that uses them.
 var elsewhere = map[string]map[right]struct{ why, test string }{
 	"ClusterRole capbm-system-manager": {
@@ -191,7 +194,19 @@ var elsewhere = map[string]map[right]struct{ why, test string }{
 		"get nodes":                                                          {"the manager reads the Node that its Pod runs on, which this suite's process has none of", "controllers/host.TestOwnNode"},
 		"get namespaces":                                                     {"a host that is deleted while a machine has it goes with its namespace, which is looked at then", "controllers/host.TestNamespaceGoes"},
 		"get baremetalinspections.infrastructure.cluster.x-k8s.io":           inspections,
+		"create baremetalerasures.infrastructure.cluster.x-k8s.io":           erasures,
+		"get baremetalerasures.infrastructure.cluster.x-k8s.io":              erasures,
+		"list baremetalerasures.infrastructure.cluster.x-k8s.io":             erasures,
+		"delete baremetalerasures.infrastructure.cluster.x-k8s.io":           erasures,
+		"record baremetalerasures.infrastructure.cluster.x-k8s.io":           {"the policy capbm-system-erasures asks for it, and no request has this verb", "cmd/manager.TestErasureRights"},
 		"patch baremetalinspections.infrastructure.cluster.x-k8s.io":         {"the owner of a report is restored after a backup tool removed it", "controllers/host.TestInspectionByAgent"},
+	},
+	"Role capbm-manager": {
+		"create secrets":    erasures,
+		"get secrets":       erasures,
+		"create configmaps": erasures,
+		"get configmaps":    erasures,
+		"patch configmaps":  erasures,
 	},
 	"ClusterRole capbm-system-boot": {
 		"create baremetalinspections.infrastructure.cluster.x-k8s.io": inspections,

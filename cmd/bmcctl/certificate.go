@@ -1,0 +1,71 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
+)
+
+// printCertificate prints a certificate for people, and the form that they sign. What agents and BMCs reported is printed without control characters.
+func printCertificate(w io.Writer, entry *erasure.Entry) {
+	c := &entry.Certificate
+	title, policy := clean(c.Title), "Policy"
+	if c.Standard != "" {
+		title, policy = title+" ("+clean(c.Standard)+")", "Sanitization method"
+	}
+	writef(w, "%s\n%s\n\n", title, strings.Repeat("=", len(title)))
+	fields := func(prefix string, pairs ...string) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i+1] != "" {
+				writef(w, "%s%-*s %s\n", prefix, 26-len(prefix), pairs[i]+":", clean(pairs[i+1]))
+			}
+		}
+	}
+	fields("", "Host", c.Host, "Manufacturer", c.Server.Manufacturer, "Model", c.Server.Model, "Serial number", cmp.Or(c.Server.SerialNumber, "unknown"),
+		"System UUID", c.Server.SystemUUID, "MAC address", c.Server.BootMACAddress, "Released by machine", c.Machine, "Provider ID", c.ProviderID,
+		"Claim, boot", fmt.Sprintf("%s, %d", c.ClaimID, c.BootNumber))
+	fields("", policy, string(c.Policy), "Tool used", c.Tool, "Started", c.StartedAt.UTC().Format(timeFormat),
+		"Ended", c.EndedAt.UTC().Format(timeFormat), "Recorded", c.RecordedAt.UTC().Format(timeFormat), "Booted by", cmp.Or(c.Transport.Door, "unknown"),
+		"Firmware", cmp.Or(c.Transport.Firmware, "unknown"), "Reported over", reportedOver(c.Transport.TLS), "Secure Boot", c.Transport.SecureBoot)
+	if len(c.Media) == 0 {
+		writef(w, "\nThe agent reported no disks.\n")
+	}
+	for i := range c.Media {
+		m := &c.Media[i]
+		writef(w, "\nMedium %d of %d: %s\n", i+1, len(c.Media), outcomeText(m))
+		size := ""
+		if m.SizeBytes > 0 {
+			size = fmt.Sprintf("%d bytes", m.SizeBytes)
+		}
+		fields("  ", "Media type", m.MediaType, "Manufacturer", m.Manufacturer, "Model", m.Model, "Firmware", m.Firmware,
+			"Serial number", cmp.Or(m.SerialNumber, "unknown"), "WWN", m.WWN, "Path", m.Path, "Size", size, "Method", string(m.Class), "Technique", m.Technique,
+			"Basis", m.Basis, "Verification method", m.Verification, "Duration", m.Duration, "Reason", m.Reason)
+	}
+	writef(w, "\n%s\n\n", clean(c.Basis))
+	fields("", "Record", c.Record, "Signature", string(entry.Signature.Algorithm)+" "+entry.Signature.Value, "Key", entry.Signature.KeyID)
+	writef(w, "This text is not signed. To check the signature, export with -o json, and run bmcctl erasures verify.\n")
+}
+
+// timeFormat is that of certificates: RFC 3339 without the T.
+const timeFormat = "2006-01-02 15:04:05 MST"
+
+func reportedOver(tls bool) string {
+	if tls {
+		return "HTTPS with a pinned certificate"
+	}
+	return "HTTP: a client on the network of the server could have changed the report"
+}
+
+func outcomeText(m *erasure.Medium) string {
+	switch m.Outcome {
+	case "Erased":
+		return "erased"
+	case "LeftOut":
+		return "LEFT OUT, its data was not erased"
+	default:
+		return clean(string(m.Outcome))
+	}
+}

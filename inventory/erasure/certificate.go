@@ -1,0 +1,145 @@
+package erasure
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// Certificate is a certificate of sanitization with the fields of the sample in NIST SP 800-88 Rev. 2, as far as a program knows them. All of it follows from the
+// signed statement. The fields that only people know, such as who takes responsibility, are absent: an organization adds them to its own form.
+type Certificate struct {
+	// Title and Standard name what this is. The policy Metadata is no sanitization by the standard, and its title says so.
+	Title    string `json:"title"`
+	Standard string `json:"standard,omitempty"`
+	// Basis says who observed what is certified.
+	Basis string `json:"basis"`
+	// Host is the namespace and the name of the host, and Record the name of its BareMetalErasure.
+	Host   string `json:"host"`
+	Record string `json:"record"`
+	// Server identifies the server. Machine is the machine that released it, with ProviderID and ClaimID.
+	Server     v1alpha1.ErasedServer `json:"server"`
+	Machine    string                `json:"machine,omitempty"`
+	ProviderID string                `json:"providerID,omitempty"`
+	ClaimID    string                `json:"claimID"`
+	BootNumber int32                 `json:"bootNumber"`
+	// Policy is the sanitization method that the host demanded: Metadata, Clear or Purge. Metadata is no method of NIST SP 800-88.
+	Policy v1alpha1.CleaningPolicy `json:"policy"`
+	// StartedAt, EndedAt and RecordedAt are dates by the clocks of the boot server and of the controllers.
+	StartedAt  metav1.Time `json:"startedAt"`
+	EndedAt    metav1.Time `json:"endedAt"`
+	RecordedAt metav1.Time `json:"recordedAt"`
+	// Tool is the tool and its version. Transport is how it was loaded and how it reported.
+	Tool      string    `json:"tool"`
+	Transport Transport `json:"transport"`
+	// Media are all disks that the agent found.
+	Media []Medium `json:"media"`
+}
+
+// Transport is how the agent was loaded, and how it reached the boot server.
+type Transport struct {
+	// Door is how the server loaded the agent: PXE or UefiHttp. Firmware is UEFI or BIOS.
+	Door     string `json:"door,omitempty"`
+	Firmware string `json:"firmware,omitempty"`
+	// TLS is true for HTTPS with a pinned certificate. Without it a client on the network of the server could have changed the report.
+	TLS bool `json:"tls"`
+	// SecureBoot is Enabled, Disabled or unknown.
+	SecureBoot string `json:"secureBoot"`
+}
+
+// Medium is one disk of a certificate.
+type Medium struct {
+	MediaType    string `json:"mediaType"`
+	Manufacturer string `json:"manufacturer,omitempty"`
+	Model        string `json:"model,omitempty"`
+	Firmware     string `json:"firmware,omitempty"`
+	SerialNumber string `json:"serialNumber,omitempty"`
+	WWN          string `json:"wwn,omitempty"`
+	Path         string `json:"path,omitempty"`
+	SizeBytes    int64  `json:"sizeBytes,omitempty"`
+	// Outcome is Erased or LeftOut. A disk that was left out still has its data, and Reason says why.
+	Outcome v1alpha1.ErasureOutcome `json:"outcome"`
+	Reason  string                  `json:"reason,omitempty"`
+	// Class is the sanitization method that the technique meets on this disk, by the clause in Basis.
+	Class     v1alpha1.CleaningPolicy `json:"class,omitempty"`
+	Technique string                  `json:"technique,omitempty"`
+	Basis     string                  `json:"basis,omitempty"`
+	// Verification is the verification method and its result.
+	Verification string `json:"verification,omitempty"`
+	// Duration is how long the erasure took, by the clock of the server.
+	Duration string `json:"duration,omitempty"`
+}
+
+// The texts of certificates. They are a part of what `bmcctl erasures verify` compares.
+const (
+	certificateTitle    = "Certificate of sanitization"
+	metadataTitle       = "Record of an erasure of metadata, which is not a sanitization: other data remains on the disks"
+	certificateStandard = "NIST SP 800-88 Rev. 2"
+	certificateBasis    = "As reported by the agent that ran on the server. The signature shows that the provider received this report in this boot of this host. " +
+		"The provider did not observe the disks itself."
+	agentName = "agent of cluster-api-provider-baremetal"
+	unknown   = "unknown"
+)
+
+// CertificateOf returns the certificate of a record.
+func CertificateOf(spec *v1alpha1.BareMetalErasureSpec) Certificate {
+	report := &spec.Report
+	c := Certificate{
+		Title: certificateTitle, Standard: certificateStandard, Basis: certificateBasis,
+		Host: spec.Namespace + "/" + spec.HostName, Record: Name(spec.HostName, spec.ClaimID, spec.BootNumber),
+		Server: spec.Server, Machine: spec.MachineName, ProviderID: spec.ProviderID, ClaimID: spec.ClaimID, BootNumber: spec.BootNumber,
+		Policy: report.Policy, StartedAt: report.StartedAt, EndedAt: report.EndedAt, RecordedAt: spec.RecordedAt,
+		Tool: agentName + ", version " + cmp.Or(report.Agent, unknown),
+		Transport: Transport{
+			Door: report.Door, Firmware: report.Firmware, TLS: report.TLS, SecureBoot: cmp.Or(report.SecureBoot, unknown),
+		},
+		Media: []Medium{},
+	}
+	if report.Policy == v1alpha1.CleaningMetadata {
+		c.Title, c.Standard = metadataTitle, ""
+	}
+	for i := range report.Disks {
+		c.Media = append(c.Media, mediumOf(&report.Disks[i]))
+	}
+	return c
+}
+
+func mediumOf(d *v1alpha1.ErasedDisk) Medium {
+	m := Medium{
+		MediaType: "disk", Manufacturer: d.Vendor, Model: d.Model, Firmware: d.Firmware, SerialNumber: d.Disk.SerialNumber, WWN: d.Disk.WWN, Path: d.Disk.ByPath,
+		SizeBytes: d.Disk.SizeBytes, Outcome: d.Outcome, Reason: d.Message, Class: d.Class, Technique: d.Method, Basis: d.Basis,
+		Verification: verificationText(d.Verification),
+	}
+	if d.Transport != "" {
+		m.MediaType = d.Transport + " disk"
+	}
+	if d.StartedAt != nil && d.EndedAt != nil {
+		m.Duration = d.EndedAt.Sub(d.StartedAt.Time).String()
+	}
+	return m
+}
+
+// verificationText describes a verification with the words of NIST SP 800-88: full verification, or representative sampling.
+func verificationText(v *v1alpha1.ErasureVerification) string {
+	if v == nil {
+		return ""
+	}
+	result := "not passed"
+	if v.Passed {
+		result = "passed"
+	}
+	switch v.Kind {
+	case "ReadBack":
+		return fmt.Sprintf("full: all that was overwritten was read back (%d bytes) and compared with zeros: %s", v.Bytes, result)
+	case "Samples":
+		return fmt.Sprintf("representative sampling: %d samples with %d bytes were compared with those before the erasure (%d changed, %d blank, %d unreadable): %s",
+			v.Samples, v.Bytes, v.Changed, v.Blank, v.Unreadable, result)
+	case "DriveStatus":
+		return fmt.Sprintf("status that the drive reports; samples cannot be judged with this technique: %s", result)
+	default:
+		return fmt.Sprintf("%s: %s", v.Kind, result)
+	}
+}
