@@ -65,6 +65,34 @@ func NotPurgeable(host *v1alpha1.BareMetalHostSpec, found *v1alpha1.InspectionSu
 	return slices.DeleteFunc(slices.Clone(found.NotPurgeable), func(disk string) bool { return Kept(host.Storage, disk) })
 }
 
+// maxDisks is the maximum number of disks of a claim, as in the API.
+const maxDisks = 64
+
+// Disks returns the disks of a claim: those in the report of the agent that are disks of the server. Removable, read-only and USB disks may be virtual media. It is
+// empty if there are more than a claim can name: an erasure then finds no disk that is missing.
+func Disks(report *v1alpha1.BareMetalInspectionSpec) []v1alpha1.DiskIdentity {
+	var disks []v1alpha1.DiskIdentity
+	for i := range report.Disks {
+		d := &report.Disks[i]
+		id := v1alpha1.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, SizeBytes: d.SizeBytes}
+		if d.SerialNumber == "" && d.WWN == "" {
+			id.ByPath = d.ByPath
+		}
+		if IsServerDisk(d) && (id.SerialNumber != "" || id.WWN != "" || id.ByPath != "") {
+			disks = append(disks, id)
+		}
+	}
+	if len(disks) > maxDisks {
+		return nil
+	}
+	return disks
+}
+
+// IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media.
+func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
+	return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Transport != "usb"
+}
+
 // weakMethods are the erase methods that an inspection reports and that are never of the class Purge. Whether another method is depends on the drive: the agent
 // decides that when it erases.
 var weakMethods = []string{"discard", "write-zeroes", "ata-secure-erase"}

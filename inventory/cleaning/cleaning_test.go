@@ -97,3 +97,19 @@ func TestMayPurge(t *testing.T) {
 	g.Expect(MayPurge([]string{"discard", "ata-secure-erase"})).To(BeFalse())
 	g.Expect(MayPurge([]string{"discard", "nvme-sanitize-block"})).To(BeTrue())
 }
+
+func TestDisks(t *testing.T) {
+	g := NewWithT(t)
+	report := &v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
+		{SerialNumber: "S1", WWN: "w1", ByPath: "p1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SizeBytes: 10}, {SerialNumber: "empty"},
+		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: "usb", SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
+		{SerialNumber: "kept", Protected: "spec.storage.keep names it", SizeBytes: 10},
+	}}
+	g.Expect(Disks(report)).To(Equal([]v1alpha1.DiskIdentity{
+		{SerialNumber: "S1", WWN: "w1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SerialNumber: "kept", SizeBytes: 10},
+	}))
+	for range maxDisks {
+		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: "more", SizeBytes: 10})
+	}
+	g.Expect(Disks(report)).To(BeEmpty(), "a part of the disks would make the others unexpected")
+}

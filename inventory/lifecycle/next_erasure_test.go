@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	policies "github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 func hostPolicy(p v1alpha1.CleaningPolicy) func(*View) {
@@ -267,11 +267,11 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 			if b.CleaningPolicy != before.CleaningPolicy {
 				t.Fatalf("the policy changed from %q to %q", before.CleaningPolicy, b.CleaningPolicy)
 			}
-		case policies.AllDisks(b.CleaningPolicy) && !v.mayHaveBooted():
+		case cleaning.AllDisks(b.CleaningPolicy) && !v.mayHaveBooted():
 			t.Fatalf("all disks of a server are erased that was not booted: %+v", v)
-		case !policies.AllDisks(b.CleaningPolicy) && len(v.Boot.WrittenDisks) == 0:
+		case !cleaning.AllDisks(b.CleaningPolicy) && len(v.Boot.WrittenDisks) == 0:
 			t.Fatalf("an erasure erases nothing: %+v", v)
-		case v.mayHaveBooted() && !policies.Reaches(b.CleaningPolicy, policies.Effective(v.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
+		case v.mayHaveBooted() && !cleaning.Reaches(b.CleaningPolicy, cleaning.Effective(v.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
 			t.Fatalf("the erasure is weaker than asked: %q: %+v", b.CleaningPolicy, v)
 		}
 	})
