@@ -24,6 +24,8 @@ type AgentRequest struct {
 	// Token is what the sender presents.
 	Token string
 	From  netip.Addr
+	// TLS is true for a request over HTTPS.
+	TLS bool
 }
 
 // OpenedImage is an image that can be served. Close it.
@@ -85,7 +87,7 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 			refuseAgent(w, r, http.StatusUnauthorized, fmt.Errorf("%w: the request has no token, or names no host", ErrRefused))
 			return
 		}
-		err := handle(w, r, AgentRequest{Host: host, Token: token, From: clientOf(r)})
+		err := handle(w, r, AgentRequest{Host: host, Token: token, From: clientOf(r), TLS: r.TLS != nil})
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrVersion):

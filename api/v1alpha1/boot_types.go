@@ -28,6 +28,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.cleaningPolicy) == has(oldSelf.cleaningPolicy) && (!has(self.cleaningPolicy) || self.cleaningPolicy == oldSelf.cleaningPolicy)",message="cleaningPolicy must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.erasure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.erasure) && self.erasure == oldSelf.erasure",message="erasure is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
@@ -58,6 +60,12 @@ type BareMetalBootSpec struct {
 	// agent is true if the server boots the agent, which writes an image, erases disks or reads the hardware.
 	// +optional
 	Agent bool `json:"agent,omitempty"`
+
+	// cleaningPolicy is how thoroughly a boot with the purpose Clean erases the disks: Metadata, Clear or Purge, of all disks. If it is absent, Metadata of the disks in
+	// writtenDisks. It is recorded when the boot starts, so that a change of the host does not change an erasure that runs.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: the agent does nothing for the other policies"
+	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
 
 	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. A boot with the purpose Inspect has an ID of its own.
 	// +optional

@@ -33,9 +33,38 @@ type AgentProgress struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Disk string `json:"disk,omitempty"`
+	// disks are the disks that are erased.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Disks []DiskProgress `json:"disks,omitempty"`
 	// time is when the agent reported this.
 	// +optional
 	Time metav1.Time `json:"time,omitzero"`
+}
+
+// DiskProgress is how far the erasure of a disk is, as the agent reports it.
+type DiskProgress struct {
+	// name is the kernel's name of the disk.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name,omitempty"`
+	// serialNumber is the serial number of the disk.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// method is how the disk is erased.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Method string `json:"method,omitempty"`
+	// percent is how much is done.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Percent int32 `json:"percent"`
+	// secondsLeft is the estimated time until the disk is erased. It is absent if it is unknown.
+	// +optional
+	SecondsLeft int64 `json:"secondsLeft,omitempty"`
 }
 
 // ImageStatus is the state of a machine's image at the boot server, which downloads, verifies and converts it before the first boot.

@@ -37,6 +37,8 @@ func claimRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"preference with a bad key", prefer(preferred(1, "-rack")), preference + ".hostSelector.matchLabels", "keys must be label keys, like gpu"},
 		{"too many preferences", prefer(slices.Repeat([]v1alpha1.HostPreference{preferred(1, "rack")}, 9)...), "preferences", "must have at most 8 items"},
 
+		{"cleaning policy of a host", func(s spec) { s.CleaningPolicy = v1alpha1.CleaningManual }, "cleaningPolicy", "must be Metadata, Clear or Purge"},
+
 		{"toleration without a key", tolerate(v1alpha1.HostToleration{Operator: "Exists"}), toleration + ".key", "Required value"},
 		{"toleration with a bad key", tolerate(v1alpha1.HostToleration{Key: "g pu"}), toleration + ".key", wantKey},
 		{"toleration with a prefix too long", tolerate(v1alpha1.HostToleration{Key: v1alpha1.LabelKey(strings.Repeat("a", 254) + "/a")}), toleration + ".key", "at most 253 characters before the slash"},

@@ -137,16 +137,27 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	PowerHolds []PowerHold `json:"powerHolds,omitempty"`
 
-	// cleaningPolicy is what happens to the disks after a machine has released the server: None, Metadata or Manual. In all cases the provider powers the server
-	// off, clears its boot override and ejects its virtual media. Defaults to Metadata after a machine with spec.image, and to None after other machines.
+	// cleaningPolicy is what happens to the disks after a machine has released the server: None, Metadata, Clear, Purge or Manual. In all cases the provider
+	// powers the server off, clears its boot override and ejects its virtual media. If it is not set, the bootstrap data, the partition tables and the
+	// signatures of the disks that the provider wrote are erased, and a machine without spec.image leaves its disks as they are.
 	//
 	// - None wipes no disk: the next machine finds the data of the last one.
 	// - Metadata boots the agent, which overwrites the bootstrap data and erases
-	//   the partition tables and the signatures of the disks that the provider
-	//   wrote. Other data can be recovered. If it fails, the host goes into
-	//   quarantine.
+	//   the partition tables and the signatures of all disks. Other data can be
+	//   recovered.
+	// - Clear boots the agent, which erases all disks so that their data cannot
+	//   be read through the interface of the drives (Clear of NIST SP 800-88
+	//   Rev. 2). Hours may pass on large hard disks.
+	// - Purge boots the agent, which erases all disks with commands of the drives
+	//   so that their data cannot be recovered in a laboratory either (Purge of
+	//   NIST SP 800-88 Rev. 2). A host with a disk that offers no such command is
+	//   not available, as far as an inspection by the agent shows that.
 	// - Manual wipes no disk. It puts the host into quarantine until a person has
 	//   wiped the disks and removed spec.quarantine.
+	//
+	// Metadata, Clear and Purge erase after each machine for which the server was booted, and leave out the disks in storage.keep. If they fail, or if a disk that
+	// the server had at the claim is gone, the host goes into quarantine. spec.cleaningPolicy of the machine and the flag --minimum-cleaning-policy of the
+	// provider can ask for more than this field, and never for less. Neither changes Manual.
 	// +optional
 	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
 
@@ -226,6 +237,18 @@ type ConsumerReference struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	BootsBefore int32 `json:"bootsBefore,omitempty"`
+
+	// cleaningPolicy is spec.cleaningPolicy of the machine at the time of the claim. The provider writes it, so that the release does not depend on the machine.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: it is that of a machine"
+	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+
+	// disks are the disks that the agent found in the inspection before the claim. The provider writes them. A release that erases all disks fails if one of them
+	// is gone. It is absent if the agent did not inspect the server.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Disks []DiskIdentity `json:"disks,omitempty"`
 }
 
 // Quarantine describes what went wrong with a server.

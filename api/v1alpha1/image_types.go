@@ -116,7 +116,8 @@ type HostStorage struct {
 	// rootDevice selects the disk that images are written to. Each of its fields takes precedence over the same field of the machine's spec.image.rootDevice.
 	// +optional
 	RootDevice *RootDeviceHints `json:"rootDevice,omitempty"`
-	// keep are the serial numbers of disks that the provider never writes to: data disks that outlive a machine.
+	// keep are disks that the provider never writes to and never erases: data disks that outlive a machine. Each is named by its serial number, by its WWN
+	// (World Wide Name), or by the label of a partition or file system on it. A serial number or WWN is safer: a label is gone when somebody formats the disk.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -62,6 +62,13 @@ type InspectionSummary struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	GPUs []GPUGroup `json:"gpus,omitempty"`
+	// notPurgeable are the serial numbers (or otherwise WWNs or names) of disks that offer no erase method of the class Purge. Disks whose methods are unknown are
+	// not among them. If there are more than 8, the last element says how many more.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=9
+	// +kubebuilder:validation:items:MaxLength=64
+	NotPurgeable []string `json:"notPurgeable,omitempty"`
 	// switches are the names of the switches that the server is connected to, as LLDP reports them.
 	// +optional
 	// +listType=set

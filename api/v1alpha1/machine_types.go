@@ -54,6 +54,13 @@ type BareMetalMachineSpec struct {
 	// +optional
 	ReuseHost bool `json:"reuseHost,omitempty"`
 
+	// cleaningPolicy is how thoroughly the disks of the host are erased after this machine: Metadata, Clear or Purge (kubectl explain
+	// baremetalhost.spec.cleaningPolicy). It can ask for more than spec.cleaningPolicy of the host, and never for less. A machine with Purge does not claim a host
+	// with a disk that cannot be purged, as far as an inspection by the agent shows that. A change after the claim has no effect.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: a machine can ask for an erasure, and a host decides about None and Manual"
+	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+
 	// image is the operating system image that the provider writes to a disk of the host, together with the bootstrap data. The host then boots from that
 	// disk. Exactly one of image and boot is required.
 	// +optional

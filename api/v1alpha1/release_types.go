@@ -23,6 +23,8 @@ const (
 	ReasonCleaningByHand = "CleaningByHand"
 	// ReasonDisksNotErased means that the agent could not erase what the machine left on the disks.
 	ReasonDisksNotErased = "DisksNotErased"
+	// ReasonCleaningPolicyNotPossible means that the host is to be purged after each machine, and that it has a disk that cannot be purged.
+	ReasonCleaningPolicyNotPossible = "CleaningPolicyNotPossible"
 	// ReasonErasureNotRecorded means that the disks were erased and that the BareMetalErasure could not be written yet. The host stays until it is.
 	ReasonErasureNotRecorded = "ErasureNotRecorded"
 	// ReasonConsumerMissing means that the host has no consumerRef, but a machine has the provider ID of the host.
@@ -41,7 +43,8 @@ const (
 	// and its BMC has no boot override and no virtual media. That is enough for a machine that ran from memory. The next machine boots from the network, so
 	// only spec.power: On or a person boots from the disks.
 	CleaningNone CleaningPolicy = "None"
-	// CleaningMetadata boots the agent, which overwrites the bootstrap data and erases partition tables and signatures of the disks that the provider wrote.
+	// CleaningMetadata boots the agent, which overwrites the bootstrap data and erases partition tables and signatures of all disks. A host without a policy has only
+	// the disks erased in this way that the provider wrote.
 	CleaningMetadata CleaningPolicy = "Metadata"
 	// CleaningClear boots the agent, which erases all disks so that their data cannot be read through their interface (Clear of NIST SP 800-88 Rev. 2).
 	CleaningClear CleaningPolicy = "Clear"

@@ -88,6 +88,10 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"agent":           func(b *v1alpha1.BareMetalBoot) { b.Spec.Agent = true },
 		"committedNumber": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommittedNumber = 1 },
 		"voidedAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
+		"cleaningPolicy":  func(b *v1alpha1.BareMetalBoot) { b.Spec.CleaningPolicy = v1alpha1.CleaningClear },
+		"erasure": func(b *v1alpha1.BareMetalBoot) {
+			b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: now, EndedAt: now}
+		},
 	} {
 		// The API server denies some of these to every user. A boot that was not started shows what the policy does.
 		for name, before := range map[string]*v1alpha1.BareMetalBoot{"booted": booted, "free": free} {

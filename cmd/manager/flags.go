@@ -19,6 +19,7 @@ import (
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
@@ -107,6 +108,10 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "Maximum age of the inventory of an idle host before it is read again.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "Time that an operating system has to shut down. After it the server is powered off through its BMC.")
 	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "Maximum duration of a boot attempt. After it the attempt has failed.")
+	set.DurationVar(&o.settings.EraseTimeout, "erase-timeout", o.settings.EraseTimeout,
+		"Maximum duration of an attempt to erase the disks of a server while its agent makes progress. Without progress an attempt ends after --boot-timeout.")
+	set.StringVar((*string)(&o.settings.MinimumCleaningPolicy), "minimum-cleaning-policy", string(v1alpha1.CleaningNone),
+		"Minimum `policy` for the disks of a released host: None, Metadata, Clear or Purge. Hosts and machines can ask for more. Hosts with the policy Manual keep it.")
 	set.Int32Var(&o.settings.BootAttempts, "boot-attempts", o.settings.BootAttempts,
 		"Maximum number of attempts of a boot. There is no further attempt once the bootstrap data was served.")
 	set.IntVar(&o.settings.BootConcurrency, "boot-concurrency", o.settings.BootConcurrency,

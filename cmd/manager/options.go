@@ -18,6 +18,7 @@ import (
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
@@ -111,6 +112,9 @@ func (o *options) complete() error {
 	}
 	if o.settings.BootConcurrency < 0 {
 		return fmt.Errorf("--boot-concurrency: %d: must be a positive number, or 0 for no limit", o.settings.BootConcurrency)
+	}
+	if !cleaning.IsMinimum(o.settings.MinimumCleaningPolicy) {
+		return fmt.Errorf("--minimum-cleaning-policy: %q is neither None nor Metadata nor Clear nor Purge", o.settings.MinimumCleaningPolicy)
 	}
 	return o.completeConfig()
 }

@@ -53,6 +53,7 @@ func TestFlagErrors(t *testing.T) {
 		"an address":                {[]string{"--components=controllers", "--webhook-host=localhost"}, `--webhook-host: "localhost" is not an IP address`},
 		"a TLS version":             {[]string{"--components=controllers", "--tls-min-version=1.2"}, `--tls-min-version, --tls-cipher-suites, --tls-curve-preferences: unknown tls version "1.2"`},
 		"a cipher suite":            {[]string{"--components=controllers", "--tls-cipher-suites=ROT13"}, "Cipher suite ROT13 not supported"},
+		"a cleaning policy":         {[]string{"--components=controllers", "--minimum-cleaning-policy=Manual"}, `--minimum-cleaning-policy: "Manual" is neither None nor Metadata nor Clear nor Purge`},
 		"a watch filter":            {[]string{"--components=controllers", "--watch-filter=a b"}, `--watch-filter: "a b" is not a label value`},
 		"no networks":               {[]string{"--boot-config=" + write(t, "bmcs: {}")}, "boot.yaml: networks: Required value"},
 		"a network of BMCs":         {[]string{"--components=controllers", "--boot-config=" + write(t, "bmcs: {allowNetworks: [127.0.0.1]}")}, "bmcs.allowNetworks[0]"},

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -106,7 +105,7 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 	if err != nil {
 		return agent.Plan{}, err
 	}
-	b.recordStage(a.boot, v1alpha1.StageAgent, r.From, controllers.Clip(fmt.Sprintf("agent %s, %s", hello.Release, hello.Firmware), controllers.MaxText))
+	b.recordStage(a.boot, v1alpha1.StageAgent, r.From, clientOf(hello))
 	return plan, nil
 }
 
@@ -176,15 +175,6 @@ var partitionNamespace = uuid.MustParse("6f2c8a4e-0d1b-4c9f-9a53-2f7f0e1d8b66")
 func partitionGUID(boot *v1alpha1.BareMetalBoot) string {
 	return uuid.NewSHA1(partitionNamespace,
 		fmt.Appendf(nil, "%s/%s/%s/%d/%d", boot.Namespace, boot.Name, boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartedAt.Unix())).String()
-}
-
-// cleanPlan erases the disks that the provider wrote.
-func cleanPlan(a attempt) *agent.CleanPlan {
-	plan := &agent.CleanPlan{Policy: agent.CleanMetadata, Keep: keptDisks(a.host.Spec.Storage)}
-	for _, w := range a.boot.Spec.WrittenDisks {
-		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength})
-	}
-	return plan
 }
 
 func keptDisks(s *v1alpha1.HostStorage) []string {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -82,6 +83,13 @@ func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentPr
 		if p.Rate > 0 {
 			out.BytesPerSecond, out.SecondsLeft = p.Rate, min((p.Total-done)/p.Rate, maxSecondsLeft)
 		}
+	}
+	for i := range p.Disks[:min(len(p.Disks), agent.MaxProgressDisks)] {
+		d := &p.Disks[i]
+		out.Disks = append(out.Disks, v1alpha1.DiskProgress{
+			Name: controllers.Clip(d.Name, 64), SerialNumber: controllers.Clip(d.Serial, 128), Method: controllers.Clip(d.Method, 128),
+			Percent: int32(min(max(d.Percent, 0), 100)), SecondsLeft: min(max(d.RemainingSeconds, 0), maxSecondsLeft), //nolint:gosec // it is limited
+		})
 	}
 	return out
 }

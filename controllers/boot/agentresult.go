@@ -3,6 +3,7 @@ package boot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 		return b.agentFailed(ctx, r, result)
 	}
 	var first bool
+	var unproven string
 	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
 		boot := &a.boot.Spec
 		switch {
@@ -35,6 +37,10 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 			if found, err := b.inspected(ctx, a); err != nil || !found {
 				return cmp.Or(err, refused("the agent of %s has not sent what it found", r.Host))
 			}
+		case boot.Purpose == v1alpha1.PurposeClean:
+			if unproven = judgeErasure(a, result.Disks); unproven != "" {
+				return errUnproven
+			}
 		}
 		now := metav1.NewTime(b.Clock.Now())
 		boot.AgentDoneAt, first = &now, true
@@ -42,10 +48,14 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 			boot.DataServedAt = &now // an earlier boot of the claim served the data that is on the disk
 		}
 		if boot.Purpose == v1alpha1.PurposeClean {
-			boot.WrittenDisks = nil
+			boot.WrittenDisks, boot.Erasure = nil, erasureReport(a, result.Disks, r.TLS, now)
 		}
 		return nil
 	})
+	if errors.Is(err, errUnproven) {
+		result.Failure = &agent.Failure{Reason: agent.ReasonEraseFailed, Message: unproven}
+		return b.agentFailed(ctx, r, result)
+	}
 	if err != nil {
 		return agent.Answer{}, err
 	}
@@ -64,6 +74,11 @@ func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
 	note := "Erased the disks that the provider wrote"
 	switch a.boot.Spec.Purpose {
 	case v1alpha1.PurposeClean:
+		metrics.Erased(a.boot.Spec.CleaningPolicy, true)
+		if e := a.boot.Spec.Erasure; e != nil {
+			left := slices.DeleteFunc(slices.Clone(e.Disks), func(d v1alpha1.ErasedDisk) bool { return d.Outcome != v1alpha1.ErasureLeftOut })
+			note = fmt.Sprintf("Erased %d disks (%s), and left out %d", len(e.Disks)-len(left), e.Policy, len(left))
+		}
 	case v1alpha1.PurposeInspect:
 		note = "Read the hardware. The BareMetalInspection of the host has the report"
 	case v1alpha1.PurposeProvision:
@@ -88,6 +103,12 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 		reason = v1alpha1.ReasonPlanInvalid
 	}
 	message := controllers.Clip(result.Failure.Message, controllers.MaxMessage/2)
+	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
+		metrics.Erased(a.boot.Spec.CleaningPolicy, false)
+		if failed := failedDisks(result.Disks); failed != "" {
+			message += ". " + failed
+		}
+	}
 	if tail := lastLines(result.Log, maxLogLines); tail != "" {
 		message += ". The last lines of the agent's log: " + controllers.Clip(tail, controllers.MaxMessage/4)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 // The limits of an InspectionSummary, as in the API.
@@ -22,6 +23,9 @@ const (
 	maxGPUGroups   = 8
 	maxSwitches    = 8
 	maxSwitchBytes = 64
+	// maxNotPurgeable is one less than in the API: the last element says how many more there are.
+	maxNotPurgeable = 8
+	maxDiskBytes    = 40
 	// maxSummary is the maximum size of an InspectionSummary as JSON, in bytes: every watcher of hosts gets it.
 	maxSummary = 1024
 )
@@ -68,6 +72,7 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version string) *v1alph
 		group.Count = count
 		s.GPUs = append(s.GPUs, group)
 	}
+	s.NotPurgeable = notPurgeable(report.Disks)
 	sortGroups(s)
 	s.Disks, s.NICs = s.Disks[:min(len(s.Disks), maxDiskGroups)], s.NICs[:min(len(s.NICs), maxNICGroups)]
 	s.GPUs, s.Switches = s.GPUs[:min(len(s.GPUs), maxGPUGroups)], s.Switches[:min(len(s.Switches), maxSwitches)]
@@ -75,7 +80,22 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version string) *v1alph
 	return s
 }
 
-// fit shortens the lists of a summary until it is at most maxSummary bytes.
+// notPurgeable names the disks that cannot be purged. It never shortens to an empty list: a host with such a disk must not be offered with the policy Purge.
+func notPurgeable(disks []v1alpha1.InspectedDisk) []string {
+	var names []string
+	for i := range disks {
+		if d := &disks[i]; cleaning.IsServerDisk(d) && !cleaning.MayPurge(d.EraseMethods) {
+			names = append(names, controllers.Clip(cmp.Or(d.SerialNumber, d.WWN, d.Name, "a disk without a name"), maxDiskBytes))
+		}
+	}
+	slices.Sort(names)
+	if more := len(names) - maxNotPurgeable; more > 0 {
+		names = append(names[:maxNotPurgeable:maxNotPurgeable], fmt.Sprintf("and %d more", more))
+	}
+	return names
+}
+
+// fit shortens the lists of a summary until it is at most maxSummary bytes. It does not shorten NotPurgeable.
 func fit(s *v1alpha1.InspectionSummary) {
 	for jsonSize(s) > maxSummary {
 		if !dropLast(s) {

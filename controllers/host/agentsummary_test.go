@@ -39,6 +39,28 @@ func TestSummarize(t *testing.T) {
 	g.Expect(s.NICs).To(Equal([]v1alpha1.NICGroup{{Count: 2, SpeedMbps: 25000}, {Count: 1, SpeedMbps: 1000}, {Count: 1}}))
 	g.Expect(s.GPUs).To(Equal([]v1alpha1.GPUGroup{{Count: 2, Vendor: "10de", Device: "20b5"}}))
 	g.Expect(s.Switches).To(Equal([]string{"aa:bb", "leaf-1", "leaf-2"}))
+	g.Expect(s.NotPurgeable).To(BeEmpty(), "what is unknown")
+}
+
+// TestSummaryOfDisksThatCannotBePurged: they are named, and never all forgotten.
+func TestSummaryOfDisksThatCannotBePurged(t *testing.T) {
+	g := NewWithT(t)
+	weak := []string{"discard"}
+	s := summarize(&v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
+		{SerialNumber: "S2", SizeBytes: 1, EraseMethods: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseMethods: weak}, {WWN: "w", SizeBytes: 1, EraseMethods: weak},
+		{SerialNumber: "good", SizeBytes: 1, EraseMethods: []string{"discard", "nvme-sanitize-block"}}, {SerialNumber: "unknown", SizeBytes: 1},
+		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseMethods: weak},
+	}}, "uid/1")
+	g.Expect(s.NotPurgeable).To(Equal([]string{"S1", "S2", "w"}))
+	report := &v1alpha1.BareMetalInspectionSpec{}
+	for i := range 100 {
+		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: fmt.Sprintf("%02d%s", i, strings.Repeat("x", 200)), SizeBytes: int64(i+1) << 40, EraseMethods: weak})
+		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
+	}
+	s = summarize(report, strings.Repeat("f", 64))
+	g.Expect(s.NotPurgeable).To(HaveLen(9))
+	g.Expect(s.NotPurgeable[8]).To(Equal("and 92 more"))
+	g.Expect(jsonSize(s)).To(BeNumerically("<=", maxSummary))
 }
 
 // TestSummaryIsBounded: the summary of the largest report is small, because each host's status has one. The largest disks and the fastest links stay.

@@ -7,6 +7,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,8 @@ type Reconciler struct {
 	Settings lifecycle.Settings
 	// Tenants restrict what the hosts of a namespace may use.
 	Tenants bootconfig.Tenants
+	// Erasures records the erasures of disks. Nil records none.
+	Erasures ErasureRecorder
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
@@ -150,6 +153,11 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
 	r.recordReleaseStarted(host, view, step)
+	step, unrecorded := r.recordErasure(ctx, host, boot, step)
+	if unrecorded != nil {
+		_, err := r.writeStatus(ctx, host, view, step)
+		return controllers.Result(errors.Join(unrecorded, err))
+	}
 	wait, err := r.perform(ctx, host, boot, view, step)
 	if err != nil {
 		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict

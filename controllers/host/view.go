@@ -12,6 +12,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -52,6 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	if err := r.observeInspection(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
+	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, r.observations.get(key).report.summary)
 	r.observations.update(key, func(h *hostObservation) {
 		h.noteOverrideWorked(view)
 		view.BMC, view.Replaced = h.bmcView(host.Spec.BootMode), h.replacementMessage(host)

@@ -17,6 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -75,9 +76,32 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMet
 			return nil, err
 		}
 	}
-	err = claim.Claim(ctx, r.Client, host, s.machine.Name)
+	terms, err := r.terms(ctx, s.machine, host)
+	if err != nil {
+		return nil, err
+	}
+	err = claim.Claim(ctx, r.Client, host, terms)
 	countNotClaimed(err)
 	return nil, err
+}
+
+// terms returns what the claim of a host records. The disks are those of the agent's report, which no cache has.
+//
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalinspections,verbs=get
+func (r *Reconciler) terms(ctx context.Context, m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) (claim.Terms, error) {
+	terms := claim.Terms{Machine: m.Name, CleaningPolicy: m.Spec.CleaningPolicy}
+	if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth {
+		return terms, nil
+	}
+	report := &v1alpha1.BareMetalInspection{}
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(host), report); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return terms, fmt.Errorf("read the BareMetalInspection of host %s: %w", host.Name, err)
+		}
+		return terms, nil // with spec.inspection Both a host without a report may be available
+	}
+	terms.Disks = cleaning.Disks(&report.Spec)
+	return terms, nil
 }
 
 // chosenHost returns the host that the machine recorded as its choice, read from the API server, if a claim of it can still succeed. A process that

@@ -106,7 +106,7 @@ func (w *world) changeHost(t *rapid.T) {
 	g.Expect(w.api.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: name}, &h)).To(Succeed())
 	switch ref := h.Spec.ConsumerRef; {
 	case ref == nil && rapid.Bool().Draw(t, "claimed by another"):
-		g.Expect(claim.Claim(t.Context(), w.api, &h, "other")).To(Succeed())
+		g.Expect(claim.Claim(t.Context(), w.api, &h, claim.Terms{Machine: "other"})).To(Succeed())
 	case ref != nil && ref.Name == "other":
 		h.Spec.ConsumerRef = nil
 		g.Expect(w.api.Update(t.Context(), &h)).To(Succeed())

@@ -181,7 +181,11 @@ func (r *Reconciler) finishClaim(ctx context.Context, s *scope) error {
 	if err != nil || host == nil {
 		return err
 	}
-	if err := claim.Claim(ctx, r.Client, host, s.machine.Name); err != nil {
+	terms, err := r.terms(ctx, s.machine, host)
+	if err != nil {
+		return err
+	}
+	if err := claim.Claim(ctx, r.Client, host, terms); err != nil {
 		return err
 	}
 	s.setHost([]v1alpha1.BareMetalHost{*host})

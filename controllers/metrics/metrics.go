@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -130,6 +131,7 @@ var (
 		"Attempts to claim a host, by result: claimed, conflict (another client changed the host, so the attempt is repeated), error.",
 		"result", claimClaimed, ClaimConflict, claimFailed)
 	quarantines = counters("capbm_quarantines_total", "Hosts that the provider put into quarantine, by reason.", "reason", quarantineReasons...)
+	erasures    = newErasures()
 	handovers   = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over for replacement.",
 	})
@@ -201,6 +203,26 @@ func ImageWritten(bytes int64, took time.Duration) {
 // agentPurposes are the purposes of the boots of agents.
 var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), string(v1alpha1.PurposeInspect), other}
 
+// erasurePolicies are the policies of erasures.
+var erasurePolicies = []string{string(v1alpha1.CleaningMetadata), string(v1alpha1.CleaningClear), string(v1alpha1.CleaningPurge), other}
+
+// The outcomes of an attempt to erase disks.
+const (
+	erasureSucceeded = "Succeeded"
+	erasureFailed    = "Failed"
+)
+
+func newErasures() *prometheus.CounterVec {
+	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "capbm_erasures_total", Help: "Erasures of the disks of a host that the agent ended, by policy and outcome: Succeeded, Failed.",
+	}, []string{"policy", "outcome"})
+	for _, policy := range erasurePolicies {
+		c.WithLabelValues(policy, erasureSucceeded)
+		c.WithLabelValues(policy, erasureFailed)
+	}
+	return c
+}
+
 func newAgentFailures() *prometheus.CounterVec {
 	c := promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "capbm_agent_failures_total", Help: "Plans of agents that failed, by the purpose of the boot and the reason.",
@@ -223,6 +245,15 @@ func Released(result string, took time.Duration) { observe(release.WithLabelValu
 
 // Cleaned records the duration of the cleaning of a host.
 func Cleaned(took time.Duration) { observe(cleaning, took) }
+
+// Erased counts an erasure of the disks of a host that the agent ended. policy is that of the record of its boot.
+func Erased(policy v1alpha1.CleaningPolicy, ok bool) {
+	outcome := erasureFailed
+	if ok {
+		outcome = erasureSucceeded
+	}
+	erasures.WithLabelValues(reasonOrOther(erasurePolicies, cmp.Or(string(policy), string(v1alpha1.CleaningMetadata))), outcome).Inc()
+}
 
 // Quarantined counts a host that the provider put into quarantine.
 func Quarantined(reason string) {

@@ -50,6 +50,7 @@ var fieldsReadOnce = []struct {
 	{"preferences", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Preferences }},
 	{"tolerations", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Tolerations }},
 	{"reuseHost", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.ReuseHost }},
+	{"cleaningPolicy", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.CleaningPolicy }},
 	{"boot.kernel", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.Kernel }},
 	{"boot.initrds", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.Initrds }},
 	{"boot.commandLine", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.CommandLine }},

@@ -40,6 +40,13 @@ var bootMutants = []mutant{
 	{"another address of the agent ends the boot", "agentaddress.go", "case mayBind(a) && a.boot.Spec.DataServedAt == nil:", "case false:"},
 	{"a stranger may have the bootstrap data and the boot goes on", "agentaddress.go", "case mayBind(a) && a.boot.Spec.DataServedAt == nil:", "case mayBind(a) && a.boot != nil:"},
 	{"another address fails a machine that may run", "agentaddress.go", "	return a.boot.Spec.CommitAllowedAt == nil && a.boot.Spec.AgentDoneAt == nil\n", "	return true\n"},
+	{"an erasure succeeds without its disks", "erasure.go", "	problems = append(problems, missingDisks(a, disks)...)\n", ""},
+	{"an erasure succeeds without a verification", "erasure.go", "	case v == nil || !v.Passed:\n", "	case v == nil:\n"},
+	{"an erasure succeeds with a weaker class", "erasure.go", "	case !cleaning.AllDisks(class) || !cleaning.Reaches(class, policy):\n", "	case !cleaning.AllDisks(class):\n"},
+	{"an erasure succeeds without a report", "erasure.go", "	case len(expectedDisks(a)) > 0 || len(a.boot.Spec.WrittenDisks) > 0:\n", "	case false:\n"},
+	{"any disk may be left out", "erasure.go", "disks[at].Outcome == agent.LeftOut && len(keptDisks(a.host.Spec.Storage)) == 0", "false"},
+	{"the plan has the policy of the host", "erasure.go", "if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {", "if policy := a.host.Spec.CleaningPolicy; cleaning.AllDisks(policy) {"},
+	{"the agent does not know which disks there were", "erasure.go", "			plan.Expected = append(plan.Expected, diskID(d))\n", "			_ = d\n"},
 	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
 	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},
 }

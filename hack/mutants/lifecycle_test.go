@@ -16,6 +16,7 @@ const (
 	ownFile        = "own.go"
 	inspectionFile = "inspection.go"
 	agentFile      = "agent.go"
+	erasureFile    = "erasure.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -127,8 +128,16 @@ var lifecycleMutants = []mutant{
 	{"the second permission is that of the first attempt", agentFile, "	if last.CommitAllowedAt != nil {\n		return last.Number", "	if last.CommitAllowedAt != nil && last.CommittedNumber == 0 {\n		return last.Number"},
 	{"an agent that is done is booted again", agentFile, "		return attempt.AgentDoneAt == nil\n", "		return true\n"},
 	{"the next boot does not know which disks were written", recordFile, "		boot.WrittenDisks = v.Boot.WrittenDisks\n", "		boot.WrittenDisks = nil\n"},
-	{"a host is released before its disks are erased", releaseFile, "	case v.erasureDue():\n", "	case false:\n"},
-	{"a host whose disks were not erased is offered", agentFile, "	case b != nil && b.Failure != nil:\n", "	case false:\n"},
+	{"a host is released before its disks are erased", releaseFile, "	case v.erasureDue(s):\n", "	case false:\n"},
+	{"a host whose disks were not erased is offered", erasureFile, "	if b := v.erasure(); b != nil && b.Failure != nil {\n", "	if b := v.erasure(); b != nil && b.Failure != nil && v.Deleting {\n"},
+	{"all disks of a server that was never booted are erased", erasureFile, "	case cleaning.AllDisks(policy) && v.mayHaveBooted():\n		return v.recordOfClaim() != nil\n", "	case cleaning.AllDisks(policy):\n		return true\n"},
+	{"a host is offered although the record of its boots is lost", erasureFile, "	case written || cleaning.AllDisks(policy) && v.mayHaveBooted():\n", "	case written:\n"},
+	{"an edit of the host ends its erasure", erasureFile, "		return e.AgentDoneAt == nil && e.Failure == nil && e.VoidedAt == nil\n", "		return e.AgentDoneAt == nil && e.Failure == nil && e.VoidedAt == nil && cleaning.Erases(v.policy(s))\n"},
+	{"the next attempt has another policy", erasureFile, "		return e.CleaningPolicy\n", "		return v.policy(s)\n"},
+	{"a machine cannot ask for an erasure", erasureFile, "		claimed = ref.CleaningPolicy\n", "		_ = ref\n"},
+	{"an erasure has no end", bootQueueFile, "v.countedFrom().Add(max(s.EraseTimeout, s.BootTimeout))", "v.countedFrom().Add(1000 * max(s.EraseTimeout, s.BootTimeout))"},
+	{"an erasure of large disks is cut off", bootQueueFile, "	if v.Boot.Purpose == v1alpha1.PurposeClean {\n", "	if false {\n"},
+	{"a host is offered that cannot be purged", inspectionFile, "step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.policy(s) != v1alpha1.CleaningPurge", "len(disks) == 0 || true"},
 	{"disks are erased for a host that is not cleaned", bootForFile, "	case StateCleaning:\n		if !v.erasing() || ", "	case StateCleaning:\n		if "},
 	{"an inspection with bootstrap data ends the provider", bootFile, "attempt.Purpose == v1alpha1.PurposeProvision && attempt.DataServedAt", "attempt.DataServedAt"},
 	{"a server that was read as off once is inspected", inspectionFile, "v.BMC.Power != v1alpha1.PowerOff || !v.confirmedOff(s)", "v.BMC.Power != v1alpha1.PowerOff"},

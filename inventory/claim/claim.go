@@ -28,14 +28,26 @@ func HostsOf(ctx context.Context, reader client.Reader, namespace, machine strin
 	return hosts.Items, nil
 }
 
+// Terms are what a claim records.
+type Terms struct {
+	// Machine is the name of the machine that claims the host.
+	Machine string
+	// CleaningPolicy is what the machine asks for; empty for nothing.
+	CleaningPolicy v1alpha1.CleaningPolicy
+	// Disks are the disks that the agent found; empty if they are unknown.
+	Disks []v1alpha1.DiskIdentity
+}
+
 // Claim assigns an unclaimed host to a machine with one optimistic-lock patch. If the host changed since it was read, the error is a conflict
 // (apierrors.IsConflict) and nothing is written.
-func Claim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, machine string) error {
+func Claim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, terms Terms) error {
 	if host.Spec.ConsumerRef != nil {
 		return fmt.Errorf("host %s/%s is claimed by %s", host.Namespace, host.Name, host.Spec.ConsumerRef.Name)
 	}
 	claimed := host.DeepCopy()
-	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: machine, ClaimID: string(uuid.NewUUID()), BootsBefore: host.Spec.Boots}
+	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{
+		Name: terms.Machine, ClaimID: string(uuid.NewUUID()), BootsBefore: host.Spec.Boots, CleaningPolicy: terms.CleaningPolicy, Disks: terms.Disks,
+	}
 	claimed.Spec.PowerHoldSince, claimed.Spec.PowerHoldOffAt = nil, nil // left over from an earlier machine on this host
 	return c.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }

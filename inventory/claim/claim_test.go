@@ -66,7 +66,7 @@ func TestClaimOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
-			switch err := Claim(context.Background(), c, &seen, fmt.Sprintf("m-%d", i)); {
+			switch err := Claim(context.Background(), c, &seen, Terms{Machine: fmt.Sprintf("m-%d", i)}); {
 			case err == nil:
 				won.Add(1)
 			case apierrors.IsConflict(err):
@@ -94,10 +94,13 @@ func TestClaimClearsOldRecords(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&h).Build()
 	var now v1alpha1.BareMetalHost
 	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
-	g.Expect(Claim(t.Context(), c, &now, "m")).To(Succeed())
+	disks := []v1alpha1.DiskIdentity{{SerialNumber: "S1"}}
+	g.Expect(Claim(t.Context(), c, &now, Terms{Machine: "m", CleaningPolicy: v1alpha1.CleaningClear, Disks: disks})).To(Succeed())
 	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
 	g.Expect(now.Spec.ConsumerRef).NotTo(BeNil())
 	g.Expect(now.Spec.ConsumerRef.ClaimID).NotTo(BeEmpty())
+	g.Expect(now.Spec.ConsumerRef.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
+	g.Expect(now.Spec.ConsumerRef.Disks).To(Equal(disks))
 	g.Expect(now.Spec.Boots).To(Equal(int32(3)), "the boots of the server go on being counted")
 	g.Expect(now.Spec.PowerHoldSince).To(BeNil())
 	g.Expect(now.Spec.PowerHoldOffAt).To(BeNil())
@@ -191,7 +194,7 @@ func TestClaimOfAHostThatWasJustDetached(t *testing.T) {
 		seen.DeepCopyInto(&now)
 		annotated(annotation)(&now)
 		g.Expect(c.Update(t.Context(), &now)).To(Succeed())
-		g.Expect(apierrors.IsConflict(Claim(t.Context(), c, &seen, "m"))).To(BeTrue(), annotation)
+		g.Expect(apierrors.IsConflict(Claim(t.Context(), c, &seen, Terms{Machine: "m"}))).To(BeTrue(), annotation)
 		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
 		g.Expect(now.Spec.ConsumerRef).To(BeNil())
 	}

@@ -21,6 +21,8 @@ type Want struct {
 	FailureDomain string
 	// Hardware is the minimum that the host must have. An empty architecture means amd64, as in the API.
 	Hardware v1alpha1.HardwareRequirements
+	// CleaningPolicy is how thoroughly the disks have to be erased after the machine; empty for what the host does.
+	CleaningPolicy v1alpha1.CleaningPolicy
 	// Tolerations are the taints of hosts that the machine tolerates.
 	Tolerations []v1alpha1.HostToleration
 	// Preferences rank the hosts that fit.

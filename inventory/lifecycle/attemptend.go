@@ -17,14 +17,17 @@ func IsPermanent(reason string) bool {
 
 // describeTimeout says what an attempt that reached its deadline did last.
 func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
-	since := fmt.Sprintf("boot attempt %d began", attempt.Attempt)
+	since, timeout := fmt.Sprintf("boot attempt %d began", attempt.Attempt), s.BootTimeout
 	switch {
+	case v.AgentAt.Add(s.BootTimeout).After(v.lastDeadline(s)):
+		timeout = v.lastDeadline(s).Sub(v.countedFrom())
+		since = fmt.Sprintf("boot attempt %d began, although the agent makes progress", attempt.Attempt)
 	case v.AgentAt.After(attempt.StartedAt.Time):
 		since = fmt.Sprintf("the agent last made progress in boot attempt %d", attempt.Attempt)
 	case v.WaitedAt.After(attempt.StartedAt.Time):
 		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
 	}
-	after := fmt.Sprintf("%s after %s: %s", s.BootTimeout, since, describeProgress(v, attempt).Message)
+	after := fmt.Sprintf("%s after %s: %s", timeout, since, describeProgress(v, attempt).Message)
 	if v.Problem == nil {
 		after += ". The likeliest cause: " + v.currentStage(attempt).cause
 	}

@@ -48,19 +48,31 @@ func WantsToBoot(v View, s Settings) bool {
 }
 
 // Deadline is when the current boot times out: BootTimeout after its start, or after its server was last queued for a slot of its network. The time in that queue is
-// not part of the boot. The progress of an agent moves the deadline, but to AgentTimeout later at most.
+// not part of the boot. The progress of an agent moves the deadline, but to lastDeadline at most: an agent that makes progress without an end does not occupy a
+// server for ever.
 func (v View) Deadline(s Settings) time.Time {
-	start := latest(v.Boot.StartedAt.Time, v.WaitedAt)
 	progress := v.AgentAt
 	if done := v.Boot.AgentDoneAt; done != nil {
 		progress = latest(progress, done.Time)
 	}
-	deadline := latest(start, progress).Add(s.BootTimeout)
-	if last := start.Add(s.BootTimeout + s.AgentTimeout); deadline.After(last) {
+	deadline := latest(v.countedFrom(), progress).Add(s.BootTimeout)
+	if last := v.lastDeadline(s); deadline.After(last) {
 		return last
 	}
 	return deadline
 }
+
+// lastDeadline is when the current boot times out even if its agent makes progress: AgentTimeout later than without, or EraseTimeout after the start of an erasure,
+// which takes hours or a day on large hard disks.
+func (v View) lastDeadline(s Settings) time.Time {
+	if v.Boot.Purpose == v1alpha1.PurposeClean {
+		return v.countedFrom().Add(max(s.EraseTimeout, s.BootTimeout))
+	}
+	return v.countedFrom().Add(s.BootTimeout + s.AgentTimeout)
+}
+
+// countedFrom is when the time of the current boot begins.
+func (v View) countedFrom() time.Time { return latest(v.Boot.StartedAt.Time, v.WaitedAt) }
 
 // slotGrace is how long after the deadline of an attempt its host keeps its slot. The next attempt starts within this time and has the slot.
 const slotGrace = time.Minute

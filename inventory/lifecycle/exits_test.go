@@ -30,9 +30,9 @@ func TestReleaseNamesItsExit(t *testing.T) {
 		"it just began":                       {claimedView(provisioned, poweredOn, deletedAgo(slow-time.Second)), StateReleasing, false},
 		"it takes long":                       {claimedView(provisioned, poweredOn, deletedAgo(slow)), StateReleasing, true},
 		"its BMC is gone":                     {claimedView(provisioned, poweredOn, deletedAgo(0), problem), StateReleasing, true},
-		"the cleaning just began":             {claimedView(provisioned, cleaning, deletedAgo(0)), StateCleaning, false},
-		"the cleaning takes long":             {claimedView(provisioned, cleaning, deletedAgo(slow)), StateCleaning, true},
-		"the cleaning's BMC is off":           {claimedView(provisioned, cleaning, deletedAgo(0), problem), StateCleaning, true},
+		"the cleaning just began":             {claimedView(provisioned, cleaningBegan, deletedAgo(0)), StateCleaning, false},
+		"the cleaning takes long":             {claimedView(provisioned, cleaningBegan, deletedAgo(slow)), StateCleaning, true},
+		"the cleaning's BMC is off":           {claimedView(provisioned, cleaningBegan, deletedAgo(0), problem), StateCleaning, true},
 		"maintenance":                         {claimedView(provisioned, deletedAgo(0), maintenance), StateMaintenance, true},
 		"maintenance of a machine that stays": {claimedView(provisioned, maintenance), StateMaintenance, false},
 	} {
@@ -49,7 +49,7 @@ func TestReleaseNamesItsExit(t *testing.T) {
 	}
 }
 
-// TestCleaningTimeOut: only a refusal after CleaningTimeout ends a cleaning, however long the BMC was unreachable.
+// TestCleaningTimeOut: only a refusal after CleaningTimeout ends a cleaningBegan, however long the BMC was unreachable.
 func TestCleaningTimeOut(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
 // Inspection is what is known of the inspection of a server by the agent.
@@ -16,6 +17,8 @@ type Inspection struct {
 	// PausedCluster names a Cluster of the namespace that is paused; empty without one. A move pauses all Clusters of the namespace, but it pauses no free
 	// host: the managers of both management clusters work on it for a moment.
 	PausedCluster string
+	// NotPurgeable names the disks that cannot be purged and that spec.storage.keep does not name.
+	NotPurgeable []string
 }
 
 // InspectionBoot returns the open boot that inspects the server; nil without one. No machine had the host when it was recorded, and a machine may have claimed
@@ -105,6 +108,23 @@ func (v View) offerInspected(s Settings, step Step) Step {
 	default:
 		return step
 	}
+}
+
+// offerPurgeable says why a host is not offered that is to be purged after each machine, and that has a disk that cannot be purged. Otherwise it returns the step
+// unchanged. What the agent does not know blocks nothing.
+func (v View) offerPurgeable(s Settings, step Step) Step {
+	disks := v.Inspection.NotPurgeable
+	if step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.policy(s) != v1alpha1.CleaningPurge {
+		return step
+	}
+	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonCleaningPolicyNotPossible
+	by := "spec.cleaningPolicy of the host"
+	if v.Spec.CleaningPolicy != v1alpha1.CleaningPurge {
+		by = "--minimum-cleaning-policy of the provider"
+	}
+	step.Message = fmt.Sprintf("%s is Purge, and these disks offer no method for that: %s. Set the policy to Clear, name the disks in spec.storage.keep, or replace "+
+		"them and inspect the server again (annotation %s)", by, inventory.ListNames(disks), v1alpha1.InspectAnnotation)
+	return step
 }
 
 // beginInspection records a new inspection, unless something prevents it. The server must be off: a server that runs belongs to somebody.

@@ -23,7 +23,7 @@ func gaveUp(reason string) func(*View) {
 
 // erasingView is a host that is being released, and whose agent erases the disks.
 func erasingView(changes ...func(*View)) View {
-	return bootingView(append([]func(*View){bootsAgent, provisioned, deleting, cleaning, writtenDisk, func(v *View) {
+	return bootingView(append([]func(*View){bootsAgent, provisioned, deleting, cleaningBegan, writtenDisk, func(v *View) {
 		v.Boot.Purpose, v.MoveBlocked = v1alpha1.PurposeClean, false
 	}}, changes...)...)
 }
@@ -79,13 +79,13 @@ var nextAgent = map[string]nextCase{
 	"no disk matches": {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonNoDiskMatches},
 
 	"release: the disks were not written": {
-		bootingView(bootsAgent, deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
+		bootingView(bootsAgent, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
 	"release: no erasure wanted": {
-		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaning, cleaned, func(v *View) { v.Spec.CleaningPolicy = v1alpha1.CleaningNone }),
+		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned, func(v *View) { v.Spec.CleaningPolicy = v1alpha1.CleaningNone }),
 		StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
-	"release: erase":          {bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaning, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
+	"release: erase":          {bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"release: erase, paused":  {erasingView(func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 	"release: erase, counted": {erasingView(uncounted), StateCleaning, CountBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
 	"release: erase, boot":    {erasingView(), StateCleaning, SetNetworkBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
@@ -154,7 +154,7 @@ func TestErasureFails(t *testing.T) {
 func TestErasureWithoutRecord(t *testing.T) {
 	g := NewWithT(t)
 	for _, lost := range []func(*View){noRecord, recordOfOtherClaim} {
-		v := bootingView(bootsAgent, provisioned, deleting, cleaning, cleaned, lost)
+		v := bootingView(bootsAgent, provisioned, deleting, cleaningBegan, cleaned, lost)
 		step := Next(v, DefaultSettings())
 		for step.Action == RecordBoot {
 			v.Boot = step.Boot

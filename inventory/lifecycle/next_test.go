@@ -84,9 +84,11 @@ func bootDeleting(v *View)       { v.BootDeleting = true }
 func noClaimID(v *View)          { v.Spec.ConsumerRef.ClaimID = "" }
 func stale(v *View)              { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)            { v.BMC.PowerSince = v.BMC.PowerAt }
-func cleaning(v *View)           { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)} }
-func cleaned(v *View)            { v.BMC.CleanedAt = noon.Add(-time.Second) }
-func overrideSet(v *View)        { v.BMC.OverrideSet = true }
+func cleaningBegan(v *View) {
+	v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)}
+}
+func cleaned(v *View)     { v.BMC.CleanedAt = noon.Add(-time.Second) }
+func overrideSet(v *View) { v.BMC.OverrideSet = true }
 func missingCapability(v *View) {
 	v.BMC.Missing, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute)
 }

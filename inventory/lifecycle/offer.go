@@ -77,7 +77,7 @@ func offerVerified(v View, s Settings) Step {
 		step.Action, step.RequeueAt = change.Action, change.RequeueAt
 		step.Message = fmt.Sprintf("The server's power is being changed to %s", want)
 	default:
-		return v.offerInspected(s, step)
+		return v.offerPurgeable(s, v.offerInspected(s, step))
 	}
 	return step
 }

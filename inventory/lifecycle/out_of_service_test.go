@@ -63,7 +63,7 @@ func isPowered(way func(*View)) string {
 // isReleased says what the deletion of the machine does to its host.
 func isReleased(way func(*View)) string {
 	running := Next(claimedView(provisioned, poweredOn, deleting, way), DefaultSettings()).Action
-	clean := Next(claimedView(provisioned, deleting, cleaning, cleaned, way), DefaultSettings()).Action
+	clean := Next(claimedView(provisioned, deleting, cleaningBegan, cleaned, way), DefaultSettings()).Action
 	switch {
 	case running == Release:
 		return "untouched"

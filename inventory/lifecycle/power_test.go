@@ -47,7 +47,7 @@ func TestTransition(t *testing.T) {
 		"is held off, somebody switched it on":          {claimedView(provisioned, powerHeld, powerHeldOff, powersOn), RecordPowerHold},
 		"is held off, somebody switched it on and off":  {claimedView(provisioned, powerHeld, powerHeldOff, powersOff), RecordPowerHold},
 		"ran from memory, powers off, and is not off":   {claimedView(provisioned, ephemeral, powersOff, hangs), Nothing},
-		"is cleaned, powers on, so it is not off again": {claimedView(deleting, cleaning, powersOn), RecordCleaning},
+		"is cleaned, powers on, so it is not off again": {claimedView(deleting, cleaningBegan, powersOn), RecordCleaning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

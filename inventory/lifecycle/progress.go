@@ -165,6 +165,9 @@ func (v View) withAgentProgress(info stageInfo) stageInfo {
 // AgentProgressText returns the progress of an agent in a few words, such as "Writing 42 %, 118 MB/s, 12 s left".
 func AgentProgressText(p *v1alpha1.AgentProgress) string {
 	text := p.Step
+	if len(p.Disks) > 0 {
+		return text + disksProgressText(p.Disks)
+	}
 	if p.TotalBytes > 0 {
 		text += fmt.Sprintf(" %d %%", p.Percent)
 	}
@@ -173,6 +176,25 @@ func AgentProgressText(p *v1alpha1.AgentProgress) string {
 	}
 	if p.SecondsLeft > 0 {
 		text += fmt.Sprintf(", %s left", time.Duration(p.SecondsLeft)*time.Second)
+	}
+	return text
+}
+
+// disksProgressText returns how far the erasure of disks is, such as " 3 of 8 disks, the slowest at 41 %, about 25 min left".
+func disksProgressText(disks []v1alpha1.DiskProgress) string {
+	running, slowest, left := 0, int32(100), int64(0)
+	for _, d := range disks {
+		if d.Percent < 100 {
+			running++
+		}
+		slowest, left = min(slowest, d.Percent), max(left, d.SecondsLeft)
+	}
+	if running == 0 {
+		return fmt.Sprintf(" %d disks, to be verified", len(disks))
+	}
+	text := fmt.Sprintf(" %d of %d disks, the slowest at %d %%", running, len(disks), slowest)
+	if left > 0 {
+		text += fmt.Sprintf(", about %d min left", (left+59)/60)
 	}
 	return text
 }

@@ -96,7 +96,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		Quarantine:     pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
 		PowerHoldSince: d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
 		Inspection:     pick(d, "inspection", "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth),
-		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningMetadata, v1alpha1.CleaningManual),
+		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningMetadata, v1alpha1.CleaningPurge, v1alpha1.CleaningManual),
 	}
 	if d.flag("unfencedAfter") {
 		s.ReleaseUnfencedAfterSeconds = new(rapid.Int32Range(60, 8000).Draw(d.T, "after"))

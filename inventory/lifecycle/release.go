@@ -91,7 +91,7 @@ func cleanHost(v View, s Settings) Step {
 // cleanServer is cleanHost for a server whose power is known.
 func cleanServer(v View, s Settings, step Step) Step {
 	switch {
-	case v.erasureDue():
+	case v.erasureDue(s):
 		return eraseDisks(v, s, step)
 	case v.BMC.Power != v1alpha1.PowerOff:
 		step.Action, step.Message = RecordCleaning, "The server was switched on during its cleaning, so it is powered off again"
@@ -99,8 +99,8 @@ func cleanServer(v View, s Settings, step Step) Step {
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 	case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
 		step.Action, step.Drop, step.Message = Release, v.PowerRequests.All, "The server is off and clean"
-		step.Quarantine = v.quarantineUnerased()
-		if v.Spec.CleaningPolicy == v1alpha1.CleaningManual {
+		step.Quarantine = v.quarantineUnerased(s)
+		if step.Quarantine == nil && v.Spec.CleaningPolicy == v1alpha1.CleaningManual {
 			step.Quarantine = v.newQuarantine(v1alpha1.ReasonCleaningByHand,
 				"spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
 		}

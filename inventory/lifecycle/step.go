@@ -100,6 +100,10 @@ type Settings struct {
 	BootTimeout time.Duration
 	// AgentTimeout is how much longer an attempt may take while its agent makes progress.
 	AgentTimeout time.Duration
+	// EraseTimeout is how long an attempt to erase disks may take while its agent makes progress. An agent that makes none has BootTimeout.
+	EraseTimeout time.Duration
+	// MinimumCleaningPolicy is the policy that each host has at least; empty or None for no minimum. A host with the policy Manual keeps it.
+	MinimumCleaningPolicy v1alpha1.CleaningPolicy
 	// BootAttempts is the maximum number of attempts of a boot. There is no further attempt once the bootstrap data was served.
 	BootAttempts int32
 	// BootConcurrency is the maximum number of hosts of one failure domain that boot at once; 0 is no limit. View.QueuePosition applies it.
@@ -117,6 +121,7 @@ func DefaultSettings() Settings {
 		CleaningTimeout: 10 * time.Minute,
 		BootTimeout:     30 * time.Minute,
 		AgentTimeout:    4 * time.Hour,
+		EraseTimeout:    24 * time.Hour,
 		BootAttempts:    3,
 		BootConcurrency: 250,
 	}

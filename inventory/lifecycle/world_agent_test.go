@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 // agentDisk is the truth about the disk that agents write.
@@ -21,6 +22,10 @@ type agentDisk struct {
 	data bool
 	// step is what the agent did since the server was switched on.
 	step agentStep
+	// used is true once a boot for the machine that has the host was counted, until all disks are erased.
+	used bool
+	// missing is true while a disk is gone that the server had at the claim.
+	missing bool
 }
 
 type agentStep int
@@ -56,14 +61,30 @@ func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 	case v.Furthest.Stage != v1alpha1.StageAgent && v.Furthest.Stage != v1alpha1.StageData && v.Furthest.Stage != v1alpha1.StageCommitted:
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
+	case b.Purpose == v1alpha1.PurposeClean && w.disk.missing && cleaning.AllDisks(b.CleaningPolicy):
+		w.v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk d2 is missing"}
+		return false
 	case b.Purpose == v1alpha1.PurposeClean:
-		w.notef("the agent erased the disks")
-		b.AgentDoneAt, b.WrittenDisks, w.disk, w.installed = &now, nil, agentDisk{}, false
+		w.eraseDisks(v, &b, now)
 	default:
 		w.provisionStep(&b, now)
 	}
 	w.v.Boot = &b
 	return true
+}
+
+// eraseDisks is the end of an agent that erases disks: all of them, or those that the provider wrote.
+func (w *world) eraseDisks(v View, b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
+	all := cleaning.AllDisks(b.CleaningPolicy)
+	w.notef("the agent erased the disks: %q", b.CleaningPolicy)
+	switch {
+	case !v.Claimed() || !v.releasing():
+		w.brokenf(inUseUntouched, "the disks of a host are erased that no machine releases")
+	case all && !w.disk.used:
+		w.brokenf(inUseUntouched, "all disks of a server are erased that was not booted for its machine")
+	}
+	b.AgentDoneAt, b.WrittenDisks, w.installed = &now, nil, false
+	w.disk = agentDisk{used: w.disk.used && !all, missing: w.disk.missing}
 }
 
 // observe moves the furthest stage forward by one in a list.
@@ -183,6 +204,21 @@ var agentEvents = []event{
 	{name: "a machine claims a host whose inspection begins", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.InspectionBoot() != nil && w.inService() }, do: func(w *world, p uint64) { w.claim(p) }},
 	toggle("a Cluster of the namespace is paused", 2, func(w *world) bool { return w.v.Inspection.PausedCluster != "" },
 		func(w *world, _ uint64) { w.v.Inspection.PausedCluster = "c" }, func(w *world) { w.v.Inspection.PausedCluster = "" }),
+	toggle("a disk is missing", 1, func(w *world) bool { return w.disk.missing },
+		func(w *world, _ uint64) { w.disk.missing = true }, func(w *world) { w.disk.missing = false }),
+	toggle("erasures cannot be recorded", 1, func(w *world) bool { return w.recordFails },
+		func(w *world, _ uint64) { w.recordFails = true }, func(w *world) { w.recordFails = false }),
+	toggle("a disk cannot be purged", 1, func(w *world) bool { return len(w.v.Inspection.NotPurgeable) > 0 },
+		func(w *world, _ uint64) { w.v.Inspection.NotPurgeable = []string{"d1"} }, func(w *world) { w.v.Inspection.NotPurgeable = nil }),
+	{name: "the disks are erased", weight: 3, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) }, do: func(w *world, p uint64) {
+		w.bmcRecovers()
+		w.v.QueuePosition = nil
+		for range 15 + p%20 {
+			w.reconcile()
+			w.pass(5 * time.Second)
+			w.advanceBoot()
+		}
+	}},
 	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
 		b := cmp.Or(w.v.CurrentBoot(), w.v.InspectionBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""

@@ -220,8 +220,8 @@ var events = []event{
 	{name: "releaseUnfencedAfterSeconds", weight: 1, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
-	{name: "cleaningPolicy", weight: 1, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.CleaningPolicy = choose(p, v1alpha1.CleaningNone, v1alpha1.CleaningManual)
+	{name: "cleaningPolicy", weight: 2, when: always, do: func(w *world, p uint64) {
+		w.v.Spec.CleaningPolicy = choose(p, v1alpha1.CleaningNone, v1alpha1.CleaningManual, v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge)
 	}},
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
@@ -302,6 +302,7 @@ var events = []event{
 	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && w.absent == nil }, do: func(w *world, _ uint64) {
 		w.v.BootMachinePending = w.seeded
 		w.v.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.MoveBlocked = nil, nil, nil, false
+		w.disk.used = false                    // the claim has ended
 		w.dirty = w.dirty && !w.v.BootDeleting // the user who also deleted the record took the server from the machine permanently
 	}},
 	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachinePending }, do: func(w *world, _ uint64) { w.v.BootMachinePending = false }},
@@ -395,7 +396,7 @@ func (w *world) recreate() {
 		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
 		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
 	}
-	w.lostBoot = nil
+	w.lostBoot, w.disk.used = nil, false
 	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
 	w.reconcile()
 }
@@ -413,7 +414,7 @@ func (w *world) endInterventions() {
 	w.v.NotPermitted = ""
 	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
 	w.v.BootMachinePending, w.v.BootHasForeignFinalizer = false, false
-	w.v.QueuePosition, w.v.Inspection.PausedCluster = nil, ""
+	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails = nil, "", false
 }
 
 // claimable is true when the host's status and spec allow a claim.
@@ -431,6 +432,7 @@ func (w *world) inService() bool {
 func (w *world) claim(p uint64) {
 	w.machines++
 	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines), BootsBefore: w.v.Spec.Boots}
+	w.v.Spec.ConsumerRef.CleaningPolicy = choose(p/24, "", "", v1alpha1.CleaningMetadata, v1alpha1.CleaningPurge)
 	w.v.Consumer = &Consumer{
 		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
 		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
@@ -438,7 +440,7 @@ func (w *world) claim(p uint64) {
 	if p/4%3 == 0 {
 		w.v.Consumer.Image, w.v.Consumer.Persistence, w.v.Image.Ready = true, v1alpha1.PersistenceInstalled, p/12%2 == 0
 	}
-	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran = false, false, false, false, 0
+	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.disk.used = false, false, false, false, 0, false
 }
 
 // loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.

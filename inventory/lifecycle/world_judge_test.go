@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 // promise is a sentence that the lifecycle must keep.
@@ -201,7 +202,9 @@ func (w *world) judgeClean(v View) {
 	switch {
 	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
 		w.brokenf(offeredClean, "released as clean although its cleaning is manual")
-	case (w.disk.data || w.disk.bootable) && v.erases():
+	case w.disk.used && cleaning.AllDisks(v.policy(w.s)) && (v.erasure() == nil || cleaning.Reaches(v.erasure().CleaningPolicy, v.policy(w.s))):
+		w.brokenf(offeredClean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.policy(w.s))
+	case (w.disk.data || w.disk.bootable) && cleaning.Erases(v.policy(w.s)):
 		w.brokenf(offeredClean, "released as clean although its disk has bootstrap data, or boots")
 	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
 		w.brokenf(offeredClean, "released without a confirmed power-off")

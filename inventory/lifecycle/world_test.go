@@ -67,6 +67,7 @@ type world struct {
 	stuckMedia       bool
 	showsTransitions bool // readings say "powering on" or "powering off" during a transition
 	failures         int
+	recordFails      bool // a BareMetalErasure cannot be written
 	job              *job
 	requeueAt        time.Time
 
@@ -213,6 +214,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	}
 	w.disk.data = v.Boot != nil && len(v.Boot.WrittenDisks) > 0
 	w.fromNetwork = w.on && v.CurrentBoot() != nil && v.Boot.Agent && mayRepeat(*v.Boot)
+	w.disk.used = v.Claimed() && v.mayHaveBooted()
 	w.dirty, w.uncertain, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
 	if v.BMC.Busy {
 		w.job = &job{ReadPower, v.Now, v.Now.Add(time.Second)}
@@ -322,6 +324,7 @@ func (w *world) perform(v View, step Step) bool {
 	case CountBoot:
 		w.v.Spec.Boots, w.v.MoveBlocked = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
 		w.dirty = w.dirty || step.Boot.Purpose != v1alpha1.PurposeInspect
+		w.disk.used = w.disk.used || step.Boot.Purpose == v1alpha1.PurposeProvision
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
 	case RecordPowerHold:
@@ -336,6 +339,10 @@ func (w *world) perform(v View, step Step) bool {
 	case AllowMove:
 		w.v.MoveBlocked = false
 	case Release:
+		if e := v.erasure(); e != nil && e.AgentDoneAt != nil && w.recordFails && v.ReleaseUnfenced == "" && !v.releaseOverdue() {
+			w.requeueAt = v.Now.Add(time.Minute) // the host controller repeats it
+			return true
+		}
 		w.release(step)
 	case Forget:
 		w.gone = true
@@ -380,6 +387,7 @@ func (w *world) release(step Step) {
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
 	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.v.Image, w.v.AgentAt = false, false, false, false, 0, Image{}, time.Time{}
+	w.disk.used = false
 }
 
 func (w *world) submit(v View, action Action) {
@@ -532,6 +540,9 @@ func (w *world) runToRest() {
 
 // atRest is true when the host waits for nothing that this world does without an event.
 func (w *world) atRest() bool {
+	if w.last.Action == Release && w.recordFails {
+		return true
+	}
 	if w.last.Action != Nothing || w.job != nil || !w.switchesAt.IsZero() {
 		return false
 	}
@@ -547,7 +558,7 @@ func (w *world) atRest() bool {
 	}
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
-		return foreign || kept
+		return foreign || kept || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot
 	case StateBooting:
 		return unasked
 	case StatePowerHold:

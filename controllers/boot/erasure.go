@@ -1,0 +1,248 @@
+package boot
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// errUnproven is why the result of an erasure does not end its boot: the report of the agent does not show that the plan was carried out.
+var errUnproven = errors.New("the erasure is not proven")
+
+// cleanPlan returns the plan of a boot that erases disks. The policy is that of the record, which does not change within a boot.
+func cleanPlan(a attempt) *agent.CleanPlan {
+	plan := &agent.CleanPlan{Policy: agent.CleanMetadata, Keep: keptDisks(a.host.Spec.Storage)}
+	for _, w := range a.boot.Spec.WrittenDisks {
+		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength})
+	}
+	if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {
+		plan.Policy, plan.AllDisks = agent.CleanPolicy(policy), true
+		for _, d := range expectedDisks(a) {
+			plan.Expected = append(plan.Expected, diskID(d))
+		}
+	}
+	return plan
+}
+
+// expectedDisks are the disks that the agent found before the claim.
+func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
+	if ref := a.host.Spec.ConsumerRef; ref != nil && ref.ClaimID == a.boot.Spec.ClaimID {
+		return ref.Disks
+	}
+	return nil
+}
+
+// judgeErasure returns why the report of an agent does not prove that the plan of its boot was carried out; empty if it proves that, as far as a report can. A report of
+// Metadata may have no disks.
+func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
+	policy := a.boot.Spec.CleaningPolicy
+	if len(disks) == 0 {
+		return judgeNoDisks(a, policy)
+	}
+	if len(disks) > agent.MaxErasedDisks {
+		return fmt.Sprintf("The agent reports %d disks, and at most %d can be recorded", len(disks), agent.MaxErasedDisks)
+	}
+	var problems []string
+	for i := range disks {
+		if problem := judgeDisk(&disks[i], cmp.Or(policy, v1alpha1.CleaningMetadata)); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	problems = append(problems, missingDisks(a, disks)...)
+	if len(problems) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(problems) - maxErasureProblems; n > 0 {
+		more = fmt.Sprintf("; and %d more", n)
+	}
+	return "The erasure is not proven: " + strings.Join(problems[:min(len(problems), maxErasureProblems)], "; ") + more
+}
+
+// maxErasureProblems is how many problems of an erasure a message names.
+const maxErasureProblems = 8
+
+// judgeNoDisks judges a report without a disk. An agent that lacks the driver of a controller finds none.
+func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
+	hardware := a.host.Status.Hardware
+	switch {
+	case !cleaning.Reaches(policy, v1alpha1.CleaningClear):
+		return ""
+	case len(expectedDisks(a)) > 0 || len(a.boot.Spec.WrittenDisks) > 0:
+		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")
+	case hardware != nil && len(hardware.Disks) > 0:
+		return fmt.Sprintf("The erasure is not proven: the agent reports no disk, and the BMC reports %d. The agent may have no driver for their controller", len(hardware.Disks))
+	default:
+		return ""
+	}
+}
+
+// judgeDisk returns what is wrong with the report of a disk under a policy; empty if nothing is.
+func judgeDisk(d *agent.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
+	name := nameOfDisk(d)
+	switch d.Outcome {
+	case agent.LeftOut:
+		return ""
+	case agent.Erased:
+	case agent.Failed:
+		return fmt.Sprintf("disk %s was not erased: %s", name, text(d.Message))
+	default:
+		return fmt.Sprintf("disk %s has the outcome %s", name, text(fmt.Sprintf("%.32q", d.Outcome)))
+	}
+	v, class := d.Verification, v1alpha1.CleaningPolicy(d.Class)
+	switch {
+	case v == nil || !v.Passed:
+		return fmt.Sprintf("disk %s has no verification that passed", name)
+	case !slices.Contains([]agent.VerificationKind{agent.ReadBack, agent.Samples, agent.DriveStatus}, v.Kind):
+		return fmt.Sprintf("disk %s has an unknown kind of verification", name)
+	case !cleaning.AllDisks(class) || !cleaning.Reaches(class, policy):
+		return fmt.Sprintf("disk %s was erased with the class %s, and the policy is %s", name, text(fmt.Sprintf("%.32q", d.Class)), policy)
+	case text(d.Method) == "":
+		return fmt.Sprintf("disk %s was erased without a method", name)
+	case d.Disk.Serial == "" && d.Disk.WWN == "" && d.Disk.ByPath == "":
+		return fmt.Sprintf("disk %s cannot be identified", name)
+	default:
+		return ""
+	}
+}
+
+// missingDisks returns the disks that must be in a report and are not erased in it, as clauses: those that the agent found before the claim, and those that the provider
+// wrote. Only spec.storage.keep leaves one out. Whether it names the disk by a label is only known to the agent.
+func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
+	due := slices.Clone(expectedDisks(a))
+	if !cleaning.AllDisks(a.boot.Spec.CleaningPolicy) {
+		due = nil
+	}
+	for _, w := range a.boot.Spec.WrittenDisks {
+		due = append(due, w.Disk)
+	}
+	var missing []string
+	for _, d := range due {
+		name := cmp.Or(d.SerialNumber, d.WWN, d.ByPath)
+		at := slices.IndexFunc(disks, func(e agent.ErasedDisk) bool { return isDisk(d, e.Disk) })
+		problem := ""
+		switch {
+		case at < 0:
+			problem = fmt.Sprintf("disk %s is missing", name)
+		case disks[at].Outcome == agent.LeftOut && len(keptDisks(a.host.Spec.Storage)) == 0:
+			problem = fmt.Sprintf("disk %s was left out, and spec.storage.keep names no disk", name)
+		default:
+			continue
+		}
+		if !slices.Contains(missing, problem) {
+			missing = append(missing, problem)
+		}
+	}
+	return missing
+}
+
+// isDisk is true if an agent means a disk. An inspection has cleaned the texts of the disk.
+func isDisk(d v1alpha1.DiskIdentity, id agent.DiskID) bool {
+	switch {
+	case d.SerialNumber != "" && text(id.Serial) != "":
+		return strings.EqualFold(d.SerialNumber, text(id.Serial))
+	case d.WWN != "" && text(id.WWN) != "":
+		return strings.EqualFold(d.WWN, text(id.WWN))
+	default:
+		return d.ByPath != "" && d.ByPath == text(id.ByPath)
+	}
+}
+
+// nameOfDisk names a disk of a report for messages.
+func nameOfDisk(d *agent.ErasedDisk) string {
+	return cmp.Or(controllers.Clip(d.Disk.Serial, 64), controllers.Clip(d.Disk.WWN, 64), controllers.Clip(d.Name, 64), "without a name")
+}
+
+// failedDisks names the disks that an agent could not erase; empty without one.
+func failedDisks(disks []agent.ErasedDisk) string {
+	var failed []string
+	for i := range disks[:min(len(disks), agent.MaxErasedDisks)] {
+		if d := &disks[i]; d.Outcome == agent.Failed {
+			failed = append(failed, fmt.Sprintf("%s (%s)", nameOfDisk(d), controllers.Clip(d.Message, 128)))
+		}
+	}
+	if len(failed) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(failed) - maxErasureProblems; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return "Not erased: " + strings.Join(failed[:min(len(failed), maxErasureProblems)], ", ") + more
+}
+
+// erasureReport returns the record of an erasure, from a report that judgeErasure has accepted. The texts are those of an agent, which is not trusted: they are cleaned
+// and cut. It is nil for a report of Metadata without disks.
+func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Time) *v1alpha1.ErasureReport {
+	boot := a.boot
+	if len(disks) == 0 && !cleaning.Reaches(boot.Spec.CleaningPolicy, v1alpha1.CleaningClear) {
+		return nil
+	}
+	report := &v1alpha1.ErasureReport{Policy: cmp.Or(boot.Spec.CleaningPolicy, v1alpha1.CleaningMetadata), StartedAt: boot.Spec.StartedAt, EndedAt: now, TLS: tls}
+	if boot.Spec.PoweredOnAt != nil {
+		report.StartedAt = *boot.Spec.PoweredOnAt
+	}
+	if plan := controllers.ObservedStage(boot, v1alpha1.StageAgent); plan != nil {
+		report.StartedAt = plan.Time
+		report.Agent, report.Firmware = ofClient(plan.Client)
+	}
+	for i := range disks {
+		if d, ok := erasedDisk(&disks[i]); ok {
+			report.Disks = append(report.Disks, d)
+		}
+	}
+	return report
+}
+
+// erasedDisk converts the report of a disk. It returns false for a device that was left out and that has no identity.
+func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
+	identity := v1alpha1.DiskIdentity{
+		SerialNumber: text(d.Disk.Serial), WWN: text(d.Disk.WWN), ByPath: text(d.Disk.ByPath), SizeBytes: max(d.Disk.Size, 0),
+	}
+	out := v1alpha1.ErasedDisk{
+		Disk: identity, Name: controllers.Clip(d.Name, 64), Model: controllers.Clip(d.Model, 128), Vendor: controllers.Clip(d.Vendor, 128),
+		Firmware: controllers.Clip(d.Firmware, 64), Transport: controllers.Clip(d.Transport, 16), Outcome: v1alpha1.ErasureOutcome(d.Outcome),
+		StartedAt: timeOf(d.StartedAt), EndedAt: timeOf(d.EndedAt), Message: controllers.Clip(d.Message, 512),
+	}
+	if d.Outcome == agent.Erased {
+		out.Method, out.Class, out.Basis = controllers.Clip(d.Method, 128), v1alpha1.CleaningPolicy(d.Class), controllers.Clip(d.Basis, 256)
+		v := d.Verification
+		out.Verification = &v1alpha1.ErasureVerification{
+			Kind: string(v.Kind), Passed: v.Passed, Samples: number(v.Samples), Bytes: max(v.Bytes, 0), Changed: number(v.Changed), Blank: number(v.Blank),
+			Unreadable: number(v.Unreadable),
+		}
+	}
+	return out, identity != v1alpha1.DiskIdentity{}
+}
+
+// timeOf converts a time of an agent. It is nil for a time that no server has, which the API server might refuse.
+func timeOf(t time.Time) *metav1.Time {
+	if year := t.UTC().Year(); year < 1970 || year > 2999 {
+		return nil
+	}
+	return &metav1.Time{Time: t}
+}
+
+// clientOf describes an agent in the stage Agent, and ofClient returns its release and how its server was booted.
+func clientOf(hello agent.Hello) string {
+	return controllers.Clip(fmt.Sprintf("agent %s, %s", controllers.Clip(hello.Release, 64), hello.Firmware), controllers.MaxText)
+}
+
+func ofClient(client string) (release, firmware string) {
+	release, ok := strings.CutPrefix(client, "agent ")
+	at := strings.LastIndex(release, ", ")
+	if !ok || at < 0 {
+		return "", ""
+	}
+	return controllers.Clip(release[:at], 64), controllers.Clip(release[at+len(", "):], 16)
+}

@@ -1,0 +1,260 @@
+package boot_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// newErasingWorld is a world whose agent erases the disks S1 and S2 with a policy. It returns the agent's request, after its plan.
+func newErasingWorld(t *testing.T, policy v1alpha1.CleaningPolicy, keep ...string) (*world, pxe.AgentRequest, agent.Plan) {
+	t.Helper()
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	started := w.boot().Spec.StartedAt
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
+		b.Purpose, b.CleaningPolicy = v1alpha1.PurposeClean, policy
+		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
+	})).To(Succeed())
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.CleaningStartedAt = &started
+		h.Spec.ConsumerRef.Disks = []v1alpha1.DiskIdentity{{SerialNumber: "S1", SizeBytes: 100 << 30}, {SerialNumber: "S2", WWN: "5000c500a1b2c3d4"}}
+		if len(keep) > 0 {
+			h.Spec.Storage = &v1alpha1.HostStorage{Keep: keep}
+		}
+	})
+	g.Expect(deleted("m", &v1alpha1.BareMetalMachine{})(w)).To(Succeed())
+	r := w.agentRequest(g)
+	r.TLS = true
+	plan, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	return w, r, plan
+}
+
+// erasedDisk is the report of a disk that was erased and verified.
+func erasedDisk(serial string, class agent.CleanPolicy, changes ...func(*agent.ErasedDisk)) agent.ErasedDisk {
+	d := agent.ErasedDisk{
+		Disk: agent.DiskID{Serial: serial, Size: 100 << 30}, Name: "nvme0n1", Model: "Model", Transport: "NVMe", Outcome: agent.Erased,
+		Method: "NVMe sanitize, block erase", Class: class, Basis: "IEEE 2883-2022", Verification: &agent.Verification{Kind: agent.Samples, Passed: true, Samples: 1000, Blank: 1000},
+		StartedAt: time.Unix(1_700_000_000, 0), EndedAt: time.Unix(1_700_000_060, 0),
+	}
+	for _, change := range changes {
+		change(&d)
+	}
+	return d
+}
+
+func leftOut(serial string) agent.ErasedDisk {
+	return agent.ErasedDisk{Disk: agent.DiskID{Serial: serial, Size: 1}, Name: "sdb", Outcome: agent.LeftOut, Message: "spec.storage.keep names it"}
+}
+
+// TestPlanOfAnErasure: the plan follows the record of the boot, whatever the host says now.
+func TestPlanOfAnErasure(t *testing.T) {
+	g := NewWithT(t)
+	_, _, plan := newErasingWorld(t, v1alpha1.CleaningPurge, "kept")
+	ranges := []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1"}, Offset: 99 << 30, Length: 32 << 20}}
+	g.Expect(plan.Clean).To(Equal(&agent.CleanPlan{
+		Policy: agent.CleanPurge, AllDisks: true, Keep: []string{"kept"}, Ranges: ranges,
+		Expected: []agent.DiskID{{Serial: "S1", Size: 100 << 30}, {Serial: "S2", WWN: "5000c500a1b2c3d4"}},
+	}))
+	_, _, plan = newErasingWorld(t, "")
+	g.Expect(plan.Clean).To(Equal(&agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: ranges}), "only what the provider wrote")
+
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningNone })
+	again, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(again.Clean.Policy).To(Equal(agent.CleanClear))
+}
+
+// TestErasureIsRecorded: a result that proves the erasure ends the boot, and its record has every disk.
+func TestErasureIsRecorded(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
+	answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{
+		erasedDisk("S1", agent.CleanPurge, func(d *agent.ErasedDisk) {
+			d.Model, d.StartedAt = "Evil\x1b[2J"+strings.Repeat("x", 500), time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC)
+		}),
+		erasedDisk("s2", agent.CleanClear), leftOut("virtual media"), {Outcome: agent.LeftOut},
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Next).To(Equal(agent.PowerOff))
+	boot := w.boot().Spec
+	g.Expect(boot.AgentDoneAt).NotTo(BeNil())
+	g.Expect(boot.WrittenDisks).To(BeEmpty())
+	report := boot.Erasure
+	g.Expect(report.Policy).To(Equal(v1alpha1.CleaningClear))
+	g.Expect(report.EndedAt).To(Equal(*boot.AgentDoneAt))
+	g.Expect(report.TLS).To(BeTrue())
+	g.Expect(report.Disks).To(HaveLen(3), "a device without an identity is not recorded")
+	first := report.Disks[0]
+	g.Expect(first.Model).To(And(HavePrefix("Evil[2Jxxx"), HaveLen(128)), "a text of an agent is cleaned and cut")
+	g.Expect(first.StartedAt).To(BeNil(), "a time that no server has")
+	g.Expect([]any{first.Disk.SerialNumber, first.Outcome, first.Class, first.Method}).To(Equal([]any{"S1", v1alpha1.ErasureErased, v1alpha1.CleaningPurge, "NVMe sanitize, block erase"}))
+	g.Expect(first.Verification).To(Equal(&v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 1000, Blank: 1000}))
+	g.Expect(report.Disks[2].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
+
+	_, err = w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred(), "the first answer may be lost")
+	g.Expect(w.boot().Spec.Erasure).To(Equal(report))
+}
+
+// TestErasureIsNotProven: a result that does not prove the erasure is a failure, whose message names the disk. The boot goes on to its next attempt, and the record of the
+// written disks stays.
+func TestErasureIsNotProven(t *testing.T) {
+	both := func(changes ...func(*agent.ErasedDisk)) []agent.ErasedDisk {
+		return []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), erasedDisk("S2", agent.CleanPurge, changes...)}
+	}
+	var many []agent.ErasedDisk
+	for i := range agent.MaxErasedDisks + 1 {
+		many = append(many, erasedDisk(fmt.Sprintf("S%d", i), agent.CleanPurge))
+	}
+	for name, c := range map[string]struct {
+		policy v1alpha1.CleaningPolicy
+		disks  []agent.ErasedDisk
+		want   string
+	}{
+		"no disks":                          {v1alpha1.CleaningPurge, nil, "disk S1 is missing"},
+		"no disks, Clear":                   {v1alpha1.CleaningClear, []agent.ErasedDisk{}, "disk S2 is missing"},
+		"a disk is missing":                 {v1alpha1.CleaningPurge, both()[:1], "disk S2 is missing"},
+		"a disk is missing, Metadata":       {v1alpha1.CleaningMetadata, both()[:1], "disk S2 is missing"},
+		"the written disk is missing":       {"", both()[1:], "disk S1 is missing"},
+		"another disk instead":              {v1alpha1.CleaningPurge, append(both()[:1], erasedDisk("S3", agent.CleanPurge)), "disk S2 is missing"},
+		"it failed":                         {v1alpha1.CleaningPurge, both(func(d *agent.ErasedDisk) { d.Outcome, d.Message = agent.Failed, "it is frozen" }), "disk S2 was not erased: it is frozen"},
+		"not verified":                      {v1alpha1.CleaningPurge, both(func(d *agent.ErasedDisk) { d.Verification = nil }), "disk S2 has no verification that passed"},
+		"the verification did not pass":     {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Verification.Passed = false }), "disk S2 has no verification that passed"},
+		"an unknown kind of verification":   {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Verification.Kind = "Guess" }), "disk S2 has an unknown kind"},
+		"a weaker class":                    {v1alpha1.CleaningPurge, both(func(d *agent.ErasedDisk) { d.Class = agent.CleanClear }), `disk S2 was erased with the class "Clear", and the policy is Purge`},
+		"Metadata for Clear":                {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Class = agent.CleanMetadata }), "the policy is Clear"},
+		"no class":                          {v1alpha1.CleaningMetadata, both(func(d *agent.ErasedDisk) { d.Class = "" }), "the policy is Metadata"},
+		"an unknown class":                  {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Class = "Destroy" }), `the class "Destroy"`},
+		"None is no class":                  {"", both(func(d *agent.ErasedDisk) { d.Class = "None" }), `the class "None"`},
+		"no method":                         {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Method = "\x00" }), "disk S2 was erased without a method"},
+		"an unknown outcome":                {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Outcome = "Maybe" }), `disk S2 has the outcome "Maybe"`},
+		"left out, and no disk is kept":     {v1alpha1.CleaningPurge, append(both()[:1], leftOut("S2")), "disk S2 was left out, and spec.storage.keep names no disk"},
+		"the written disk is left out":      {"", []agent.ErasedDisk{leftOut("S1")}, "disk S1 was left out"},
+		"a disk without an identity":        {v1alpha1.CleaningPurge, append(both(), erasedDisk("", agent.CleanPurge)), "disk nvme0n1 cannot be identified"},
+		"more disks than a record can have": {v1alpha1.CleaningPurge, many, "at most 64"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w, r, _ := newErasingWorld(t, c.policy)
+			answer, err := w.Result(ctx, r, agent.Result{Disks: c.disks})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(answer.Next).To(Equal(agent.Wait))
+			boot := w.boot()
+			g.Expect(boot.Spec.AgentDoneAt).To(BeNil())
+			g.Expect(boot.Spec.Erasure).To(BeNil())
+			g.Expect(boot.Spec.WrittenDisks).To(HaveLen(1))
+			g.Expect(boot.Status.Problem.Reason).To(Equal(v1alpha1.ReasonEraseFailed))
+			g.Expect(boot.Status.Problem.Message).To(ContainSubstring(c.want))
+		})
+	}
+}
+
+// TestErasureWithoutDisks: a server without disks is erased, unless something knows of a disk. Metadata needs no report of disks.
+func TestErasureWithoutDisks(t *testing.T) {
+	diskless := func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil }
+	noDisks := func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Disks = nil }
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge)
+	g.Expect(w.changeBoot(diskless)).To(Succeed())
+	w.updateHost(g, noDisks)
+	h := w.host()
+	h.Status.Hardware = &v1alpha1.Hardware{Disks: []v1alpha1.Disk{{Name: "d"}}}
+	g.Expect(w.Client.Status().Update(ctx, h)).To(Succeed())
+	answer, err := w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Next).To(Equal(agent.Wait))
+	g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("the BMC reports 1"))
+
+	w, r, _ = newErasingWorld(t, v1alpha1.CleaningPurge)
+	g.Expect(w.changeBoot(diskless)).To(Succeed())
+	w.updateHost(g, noDisks)
+	_, err = w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.Erasure.Disks).To(BeEmpty())
+
+	for _, policy := range []v1alpha1.CleaningPolicy{"", v1alpha1.CleaningMetadata} {
+		w, r, _ = newErasingWorld(t, policy)
+		_, err = w.Result(ctx, r, agent.Result{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+		g.Expect(w.boot().Spec.Erasure).To(BeNil())
+	}
+}
+
+// TestErasureLeavesKeptDisksOut: a disk that may be kept is left out.
+func TestErasureLeavesKeptDisksOut(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, "ceph-data")
+	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), leftOut("S2")}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.boot().Spec.Erasure.Disks[1].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
+}
+
+// TestErasureFails: the message of an agent that failed names the disks that it did not erase.
+func TestErasureFails(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge)
+	_, err := w.Result(ctx, r, agent.Result{
+		Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "1 of 2 disks"},
+		Disks:   []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), {Disk: agent.DiskID{Serial: "S2"}, Outcome: agent.Failed, Message: "it is frozen"}},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.boot().Status.Problem.Message).To(Equal("1 of 2 disks. Not erased: S2 (it is frozen)"))
+	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())
+}
+
+// TestErasureProgress: the status has each disk, cleaned and bounded.
+func TestErasureProgress(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge)
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { _ = w.Start(stop) }()
+	progress := agent.Progress{Step: agent.StepErasing, Disks: []agent.DiskProgress{
+		{Name: "sda", Serial: "S1", Method: "ATA sanitize", Percent: 41, RemainingSeconds: 1490}, {Name: "sdb\x1b", Serial: "S2", Percent: 900, RemainingSeconds: -3},
+		{Name: "sdc", Percent: -5, RemainingSeconds: 1 << 62},
+	}}
+	for range agent.MaxProgressDisks {
+		progress.Disks = append(progress.Disks, agent.DiskProgress{Name: "x", Percent: 100})
+	}
+	g.Expect(w.Progress(ctx, r, progress)).To(Succeed())
+	g.Eventually(func() *v1alpha1.AgentProgress { return w.boot().Status.Agent }).ShouldNot(BeNil())
+	disks := w.boot().Status.Agent.Disks
+	g.Expect(disks).To(HaveLen(agent.MaxProgressDisks))
+	g.Expect(disks[0]).To(Equal(v1alpha1.DiskProgress{Name: "sda", SerialNumber: "S1", Method: "ATA sanitize", Percent: 41, SecondsLeft: 1490}))
+	g.Expect(disks[1]).To(Equal(v1alpha1.DiskProgress{Name: "sdb", SerialNumber: "S2", Percent: 100}))
+	g.Expect(disks[2]).To(Equal(v1alpha1.DiskProgress{Name: "sdc", SecondsLeft: 30 * 24 * 60 * 60}))
+	g.Expect(w.boot().Status.Progress).To(HavePrefix("Erasing 2 of 64 disks, the slowest at 0 %"))
+}
+
+// TestErasureOfAStrangerIsRefused: neither another client nor the token of an earlier boot ends an erasure.
+func TestErasureOfAStrangerIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge)
+	good := agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), erasedDisk("S2", agent.CleanPurge)}}
+	_, err := w.Result(ctx, pxe.AgentRequest{Host: r.Host, Token: strings.Repeat("A", len(r.Token)), From: honest}, good)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Number, b.Attempt = b.Number+1, 2 })).To(Succeed())
+	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots++ })).To(Succeed())
+	_, err = w.Result(ctx, r, good)
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "the token of the attempt before")
+	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())
+	now := metav1.Now()
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &now })).To(Succeed())
+	_, err = w.Result(ctx, r, good)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+}

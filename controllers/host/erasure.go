@@ -1,0 +1,58 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// ErasureRecorder writes the BareMetalErasure of a host whose disks were erased.
+type ErasureRecorder interface {
+	// Record writes the record of the erasure in spec.erasure of the boot. It is idempotent: it is called until it succeeds, and may be called again after that. An
+	// error means that the record may be missing.
+	Record(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) error
+}
+
+// erasureOf returns true if a boot has the report of an erasure for the claim of its host.
+func erasureOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
+	ref := host.Spec.ConsumerRef
+	return boot != nil && ref != nil && ref.ClaimID != "" && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Purpose == v1alpha1.PurposeClean && boot.Spec.Erasure != nil
+}
+
+// recordErasure records the erasure of a host before the host is released. If that fails, the step becomes one that waits, and the error makes the reconcile repeat it:
+// the record of the boot, which is the only proof of the erasure, is replaced by the next boot. Two releases do not wait: in a namespace that is being deleted nothing
+// can be created, and a release without fencing is what a user does if nothing else helps.
+func (r *Reconciler) recordErasure(
+	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
+) (lifecycle.Step, error) {
+	if step.Action != lifecycle.Release || r.Erasures == nil || !erasureOf(host, boot) {
+		return step, nil
+	}
+	err := r.Erasures.Record(ctx, host, boot)
+	if err == nil {
+		return step, nil
+	}
+	unfenced := step.Quarantine != nil && step.Quarantine.Reason == v1alpha1.ReasonReleasedUnfenced
+	gone := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	if !unfenced && !gone {
+		var readErr error
+		if gone, readErr = r.namespaceDeleting(ctx, host.Namespace); readErr != nil {
+			gone = false
+		}
+	}
+	if unfenced || gone {
+		ctrl.LoggerFrom(ctx).Error(err, "Released the host without a record of the erasure of its disks")
+		return step, nil
+	}
+	return lifecycle.Step{
+		State: step.State, Action: lifecycle.Nothing, Phase: step.Phase, Reason: v1alpha1.ReasonErasureNotRecorded,
+		Message: controllers.Clip(fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not released yet: %v", err), controllers.MaxMessage),
+	}, fmt.Errorf("record the erasure of the disks: %w", err)
+}

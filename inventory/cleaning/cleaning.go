@@ -1,0 +1,103 @@
+// Package cleaning decides how thoroughly the disks of a host are erased when a machine releases it.
+package cleaning
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// order are the policies from the weakest to the strongest. The empty policy of a host is stronger than None: it erases the metadata of the disks that the provider
+// wrote. Manual is not among them.
+var order = []v1alpha1.CleaningPolicy{v1alpha1.CleaningNone, "", v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge}
+
+// Effective returns the policy for the disks of a host: the strongest of that of the host, of what the machine that has it asked for (claimed), and of the
+// provider's minimum. claimed and minimum may be empty or None, which ask for nothing. Manual of a host stays Manual, because a person decides then how the disks
+// are wiped. The empty policy is Metadata of the disks that the provider wrote.
+func Effective(host, claimed, minimum v1alpha1.CleaningPolicy) v1alpha1.CleaningPolicy {
+	if host == v1alpha1.CleaningManual {
+		return host
+	}
+	policy := host
+	for _, asked := range []v1alpha1.CleaningPolicy{claimed, minimum} {
+		if asked != "" && Reaches(asked, policy) {
+			policy = asked
+		}
+	}
+	return policy
+}
+
+// Reaches is true if a policy is at least as strong as another. It is false for Manual, and for a policy that is unknown.
+func Reaches(policy, least v1alpha1.CleaningPolicy) bool {
+	is, want := slices.Index(order, policy), slices.Index(order, least)
+	return is >= 0 && want >= 0 && is >= want
+}
+
+// Erases is true for a policy with which the agent erases disks.
+func Erases(policy v1alpha1.CleaningPolicy) bool { return Reaches(policy, "") }
+
+// AllDisks is true for a policy that erases all disks, also those that the provider did not write.
+func AllDisks(policy v1alpha1.CleaningPolicy) bool { return Reaches(policy, v1alpha1.CleaningMetadata) }
+
+// IsMinimum is true for a policy that the provider can have as its minimum: None, Metadata, Clear or Purge.
+func IsMinimum(policy v1alpha1.CleaningPolicy) bool {
+	return policy == v1alpha1.CleaningNone || AllDisks(policy)
+}
+
+// Kept is true for a disk that spec.storage.keep of its host names by its serial number or WWN. The case of letters does not matter. Labels are not compared: only
+// the agent can read them.
+func Kept(storage *v1alpha1.HostStorage, identities ...string) bool {
+	if storage == nil {
+		return false
+	}
+	return slices.ContainsFunc(storage.Keep, func(kept string) bool {
+		return slices.ContainsFunc(identities, func(id string) bool { return id != "" && strings.EqualFold(strings.TrimSpace(kept), id) })
+	})
+}
+
+// NotPurgeable returns the disks of a host that cannot be purged, as far as the agent's inspection (found, which may be nil) shows that. Disks that spec.storage.keep
+// names are not among them.
+func NotPurgeable(host *v1alpha1.BareMetalHostSpec, found *v1alpha1.InspectionSummary) []string {
+	if found == nil || host.Inspection != v1alpha1.InspectionAgent && host.Inspection != v1alpha1.InspectionBoth {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(found.NotPurgeable), func(disk string) bool { return Kept(host.Storage, disk) })
+}
+
+// maxDisks is the maximum number of disks of a claim, as in the API.
+const maxDisks = 64
+
+// Disks returns the disks of a claim: those in the report of the agent that are disks of the server. Removable, read-only and USB disks may be virtual media. It is
+// empty if there are more than a claim can name: an erasure then finds no disk that is missing.
+func Disks(report *v1alpha1.BareMetalInspectionSpec) []v1alpha1.DiskIdentity {
+	var disks []v1alpha1.DiskIdentity
+	for i := range report.Disks {
+		d := &report.Disks[i]
+		id := v1alpha1.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, SizeBytes: d.SizeBytes}
+		if d.SerialNumber == "" && d.WWN == "" {
+			id.ByPath = d.ByPath
+		}
+		if IsServerDisk(d) && (id.SerialNumber != "" || id.WWN != "" || id.ByPath != "") {
+			disks = append(disks, id)
+		}
+	}
+	if len(disks) > maxDisks {
+		return nil
+	}
+	return disks
+}
+
+// IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media.
+func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
+	return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Transport != "usb"
+}
+
+// weakMethods are the erase methods that an inspection reports and that are never of the class Purge. Whether another method is depends on the drive: the agent
+// decides that when it erases.
+var weakMethods = []string{"discard", "write-zeroes", "ata-secure-erase"}
+
+// MayPurge is true for a disk with these erase methods if it can be purged, or if that is unknown.
+func MayPurge(methods []string) bool {
+	return len(methods) == 0 || slices.ContainsFunc(methods, func(method string) bool { return !slices.Contains(weakMethods, method) })
+}

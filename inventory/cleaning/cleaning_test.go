@@ -1,0 +1,115 @@
+package cleaning
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+const (
+	unset    = v1alpha1.CleaningPolicy("")
+	none     = v1alpha1.CleaningNone
+	metadata = v1alpha1.CleaningMetadata
+	clears   = v1alpha1.CleaningClear
+	purge    = v1alpha1.CleaningPurge
+	manual   = v1alpha1.CleaningManual
+)
+
+func TestEffective(t *testing.T) {
+	for name, c := range map[string]struct{ host, claimed, minimum, want v1alpha1.CleaningPolicy }{
+		"nothing is set":                         {unset, unset, none, unset},
+		"a host that keeps its data":             {none, unset, unset, none},
+		"the minimum is for it too":              {none, unset, clears, clears},
+		"a machine asks for more":                {none, metadata, none, metadata},
+		"a machine cannot ask for less":          {purge, metadata, none, purge},
+		"the minimum is no maximum":              {purge, unset, metadata, purge},
+		"the machine asks for more than minimum": {unset, purge, clears, purge},
+		"the minimum extends the default":        {unset, unset, metadata, metadata},
+		"a person decides":                       {manual, purge, purge, manual},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(Effective(c.host, c.claimed, c.minimum)).To(Equal(c.want))
+		})
+	}
+}
+
+// TestPropertyNeverWeaker: the effective policy is one of the three, and never weaker than any of them.
+func TestPropertyNeverWeaker(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		host := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, none, metadata, clears, purge, manual}).Draw(t, "host")
+		claimed := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, metadata, clears, purge}).Draw(t, "claimed")
+		minimum := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, none, metadata, clears, purge}).Draw(t, "minimum")
+		got := Effective(host, claimed, minimum)
+		if host == manual {
+			if got != manual {
+				t.Fatalf("%q instead of a person", got)
+			}
+			return
+		}
+		if got != host && got != claimed && got != minimum {
+			t.Fatalf("nobody asked for %q", got)
+		}
+		for _, least := range []v1alpha1.CleaningPolicy{host, claimed, minimum} {
+			if (least != "" || least == host) && !Reaches(got, least) {
+				t.Fatalf("%q is weaker than %q", got, least)
+			}
+		}
+	})
+}
+
+func TestReaches(t *testing.T) {
+	g := NewWithT(t)
+	all := []v1alpha1.CleaningPolicy{none, unset, metadata, clears, purge}
+	for i, a := range all {
+		for j, b := range all {
+			g.Expect(Reaches(a, b)).To(Equal(i >= j), "%q, %q", a, b)
+		}
+		g.Expect(Reaches(a, manual)).To(BeFalse())
+		g.Expect(Reaches(manual, a)).To(BeFalse())
+		g.Expect(Reaches("Wipe", a)).To(BeFalse())
+	}
+	g.Expect([]bool{Erases(none), Erases(unset), Erases(purge), Erases(manual)}).To(Equal([]bool{false, true, true, false}))
+	g.Expect([]bool{AllDisks(unset), AllDisks(metadata), AllDisks(clears), AllDisks(manual)}).To(Equal([]bool{false, true, true, false}))
+	g.Expect([]bool{IsMinimum(none), IsMinimum(purge), IsMinimum(unset), IsMinimum(manual)}).To(Equal([]bool{true, true, false, false}))
+}
+
+func TestNotPurgeable(t *testing.T) {
+	g := NewWithT(t)
+	h := &v1alpha1.BareMetalHostSpec{Inspection: v1alpha1.InspectionBMC}
+	g.Expect(NotPurgeable(h, nil)).To(BeEmpty(), "no inspection")
+	found := &v1alpha1.InspectionSummary{NotPurgeable: []string{"S1", "5000c500a1b2c3d4"}}
+	g.Expect(NotPurgeable(h, found)).To(BeEmpty(), "an inspection that the host does not ask for any more")
+	h.Inspection = v1alpha1.InspectionBoth
+	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "5000c500a1b2c3d4"}))
+	h.Storage = &v1alpha1.HostStorage{Keep: []string{"5000C500A1B2C3D4", "data"}}
+	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1"}))
+	g.Expect(found.NotPurgeable).To(HaveLen(2), "the status is not changed")
+	g.Expect(Kept(h.Storage, "", "")).To(BeFalse(), "a disk without a name")
+}
+
+func TestMayPurge(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(MayPurge(nil)).To(BeTrue(), "unknown")
+	g.Expect(MayPurge([]string{"discard", "write-zeroes"})).To(BeFalse())
+	g.Expect(MayPurge([]string{"discard", "ata-secure-erase"})).To(BeFalse())
+	g.Expect(MayPurge([]string{"discard", "nvme-sanitize-block"})).To(BeTrue())
+}
+
+func TestDisks(t *testing.T) {
+	g := NewWithT(t)
+	report := &v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
+		{SerialNumber: "S1", WWN: "w1", ByPath: "p1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SizeBytes: 10}, {SerialNumber: "empty"},
+		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: "usb", SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
+		{SerialNumber: "kept", Protected: "spec.storage.keep names it", SizeBytes: 10},
+	}}
+	g.Expect(Disks(report)).To(Equal([]v1alpha1.DiskIdentity{
+		{SerialNumber: "S1", WWN: "w1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SerialNumber: "kept", SizeBytes: 10},
+	}))
+	for range maxDisks {
+		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: "more", SizeBytes: 10})
+	}
+	g.Expect(Disks(report)).To(BeEmpty(), "a part of the disks would make the others unexpected")
+}

@@ -1,0 +1,189 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+)
+
+// A release erases the disks by a boot of the agent with the purpose Clean. Its record has the policy, so a change of the host does not change an erasure that has
+// begun. Only positive facts lead to an erasure: the claim, and the record of a boot for it, or of a disk that the provider wrote. If such a fact is missing, the host
+// goes into quarantine instead, and a person decides.
+
+// policy returns how thoroughly the disks of the host are to be erased.
+func (v View) policy(s Settings) v1alpha1.CleaningPolicy {
+	var claimed v1alpha1.CleaningPolicy
+	if ref := v.Spec.ConsumerRef; ref != nil {
+		claimed = ref.CleaningPolicy
+	}
+	return cleaning.Effective(v.Spec.CleaningPolicy, claimed, s.MinimumCleaningPolicy)
+}
+
+// erasing is true while a boot erases the disks of a host that is being released.
+func (v View) erasing() bool {
+	b := v.CurrentBoot()
+	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.AgentDoneAt == nil && b.Failure == nil
+}
+
+// mayHaveBooted is true if the server may have been booted for the claim.
+func (v View) mayHaveBooted() bool {
+	b := v.recordOfClaim()
+	return v.bootedSinceClaim() || v.Provisioned() || b != nil && (b.PoweredOnAt != nil || b.DataServedAt != nil)
+}
+
+// erasureDue is true until the disks are erased, or that has failed in this claim. An erasure that has begun is finished, whatever the policy is now. A policy for all
+// disks counts if the server was booted for the claim. Otherwise the disks count that the provider wrote and that were not erased since: their record may belong to
+// an earlier claim.
+func (v View) erasureDue(s Settings) bool {
+	b := v.Boot
+	if b == nil || b.Number < v.Spec.Boots || v.Spec.ConsumerRef.ClaimID == "" {
+		return false
+	}
+	if e := v.erasure(); e != nil {
+		return e.AgentDoneAt == nil && e.Failure == nil && e.VoidedAt == nil
+	}
+	switch policy := v.policy(s); {
+	case !cleaning.Erases(policy):
+		return false
+	case cleaning.AllDisks(policy) && v.mayHaveBooted():
+		return v.recordOfClaim() != nil
+	default:
+		return len(b.WrittenDisks) > 0
+	}
+}
+
+// recordedPolicy returns the policy that the next attempt to erase the disks records: that of the attempt before, or the policy of the host. It is empty for an erasure
+// of the disks that the provider wrote.
+func (v View) recordedPolicy(s Settings) v1alpha1.CleaningPolicy {
+	if e := v.erasure(); e != nil {
+		return e.CleaningPolicy
+	}
+	if policy := v.policy(s); cleaning.AllDisks(policy) && v.mayHaveBooted() {
+		return policy
+	}
+	return ""
+}
+
+// erasure returns the last boot that erased disks for the claim, also after it was voided; nil without one.
+func (v View) erasure() *v1alpha1.BareMetalBootSpec {
+	if b := v.recordOfClaim(); b != nil && b.Purpose == v1alpha1.PurposeClean {
+		return b
+	}
+	return nil
+}
+
+// recordOfClaim returns the record of the claim's last boot, also after it was voided; nil without one.
+func (v View) recordOfClaim() *v1alpha1.BareMetalBootSpec {
+	ref, b := v.Spec.ConsumerRef, v.Boot
+	if ref == nil || ref.ClaimID == "" || b == nil || b.ClaimID != ref.ClaimID || b.Number < v.Spec.Boots {
+		return nil
+	}
+	return b
+}
+
+// quarantineUnerased returns the quarantine of a host whose disks should have been erased and were not; nil for any other host.
+func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
+	const unerased = "The server is off, but its disks were not erased"
+	if b := v.erasure(); b != nil && b.Failure != nil {
+		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+". "+b.Failure.Message)
+	}
+	policy := v.policy(s)
+	written := v.Consumer.Image && v.Spec.ConsumerRef.ClaimID != "" && v.bootedSinceClaim()
+	switch {
+	case !cleaning.Erases(policy) || v.recordOfClaim() != nil:
+		return nil
+	case written || cleaning.AllDisks(policy) && v.mayHaveBooted():
+		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, fmt.Sprintf("%s, because the record of the boots of BareMetalMachine %q is missing. Wipe the disks%s",
+			unerased, v.Spec.ConsumerRef.Name, v.namedDisks()))
+	default:
+		return nil
+	}
+}
+
+// namedDisks names the disks that a person has to wipe: those that the agent found before the claim, or otherwise those that the provider wrote. It is empty if none is
+// known.
+func (v View) namedDisks() string {
+	var disks []v1alpha1.DiskIdentity
+	if ref := v.Spec.ConsumerRef; ref != nil {
+		disks = ref.Disks
+	}
+	if len(disks) == 0 && v.Boot != nil {
+		for _, w := range v.Boot.WrittenDisks {
+			disks = append(disks, w.Disk)
+		}
+	}
+	var names []string
+	for _, d := range disks {
+		names = append(names, cmp.Or(d.SerialNumber, d.WWN, d.ByPath))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", inventory.ListNames(names))
+}
+
+// eraseDisks boots the agent on a server that is being released, to erase its disks. The power is known.
+func eraseDisks(v View, s Settings, step Step) Step {
+	current := v.CurrentBoot()
+	if current == nil || current.Purpose != v1alpha1.PurposeClean {
+		return v.beginErasure(s, step, 1)
+	}
+	attempt := *current
+	switch {
+	case !v.bootCounted():
+		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased"
+		return step
+	case v.agentOver(s, attempt) != "":
+		return v.endErasure(s, step, attempt, v.agentOver(s, attempt))
+	case !v.Now.Before(v.Deadline(s)):
+		return v.endErasure(s, step, attempt, v.describeTimeout(s, attempt))
+	}
+	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
+	drive.Phase, drive.Reason = step.Phase, step.Reason
+	drive.Message = fmt.Sprintf("The disks are being erased, attempt %d. %s", attempt.Attempt, drive.Message)
+	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
+		drive.RequeueAt = deadline
+	}
+	return drive
+}
+
+// beginErasure records a new attempt to erase the disks.
+func (v View) beginErasure(s Settings, step Step, attempt int32) Step {
+	if v.QueuePosition != nil {
+		step.Message = "The disks will be erased. "
+		return v.QueuePosition.wait(v, step)
+	}
+	boot := v.newBoot(attempt)
+	boot.Purpose, boot.Agent, boot.CommittedNumber, boot.CleaningPolicy = v1alpha1.PurposeClean, true, 0, v.recordedPolicy(s)
+	if v.BMC.Power == v1alpha1.PowerOff {
+		boot.PoweredOffAt = &boot.StartedAt
+	}
+	step.Action, step.Boot = RecordBoot, boot
+	step.Message = fmt.Sprintf("Attempt %d to erase the disks begins (%s)", attempt, describePolicy(boot.CleaningPolicy))
+	return step
+}
+
+// describePolicy describes the policy of an erasure for users.
+func describePolicy(policy v1alpha1.CleaningPolicy) string {
+	if policy == "" {
+		return "Metadata of the disks that the provider wrote"
+	}
+	return string(policy)
+}
+
+// endErasure ends an attempt to erase the disks. After the last one the boot fails, and the host goes into quarantine.
+func (v View) endErasure(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+	if attempt.Attempt < s.BootAttempts {
+		step = v.beginErasure(s, step, attempt.Attempt+1)
+		step.Message += ". " + after
+		return step
+	}
+	failed := failBoot(attempt, v1alpha1.ReasonDisksNotErased,
+		fmt.Sprintf("%s. This was the last attempt. Wipe the disks%s, then remove spec.quarantine", after, v.namedDisks()))
+	failed.Boot.WrittenDisks = nil // a person wipes them: the quarantine says so, and the next release does not look for a disk that was replaced
+	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, after
+	return step
+}
