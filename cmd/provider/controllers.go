@@ -10,6 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/cluster"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
@@ -38,7 +39,7 @@ func (p *Provider) addControllers(ctx context.Context) error {
 	return errors.Join(
 		(&host.Reconciler{
 			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
-			WatchFilter: o.WatchFilter,
+			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace),
 		}).SetupWithManager(ctx, p, options(concurrency.Host)),
 		(&machine.Reconciler{
 			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter,

@@ -2,14 +2,17 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -27,7 +30,7 @@ func erasureOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool 
 }
 
 // recordErasure records the erasure of a host before the host is released. If that fails, the step becomes one that waits, and the error makes the reconcile repeat it:
-// the record of the boot, which is the only proof of the erasure, is replaced by the next boot. Two releases do not wait: in a namespace that is being deleted nothing
+// the record of the boot, which is the only proof of the erasure, is replaced by the next boot. A report that proves no erasure leads to quarantine. Two releases do not wait: in a namespace that is being deleted nothing
 // can be created, and a release without fencing is what a user does if nothing else helps.
 func (r *Reconciler) recordErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
@@ -37,6 +40,15 @@ func (r *Reconciler) recordErasure(
 	}
 	err := r.Erasures.Record(ctx, host, boot)
 	if err == nil {
+		return step, nil
+	}
+	var unproven *erasure.UnprovenError
+	if errors.As(err, &unproven) {
+		if step.Quarantine == nil {
+			now := metav1.NewTime(r.Clock.Now())
+			message := controllers.Clip(fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
+			step.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
+		}
 		return step, nil
 	}
 	unfenced := step.Quarantine != nil && step.Quarantine.Reason == v1alpha1.ReasonReleasedUnfenced

@@ -13,11 +13,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
 // recorder records erasures, and fails as the test wants.
 type recorder struct {
 	fails    atomic.Bool
+	unproven atomic.Bool
 	calls    atomic.Int64
 	recorded atomic.Pointer[v1alpha1.ErasureReport]
 	released atomic.Bool // a call came after the release
@@ -30,6 +32,9 @@ func (r *recorder) Record(_ context.Context, h *v1alpha1.BareMetalHost, boot *v1
 	}
 	if r.fails.Load() {
 		return errors.New("the key is missing")
+	}
+	if r.unproven.Load() {
+		return &erasure.UnprovenError{Reason: "no disk was erased"}
 	}
 	r.recorded.Store(boot.Spec.Erasure.DeepCopy())
 	return nil
@@ -108,6 +113,19 @@ func TestErasureIsNotRecorded(t *testing.T) {
 	r.fails.Store(false)
 	wait(t, server, expectReleasedClean)
 	g.Expect(r.recorded.Load()).NotTo(BeNil())
+}
+
+// TestErasureIsNotProven: a report that proves no erasure is no reason to wait: the host goes into quarantine.
+func TestErasureIsNotProven(t *testing.T) {
+	r := &recorder{}
+	r.unproven.Store(true)
+	defer startRecording(t, r)()
+	server := serverToErase(t, v1alpha1.CleaningClear)
+	endErasure(t, server)
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ConsumerRef).To(BeNil())
+		g.Expect(h.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("no disk was erased")))))
+	})
 }
 
 // TestUnfencedReleaseWithoutRecord: a user can release a host without fencing although its erasure cannot be recorded.
