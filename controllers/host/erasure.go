@@ -23,10 +23,11 @@ type ErasureRecorder interface {
 	Record(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) error
 }
 
-// erasureOf returns true if a boot has the report of an erasure for the claim of its host.
+// erasureOf returns true if a boot has the report of an erasure for the claim of its host. A server without disks has nothing to prove.
 func erasureOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
 	ref := host.Spec.ConsumerRef
-	return boot != nil && ref != nil && ref.ClaimID != "" && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Purpose == v1alpha1.PurposeClean && boot.Spec.Erasure != nil
+	return boot != nil && ref != nil && ref.ClaimID != "" && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Purpose == v1alpha1.PurposeClean &&
+		boot.Spec.Erasure != nil && len(boot.Spec.Erasure.Disks) > 0
 }
 
 // recordErasure records the erasure of a host before the host is released. If that fails, the step becomes one that waits, and the error makes the reconcile repeat it:
