@@ -2,15 +2,17 @@ package agenttest_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	. "github.com/onsi/gomega"
 
@@ -23,18 +25,48 @@ const usedSize = 96 << 20
 // planted is what the last owner wrote to every sector, apart from the partition tables.
 const planted = "the last owner's"
 
-// usedDisk returns the file of a disk with planted data, and a GPT with its backup and one partition with a label. The sector size of the table is 512 bytes or 4096.
+// usedDisk returns the file of a disk with planted data, and a GPT with its backup and one partition with a label. sector is the size of its sectors in bytes.
 func usedDisk(t *testing.T, sector int, label string) string {
 	t.Helper()
-	g := NewWithT(t)
+	content := bytes.Repeat([]byte(planted), usedSize/len(planted))
+	writeTables(content, sector, label)
 	file := filepath.Join(t.TempDir(), "disk.raw")
-	g.Expect(os.WriteFile(file, bytes.Repeat([]byte(planted), usedSize/len(planted)), 0o600)).To(Succeed())
-	// Only a block device tells sgdisk its sector size; sfdisk takes it as an option.
-	command := exec.CommandContext(t.Context(), "sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", fmt.Sprintf("--sector-size=%d", sector), file)
-	command.Stdin = bytes.NewBufferString(fmt.Sprintf("label: gpt\nstart=%d, name=%q\n", (1<<20)/sector, label))
-	out, err := command.CombinedOutput()
-	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	NewWithT(t).Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
 	return file
+}
+
+// writeTables writes a protective MBR and both copies of a GPT with one partition (UEFI Specification 2.10, 5.2.3 and 5.3).
+func writeTables(disk []byte, sector int, label string) {
+	const entries, entrySize, headerSize = 128, 128, 92
+	last := uint64(len(disk)/sector - 1)
+	table := make([]byte, entries*entrySize)
+	copy(table, "\xaf\x3d\xc6\x0f\x83\x84\x72\x47\x8e\x79\x3d\x69\xd8\x47\x7d\xe4planted-guid-001") // type: Linux file system
+	binary.LittleEndian.PutUint64(table[32:], uint64(1<<20/sector))
+	binary.LittleEndian.PutUint64(table[40:], last-uint64(1<<20/sector))
+	for i, c := range utf16.Encode([]rune(label)) {
+		binary.LittleEndian.PutUint16(table[56+2*i:], c)
+	}
+	tableSectors := uint64(len(table) / sector)
+	header := func(at, other, tableAt uint64) {
+		h := make([]byte, sector)
+		copy(h, "EFI PART\x00\x00\x01\x00")
+		binary.LittleEndian.PutUint32(h[12:], headerSize)
+		for offset, value := range map[int]uint64{24: at, 32: other, 40: 2 + tableSectors, 48: last - tableSectors - 1, 72: tableAt} {
+			binary.LittleEndian.PutUint64(h[offset:], value)
+		}
+		copy(h[56:], "planted-guid-000")
+		binary.LittleEndian.PutUint32(h[80:], entries)
+		binary.LittleEndian.PutUint32(h[84:], entrySize)
+		binary.LittleEndian.PutUint32(h[88:], crc32.ChecksumIEEE(table))
+		binary.LittleEndian.PutUint32(h[16:], crc32.ChecksumIEEE(h[:headerSize]))
+		copy(disk[at*uint64(sector):], h)
+		copy(disk[tableAt*uint64(sector):], table)
+	}
+	header(1, last, 2)
+	header(last, 1, last-tableSectors)
+	clear(disk[446:510])
+	copy(disk[446:], "\x00\x00\x02\x00\xee\xff\xff\xff\x01\x00\x00\x00\xff\xff\xff\xff")
+	copy(disk[510:], "\x55\xaa")
 }
 
 // remains returns how many sectors of 512 bytes of a disk have planted data, and how many are not zero.
