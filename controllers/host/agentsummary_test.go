@@ -87,9 +87,11 @@ func TestSummaryIsBounded(t *testing.T) {
 // TestPropertySummary: whatever is found, the summary is bounded, and it has as much as fits: without the bound the limits of the lists alone would cut it.
 func TestPropertySummary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		report := &v1alpha1.BareMetalInspectionSpec{}
+		report, groups := &v1alpha1.BareMetalInspectionSpec{}, map[v1alpha1.DiskGroup]bool{}
 		for range rapid.IntRange(0, 20).Draw(t, "disks") {
-			report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SizeBytes: rapid.Int64Min(1).Draw(t, "size"), Rotational: rapid.Bool().Draw(t, "rotational")})
+			d := v1alpha1.InspectedDisk{SizeBytes: rapid.Int64Min(1).Draw(t, "size"), Rotational: rapid.Bool().Draw(t, "rotational")}
+			report.Disks = append(report.Disks, d)
+			groups[v1alpha1.DiskGroup{SizeBytes: d.SizeBytes, Rotational: d.Rotational}] = true
 		}
 		for range rapid.IntRange(0, 20).Draw(t, "NICs") {
 			report.NICs = append(report.NICs, v1alpha1.InspectedNIC{
@@ -97,7 +99,7 @@ func TestPropertySummary(t *testing.T) {
 			})
 		}
 		s := summarize(report, "uid/1")
-		if size := jsonSize(s); size > maxSummary || size < 700 && (len(s.Disks) < min(len(report.Disks), 3) || len(s.NICs) == 0 && len(report.NICs) > 0) {
+		if size := jsonSize(s); size > maxSummary || size < 700 && (len(s.Disks) < min(len(groups), 3) || len(s.NICs) == 0 && len(report.NICs) > 0) {
 			t.Fatalf("%d bytes: %+v", size, s)
 		}
 	})

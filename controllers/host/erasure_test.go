@@ -46,6 +46,10 @@ func serverToErase(t *testing.T, policy v1alpha1.CleaningPolicy) *controllerstes
 	t.Helper()
 	server, claim := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
+		now := metav1.Now().Rfc3339Copy()
+		b.PoweredOffAt, b.PoweredOnAt, b.DataServedAt, b.ReportedAt = &now, &now, &now, &now
+	})
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = policy })
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	NewWithT(t).Eventually(func(g Gomega) {

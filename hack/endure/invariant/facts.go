@@ -8,7 +8,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	policies "github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 // hostFacts are what the rules read from a host. They are comparable: only changes are kept.
@@ -38,12 +38,12 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
 		phase: h.Status.Phase, power: spec.Power, held: spec.PowerHoldSince != nil, heldOff: spec.PowerHoldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
 		wanted: len(spec.PowerHolds) > 0, boots: spec.Boots,
-		erases: cleaning.Erases(spec.CleaningPolicy),
+		erases: policies.Erases(spec.CleaningPolicy),
 	}
 	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
 	if spec.ConsumerRef != nil {
 		f.consumer, f.claimID = spec.ConsumerRef.Name, spec.ConsumerRef.ClaimID
-		f.erases = cleaning.Erases(cleaning.Effective(spec.CleaningPolicy, spec.ConsumerRef.CleaningPolicy, ""))
+		f.erases = policies.Erases(policies.Effective(spec.CleaningPolicy, spec.ConsumerRef.CleaningPolicy, ""))
 	}
 	if spec.Quarantine != nil {
 		f.quarantine = spec.Quarantine.Reason
