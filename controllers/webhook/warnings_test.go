@@ -68,6 +68,7 @@ func TestWarnings(t *testing.T) {
 		}
 		m.Spec.ReuseHost = !m.Spec.ReuseHost
 		m.Spec.Hardware.CPU++
+		m.Spec.CleaningPolicy = []v1alpha1.CleaningPolicy{v1alpha1.CleaningClear, v1alpha1.CleaningPurge}[tolerations%2]
 		m.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"cpu": v1alpha1.LabelValue("a" + m.Spec.Boot.CommandLine)}}
 		m.Spec.Preferences = append(m.Spec.Preferences, v1alpha1.HostPreference{Weight: 1, HostSelector: *m.Spec.HostSelector})
 	}
@@ -78,7 +79,7 @@ func TestWarnings(t *testing.T) {
 		m.Spec.Boot.IPXETemplate = "#!ipxe\necho " + m.Spec.Boot.CommandLine + "\n"
 		m.Spec.Boot.ReportBootstrap = !m.Spec.Boot.ReportBootstrap
 	}
-	choosing := []string{"hostSelector", "hardware", "preferences", "tolerations", "reuseHost"}
+	choosing := []string{"hostSelector", "hardware", "preferences", "tolerations", "reuseHost", "cleaningPolicy"}
 	booting := []string{"boot.kernel", "boot.initrds", "boot.commandLine", "boot.ipxeTemplate", "boot.reportBootstrap"}
 
 	change("before the claim", func(m *v1alpha1.BareMetalMachine) { choose(m); boot(m) })

@@ -156,7 +156,7 @@ var lifecycleMutants = []mutant{
 	{"a next attempt begins before its turn", attemptEndFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
 	{"a host whose BMC is away is queued", bootQueueFile, "StateOf(v) == StateClaimed && !v.usable()", "StateOf(v) == StateClaimed && v.BMC.Power == \"\""},
 	{"a host that reported in keeps others waiting", bootQueueFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
-	{"the boot of a queued server times out", bootQueueFile, "start := latest(v.Boot.StartedAt.Time, v.WaitedAt)", "start := v.Boot.StartedAt.Time"},
+	{"the boot of a queued server times out", bootQueueFile, "return latest(v.Boot.StartedAt.Time, v.WaitedAt) }", "return v.Boot.StartedAt.Time }"},
 	{"a server counts as off without a look", bootFile, "if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {", "if true {"},
 	{"a boot has no deadline", bootFile, "	case !v.Now.Before(deadline):\n", "	case false:\n"},
 	{"a boot waits without looking at its deadline", bootFile, `if step.Action == "" && (step.RequeueAt.IsZero() || step.RequeueAt.After(deadline)) {`, `if step.Action == "" && step.RequeueAt.After(deadline) {`},
