@@ -52,34 +52,12 @@ func treeOf(v any) (tree any, err error) {
 }
 
 // appendCanonical appends the canonical form of a value. It fails for a number that is no integer, whose form RFC 8785 takes from ECMAScript: the API has none.
-func appendCanonical(out []byte, v any) (_ []byte, err error) {
+func appendCanonical(out []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case map[string]any:
-		out = append(out, '{')
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if v[name] == nil {
-				continue // the API server does not keep a field with the value null
-			}
-			if out[len(out)-1] != '{' {
-				out = append(out, ',')
-			}
-			out = append(appendQuoted(out, name), ':')
-			if out, err = appendCanonical(out, v[name]); err != nil {
-				return nil, err
-			}
-		}
-		return append(out, '}'), nil
+		return appendObject(out, v)
 	case []any:
-		out = append(out, '[')
-		for i, item := range v {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			if out, err = appendCanonical(out, item); err != nil {
-				return nil, err
-			}
-		}
-		return append(out, ']'), nil
+		return appendList(out, v)
 	case string:
 		return appendQuoted(out, v), nil
 	case bool:
@@ -93,6 +71,38 @@ func appendCanonical(out []byte, v any) (_ []byte, err error) {
 	default:
 		return nil, fmt.Errorf("a value of the type %T has no canonical form", v)
 	}
+}
+
+// appendObject appends an object with its fields in the order of their names. The API server does not keep a field with the value null, so null is absent.
+func appendObject(out []byte, v map[string]any) (_ []byte, err error) {
+	separator := byte('{')
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if v[name] == nil {
+			continue
+		}
+		out = append(appendQuoted(append(out, separator), name), ':')
+		if out, err = appendCanonical(out, v[name]); err != nil {
+			return nil, err
+		}
+		separator = ','
+	}
+	if separator == '{' {
+		out = append(out, separator)
+	}
+	return append(out, '}'), nil
+}
+
+func appendList(out []byte, v []any) (_ []byte, err error) {
+	out = append(out, '[')
+	for i, item := range v {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if out, err = appendCanonical(out, item); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, ']'), nil
 }
 
 // shortEscapes are the control characters with an escape of two characters in RFC 8785, section 3.2.2.2.

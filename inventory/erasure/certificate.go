@@ -138,7 +138,7 @@ func verificationText(v *v1alpha1.ErasureVerification) string {
 		return fmt.Sprintf("representative sampling: %d samples with %d bytes were compared with those before the erasure (%d changed, %d blank, %d unreadable): %s",
 			v.Samples, v.Bytes, v.Changed, v.Blank, v.Unreadable, result)
 	case "DriveStatus":
-		return fmt.Sprintf("status that the drive reports; samples cannot be judged with this technique: %s", result)
+		return "status that the drive reports; samples cannot be judged with this technique: " + result
 	default:
 		return fmt.Sprintf("%s: %s", v.Kind, result)
 	}

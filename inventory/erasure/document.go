@@ -149,29 +149,37 @@ func compare(path string, got, want any) error {
 	switch w := want.(type) {
 	case map[string]any:
 		if g, ok := got.(map[string]any); ok {
-			names := slices.Concat(slices.Collect(maps.Keys(g)), slices.Collect(maps.Keys(w)))
-			slices.Sort(names)
-			for _, name := range names {
-				if err := compare(path+"."+name, g[name], w[name]); err != nil {
-					return err
-				}
-			}
-			return nil
+			return compareObjects(path, g, w)
 		}
 	case []any:
 		if g, ok := got.([]any); ok && len(g) == len(w) {
-			for i := range w {
-				if err := compare(fmt.Sprintf("%s[%d]", path, i), g[i], w[i]); err != nil {
-					return err
-				}
-			}
-			return nil
+			return compareLists(path, g, w)
 		}
 	}
 	if reflect.DeepEqual(got, want) {
 		return nil
 	}
 	return fmt.Errorf("%s is %s, and by the statement it is %s", path, shown(got), shown(want))
+}
+
+func compareObjects(path string, got, want map[string]any) error {
+	names := slices.Concat(slices.Collect(maps.Keys(got)), slices.Collect(maps.Keys(want)))
+	slices.Sort(names)
+	for _, name := range names {
+		if err := compare(path+"."+name, got[name], want[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compareLists(path string, got, want []any) error {
+	for i := range want {
+		if err := compare(fmt.Sprintf("%s[%d]", path, i), got[i], want[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shown returns a value for a message.
