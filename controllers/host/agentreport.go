@@ -7,8 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,7 +39,7 @@ func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareM
 	}
 	if !view.Claimed() {
 		var err error
-		if view.Inspection.PausedCluster, err = r.pausedCluster(ctx, host.Namespace); err != nil {
+		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.Client, host.Namespace); err != nil {
 			return err
 		}
 	}
@@ -101,21 +99,6 @@ func (r *Reconciler) reportMetadata(ctx context.Context, key client.ObjectKey) (
 		return nil, nil //nolint:nilnil // as above
 	}
 	return metadata, nil
-}
-
-// pausedCluster returns the name of a paused Cluster of a namespace; empty without one.
-func (r *Reconciler) pausedCluster(ctx context.Context, namespace string) (string, error) {
-	var clusters clusterv1.ClusterList
-	if err := r.Client.List(ctx, &clusters, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("list the Clusters of the namespace: %w", err)
-	}
-	paused := ""
-	for i := range clusters.Items {
-		if c := &clusters.Items[i]; annotations.IsPaused(c, c) {
-			paused = max(paused, c.Name)
-		}
-	}
-	return paused, nil
 }
 
 // ensureReportOwner makes the host the owner of its report again: backup tools remove references, and a report without owner would stay when the host is deleted.

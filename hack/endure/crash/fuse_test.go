@@ -144,6 +144,7 @@ var writes = map[string][]struct{ name, part string }{
 		{"owner of the boot", `"ownerReferences":`},
 	},
 	"baremetalinspections": nil,
+	"baremetalerasures":    nil,
 }
 
 // nameOf names a write to a host or its boot. It is empty for other requests.

@@ -44,7 +44,7 @@ var paths = []path{
 	}},
 	{"erase", eraseDisk, []string{
 		"begin the cleaning", "record the erasure", "count the boot", "record the power-on", "record that the script is served", "record that the agent is done",
-		"void the boot", "release",
+		"create of baremetalerasures", "void the boot", "release",
 	}},
 	{"inspect", inspect, []string{"record the inspection", "count the boot", "record the power-on", "record that the agent is done", "void the boot", "create of baremetalinspections"}},
 	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},
