@@ -356,7 +356,7 @@ type BareMetalBoot struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, writtenDisks and reportAddress. The boot server
+	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, erasure, writtenDisks and reportAddress. The boot server
 	// and the controllers write reportedAt and failure. The controllers write the other fields. spec is required because the validation rules do not apply to
 	// an absent spec.
 	// +required
