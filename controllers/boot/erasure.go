@@ -130,7 +130,7 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 	for _, d := range due {
 		name := cmp.Or(d.SerialNumber, d.WWN, d.ByPath)
 		at := slices.IndexFunc(disks, func(e agent.ErasedDisk) bool { return isDisk(d, e.Disk) })
-		problem := ""
+		var problem string
 		switch {
 		case at < 0:
 			problem = fmt.Sprintf("disk %s is missing", name)

@@ -104,11 +104,13 @@ type usedDrives struct {
 }
 
 func (u *usedDrives) add(t *testing.T, serial, device string, sector int) {
+	t.Helper()
 	u.files[serial] = usedDisk(t, sector, "of "+serial)
 	u.args = append(u.args, drive(fmt.Sprintf("d%d", len(u.files)), u.files[serial], device)...)
 }
 
 func newUsedDrives(t *testing.T) *usedDrives {
+	t.Helper()
 	u := &usedDrives{files: map[string]string{}}
 	u.args = []string{"-device", "nvme,id=nvme0,serial=NVME", "-device", "virtio-scsi-pci,id=scsi"}
 	u.add(t, "NVME", "nvme-ns,bus=nvme0,nsid=1", 512)

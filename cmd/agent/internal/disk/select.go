@@ -61,7 +61,7 @@ func Protected(d Disk, want agent.RootDevice, keep []string) string {
 
 // isKept compares what the plan keeps with the serial number, the WWN, and the labels of partitions and file systems. Labels have upper and lower case.
 func isKept(d Disk, keep []string) bool {
-	return slices.ContainsFunc(keep, func(kept string) bool { return d.isCalled(kept) })
+	return slices.ContainsFunc(keep, d.isCalled)
 }
 
 func (d Disk) isCalled(name string) bool {

@@ -55,11 +55,11 @@ func (c *ataCommand) cdb() []byte {
 	if c.extended {
 		out[1] |= 1
 		out[3], out[5] = byte(c.feature>>8), byte(count>>8)
-		out[7], out[9], out[11] = byte(c.lba>>24), byte(c.lba>>32), byte(c.lba>>40)
+		out[7], out[9], out[11] = byte(c.lba>>24), byte(c.lba>>32), byte(c.lba>>40) //nolint:gosec // the bytes of a register
 	}
-	out[4], out[6] = byte(c.feature), byte(count)
-	out[8], out[10], out[12] = byte(c.lba), byte(c.lba>>8), byte(c.lba>>16)
-	out[13] = 1 << 6 // LBA
+	out[4], out[6] = byte(c.feature), byte(count)                           //nolint:gosec // the bytes of a register
+	out[8], out[10], out[12] = byte(c.lba), byte(c.lba>>8), byte(c.lba>>16) //nolint:gosec // the bytes of a register
+	out[13] = 1 << 6                                                        // LBA
 	return out
 }
 
@@ -84,7 +84,7 @@ func (d *Drive) ata(c ataCommand) (Registers, error) {
 		return Registers{}, err
 	}
 	r, whole, parsed := ParseRegisters(sense.Sense)
-	info, _ := ParseSense(sense.Sense) //nolint:errcheck // the registers were in it
+	info, _ := ParseSense(sense.Sense) // the registers were in it
 	switch {
 	case parsed != nil || info.Key > 1 && !r.Failed():
 		return Registers{}, err

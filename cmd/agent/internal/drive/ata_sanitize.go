@@ -47,7 +47,7 @@ func ParseATASanitize(r Registers) (ATASanitizeState, error) {
 	out := ATASanitizeState{Frozen: r.Count&(1<<13) != 0}
 	switch {
 	case r.Count&(1<<14) != 0:
-		out.State, out.Percent = SanitizeRuns, percentOf(uint16(r.LBA&0xffff)) //nolint:gosec // 16 bits
+		out.State, out.Percent = SanitizeRuns, percentOf(uint16(r.LBA&0xffff))
 	case r.Count&(1<<15) != 0:
 		out.State, out.Percent = SanitizeDone, 100
 	}

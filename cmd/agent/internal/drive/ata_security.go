@@ -104,7 +104,7 @@ func (d *Drive) hiddenATA(id Identity) (int64, string, error) {
 	if native <= id.Sectors || native > 1<<48 {
 		return 0, "", err
 	}
-	return int64(native-id.Sectors) * int64(id.SectorSize), by, err //nolint:gosec // below 2^48 sectors of at most 1 MiB
+	return int64(native-id.Sectors) * int64(id.SectorSize), by, err // below 2^48 sectors of at most 1 MiB
 }
 
 // nativeSectors returns the number of sectors of the drive, 0 where it cannot have hidden ones.

@@ -138,7 +138,7 @@ func (f *Facts) offer(supported bool, c Command) {
 	}
 }
 
-func (f *Facts) warn(format string, args ...any) {
+func (f *Facts) warnf(format string, args ...any) {
 	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
 }
 
@@ -163,10 +163,10 @@ func (d *Drive) probeNVMe(f *Facts) error {
 		d.probeLocking(f)
 	}
 	if c.RPMB {
-		f.warn("it has replay protected memory blocks (RPMB), which no command erases")
+		f.warnf("it has replay protected memory blocks (RPMB), which no command erases")
 	}
 	if boot, err := d.logPage(logBootPartition, 16); err == nil && binary.LittleEndian.Uint32(boot[4:])&0x7fff != 0 { // BPSZ
-		f.warn("it has boot partitions, which no command of this agent erases")
+		f.warnf("it has boot partitions, which no command of this agent erases")
 	}
 	if c.SanitizeCrypto || c.SanitizeBlock {
 		status, err := d.sanitizeStatusNVMe()
@@ -239,7 +239,7 @@ func (d *Drive) probeLocking(f *Facts) {
 		f.Encrypts = true
 	}
 	if l.Enabled && !l.Locked {
-		f.warn("TCG locking is set up on it, and nothing is locked now: the next owner cannot change that without its password or PSID")
+		f.warnf("TCG locking is set up on it, and nothing is locked now: the next owner cannot change that without its password or PSID")
 	}
 }
 
@@ -293,7 +293,7 @@ func (d *Drive) probeATA(f *Facts) error {
 		case errors.Is(err, errPartial):
 			// How a sanitize operation ends could not be read: a controller that hides that cannot be used for it.
 			f.Commands = slices.DeleteFunc(f.Commands, func(c Command) bool { return slices.Contains(id.Sanitize, c) })
-			f.warn("its sanitize commands are not used: %v", err)
+			f.warnf("its sanitize commands are not used: %v", err)
 		case err != nil:
 			return err
 		}
@@ -304,10 +304,10 @@ func (d *Drive) probeATA(f *Facts) error {
 	}
 	f.Hidden, f.HiddenBy, err = d.hiddenATA(id)
 	if err != nil {
-		f.warn("whether a part of it is hidden is unknown: %v", err)
+		f.warnf("whether a part of it is hidden is unknown: %v", err)
 	}
 	if f.Hidden > 0 {
-		f.warn("%d bytes of it are hidden by %s: an overwrite does not reach them", f.Hidden, f.HiddenBy)
+		f.warnf("%d bytes of it are hidden by %s: an overwrite does not reach them", f.Hidden, f.HiddenBy)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func bytesOf(t *testing.T, text string) []byte {
 // (ecclesia/magent/lib/nvme/sanitize_log_page_test.cc).
 func TestRecordedSanitizeLogs(t *testing.T) {
 	g := NewWithT(t)
-	rest := " ffffffff ffffffff ffffffff 00000000 00000000 00000000"
+	rest := strings.Repeat(" ffffffff", 3) + strings.Repeat(" 00000000", 3)
 	g.Expect(ParseSanitizeStatus(bytesOf(t, "ffff 0101 02000000"+rest))).To(Equal(SanitizeStatus{State: SanitizeDone, Percent: 100, Command: NVMeSanitizeBlock}))
 	g.Expect(ParseSanitizeStatus(bytesOf(t, "ffff 0101 0c020000"+rest))).To(Equal(SanitizeStatus{State: SanitizeDone, Percent: 100, Command: NVMeSanitizeCrypto}))
 	// Values that users report: 3761 of 65536 in progress (miniedwins/learning, nvme/sanitize.md), and estimates of 90 s and 13 s (tnear/linux, nvme-sanitize-log.md).

@@ -89,8 +89,8 @@ func (d *Drive) startSanitizeSCSI(command Command) error {
 	})
 	c := SCSICommand{CDB: []byte{opSCSISanitize, 0x80 | sanitizeSCSI[at].action, 0, 0, 0, 0, 0, 0, 0, 0}, Send: true, Timeout: startTimeout}
 	if command == SCSISanitizeOverwrite {
-		c.Data = []byte{1, 0, 0, 4, 0, 0, 0, 0} // one pass, a pattern of four bytes
-		binary.BigEndian.PutUint16(c.CDB[7:], uint16(len(c.Data)))
+		c.Data = []byte{1, 0, 0, 4, 0, 0, 0, 0}                    // one pass, a pattern of four bytes
+		binary.BigEndian.PutUint16(c.CDB[7:], uint16(len(c.Data))) //nolint:gosec // eight bytes
 	}
 	err := d.Port.SCSI(&c)
 	for attempt := 0; attempt < maxUnitAttentions && isUnitAttention(err); attempt++ {

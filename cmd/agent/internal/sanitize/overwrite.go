@@ -41,7 +41,7 @@ func (u *unit) removeBootstrapData(ctx context.Context) {
 			}
 		}
 		if err = errors.Join(err, device.Close()); err != nil {
-			t.warn("the bootstrap data could not be overwritten before the erase: %v", err)
+			t.warnf("the bootstrap data could not be overwritten before the erase: %v", err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) 
 		u.beat(ioPatience)
 		go func() { answers <- answer{u, u.run(ctx)} }()
 	}
-	results := append(s.results, await(ctx, s.units, answers)...)
+	results := slices.Concat(s.results, await(ctx, s.units, answers))
 	slices.SortStableFunc(results, func(x, y Result) int { return cmp.Compare(x.Name, y.Name) })
 	out := make([]agent.ErasedDisk, 0, len(results))
 	for _, r := range results {

@@ -103,7 +103,7 @@ func (t *target) fail(err error) {
 	t.result = failed(Identify(t.disk), reason, err.Error())
 }
 
-func (t *target) warn(format string, args ...any) {
+func (t *target) warnf(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
 
@@ -179,7 +179,7 @@ func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 			return "", err
 		}
 		for _, t := range u.targets {
-			t.warn("it was locked by the password of an erase that was cut off, and is unlocked")
+			t.warnf("it was locked by the password of an erase that was cut off, and is unlocked")
 		}
 		u.recheck(ctx)
 		if len(u.open()) > 0 {
@@ -189,7 +189,7 @@ func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 	case u.facts.Sanitizing:
 		running := u.facts.Running
 		for _, t := range u.targets {
-			t.warn("a sanitize operation was in progress, and was awaited")
+			t.warnf("a sanitize operation was in progress, and was awaited")
 		}
 		err := u.drive.Await(ctx, u.watch("sanitize operation in progress"))
 		if err != nil && !errors.Is(err, drive.ErrFailureMode) {
@@ -287,7 +287,7 @@ func (u *unit) try(ctx context.Context, candidates []method.Candidate) error {
 // failedBy records a method that failed. If another one succeeds, it is a warning.
 func (t *target) failedBy(c method.Candidate, err error) {
 	t.tried = append(t.tried, fmt.Errorf("%s: %w", c.Name, err))
-	t.warn("%s was tried: %v", c.Name, err)
+	t.warnf("%s was tried: %v", c.Name, err)
 }
 
 // watch returns the watcher of a method.

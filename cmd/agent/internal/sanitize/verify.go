@@ -39,7 +39,7 @@ func positions(id agent.DiskID, size int64, length int64) []int64 {
 		return []int64{0}
 	}
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s %s %s %d", id.Serial, id.WWN, id.ByPath, id.Size) //nolint:errcheck // a hash does not fail
+	_, _ = fmt.Fprintf(h, "%s %s %s %d", id.Serial, id.WWN, id.ByPath, id.Size) // a hash does not fail
 	random := rand.New(rand.NewPCG(h.Sum64(), uint64(size)))                    //nolint:gosec // no secret: the positions are to be the same again
 	out := []int64{0, length, mib, size / 2, size - mib, size - 34*512, size - 34*4096, last}
 	for len(out) < samples {
@@ -66,7 +66,7 @@ func (u *unit) readSamples(ctx context.Context, t *target, device disk.Device) (
 		}
 		u.beat(ioPatience)
 		s := sample{offset: at}
-		if n, _ := device.ReadAt(buffer, at); int64(n) == length { //nolint:errcheck // a sample that cannot be read is one of the outcomes
+		if n, _ := device.ReadAt(buffer, at); int64(n) == length { // a sample that cannot be read is one of the outcomes
 			s.read, s.blank, s.digest = true, isBlank(buffer), sha256.Sum256(buffer)
 		}
 		out = append(out, s)
@@ -89,7 +89,7 @@ func (u *unit) sample(ctx context.Context) {
 		}
 		found, err := u.readSamples(ctx, t, device)
 		if err = errors.Join(err, device.Close()); err != nil {
-			t.warn("no samples were read before: %v", err)
+			t.warnf("no samples were read before: %v", err)
 			continue
 		}
 		t.before = found
@@ -102,7 +102,7 @@ func (u *unit) openFailed(t *target, err error) {
 		t.fail(err)
 		return
 	}
-	t.warn("it cannot be opened before the erase: %v", err)
+	t.warnf("it cannot be opened before the erase: %v", err)
 }
 
 // verify reads the samples after an erase, and sets the results.

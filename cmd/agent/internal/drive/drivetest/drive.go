@@ -72,7 +72,7 @@ type Drive struct {
 
 // New returns a drive with namespaces of size bytes, which have random content.
 func New(kind drive.Kind, namespaces, size int, seed uint64) *Drive {
-	d := &Drive{Kind: kind, Sector: 512, Steps: 3, random: rand.New(rand.NewPCG(seed, 1))}
+	d := &Drive{Kind: kind, Sector: 512, Steps: 3, random: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // a fake: the test gives the sizes
 	for range namespaces {
 		d.media = append(d.media, make([]byte, size))
 		d.gone = append(d.gone, make([]bool, size/512))
@@ -294,4 +294,4 @@ type port struct {
 	i int
 }
 
-func (p *port) Namespace() (uint32, error) { return uint32(p.i + 1), nil }
+func (p *port) Namespace() (uint32, error) { return uint32(p.i + 1), nil } //nolint:gosec // a fake: the test gives the sizes

@@ -1,0 +1,35 @@
+package v1alpha1
+
+// ConsumerReference refers to the BareMetalMachine that has a host. It has no UID because UIDs change in a `clusterctl move`.
+type ConsumerReference struct {
+	// name is the name of the BareMetalMachine, in the host's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// claimID identifies the claim. The provider generates a random one when a machine claims the host, because a machine may be recreated with the same
+	// name and UIDs change in a `clusterctl move`. A machine without a provider ID is not booted on a host whose consumerRef has no claimID.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
+
+	// bootsBefore is the value of spec.boots at the time of the claim. The provider writes it. While both are equal, the server has not booted for this claim,
+	// and a missing BareMetalBoot is harmless.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	BootsBefore int32 `json:"bootsBefore,omitempty"`
+
+	// cleaningPolicy is spec.cleaningPolicy of the machine at the time of the claim. The provider writes it, so that the release does not depend on the machine.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: it is that of a machine"
+	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+
+	// disks are the disks that the agent found in the inspection before the claim. The provider writes them. A release that erases all disks fails if one of them
+	// is gone. It is absent if the agent did not inspect the server.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Disks []DiskIdentity `json:"disks,omitempty"`
+}
