@@ -163,7 +163,7 @@ func TestUnproven(t *testing.T) {
 	g.Expect(s.records(t)).To(BeEmpty())
 }
 
-// TestUnprovenIsRefused: the API server accepts no record of an erasure that is not proven, whoever writes it, and no change of a record.
+// TestUnprovenIsRefused: the API server accepts no record of an erasure that is not proven, from any user, and no change of a record.
 func TestUnprovenIsRefused(t *testing.T) {
 	g := NewWithT(t)
 	s := newSite(t)

@@ -63,7 +63,7 @@ func (d *Drive) sanitize(ctx context.Context, watch Watcher, start func() error)
 	return d.Await(ctx, watch)
 }
 
-// Await waits for the end of a sanitize operation that is in progress, whoever has started it.
+// Await waits for the end of a sanitize operation that is in progress, also one that another program has started.
 func (d *Drive) Await(ctx context.Context, watch Watcher) error {
 	delay, failures, last, moved := firstPoll, 0, -1, time.Now()
 	for {
