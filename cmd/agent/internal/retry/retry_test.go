@@ -45,7 +45,7 @@ func TestDo(t *testing.T) {
 					attempts++
 					err := c.answer(time.Since(start))
 					if errors.Is(err, ErrNotYet) {
-						time.Sleep(time.Second)
+						time.Sleep(time.Second) // of the bubble's clock
 					}
 					return err
 				})
