@@ -22,6 +22,17 @@ const (
 	PurposeInspect BootPurpose = "Inspect"
 )
 
+// BootMethod is how a server is booted. BareMetalHostSpec.BootMethods describes the methods.
+// +kubebuilder:validation:Enum=PXE;UefiHttp;VirtualMedia
+type BootMethod string
+
+// The boot methods.
+const (
+	MethodPXE          BootMethod = "PXE"
+	MethodUefiHTTP     BootMethod = "UefiHttp"
+	MethodVirtualMedia BootMethod = "VirtualMedia"
+)
+
 // BareMetalBootSpec is the record of the last boot of a host. The provider writes it and users read it. It is in the spec because a status is lost in
 // `clusterctl move`, and without it a server could get its bootstrap data twice.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not decrease: it counts the boots of the host"
@@ -29,9 +40,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.cleaningPolicy) == has(oldSelf.cleaningPolicy) && (!has(self.cleaningPolicy) || self.cleaningPolicy == oldSelf.cleaningPolicy)",message="cleaningPolicy must not change within a boot: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.method) == has(oldSelf.method) && (!has(self.method) || self.method == oldSelf.method)",message="method must not change within a boot: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.erasure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.erasure) && self.erasure == oldSelf.erasure",message="erasure is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.agentKey) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.agentKey) && self.agentKey == oldSelf.agentKey",message="agentKey is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
@@ -60,6 +73,10 @@ type BareMetalBootSpec struct {
 	// agent is true if the server boots the agent, which writes an image, erases disks or reads the hardware.
 	// +optional
 	Agent bool `json:"agent,omitempty"`
+
+	// method is how this attempt boots the server. If it is absent, PXE.
+	// +optional
+	Method BootMethod `json:"method,omitempty"`
 
 	// cleaningPolicy is how thoroughly a boot with the purpose Clean erases the disks: Metadata, Clear or Purge, of all disks. If it is absent, Metadata of the disks in
 	// writtenDisks. It is recorded when the boot starts, so that a change of the host does not change an erasure that runs.
@@ -114,6 +131,13 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	DataAddress string `json:"dataAddress,omitempty"`
+
+	// agentKey is the SHA-256 digest, in base64url without padding, of the public key (SubjectPublicKeyInfo) with which the agent of this boot authenticates
+	// itself. The first request for a plan with the token of the boot sets it, and no other key is served. It is absent if the agent uses plain HTTP.
+	// +optional
+	// +kubebuilder:validation:MinLength=43
+	// +kubebuilder:validation:MaxLength=43
+	AgentKey string `json:"agentKey,omitempty"`
 
 	// dataServedAt is the time when the bootstrap data was first served. After that a machine with spec.boot is not booted again, because a second
 	// `kubeadm init` would fork a cluster. For a machine with spec.image, commitAllowedAt is that time.
@@ -187,12 +211,13 @@ type BootFailure struct {
 }
 
 // BootStage is a stage of a boot. BareMetalBootStatus.Stage describes the stages.
-// +kubebuilder:validation:Enum=Started;DHCP;Loader;Waiting;Script;Kernel;Agent;Data;Committed;AgentDone;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
+// +kubebuilder:validation:Enum=Started;Media;DHCP;Loader;Waiting;Script;Kernel;Agent;Data;Committed;AgentDone;ReportedIn;Node;BootstrapSucceeded;BootstrapFailed;Restarted;NodeLost
 type BootStage string
 
 // The stages of a boot, in their order. BareMetalBootStatus.Stage describes them.
 const (
 	StageStarted            BootStage = "Started"
+	StageMedia              BootStage = "Media"
 	StageDHCP               BootStage = "DHCP"
 	StageLoader             BootStage = "Loader"
 	StageWaiting            BootStage = "Waiting"
@@ -220,6 +245,7 @@ type BareMetalBootStatus struct {
 	//
 	// - Started: the boot started. The server is powered off, instructed to boot
 	//   from the network, and powered on.
+	// - Media: the BMC, or the firmware, requested the boot medium.
 	// - DHCP: the firmware requested an address or a boot file.
 	// - Loader: the firmware fetched the boot loader.
 	// - Waiting: the boot loader requested the boot script, and waits because too

@@ -103,6 +103,25 @@ type BareMetalHostSpec struct {
 	// +optional
 	Inspection InspectionPolicy `json:"inspection,omitempty"`
 
+	// bootMethods are the methods by which the server is booted, in the order in which they are tried:
+	//
+	// - PXE: the firmware boots from the network by PXE, or by the HTTP boot that
+	//   DHCP offers.
+	// - UefiHttp: the firmware fetches a boot medium from a URL that is set
+	//   through the BMC. The firmware gets its address by DHCP from any server,
+	//   or from its own settings.
+	// - VirtualMedia: the BMC fetches the boot medium and shows it to the server
+	//   as a CD. The server needs no DHCP.
+	//
+	// If the server does not make the request that is expected of a method, the next attempt uses the next method. A method that has worked comes first in the
+	// next boot. If the field is not set, the methods that the BMC offers are tried, PXE first. UefiHttp and VirtualMedia need the flag --boot-media-url of the
+	// provider.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	BootMethods []BootMethod `json:"bootMethods,omitempty"`
+
 	// power is the desired power state of the server while no machine has it: On or Off. A server that is powered on boots from its disk, which may still
 	// hold the data of its last machine. Set On only if a person wipes the disks (cleaningPolicy: Manual) or the server has none. If the field is not set,
 	// the provider does not change the power state, and a server that is on is not available to machines, because it may have been registered by mistake.

@@ -642,6 +642,11 @@ func (in *BareMetalHostSpec) DeepCopyInto(out *BareMetalHostSpec) {
 		*out = new(HostStorage)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.BootMethods != nil {
+		in, out := &in.BootMethods, &out.BootMethods
+		*out = make([]BootMethod, len(*in))
+		copy(*out, *in)
+	}
 	if in.Maintenance != nil {
 		in, out := &in.Maintenance, &out.Maintenance
 		*out = new(Maintenance)
