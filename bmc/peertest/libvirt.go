@@ -33,6 +33,10 @@ type Libvirt struct {
 // Machine is a QEMU machine. It has an empty disk, an optical drive and a network card.
 type Machine struct {
 	Name, UUID, MAC string
+	// DiskMiB is the size of its disk in MiB. Defaults to 1. The disk's serial number is Name.
+	DiskMiB int64
+	// Disk is the file of its disk, which StartLibvirtWith sets.
+	Disk string
 	// Tap is the network interface of this computer that the machine's network card is connected to. It must belong to the user TapOwner.
 	// If it is empty, the network card uses QEMU's own network, which has no boot server.
 	Tap string
@@ -76,7 +80,7 @@ func StartLibvirtWith(tb testing.TB, machines ...Machine) *Libvirt {
 	// sushy-tools stores images in this pool.
 	l.define(tb, "pool-create", home, poolXML, Machine{})
 	for _, m := range machines {
-		m.Console = home + "/" + m.Name + ".console"
+		m.Console, m.Disk = home+"/"+m.Name+".console", home+"/pool/"+m.Name+".raw"
 		l.Machines = append(l.Machines, m)
 		l.define(tb, "define", home, machineXML, m)
 	}
@@ -104,7 +108,10 @@ func libvirtHome(tb testing.TB, owner *syscall.Credential, machines []Machine) s
 	files := []string{home + "/config/libvirt/qemu.conf"}
 	for _, m := range machines {
 		disk := home + "/pool/" + m.Name + ".raw"
-		write(tb, disk, strings.Repeat("\x00", 1<<20))
+		write(tb, disk, "")
+		if err := os.Truncate(disk, max(m.DiskMiB, 1)<<20); err != nil {
+			tb.Fatal(err)
+		}
 		files = append(files, disk)
 	}
 	if owner != nil {
@@ -185,13 +192,15 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 // poolXML describes the folder of the disks and images.
 const poolXML = `<pool type='dir'><name>default</name><target><path>HOME/pool</path></target></pool>`
 
-// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no hardware virtualization. The network card has no
+// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no hardware virtualization. The default
+// processor lacks the instructions with which TLS is fast. The network card has no
 // ROM, so the firmware's own network boot is used.
 const machineXML = `<domain type='qemu'>
   <name>NAME</name>
   <uuid>UUID</uuid>
   <memory unit='GiB'>1</memory>
   <vcpu>1</vcpu>
+  <cpu mode='maximum'/>
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <loader readonly='yes' secure='no' type='pflash'>` + firmware + `</loader>
@@ -204,6 +213,7 @@ const machineXML = `<domain type='qemu'>
       <driver name='qemu' type='raw'/>
       <source file='HOME/pool/NAME.raw'/>
       <target dev='sda' bus='sata'/>
+      <serial>NAME</serial>
     </disk>
     <disk type='file' device='cdrom'><target dev='sdb' bus='sata'/><readonly/></disk>
     NETWORK<mac address='MAC'/><model type='virtio'/><rom enabled='no'/></interface>

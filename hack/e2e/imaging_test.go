@@ -137,8 +137,14 @@ func (r *server) writeImage(t *testing.T, image *v1alpha1.Image) {
 	r.await(t, patience, "the server asks for its boot", func() bool { return r.observed(v1alpha1.StageDHCP) != nil && r.record.Spec.Agent })
 }
 
-// releaseErased deletes the machine, and waits until the disk is erased and the host is offered again.
+// releaseErased is releaseErasedDisk for the server's blank disk.
 func (r *emulated) releaseErased(t *testing.T) {
+	t.Helper()
+	r.releaseErasedDisk(t, r.chassis.file("disk.raw"))
+}
+
+// releaseErasedDisk deletes the machine, and waits until the disk, given by its file, is erased and the host is offered again.
+func (r *server) releaseErasedDisk(t *testing.T, file string) {
 	t.Helper()
 	g := NewWithT(t)
 	r.start = time.Now()
@@ -151,7 +157,7 @@ func (r *emulated) releaseErased(t *testing.T) {
 	g.Expect(r.host.Spec.Quarantine).To(BeNil())
 	g.Expect(r.record.Spec.Purpose).To(Equal(v1alpha1.PurposeClean))
 	g.Expect(r.record.Spec.WrittenDisks).To(BeEmpty())
-	disk, err := os.Open(r.chassis.file("disk.raw"))
+	disk, err := os.Open(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = disk.Close() }()
 	for what, span := range map[string][2]int64{"the first MiB": {0, 1 << 20}, "the bootstrap data": {written[0].DataOffset, written[0].DataLength}} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
@@ -40,6 +41,8 @@ type service struct {
 	router netip.Addr
 	// relay is the address that a relay agent of the network sends from. It may be empty.
 	relay netip.Addr
+	// media, where true, offers boot media to BMCs, which need HTTPS for the agents.
+	media bool
 }
 
 // authoritative serves a network alone.
@@ -68,23 +71,33 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	if s.relay.IsValid() {
 		network["relays"] = []string{s.relay.String()}
 	}
-	config, err := yaml.Marshal(map[string]any{
+	file := map[string]any{
 		"loaders": []string{filepath.Join(controllerstest.Root(), ".cache", "loaders")}, "networks": []any{network},
 		"agent":  map[string]any{"dir": filepath.Join(controllerstest.Root(), "out", "agent")},
 		"images": map[string]any{"dir": filepath.Join(folder, "images")},
 		// The origin of kernels and initrds is on this machine, as are the BMCs.
 		"artifacts": map[string]any{"dir": filepath.Join(folder, "artifacts"), "allowNetworks": []string{"127.0.0.0/8"}},
 		"bmcs":      map[string]any{"allowNetworks": []string{"127.0.0.0/8"}},
-	})
+	}
+	var mediaArgs []string
+	if s.media {
+		certificate, key := writeCertificate(t, folder, s.manager.address)
+		file["http"] = map[string]any{"tls": map[string]any{
+			"certFile": certificate, "keyFile": key, "url": fmt.Sprintf("https://%s", netip.AddrPortFrom(s.manager.address, bootconfig.DefaultHTTPSPort)),
+		}}
+		// The BMC is on the loopback network, and the server is not.
+		mediaArgs = []string{fmt.Sprintf("--boot-media-url=http://127.0.0.1:%d", bootconfig.DefaultHTTPPort)}
+	}
+	config, err := yaml.Marshal(file)
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	path := filepath.Join(folder, "boot.yaml")
 	g.Expect(os.WriteFile(path, config, 0o600)).To(Succeed())
-	return []string{
-		"--kubeconfig=" + kubeconfig, "--namespace=" + s.namespace, "--leader-elect=false", "--boot-config=" + path,
+	return append(mediaArgs,
+		"--kubeconfig="+kubeconfig, "--namespace="+s.namespace, "--leader-elect=false", "--boot-config="+path,
 		fmt.Sprintf("--health-addr=127.0.0.1:%d", health), "--diagnostics-address=0", "--webhook-port=0", "--v=4",
 		"--boot-timeout=4m", "--boot-attempts=2", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s",
-	}
+	)
 }
 
 // startSite starts a manager, as its service account: a rule that is missing from its RBAC shows. It ends with the test.

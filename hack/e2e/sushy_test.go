@@ -1,14 +1,12 @@
 package e2e_test
 
 import (
-	"os"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
 )
 
 // testSushy boots a machine of libvirt, which sushy-tools gives a Redfish BMC. Nothing of ours is between the manager and the
@@ -20,13 +18,7 @@ func testSushy(t *testing.T, s *site) {
 	machine = libvirt.Machines[0]
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
 	r := s.enlist(machine.Name, machine.MAC, v1alpha1.BootModeUEFI, sushy.Endpoint(machine.UUID))
-	r.console = func() string {
-		content, err := os.ReadFile(machine.Console)
-		if err != nil {
-			return err.Error()
-		}
-		return qemu.Printable(content)
-	}
+	r.console = consoleOf(machine)
 	r.register(t)
 	r.boot(t)
 	r.awaitProvisioned(t, patience, "PXE, EFI x86-64", withLoader...)

@@ -1,0 +1,100 @@
+package e2e_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
+)
+
+// routed is a network without any DHCP server, behind a router. BMCs are on a third network.
+func routed(t *testing.T) service {
+	t.Helper()
+	front, back := newWire(t, "10.83.0.0/24"), newBareWire(t, "10.84.0.0/24")
+	_, inner, _ := connect(t, front, back)
+	return service{manager: front, hosts: back, mode: "off", router: inner, media: true}
+}
+
+// TestVirtualMedia: a server without DHCP is inspected, gets an image and boots it, all by virtual media of sushy-tools. The agent and the operating system
+// have the static network of the host.
+func TestVirtualMedia(t *testing.T) {
+	g := NewWithT(t)
+	s := startSite(t, routed(t))
+	machine := peertest.Machine{Name: "media", UUID: "27946b59-9e44-4fa7-8e91-f3527a1e0078", MAC: nextMAC(), Tap: s.hosts.tap(t, peertest.TapOwner), DiskMiB: 4 << 10}
+	libvirt := peertest.StartLibvirtWith(t, machine)
+	machine = libvirt.Machines[0]
+	sushy := peertest.StartSushyLibvirt(t, libvirt)
+	r := s.enlist(machine.Name, machine.MAC, v1alpha1.BootModeUEFI, sushy.Endpoint(machine.UUID))
+	r.console, r.silent = consoleOf(machine), true
+	r.static = s.hosts.at(50)
+	r.host.Spec.BootMethods = []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia}
+	r.host.Spec.Inspection = v1alpha1.InspectionAgent
+	r.host.Spec.Network = &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{
+		Name: "lan0", MACAddress: machine.MAC,
+		LinkSettings: v1alpha1.LinkSettings{
+			Addresses: []v1alpha1.IPPrefix{v1alpha1.IPPrefix(netip.PrefixFrom(r.static, s.hosts.prefix.Bits()).String())},
+			Routes:    []v1alpha1.NetworkRoute{{To: "default", Via: v1alpha1.IPAddress(s.router.String())}},
+		},
+	}}}
+	r.register(t)
+	g.Expect(r.record.Spec).To(And(HaveField("Purpose", v1alpha1.PurposeInspect), HaveField("Method", v1alpha1.MethodVirtualMedia), HaveField("AgentKey", Not(BeEmpty()))))
+	g.Expect(r.observed(v1alpha1.StageMedia).Address).To(Equal("127.0.0.1"), "the BMC fetches the medium")
+	g.Expect(r.observed(v1alpha1.StageAgent).Address).To(Equal(r.static.String()))
+
+	r.seen = map[v1alpha1.BootStage]bool{}
+	r.boot(t, func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, "debian.qcow2")
+	})
+	r.await(t, imagingPatience, "the image is on the disk", func() bool { return r.record.Spec.AgentDoneAt != nil })
+	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
+	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
+	r.releaseErasedDisk(t, machine.Disk)
+}
+
+// consoleOf returns the function for what a machine of libvirt wrote to its serial line.
+func consoleOf(m peertest.Machine) func() string {
+	return func() string {
+		content, err := os.ReadFile(m.Console)
+		if err != nil {
+			return err.Error()
+		}
+		return qemu.Printable(content)
+	}
+}
+
+// writeCertificate writes a self-signed certificate for an address, and its key. Agents know its key from their boot medium or script.
+func writeCertificate(t *testing.T, folder string, address netip.Addr) (certificate, key string) {
+	t.Helper()
+	g := NewWithT(t)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	g.Expect(err).NotTo(HaveOccurred())
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "boot"}, IPAddresses: []net.IP{address.AsSlice()}, SerialNumber: big.NewInt(1),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	g.Expect(err).NotTo(HaveOccurred())
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	g.Expect(err).NotTo(HaveOccurred())
+	certificate, key = filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	for path, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		g.Expect(os.WriteFile(path, pem.EncodeToMemory(block), 0o600)).To(Succeed())
+	}
+	return certificate, key
+}
