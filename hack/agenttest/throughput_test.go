@@ -228,11 +228,11 @@ func dd(t *testing.T, disk string) float64 {
 	g.Expect(err).NotTo(HaveOccurred(), "hack/agenttest.sh installs it")
 	g.Expect(os.WriteFile(filepath.Join(folder, "bin/busybox"), busybox, 0o755)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(folder, "dd"), []byte(ddScript), 0o755)).To(Succeed())
-	// The kernel unpacks several archives one after the other.
+	// The kernel unpacks several archives one after the other. One that is not compressed has to begin at a multiple of 4 bytes.
 	ramdisk, err := filepath.Abs(filepath.Join(output, "ramdisk"))
 	g.Expect(err).NotTo(HaveOccurred())
 	initrd := filepath.Join(t.TempDir(), "initrd")
-	out, err := exec.CommandContext(t.Context(), "sh", "-euc", `cd "$1"; { cat "$2"; find . | cpio --quiet -o -H newc; } >"$3"`, "sh", folder, ramdisk, initrd).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "sh", "-euc", `cd "$1"; cp "$2" "$3"; truncate -s %4 "$3"; find . | cpio --quiet -o -H newc >>"$3"`, "sh", folder, ramdisk, initrd).CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
 	m := start(t, machine{commandLine: "rdinit=/dd", memory: minMemory, args: diskArgs(disk), initrd: initrd})
 	g.Eventually(m.exited, imagingPatience).Should(BeClosed())
