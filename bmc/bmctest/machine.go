@@ -274,9 +274,6 @@ func (m *Machine) override(boot bmc.BootOverride) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.commands = append(m.commands, Command{Name: "Boot=" + string(boot.Target), At: time.Now()})
-	if boot.URI != "" || !m.faults.on(KeepsBootURI) {
-		m.bootURI = boot.URI
-	}
 	if m.faults.on(OverrideAtSettings) {
 		m.pending = &boot
 	} else {

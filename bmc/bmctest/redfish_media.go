@@ -143,6 +143,15 @@ func (m *Machine) insertChecked(w http.ResponseWriter, drive, image string, body
 	}
 }
 
+// rememberURI stores the URI of an override.
+func (m *Machine) rememberURI(uri string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if uri != "" || !m.faults.on(KeepsBootURI) {
+		m.bootURI = uri
+	}
+}
+
 // keepURI removes or replaces the URI of UEFI HTTP boot.
 func (m *Machine) keepURI(w http.ResponseWriter, uri any) {
 	text, isText := uri.(string)
@@ -156,7 +165,7 @@ func (m *Machine) keepURI(w http.ResponseWriter, uri any) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// BootURI returns the URI of UEFI HTTP boot that the BMC has stored, also without an override.
+// BootURI returns the URI of UEFI HTTP boot that the Redfish BMC has stored, also without an override.
 func (m *Machine) BootURI() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

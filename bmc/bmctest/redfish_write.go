@@ -92,6 +92,7 @@ func (m *Machine) patchBoot(w http.ResponseWriter, r *http.Request, path string,
 			override.URI = text("HttpBootUri")
 		}
 		m.override(override)
+		m.rememberURI(override.URI)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
