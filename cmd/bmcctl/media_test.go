@@ -119,10 +119,10 @@ func TestQualifyBootMedia(t *testing.T) {
 		fault string
 		line  string
 	}{
-		"a file":              {imageFile, "", `VirtualMedia +no +works$`},
-		"a file, not booted":  {imageFile, "OverrideReverts", `VirtualMedia +no +FAILED: the server boots from virtual media: the BMC did not read the image within`},
-		"a URL":               {func(*testing.T) string { return "http://127.0.0.1:9/tok-0123456789abcdef/boot.iso" }, "", `VirtualMedia +no +works, according to the BMC: .* the override was used`},
-		"a file, not reached": {imageFile, "MediaUnreachable", `VirtualMedia +no +FAILED: .*Check that the BMC reaches the address of the image`},
+		"a file":             {imageFile, "", `VirtualMedia +no +works$`},
+		"a file, not booted": {imageFile, "OverrideReverts", `VirtualMedia +no +FAILED: the server boots from virtual media: the BMC did not read the image within`},
+		"a URL":              {func(*testing.T) string { return "http://127.0.0.1:9/tok-0123456789abcdef/boot.iso" }, "", `VirtualMedia +no +works, according to the BMC: .* the override was used`},
+		"a file, no licence": {imageFile, "MediaUnlicensed", `VirtualMedia +no +FAILED: .*install the licence for virtual media`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
