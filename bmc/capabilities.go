@@ -54,12 +54,17 @@ func As[T any](c Client, op string) (T, error) {
 	return none, &Error{Kind: Unsupported, Op: op, Err: errors.New("the protocol has no such command")}
 }
 
-// VirtualMedia inserts images into a server's virtual optical drive. The provider only ejects; the conformance suite inserts.
+// VirtualMedia inserts images into a server's virtual optical drive. The server should be off: an operating system that runs from an image breaks when the
+// image is ejected.
+//
+// The path of an image's URL may be secret. Errors do not contain it, also if the BMC quotes it.
 type VirtualMedia interface {
 	// Media lists the virtual drives.
 	Media(ctx context.Context) ([]Media, error)
-	// InsertMedia inserts the image at an http or https URL into a virtual optical drive. It is idempotent, and ejects
-	// another image first. It returns when the BMC reports that the image is inserted.
+	// InsertMedia inserts the image at an http or https URL into a virtual optical drive. It first ejects what the optical drives contain, also
+	// this image, because BMCs report an image for some time after its ejection. It returns when the BMC reports an inserted image that is not a previous
+	// one; the caller compares it by MediaDoubt. The caller may repeat it after an error. The error is Unsupported if the BMC has no optical drive, or no
+	// licence for it.
 	InsertMedia(ctx context.Context, image string) error
 	// EjectMedia empties every virtual drive. It is idempotent. A BMC without virtual drives is no error.
 	EjectMedia(ctx context.Context) error

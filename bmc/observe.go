@@ -115,6 +115,12 @@ func (o observed) Describe(ctx context.Context) (_ Description, err error) {
 	return o.Client.Describe(ctx)
 }
 
+// InsertMedia implements VirtualMedia.
+func (o observedMedia) InsertMedia(ctx context.Context, image string) (err error) {
+	defer o.done("InsertMedia", time.Now(), &err)
+	return o.VirtualMedia.InsertMedia(ctx, image)
+}
+
 // EjectMedia implements VirtualMedia.
 func (o observedMedia) EjectMedia(ctx context.Context) (err error) {
 	defer o.done("EjectMedia", time.Now(), &err)

@@ -105,34 +105,6 @@ func (r *round) retry(ctx context.Context, check func() error) error {
 }
 
 var optionalFeatureChecks = []check{
-	{"an image can be inserted and ejected", bmc.CanVirtualMedia, func(ctx context.Context, r *round) error {
-		media, err := bmc.As[bmc.VirtualMedia](r.client, "Insert media")
-		if err != nil {
-			return err
-		}
-		if r.Image == "" {
-			r.notef("no image was given: the drives are only listed")
-			_, err := media.Media(ctx)
-			return err
-		}
-		for range 2 {
-			if err := media.InsertMedia(ctx, r.Image); err != nil {
-				return err
-			}
-			if err := r.awaitMedia(ctx, media, true); err != nil {
-				return err
-			}
-		}
-		for range 2 {
-			if err := media.EjectMedia(ctx); err != nil {
-				return err
-			}
-			if err := r.awaitMedia(ctx, media, false); err != nil {
-				return err
-			}
-		}
-		return nil
-	}},
 	{"Secure Boot can be read, and set to its current state", bmc.CanSecureBoot, func(ctx context.Context, r *round) error {
 		s, err := bmc.As[bmc.SecureBooter](r.client, "Read Secure Boot")
 		if err != nil {
@@ -152,22 +124,4 @@ var optionalFeatureChecks = []check{
 		}
 		return err
 	}},
-}
-
-// awaitMedia waits until a drive contains an image, or no drive does.
-func (r *round) awaitMedia(ctx context.Context, media bmc.VirtualMedia, want bool) error {
-	return r.retry(ctx, func() error {
-		drives, err := media.Media(ctx)
-		if err != nil {
-			return err
-		}
-		in := false
-		for _, d := range drives {
-			in = in || d.Inserted
-		}
-		if in != want {
-			return fmt.Errorf("an image should be inserted: %t; the drives are %+v", want, drives)
-		}
-		return nil
-	})
 }

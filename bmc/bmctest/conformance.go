@@ -29,6 +29,8 @@ type Subject struct {
 	Must []bmc.Capability
 	// Image is the URL of an image for the virtual drive. Without it the virtual media are not written.
 	Image string
+	// BootMedia, if not nil, is an image that the server is booted from.
+	BootMedia *BootMedia
 	// BootURI is set with UEFI HTTP boot. If it is empty, the suite sets none, like the provider, because some BMCs keep it.
 	BootURI string
 	// Boots is true if a server that is switched on boots and so ends a boot override for one boot.
@@ -39,6 +41,18 @@ type Subject struct {
 	Known map[string]Known
 	// Found, if not nil, is called with the BMC's description before the first check.
 	Found func(bmc.Description)
+}
+
+// BootMedia is an image for a boot from virtual media.
+type BootMedia struct {
+	// URL is the image's, as the BMC reaches it.
+	URL string
+	// Read returns how many bytes of the image the BMC has read so far. If it is nil, that cannot be observed, and the check relies on the BMC.
+	Read func() int64
+	// Size is the size of the image in bytes. It is only needed with Read.
+	Size int64
+	// Timeout is how long the server may take to read the image after it is switched on. Defaults to ten minutes.
+	Timeout time.Duration
 }
 
 // Known is a known failure of a check.
@@ -87,7 +101,7 @@ type check struct {
 }
 
 // checks are the suite in its order: checks that only read come first.
-var checks = slices.Concat(loginChecks, readChecks, powerChecks, bootChecks, optionalFeatureChecks)
+var checks = slices.Concat(loginChecks, readChecks, powerChecks, bootChecks, mediaChecks, optionalFeatureChecks)
 
 // optionalChecks are the checks that a BMC may fail, with the provider's alternative.
 var optionalChecks = map[string]string{
@@ -130,6 +144,8 @@ type suite struct {
 	found bmc.LastBoot
 	// pending is the power state that the last command leads to; empty after it has been observed.
 	pending bmc.PowerState
+	// runsMedia is true while the server may run from virtual media: it is switched off before they are ejected.
+	runsMedia bool
 	// unseenRestart is the BMC's record before a commanded restart; nil after the restart has been observed, or its time has passed.
 	unseenRestart *bmc.LastBoot
 	// recordsResets is true after the BMC has changed its record of the last reset.
@@ -162,6 +178,11 @@ func Conform(ctx context.Context, subject Subject, report func(Result)) (Outcome
 	subject.Timeout = cmp.Or(subject.Timeout, time.Minute)
 	subject.Settle, subject.Poll = cmp.Or(subject.Settle, 10*time.Second), cmp.Or(subject.Poll, 50*time.Millisecond)
 	subject.Restore = cmp.Or(subject.Restore, 3*subject.Settle+time.Minute)
+	if subject.BootMedia != nil {
+		media := *subject.BootMedia
+		media.Timeout = cmp.Or(media.Timeout, 10*time.Minute)
+		subject.BootMedia, subject.Image = &media, cmp.Or(subject.Image, media.URL)
+	}
 	s := &suite{Subject: subject, report: report}
 	if err := s.prepare(ctx); err != nil {
 		return s.outcome, err
@@ -256,7 +277,11 @@ func (s *suite) run(ctx context.Context, c check) Result {
 	if c.needs != "" && !s.can(c.needs) {
 		return result
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*s.Settle+time.Minute)
+	limit := 5*s.Settle + time.Minute
+	if s.BootMedia != nil {
+		limit += s.BootMedia.Timeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	start := time.Now()
 	r := &round{suite: s}

@@ -178,7 +178,7 @@ func (f *Fake) InsertMedia(ctx context.Context, image string) error {
 	if err := f.call(ctx, "InsertMedia"); err != nil {
 		return err
 	}
-	f.server().insert(image)
+	f.server().insert(f.server().bootDrive(), image)
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (f *Fake) EjectMedia(ctx context.Context) error {
 	if err := f.call(ctx, "EjectMedia"); err != nil {
 		return err
 	}
-	f.server().insert("")
+	f.server().insert(f.server().bootDrive(), "")
 	return nil
 }
 

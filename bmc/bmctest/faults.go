@@ -58,6 +58,23 @@ const (
 	MediaByPatch            Fault = "MediaByPatch"
 	NoMedia                 Fault = "NoMedia"
 	EjectFails              Fault = "EjectFails"
+	MediaStaysInserted      Fault = "MediaStaysInserted"
+	MediaStaysStale         Fault = "MediaStaysStale"
+	MediaNotConnected       Fault = "MediaNotConnected"
+	MediaDecoyDrives        Fault = "MediaDecoyDrives"
+	MediaTwoDrives          Fault = "MediaTwoDrives"
+	MediaDVDOnly            Fault = "MediaDVDOnly"
+	MediaImageOnly          Fault = "MediaImageOnly"
+	MediaNeedsProtocol      Fault = "MediaNeedsProtocol"
+	MediaPlainURLs          Fault = "MediaPlainURLs"
+	MediaNoHTTPS            Fault = "MediaNoHTTPS"
+	MediaUnlicensed         Fault = "MediaUnlicensed"
+	MediaUnreachable        Fault = "MediaUnreachable"
+	MediaRewritesURL        Fault = "MediaRewritesURL"
+	InsertFails             Fault = "InsertFails"
+	IgnoresBootURI          Fault = "IgnoresBootURI"
+	KeepsBootURI            Fault = "KeepsBootURI"
+	NoBootURIReadsNone      Fault = "NoBootURIReadsNone"
 	SwappedGUID             Fault = "SwappedGUID"
 )
 
@@ -114,6 +131,23 @@ var Faults = map[Fault]FaultInfo{
 	MediaByPatch:            {What: "has no actions to insert and eject: the Image property is written", Redfish: true},
 	NoMedia:                 {What: "has no virtual media", Redfish: true},
 	EjectFails:              {What: "answers an eject with an error, and keeps the image in its drive", Redfish: true},
+	MediaStaysInserted:      {What: "reports an image as inserted after its ejection; one occasion is one read of the drive", Redfish: true},
+	MediaStaysStale:         {What: "reports the previous image after an insert; one occasion is one read of the drive", Redfish: true},
+	MediaNotConnected:       {What: "has no Inserted, and keeps Image after an eject: ConnectedVia is NotConnected then", Redfish: true},
+	MediaDecoyDrives:        {What: "lists optical drives first that answer 400 or 405 to an insert, or have no action for it", Redfish: true},
+	MediaTwoDrives:          {What: "lists the virtual drives 2 and 1, and boots only from drive 1", Redfish: true},
+	MediaDVDOnly:            {What: "has a virtual DVD drive and no CD drive", Redfish: true},
+	MediaImageOnly:          {What: "refuses an insert with Inserted or WriteProtected", Redfish: true},
+	MediaNeedsProtocol:      {What: "refuses an insert without TransferProtocolType", Redfish: true},
+	MediaPlainURLs:          {What: "refuses image URLs that contain ? or =, or do not end in .iso, and quotes them", Redfish: true},
+	MediaNoHTTPS:            {What: "refuses https image URLs", Redfish: true},
+	MediaUnlicensed:         {What: "refuses an insert, because a licence is missing", Redfish: true},
+	MediaUnreachable:        {What: "accepts an image that it cannot fetch, and its drive stays empty", Redfish: true},
+	MediaRewritesURL:        {What: "reports a shortened URL of the inserted image", Redfish: true},
+	InsertFails:             {What: "answers 503 to an insert, as some do while they eject another image", Redfish: true},
+	IgnoresBootURI:          {What: "accepts the URI of UEFI HTTP boot and drops it", Redfish: true},
+	KeepsBootURI:            {What: "keeps the URI of UEFI HTTP boot when the override is removed", Redfish: true},
+	NoBootURIReadsNone:      {What: "reports the text None if there is no URI of UEFI HTTP boot", Redfish: true},
 	SwappedGUID:             {What: "sends the system GUID in the byte order of SMBIOS", IPMI: true},
 }
 

@@ -58,7 +58,9 @@ type Machine struct {
 	next       bmc.BootOverride
 	pending    *bmc.BootOverride // written to the settings object: it becomes next when the server boots
 	etag       int               // of the system; changes with it
-	media      string
+	media      map[string]string // the images in the virtual drives
+	lastImage  string            // the previous one of the drive that boots
+	bootURI    string            // of a BMC with KeepsBootURI
 	secure     bmc.SecureBoot
 	events     []bmc.Event // oldest first
 	commands   []Command
@@ -78,7 +80,7 @@ func NewMachine(opts Options) *Machine {
 		opts.Threads = 16
 	}
 	opts.Vendor, opts.Model = cmp.Or(opts.Vendor, "Emulated"), cmp.Or(opts.Model, "bmctest")
-	m := &Machine{opts: opts, on: opts.On, booted: opts.On, next: bmc.BootOverride{Target: bmc.BootNone}, sessions: map[string]string{}}
+	m := &Machine{opts: opts, on: opts.On, booted: opts.On, next: bmc.BootOverride{Target: bmc.BootNone}, sessions: map[string]string{}, media: map[string]string{}}
 	m.resetAt = m.now()
 	m.log(bmc.HealthOK, "The BMC started")
 	return m
@@ -129,11 +131,13 @@ func (m *Machine) Override() bmc.BootOverride {
 	return m.next
 }
 
-// Image returns the URL of the image in the virtual drive; empty if there is none.
-func (m *Machine) Image() string {
+// Image returns the URL of the image in the virtual drive that boots; empty if there is none.
+func (m *Machine) Image() string { return m.imageIn(m.bootDrive()) }
+
+func (m *Machine) imageIn(drive string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.media
+	return m.media[drive]
 }
 
 // Sessions counts the Redfish sessions that are open.
@@ -278,12 +282,16 @@ func (m *Machine) override(boot bmc.BootOverride) {
 	m.etag++
 }
 
-// insert inserts an image into the virtual drive, or ejects the image if it is empty.
-func (m *Machine) insert(image string) {
+// insert inserts an image into a virtual drive, or ejects the image if it is empty.
+func (m *Machine) insert(drive, image string) {
+	boots := m.bootDrive()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.commands = append(m.commands, Command{Name: "Media=" + image, At: time.Now()})
-	m.media = image
+	if drive == boots && m.media[drive] != "" {
+		m.lastImage = m.media[drive]
+	}
+	m.media[drive] = image
 }
 
 // setSecureBoot enables or disables Secure Boot from the next boot on.

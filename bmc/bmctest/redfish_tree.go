@@ -35,9 +35,9 @@ func (m *Machine) resource(path string) object {
 	logPath := m.logPath()
 	switch {
 	case path == m.mediaPath():
-		return collection(path + "/CD")
-	case path == m.mediaPath()+"/CD":
-		return m.drive(path)
+		return m.driveList(path)
+	case strings.HasPrefix(path, m.mediaPath()+"/"):
+		return m.drive(path, strings.TrimPrefix(path, m.mediaPath()+"/"))
 	case path == logPath:
 		return collection(logPath + "/SEL")
 	case path == logPath+"/SEL":
@@ -161,21 +161,6 @@ func (m *Machine) logPath() string {
 	return systemPath + "/LogServices"
 }
 
-func (m *Machine) drive(path string) object {
-	image := m.Image()
-	o := object{"MediaTypes": []string{"CD", "DVD"}, "Inserted": image != "", "Image": nil}
-	if image != "" {
-		o["Image"] = image
-	}
-	if !m.faults.on(MediaByPatch) {
-		o["Actions"] = object{
-			"#VirtualMedia.InsertMedia": object{"target": path + "/Actions/VirtualMedia.InsertMedia"},
-			"#VirtualMedia.EjectMedia":  object{"target": path + "/Actions/VirtualMedia.EjectMedia"},
-		}
-	}
-	return o
-}
-
 func (m *Machine) entries(path string) object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,6 +192,12 @@ func (m *Machine) bootObject(boot bmc.BootOverride) object {
 	}
 	if boot.Mode == bmc.BootLegacy {
 		o["BootSourceOverrideMode"] = "Legacy"
+	}
+	if m.faults.on(NoBootURIReadsNone) {
+		o["HttpBootUri"] = "None"
+	}
+	if m.bootURI != "" && m.faults.on(KeepsBootURI) {
+		o["HttpBootUri"] = m.bootURI
 	}
 	if boot.Target == bmc.BootNone {
 		return o

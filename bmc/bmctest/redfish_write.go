@@ -16,10 +16,8 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
 		refuse(w, http.StatusBadRequest, "MalformedJSON", "The body is no JSON object")
 		return
 	}
-	drive := m.mediaPath() + "/CD"
-	image, _ := body["Image"].(string)
-	if image == "" && strings.HasPrefix(path, drive) && m.faults.take(EjectFails) {
-		refuse(w, http.StatusInternalServerError, "InternalError", "The virtual drive is locked")
+	if drive, ok := strings.CutPrefix(path, m.mediaPath()+"/"); ok {
+		m.writeMedia(w, r.Method, drive, body)
 		return
 	}
 	switch r.Method + " " + path {
@@ -28,23 +26,6 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
 		m.postReset(w, kind)
 	case "PATCH " + systemPath, "PATCH " + settingsPath:
 		m.patchBoot(w, r, path, body)
-	case "POST " + drive + "/Actions/VirtualMedia.InsertMedia":
-		if m.faults.on(MediaByPatch) || !strings.HasPrefix(image, "http") || m.Image() != "" {
-			refuse(w, http.StatusBadRequest, "ActionParameterValueFormatError", "There is an image already, or this is none")
-			return
-		}
-		m.insert(image)
-		w.WriteHeader(http.StatusNoContent)
-	case "POST " + drive + "/Actions/VirtualMedia.EjectMedia":
-		m.insert("")
-		w.WriteHeader(http.StatusNoContent)
-	case "PATCH " + drive:
-		if !m.faults.on(MediaByPatch) {
-			refuse(w, http.StatusMethodNotAllowed, "OperationNotAllowed", "Use the actions")
-			return
-		}
-		m.insert(image)
-		w.WriteHeader(http.StatusNoContent)
 	case "PATCH " + systemPath + "/SecureBoot":
 		enable, _ := body["SecureBootEnable"].(bool)
 		m.setSecureBoot(enable)
@@ -84,6 +65,10 @@ func (m *Machine) patchBoot(w http.ResponseWriter, r *http.Request, path string,
 	}
 	mode := text("BootSourceOverrideMode")
 	enabled := text("BootSourceOverrideEnabled")
+	if uri, ok := boot["HttpBootUri"]; ok && len(boot) == 1 && m.faults.on(KeepsBootURI) {
+		m.keepURI(w, uri)
+		return
+	}
 	switch match := r.Header.Get("If-Match"); {
 	case m.faults.take(ETagStorm), match != "" && match != "*" && match != m.etagNow():
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed", "The ETag does not match")
@@ -103,10 +88,11 @@ func (m *Machine) patchBoot(w http.ResponseWriter, r *http.Request, path string,
 		if mode != "" {
 			override.Mode = bmc.BootMode(mode)
 		}
-		if target == bmc.BootHTTP {
+		if target == bmc.BootHTTP && !m.faults.on(IgnoresBootURI) {
 			override.URI = text("HttpBootUri")
 		}
 		m.override(override)
+		m.rememberURI(override.URI)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

@@ -87,12 +87,30 @@ func (s *suite) awaitPending(ctx context.Context, client bmc.Client) error {
 	return nil
 }
 
+// stopMedia switches off a server that may run from virtual media. Without the media, its operating system would break.
+func (s *suite) stopMedia(ctx context.Context, client bmc.Client) error {
+	if !s.runsMedia {
+		return nil
+	}
+	if err := client.ForceOff(ctx); err != nil {
+		return err
+	}
+	settled, cancel := context.WithTimeout(ctx, s.Settle)
+	defer cancel()
+	return bmc.AwaitPower(settled, client, bmc.PowerOff, s.Poll)
+}
+
 func (s *suite) eject(ctx context.Context, client bmc.Client) error {
 	media, ok := client.(bmc.VirtualMedia)
 	if !ok || !s.can(bmc.CanVirtualMedia) || s.Image == "" {
 		return nil
 	}
-	return media.EjectMedia(ctx)
+	if err := s.stopMedia(ctx, client); err != nil {
+		return err
+	}
+	err := media.EjectMedia(ctx)
+	s.runsMedia = s.runsMedia && err != nil
+	return err
 }
 
 // removeOverride removes the override, and restores the mode and the URI.

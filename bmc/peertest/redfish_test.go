@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,10 +33,11 @@ func TestSushyFake(t *testing.T) {
 			t.Parallel()
 			sushy := StartSushyFake(t, secure, fakes...)
 			bmctest.Test(t, bmctest.Subject{
-				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
+				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, BootMedia: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
 				Settle: 30 * time.Second, Poll: 200 * time.Millisecond,
 				Known: map[string]bmctest.Known{
 					"an NMI is accepted and leaves the server on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
+					"the server boots from virtual media":         keepsBootMedia,
 					"boots from UEFI HTTP once":                   {Error: "400 Bad Request", Why: "a change with HttpBootUri is answered with 400: the fake driver has nowhere to put it"},
 				},
 			})
@@ -78,9 +80,10 @@ func TestSushyLibvirt(t *testing.T) {
 	libvirt := StartLibvirt(t, 2)
 	sushy := StartSushyLibvirt(t, libvirt)
 	bmctest.Test(t, bmctest.Subject{
-		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust, Image: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
+		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust, BootMedia: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
 		Settle: 20 * time.Second, Boots: true,
 		Known: map[string]bmctest.Known{
+			"the server boots from virtual media": keepsBootMedia,
 			"boots from UEFI HTTP once": {Error: "400 Bad Request", Why: "the image at HttpBootUri is fetched before the change is answered, with 400 where " +
 				"it cannot be had, and put into the optical drive: the target reads Cd then"},
 			"an override for one boot expires with it": {Error: "the override is still {Target:PXE", Why: "Once is taken, read as Continuous, and never taken back"},
@@ -88,12 +91,23 @@ func TestSushyLibvirt(t *testing.T) {
 	})
 }
 
-// serveImage serves an image for virtual drives, and returns its URL.
-func serveImage(t *testing.T) string {
+// keepsBootMedia: sushy-tools gives no evidence of a boot from media.
+var keepsBootMedia = bmctest.Known{
+	Error: "the BMC did not read the image within 2s after the power-on",
+	Why:   "the whole image is fetched when it is inserted, and an override for one boot is never taken back",
+}
+
+// serveImage serves an image for virtual drives.
+func serveImage(t *testing.T) *bmctest.BootMedia {
 	t.Helper()
+	image := make([]byte, 64<<10)
+	var read atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(w, r, "boot.iso", time.Time{}, bytes.NewReader(make([]byte, 64<<10)))
+		if r.Method == http.MethodGet {
+			read.Add(int64(len(image))) // it fetches no ranges
+		}
+		http.ServeContent(w, r, "boot.iso", time.Time{}, bytes.NewReader(image))
 	}))
 	t.Cleanup(server.Close)
-	return server.URL + "/boot.iso"
+	return &bmctest.BootMedia{URL: server.URL + "/boot.iso", Read: read.Load, Size: int64(len(image)), Timeout: 2 * time.Second}
 }

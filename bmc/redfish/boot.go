@@ -156,10 +156,18 @@ func readOverride(system resource) bmc.BootOverride {
 			override.Target = known
 		}
 	}
-	if uri := boot.text("HttpBootUri"); override.Target == bmc.BootHTTP && uri != "None" {
-		override.URI = uri
+	if override.Target == bmc.BootHTTP {
+		override.URI = bootURI(system)
 	}
 	return override
+}
+
+// bootURI returns the URI of UEFI HTTP boot, or "". sushy-tools 2.2 writes the text None for none.
+func bootURI(system resource) string {
+	if uri := system.text("Boot", "HttpBootUri"); uri != "None" {
+		return uri
+	}
+	return ""
 }
 
 // SetBootOverride sets the override with the method given and, if the BMC refuses or ignores that, with the next one. If the BMC seems to
@@ -170,6 +178,7 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, metho
 	if err := c.refresh(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
+	c.hideURL(want.URI)
 	source := c.bootSource(ctx)
 	if source == nil && c.unavailable(ctx) == nil {
 		result, err := c.setOrder(ctx, want)
@@ -231,6 +240,12 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
+	if uri := bootURI(after); want.Target == bmc.BootNone && want.URI == "" && uri != "" {
+		c.hideURL(uri)
+		if err := c.removeURI(ctx, path); err != nil {
+			return bmc.BootResult{}, err
+		}
+	}
 	got := readOverride(after)
 	if want.Target == bmc.BootNone && slices.Contains(targets[got.Target], c.quirk.home) {
 		got = bmc.BootOverride{Target: bmc.BootNone, Mode: got.Mode}
@@ -238,6 +253,18 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 	result := bmc.BootResult{Method: method, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
 	result.Doubt = doubt(want, got)
 	return result, nil
+}
+
+// removeURI removes the URI of UEFI HTTP boot, which some BMCs keep with a removed override: a later override without a URI would boot from it. A BMC that
+// refuses the removal keeps a URI that is of no use, because the boot server serves it for one boot only.
+func (c *conn) removeURI(ctx context.Context, path string) error {
+	var err error
+	for _, none := range []any{nil, ""} { // DSP0268 allows null; some BMCs take only texts
+		if err = c.patch(ctx, path, map[string]any{"Boot": map[string]any{"HttpBootUri": none}}); err == nil || !refused(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // overrideRequest returns the path and the Boot property of one method.
@@ -295,6 +322,10 @@ func doubt(want, got bmc.BootOverride) string {
 		return "the BMC accepted an override for every boot and reports one for the next boot"
 	case want.Mode != "" && got.Mode != "" && got.Mode != want.Mode && want.Target != bmc.BootNone:
 		return fmt.Sprintf("the BMC accepted the mode %s and reports %s", want.Mode, got.Mode)
+	case want.Target == bmc.BootHTTP && want.URI != "" && got.URI == "": // no text contains the URI, because a part of it is a token
+		return "the BMC accepted the boot URI and reports none"
+	case want.Target == bmc.BootHTTP && want.URI != "" && got.URI != want.URI:
+		return "the BMC accepted the boot URI and reports another one"
 	default:
 		return ""
 	}

@@ -40,6 +40,8 @@ type conn struct {
 	// cache contains the resources that were read since the start of an inspection or of the description before it. Otherwise it is nil,
 	// and every resource is read from the BMC.
 	cache map[string]resource
+	// secrets are the parts of URLs that errors do not contain.
+	secrets []string
 }
 
 var (
@@ -107,6 +109,7 @@ func (c *conn) request(ctx context.Context, method, path string, body any, heade
 		return nil, nil, c.fatal
 	}
 	r, header, err := c.attempt(ctx, method, path, body, headers)
+	c.hide(err)
 	if kind := bmc.KindOf(wrap(method, err)); err != nil && (kind == bmc.Unauthorized || kind == bmc.Unreachable) {
 		c.fatal = err
 	}
@@ -129,11 +132,7 @@ func (c *conn) attempt(ctx context.Context, method, path string, body any, heade
 			}
 		case errors.As(err, &full) && busy < maxBusyRetries && full.after <= maxBusyWait:
 			busy++
-			timer := time.NewTimer(full.after)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
+			if !sleep(ctx, full.after) {
 				return nil, nil, err
 			}
 		default:
@@ -173,6 +172,7 @@ func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
 	r, _, err := c.request(ctx, http.MethodGet, path, nil, nil)
 	if err == nil {
 		err = r.refusal()
+		c.hide(err)
 	}
 	return r, err
 }

@@ -35,7 +35,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 		add(capability, slices.Contains(boots, target))
 	}
 	drives, err := c.drives(ctx)
-	add(bmc.CanVirtualMedia, err == nil && slices.ContainsFunc(drives, c.isOptical))
+	add(bmc.CanVirtualMedia, err == nil && slices.ContainsFunc(drives, isOptical))
 	add(bmc.CanSecureBoot, c.readOptional(ctx, c.system.link("SecureBoot")) != nil)
 	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.readOptional(ctx, path) != nil }))
 	add(bmc.CanEventLog, c.readOptional(ctx, c.logEntries(ctx)) != nil)

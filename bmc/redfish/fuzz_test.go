@@ -23,6 +23,8 @@ var seeds = []string{
 	`{"PowerState":"On","UUID":7,"Boot":{"BootSourceOverrideTarget":"Pxe","BootSourceOverrideEnabled":"Once","HttpBootUri":"None"},
 	  "MemorySummary":{"TotalSystemMemoryGiB":"64"},"ProcessorSummary":{"Count":1e99},"Storage":{"@odata.id":"/a"},"PCIeDevices":null}`,
 	`{"Temperatures":{"ReadingCelsius":"NaN"},"Fans":[{"Reading":1,"ReadingUnits":"Percent"}],"Actions":{"#ComputerSystem.Reset":{"target":"@evil/"}}}`,
+	`{"VirtualMedia":{"@odata.id":"/m"},"Members":[{"@odata.id":"/m/1"},{"@odata.id":"/m/2"}],"MediaTypes":["CD"],"Inserted":"true","Image":"http://192.0.2.1/t",
+	  "ConnectedVia":7,"PowerState":"Off","Actions":{"#VirtualMedia.InsertMedia":{"target":"/i"},"#VirtualMedia.EjectMedia":{"target":"/e"}}}`,
 	`{"Created":"2026-11-21T00:00:00Z","Severity":"OK","Message":null,"Identifiers":[{"DurableNameFormat":"NAA","DurableName":"naa.5:0"}]}`,
 }
 
@@ -96,7 +98,7 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = w.Write(body)
 	}))
 	f.Cleanup(server.Close)
-	driver := &Driver{Permit: bmctest.Loopback}
+	driver := &Driver{Permit: bmctest.Loopback, MediaTimeout: 20 * time.Millisecond}
 	f.Fuzz(func(t *testing.T, code uint8, body string) {
 		<-answer
 		status, oddRoot = []int{200, 200, 200, 400, 401, 404, 412, 500, 501}[int(code)%9], code%2 == 1
@@ -120,6 +122,8 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = c.Clock(ctx)
 		_, _ = c.SecureBoot(ctx)
 		_, _ = c.Media(ctx)
+		_ = c.InsertMedia(ctx, "http://192.0.2.1/tok-0123456789abcdef/boot.iso")
+		_ = c.EjectMedia(ctx)
 		_, _ = c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}, "")
 		if ctx.Err() != nil {
 			t.Error("it took more than 10 s")

@@ -56,7 +56,7 @@ func endpointOf(t *testing.T, server *httptest.Server, scheme string) bmc.Endpoi
 // newDriver returns a driver whose connections are closed when the test ends.
 func newDriver(t *testing.T) *redfish.Driver {
 	t.Helper()
-	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: 2 * time.Second}
+	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: 2 * time.Second, MediaTimeout: 5 * time.Second}
 	t.Cleanup(driver.CloseIdleConnections)
 	return driver
 }
@@ -110,6 +110,15 @@ func TestConformance(t *testing.T) {
 		"needs an ETag":            {faults: []bmctest.Fault{bmctest.NeedsETag}},
 		"media under systems":      {faults: []bmctest.Fault{bmctest.MediaUnderSystems}},
 		"media by patch":           {faults: []bmctest.Fault{bmctest.MediaByPatch}},
+		"media not connected":      {faults: []bmctest.Fault{bmctest.MediaNotConnected}},
+		"media decoys":             {faults: []bmctest.Fault{bmctest.MediaDecoyDrives}},
+		"two media drives":         {faults: []bmctest.Fault{bmctest.MediaTwoDrives}},
+		"media in a DVD drive":     {faults: []bmctest.Fault{bmctest.MediaDVDOnly}},
+		"media with few words":     {faults: []bmctest.Fault{bmctest.MediaImageOnly, bmctest.MediaPlainURLs}},
+		"media with a protocol":    {faults: []bmctest.Fault{bmctest.MediaNeedsProtocol, bmctest.MediaNoHTTPS}},
+		"media with another URL":   {faults: []bmctest.Fault{bmctest.MediaRewritesURL}},
+		"keeps the boot URI":       {faults: []bmctest.Fault{bmctest.KeepsBootURI}},
+		"writes None as boot URI":  {faults: []bmctest.Fault{bmctest.NoBootURIReadsNone}},
 		"no media":                 {faults: []bmctest.Fault{bmctest.NoMedia}, lacks: []bmc.Capability{bmc.CanVirtualMedia}},
 		"clock skew":               {faults: []bmctest.Fault{bmctest.ClockSkew}},
 		"override reverts":         {faults: []bmctest.Fault{bmctest.OverrideReverts}},

@@ -1,4 +1,4 @@
-// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also registers the servers of a CSV file, and exports and verifies the
+// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also inserts virtual media, registers the servers of a CSV file, and exports and verifies the
 // certificates of erasures.
 package main
 
@@ -55,7 +55,9 @@ func usageErrorf(format string, args ...any) error { return &usageError{fmt.Spri
 
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
-	commands := map[string]func(context.Context, []string, console) error{"probe": probe, "qualify": qualify, "inventory": inventory, "erasures": erasures}
+	commands := map[string]func(context.Context, []string, console) error{
+		"probe": probe, "qualify": qualify, "media": media, "inventory": inventory, "erasures": erasures,
+	}
 	if len(args) == 0 {
 		writef(c.err, usage)
 		return exitUsage
@@ -71,7 +73,7 @@ func run(ctx context.Context, args []string, c console) int {
 		writef(c.out, "bmcctl %s\n", version.String())
 		return exitOK
 	default:
-		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl inventory or bmcctl erasures", args[0]), c)
+		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl media, bmcctl inventory or bmcctl erasures", args[0]), c)
 	}
 }
 
@@ -131,6 +133,7 @@ const usage = `bmcctl shows the model and the capabilities of a BMC, tests wheth
 
   bmcctl probe URL       read a BMC without changing anything
   bmcctl qualify URL     test all capabilities on an unused server: it is powered off and on several times
+  bmcctl media COMMAND   insert an image into a virtual drive, eject it, or print what the drives contain
   bmcctl inventory FILE  register the servers in a CSV file with a management cluster
   bmcctl erasures HOST   print the certificates of sanitization of a host, or verify exported ones
 
@@ -143,6 +146,8 @@ at a terminal, bmcctl asks for the password.
   bmcctl probe ipmi://192.0.2.10 -o json --password-file pass | jq .inventory
   bmcctl qualify redfish://192.0.2.10 --insecure-skip-tls-verify --yes
   bmcctl qualify redfish://192.0.2.10 --yes --image http://images.example/boot.iso --must VirtualMedia,SecureBoot
+  bmcctl qualify redfish://192.0.2.10 --yes --boot-media boot.iso --must VirtualMedia
+  bmcctl media insert redfish://192.0.2.10 http://images.example/boot.iso
   bmcctl inventory rack.csv --dry-run
   bmcctl erasures server-1 -o json >erasures.json
   bmcctl erasures verify erasures.json --key erasure-keys.pem

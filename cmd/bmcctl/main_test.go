@@ -146,7 +146,7 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		{nil, "bmcctl probe URL"},
-		{[]string{"prove"}, "use bmcctl probe, bmcctl qualify, bmcctl inventory or bmcctl erasures"},
+		{[]string{"prove"}, "use bmcctl probe, bmcctl qualify, bmcctl media, bmcctl inventory or bmcctl erasures"},
 		{[]string{"probe"}, "takes one URL, but got 0"},
 		{[]string{"probe", address, address}, "takes one URL, but got 2"},
 		{[]string{"probe", "192.0.2.10"}, "write redfish://192.0.2.10, or use another of "},
@@ -328,7 +328,7 @@ func TestTexts(t *testing.T) {
 	g.Expect(slug("Dell Inc. / EMC")).To(Equal("dell-inc-emc"))
 	g.Expect(slug("../..")).To(Equal("unknown"))
 	m := newMasker(&target{Endpoint: bmc.Endpoint{URL: &url.URL{Host: "rack-7-bmc"}, Username: "ADM", Password: "pass-1"}},
-		&qualification{image: "http://images.example:8080/boot.iso"}, nil)
+		&qualification{image: "http://images.example:8080/boot.iso"}, "", nil)
 	for text, want := range map[string]string{
 		"dial tcp 10.0.0.7:443: pass-1":             "dial tcp (masked): (masked)",
 		"firmware 1.2.3.4":                          "firmware 1.2.3.4",

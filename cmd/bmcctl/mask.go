@@ -43,11 +43,14 @@ var versions = []string{"firmwareVersion", "bmcFirmwareVersion", "firmware", "pr
 var identities = []string{"serialNumber", "serial", "systemUUID", "macAddress", "wwn"}
 
 // newMasker returns a masker for the identity, address and credentials of this server.
-func newMasker(t *target, q *qualification, i *bmc.Inventory) *masker {
+func newMasker(t *target, q *qualification, mediaURL string, i *bmc.Inventory) *masker {
 	m := &masker{scheme: t.URL.Scheme, withSerials: q.withSerials}
-	words := []string{t.Password, t.URL.Host, t.URL.Hostname(), q.image}
-	if image, err := url.Parse(q.image); err == nil {
-		words = append(words, image.Host, image.Hostname())
+	words := []string{t.Password, t.URL.Host, t.URL.Hostname()}
+	for _, text := range []string{q.image, mediaURL} {
+		words = append(words, text)
+		if image, err := url.Parse(text); err == nil {
+			words = append(words, image.Host, image.Hostname())
+		}
 	}
 	if len(t.Username) >= 4 {
 		words = append(words, t.Username)

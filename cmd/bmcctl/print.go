@@ -63,11 +63,7 @@ func (f *findings) printState(table *table) {
 		table.row("Virtual media", f.orWhy("media", "no drive"))
 	}
 	for _, m := range f.Media {
-		text := "empty"
-		if m.Inserted {
-			text = cmp.Or(m.Image, "an image whose URL the BMC does not report")
-		}
-		table.row("Virtual media", fmt.Sprintf("%s (%s): %s", m.Name, strings.Join(m.Types, ", "), text))
+		table.row("Virtual media", mediaText(m))
 	}
 	if s := f.SecureBoot; s != nil {
 		table.row("Secure Boot", fmt.Sprintf("%s; the running boot: %s", onOff(s.Enabled), onOff(s.Active)))

@@ -129,7 +129,9 @@ func (l *bmcReader) readConfiguration(ctx context.Context) {
 		found.Description, found.Lacks = *d, lacking(d.Capabilities)
 	}
 	found.Power = value(read(ctx, l, "power", client.PowerState))
-	found.BootOverride = read(ctx, l, "bootOverride", client.BootOverride)
+	if found.BootOverride = read(ctx, l, "bootOverride", client.BootOverride); found.BootOverride != nil {
+		found.BootOverride.URI = bmc.MaskURLs(found.BootOverride.URI)
+	}
 	found.Media = value(read(ctx, l, "media", func(ctx context.Context) ([]bmc.Media, error) {
 		m, err := bmc.As[bmc.VirtualMedia](client, "Read the virtual media")
 		if err != nil {
@@ -137,6 +139,7 @@ func (l *bmcReader) readConfiguration(ctx context.Context) {
 		}
 		return m.Media(ctx)
 	}))
+	maskImages(found.Media)
 	found.SecureBoot = read(ctx, l, "secureBoot", func(ctx context.Context) (bmc.SecureBoot, error) {
 		s, err := bmc.As[bmc.SecureBooter](client, "Read Secure Boot")
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ const aboutQualify = `bmcctl qualify URL tests all capabilities that the BMC rep
 is powered off and on about a dozen times: use a server without a workload.
 
   bmcctl qualify redfish://192.0.2.10 --username admin --ca bmc-ca.crt --yes
+  bmcctl qualify redfish://192.0.2.10 --username admin --yes --boot-media boot.iso
   bmcctl qualify ipmi://192.0.2.10 --username admin --settle 5m --yes --report report.json
 `
 
@@ -33,6 +33,8 @@ type qualification struct {
 	yes, boots, skipWrongPassword, withSerials, verbose bool
 	settle, poll, restore                               time.Duration
 	image, report                                       string
+	media, mediaListen                                  string
+	mediaTimeout                                        time.Duration
 	must                                                []string
 }
 
@@ -44,6 +46,11 @@ func (q *qualification) set() *pflag.FlagSet {
 	set.DurationVar(&q.poll, "poll", 2*time.Second, "Interval between reads while bmcctl waits for a power state.")
 	set.DurationVar(&q.restore, "restore", 0, "Maximum time to restore the power state and the boot mode. Defaults to three times --settle plus one minute.")
 	set.StringVar(&q.image, "image", "", "`URL` of an ISO image that the BMC can reach. It is inserted into the virtual drive. Without it, the drives are only listed.")
+	set.StringVar(&q.media, "boot-media", "", "Boot the server from this ISO `image`. bmcctl serves a file to the BMC, and observes that it is read after the power-on. "+
+		"Of the image at a URL it only observes that the boot override was used.")
+	set.StringVar(&q.mediaListen, "boot-media-listen", "", "The `address` that --boot-media serves a file at, like 192.0.2.5:8080. "+
+		"Defaults to a free port of this machine's address in the direction of the BMC.")
+	set.DurationVar(&q.mediaTimeout, "boot-media-timeout", 10*time.Minute, "Maximum time until the server reads the image of --boot-media after it is switched on.")
 	set.BoolVar(&q.boots, "boots", false, "Also test that an override for one boot ends with that boot. The server has to start booting within --settle.")
 	set.BoolVar(&q.skipWrongPassword, "skip-wrong-password", false, "Skip the login with a wrong password. Use it for BMCs that lock accounts after one refused login.")
 	set.StringSliceVar(&q.must, "must", nil, "Comma-separated `capabilities` that the BMC needs to be fit, in addition to network boot: "+list(capabilities)+".")
@@ -65,10 +72,18 @@ func (q *qualification) check() error {
 	if q.settle <= 0 || q.poll <= 0 {
 		return usageErrorf("--settle and --poll must be positive: omit them for 2m and 2s")
 	}
-	if q.image != "" {
-		if u, err := url.Parse(q.image); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return usageErrorf("--image must be an http or https URL that the BMC can reach, like http://192.0.2.5/boot.iso")
+	switch {
+	case q.mediaTimeout <= 0:
+		return usageErrorf("--boot-media-timeout must be positive: omit it for 10m")
+	case q.mediaListen != "" && (q.media == "" || isURL(q.media)):
+		return usageErrorf("--boot-media-listen is for --boot-media with a file")
+	case isURL(q.media):
+		if err := checkImageURL("--boot-media", q.media); err != nil {
+			return err
 		}
+	}
+	if q.image != "" {
+		return checkImageURL("--image", q.image)
 	}
 	return nil
 }
@@ -102,7 +117,7 @@ func qualify(ctx context.Context, args []string, c console) error {
 	if err != nil {
 		return err
 	}
-	name, keepErr := file.keep(q.report, r, newMasker(t, q, r.Inventory)) // before it is printed, which may fail
+	name, keepErr := file.keep(q.report, r, newMasker(t, q, r.mediaURL, r.Inventory)) // before it is printed, which may fail
 	writef(c.out, "\n")
 	if err := errors.Join(r.print(c.out), keepErr); err != nil {
 		return err
@@ -120,7 +135,10 @@ func (q *qualification) plan(address string) string {
 		"switches it off and on about a dozen times, mostly without a graceful shutdown, and sends it an NMI",
 		"sets and removes boot overrides (network, disk, optical drive): the server may boot from the network",
 	}
-	if q.image != "" {
+	if q.media != "" {
+		lines = append(lines, "boots it from the image of --boot-media")
+	}
+	if q.image != "" || q.media != "" {
 		lines = append(lines, "inserts the image into its virtual drive, and empties its virtual drives")
 	}
 	logins := "logs in to its BMC about 50 times"
@@ -138,14 +156,23 @@ func (q *qualification) run(ctx context.Context, t *target, out io.Writer) (*res
 	if file, ok := out.(*os.File); ok {
 		p.rewrite = term.IsTerminal(int(file.Fd()))
 	}
-	var err error
+	media, stop, err := q.bootMedia(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if media != nil {
+		r.mediaURL = media.URL
+	}
 	r.Outcome, err = bmctest.Conform(ctx, bmctest.Subject{
-		Open: t.open, Endpoint: t.Endpoint, Timeout: q.timeout, Settle: q.settle, Poll: q.poll, Restore: q.restore, Image: q.image, Boots: q.boots,
+		Open: t.open, Endpoint: t.Endpoint, Timeout: q.timeout, Settle: q.settle, Poll: q.poll, Restore: q.restore, Image: q.image, BootMedia: media, Boots: q.boots,
 		SkipWrongPassword: q.skipWrongPassword,
 		Found: func(d bmc.Description) {
 			writef(out, "\nServer: %s, BMC firmware %s, %s\n\n", clean(d.Vendor+" "+d.Model), clean(d.FirmwareVersion), clean(d.Protocol))
 		},
 	}, p.report)
+	if stopErr := stop(); stopErr != nil {
+		writef(out, "The server of the image ended with an error: %s\n", clean(stopErr.Error()))
+	}
 	switch {
 	case ctx.Err() != nil && r.Restored:
 		return nil, errors.New("interrupted: there is no verdict; the server was restored")

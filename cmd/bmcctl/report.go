@@ -52,7 +52,7 @@ func (r *result) report(m *masker) report {
 		Fit: r.fit, Verdict: plain(r.verdict, m.mask), Date: r.date, Bmcctl: version.String(),
 		Options: map[string]string{
 			"scheme": m.scheme, "settle": r.subject.settle.String(), "poll": r.subject.poll.String(), "boots": strconv.FormatBool(r.subject.boots),
-			"image": strconv.FormatBool(r.subject.image != ""), "must": strings.Join(r.subject.must, ","),
+			"image": strconv.FormatBool(r.subject.image != ""), "bootMedia": strconv.FormatBool(r.subject.media != ""), "must": strings.Join(r.subject.must, ","),
 			"skipWrongPassword": strconv.FormatBool(r.subject.skipWrongPassword),
 		},
 		Description: plain(r.Description, m.mask), Capabilities: plain(r.judgements, m.mask), Checks: plain(checks, m.mask),

@@ -41,6 +41,7 @@ type result struct {
 
 	date         time.Time
 	subject      qualification
+	mediaURL     string // of the image that the server was booted from; empty without --boot-media
 	judgements   []judgement
 	restoreError error // why the suite could not restore the server
 	fit          bool
@@ -136,9 +137,9 @@ func (r *result) judgeOne(c bmc.Capability) judgement {
 			why = append(why, check.Unverified)
 		}
 	}
-	if c == bmc.CanVirtualMedia && r.subject.image == "" && j.Verdict == works {
+	if c == bmc.CanVirtualMedia && r.subject.image == "" && r.subject.media == "" && j.Verdict == works {
 		j.Verdict = notTried
-		why = []string{"the drives were only listed: add --image URL"}
+		why = []string{"the drives were only listed: add --image URL, or --boot-media FILE for a boot"}
 	}
 	j.Why = strings.Join(why, "; ")
 	return j

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -179,7 +180,7 @@ func (r *rack) add(protocol string, i int, u url.URL) *server {
 	s.uuid = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
 	s.machine = bmctest.NewMachine(bmctest.Options{
 		Name: s.name, MAC: s.mac, UUID: s.uuid, Username: r.opts.username, Password: r.opts.password,
-		PowerDelay: r.opts.powerDelay, On: r.opts.on, Run: boots(r.opts.bootDelay),
+		PowerDelay: r.opts.powerDelay, On: r.opts.on, Run: s.boots(r.opts.bootDelay),
 	})
 	for fault, times := range r.opts.faults {
 		if !s.has(fault) {
@@ -192,17 +193,40 @@ func (r *rack) add(protocol string, i int, u url.URL) *server {
 	return s
 }
 
-// boots simulates an operating system that accepts shutdown requests after the boot delay.
-func boots(after time.Duration) func(context.Context, bmc.BootTarget, func()) {
-	return func(ctx context.Context, _ bmc.BootTarget, booted func()) {
+// boots simulates firmware that reads the start of the image in the virtual drive if it boots from it, and an operating system that accepts shutdown
+// requests after the boot delay.
+func (s *server) boots(after time.Duration) func(context.Context, bmc.BootTarget, func()) {
+	return func(ctx context.Context, target bmc.BootTarget, booted func()) {
 		timer := time.NewTimer(after)
 		defer timer.Stop()
+		if image := s.machine.Image(); target == bmc.BootCD && image != "" {
+			readImage(ctx, image)
+		}
 		select {
 		case <-timer.C:
 			booted()
 		case <-ctx.Done():
 		}
 	}
+}
+
+// readImage reads the start of an image: the system area and the first volume descriptors (ECMA-119, 6.2.1). An image that cannot be read boots nothing, like
+// that of a real server.
+func readImage(ctx context.Context, image string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, image, http.NoBody)
+	if err != nil {
+		return
+	}
+	request.Header.Set("Range", "bytes=0-65535")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, response.Body, 64<<10)
 }
 
 // nth is the address of the nth server. Port 0 is any free port.

@@ -155,7 +155,7 @@ servers on consecutive UDP ports. A control server shows the commands that they 
   curl http://127.0.0.1:7999/                              help of the control server
 
 The servers power on and off, store boot overrides, and have virtual media. They have no firmware: they send no DHCP requests and
-boot nothing. The user name is "admin" and the password is "password". Change them with --username and --password-file, or with
-BMC_USERNAME and BMC_PASSWORD in the environment.
+boot nothing, but they read the start of the image in the virtual drive if they would boot from it. The user name is "admin" and
+the password is "password". Change them with --username and --password-file, or with BMC_USERNAME and BMC_PASSWORD in the environment.
 
 %s`

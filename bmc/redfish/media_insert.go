@@ -1,0 +1,260 @@
+package redfish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+const (
+	// defaultMediaTimeout is the default of Driver.MediaTimeout.
+	defaultMediaTimeout = 30 * time.Second
+	// maxMediaReads is how often a drive is read within Driver.MediaTimeout.
+	maxMediaReads = 60
+)
+
+func (d *Driver) mediaTimeout() time.Duration { return cmp.Or(d.MediaTimeout, defaultMediaTimeout) }
+
+// mediaInterval is the time between two reads of a drive.
+func (d *Driver) mediaInterval() time.Duration { return d.mediaTimeout() / maxMediaReads }
+
+// InsertMedia ejects the images in the optical drives, and inserts the image into the first drive that accepts it.
+func (c *conn) InsertMedia(ctx context.Context, image string) error {
+	const op = "Insert the image"
+	c.hideURL(image)
+	drives, err := c.readDrives(ctx)
+	if err != nil {
+		return err
+	}
+	c.readManager(ctx) // its firmware's version may have an entry in the table
+	candidates := c.bootDrives(drives)
+	if len(candidates) == 0 {
+		return &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no virtual optical drive")}
+	}
+	// An image that the drive reports is never trusted, also if it is the wanted one: iDRAC 9 reports an image for some time after its ejection
+	// (openstack/ironic, story 2008504). An image in another optical drive could boot.
+	var previous []string
+	for _, drive := range drives {
+		if isOptical(drive) {
+			previous = append(previous, drive.text("Image"))
+			if err := c.eject(ctx, drive); err != nil {
+				return err
+			}
+		}
+	}
+	var refusal error
+	deadline := time.Now().Add(c.driver.mediaTimeout())
+	for _, drive := range candidates {
+		err := c.insert(ctx, drive, image, deadline)
+		if err == nil {
+			return c.awaitImage(ctx, op, drive, image, previous)
+		}
+		if !refused(err) || needsLicence(err) {
+			return insertError(op, image, err)
+		}
+		refusal = cmp.Or(refusal, err)
+	}
+	return insertError(op, image, refusal)
+}
+
+// insert inserts an image into a drive. It repeats the request until the deadline while the BMC answers that it has failed: iDRAC 9 answers so while it
+// ejects another image.
+func (c *conn) insert(ctx context.Context, drive resource, image string, deadline time.Time) error {
+	for {
+		err := c.tryInsert(ctx, drive, image)
+		if !failedForNow(err) || time.Now().After(deadline) || !sleep(ctx, c.driver.mediaInterval()) {
+			return err
+		}
+	}
+}
+
+// failedForNow is true for a response that reports a failure of the BMC, not of the request. A BMC that says how long it is not ready is not asked again.
+func failedForNow(err error) bool {
+	switch statusOf(err) {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return bmc.RetryAfter(wrap("", err)) == 0
+	default:
+		return false
+	}
+}
+
+// tryInsert tries the insert action with the parameters that BMCs require or refuse in addition to the image, and a change of the properties, until the BMC
+// accepts one. The error is the most informative one.
+func (c *conn) tryInsert(ctx context.Context, drive resource, image string) error {
+	var refusal, failure error
+	if action := insertAction(drive); action != "" {
+		for _, body := range c.insertBodies(image) {
+			_, _, err := c.request(ctx, http.MethodPost, action, body, nil)
+			switch {
+			case err == nil:
+				return nil
+			case failedForNow(err):
+				c.fatal = nil // a failure of the drive is not one of the BMC
+				failure = cmp.Or(failure, err)
+			case !refused(err) || needsLicence(err):
+				return err
+			default:
+				refusal = cmp.Or(refusal, err)
+			}
+		}
+	}
+	if failure != nil {
+		return failure
+	}
+	err := c.patch(ctx, drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
+	if refused(err) {
+		return cmp.Or(refusal, err) // a drive with an action refuses the change because of the action
+	}
+	return err
+}
+
+// insertBodies are the parameters of the insert action. DSP0268, VirtualMedia.InsertMedia: some services require TransferProtocolType although the URL
+// implies it.
+func (c *conn) insertBodies(image string) []map[string]any {
+	scheme, _, _ := strings.Cut(image, ":")
+	protocol := strings.ToUpper(scheme)
+	bodies := []map[string]any{
+		{"Image": image, "Inserted": true, "WriteProtected": true},
+		{"Image": image},
+		{"Image": image, "TransferProtocolType": protocol},
+		{"Image": image, "TransferProtocolType": protocol, "TransferMethod": "Stream", "Inserted": true, "WriteProtected": true},
+	}
+	if c.quirk.imageOnly {
+		bodies = bodies[1:]
+	}
+	return bodies
+}
+
+// awaitImage waits until the drive reports an image that is not a previous one.
+func (c *conn) awaitImage(ctx context.Context, op string, drive resource, image string, previous []string) error {
+	stale := false
+	err := c.awaitDrive(ctx, drive, func(now resource) bool {
+		// A URL that is shorter than the wanted one may be a shortened form, which is the same for all images.
+		reported := now.text("Image")
+		stale = isInserted(now) && reported != image && len(reported) >= len(image) && slices.Contains(previous, reported)
+		return isInserted(now) && !stale
+	})
+	switch {
+	case errors.Is(err, errUnchanged) && stale:
+		err = fmt.Errorf("%w: it still reports the previous image", err)
+	case errors.Is(err, errUnchanged):
+		err = fmt.Errorf("%w: it is empty. Check that the BMC reaches the address of the image from its network", err)
+	}
+	return insertError(op, image, err)
+}
+
+// eject empties a drive that may contain an image, and waits until it is empty.
+func (c *conn) eject(ctx context.Context, drive resource) error {
+	c.hideURL(drive.text("Image"))
+	if !claimsImage(drive) {
+		return nil
+	}
+	op := "Eject the image in " + drive.id()
+	if err := c.tryEject(ctx, drive); err != nil {
+		if now, readErr := c.get(ctx, drive.link("@odata.id")); refused(err) && readErr == nil && !isInserted(now) {
+			return nil // it was empty
+		}
+		return wrap(op, err)
+	}
+	err := c.awaitDrive(ctx, drive, func(now resource) bool { return !isInserted(now) })
+	if errors.Is(err, errUnchanged) {
+		err = fmt.Errorf("%w: it still contains an image", err)
+	}
+	return wrap(op, err)
+}
+
+func (c *conn) tryEject(ctx context.Context, drive resource) error {
+	var refusal error
+	if action := drive.link("Actions", "#VirtualMedia.EjectMedia", "target"); action != "" {
+		// The body is an empty object, because some BMCs refuse a request without a body.
+		_, _, err := c.request(ctx, http.MethodPost, action, map[string]any{}, nil)
+		if err == nil || !refused(err) {
+			return err
+		}
+		refusal = err
+	}
+	var err error
+	for _, body := range []map[string]any{{"Image": nil, "Inserted": false}, {"Image": nil}} {
+		if err = c.patch(ctx, drive.link("@odata.id"), body); err == nil || !refused(err) {
+			return err
+		}
+	}
+	return cmp.Or(refusal, err)
+}
+
+// errUnchanged means that a BMC accepted a request, and its drive did not change in time.
+var errUnchanged = errors.New("the BMC accepted the request, but its drive did not change")
+
+// awaitDrive reads the drive until done is true, because BMCs fetch and eject images in the background. The error is errUnchanged at the end of
+// Driver.MediaTimeout.
+func (c *conn) awaitDrive(ctx context.Context, drive resource, done func(resource) bool) error {
+	within, cancel := context.WithTimeout(ctx, c.driver.mediaTimeout())
+	defer cancel()
+	for {
+		now, err := c.get(within, drive.link("@odata.id"))
+		if err == nil && done(now) {
+			return nil
+		}
+		if c.fatal != nil && within.Err() == nil {
+			return c.fatal
+		}
+		if !sleep(within, c.driver.mediaInterval()) {
+			if ctx.Err() == nil && bmc.KindOf(wrap("", c.fatal)) == bmc.Unreachable {
+				c.fatal = nil // the last read was canceled
+			}
+			return cmp.Or(ctx.Err(), fmt.Errorf("%w within %s", errUnchanged, c.driver.mediaTimeout()))
+		}
+	}
+}
+
+// sleep waits. It returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// needsLicence is true for a response that requests a licence: LicenseKeyRequired (HPE), OemLicenseNotPassed (Supermicro), LIC501 with the text (Dell).
+func needsLicence(err error) bool {
+	var e *answerError
+	return errors.As(err, &e) && slices.ContainsFunc(slices.Concat(e.ids, e.messages), func(text string) bool {
+		return strings.Contains(strings.ToLower(text), "licen")
+	})
+}
+
+// insertError returns the error of an insertion with its remedy.
+func insertError(op, image string, err error) error {
+	var e *bmc.Error
+	if !errors.As(wrap(op, err), &e) {
+		return nil
+	}
+	add := func(kind bmc.Kind, remedy string) error {
+		return &bmc.Error{Kind: kind, Op: op, Err: fmt.Errorf("%w: %s", e.Err, remedy), RetryAfter: e.RetryAfter}
+	}
+	u, parseErr := url.Parse(image)
+	switch {
+	case needsLicence(err):
+		return add(bmc.Unsupported, "install the licence for virtual media (iLO Advanced, iDRAC Enterprise, SFT-DCMS-SINGLE or a similar one), or boot from the network")
+	case statusOf(err)/100 != 4 || parseErr != nil:
+		return e
+	case strings.ContainsAny(image, "?=") || !strings.HasSuffix(u.Path, ".iso"):
+		return add(e.Kind, "some BMCs take only URLs that end in .iso and contain neither ? nor =")
+	case u.Scheme == "https":
+		return add(e.Kind, "some BMCs take no https URLs, or verify a certificate without a way to add its CA: use an http URL in a trusted network")
+	default:
+		return e
+	}
+}
