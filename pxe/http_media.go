@@ -192,10 +192,11 @@ func (o *openedMedium) close() {
 // part returns which part of the medium the answer had.
 func (o *openedMedium) part(w http.ResponseWriter, r *http.Request) MediaPart {
 	answer, ok := w.(*deadlineWriter)
-	if r.Method == http.MethodHead || !ok || answer.sent == 0 {
+	contentRange := w.Header().Get("Content-Range")
+	if r.Method == http.MethodHead || !ok || answer.sent == 0 || strings.HasPrefix(contentRange, "bytes */") { // the last is a 416
 		return MediaSize
 	}
-	sent := iso.Range{Start: startOf(w.Header().Get("Content-Range")), Size: answer.sent}
+	sent := iso.Range{Start: startOf(contentRange), Size: answer.sent}
 	loaders := func(path string) bool {
 		file := o.image.File(path)
 		// Firmware and BMCs look for boot loaders in the first sectors before they boot.

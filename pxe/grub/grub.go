@@ -101,14 +101,14 @@ func Network(v ipxe.Values) ([]byte, error) {
 		}
 		data.Initrds = append(data.Initrds, located)
 	}
-	if data.Words, err = words(v.CommandLine, "a server with Secure Boot"); err != nil {
+	if data.Words, err = kernelWords(v.CommandLine, "a server with Secure Boot"); err != nil {
 		return nil, err
 	}
 	return render(network, data)
 }
 
-// words returns the quoted words of a command line. user is who has to use GRUB.
-func words(commandLine, user string) ([]string, error) {
+// kernelWords returns the quoted words of a command line. user is who has to use GRUB.
+func kernelWords(commandLine, user string) ([]string, error) {
 	var out []string
 	for word := range strings.SplitSeq(commandLine, " ") {
 		if word == "" {
@@ -133,7 +133,7 @@ type MediumValues struct {
 
 // Medium returns the configuration on a boot medium, which boots a kernel of that medium.
 func Medium(v MediumValues) ([]byte, error) {
-	quoted, err := words(v.CommandLine, "a server that boots from a medium")
+	quoted, err := kernelWords(v.CommandLine, "a server that boots from a medium")
 	if err != nil {
 		return nil, err
 	}

@@ -77,8 +77,11 @@ func TestRoundTrip(t *testing.T) {
 		for path, want := range in.want {
 			g.Expect(bytes.Equal(volume.Files[path], want)).To(BeTrue(), path)
 			where := image.File(path)
+			if path == iso.BIOSPath {
+				where.Start, where.Size, want = where.Start+64, where.Size-64, want[64:] // behind the boot information table
+			}
 			g.Expect(bytes.Equal(whole[where.Start:where.Start+where.Size], want)).To(BeTrue(), path)
-			g.Expect(where.Start % iso.SectorSize).To(BeZero())
+			g.Expect(image.File(path).Start % iso.SectorSize).To(BeZero())
 		}
 	})
 }
