@@ -2,6 +2,7 @@ package boot_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,7 +101,8 @@ func TestMediaDies(t *testing.T) {
 		"not powered on yet":              {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil }), true},
 		"voided":                          {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = now }), false},
 		"failed":                          {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Failure = &v1alpha1.BootFailure{Reason: "X", Message: "x"} }), false},
-		"committed":                       {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt = now, now }), false},
+		"committed, the agent may look":   {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt = now, now }), true},
+		"agent done":                      {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt, b.AgentDoneAt = now, now, now }), false},
 		"reported":                        {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt, b.ReportedAt = now, now, now }), false},
 		"agent refused":                   {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.AgentRefusedAt = now }), false},
 		"deadline": {onBoot(func(b *v1alpha1.BareMetalBootSpec) {
@@ -184,4 +186,39 @@ func TestMediaFault(t *testing.T) {
 	_, err := w.MediaScript(ctx, r)
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(errors.Is(err, pxe.ErrRefused)).To(BeFalse())
+}
+
+// TestMediaStages: the parts that were fetched become stages. Before the power-on a BMC may read ahead, which says nothing about the server.
+func TestMediaStages(t *testing.T) {
+	for name, c := range map[string]struct {
+		before bool // the power-on
+		parts  []pxe.MediaPart
+		want   []string
+	}{
+		"headers":         {false, []pxe.MediaPart{pxe.MediaSize, pxe.MediaHeaders, pxe.MediaHeaders}, []string{"Media (192.0.2.66, curl/8)"}},
+		"booted":          {false, []pxe.MediaPart{pxe.MediaHeaders, pxe.MediaLoader, pxe.MediaKernel, pxe.MediaKernel}, []string{"Media (192.0.2.66, curl/8)", "Loader (192.0.2.66, curl/8)", "Kernel (192.0.2.66, curl/8)"}},
+		"read ahead":      {true, []pxe.MediaPart{pxe.MediaLoader, pxe.MediaKernel}, []string{"Media (192.0.2.66, curl/8)"}},
+		"copied":          {false, []pxe.MediaPart{pxe.MediaWhole, pxe.MediaWhole}, []string{"Media (192.0.2.66, whole medium curl/8)"}},
+		"size and copied": {false, []pxe.MediaPart{pxe.MediaSize, pxe.MediaWhole, pxe.MediaSize}, []string{"Media (192.0.2.66, curl/8)", "Media (192.0.2.66, whole medium curl/8)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := mediaWorld(t)
+			if c.before {
+				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil })).To(Succeed())
+			}
+			medium, err := w.Media(ctx, w.mediaRequest())
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, part := range c.parts {
+				medium.Observe(part)
+			}
+			var got []string
+			for len(w.events) > 0 {
+				_, stage, ok := strings.Cut(<-w.events, "reached the stage ")
+				g.Expect(ok).To(BeTrue())
+				got = append(got, stage)
+			}
+			g.Expect(got).To(Equal(c.want))
+		})
+	}
 }
