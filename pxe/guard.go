@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// requests has two labels with few values. The label what is script, seed, report, file, loader or other.
+// requests has two labels with few values. The label what is script, seed, report, agent, file, media, loader or other.
 var requests = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 	Name: "capbm_http_requests_total", Help: "HTTP requests to the boot server, by what was requested and result.",
 }, []string{"what", "result"})

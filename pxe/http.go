@@ -43,6 +43,9 @@ func ReportPath(host, token string, outcome Outcome) string {
 	return "/report/" + host + "/" + token + "/" + string(outcome)
 }
 
+// MediaPath is the path of the boot medium of a host. host is "namespace/name". Some BMCs accept no URL with a query, or whose path does not end in .iso.
+func MediaPath(host, token string) string { return "/media/" + host + "/" + token + "/boot.iso" }
+
 func filePath(mac net.HardwareAddr, index int) string {
 	return "/boot/" + withDashes(mac) + "/" + strconv.Itoa(index)
 }
@@ -58,6 +61,13 @@ type Handler struct {
 	Agents Agents
 	// AgentFiles are the kernels and ramdisks of the agent. Agents needs them.
 	AgentFiles *AgentFiles
+	// Media answers for the boot media. Nil serves none.
+	Media Media
+	// MediaClients are the networks whose clients may fetch boot media. Without any, all may.
+	MediaClients []netip.Prefix
+	// MediaURL returns the URL of this handler for the operating system on a boot medium that was fetched from a local address, given the addresses that the
+	// system is configured with. Nil is BaseURL of the local address.
+	MediaURL func(local netip.Addr, configured []netip.Addr) string
 	// Pins returns the digests of the public keys of SecureURL, as pxe/agent describes them. Nil without HTTPS.
 	Pins func() ([]string, error)
 	// Loaders are the boot loaders.
@@ -89,6 +99,9 @@ func (h *Handler) Mux() http.Handler {
 	mux.HandleFunc("POST /report/{namespace}/{name}/{token}/{outcome}", guard.secret("report", h.requireTLS(h.report)))
 	if h.Agents != nil {
 		h.agentRoutes(mux, guard)
+	}
+	if h.Media != nil {
+		mux.HandleFunc("GET "+MediaPath("{namespace}/{name}", "{token}"), guard.secret("media", newMediaServer(h).serve))
 	}
 	mux.HandleFunc("/", guard.open("other", func(w http.ResponseWriter, r *http.Request) { refuse(w, r, errNotFound) }))
 	return h.withBounds(mux)

@@ -227,18 +227,23 @@ func (h *Handler) valuesOf(mac net.HardwareAddr, script Script, at location, d d
 
 // agentValues are the values of a script that boots the agent.
 func (h *Handler) agentValues(mac net.HardwareAddr, script Script, at location, d dialect) (ipxe.Values, error) {
-	var pins []string
-	if h.Pins != nil {
-		var err error
-		if pins, err = h.Pins(); err != nil {
-			return ipxe.Values{}, err
-		}
+	pins, err := h.pins()
+	if err != nil {
+		return ipxe.Values{}, err
 	}
 	line, err := agentCommandLine(script.Agent, at.seed, pins)
 	return ipxe.Values{
 		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed, SelfURL: at.base + d.path(mac), CommandLine: line,
 		Kernel: at.base + filePath(mac, d.agentKernel()), Initrds: []string{at.base + filePath(mac, agentRamdisk)},
 	}, err
+}
+
+// pins returns the pins of HTTPS, nil without HTTPS.
+func (h *Handler) pins() ([]string, error) {
+	if h.Pins == nil {
+		return nil, nil
+	}
+	return h.Pins()
 }
 
 // grubFirst serves GRUBFirst, which GRUB fetches over HTTP after UEFI HTTP boot.

@@ -54,7 +54,7 @@ func (p *Provider) addBoot(ctx context.Context) error {
 	if err := booter.SetupImages(p); err != nil {
 		return fmt.Errorf("set up the controller of images: %w", err)
 	}
-	p.BootServer = &server.Server{Config: o.Boot.Server, Booter: booter, Agents: booter, Log: log, BootSlots: server.NewBootSlots(networks, booter)}
+	p.BootServer = &server.Server{Config: o.Boot.Server, Booter: booter, Agents: booter, Media: booter, Log: log, BootSlots: server.NewBootSlots(networks, booter)}
 	addresses := &addressWatch{
 		networks: networks, local: o.Boot.LocalAddresses, node: o.Boot.NodeName, pod: o.Boot.Pod, recorder: p.recorder("capbm-boot"), log: log,
 	}

@@ -66,6 +66,7 @@ type Booter struct {
 var (
 	_ pxe.Booter = &Booter{}
 	_ pxe.Agents = &Booter{}
+	_ pxe.Media  = &Booter{}
 )
 
 // New completes a Booter whose exported fields are set. Add it to the manager as a runnable too: it writes observed boot stages in the background.

@@ -64,6 +64,7 @@ type stage struct {
 	v1alpha1.ObservedStage
 
 	took time.Duration
+	way  string // as enqueueStageOnce has it
 }
 
 type writeKey struct {
@@ -127,7 +128,7 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendin
 			if err == nil {
 				metrics.BootStage(s.Stage, s.took)
 			}
-			b.forgetFailedWrite(writeKey{host, string(s.Stage)}, err)
+			b.forgetFailedWrite(writeKey{host, s.way}, err)
 		}
 	}
 	if n.agent != nil {
@@ -222,6 +223,11 @@ func (b *Booter) recordStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootSt
 }
 
 func (b *Booter) enqueueStage(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, from netip.Addr, what string) {
+	b.enqueueStageOnce(boot, at, string(at), from, what)
+}
+
+// enqueueStageOnce is enqueueStage for a stage that is observed in several ways: each way is written once.
+func (b *Booter) enqueueStageOnce(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, way string, from netip.Addr, what string) {
 	if boot.Spec.Number == 0 || boot.Spec.Failure != nil {
 		return
 	}
@@ -231,7 +237,7 @@ func (b *Booter) enqueueStage(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStag
 	}
 	seen.Client = controllers.Clip(what, controllers.MaxText)
 	took := seen.Time.Sub(boot.Spec.StartedAt.Time)
-	if b.enqueue(boot, string(at), func(n *pendingStatus) { n.addStage(stage{seen, took}) }) {
+	if b.enqueue(boot, way, func(n *pendingStatus) { n.addStage(stage{seen, took, way}) }) {
 		b.recordStageEvent(boot, seen)
 	}
 }

@@ -38,6 +38,8 @@ type machine struct {
 	memory int
 	// initrd is the initial RAM disk. Defaults to the agent's.
 	initrd string
+	// firmware, if not empty, are the arguments of QEMU for firmware that boots a medium, instead of the kernel and the initial RAM disk.
+	firmware []string
 	// args are more arguments of QEMU.
 	args []string
 	// unplugged starts with no cable in the first card.
@@ -71,9 +73,14 @@ func start(t *testing.T, m machine) *running {
 		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, cmp.Or(m.host, host), agent.ParamToken, token)
 	}
 	args := []string{
-		"-machine", "q35,accel=tcg", "-cpu", "max", "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
+		"-cpu", "max", "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "stdio", "-monitor", "unix:" + r.socket + ",server=on,wait=off",
-		"-kernel", filepath.Join(output, "kernel"), "-initrd", cmp.Or(m.initrd, filepath.Join(output, "ramdisk")), "-append", commandLine,
+	}
+	if len(m.firmware) > 0 {
+		args = append(args, m.firmware...)
+	} else {
+		args = append(args, "-machine", "q35,accel=tcg",
+			"-kernel", filepath.Join(output, "kernel"), "-initrd", cmp.Or(m.initrd, filepath.Join(output, "ramdisk")), "-append", commandLine)
 	}
 	args = append(args, m.args...)
 	if m.unplugged {

@@ -62,6 +62,8 @@ type Config struct {
 	// AgentDir is the folder with the kernels and ramdisks of the agent, in a folder for each architecture.
 	AgentDir string
 	Images   Images
+	// MediaClients are the networks whose clients may fetch boot media. Without any, all may.
+	MediaClients []netip.Prefix
 	// BMCs restricts which addresses BMCs may have.
 	BMCs outbound.Policy
 	// ClusterNetworks are those of the Services and Pods of the management cluster. Artifacts and BMCs deny them too.
@@ -145,6 +147,17 @@ func (n Network) Pool() pxe.Pool {
 func BaseURL(networks []Network, local netip.Addr) string {
 	i := slices.IndexFunc(networks, func(n Network) bool { return n.Address == local })
 	return networks[max(i, 0)].URL
+}
+
+// MediumURL returns the HTTP URL for the operating system on a boot medium, given the addresses that it is configured with and the local address at which the
+// medium was fetched. The BMC that fetches it may be in another network than its server, so the first network that has one of the configured addresses decides.
+func MediumURL(networks []Network, local netip.Addr, configured []netip.Addr) string {
+	for _, n := range networks {
+		if n.Subnet.IsValid() && slices.ContainsFunc(configured, n.Subnet.Contains) {
+			return n.URL
+		}
+	}
+	return BaseURL(networks, local)
 }
 
 // NetworkOf returns the network of a server that asks from an address, and reached the boot server at a local address. It is the network whose subnet

@@ -25,6 +25,7 @@ type file struct {
 	Artifacts       artifactSection `json:"artifacts"`
 	Agent           agentSection    `json:"agent"`
 	Images          imageSection    `json:"images"`
+	Media           mediaSection    `json:"media"`
 	BMCs            outboundSection `json:"bmcs"`
 	ClusterNetworks []string        `json:"clusterNetworks"`
 	Tenants         []tenantSection `json:"tenants"`
@@ -61,6 +62,10 @@ type imageSection struct {
 	Dir     string `json:"dir"`
 	MaxSize string `json:"maxSize"`
 	Socket  string `json:"socket"`
+}
+
+type mediaSection struct {
+	AllowedClients []string `json:"allowedClients"`
 }
 
 type artifactSection struct {
@@ -144,6 +149,7 @@ func (f file) config() (Config, field.ErrorList) {
 	c.Artifacts = r.artifacts(f.Artifacts, field.NewPath("artifacts"))
 	c.AgentDir = r.absolute(f.Agent.Dir, DefaultAgentDir, field.NewPath("agent", "dir"))
 	c.Images = r.images(f.Images, c.Artifacts.Dir+DefaultImageSuffix, field.NewPath("images"))
+	c.MediaClients = r.prefixes(f.Media.AllowedClients, field.NewPath("media", "allowedClients"))
 	c.BMCs = r.outbound(f.BMCs, field.NewPath("bmcs"))
 	c.ClusterNetworks = r.prefixes(f.ClusterNetworks, field.NewPath("clusterNetworks"))
 	path := field.NewPath("networks")

@@ -47,6 +47,27 @@ for loader in /efi/boot/bootx64.efi /efi/boot/bootaa64.efi; do
 done
 exit
 `)
+	// The firmware may have booted GRUB from any of several media, and the signed GRUB looks for its configuration on the one that it was loaded from. The mark
+	// finds this medium again, whatever device it is now. A server whose medium cannot be read keeps trying until the provider ends its attempt: after an
+	// exit the firmware would boot what an earlier user left on the disk.
+	medium = parse(`echo {{ quote .Title }}
+set again=1
+while [ "$again" = 1 ]; do
+  if search --no-floppy --file --set=root {{ quote .Mark }}; then
+    if linux {{ quote .Kernel }}{{ range .Words }} {{ . }}{{ end }}; then
+{{- if .Initrds }}
+      if initrd{{ range .Initrds }} {{ quote . }}{{ end }}; then
+        boot
+      fi
+{{- else }}
+      boot
+{{- end }}
+    fi
+  fi
+  echo 'The boot medium could not be read, trying again in 10 seconds'
+  sleep 10
+done
+`)
 	again = parse("echo {{ quote .Why }}\nsleep {{ .Seconds }}\nset again=1\n")
 )
 
@@ -80,16 +101,48 @@ func Network(v ipxe.Values) ([]byte, error) {
 		}
 		data.Initrds = append(data.Initrds, located)
 	}
-	for word := range strings.SplitSeq(v.CommandLine, " ") {
+	if data.Words, err = kernelWords(v.CommandLine, "a server with Secure Boot"); err != nil {
+		return nil, err
+	}
+	return render(network, data)
+}
+
+// kernelWords returns the quoted words of a command line. user is who has to use GRUB.
+func kernelWords(commandLine, user string) ([]string, error) {
+	var out []string
+	for word := range strings.SplitSeq(commandLine, " ") {
 		if word == "" {
 			continue
 		}
 		if strings.ContainsAny(word, `"'\`) || strings.ContainsFunc(word, unprintable) {
-			return nil, fmt.Errorf("the command line of a server with Secure Boot cannot contain %q: GRUB adds a backslash before quotation marks and backslashes", word)
+			return nil, fmt.Errorf("the command line of %s cannot contain %q: GRUB adds a backslash before quotation marks and backslashes", user, word)
 		}
-		data.Words = append(data.Words, quote(word))
+		out = append(out, quote(word))
 	}
-	return render(network, data)
+	return out, nil
+}
+
+// MediumValues are what GRUB boots from the medium that it was loaded from. All paths are absolute on that medium.
+type MediumValues struct {
+	Title string
+	// Mark is a file that no other medium of the server has.
+	Mark, Kernel string
+	Initrds      []string
+	CommandLine  string
+}
+
+// Medium returns the configuration on a boot medium, which boots a kernel of that medium.
+func Medium(v MediumValues) ([]byte, error) {
+	quoted, err := kernelWords(v.CommandLine, "a server that boots from a medium")
+	if err != nil {
+		return nil, err
+	}
+	v.Title = ipxe.Line(v.Title)
+	return render(medium, struct {
+		MediumValues
+
+		Words []string
+	}{v, quoted})
 }
 
 // Disk boots the installed system.

@@ -23,6 +23,14 @@ func values(initrds int, commandLine string) ipxe.Values {
 	return v
 }
 
+func mediumValues(initrds int, commandLine string) MediumValues {
+	v := MediumValues{Title: "dc/host-1 for m-1, boot attempt 1", Mark: "/boot/mark/0a1b2c3d", Kernel: "/boot/kernel", CommandLine: commandLine}
+	for i := range initrds {
+		v.Initrds = append(v.Initrds, "/boot/initrd"+string(rune('1'+i)))
+	}
+	return v
+}
+
 const commandLine = "console=ttyS0 ds=nocloud;s=http://192.0.2.1:8480/seed/dc/host-1/token/"
 
 // TestGolden keeps the configurations as they are: hack/e2e boots them with real firmware.
@@ -33,6 +41,8 @@ func TestGolden(t *testing.T) {
 		"network.cfg":          func() ([]byte, error) { return Network(values(2, commandLine)) },
 		"network-noinitrd.cfg": func() ([]byte, error) { return Network(values(0, "a=$b c={d} e=&f g=|h  i=<j> k=#l")) },
 		"disk.cfg":             func() ([]byte, error) { return Disk("52:54:00:00:00:01") },
+		"medium.cfg":           func() ([]byte, error) { return Medium(mediumValues(2, commandLine)) },
+		"medium-noinitrd.cfg":  func() ([]byte, error) { return Medium(mediumValues(0, "a=$b c={d} e=&f g=|h  i=<j> k=#l")) },
 		"again.cfg":            func() ([]byte, error) { return Again("The boot files are being fetched", 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,6 +66,8 @@ func TestRefused(t *testing.T) {
 	for _, word := range []string{`a="b`, "it's", `a\b`, "a\nb", "a\tb", "é", "a\x00"} {
 		_, err := Network(values(0, "quiet "+word))
 		g.Expect(err).To(MatchError(ContainSubstring("the command line of a server with Secure Boot cannot contain")), word)
+		_, err = Medium(mediumValues(0, "quiet "+word))
+		g.Expect(err).To(MatchError(ContainSubstring("the command line of a server that boots from a medium cannot contain")), word)
 	}
 	for _, url := range []string{"https://h/k", "http://h/k,l", "http://h/k)l", "http://h/k l", "http://h/k?q", "ftp://h/k", "http://h/k'", "%"} {
 		v := values(0, "")

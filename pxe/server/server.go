@@ -45,6 +45,8 @@ type Config struct {
 	LoaderDirs []string
 	// AgentDir is the folder with the kernels and ramdisks of the agent.
 	AgentDir string
+	// MediaClients are the networks whose clients may fetch boot media. Without any, all may.
+	MediaClients []netip.Prefix
 	// Artifacts configures the cache of kernels and initrds.
 	Artifacts artifact.Options
 }
@@ -66,7 +68,7 @@ func FromFile(c bootconfig.Config) Config {
 	config := Config{
 		Networks: c.Networks, DHCPAddress: at(c.DHCPPort), ProxyAddress: at(c.DHCPProxyPort), TFTPAddress: at(c.TFTPPort), HTTPAddress: at(c.HTTP.Port),
 		DHCP6Address: at(c.DHCPPort6), DHCP6ProxyAddress: at(c.DHCPProxyPort),
-		LoaderDirs: c.Loaders, AgentDir: c.AgentDir,
+		LoaderDirs: c.Loaders, AgentDir: c.AgentDir, MediaClients: c.MediaClients,
 		Artifacts: artifact.Options{Dir: c.Artifacts.Dir, MaxBytes: c.Artifacts.MaxBytes, Outbound: c.Artifacts.Outbound},
 	}
 	if tls := c.HTTP.TLS; tls != nil {
@@ -81,7 +83,9 @@ type Server struct {
 	Booter pxe.Booter
 	// Agents answers the agents. Nil answers none.
 	Agents pxe.Agents
-	Log    logr.Logger
+	// Media answers for the boot media. Nil serves none.
+	Media pxe.Media
+	Log   logr.Logger
 	// DHCPMetrics and DHCP6Metrics count requests by their result. Nil counts nothing.
 	DHCPMetrics  *dhcp.Metrics
 	DHCP6Metrics *dhcp6.Metrics
@@ -171,12 +175,18 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 	return s.startHTTP(ctx, group, &pxe.Handler{
 		Booter: s.Booter, Artifacts: cache, Loaders: loaders, Log: s.Log.WithName("http"), BaseURL: s.baseURL, SecureURL: s.secureURL(),
 		BootSlots: s.BootSlots, Network: s.networkOf, Agents: s.Agents, AgentFiles: &pxe.AgentFiles{Dir: s.Config.AgentDir}, Pins: s.pins(),
+		Media: s.Media, MediaClients: s.Config.MediaClients, MediaURL: s.mediumURL,
 	})
 }
 
 // baseURL returns the HTTP URL for a server that reached the boot server at a local address.
 func (s *Server) baseURL(local netip.Addr) string {
 	return bootconfig.BaseURL(s.Config.Networks, local)
+}
+
+// mediumURL returns the HTTP URL for the operating system on a boot medium.
+func (s *Server) mediumURL(local netip.Addr, configured []netip.Addr) string {
+	return bootconfig.MediumURL(s.Config.Networks, local, configured)
 }
 
 // networkOf returns the name of the network of a server at the address from that reached the boot server at the address local.

@@ -4,6 +4,7 @@ package fat16
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,14 +12,17 @@ import (
 )
 
 const (
-	// Size is the size of each file system, in bytes. The specification calls a file system FAT16 if it has 4085 to 65524 clusters, and advises to stay
+	// Size is the default size of a file system, in bytes. The specification calls a file system FAT16 if it has 4085 to 65524 clusters, and advises to stay
 	// away from the limits. A cluster has at least one sector, so 4096 byte sectors need more than 16 MiB. With 32 MiB there are about 8180 clusters.
 	Size = 32 << 20
 	// MaxContent is the maximum of the sizes of all files together, in bytes.
 	MaxContent = 8 << 20
 
-	// clusterSize is the same for all sector sizes, so that the count of clusters is too.
-	clusterSize = 4096
+	// largestCluster is the size of the clusters of a file system of Size bytes. It is the same for all sector sizes, so that the count of clusters is too.
+	largestCluster = 4096
+	// minClusters and maxClusters are the limits of FAT16, with a distance of 16 as the specification advises.
+	minClusters = 4085 + 16
+	maxClusters = 65524 - 16
 	// rootEntries is the number of entries in the root directory: the specification advises 512 for FAT16.
 	rootEntries  = 512
 	entrySize    = 32
@@ -42,9 +46,11 @@ type Options struct {
 	Serial uint32
 	// SectorSize is the size of the disk's logical sectors: 512 or 4096 bytes.
 	SectorSize int
+	// Size is the size of the file system, in bytes, a multiple of SectorSize. Defaults to Size.
+	Size int
 }
 
-// Render returns the beginning of a file system of Size bytes, up to the last sector that is not zero. It returns an error for files that do not fit or have
+// Render returns the beginning of a file system, up to the last sector that is not zero. It returns an error for files that do not fit or have
 // invalid names, and for invalid options.
 func Render(o Options, files []File) ([]byte, error) {
 	if o.SectorSize != 512 && o.SectorSize != 4096 {
@@ -57,7 +63,10 @@ func Render(o Options, files []File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := newVolume(o)
+	v, err := newVolume(o)
+	if err != nil {
+		return nil, err
+	}
 	if err := v.write(root); err != nil {
 		return nil, err
 	}
@@ -66,7 +75,9 @@ func Render(o Options, files []File) ([]byte, error) {
 
 // volume is a file system that is written. All sizes are in bytes.
 type volume struct {
+	size    int
 	sector  int
+	cluster int
 	fatSize int
 	fat     []uint16
 	root    []byte
@@ -74,19 +85,30 @@ type volume struct {
 	label   string
 }
 
-func newVolume(o Options) *volume {
-	// The table has an entry of two bytes for each cluster, and two reserved entries. Its size is rounded up to whole clusters, which is a few entries too many:
-	// the specification allows that.
-	entries := Size/clusterSize + firstCluster
-	size := (2*entries + clusterSize - 1) / clusterSize * clusterSize
+// newVolume returns an empty volume with the largest clusters for which it has enough of them.
+func newVolume(o Options) (*volume, error) {
+	v := &volume{size: cmp.Or(o.Size, Size), sector: o.SectorSize, label: o.Label}
+	for v.cluster = largestCluster; v.cluster >= v.sector; v.cluster /= 2 {
+		// The table has an entry of two bytes for each cluster, and two reserved entries. Its size is rounded up to whole clusters, which is a few entries too
+		// many: the specification allows that.
+		entries := v.size/v.cluster + firstCluster
+		v.fatSize = (2*entries + v.cluster - 1) / v.cluster * v.cluster
+		if v.clusters() >= minClusters {
+			break
+		}
+	}
+	if v.cluster < v.sector || v.clusters() > maxClusters || v.size%v.sector != 0 {
+		return nil, fmt.Errorf("a file system of %d bytes with sectors of %d bytes cannot be FAT16", v.size, v.sector)
+	}
 	// Entry 0 has the media type, entry 1 says "unmounted cleanly, no errors".
-	return &volume{sector: o.SectorSize, fatSize: size, fat: []uint16{0xff00 | mediaFixed, endOfChain}, label: o.Label}
+	v.fat = []uint16{0xff00 | mediaFixed, endOfChain}
+	return v, nil
 }
 
 // dataStart is where cluster 2 begins. One reserved sector has the boot sector: the specification demands one for FAT16.
 func (v *volume) dataStart() int { return v.sector + fats*v.fatSize + rootEntries*entrySize }
 
-func (v *volume) clusters() int { return (Size - v.dataStart()) / clusterSize }
+func (v *volume) clusters() int { return (v.size - v.dataStart()) / v.cluster }
 
 // write writes all directories and files.
 func (v *volume) write(root *node) error {
@@ -129,7 +151,7 @@ func (v *volume) children(dir *node, parent uint16) ([]byte, error) {
 // directory writes a directory below the root. Its own first cluster is allocated before its children are, because their ".." refers to it. That limits a
 // directory to one cluster.
 func (v *volume) directory(dir *node, parent uint16) (uint16, error) {
-	cluster, err := v.allocate(make([]byte, clusterSize))
+	cluster, err := v.allocate(make([]byte, v.cluster))
 	if err != nil {
 		return 0, err
 	}
@@ -141,10 +163,10 @@ func (v *volume) directory(dir *node, parent uint16) (uint16, error) {
 		return 0, err
 	}
 	entries = append(append(dot.bytes(), dotDot.bytes()...), entries...)
-	if len(entries) > clusterSize {
+	if len(entries) > v.cluster {
 		return 0, fmt.Errorf("too many files in the directory %q", dir.name)
 	}
-	copy(v.data.Bytes()[int(cluster-firstCluster)*clusterSize:], entries)
+	copy(v.data.Bytes()[int(cluster-firstCluster)*v.cluster:], entries)
 	return cluster, nil
 }
 
@@ -153,9 +175,9 @@ func (v *volume) allocate(content []byte) (uint16, error) {
 	if len(content) == 0 {
 		return 0, nil
 	}
-	count := (len(content) + clusterSize - 1) / clusterSize
+	count := (len(content) + v.cluster - 1) / v.cluster
 	if len(v.fat)-firstCluster+count > v.clusters() {
-		return 0, fmt.Errorf("the files do not fit into %d bytes", Size)
+		return 0, fmt.Errorf("the files do not fit into %d bytes", v.size)
 	}
 	first := len(v.fat)
 	for i := range count - 1 {
@@ -163,7 +185,7 @@ func (v *volume) allocate(content []byte) (uint16, error) {
 	}
 	v.fat = append(v.fat, endOfChain)
 	v.data.Write(content)
-	v.data.Write(make([]byte, count*clusterSize-len(content)))
+	v.data.Write(make([]byte, count*v.cluster-len(content)))
 	return uint16(first), nil //nolint:gosec // as above
 }
 
@@ -190,18 +212,18 @@ func (v *volume) bootSector(o Options) []byte {
 	copy(b[3:], "MSWIN4.1")           // BS_OEMName: the specification advises this value for compatibility
 	le := binary.LittleEndian
 	le.PutUint16(b[11:], uint16(v.sector)) //nolint:gosec // BPB_BytsPerSec: 512 or 4096
-	b[13] = byte(clusterSize / v.sector)   //nolint:gosec // BPB_SecPerClus
+	b[13] = byte(v.cluster / v.sector)     //nolint:gosec // BPB_SecPerClus
 	le.PutUint16(b[14:], 1)                // BPB_RsvdSecCnt
 	b[16] = fats                           // BPB_NumFATs
 	le.PutUint16(b[17:], rootEntries)      // BPB_RootEntCnt
-	sectors := Size / v.sector
+	sectors := v.size / v.sector
 	if sectors < 1<<16 {
 		le.PutUint16(b[19:], uint16(sectors)) //nolint:gosec // BPB_TotSec16
 	} else {
-		le.PutUint32(b[32:], uint32(sectors)) //nolint:gosec // BPB_TotSec32: Size is 32 MiB
+		le.PutUint32(b[32:], uint32(sectors)) //nolint:gosec // BPB_TotSec32: the count of clusters bounds it
 	}
 	b[21] = mediaFixed                               // BPB_Media
-	le.PutUint16(b[22:], uint16(v.fatSize/v.sector)) //nolint:gosec // BPB_FATSz16: at most 40
+	le.PutUint16(b[22:], uint16(v.fatSize/v.sector)) //nolint:gosec // BPB_FATSz16: at most 257
 	le.PutUint16(b[24:], 63)                         // BPB_SecPerTrk: geometry of large disks, which nothing reads any more
 	le.PutUint16(b[26:], 255)                        // BPB_NumHeads
 	b[36] = 0x80                                     // BS_DrvNum

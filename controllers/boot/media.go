@@ -1,0 +1,144 @@
+package boot
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+)
+
+// Media returns the boot medium of the attempt that the token opens. It is answered from the cache: a BMC makes thousands of requests, and a medium has no
+// bootstrap data. It has the token of the agent, or of the seed, which is checked against the API server when it is presented. The client is the BMC, or the
+// firmware of the server, so its address binds nothing.
+func (b *Booter) Media(ctx context.Context, r pxe.MediaRequest) (pxe.Medium, error) {
+	a, err := b.mediaAttempt(ctx, r)
+	if err != nil {
+		return pxe.Medium{}, err
+	}
+	medium := pxe.Medium{
+		Time: a.boot.Spec.StartedAt.Time, Namespace: a.host.Namespace, Agent: a.boot.Spec.Agent,
+		Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)), Addresses: configuredAddresses(a.host),
+		Observe: func(part pxe.MediaPart) { b.observeMedia(a.boot, r, part) },
+	}
+	if medium.MAC, err = net.ParseMAC(a.host.Spec.BootMACAddress); err != nil {
+		return pxe.Medium{}, refused("host %s has no boot MAC address: %v", r.Host, err)
+	}
+	if !medium.Agent {
+		medium.Files = files(a.consumer.BareMetalMachine.Spec.Boot)
+	}
+	return medium, nil
+}
+
+// MediaScript returns what the medium boots. It reads the bootstrap Secret, as the script of a network boot does, so that a boot that cannot be finished is not
+// started, but nothing of it is in the medium.
+func (b *Booter) MediaScript(ctx context.Context, r pxe.MediaRequest) (pxe.Script, error) {
+	a, err := b.mediaAttempt(ctx, r)
+	if err != nil {
+		return pxe.Script{}, err
+	}
+	bootstrap, err := b.bootstrapForScript(ctx, a)
+	if err != nil {
+		b.recordProblem(a.boot, bootstrapReason(err), err)
+		return pxe.Script{}, err
+	}
+	name, title := a.host.Namespace+"/"+a.host.Name, a.title()
+	if a.boot.Spec.Agent {
+		return pxe.Script{Title: title, Hostname: cmp.Or(a.boot.Spec.MachineName, a.host.Name), Agent: &pxe.AgentScript{
+			Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)),
+			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network,
+		}}, nil
+	}
+	source := a.consumer.BareMetalMachine.Spec.Boot
+	return pxe.Script{
+		Title:       title,
+		CommandLine: source.CommandLine, Files: files(source), Format: bootstrap.format, Network: bootstrap.network,
+		Hostname: a.boot.Spec.MachineName, Template: source.IPXETemplate,
+		SeedPath: pxe.SeedPath(name, b.token(forSeed, a.boot)),
+	}, nil
+}
+
+// mediaAttempt returns the attempt that a token opens, if it boots from a medium now. A BMC may fetch the medium before the server is powered on.
+func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt, error) {
+	boot, err := b.mediaBoot(ctx, r)
+	if err != nil {
+		return attempt{}, err
+	}
+	a, err := b.attemptOf(ctx, boot)
+	if err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			err = refused("host %s does not exist", r.Host)
+		}
+		return attempt{}, err
+	}
+	method := boot.Spec.Method
+	if method != v1alpha1.MethodUefiHTTP && method != v1alpha1.MethodVirtualMedia {
+		return attempt{}, refused("boot %d of %s does not boot from a medium", boot.Spec.Number, r.Host)
+	}
+	what := lifecycle.BootFor(a.view, b.Settings)
+	boots := what == lifecycle.BootAgent || what == lifecycle.BootNetwork || what == lifecycle.BootAfterPowerOn
+	if !boots || boot.Spec.Failure != nil || boot.Spec.AgentRefusedAt != nil {
+		return attempt{}, refused("boot %d of %s is over, or boots nothing", boot.Spec.Number, r.Host)
+	}
+	return a, nil
+}
+
+// mediaBoot returns the boot that a token opens, from the cache. If the cache does not show it yet, the boot is read from the API server, at the rate of all
+// unknown tokens: the BMC fetches the medium as soon as its URL is set, just after the boot was recorded.
+func (b *Booter) mediaBoot(ctx context.Context, r pxe.MediaRequest) (*v1alpha1.BareMetalBoot, error) {
+	namespace, name, _ := strings.Cut(r.Host, "/")
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	boot, err := b.bootOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if boot == nil {
+		boot = &v1alpha1.BareMetalBoot{} // takes as long as for an existing boot
+	}
+	if b.opens(r.Token, forMedia, boot) {
+		return boot, nil
+	}
+	if !b.uncachedTokens.Allow() {
+		metrics.TokenRefused(string(forMedia))
+		return nil, refused("too many wrong tokens were presented to look up that of %s", r.Host)
+	}
+	live := &v1alpha1.BareMetalBoot{}
+	if err := b.APIReader.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if !b.opens(r.Token, forMedia, live) {
+		metrics.TokenRefused(string(forMedia))
+		return nil, refused("the token is not that of the current boot of %s", r.Host)
+	}
+	return live, nil
+}
+
+// wholeMedium starts the client of the stage Media if the client received the whole medium: no further request shows what the server does with it.
+const wholeMedium = "whole medium"
+
+// observeMedia records the stages that a request shows. Loaders and kernels count from the power-on: a BMC may read ahead when the medium is inserted.
+func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, part pxe.MediaPart) {
+	seen := controllers.ObservedStage(boot, v1alpha1.StageMedia)
+	switch {
+	case part == pxe.MediaWhole && (seen == nil || !strings.HasPrefix(seen.Client, wholeMedium)):
+		b.enqueueStageOnce(boot, v1alpha1.StageMedia, string(v1alpha1.StageMedia)+" "+wholeMedium, r.From, strings.TrimSpace(wholeMedium+" "+r.Client))
+	case seen == nil:
+		b.recordStage(boot, v1alpha1.StageMedia, r.From, r.Client)
+	}
+	switch {
+	case boot.Spec.PoweredOnAt == nil:
+	case part == pxe.MediaLoader:
+		b.recordStage(boot, v1alpha1.StageLoader, r.From, r.Client)
+	case part == pxe.MediaKernel:
+		b.recordStage(boot, v1alpha1.StageKernel, r.From, r.Client)
+	default:
+	}
+}
