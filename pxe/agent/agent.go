@@ -40,8 +40,8 @@ const (
 	StaticFirst = "first"
 )
 
-// TLSProtocol is the protocol that the agent names in the TLS handshake (ALPN, RFC 7301): HTTP/1.1 with a client certificate. The boot server asks no other client
-// for a certificate, because iPXE ends the handshake then, if it was built without one (EPERM_CLIENT_CERT).
+// TLSProtocol is a protocol that the agent offers in the TLS handshake (ALPN, RFC 7301) beside http/1.1, which is chosen: a client that offers it has a certificate. The
+// boot server asks no other client for one, because iPXE ends the handshake then, if it was built without a certificate (EPERM_CLIENT_CERT).
 const TLSProtocol = "capbm-agent"
 
 // The endpoints, below Path.

@@ -85,7 +85,7 @@ func TestKeysOfAgents(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect([]bool{asked, resumed}).To(Equal([]bool{true, false}))
 	}
-	_, _, err := ask(nil, agent.TLSProtocol)
+	_, _, err := ask(nil, agent.TLSProtocol, "http/1.1")
 	g.Expect(err).To(MatchError(ContainSubstring("certificate required")))
 	g.Expect(agents.all).To(Equal([]string{pxe.KeyDigest(first.Leaf), pxe.KeyDigest(second.Leaf), pxe.KeyDigest(first.Leaf)}))
 

@@ -44,7 +44,7 @@ func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *htt
 // tlsConfig asks agents for a certificate, and no other client. An agent proves its key in every connection: none is resumed.
 func tlsConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	agents := &tls.Config{
-		GetCertificate: certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{agent.TLSProtocol},
+		GetCertificate: certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
 		ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: true, // the key is the identity: there is no chain to verify
 	}
 	return &tls.Config{

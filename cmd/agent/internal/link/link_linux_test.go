@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -101,7 +102,10 @@ func (k *fakeKernel) Static(_ *seed.Network, present []Interface, busy func(Inte
 	k.static++
 	k.mu.Unlock()
 	busy(present[0])
-	return k.links, errors.New("one card is not there")
+	links := slices.DeleteFunc(slices.Clone(k.links), func(l StaticLink) bool {
+		return l.Physical && !slices.ContainsFunc(present, func(i Interface) bool { return i.Index == l.Index })
+	})
+	return links, errors.New("one card is not there")
 }
 
 func newManager(k *fakeKernel) *Manager {
