@@ -34,8 +34,8 @@ func (w *world) mediumRequest(g *WithT) pxe.AgentRequest {
 // agentEndpoints are the requests of an agent that writes an image.
 var agentEndpoints = []string{agent.EndpointPlan, agent.EndpointImage, agent.EndpointData, agent.EndpointCommit, agent.EndpointProgress, agent.EndpointResult}
 
-// ask makes one of these requests.
-func (w *world) ask(r pxe.AgentRequest, endpoint string) (err error) {
+// askAs makes one of these requests.
+func (w *world) askAs(r pxe.AgentRequest, endpoint string) (err error) {
 	switch endpoint {
 	case agent.EndpointPlan:
 		_, err = w.Plan(ctx, r, hello)
@@ -56,10 +56,10 @@ func (w *world) ask(r pxe.AgentRequest, endpoint string) (err error) {
 	return err
 }
 
-// askAll makes all of them, and returns the errors.
-func (w *world) askAll(r pxe.AgentRequest) (all []error) {
+// askAllAs makes all of them, and returns the errors.
+func (w *world) askAllAs(r pxe.AgentRequest) (all []error) {
 	for _, endpoint := range agentEndpoints {
-		all = append(all, w.ask(r, endpoint))
+		all = append(all, w.askAs(r, endpoint))
 	}
 	return all
 }
@@ -120,13 +120,13 @@ func TestSecondKey(t *testing.T) {
 				r := w.mediumRequest(g)
 				_, err := w.Plan(ctx, r, hello)
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(w.ask(second(r), endpoint)).To(MatchError(pxe.ErrRefused))
+				g.Expect(w.askAs(second(r), endpoint)).To(MatchError(pxe.ErrRefused))
 				record := w.boot().Spec
 				g.Expect(record.AgentRefusedAt).NotTo(BeNil())
 				g.Expect(record.Failure).To(BeNil())
 				g.Expect(record.AgentKey).To(Equal(ownKey))
 				for _, client := range []pxe.AgentRequest{r, second(r)} {
-					g.Expect(w.askAll(client)).To(HaveEach(MatchError(pxe.ErrRefused)))
+					g.Expect(w.askAllAs(client)).To(HaveEach(MatchError(pxe.ErrRefused)))
 				}
 				g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
 			})
@@ -153,11 +153,11 @@ func TestSecondKeyAfterData(t *testing.T) {
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = *before.DeepCopy() })).To(Succeed())
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
 	for _, key := range []string{foreignKey, ""} {
-		g.Expect(w.askAll(at(with(r, key), stranger))).To(HaveEach(MatchError(pxe.ErrRefused)))
+		g.Expect(w.askAllAs(at(with(r, key), stranger))).To(HaveEach(MatchError(pxe.ErrRefused)))
 	}
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.askAll(with(r, foreignKey))).To(HaveEach(MatchError(pxe.ErrRefused)))
+	g.Expect(w.askAllAs(with(r, foreignKey))).To(HaveEach(MatchError(pxe.ErrRefused)))
 	record := w.boot().Spec
 	g.Expect(record.Failure).To(BeNil())
 	g.Expect(record.AgentRefusedAt).To(BeNil())
@@ -173,7 +173,7 @@ func TestSecondKeyOfOwnAddress(t *testing.T) {
 	r := with(w.agentRequest(g), ownKey)
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.askAll(at(with(r, foreignKey), stranger))).To(HaveEach(MatchError(pxe.ErrRefused)))
+	g.Expect(w.askAllAs(at(with(r, foreignKey), stranger))).To(HaveEach(MatchError(pxe.ErrRefused)))
 	g.Expect(w.boot().Spec.AgentRefusedAt).To(BeNil())
 	_, err = w.Image(ctx, with(r, foreignKey))
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
