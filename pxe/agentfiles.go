@@ -123,6 +123,9 @@ func agentCommandLine(s *AgentScript, base string, pins []string) (string, error
 			return "", err
 		}
 		words = append(words, agent.ParamNetwork+"="+base64.RawURLEncoding.EncodeToString(network))
+		if s.StaticFirst {
+			words = append(words, agent.ParamStatic+"="+agent.StaticFirst)
+		}
 	}
 	line := strings.Join(words, " ")
 	if len(line) > maxCommandLine {

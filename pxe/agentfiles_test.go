@@ -3,14 +3,19 @@ package pxe_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/seedtest"
 )
 
 // writeAgents writes the files of both agents. The kernel of arm64 is in a gzip file, which is returned.
@@ -63,6 +68,29 @@ func TestAgentFiles(t *testing.T) {
 			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/1").Body.String()).To(Equal("ramdisk of " + test.architecture))
 			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/3").Code).To(Equal(http.StatusForbidden))
 		})
+	}
+}
+
+// TestAgentNetwork: the agent gets the network that the operating system gets, and the word to use it first where there may be no DHCP.
+func TestAgentNetwork(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		g := NewWithT(t)
+		folder := t.TempDir()
+		writeAgents(t, folder)
+		l := newLab(t, 8)
+		l.handler.AgentFiles = &pxe.AgentFiles{Dir: folder}
+		l.booter.Answer.Agent = "amd64"
+		l.booter.change = func(s *pxe.Script) {
+			s.Agent = &pxe.AgentScript{Architecture: "amd64", Host: "dc/h", Token: "token", Network: seedtest.Static(), StaticFirst: first}
+		}
+		words := regexp.MustCompile(` capbm\.network=(\S+)( capbm\.static=first)?`).FindStringSubmatch(l.do(http.MethodGet, "/ipxe/"+mac).Body.String())
+		g.Expect(words).To(HaveLen(3))
+		g.Expect(words[2] != "").To(Equal(first))
+		content, err := base64.RawURLEncoding.DecodeString(words[1])
+		g.Expect(err).NotTo(HaveOccurred())
+		network := &seed.Network{}
+		g.Expect(json.Unmarshal(content, network)).To(Succeed())
+		g.Expect(network).To(Equal(seedtest.Static()))
 	}
 }
 

@@ -2,6 +2,10 @@ package pxe
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +30,24 @@ type AgentRequest struct {
 	From  netip.Addr
 	// TLS is true for a request over HTTPS.
 	TLS bool
+	// Key is the SHA-256 digest, in base64url without padding, of the public key (SubjectPublicKeyInfo) whose owner made the TLS connection. It is empty over HTTP,
+	// and for a client without a certificate.
+	Key string
+}
+
+// keyOf returns the digest of the key that the client of a connection has proven to own: the handshake has a signature of it. Nothing else of the certificate is
+// read, because the agent signs it itself.
+func keyOf(state *tls.ConnectionState) string {
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return ""
+	}
+	return KeyDigest(state.PeerCertificates[0])
+}
+
+// KeyDigest returns the SHA-256 digest of the public key of a certificate (SubjectPublicKeyInfo), in base64url without padding.
+func KeyDigest(c *x509.Certificate) string {
+	digest := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	return base64.RawURLEncoding.EncodeToString(digest[:])
 }
 
 // OpenedImage is an image that can be served. Close it.
@@ -87,7 +109,7 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 			refuseAgent(w, r, http.StatusUnauthorized, fmt.Errorf("%w: the request has no token, or names no host", ErrRefused))
 			return
 		}
-		err := handle(w, r, AgentRequest{Host: host, Token: token, From: clientOf(r), TLS: r.TLS != nil})
+		err := handle(w, r, AgentRequest{Host: host, Token: token, From: clientOf(r), TLS: r.TLS != nil, Key: keyOf(r.TLS)})
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrVersion):

@@ -132,6 +132,8 @@ type AgentScript struct {
 	Host, Token string
 	// Network is the static network of the host. Nil for none.
 	Network *seed.Network
+	// StaticFirst makes the agent use Network without waiting for DHCP.
+	StaticFirst bool
 }
 
 // ErrRefused is returned for a request that must not be served: there is nothing to boot, the token is not or no longer valid, or another client was served

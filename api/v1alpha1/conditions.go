@@ -164,6 +164,8 @@ const (
 	ReasonNoAddress = "NoAddress"
 	// ReasonSecondRequester means that two clients requested the script or the bootstrap data of one attempt.
 	ReasonSecondRequester = "SecondRequester"
+	// ReasonAgentKeyMissing means that the agent of a boot from a medium uses plain HTTP, so it has no key by which it is known.
+	ReasonAgentKeyMissing = "AgentKeyMissing"
 	// ReasonBootTimedOut means that the last attempt exceeded its deadline.
 	ReasonBootTimedOut = "BootTimedOut"
 	// ReasonStateLost means that a machine that ran from memory was powered off or restarted.

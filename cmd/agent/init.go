@@ -72,7 +72,7 @@ func boot(log *slog.Logger, tail *system.Log) (next agent.Next, err error) {
 	if seeded, err := system.SeedRandom(p.Token); seeded {
 		log.Info("The kernel had no random numbers: seeded them with the token of the boot", "error", err)
 	}
-	manager := &link.Manager{Network: p.Network, Log: log, Kernel: &link.System{Log: log}}
+	manager := &link.Manager{Network: p.Network, StaticFirst: p.StaticFirst, Log: log, Kernel: &link.System{Log: log}}
 	guard(log, "the network", func() error { return manager.Run(ctx) })
 	loadModules(ctx, log)
 	boots, err := newSession(p, system.Firmware(), manager.DialContext, runner.KernelDisks{}, log, tail)

@@ -50,6 +50,9 @@ func TestBootPolicyAccounts(t *testing.T) {
 	g.Expect(policies).To(Equal(4))
 }
 
+// someKey has the form of the digest of a key.
+var someKey = strings.Repeat("k", 43)
+
 // denied checks what RBAC allows and the ValidatingAdmissionPolicy denies the boot server: to change which boot a record is of, and of which machine.
 // booted is a boot that the boot server served.
 func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
@@ -89,6 +92,8 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"committedNumber": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommittedNumber = 1 },
 		"voidedAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
 		"cleaningPolicy":  func(b *v1alpha1.BareMetalBoot) { b.Spec.CleaningPolicy = v1alpha1.CleaningClear },
+		"method":          func(b *v1alpha1.BareMetalBoot) { b.Spec.Method = v1alpha1.MethodVirtualMedia },
+		"agentKey":        func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentKey = someKey },
 		"erasure": func(b *v1alpha1.BareMetalBoot) {
 			b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: now, EndedAt: now}
 		},
@@ -131,6 +136,7 @@ func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetal
 		{"no DHCP request", "must not change dhcpAt", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPAt = nil }},
 		{"script not served", "scriptAddress " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.ScriptAddress = "" }},
 		{"data bound to nobody", "dataAddress " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataAddress = "" }},
+		{"a key after the address", "must not change agentKey", func(s *v1alpha1.BareMetalBootSpec) { s.AgentKey = someKey }},
 		{"data not served", "dataServedAt " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataServedAt = nil }},
 	} {
 		changed := booted.DeepCopy()
@@ -257,6 +263,7 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 	disk := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
 	runsAgent := func(s *spec) { s.Agent = true }
 	clean := func(s *spec) { s.Agent, s.Purpose = true, v1alpha1.PurposeClean }
+	enrolled := func(s *spec) { s.DataAddress, s.AgentKey = "192.0.2.2", someKey }
 	written := func(s *spec) { data(s); s.WrittenDisks = []v1alpha1.WrittenDisk{disk} }
 	commit := func(s *spec) { s.CommitAllowedAt = &now }
 	done := func(s *spec) { s.AgentDoneAt = &now }
@@ -274,6 +281,8 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 		"the report after the node":     {[]func(*spec){script, data, node}, func(s *spec) { s.ReportAddress = "192.0.2.3" }},
 		"a second client of the script": {[]func(*spec){script}, fail},
 		"a second client of the data":   {[]func(*spec){script, data}, fail},
+		"the key of an agent":           {[]func(*spec){script, runsAgent}, enrolled},
+		"the data after the key":        {[]func(*spec){script, runsAgent, enrolled}, func(s *spec) { s.DataServedAt = &now }},
 		"the data of an image":          {[]func(*spec){script, runsAgent}, written},
 		"a second agent":                {[]func(*spec){script, runsAgent}, func(s *spec) { s.DataAddress, s.AgentRefusedAt = "192.0.2.2", &now }},
 		"the commit":                    {[]func(*spec){script, runsAgent, written}, commit},

@@ -34,10 +34,13 @@ func (b *Booter) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, c
 		if err := b.checkAgentBoot(a); err != nil {
 			return err
 		}
+		if hasKey(&a.boot.Spec, r) {
+			return change(a)
+		}
 		if _, err := b.admit(ctx, a, r.From, true); err != nil {
 			return err
 		}
-		if err := b.bindAgent(ctx, a, &a.boot.Spec.DataAddress, r.From, "plan of the agent"); err != nil {
+		if err := b.enrol(ctx, a, r); err != nil {
 			return err
 		}
 		return change(a)
@@ -56,8 +59,8 @@ func (b *Booter) checkAgentBoot(a attempt) error {
 	return nil
 }
 
-// cachedAgent is withAgent for a request that changes nothing and is answered from the cache: an agent makes many of them. Only an agent whose address changed
-// needs the API server.
+// cachedAgent is withAgent for a request that changes nothing and is answered from the cache: an agent makes many of them. Only an agent without a key
+// whose address changed needs the API server.
 func (b *Booter) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attempt, error) {
 	namespace, name, _ := strings.Cut(r.Host, "/")
 	boot, err := b.bootOf(ctx, types.NamespacedName{Namespace: namespace, Name: name})
@@ -72,7 +75,7 @@ func (b *Booter) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attempt, 
 		return attempt{}, refused("the token is not that of the current boot of %s", r.Host)
 	case boot.Spec.DataAddress == "":
 		return attempt{}, fmt.Errorf("%w: %w", pxe.ErrNotYet, errNoConfirmation) // the cache may be behind
-	case boot.Spec.DataAddress != r.From.String():
+	case !isAgent(&boot.Spec, r):
 		return b.withAgent(ctx, r, false, func(attempt) error { return nil })
 	}
 	a, err := b.attemptOf(ctx, boot)
@@ -85,7 +88,7 @@ func (b *Booter) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attempt, 
 	return a, b.checkAgentBoot(a)
 }
 
-// Plan returns the plan of an agent. The first request binds the agent to its address.
+// Plan returns the plan of an agent. The first request binds the boot to the agent.
 func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello) (agent.Plan, error) {
 	var plan agent.Plan
 	a, err := b.withAgent(ctx, r, false, func(a attempt) error {

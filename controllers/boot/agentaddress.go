@@ -10,12 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// bindAgent binds the script or the plan of a boot that runs the agent to the first address that asks, and decides about a second one (decision 0028):
-//
-//   - An address that only the server can have is the server's, whatever address it had before.
-//   - After the permission to make the disk bootable another client is only refused: it must not fail a machine that may run.
-//   - Before the bootstrap data was served, nothing was given away. The agent is refused from now on, whoever it is, and the next attempt has another token.
-//   - Otherwise a stranger may have the bootstrap data, and the boot fails.
+// bindAgent binds the script or the plan of a boot that runs the agent to the first address that asks. An address that only the server can have is the server's,
+// whatever address it had before (decision 0028).
 func (b *Booter) bindAgent(ctx context.Context, a attempt, bound *string, from netip.Addr, what string) error {
 	if mayBind(a) || *bound != "" {
 		second := bind(bound, from, what)
@@ -27,13 +23,27 @@ func (b *Booter) bindAgent(ctx context.Context, a attempt, bound *string, from n
 			return err
 		case own:
 			return nil
-		case mayBind(a) && a.boot.Spec.DataServedAt == nil:
-			return b.refuseAgent(ctx, a, second)
-		case mayBind(a):
-			return b.failAttempt(ctx, a, second)
 		}
+		return b.refuseSecond(ctx, a, second)
 	}
 	return refused("the agent of %s/%s asks from another address than before", a.host.Namespace, a.host.Name)
+}
+
+// refuseSecond decides about a second client that presents the token of an agent (decision 0028):
+//
+//   - After the permission to make the disk bootable another client is only refused: it must not fail a machine that may run.
+//   - Before the bootstrap data was served, nothing was given away. The agent is refused from now on, whichever of the two it is, and the next attempt has another
+//     token.
+//   - Otherwise a stranger may have the bootstrap data, and the boot fails.
+func (b *Booter) refuseSecond(ctx context.Context, a attempt, second error) error {
+	switch {
+	case mayBind(a) && a.boot.Spec.DataServedAt == nil:
+		return b.refuseAgent(ctx, a, second)
+	case mayBind(a):
+		return b.failAttempt(ctx, a, second)
+	default:
+		return refused("%v", second)
+	}
 }
 
 // mayBind is true until the disk may be complete.

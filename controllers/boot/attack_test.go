@@ -596,7 +596,7 @@ func TestThreatModel(t *testing.T) {
 	_, model := attackRows(t, "../../docs/reference/threat-model.md")
 	rows, attacks := attackRows(t, "../../docs/development/attacks.md")
 	g.Expect(attacks).To(Equal(model), "both pages list the same attacks")
-	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") + content(t, "../../inventory/outbound")
+	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") + content(t, "../../cmd/agent/internal/server") + content(t, "../../inventory/outbound")
 	g.Expect(len(rows)).To(BeNumerically(">", 5))
 	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 	for _, row := range rows {

@@ -190,6 +190,29 @@ func TestStatic(t *testing.T) {
 	}
 }
 
+// TestStaticFirst: the network has no DHCP server, and the agent does not wait for one. The boot server has a name, and is behind a router.
+func TestStaticFirst(t *testing.T) {
+	g := NewWithT(t)
+	w, far := newWire(t, "10.95.0.0/24"), newWire(t, "10.94.0.0/24")
+	w.resolve(t, "boot.example.com", far.address())
+	s := serve(t, far.address(), agent.PowerOff)
+	network := &seed.Network{Interfaces: []seed.Interface{{Name: "lan0", MAC: macOf(0), Settings: seed.Settings{
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.95.0.20/24")}, Nameservers: []netip.Addr{w.address()},
+		Routes: []seed.Route{{To: netip.MustParsePrefix("0.0.0.0/0"), Via: w.address()}},
+	}}}}
+	content, err := json.Marshal(network)
+	g.Expect(err).NotTo(HaveOccurred())
+	m := start(t, machine{
+		cards:       []card{{model: "virtio-net-pci", tap: w.tap(t)}},
+		server:      strings.Replace(s.url, far.address().String(), "boot.example.com", 1),
+		commandLine: agent.ParamNetwork + "=" + base64.RawURLEncoding.EncodeToString(content) + " " + agent.ParamStatic + "=" + agent.StaticFirst,
+	})
+	m.awaitEnd(s)
+	g.Expect(netip.MustParseAddrPort(s.Requests(agent.EndpointPlan)[0].From).Addr().String()).To(Equal("10.95.0.20"))
+	m.awaitConsole("Setting up the static network of the host")
+	g.Expect(m.said()).NotTo(ContainSubstring("trying the static network"), "that is after 30 s without an answer")
+}
+
 // TestNoParameters: a ramdisk that was not booted by the boot server says so, and powers the server off.
 func TestNoParameters(t *testing.T) {
 	w := newWire(t, "10.97.0.0/24")

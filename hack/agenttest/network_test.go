@@ -87,6 +87,19 @@ func (w *wire) dnsmasq(t *testing.T, ranges string, args ...string) *dnsmasq {
 	return d
 }
 
+// resolve starts a name server that knows one name.
+func (w *wire) resolve(t *testing.T, name string, address netip.Addr) {
+	t.Helper()
+	command := exec.Command("dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--interface="+w.bridge, "--bind-interfaces", //nolint:noctx // ended with the test
+		"--address=/"+name+"/"+address.String())
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	NewWithT(t).Expect(command.Start()).To(Succeed(), "hack/agenttest.sh installs it")
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+}
+
 func (d *dnsmasq) log() string {
 	content, err := os.ReadFile(d.file)
 	if err != nil {

@@ -2,7 +2,8 @@
 // hardware, writes an image to a disk, and erases what a release must not leave. It listens on no port: it makes requests to the boot server, over HTTP or
 // HTTPS. This package has the types and names of the protocol, and no logic.
 //
-// The agent sends the token of its boot with each request, in the header Authorization as a Bearer token (RFC 6750). A boot goes
+// The agent sends the token of its boot with each request, in the header Authorization as a Bearer token (RFC 6750). Over HTTPS it also presents a certificate:
+// it has made the key at its start, and the boot server binds the boot to the first key that it accepts. A boot goes
 //
 //	POST plan       the agent introduces itself and gets its Plan
 //	POST inventory  what the agent found (purpose Inspect)
@@ -32,7 +33,16 @@ const (
 	// ParamNetwork is the static network of the host, a seed.Network as JSON in base64url without padding. The agent uses it if DHCP gives no address that
 	// reaches the boot server. It is absent for a host without one.
 	ParamNetwork = "capbm.network"
+	// ParamStatic says when the agent uses that network: StaticFirst, or if it is absent, after DHCP.
+	ParamStatic = "capbm.static"
+	// StaticFirst is the value of ParamStatic for a server that may be in a network without DHCP. The agent sets the static network up at once, and tries DHCP only
+	// at interfaces that have no address in it.
+	StaticFirst = "first"
 )
+
+// TLSProtocol is a protocol that the agent offers in the TLS handshake (ALPN, RFC 7301) beside http/1.1, which is chosen: a client that offers it has a certificate. The
+// boot server asks no other client for one, because iPXE ends the handshake then, if it was built without a certificate (EPERM_CLIENT_CERT).
+const TLSProtocol = "capbm-agent"
 
 // The endpoints, below Path.
 const (

@@ -33,7 +33,7 @@ func TestExample(t *testing.T) {
 	short, err := Parse([]byte("networks:\n" + networks))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(short.HTTP.TLS).To(BeNil())
-	g.Expect(c.HTTP.TLS).To(Equal(&TLS{Port: 8481, CertFile: "/etc/capbm-tls/tls.crt", KeyFile: "/etc/capbm-tls/tls.key", URL: "https://boot.example.com:8481"}))
+	g.Expect(c.HTTP.TLS).To(Equal(&TLS{Port: 8481, CertFile: "/etc/capbm-tls/tls.crt", KeyFile: "/etc/capbm-tls/tls.key", NextCertFile: "/etc/capbm-tls/next.crt", URL: "https://boot.example.com:8481"}))
 	short.HTTP.TLS = c.HTTP.TLS
 	g.Expect(short).To(Equal(c))
 
@@ -165,6 +165,7 @@ func TestErrors(t *testing.T) {
 		"ranges that overlap":       {network("ranges: [198.51.100.10-198.51.100.20, 198.51.100.20-198.51.100.30]"), "leave out the addresses that networks[0].ranges[0] has too"},
 		"IPv6 in an IPv4 network":   {network(`dns: ["2001:db8::1"]`), "networks[0].dns[0]: Invalid value: \"2001:db8::1\": give an address of the same IP version"},
 		"TLS without a key":         {`{http: {tls: {certFile: /a, url: "https://b"}}, networks: []}`, "http.tls.keyFile"},
+		"TLS with a relative path":  {`{http: {tls: {certFile: /a, keyFile: /b, nextCertFile: next.crt, url: "https://b"}}, networks: []}`, "http.tls.nextCertFile"},
 		"TLS at the port of HTTP":   {`{http: {tls: {port: 8480, certFile: /a, keyFile: /b, url: "https://b"}}, networks: []}`, "http.tls.port"},
 		"TLS without a URL":         {`{http: {tls: {certFile: /a, keyFile: /b, url: "http://b"}}, networks: []}`, "http.tls.url"},
 		"an IPv6 range":             {network(`ranges: ["2001:db8::1-2001:db8::2"]`), "networks[0].ranges[0]"},

@@ -38,10 +38,11 @@ type httpSection struct {
 }
 
 type tlsSection struct {
-	Port     *uint16 `json:"port"`
-	CertFile string  `json:"certFile"`
-	KeyFile  string  `json:"keyFile"`
-	URL      string  `json:"url"`
+	Port         *uint16 `json:"port"`
+	CertFile     string  `json:"certFile"`
+	KeyFile      string  `json:"keyFile"`
+	NextCertFile string  `json:"nextCertFile"`
+	URL          string  `json:"url"`
 }
 
 type tftpSection struct {

@@ -10,11 +10,15 @@ import (
 // tls checks the section of HTTPS. The certificate itself is checked when it is read.
 func (s tlsSection) tls(r *reader, httpPort uint16) *TLS {
 	path := field.NewPath("http", "tls")
-	out := &TLS{Port: port(s.Port, DefaultHTTPSPort), CertFile: s.CertFile, KeyFile: s.KeyFile}
+	out := &TLS{Port: port(s.Port, DefaultHTTPSPort), CertFile: s.CertFile, KeyFile: s.KeyFile, NextCertFile: s.NextCertFile}
 	if out.Port == 0 || out.Port == httpPort {
 		r.invalid(path.Child("port"), out.Port, "give a port from 1 to 65535 that is not http.port")
 	}
-	for _, file := range []struct{ key, path string }{{"certFile", s.CertFile}, {"keyFile", s.KeyFile}} {
+	files := []struct{ key, path string }{{"certFile", s.CertFile}, {"keyFile", s.KeyFile}}
+	if s.NextCertFile != "" {
+		files = append(files, struct{ key, path string }{"nextCertFile", s.NextCertFile})
+	}
+	for _, file := range files {
 		if !filepath.IsAbs(file.path) {
 			r.invalid(path.Child(file.key), file.path, "give the absolute path of a PEM file")
 		}

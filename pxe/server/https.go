@@ -2,16 +2,23 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/base64"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // startHTTPS serves over TLS. It reads the certificate again when its files change, as cert-manager and kubelet change them.
@@ -25,7 +32,7 @@ func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *htt
 		return fmt.Errorf("listen for HTTPS: %w", err)
 	}
 	s.Log.Info("Listening", "protocol", "HTTPS", "address", listener.Addr().String())
-	web.TLSConfig = &tls.Config{GetCertificate: certificate.GetCertificate, MinVersion: tls.VersionTLS12}
+	web.TLSConfig = tlsConfig(certificate.GetCertificate)
 	// Firmware and boot loaders support HTTP/1.1 only.
 	web.Protocols = &http.Protocols{}
 	web.Protocols.SetHTTP1(true)
@@ -34,8 +41,25 @@ func (s *Server) startHTTPS(ctx context.Context, group *errgroup.Group, web *htt
 	return nil
 }
 
-// pins returns the function for the digests of the public keys of the HTTPS certificate, nil without HTTPS. The file is read at each boot of an agent, because
-// the certificate changes.
+// tlsConfig asks agents for a certificate, and no other client. An agent proves its key in every connection: none is resumed.
+func tlsConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+	agents := &tls.Config{
+		GetCertificate: certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+		ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: true, // the key is the identity: there is no chain to verify
+	}
+	return &tls.Config{
+		GetCertificate: certificate, MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if slices.Contains(hello.SupportedProtos, agent.TLSProtocol) {
+				return agents, nil
+			}
+			return nil, nil //nolint:nilnil // the configuration of all others
+		},
+	}
+}
+
+// pins returns the function for the digests of the public keys that the HTTPS certificate has now, and will have next, nil without HTTPS. The files are read at each
+// boot of an agent, because the certificate changes.
 func (s *Server) pins() func() ([]string, error) {
 	if s.Config.HTTPSAddress == "" {
 		return nil
@@ -45,8 +69,42 @@ func (s *Server) pins() func() ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the certificate of HTTPS: %w", err)
 		}
-		digest := sha256.Sum256(pair.Leaf.RawSubjectPublicKeyInfo)
-		return []string{base64.RawURLEncoding.EncodeToString(digest[:])}, nil
+		pins := []string{pxe.KeyDigest(pair.Leaf)}
+		next, err := nextPin(s.Config.NextCertFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the next certificate of HTTPS: %w", err)
+		}
+		if next != "" && next != pins[0] {
+			pins = append(pins, next)
+		}
+		return pins, nil
+	}
+}
+
+// nextPin returns the digest of the public key of the certificate in a PEM file. It is empty without a file: most of the time there is none.
+func nextPin(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(file) //nolint:gosec // the administrator names it
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	block, _ := pem.Decode(content)
+	switch {
+	case block == nil:
+		return "", fmt.Errorf("%s has no PEM block", file)
+	case block.Type == "CERTIFICATE":
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", file, err)
+		}
+		return pxe.KeyDigest(certificate), nil
+	default:
+		return "", fmt.Errorf("%s has a PEM block of the type %.40q, and not a CERTIFICATE", file, block.Type)
 	}
 }
 

@@ -40,6 +40,8 @@ type Config struct {
 	// HTTPSAddress, if not empty, serves everything over TLS too. Bootstrap data and reports then use HTTPS only. CertFile and KeyFile have the certificate,
 	// and are read again when they change. HTTPSBaseURL is where servers find it, without a slash at its end. The certificate must be valid for its name.
 	HTTPSAddress, CertFile, KeyFile, HTTPSBaseURL string
+	// NextCertFile is the certificate that will replace that in CertFile. Agents trust both keys. The file may be missing.
+	NextCertFile string
 	// LoaderDirs are the folders with the boot loaders, each with its manifest. A loader in a later folder replaces the one of the same name in an earlier
 	// folder.
 	LoaderDirs []string
@@ -73,6 +75,7 @@ func FromFile(c bootconfig.Config) Config {
 	}
 	if tls := c.HTTP.TLS; tls != nil {
 		config.HTTPSAddress, config.CertFile, config.KeyFile, config.HTTPSBaseURL = at(tls.Port), tls.CertFile, tls.KeyFile, tls.URL
+		config.NextCertFile = tls.NextCertFile
 	}
 	return config
 }

@@ -1,5 +1,6 @@
 // Package link brings the network of a server up, and finds the interface through which the boot server answers. It does not know the server's network: it
-// tries DHCP on every Ethernet interface at once, and then the static network of the host. It tries until its context ends.
+// tries DHCP on every Ethernet interface at once, and then the static network of the host, or, where there may be no DHCP, that network first. It tries until its
+// context ends.
 //
 // Each interface has its own routes, and each connection is bound to an interface (SO_BINDTODEVICE). So interfaces in the same network, or with default
 // routes that contradict one another, do not disturb one another, and the name servers of a network answer only for it.
@@ -21,7 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// StaticAfter is how long DHCP is tried alone. Then the static network of the host is set up.
+// StaticAfter is how long DHCP is tried alone, unless StaticFirst is set. Then the static network of the host is set up.
 const StaticAfter = 30 * time.Second
 
 const (
@@ -40,7 +41,10 @@ const (
 type Manager struct {
 	// Network is the static network of the host, or nil.
 	Network *seed.Network
-	Log     *slog.Logger
+	// StaticFirst sets Network up as soon as its interfaces appear. DHCP is then tried only at interfaces that have no address in it: the routes of a DHCP server
+	// would replace those of Network.
+	StaticFirst bool
+	Log         *slog.Logger
 	// Kernel changes the interfaces.
 	Kernel Kernel
 	// Dial connects through an interface. Defaults to DialThrough.
@@ -54,6 +58,8 @@ type Manager struct {
 	local netip.Addr
 	// reached is closed when the boot server has answered.
 	reached chan struct{}
+	// appeared receives a value when there is another Ethernet card. Nil unless StaticFirst.
+	appeared chan struct{}
 }
 
 // known is an interface that the Manager takes care of.
@@ -123,6 +129,9 @@ func (m *Manager) init() {
 	defer m.mu.Unlock()
 	if m.known == nil {
 		m.known, m.reached = map[int]*known{}, make(chan struct{})
+		if m.StaticFirst {
+			m.appeared = make(chan struct{}, 1)
+		}
 	}
 }
 
@@ -155,6 +164,10 @@ func (m *Manager) changed(ctx context.Context, i Interface) {
 			m.Log.Error("Failed to activate a network interface", "name", i.Name, "error", err)
 		}
 		m.start(ctx, i, true, true)
+		select {
+		case m.appeared <- struct{}{}:
+		default: // nobody waits for it, or the static network will be set up with this card
+		}
 	}
 }
 
@@ -222,29 +235,33 @@ func (m *Manager) stop(i Interface) {
 	}
 }
 
-// static sets the static network up if the boot server did not answer in time. Until the boot server answers it tries again: an interface may be late.
+// static sets the static network up if the boot server did not answer in time, or with StaticFirst when a card has appeared. Until the boot server answers it tries
+// again: an interface may be late.
 func (m *Manager) static(ctx context.Context) {
-	wait := StaticAfter
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-m.reached:
 			return
-		case <-time.After(wait):
+		case <-m.appeared:
+			m.Log.Info("Setting up the static network of the host")
+		case <-time.After(StaticAfter):
+			m.Log.Info("The boot server does not answer: trying the static network of the host")
 		}
-		m.Log.Info("The boot server does not answer: trying the static network of the host")
 		links, err := m.Kernel.Static(m.Network, m.present(), m.stop)
 		if err != nil {
 			m.Log.Error("Failed to set up the static network", "error", err)
 		}
 		for _, l := range links {
+			if m.StaticFirst && !l.Settings.DHCP4 && !l.Settings.DHCP6 {
+				m.stop(l.Interface)
+			}
 			if len(l.Settings.Addresses) > 0 {
 				m.noteStatic(l)
 			}
 			m.start(ctx, l.Interface, l.Settings.DHCP4, l.Settings.DHCP6)
 		}
-		wait = StaticAfter
 	}
 }
 

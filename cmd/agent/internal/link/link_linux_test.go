@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,15 +26,25 @@ import (
 type fakeKernel struct {
 	mu         sync.Mutex
 	interfaces []Interface
+	later      []Interface // appear after lateAfter
 	configs    map[string]Config
 	clients    map[string]int
 	static     int
 	links      []StaticLink
 }
 
+// lateAfter is when the late interfaces of a fakeKernel appear.
+const lateAfter = 5 * time.Second
+
 func (k *fakeKernel) Interfaces(ctx context.Context, changed func(Interface)) error {
 	for _, i := range k.interfaces {
 		changed(i)
+	}
+	if len(k.later) > 0 {
+		time.Sleep(lateAfter)
+		for _, i := range k.later {
+			changed(i)
+		}
 	}
 	<-ctx.Done()
 	return ctx.Err()
@@ -91,7 +102,10 @@ func (k *fakeKernel) Static(_ *seed.Network, present []Interface, busy func(Inte
 	k.static++
 	k.mu.Unlock()
 	busy(present[0])
-	return k.links, errors.New("one card is not there")
+	links := slices.DeleteFunc(slices.Clone(k.links), func(l StaticLink) bool {
+		return l.Physical && !slices.ContainsFunc(present, func(i Interface) bool { return i.Index == l.Index })
+	})
+	return links, errors.New("one card is not there")
 }
 
 func newManager(k *fakeKernel) *Manager {
@@ -264,6 +278,37 @@ func TestStaticAfter(t *testing.T) {
 		time.Sleep(5 * StaticAfter) // of the bubble's clock
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(2))
+	})
+}
+
+// TestStaticFirst: with StaticFirst the static network is set up when a card appears, and again with the next one. DHCP runs only where the network has no address.
+func TestStaticFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		k := &fakeKernel{interfaces: twoCards()[:1], later: twoCards()[1:2]}
+		address := netip.MustParsePrefix("10.0.0.2/24")
+		k.links = []StaticLink{
+			{Interface: Interface{Index: 3, Name: "eth1", Physical: true}, Settings: seed.Settings{Addresses: []netip.Prefix{address}}},
+			{Interface: Interface{Index: 9, Name: "eth0.8"}, Settings: seed.Settings{DHCP4: true}},
+		}
+		m := newManager(k)
+		m.Network, m.StaticFirst = &seed.Network{}, true
+		go func() { _ = m.Run(t.Context()) }()
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(1))
+		time.Sleep(lateAfter) // of the bubble's clock
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(2))
+		g.Expect(k.config("eth1 static")).To(Equal([]netip.Prefix{address}))
+		g.Expect(k.running()).To(Equal(map[string]int{"eth0 dhcp4": 0, "eth0 dhcp6": 0, "eth1 dhcp4": 0, "eth1 dhcp6": 0, "eth0.8 dhcp4": 1}))
+		g.Expect(k.config("eth1 dhcp4")).To(BeEmpty())
+		time.Sleep(StaticAfter) // of the bubble's clock
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(3), "as long as the boot server does not answer")
+		m.reach("eth1", nil)
+		time.Sleep(5 * StaticAfter) // of the bubble's clock
+		synctest.Wait()
+		g.Expect(k.statics()).To(Equal(3))
 	})
 }
 

@@ -62,7 +62,7 @@ type Client struct {
 	http   *http.Client
 }
 
-// New returns a client. It makes no request.
+// New returns a client, with a key of its own for https. It makes no request.
 func New(c Config) (*Client, error) {
 	u, err := url.Parse(c.URL)
 	switch {
@@ -83,9 +83,17 @@ func New(c Config) (*Client, error) {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	}
+	secure := pinned(pins)
+	if u.Scheme == "https" {
+		certificate, err := identity()
+		if err != nil {
+			return nil, err
+		}
+		secure.Certificates, secure.NextProtos = []tls.Certificate{certificate}, []string{agent.TLSProtocol, "http/1.1"}
+	}
 	transport := &http.Transport{
 		DialContext:           c.Dial,
-		TLSClientConfig:       pinned(pins),
+		TLSClientConfig:       secure,
 		TLSHandshakeTimeout:   30 * time.Second,
 		ResponseHeaderTimeout: answerTimeout,
 		MaxIdleConnsPerHost:   2,

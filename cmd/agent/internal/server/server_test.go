@@ -3,12 +3,16 @@ package server_test
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -239,6 +243,74 @@ func TestPins(t *testing.T) {
 		if _, err := server.New(c); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+// TestKey: over https the agent proves one key of its own in each connection, to a boot server that asks for it and to no other. Another agent has another key.
+func TestKey(t *testing.T) {
+	seen := map[string]int{} // keys of connections
+	var offered []string
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		certificate := r.TLS.PeerCertificates[0]
+		if certificate.CheckSignature(certificate.SignatureAlgorithm, certificate.RawTBSCertificate, certificate.Signature) != nil || len(certificate.Subject.Names) > 0 {
+			t.Errorf("%+v", certificate)
+		}
+		digest := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
+		seen[string(digest[:])]++
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	s.TLS = &tls.Config{
+		ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			offered = hello.SupportedProtos
+			return nil, nil
+		}, //nolint:nilnil // the same
+	}
+	s.StartTLS()
+	defer s.Close()
+	pin := sha256.Sum256(s.Certificate().RawSubjectPublicKeyInfo)
+	for agents := range 2 {
+		c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret", Pins: []string{base64.RawURLEncoding.EncodeToString(pin[:])}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := c.Progress(t.Context(), agent.Progress{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(seen) != agents+1 || !slices.Contains(offered, agent.TLSProtocol) {
+			t.Errorf("%d agents have %d keys, and offer the protocols %q", agents+1, len(seen), offered)
+		}
+	}
+	for _, n := range seen {
+		if n != 3 {
+			t.Errorf("%v", seen)
+		}
+	}
+}
+
+// TestImpostor: a boot server with another key gets neither the token nor the certificate of the agent.
+func TestImpostor(t *testing.T) {
+	reached := false
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	s.TLS = &tls.Config{
+		ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS13,
+		VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error { reached = true; return nil },
+	}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret", Pins: []string{base64.RawURLEncoding.EncodeToString(make([]byte, 32))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Progress(t.Context(), agent.Progress{}); err == nil || !strings.Contains(err.Error(), agent.ParamPins) {
+		t.Errorf("%v", err)
+	}
+	s.Close() // waits for its connections
+	if reached {
+		t.Error("the impostor has got something")
 	}
 }
 

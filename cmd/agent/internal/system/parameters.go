@@ -23,6 +23,8 @@ type Parameters struct {
 	Pins []string
 	// Network is the static network of the host, or nil.
 	Network *seed.Network
+	// StaticFirst is true if Network is used without waiting for DHCP.
+	StaticFirst bool
 }
 
 // ParseParameters reads a kernel command line. The last of several parameters with one name counts, as in the kernel.
@@ -39,6 +41,7 @@ func ParseParameters(commandLine string) (Parameters, error) {
 	if err := p.check(); err != nil {
 		return Parameters{}, err
 	}
+	p.StaticFirst = found[agent.ParamStatic] == agent.StaticFirst
 	if text := found[agent.ParamNetwork]; text != "" {
 		network, err := parseNetwork(text)
 		if err != nil {

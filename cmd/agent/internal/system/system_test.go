@@ -42,6 +42,11 @@ func TestParseParameters(t *testing.T) {
 	p, err := ParseParameters(base + " capbm.pins=a,b capbm.network=" + encode(t, bonded()) + "\n")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(p).To(Equal(Parameters{Server: "http://10.0.0.1:8080", Host: "default/host-1", Token: "abc", Pins: []string{"a", "b"}, Network: bonded()}))
+	for value, want := range map[string]bool{"first": true, "": false, "other": false} {
+		p, err = ParseParameters(base + " capbm.static=" + value)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(p.StaticFirst).To(Equal(want), value)
+	}
 }
 
 func TestParseParametersRefuses(t *testing.T) {
