@@ -43,6 +43,9 @@ func ReportPath(host, token string, outcome Outcome) string {
 	return "/report/" + host + "/" + token + "/" + string(outcome)
 }
 
+// MediaPath is the path of the boot medium of a host. host is "namespace/name". Some BMCs accept no URL with a query, or whose path does not end in .iso.
+func MediaPath(host, token string) string { return "/media/" + host + "/" + token + "/boot.iso" }
+
 func filePath(mac net.HardwareAddr, index int) string {
 	return "/boot/" + withDashes(mac) + "/" + strconv.Itoa(index)
 }

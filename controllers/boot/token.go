@@ -21,7 +21,15 @@ const (
 	forSeed   purpose = "seed"
 	forReport purpose = "report"
 	forAgent  purpose = "agent"
+	forMedia  purpose = "media"
 )
+
+// MediaToken returns the token in the path of the boot medium of a boot (pxe.MediaPath), made with the key of the boot servers. The number of the boot is in
+// it, so the path of each attempt is unique. It is valid from the record of the attempt until its end.
+func MediaToken(key []byte, boot *v1alpha1.BareMetalBoot) string {
+	token, _ := makeToken(key, forMedia, boot, boot.Spec.Number)
+	return token
+}
 
 // token returns the token for one purpose in one boot. It cannot be made without the key.
 func (b *Booter) token(p purpose, boot *v1alpha1.BareMetalBoot) string {
