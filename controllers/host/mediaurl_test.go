@@ -73,8 +73,7 @@ func TestMediaURLs(t *testing.T) {
 type echoBMC struct {
 	*scriptedBMC
 
-	kind    bmc.Kind
-	escaped bool
+	kind bmc.Kind
 }
 
 func (e *echoBMC) InsertMedia(_ context.Context, image string) error {
