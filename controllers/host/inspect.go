@@ -51,8 +51,9 @@ func missingForBoot(capabilities []string, spec *v1alpha1.BareMetalHostSpec, med
 	wants := func(m v1alpha1.BootMethod) bool {
 		return len(spec.BootMethods) == 0 || slices.Contains(spec.BootMethods, m)
 	}
-	medium := slices.ContainsFunc(offeredMethods(capabilities), func(m v1alpha1.BootMethod) bool { return m != v1alpha1.MethodPXE && wants(m) }) &&
-		mediaURL != "" && spec.BootMode != v1alpha1.BootModeLegacy
+	medium := mediaURL != "" && slices.ContainsFunc(offeredMethods(capabilities), func(m v1alpha1.BootMethod) bool {
+		return wants(m) && (m == v1alpha1.MethodVirtualMedia || m == v1alpha1.MethodUefiHTTP && spec.BootMode != v1alpha1.BootModeLegacy)
+	})
 	if medium || !wants(v1alpha1.MethodPXE) {
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == string(bmc.CanBootPXE) })
 	}

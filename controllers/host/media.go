@@ -182,14 +182,18 @@ func (j job) overrideMethod(c bmc.Client) bmc.BootMethod {
 	return methods[0]
 }
 
-// ejectOldMedium ejects the boot medium of an earlier attempt with another method. If the BMC refuses that, the boot continues: the URL of the medium is not served any
-// more, and the override names another device.
-func (r *Reconciler) ejectOldMedium(ctx context.Context, j job, c bmc.Client) error {
-	if !j.mediaInserted || j.method == v1alpha1.MethodVirtualMedia {
-		return nil
+// removeOldMedium ejects the boot medium of an earlier attempt with another method, and removes its URL: PXE includes an override for HTTP boot, which takes the URL from
+// DHCP. If the BMC refuses that, the boot continues: the old URL is not served any more, and the override names another device.
+func (r *Reconciler) removeOldMedium(ctx context.Context, j job, c bmc.Client) error {
+	if j.mediaInserted && j.method != v1alpha1.MethodVirtualMedia {
+		if err := r.ejectMedia(ctx, j, c); err != nil && !errors.As(err, new(*finalError)) {
+			return err
+		}
 	}
-	if err := r.ejectMedia(ctx, j, c); err != nil && !errors.As(err, new(*finalError)) {
-		return err
+	if last := j.lastOverride; last != nil && last.BootMethod == v1alpha1.MethodUefiHTTP && j.method == v1alpha1.MethodPXE {
+		if err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(last.Method), true, true); err != nil && !answeredByBMC(err) {
+			return err
+		}
 	}
 	return nil
 }

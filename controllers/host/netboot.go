@@ -68,7 +68,7 @@ func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, boot
 
 // setNetworkBoot instructs the server to boot by the method of its boot.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
-	err := r.ejectOldMedium(ctx, j, c)
+	err := r.removeOldMedium(ctx, j, c)
 	if err == nil {
 		switch j.method {
 		case v1alpha1.MethodUefiHTTP:

@@ -352,4 +352,4 @@ func (v View) recordedInFuture(t *metav1.Time) bool {
 }
 
 // bootLoaderRuns is true when the boot loader runs, so the override took effect.
-func bootLoaderRuns(v View) bool { return v.bootedMedium() && v.Furthest.Stage != v1alpha1.StageLoader }
+func bootLoaderRuns(v View) bool { return v.bootedMedium() }

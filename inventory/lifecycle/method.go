@@ -39,10 +39,10 @@ func (v View) wantedMethods() []v1alpha1.BootMethod {
 	return defaultMethods
 }
 
-// obstacle returns why a method is not possible; empty if it is. The boot medium has a boot loader for UEFI only.
+// obstacle returns why a method is not possible; empty if it is.
 func (v View) obstacle(m v1alpha1.BootMethod) string {
 	switch {
-	case m != v1alpha1.MethodPXE && v.Spec.BootMode == v1alpha1.BootModeLegacy:
+	case m == v1alpha1.MethodUefiHTTP && v.Spec.BootMode == v1alpha1.BootModeLegacy:
 		return fmt.Sprintf("%s needs spec.bootMode UEFI or UEFISecureBoot", m)
 	case m != v1alpha1.MethodPXE && v.MediaURL == "":
 		return fmt.Sprintf("%s needs the flag --boot-media-url of the provider, with an entry for the network of the BMC", m)
@@ -104,7 +104,7 @@ func (v View) methodFor(attempt int32) v1alpha1.BootMethod {
 }
 
 // methodWorks is true once the server made a request in an attempt that shows that it booted by the method. A request of the medium does not show that: the BMC makes
-// it when the medium is inserted. Nor does a DHCP request of firmware that has to fetch a medium.
+// it when the medium is inserted. Nor does a DHCP request of firmware that has to fetch a medium, nor a read of the loader: the firmware may refuse to run it.
 func (v View) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
 	switch {
 	case attempt.ScriptAddress != "" || attempt.DataAddress != "" || attempt.AgentKey != "" || attempt.DataServedAt != nil || attempt.CommitAllowedAt != nil || attempt.AgentDoneAt != nil:
@@ -118,13 +118,14 @@ func (v View) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
 	}
 }
 
-// bootedMedium is true if a stage was observed that follows the start from a boot medium.
+// bootedMedium is true if a stage was observed that follows the start of a boot loader.
 func (v View) bootedMedium() bool {
-	return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageMedia && v.Furthest.Stage != v1alpha1.StageDHCP
+	at := v.Furthest.Stage
+	return at != "" && at != v1alpha1.StageMedia && at != v1alpha1.StageDHCP && at != v1alpha1.StageLoader
 }
 
-// MethodWorked is true if the current boot shows that its method works on this server. After the request for a boot loader it may have been PXE, which firmware tries
-// if it does not find its medium.
+// MethodWorked is true if the current boot shows that its method works on this server. Without a request of the medium it was PXE, which firmware tries if it does not
+// find its medium.
 func (v View) MethodWorked() bool {
 	b := cmp.Or(v.CurrentBoot(), v.InspectionBoot())
 	switch {
@@ -133,7 +134,7 @@ func (v View) MethodWorked() bool {
 	case !UsesMedium(b):
 		return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageMedia
 	default:
-		return v.Media.Stage != "" && v.bootedMedium() && v.Furthest.Stage != v1alpha1.StageLoader
+		return v.Media.Stage != "" && v.bootedMedium()
 	}
 }
 
@@ -203,7 +204,7 @@ func (v View) noRequest(attempt v1alpha1.BareMetalBootSpec) string {
 func (v View) notBooted(attempt v1alpha1.BareMetalBootSpec) string {
 	info := v.mediaStage(attempt)
 	switch {
-	case info == nil || attempt.PoweredOnAt == nil || !mayRepeat(attempt):
+	case info == nil || info.stage == v1alpha1.StageLoader || attempt.PoweredOnAt == nil || !mayRepeat(attempt):
 		return ""
 	case v.Media.Stage == "":
 		return v.noRequest(attempt)

@@ -67,7 +67,7 @@ func TestMethods(t *testing.T) {
 		"what the BMC offers":                      {[]func(*View){offers(viaPXE, viaMedia)}, []v1alpha1.BootMethod{viaPXE, viaMedia}},
 		"what it offers is unknown":                {[]func(*View){offers()}, []v1alpha1.BootMethod{viaPXE, viaHTTP, viaMedia}},
 		"no boot media":                            {[]func(*View){noMediaURL}, []v1alpha1.BootMethod{viaPXE}},
-		"legacy firmware":                          {[]func(*View){legacy}, []v1alpha1.BootMethod{viaPXE}},
+		"legacy firmware":                          {[]func(*View){legacy}, []v1alpha1.BootMethod{viaPXE, viaMedia}},
 		"the order of the host":                    {[]func(*View){wants(viaMedia, viaPXE)}, []v1alpha1.BootMethod{viaMedia, viaPXE}},
 		"what worked comes first":                  {[]func(*View){worked(viaMedia)}, []v1alpha1.BootMethod{viaMedia, viaPXE, viaHTTP}},
 		"what worked and is not wanted":            {[]func(*View){wants(viaPXE), worked(viaMedia)}, []v1alpha1.BootMethod{viaPXE}},
@@ -114,6 +114,7 @@ func TestNextMethod(t *testing.T) {
 		"DHCP came":                                   {[]func(*View){attempted(1, viaPXE), on(time.Hour), stage(v1alpha1.StageDHCP)}, 2, viaPXE},
 		"only the medium was requested":               {[]func(*View){attempted(1, viaMedia), on(time.Hour), stage(v1alpha1.StageMedia)}, 2, viaPXE},
 		"the medium was requested, and then DHCP":     {[]func(*View){attempted(1, viaHTTP), on(time.Hour), stage(v1alpha1.StageDHCP), fetched}, 2, viaMedia},
+		"only the loader was read":                    {[]func(*View){attempted(1, viaMedia), on(time.Hour), stage(v1alpha1.StageLoader), fetched}, 2, viaPXE},
 		"the agent came":                              {[]func(*View){attempted(1, viaMedia), on(time.Hour), stage(v1alpha1.StageAgent), fetched}, 2, viaMedia},
 		"the agent came, and the status is lost":      {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Boot.DataAddress = "192.0.2.9" }}, 2, viaMedia},
 		"the key of an agent, and the status is lost": {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Boot.AgentKey = "k" }}, 2, viaMedia},
@@ -226,6 +227,7 @@ func TestProgressOfAMedium(t *testing.T) {
 		"nothing":                   {nil, v1alpha1.ReasonWaitingForMedia, "The server was powered on. Awaited until 2026-01-01T12:29:00Z: the BMC's request for the boot medium (HTTP)"},
 		"fetched":                   {[]func(*View){stage(v1alpha1.StageMedia)}, v1alpha1.ReasonWaitingForMediaBoot, "The BMC requested the boot medium at 2026-01-01T11:59:00Z (192.0.2.9). Awaited"},
 		"fetched, and DHCP":         {[]func(*View){fetched, stage(v1alpha1.StageDHCP)}, v1alpha1.ReasonWaitingForMediaBoot, "The BMC requested the boot medium"},
+		"the loader":                {[]func(*View){fetched, stage(v1alpha1.StageLoader)}, v1alpha1.ReasonWaitingForKernel, "The server read the boot loader of the medium at 2026-01-01T11:59:00Z"},
 		"the firmware fell to PXE":  {[]func(*View){fetched, stage(v1alpha1.StageScript)}, v1alpha1.ReasonWaitingForKernel, "The boot loader fetched the script"},
 		"the medium is not its own": {[]func(*View){attempted(2, viaPXE), stage(v1alpha1.StageMedia)}, v1alpha1.ReasonWaitingForDHCP, "The server was powered on"},
 	} {
@@ -328,6 +330,7 @@ func TestMethodThatWorked(t *testing.T) {
 		"the agent":             {[]func(*View){attempted(1, viaMedia), fetched, stage(v1alpha1.StageAgent)}, true},
 		"the agent, by PXE":     {[]func(*View){attempted(1, viaMedia), stage(v1alpha1.StageAgent)}, false},
 		"a loader, that of PXE": {[]func(*View){attempted(1, viaMedia), fetched, stage(v1alpha1.StageLoader)}, false},
+		"the kernel":            {[]func(*View){attempted(1, viaMedia), fetched, stage(v1alpha1.StageKernel)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(bootingView(append([]func(*View){hasMedia, on(time.Minute)}, c.change...)...).MethodWorked()).To(Equal(c.want))

@@ -75,6 +75,14 @@ var stages = []stageInfo{
 	},
 }
 
+// mediumLoader is the row after the boot loader of a medium was read.
+var mediumLoader = stageInfo{
+	v1alpha1.StageLoader, v1alpha1.ReasonWaitingForKernel,
+	"The server read the boot loader of the medium", "the read of the kernel",
+	"Secure Boot refused the loader (then set spec.bootMode: UEFISecureBoot), or the medium is read too slowly: the loader's messages are on the server's console",
+	"kernel",
+}
+
 // mediaStages are the first rows of an attempt that boots from a boot medium, until the server has booted it.
 var mediaStages = map[v1alpha1.BootMethod][]stageInfo{
 	v1alpha1.MethodUefiHTTP: {
@@ -86,11 +94,11 @@ var mediaStages = map[v1alpha1.BootMethod][]stageInfo{
 		},
 		{
 			v1alpha1.StageMedia, v1alpha1.ReasonWaitingForMediaBoot,
-			"The firmware requested the boot medium", "the first request of the system on it (HTTP)",
-			"the firmware did not boot from the medium: it refuses HTTP or its certificate, Secure Boot refused the loader (then set spec.bootMode: UEFISecureBoot), or the " +
-				"system on the medium does not reach the boot server",
-			"system",
+			"The firmware requested the boot medium", "the start of the system on it",
+			"the firmware did not boot from the medium: it refuses the medium or its size, or the system on the medium does not start or does not reach the boot server",
+			"loader",
 		},
+		mediumLoader,
 	},
 	v1alpha1.MethodVirtualMedia: {
 		{
@@ -101,11 +109,11 @@ var mediaStages = map[v1alpha1.BootMethod][]stageInfo{
 		},
 		{
 			v1alpha1.StageMedia, v1alpha1.ReasonWaitingForMediaBoot,
-			"The BMC requested the boot medium", "the first request of the system on it (HTTP)",
-			"the server did not boot from the medium: the firmware ignores the boot override, Secure Boot refused the loader (then set spec.bootMode: UEFISecureBoot), or " +
-				"the system on the medium does not reach the boot server",
-			"system",
+			"The BMC requested the boot medium", "the start of the system on it",
+			"the server did not boot from the medium: the firmware ignores the boot override, or the system on the medium does not start or does not reach the boot server",
+			"loader",
 		},
+		mediumLoader,
 	},
 }
 
@@ -115,6 +123,8 @@ func (v View) mediaStage(attempt v1alpha1.BareMetalBootSpec) *stageInfo {
 	switch {
 	case rows == nil || v.bootedMedium():
 		return nil
+	case v.Furthest.Stage == v1alpha1.StageLoader:
+		return &rows[2]
 	case v.Media.Stage != "":
 		return &rows[1]
 	default:
@@ -165,6 +175,8 @@ func AwaitedStage(boot *v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) st
 			return "awaits " + rows[0].short
 		case v1alpha1.StageMedia, v1alpha1.StageDHCP:
 			return "awaits " + rows[1].short
+		case v1alpha1.StageLoader:
+			return "awaits " + rows[2].short
 		default:
 		}
 	}
