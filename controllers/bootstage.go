@@ -70,7 +70,7 @@ func ApplyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalB
 	}
 	slices.Sort(owner)
 	return applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), strings.Join(owner, "-"),
-		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(furthest), Stages: observed})
+		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(&boot.Spec, furthest), Stages: observed})
 }
 
 // lastStage returns the furthest stage that the status of a boot shows, empty without one.
@@ -94,7 +94,7 @@ func ApplyNode(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoo
 		furthest = v1alpha1.StageNode
 	}
 	return applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), "node",
-		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(furthest), Node: node, Stages: stages})
+		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(&boot.Spec, furthest), Node: node, Stages: stages})
 }
 
 // NodeOf returns the Node that was observed in the current boot, nil if the status shows none.

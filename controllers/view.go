@@ -137,6 +137,9 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		case stageRank(s.Stage) > stageRank(view.Furthest.Stage):
 			view.Furthest = s
 		}
+		if s.Stage == v1alpha1.StageMedia {
+			view.Media = s
+		}
 	}
 	if view.CurrentBoot() != nil { // after the claim ended, the Node of its boot is no longer that of the host
 		view.Node = NodeOf(boot)
@@ -233,7 +236,7 @@ func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 }
 
 var stageOrder = []v1alpha1.BootStage{
-	v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent,
+	v1alpha1.StageStarted, v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent,
 	v1alpha1.StageData, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
 	v1alpha1.StageRestarted, v1alpha1.StageNodeLost,
 }

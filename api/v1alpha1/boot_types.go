@@ -372,6 +372,7 @@ type ObservedStage struct {
 // +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.spec.startedAt`,description="Time since the boot started"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Number of the boot within its claim"
+// +kubebuilder:printcolumn:name="Method",type=string,priority=1,JSONPath=`.spec.method`,description="How the attempt boots the server"
 // +kubebuilder:printcolumn:name="Script",type=string,priority=1,JSONPath=`.spec.scriptAddress`,description="Address that the boot script was served to"
 // +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.spec.dataAddress`,description="Address that the bootstrap data was served to"
 // +kubebuilder:printcolumn:name="Voided",type=date,priority=1,JSONPath=`.spec.voidedAt`,description="Time since the claim ended"

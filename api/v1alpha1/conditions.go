@@ -132,6 +132,10 @@ const (
 	ReasonWaitingForBMC = "WaitingForBMC"
 	// ReasonPreparing means that the provider prepares the attempt: power off, boot override, power on.
 	ReasonPreparing = "Preparing"
+	// ReasonWaitingForMedia means that the server was powered on to boot from a boot medium, and that nothing has requested the medium.
+	ReasonWaitingForMedia = "WaitingForMedia"
+	// ReasonWaitingForMediaBoot means that the BMC or the firmware requested the boot medium, and that the server has not booted from it.
+	ReasonWaitingForMediaBoot = "WaitingForMediaBoot"
 	// ReasonWaitingForDHCP means that the server was powered on and has not requested a boot file.
 	ReasonWaitingForDHCP = "WaitingForDHCP"
 	// ReasonWaitingForLoader means that the server was given the name of its boot file and has not fetched it.

@@ -158,7 +158,10 @@ type BootOverrideStatus struct {
 	// boot is the number of the boot that the override was set for.
 	// +optional
 	Boot int32 `json:"boot,omitempty"`
-	// target is the boot source of the override: PXE or HTTP.
+	// bootMethod is the boot method that the override served: UefiHttp or VirtualMedia. If it is absent, PXE.
+	// +optional
+	BootMethod BootMethod `json:"bootMethod,omitempty"`
+	// target is the boot source of the override: PXE, HTTP or CD.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Target string `json:"target,omitempty"`
@@ -173,7 +176,7 @@ type BootOverrideStatus struct {
 	// persistent is true while the override applies to every boot instead of only the next one.
 	// +optional
 	Persistent bool `json:"persistent,omitempty"`
-	// worked is true if the server booted from the network after the override was set. The next boot tries such an override first.
+	// worked is true if the server booted by the method after the override was set. The next boot tries such a method and override first.
 	// +optional
 	Worked bool `json:"worked,omitempty"`
 }

@@ -32,6 +32,8 @@ const (
 // BareMetalHostSpec describes a server and the machine that has it. The provider writes consumerRef, boots, powerHoldSince, powerHoldOffAt,
 // cleaningStartedAt and lastConsumer. The provider sets quarantine, and a user removes it. Users write the other fields; remediations write
 // powerHolds too.
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || !('UefiHttp' in self.bootMethods) || !has(self.bootMode) || self.bootMode != 'Legacy'",message="bootMethods must not contain UefiHttp with the bootMode Legacy: only UEFI firmware boots from a URL"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || 'PXE' in self.bootMethods || self.bmc.address.startsWith('redfish')",message="bootMethods must contain PXE unless bmc.address is a Redfish address: no other protocol can set a URL or insert virtual media"
 type BareMetalHostSpec struct {
 	// Users write the following fields.
 

@@ -108,12 +108,16 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "Maximum age of the inventory of an idle host before it is read again.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "Time that an operating system has to shut down. After it the server is powered off through its BMC.")
 	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "Maximum duration of a boot attempt. After it the attempt has failed.")
+	set.DurationVar(&o.settings.MethodTimeout, "boot-method-timeout", o.settings.MethodTimeout,
+		"Time after the power-on that the first request of a boot method has, if the boot has another method. After it the next attempt uses that one. Values from --boot-timeout on have no effect.")
+	set.StringArrayVar(&o.bootMediaURLs, "boot-media-url", nil,
+		"The `[CIDR=]URL` of the boot server as BMCs and firmware reach it, for boot media. With a network in CIDR notation it is for the BMCs in that network, and otherwise for all others. The flag can be set several times. Without it servers boot by PXE only.")
 	set.DurationVar(&o.settings.EraseTimeout, "erase-timeout", o.settings.EraseTimeout,
 		"Maximum duration of an attempt to erase the disks of a server while its agent makes progress. Without progress an attempt ends after --boot-timeout.")
 	set.StringVar((*string)(&o.settings.MinimumCleaningPolicy), "minimum-cleaning-policy", string(v1alpha1.CleaningNone),
 		"Minimum `policy` for the disks of a released host: None, Metadata, Clear or Purge. Hosts and machines can ask for more. Hosts with the policy Manual keep it.")
 	set.Int32Var(&o.settings.BootAttempts, "boot-attempts", o.settings.BootAttempts,
-		"Maximum number of attempts of a boot. There is no further attempt once the bootstrap data was served.")
+		"Maximum number of attempts of a boot, or the number of its boot methods if that is more. There is no further attempt once the bootstrap data was served.")
 	set.IntVar(&o.settings.BootConcurrency, "boot-concurrency", o.settings.BootConcurrency,
 		"Maximum number of hosts of one failure domain that boot concurrently, from the start of an attempt to the report of the operating system. 0 means no limit.")
 }

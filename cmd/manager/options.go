@@ -18,6 +18,7 @@ import (
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -55,13 +56,15 @@ type options struct {
 	logs           *logsv1.LoggingConfiguration
 	settings       lifecycle.Settings
 	bootConfig     []string
+	bootMediaURLs  []string
 	imagesSocket   string
 	printDHCP      string
 
-	boot     bootconfig.Config      // from bootConfig
-	bootFile string                 // the path of bootConfig that boot was read from
-	tls      []func(*tls.Config)    // from manager
-	metrics  *metricsserver.Options // from manager
+	boot      bootconfig.Config      // from bootConfig
+	bootFile  string                 // the path of bootConfig that boot was read from
+	mediaURLs host.MediaURLs         // from bootMediaURLs
+	tls       []func(*tls.Config)    // from manager
+	metrics   *metricsserver.Options // from manager
 }
 
 // leaderElection configures the election of the manager that reconciles.
@@ -116,7 +119,28 @@ func (o *options) complete() error {
 	if !cleaning.IsMinimum(o.settings.MinimumCleaningPolicy) {
 		return fmt.Errorf("--minimum-cleaning-policy: %q is neither None nor Metadata nor Clear nor Purge", o.settings.MinimumCleaningPolicy)
 	}
+	if o.settings.MethodTimeout <= 0 {
+		return fmt.Errorf("--boot-method-timeout: %s: must be more than 0", o.settings.MethodTimeout)
+	}
+	if err := o.completeMediaURLs(); err != nil {
+		return fmt.Errorf("--boot-media-url: %w", err)
+	}
 	return o.completeConfig()
+}
+
+// completeMediaURLs parses the URLs of the boot media.
+func (o *options) completeMediaURLs() error {
+	for _, text := range o.bootMediaURLs {
+		entry, err := host.ParseMediaURL(text)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(o.mediaURLs, func(m host.MediaURL) bool { return m.Network == entry.Network }) {
+			return fmt.Errorf("%q: there is another URL for the same BMCs", text)
+		}
+		o.mediaURLs = append(o.mediaURLs, entry)
+	}
+	return nil
 }
 
 func (o *options) checkComponents() error {

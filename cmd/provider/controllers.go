@@ -39,7 +39,7 @@ func (p *Provider) addControllers(ctx context.Context) error {
 	return errors.Join(
 		(&host.Reconciler{
 			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
-			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace),
+			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken,
 		}).SetupWithManager(ctx, p, options(concurrency.Host)),
 		(&machine.Reconciler{
 			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter,

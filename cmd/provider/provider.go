@@ -31,6 +31,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
@@ -82,6 +83,8 @@ type ControllerOptions struct {
 	Drivers map[string]bmc.Driver
 	// Pool are the options of the BMC pool.
 	Pool bmc.PoolOptions
+	// MediaURLs are the URLs of the boot media as BMCs reach them. Without any, hosts boot by PXE only.
+	MediaURLs host.MediaURLs
 	// Concurrency is how many objects of a kind are reconciled at once.
 	Concurrency Concurrency
 	// NodeName is the Node that the provider runs on. Empty outside of a cluster.

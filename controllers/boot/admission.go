@@ -12,6 +12,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
@@ -24,6 +25,9 @@ import (
 //     Any other client is refused, which does not end the boot.
 //   - Where the mode is off, the first address is served. For the script it must be in the network's subnet, if one is configured.
 //
+// The operating system of a boot from a boot medium needs no DHCP request: it has the token of the boot from the medium, whose URL was given to the BMC, and may be in
+// any network. The script, which is given out for a MAC address, needs one in such a boot too: firmware that did not find its medium asks for it.
+//
 // A client of an address family that no network has is judged by all networks. A server that leased an address in this boot asks from that address: its
 // script goes to no client of a network, of either family, in which another DHCP server gives addresses.
 func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
@@ -31,6 +35,9 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 		if n.Subnet.Contains(from) && !b.Tenants.MayBootIn(a.host.Namespace, n.Name) {
 			return nil, refused("the request came from %s, of network %s, which the tenants of the configuration file do not permit namespace %s", from, n.Name, a.host.Namespace)
 		}
+	}
+	if operatingSystem && lifecycle.UsesMedium(&a.boot.Spec) {
+		return nil, nil //nolint:nilnil // the token came from the medium
 	}
 	networks := b.networksFor(from)
 	if len(networks) == 0 {

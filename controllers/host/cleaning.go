@@ -34,12 +34,12 @@ func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	r.updateObservation(j, func(h *hostObservation) {
 		h.noteOverrideCleared(clearErr)
 		if ejectErr == nil {
-			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = r.Clock.Now(), 0, ""
+			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError, h.bmc.MediaInserted = r.Clock.Now(), 0, "", false
 			return
 		}
 		h.bmc.CleanUpFailures++
 		h.bmc.CleanUpTriedAt = r.Clock.Now()
-		h.bmc.CleanUpError = controllers.Clip(ejectErr.Error(), controllers.MaxText)
+		h.bmc.CleanUpError = controllers.Clip(maskMedia(ejectErr.Error()), controllers.MaxText)
 	})
 	if ejectErr == nil {
 		note := "Cleared the boot override and ejected the virtual media"

@@ -46,7 +46,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, false, doubt, whose)
 	case view.Replaced != "":
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.Replaced)
-	case len(view.BMC.Missing) > 0:
+	case view.Incapable():
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.MissingCapabilityMessage(view))
 	default:
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonInspecting, "The inventory has not been read yet")

@@ -58,6 +58,10 @@ type Reconciler struct {
 	Settings lifecycle.Settings
 	// Tenants restrict what the hosts of a namespace may use.
 	Tenants bootconfig.Tenants
+	// MediaURLs are the URLs of the boot media as BMCs reach them. Without any, hosts boot by PXE only.
+	MediaURLs MediaURLs
+	// MediaToken returns the token of the boot medium of a boot, which is a secret. Nil offers no boot media.
+	MediaToken func(ctx context.Context, boot *v1alpha1.BareMetalBoot) (string, error)
 	// Erasures records the erasures of disks. Nil records none.
 	Erasures ErasureRecorder
 	// Clock defaults to the real clock.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -41,6 +42,22 @@ func withReserve(ctx context.Context, reserve time.Duration) (context.Context, c
 		return context.WithCancel(ctx)
 	}
 	return context.WithDeadline(ctx, deadline.Add(-reserve))
+}
+
+// missingForBoot lists the capabilities that the boots of a host need and the BMC lacks. The network as a boot device is not missing if another boot method replaces
+// it, or if the host does not boot by PXE.
+func missingForBoot(capabilities []string, spec *v1alpha1.BareMetalHostSpec, mediaURL string) []string {
+	missing := missingForNetworkBoot(capabilities, spec.BootMode)
+	wants := func(m v1alpha1.BootMethod) bool {
+		return len(spec.BootMethods) == 0 || slices.Contains(spec.BootMethods, m)
+	}
+	medium := mediaURL != "" && slices.ContainsFunc(offeredMethods(capabilities), func(m v1alpha1.BootMethod) bool {
+		return wants(m) && (m == v1alpha1.MethodVirtualMedia || m == v1alpha1.MethodUefiHTTP && spec.BootMode != v1alpha1.BootModeLegacy)
+	})
+	if medium || !wants(v1alpha1.MethodPXE) {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == string(bmc.CanBootPXE) })
+	}
+	return missing
 }
 
 // missingForNetworkBoot lists the capabilities that a network boot in the host's mode needs and the BMC lacks. Legacy firmware has no HTTP boot.

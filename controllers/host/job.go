@@ -28,8 +28,13 @@ type job struct {
 	// What was known of the server when the job was submitted.
 	lastOverride *v1alpha1.BootOverrideStatus
 	capabilities []string
-	bootNumber   int32
 	hasInventory bool
+	// mediaInserted is true if a boot medium may be in a virtual drive.
+	mediaInserted bool
+	// boot is the boot that the command is for, and method its boot method. hasNextMethod is true if the boot continues with another method when the BMC refuses this one.
+	boot          v1alpha1.BareMetalBootSpec
+	method        v1alpha1.BootMethod
+	hasNextMethod bool
 }
 
 // Results of a job that are unrelated to the state of the BMC.
@@ -75,8 +80,9 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	if observed.description != nil {
 		j.capabilities = observed.description.Capabilities
 	}
+	j.method, j.mediaInserted = v1alpha1.MethodPXE, observed.bmc.MediaInserted
 	if view.Boot != nil {
-		j.bootNumber = view.Boot.Number
+		j.boot, j.method, j.hasNextMethod = *view.Boot.DeepCopy(), lifecycle.MethodOf(view.Boot), lifecycle.HasNextMethod(view, r.Settings)
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.RetryNow {
@@ -85,8 +91,11 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		}
 	}
 	timeout := time.Duration(0) // the pool's default
-	if action == lifecycle.Inspect {
+	switch {
+	case action == lifecycle.Inspect:
 		timeout = inspectTimeout
+	case action == lifecycle.EjectMedia, action == lifecycle.SetNetworkBoot && (j.method == v1alpha1.MethodVirtualMedia || j.mediaInserted):
+		timeout = mediaTimeout
 	}
 	var (
 		start   time.Time
@@ -97,7 +106,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, IgnoreBackoff: view.RetryNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = r.Clock.Now()
-			outcome = r.run(ctrl.LoggerInto(ctx, log), j, c)
+			outcome = maskError(r.run(ctrl.LoggerInto(ctx, log), j, c))
 			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errRecheckFailed) || errors.As(outcome, new(*finalError)) {
 				return nil // the BMC is healthy
 			}
@@ -128,7 +137,7 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 		return err
 	}
 	err := r.execute(ctx, j, c)
-	if err != nil && !errors.As(err, new(*finalError)) || j.action == lifecycle.SetNetworkBoot || j.action == lifecycle.ClearBootOverride {
+	if err != nil && !errors.As(err, new(*finalError)) || readsNoPower(j.action) {
 		return err
 	}
 	// Every power command is followed by a read of the power state.
@@ -138,6 +147,11 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	}
 	r.updateObservation(j, func(h *hostObservation) { h.notePowerState(state, r.Clock.Now()) })
 	return err
+}
+
+// readsNoPower is true for the commands that do not change the power.
+func readsNoPower(action lifecycle.Action) bool {
+	return action == lifecycle.SetNetworkBoot || action == lifecycle.EjectMedia || action == lifecycle.ClearBootOverride
 }
 
 // execute sends the requests of a job to the BMC.
@@ -153,6 +167,8 @@ func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
 		return err // including a refused login: another request would be another refused login
 	case lifecycle.SetNetworkBoot:
 		return r.setNetworkBoot(ctx, j, c)
+	case lifecycle.EjectMedia:
+		return r.ejectMedia(ctx, j, c)
 	case lifecycle.ClearBootOverride:
 		return r.clearBootOverride(ctx, j, c)
 	case lifecycle.CleanUp:

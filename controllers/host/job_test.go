@@ -63,7 +63,7 @@ func newTestReconciler(t *testing.T) (*Reconciler, job) {
 		genericEvents: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{}),
 	}
 	endpoint := &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: "a"}, Username: "u", Password: "p"}
-	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, bootNumber: 1, capabilities: []string{"BootHTTP", "BootPXE"}}
+	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, boot: v1alpha1.BareMetalBootSpec{Number: 1}, method: v1alpha1.MethodPXE, capabilities: []string{"BootHTTP", "BootPXE"}}
 	r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(endpoint, "1") })
 	return r, j
 }

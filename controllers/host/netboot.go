@@ -49,7 +49,7 @@ func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, boot
 	if len(list) == 0 {
 		return []overrideChoice{{target: bmc.BootPXE}}
 	}
-	if last == nil {
+	if last == nil || last.BootMethod != "" { // an override for a boot medium shows nothing about PXE
 		return list
 	}
 	before := overrideChoice{bmc.BootTarget(last.Target), bmc.BootMethod(last.Method)}
@@ -66,34 +66,59 @@ func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, boot
 	}
 }
 
-// setNetworkBoot makes the network the next boot device. If the BMC answers a choice with an error, the next choice is tried immediately: the server has
-// not booted, so no attempt is lost.
+// setNetworkBoot instructs the server to boot by the method of its boot.
 func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
-	var refused error
-	for _, chosen := range orderChoices(overrideChoices(c.BootMethods(), j.capabilities, j.mode), j.lastOverride, j.bootNumber) {
-		result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method)
-		if err != nil && !answeredByBMC(err) {
-			return err
-		}
-		tried := &v1alpha1.BootOverrideStatus{
-			Boot: j.bootNumber, Target: string(chosen.target), Method: string(cmp.Or(result.Method, chosen.method)),
-			Warning: controllers.Clip(result.Doubt, controllers.MaxText), Persistent: result.Lasts,
-		}
-		if err != nil {
-			tried.Warning = controllers.Clip(err.Error(), controllers.MaxText)
-			refused = cmp.Or(refused, err)
-		}
-		r.updateObservation(j, func(h *hostObservation) {
-			h.override, h.bmc.OverrideSet = tried, true // the BMC may have set it although it answered with an error
-			if err == nil {
-				h.bmc.NetworkBootSetAt = r.Clock.Now()
-			}
-		})
-		if err == nil {
-			return nil
+	err := r.removeOldMedium(ctx, j, c)
+	if err == nil {
+		switch j.method {
+		case v1alpha1.MethodUefiHTTP:
+			err = r.setMediumURL(ctx, j, c)
+		case v1alpha1.MethodVirtualMedia:
+			err = r.insertMedium(ctx, j, c)
+		default:
+			err = r.setPXE(ctx, j, c)
 		}
 	}
+	return r.noteMethodRefused(j, maskError(err))
+}
+
+// setPXE makes the network the next boot device. If the BMC answers a choice with an error, the next choice is tried immediately: the server has
+// not booted, so no attempt is lost.
+func (r *Reconciler) setPXE(ctx context.Context, j job, c bmc.Client) error {
+	var refused error
+	for _, chosen := range orderChoices(overrideChoices(c.BootMethods(), j.capabilities, j.mode), j.lastOverride, j.boot.Number) {
+		err := r.setOverride(ctx, j, c, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method)
+		if err == nil || !answeredByBMC(err) {
+			return err
+		}
+		refused = cmp.Or(refused, err)
+	}
 	return refused
+}
+
+// setOverride sets a boot override, and records how that ended.
+func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, override bmc.BootOverride, method bmc.BootMethod) error {
+	result, err := c.SetBootOverride(ctx, override, method)
+	if err != nil && !answeredByBMC(err) {
+		return err
+	}
+	tried := &v1alpha1.BootOverrideStatus{
+		Boot: j.boot.Number, Target: string(override.Target), Method: string(cmp.Or(result.Method, method)),
+		Warning: controllers.Clip(maskMedia(result.Doubt), controllers.MaxText), Persistent: result.Lasts,
+	}
+	if j.method != v1alpha1.MethodPXE {
+		tried.BootMethod = j.method
+	}
+	if err != nil {
+		tried.Warning = controllers.Clip(maskMedia(err.Error()), controllers.MaxText)
+	}
+	r.updateObservation(j, func(h *hostObservation) {
+		h.override, h.bmc.OverrideSet = tried, true // the BMC may have set it although it answered with an error
+		if err == nil {
+			h.bmc.NetworkBootSetAt = r.Clock.Now()
+		}
+	})
+	return err
 }
 
 // overrideNote describes how the override was set. It is appended to the message of a boot that is awaited.

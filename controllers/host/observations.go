@@ -109,6 +109,7 @@ func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1a
 	h.description = status.DeepCopy()
 	h.override, h.description.BootOverride = h.description.BootOverride, nil
 	h.bmc.OverrideSet = h.override != nil
+	h.bmc.MediaInserted = h.override != nil && h.override.BootMethod == v1alpha1.MethodVirtualMedia
 	at := status.InspectedAt
 	if at == nil || at.After(now) || host.Status.Hardware == nil || host.Status.ObservedGeneration != host.Generation {
 		h.description.InspectedAt = nil // so that the next process inspects the server if this process does not
@@ -135,10 +136,14 @@ func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
 }
 
 // bmcView returns the BMC part of the view.
-func (h *hostObservation) bmcView(mode v1alpha1.BootMode) lifecycle.BMC {
+func (h *hostObservation) bmcView(spec *v1alpha1.BareMetalHostSpec, mediaURL string) lifecycle.BMC {
 	view := h.bmc
 	if h.bmc.Inspected && h.description != nil {
-		view.Missing = missingForNetworkBoot(h.description.Capabilities, mode)
+		view.Methods = offeredMethods(h.description.Capabilities)
+		view.Missing = missingForBoot(h.description.Capabilities, spec, mediaURL)
+	}
+	if h.override != nil && h.override.Worked {
+		view.MethodWorked = cmp.Or(h.override.BootMethod, v1alpha1.MethodPXE)
 	}
 	if h.override != nil {
 		view.OverrideNote = overrideNote(h.override)
@@ -167,9 +172,9 @@ func (h *hostObservation) updateOverride(change func(*v1alpha1.BootOverrideStatu
 	}
 }
 
-// noteOverrideWorked records that the override worked, if the server was observed on the network in the boot that the override was set for.
+// noteOverrideWorked records that the override worked, if the server was observed in the boot that the override was set for.
 func (h *hostObservation) noteOverrideWorked(view lifecycle.View) {
-	if boot := view.CurrentBoot(); boot != nil && view.Furthest.Stage != "" && h.override != nil && h.override.Boot == boot.Number {
+	if view.MethodWorked() && h.override != nil && h.override.Boot == view.Boot.Number {
 		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
 	}
 }

@@ -32,7 +32,7 @@ func (r *Reconciler) recheckRead(ctx context.Context, j job) error {
 }
 
 // recheckCommand reads the host and its boot from the API server and repeats the decision, with the BMC observations that the decision used. It returns
-// errOutdated if the decision is now another one.
+// errOutdated if the decision is now another one, or is for another boot: its boot medium and its method are those of one attempt.
 func (r *Reconciler) recheckCommand(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
 	err := r.APIReader.Get(ctx, j.key, &host)
@@ -52,7 +52,8 @@ func (r *Reconciler) recheckCommand(ctx context.Context, j job) error {
 	}
 	view.Now, view.BMC.Busy, view.BMC.PowerNew = j.decidedAt, false, j.powerNew
 	reachedElsewhere := r.observations.get(j.key).endpoint != j.endpoint
-	if host.UID != j.uid || reachedElsewhere || lifecycle.Next(view, r.Settings).Action != j.action {
+	otherBoot := j.action == lifecycle.SetNetworkBoot && (boot == nil || boot.Spec.Number != j.boot.Number || lifecycle.MethodOf(&boot.Spec) != j.method)
+	if host.UID != j.uid || reachedElsewhere || otherBoot || lifecycle.Next(view, r.Settings).Action != j.action {
 		return errOutdated
 	}
 	return nil

@@ -38,6 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
 	}
 	view := controllers.View(host, boot, consumer, r.Clock.Now())
+	view.MediaURL = r.MediaURLs.For(host.Spec.BMC.Address)
 	view.RunsProvider = runsOn(r.Node, host, r.knownHardware(host))
 	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.InspectionBoot() != nil) {
 		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
@@ -56,7 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, r.observations.get(key).report.summary)
 	r.observations.update(key, func(h *hostObservation) {
 		h.noteOverrideWorked(view)
-		view.BMC, view.Replaced = h.bmcView(host.Spec.BootMode), h.replacementMessage(host)
+		view.BMC, view.Replaced = h.bmcView(&host.Spec, view.MediaURL), h.replacementMessage(host)
 	})
 	if problem != nil {
 		view.BMC.Problem = problem

@@ -41,7 +41,7 @@ var (
 		v1alpha1.ReasonRemediationFailed, v1alpha1.ReasonSecondRequester, other,
 	}
 	bootStages = []string{
-		string(v1alpha1.StageDHCP), string(v1alpha1.StageLoader), string(v1alpha1.StageScript), string(v1alpha1.StageKernel), string(v1alpha1.StageAgent),
+		string(v1alpha1.StageMedia), string(v1alpha1.StageDHCP), string(v1alpha1.StageLoader), string(v1alpha1.StageScript), string(v1alpha1.StageKernel), string(v1alpha1.StageAgent),
 		string(v1alpha1.StageData), string(v1alpha1.StageCommitted), string(v1alpha1.StageAgentDone),
 		string(v1alpha1.StageReportedIn), string(v1alpha1.StageNode), string(v1alpha1.StageBootstrapSucceeded), string(v1alpha1.StageBootstrapFailed),
 	}

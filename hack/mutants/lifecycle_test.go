@@ -82,7 +82,7 @@ var lifecycleMutants = []mutant{
 	{"the BMC of another host is asked", identityFile, `	case v.NotPermitted != "" || v.BMCTakenBy != "":` + "\n		problem", "	case false:\n		problem"},
 	{"what another server reports counts", identityFile, "v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideSet: v.BMC.OverrideSet, OverrideNote: v.BMC.OverrideNote}", "v.BMC.Problem = problem"},
 	{"a server is commanded before its inventory was read", nextFile, "case !step.Action.Commands() || v.BMC.Inspected:", "case true:"},
-	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && len(v.BMC.Missing) > 0:", "case false:"},
+	{"a host that cannot be booted is offered", offerFile, "case v.BMC.Inspected && v.Incapable():", "case false:"},
 	{"a running server is offered", offerFile, `case want == "" && v.notOff():`, "case false:"},
 	{"a server that a machine says it runs on is offered", offerFile, `case v.UnrecordedConsumer != "":`, "case false:"},
 	{"an inventory for which time ran out is whole", viewFile, "	if v.BMC.Partial {\n", "	if false {\n"},

@@ -27,6 +27,9 @@ func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) st
 	case v.WaitedAt.After(attempt.StartedAt.Time):
 		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
 	}
+	if what := v.notBooted(attempt); what != "" && v.Problem == nil {
+		return fmt.Sprintf("%s after %s: %s", timeout, since, what)
+	}
 	after := fmt.Sprintf("%s after %s: %s", timeout, since, describeProgress(v, attempt).Message)
 	if v.Problem == nil {
 		after += ". The likeliest cause: " + v.currentStage(attempt).cause
@@ -44,9 +47,9 @@ func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after st
 	case !mayRepeat(attempt):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". The server got its bootstrap data, so it is not booted again. Check its console, then delete the Machine to have it replaced")
-	case attempt.Attempt >= s.BootAttempts && attempt.AgentRefusedAt != nil:
+	case attempt.Attempt >= v.attempts(s) && attempt.AgentRefusedAt != nil:
 		return failBoot(attempt, v1alpha1.ReasonSecondRequester, after+lastAttempt)
-	case attempt.Attempt >= s.BootAttempts:
+	case attempt.Attempt >= v.attempts(s):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+lastAttempt)
 	case v.Paused || v.Consumer.Paused:
 		return v.awaitUnpaused(s, after)

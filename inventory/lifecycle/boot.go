@@ -105,15 +105,17 @@ func stayBootFailed(v View, s Settings) Step {
 }
 
 // awaitProviderID waits for the machine to get its provider ID. From then on the server gets no command at all, so a remaining boot override is
-// cleared before, if the BMC can be reached. A move is allowed here: the spec records that the host reported in.
+// cleared before, and a boot medium is ejected, if the BMC can be reached. A move is allowed here: the spec records that the host reported in.
 func awaitProviderID(v View, _ Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonWaitingForMachine, Message: "The server reported in"}
 	switch {
 	case v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked():
 		step.Action = ClearBootOverride
+	case v.mediaLeft():
+		step.Action = EjectMedia
 	case v.MoveBlocked:
 		step.Action = AllowMove
-	case v.BMC.OverrideSet && v.bmcBlocked():
+	case v.BMC.OverrideSet && v.bmcBlocked(), v.BMC.MediaInserted && v.bmcBlocked():
 		step.RequeueAt = v.BMC.Problem.RetryAt
 	}
 	return step
@@ -160,7 +162,7 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 		step.RequeueAt = v.Now.Add(s.PollInterval) // as in Next
 		return step
 	}
-	if len(v.BMC.Missing) > 0 {
+	if v.Incapable() {
 		step.Reason, step.Message, step.RequeueAt = v1alpha1.ReasonCapabilityMissing, MissingCapabilityMessage(v), v.nextInspection(s)
 		if v.inspectionDue(s) {
 			step.Action = Inspect
@@ -235,8 +237,8 @@ func bootHost(v View, s Settings) Step {
 	}
 	deadline := v.Deadline(s)
 	switch {
-	case v.agentOver(s, attempt) != "":
-		return endAttempt(v, s, attempt, v.agentOver(s, attempt))
+	case v.attemptOver(s, attempt) != "":
+		return endAttempt(v, s, attempt, v.attemptOver(s, attempt))
 	case !v.Now.Before(deadline):
 		return endAttempt(v, s, attempt, v.describeTimeout(s, attempt))
 	}
@@ -250,7 +252,7 @@ func bootHost(v View, s Settings) Step {
 	if step.Action == "" && (step.RequeueAt.IsZero() || step.RequeueAt.After(deadline)) {
 		step.RequeueAt = deadline
 	}
-	return step
+	return v.untilMethodDeadline(s, attempt, step)
 }
 
 // driveAttempt returns the next step of an attempt that is not over.
@@ -263,7 +265,7 @@ func driveAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	return onceBMCKnown(v, s, maxAge, Step{}, bootFromNetwork(v, s, attempt, maxAge))
 }
 
-// bootFromNetwork powers the server off, sets network boot, and powers the server on. The server's power is known.
+// bootFromNetwork powers the server off, sets the method of the boot, and powers the server on. The server's power is known.
 func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge time.Duration) Step {
 	off := v.BMC.Power == v1alpha1.PowerOff
 	switch {
@@ -284,8 +286,11 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 	case !off:
 		step := describeProgress(v, attempt)
 		step.RequeueAt = v.BMC.PowerAt.Add(maxAge)
-		if v.BMC.OverrideSet && (bootLoaderRuns(v) || !mayRepeat(attempt)) {
+		switch {
+		case v.BMC.OverrideSet && (bootLoaderRuns(v) || !mayRepeat(attempt)):
 			step.Action = ClearBootOverride
+		case !mayRepeat(attempt) && v.mediaLeft(): // what runs is in memory or on the disk, and the next boot is from the disk
+			step.Action = EjectMedia
 		}
 		return step
 	case v.agentRan(attempt) && !v.confirmedOff(s):
@@ -295,8 +300,12 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 	case v.ranFromMemory(attempt):
 		return failBoot(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in. Delete the Machine to have it replaced")
+	case mayRepeat(attempt) && !v.networkBootPending(attempt) && v.needsConfirmedOff(attempt) && !v.confirmedOff(s):
+		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case mayRepeat(attempt) && !v.networkBootPending(attempt):
-		return Step{Action: SetNetworkBoot, Message: "The network is being set as the next boot device"}
+		return Step{Action: SetNetworkBoot, Message: fmt.Sprintf("The next boot is being set to %s", describeMethod(attempt))}
+	case !mayRepeat(attempt) && v.mediaLeft() && v.confirmedOff(s):
+		return Step{Action: EjectMedia, Message: "The boot medium is being ejected"}
 	case attempt.PoweredOnAt == nil:
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOnAt = &now
@@ -331,7 +340,7 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	// The server may have gone on and off between two readings of the power. Then the boot server observed a stage. The stage's time has whole
 	// seconds, and it must be older than the reading: a server that boots may still read as off for some seconds.
 	at := v.Furthest.Time.Time
-	seen := v.Furthest.Stage != "" && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
+	seen := v.Furthest.Stage != "" && !v.onlyBMCSeen(attempt) && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
 	usedUp := v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(set) && (seen || v.BMC.PowerSince.After(v.BMC.LastPowerAt))
 	return !usedUp
 }
@@ -343,6 +352,4 @@ func (v View) recordedInFuture(t *metav1.Time) bool {
 }
 
 // bootLoaderRuns is true when the boot loader runs, so the override took effect.
-func bootLoaderRuns(v View) bool {
-	return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageDHCP && v.Furthest.Stage != v1alpha1.StageLoader
-}
+func bootLoaderRuns(v View) bool { return v.bootedMedium() }

@@ -136,8 +136,8 @@ func eraseDisks(v View, s Settings, step Step) Step {
 	case !v.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased"
 		return step
-	case v.agentOver(s, attempt) != "":
-		return v.endErasure(s, step, attempt, v.agentOver(s, attempt))
+	case v.attemptOver(s, attempt) != "":
+		return v.endErasure(s, step, attempt, v.attemptOver(s, attempt))
 	case !v.Now.Before(v.Deadline(s)):
 		return v.endErasure(s, step, attempt, v.describeTimeout(s, attempt))
 	}
@@ -147,7 +147,7 @@ func eraseDisks(v View, s Settings, step Step) Step {
 	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
 		drive.RequeueAt = deadline
 	}
-	return drive
+	return v.untilMethodDeadline(s, attempt, drive)
 }
 
 // beginErasure records a new attempt to erase the disks.
@@ -176,7 +176,7 @@ func describePolicy(policy v1alpha1.CleaningPolicy) string {
 
 // endErasure ends an attempt to erase the disks. After the last one the boot fails, and the host goes into quarantine.
 func (v View) endErasure(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
-	if attempt.Attempt < s.BootAttempts {
+	if attempt.Attempt < v.attempts(s) {
 		step = v.beginErasure(s, step, attempt.Attempt+1)
 		step.Message += ". " + after
 		return step

@@ -170,8 +170,8 @@ func inspectHost(v View, s Settings) Step {
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The agent will inspect the server"
 		step.Drop = []string{v1alpha1.InspectAnnotation}
 		return step
-	case v.agentOver(s, attempt) != "":
-		return v.endInspectionAttempt(s, step, attempt, v.agentOver(s, attempt))
+	case v.attemptOver(s, attempt) != "":
+		return v.endInspectionAttempt(s, step, attempt, v.attemptOver(s, attempt))
 	case !v.Now.Before(v.Deadline(s)):
 		return v.endInspectionAttempt(s, step, attempt, v.describeTimeout(s, attempt))
 	}
@@ -193,16 +193,16 @@ func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBo
 	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
 		drive.RequeueAt = deadline
 	}
-	return drive
+	return v.untilMethodDeadline(s, attempt, drive)
 }
 
 // endInspectionAttempt ends an attempt to inspect the server. After the last one the inspection has failed.
 func (v View) endInspectionAttempt(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
 	switch {
-	case attempt.Attempt < s.BootAttempts && (v.Inspection.PausedCluster != "" || v.QueuePosition != nil):
+	case attempt.Attempt < v.attempts(s) && (v.Inspection.PausedCluster != "" || v.QueuePosition != nil):
 		step.Message, step.RequeueAt = after+". The next attempt waits until no Cluster of the namespace is paused, and for a boot slot", v.Now.Add(s.ActiveInterval)
 		return step
-	case attempt.Attempt < s.BootAttempts:
+	case attempt.Attempt < v.attempts(s):
 		step.Action, step.Boot = RecordBoot, v.newInspection(attempt.Attempt+1)
 		step.Message = fmt.Sprintf("Attempt %d to inspect the server begins. %s", attempt.Attempt+1, after)
 		return step
@@ -231,6 +231,9 @@ func endInspection(v View, s Settings, step Step) Step {
 	case !v.confirmedOff(s):
 		known = step
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
+	case v.mediaLeft():
+		known = step
+		known.Action, known.Message = EjectMedia, "The server is off after its inspection: its boot medium is being ejected"
 	}
 	return onceBMCKnown(v, s, s.ActiveInterval, unknown, known)
 }

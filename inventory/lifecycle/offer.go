@@ -19,7 +19,7 @@ func offerHost(v View, s Settings) Step {
 	switch {
 	case v.hasConflict():
 		_, known.Message = Conflict(v)
-	case v.BMC.Inspected && len(v.BMC.Missing) > 0:
+	case v.BMC.Inspected && v.Incapable():
 		known.Message = MissingCapabilityMessage(v)
 	case v.BMC.Problem != nil:
 		known.Message = waitingForBMC(v)
@@ -82,8 +82,14 @@ func offerVerified(v View, s Settings) Step {
 	return step
 }
 
-// MissingCapabilityMessage says which capabilities the BMC lacks.
+// Incapable is true for a host that cannot be booted: its BMC lacks a capability, or none of its boot methods is possible.
+func (v View) Incapable() bool { return len(v.BMC.Missing) > 0 || v.methodObstacles() != "" }
+
+// MissingCapabilityMessage says which capabilities the BMC lacks, or why no boot method is possible.
 func MissingCapabilityMessage(v View) string {
+	if len(v.BMC.Missing) == 0 {
+		return v.methodObstacles()
+	}
 	return fmt.Sprintf("The BMC does not support %s, which a network boot needs. Update the BMC's firmware, check whether it needs a licence, "+
 		"or use another protocol in spec.bmc.address", strings.Join(v.BMC.Missing, ", "))
 }

@@ -75,6 +75,63 @@ var stages = []stageInfo{
 	},
 }
 
+// mediumLoader is the row after the boot loader of a medium was read.
+var mediumLoader = stageInfo{
+	v1alpha1.StageLoader, v1alpha1.ReasonWaitingForKernel,
+	"The server read the boot loader of the medium", "the read of the kernel",
+	"Secure Boot refused the loader (then set spec.bootMode: UEFISecureBoot), or the medium is read too slowly: the loader's messages are on the server's console",
+	"kernel",
+}
+
+// mediaStages are the first rows of an attempt that boots from a boot medium, until the server has booted it.
+var mediaStages = map[v1alpha1.BootMethod][]stageInfo{
+	v1alpha1.MethodUefiHTTP: {
+		{
+			"", v1alpha1.ReasonWaitingForMedia,
+			"The server was powered on", "the firmware's request for the boot medium (HTTP)",
+			"the firmware ignores the boot override or the URL, gets no address, or does not reach the URL of --boot-media-url",
+			"medium",
+		},
+		{
+			v1alpha1.StageMedia, v1alpha1.ReasonWaitingForMediaBoot,
+			"The firmware requested the boot medium", "the start of the system on it",
+			"the firmware did not boot from the medium: it refuses the medium or its size, or the system on the medium does not start or does not reach the boot server",
+			"loader",
+		},
+		mediumLoader,
+	},
+	v1alpha1.MethodVirtualMedia: {
+		{
+			"", v1alpha1.ReasonWaitingForMedia,
+			"The server was powered on", "the BMC's request for the boot medium (HTTP)",
+			"the BMC does not reach the URL of --boot-media-url: check its network, its proxy and whether it trusts the certificate",
+			"medium",
+		},
+		{
+			v1alpha1.StageMedia, v1alpha1.ReasonWaitingForMediaBoot,
+			"The BMC requested the boot medium", "the start of the system on it",
+			"the server did not boot from the medium: the firmware ignores the boot override, or the system on the medium does not start or does not reach the boot server",
+			"loader",
+		},
+		mediumLoader,
+	},
+}
+
+// mediaStage returns the row of an attempt that has to boot from a boot medium; nil if it uses none, or has booted it.
+func (v View) mediaStage(attempt v1alpha1.BareMetalBootSpec) *stageInfo {
+	rows := mediaStages[MethodOf(&attempt)]
+	switch {
+	case rows == nil || v.bootedMedium():
+		return nil
+	case v.Furthest.Stage == v1alpha1.StageLoader:
+		return &rows[2]
+	case v.Media.Stage != "":
+		return &rows[1]
+	default:
+		return &rows[0]
+	}
+}
+
 // agentStages is the table of the stages of a boot that runs the agent, from the kernel on. The stages before are those of stages.
 var agentStages = []stageInfo{
 	{
@@ -111,7 +168,18 @@ var agentStages = []stageInfo{
 }
 
 // AwaitedStage returns what is awaited after a stage of a boot, in two words, or "done" or "failed".
-func AwaitedStage(stage v1alpha1.BootStage) string {
+func AwaitedStage(boot *v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) string {
+	if rows := mediaStages[MethodOf(boot)]; rows != nil {
+		switch stage {
+		case "", v1alpha1.StageStarted:
+			return "awaits " + rows[0].short
+		case v1alpha1.StageMedia, v1alpha1.StageDHCP:
+			return "awaits " + rows[1].short
+		case v1alpha1.StageLoader:
+			return "awaits " + rows[2].short
+		default:
+		}
+	}
 	switch stage {
 	case v1alpha1.StageStarted:
 		stage = ""
@@ -138,15 +206,31 @@ func (v View) currentStage(attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	switch {
 	case !mayRepeat(attempt):
 		return last
-	case v.Furthest.Stage == "" && (attempt.PoweredOffAt == nil || v.BMC.Power != v1alpha1.PowerOn):
-		return preparingInfo
+	case (v.Furthest.Stage == "" || v.onlyBMCSeen(attempt)) && (attempt.PoweredOffAt == nil || v.BMC.Power != v1alpha1.PowerOn):
+		return v.preparing(attempt)
+	}
+	if info := v.mediaStage(attempt); info != nil {
+		return *info
+	}
+	at := v.Furthest.Stage
+	if at == v1alpha1.StageMedia {
+		at = "" // an attempt without a medium does not depend on its requests
 	}
 	for _, info := range table {
-		if info.stage == v.Furthest.Stage {
+		if info.stage == at {
 			return v.withAgentProgress(info)
 		}
 	}
 	return last
+}
+
+// preparing returns the row before the server reads as powered on.
+func (v View) preparing(attempt v1alpha1.BareMetalBootSpec) stageInfo {
+	info := preparingInfo
+	if rows := mediaStages[MethodOf(&attempt)]; rows != nil {
+		info.awaited = rows[0].awaited
+	}
+	return info
 }
 
 // agentTable is the table of a boot that runs the agent.
@@ -206,7 +290,7 @@ func describeProgress(v View, attempt v1alpha1.BareMetalBootSpec) Step {
 	}
 	info := v.currentStage(attempt)
 	message := info.observed + ". Awaited: " + info.awaited
-	if info.reason == v1alpha1.ReasonWaitingForDHCP {
+	if awaitsFirmware(info) {
 		message += v.BMC.OverrideNote
 	}
 	return Step{Reason: info.reason, Message: message}
@@ -224,7 +308,7 @@ type Progress struct {
 func BootProgress(v View, s Settings, step Step) *Progress {
 	if step.Action == RecordBoot {
 		if old := v.Boot; old != nil && old.Number != step.Boot.Number {
-			v.Furthest, v.Problem, v.WaitedAt = v1alpha1.ObservedStage{}, nil, time.Time{} // these belong to the attempt before
+			v.Furthest, v.Media, v.Problem, v.WaitedAt = v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{}, nil, time.Time{} // these belong to the attempt before
 		}
 		v.Boot = step.Boot
 	}
@@ -232,7 +316,7 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 		return nil
 	}
 	attempt := *v.Boot
-	number := fmt.Sprintf("Boot attempt %d", attempt.Attempt)
+	number := attemptName(attempt)
 	switch {
 	case attempt.Failure != nil:
 		return &Progress{Reason: attempt.Failure.Reason, Message: attempt.Failure.Message}
@@ -267,15 +351,23 @@ func (v View) describeAwaited(attempt v1alpha1.BareMetalBootSpec, s Settings) (r
 	}
 	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s",
 		info.observed, v.describeObservation(attempt, info.stage), deadline, info.awaited, cause)
-	if info.reason == v1alpha1.ReasonWaitingForDHCP {
+	if awaitsFirmware(info) {
 		message += v.BMC.OverrideNote
 	}
 	return info.reason, message
 }
 
+// awaitsFirmware is true while it depends on the boot override what happens next.
+func awaitsFirmware(info stageInfo) bool {
+	return info.reason == v1alpha1.ReasonWaitingForDHCP || info.reason == v1alpha1.ReasonWaitingForMedia || info.reason == v1alpha1.ReasonWaitingForMediaBoot
+}
+
 // describeObservation says when a stage was observed, and from which address and client, as far as known.
 func (v View) describeObservation(attempt v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) string {
 	observed := v.Furthest
+	if stage == v1alpha1.StageMedia {
+		observed = v.Media // firmware may request an address after that
+	}
 	switch {
 	case stage == "":
 		return ""

@@ -120,6 +120,11 @@ func TestBootProgressPage(t *testing.T) {
 		want = append(want, fmt.Sprintf("| `%s` | %s | %s | %s |", line.reason, line.observed, line.awaited, line.cause))
 	}
 	g.Expect(string(content)).To(ContainSubstring(strings.Join(want, "\n")))
+	for method, rows := range mediaStages {
+		for _, line := range rows {
+			g.Expect(string(content)).To(ContainSubstring(fmt.Sprintf("| `%s` | %s | %s | %s |", line.reason, line.observed, line.awaited, line.cause)), string(method))
+		}
+	}
 }
 
 // TestErasureProgressText: the text names how many disks are erased, the slowest, and the time that it needs.

@@ -50,10 +50,12 @@ func drawView(t *rapid.T) View {
 		BootMachinePending: d.flag("bootMachineWaits"),
 		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
 		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
-			"", v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
+			"", v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
 			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
 		Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
 			&v1alpha1.BootFailure{Reason: v1alpha1.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonCommitUnknown, Message: "m"}),
+		Media:         pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}),
+		MediaURL:      pick(d, "mediaURL", "", "http://192.0.2.1"),
 		WaitedAt:      pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
 		RestartedAt:   pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
 		NodeLostAt:    pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
@@ -78,7 +80,10 @@ func (d draw) bmc() BMC {
 		FirstShutDownAt:     pick(d, "shutDown", time.Time{}, d.ago("shutDownAt")),
 		OffUnansweredAt:     pick(d, "offUnheard", time.Time{}, d.ago("offUnheardAt")),
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
-		NetworkBootSetAt:    d.ago("netboot"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
+		Methods:             pick(d, "methods", nil, defaultMethods, defaultMethods[:1], defaultMethods[1:], []v1alpha1.BootMethod{}),
+		MethodWorked:        pick(d, "worked", "", "", v1alpha1.MethodPXE, v1alpha1.MethodVirtualMedia),
+		MethodRefused:       pick(d, "refused", nil, nil, &MethodRefusal{Boot: 2, Message: "no"}), MediaInserted: d.flag("inserted"),
+		NetworkBootSetAt: d.ago("netboot"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
 		Missing: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
 	}
@@ -95,6 +100,8 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		Maintenance:    pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
 		Quarantine:     pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
 		PowerHoldSince: d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
+		BootMethods:    pick(d, "bootMethods", nil, nil, defaultMethods, defaultMethods[2:]),
+		BootMode:       pick(d, "bootMode", v1alpha1.BootModeUEFI, v1alpha1.BootModeLegacy),
 		Inspection:     pick(d, "inspection", "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth),
 		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningMetadata, v1alpha1.CleaningPurge, v1alpha1.CleaningManual),
 	}
@@ -123,6 +130,7 @@ func (d draw) boot(v *View) {
 		VoidedAt: pick(d, "voided", nil, nil, nil, &metav1.Time{Time: noon}),
 		Failure:  pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
 		Purpose:  pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean, v1alpha1.PurposeInspect),
+		Method:   pick(d, "method", "", v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
 		Agent:    d.flag("agent"), CommitAllowedAt: d.moment("commitAllowed"), AgentDoneAt: d.moment("agentDone"),
 	}
 	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose != v1alpha1.PurposeProvision

@@ -123,7 +123,9 @@ func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.B
 		number = max(number, v.Boot.Number)
 	}
 	identity := v.Identity
-	boot := &v1alpha1.BareMetalBootSpec{Number: number + 1, Attempt: attempt, Purpose: purpose, StartedAt: metav1.NewTime(v.Now), Identity: &identity}
+	boot := &v1alpha1.BareMetalBootSpec{
+		Number: number + 1, Attempt: attempt, Purpose: purpose, StartedAt: metav1.NewTime(v.Now), Identity: &identity, Method: v.methodFor(attempt),
+	}
 	if v.Boot != nil {
 		boot.WrittenDisks = v.Boot.WrittenDisks
 	}

@@ -19,8 +19,10 @@ const (
 	Inspect Action = "Inspect"
 	// ReadPower reads the power state through the BMC.
 	ReadPower Action = "ReadPower"
-	// SetNetworkBoot makes the network the next boot device.
+	// SetNetworkBoot makes the network, or a boot medium, the next boot device, as the method of the boot says. The server is off.
 	SetNetworkBoot Action = "SetNetworkBoot"
+	// EjectMedia ejects a boot medium that the server needs no more.
+	EjectMedia Action = "EjectMedia"
 	// ClearBootOverride clears a boot override that took effect, if the BMC did not clear it.
 	ClearBootOverride Action = "ClearBootOverride"
 	// CleanUp clears the boot override and ejects virtual media, before the host is released.
@@ -54,7 +56,7 @@ const (
 
 // Commands is true for the actions that change something at the server or its BMC: power, boot override, virtual media.
 func (a Action) Commands() bool {
-	return a == SetNetworkBoot || a == ClearBootOverride || a == CleanUp || a == PowerOn || a == ShutDown || a == ForceOff
+	return a == SetNetworkBoot || a == EjectMedia || a == ClearBootOverride || a == CleanUp || a == PowerOn || a == ShutDown || a == ForceOff
 }
 
 // Step is what to do next with a host, and what to report about it.
@@ -98,13 +100,15 @@ type Settings struct {
 	CleaningTimeout time.Duration
 	// BootTimeout is how long a boot attempt may take.
 	BootTimeout time.Duration
+	// MethodTimeout is how long after the power-on the request may take that is expected of a boot method, while another method is left. 0 is BootTimeout.
+	MethodTimeout time.Duration
 	// AgentTimeout is how much longer an attempt may take while its agent makes progress.
 	AgentTimeout time.Duration
 	// EraseTimeout is how long an attempt to erase disks may take while its agent makes progress. An agent that makes none has BootTimeout.
 	EraseTimeout time.Duration
 	// MinimumCleaningPolicy is the policy that each host has at least; empty or None for no minimum. A host with the policy Manual keeps it.
 	MinimumCleaningPolicy v1alpha1.CleaningPolicy
-	// BootAttempts is the maximum number of attempts of a boot. There is no further attempt once the bootstrap data was served.
+	// BootAttempts is the maximum number of attempts of a boot, or the number of its methods if that is more. There is no further attempt once the bootstrap data was served.
 	BootAttempts int32
 	// BootConcurrency is the maximum number of hosts of one failure domain that boot at once; 0 is no limit. View.QueuePosition applies it.
 	BootConcurrency int
@@ -120,6 +124,7 @@ func DefaultSettings() Settings {
 		ShutDownTimeout: 2 * time.Minute,
 		CleaningTimeout: 10 * time.Minute,
 		BootTimeout:     30 * time.Minute,
+		MethodTimeout:   10 * time.Minute,
 		AgentTimeout:    4 * time.Hour,
 		EraseTimeout:    24 * time.Hour,
 		BootAttempts:    3,

@@ -71,6 +71,10 @@ type View struct {
 	BMC BMC
 	// Furthest is the furthest boot stage that was observed. Its Stage is empty when none was observed.
 	Furthest v1alpha1.ObservedStage
+	// Media is the first request of the boot medium that was observed in this boot. Its Stage is empty when none was observed.
+	Media v1alpha1.ObservedStage
+	// MediaURL is the URL of the boot media for the network of the BMC, without the path of a boot. It is empty if the provider offers none there.
+	MediaURL string
 	// WaitedAt is when the server last waited for a boot slot of its network, in this boot and before it fetched its script. It is zero if it did not wait.
 	WaitedAt time.Time
 	// RestartedAt is when firmware last requested a network boot although the attempt's bootstrap data had been served and the machine runs
@@ -151,7 +155,15 @@ type BMC struct {
 	// LastPower is the last power command that the BMC accepted, at LastPowerAt. CommandPowerOn counts even if its answer was an error, or was lost.
 	LastPower   Command
 	LastPowerAt time.Time
-	// NetworkBootSetAt is when the BMC last accepted the network as the next boot device.
+	// Methods are the boot methods that the BMC offers. It is nil if that is unknown; then all are tried.
+	Methods []v1alpha1.BootMethod
+	// MethodWorked is the method of the last boot in which the server was observed. It is empty if none worked, or if that was forgotten.
+	MethodWorked v1alpha1.BootMethod
+	// MethodRefused is the last answer of the BMC that it cannot boot the server by the method of a boot; nil without one.
+	MethodRefused *MethodRefusal
+	// MediaInserted is true from when a boot medium was inserted into a virtual drive until it was ejected.
+	MediaInserted bool
+	// NetworkBootSetAt is when the BMC last accepted the method of a boot as the next boot device.
 	NetworkBootSetAt time.Time
 	// FirstShutDownAt is when the operating system was first asked to shut down. It is zero again once the server reads as off, is switched on, or
 	// its power hold has ended.
@@ -197,9 +209,9 @@ func (v View) Provisioned() bool {
 }
 
 // Verified is true when the host can be booted: its inventory was read and describes the same server as before, its BMC has the capabilities
-// for a network boot, and no conflict concerns its MAC address, BMC or hardware.
+// for one of its boot methods, and no conflict concerns its MAC address, BMC or hardware.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && len(v.BMC.Missing) == 0 && v.Replaced == "" && !v.hasConflict()
+	return v.BMC.Inspected && !v.Incapable() && v.Replaced == "" && !v.hasConflict()
 }
 
 // hasConflict is true when the configuration, or another host, keeps this host from using its MAC address, BMC or hardware.
@@ -240,7 +252,7 @@ const partialInspectInterval = 10 * time.Minute
 // nextInspection is when the inventory of an idle host is to be read again.
 func (v View) nextInspection(s Settings) time.Time {
 	interval := s.InspectInterval
-	if len(v.BMC.Missing) > 0 {
+	if v.Incapable() {
 		interval = min(interval, incapableInspectInterval)
 	}
 	if v.BMC.Partial {

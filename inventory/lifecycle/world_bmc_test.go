@@ -1,7 +1,10 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -23,7 +26,7 @@ func (w *world) switchNow() {
 	w.notef("the server goes on: %v", w.on)
 	w.fromNetwork, w.runs, w.disk.step = false, false, agentStarts
 	if w.on {
-		w.fromNetwork, w.overridden = w.overridden, false
+		w.fromNetwork, w.overridden = w.overridden && !slices.Contains(w.deaf, w.method), false
 		if w.installed && !w.fromNetwork {
 			w.runInstalled()
 		}
@@ -54,7 +57,7 @@ func (w *world) finish() {
 		return
 	}
 	w.v.BMC.Problem, w.failures = nil, 0
-	if j.action != SetNetworkBoot && j.action != ClearBootOverride {
+	if j.action != SetNetworkBoot && j.action != ClearBootOverride && j.action != EjectMedia {
 		w.readPower()
 	}
 }
@@ -73,10 +76,15 @@ func (w *world) execute(action Action) string {
 		problem = w.executePower(action)
 	case action == CleanUp:
 		w.executeCleanUp()
+	case action == EjectMedia:
+		w.ejectMedia()
 	case action == ClearBootOverride:
 		w.overridden = w.overridden && (w.mood == refuses || w.mood == pretends)
 		w.v.BMC.OverrideSet = w.v.BMC.OverrideSet && w.mood == silent
 	case action == Inspect && w.mood != silent:
+		if w.v.BMC.Methods == nil && w.v.MediaURL != "" {
+			w.v.BMC.Methods = defaultMethods
+		}
 		w.v.BMC.Inspected, w.v.BMC.InspectedAt = true, w.v.Now
 	}
 	if problem == "" && w.mood == silent {
@@ -87,16 +95,53 @@ func (w *world) execute(action Action) string {
 
 func (w *world) executeNetworkBoot() string {
 	b, now := &w.v.BMC, w.v.Now
+	method := MethodOf(w.v.Boot)
+	if method == v1alpha1.MethodVirtualMedia {
+		w.insertMedia()
+	} else if b.MediaInserted {
+		w.ejectMedia()
+	}
 	if w.mood == silent {
-		w.overridden, w.netAt = true, now
+		w.overridden, w.netAt, w.method = true, now, method
 		return v1alpha1.ReasonBMCUnreachable
 	}
 	b.OverrideSet = true
 	if w.mood == refuses {
+		if HasNextMethod(w.view(), w.s) {
+			b.MethodRefused = &MethodRefusal{Boot: w.v.Boot.Number, Message: "no"}
+			return ""
+		}
 		return v1alpha1.ReasonBMCError
 	}
-	b.NetworkBootSetAt, w.netAt, w.overridden = now, now, w.overridden || w.mood != pretends
+	b.NetworkBootSetAt, w.netAt, w.overridden, w.method = now, now, w.overridden || w.mood != pretends, method
 	return ""
+}
+
+// insertMedia inserts the boot medium. The BMC may fetch it at once.
+func (w *world) insertMedia() {
+	if w.on && !w.uncertain {
+		w.brokenf(inUseUntouched, "a medium is inserted while the server is on")
+	}
+	w.v.BMC.MediaInserted = true
+	if w.mood == refuses || w.mood == pretends {
+		return
+	}
+	w.media = true
+	if w.fetches {
+		w.v.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(w.v.Now)}
+		if w.v.Furthest.Stage == "" {
+			w.v.Furthest = w.v.Media
+		}
+	}
+}
+
+// ejectMedia ejects the boot medium.
+func (w *world) ejectMedia() {
+	if w.on && w.fromNetwork && !w.runs && !w.uncertain && w.media && w.method == v1alpha1.MethodVirtualMedia {
+		w.brokenf(inUseUntouched, "a medium is ejected under a server that boots from it")
+	}
+	w.media = w.media && (w.mood == refuses || w.mood == pretends)
+	w.v.BMC.MediaInserted = w.v.BMC.MediaInserted && w.mood == silent
 }
 
 func (w *world) executeCleanUp() {
@@ -106,12 +151,13 @@ func (w *world) executeCleanUp() {
 		return
 	}
 	b.OverrideSet = false
+	w.media = w.media && (w.stuckMedia || w.mood != obeys)
 	if w.stuckMedia || w.mood == refuses {
 		b.CleanUpFailures++
 		b.CleanUpTriedAt, b.CleanUpError = now, "no"
 		return
 	}
-	b.CleanedAt, b.CleanUpFailures, b.CleanUpError = now, 0, ""
+	b.CleanedAt, b.CleanUpFailures, b.CleanUpError, b.MediaInserted = now, 0, "", false
 }
 
 func (w *world) executePower(action Action) string {

@@ -274,6 +274,21 @@ var events = []event{
 		w.latency = time.Duration(p/8%16) * time.Second
 		w.ignoresShutDown, w.noShutDown, w.stuckMedia, w.showsTransitions = p/128%3 == 0, p/384%4 == 0, p/2048%3 == 0, p/8192%2 == 0
 	}},
+	{name: "boot methods do not work", weight: 6, when: always, do: func(w *world, p uint64) {
+		w.deaf = choose(p, nil, defaultMethods[:1], defaultMethods[1:], defaultMethods[2:], defaultMethods)
+		w.fetches = p/8%2 == 0
+	}},
+	{name: "spec.bootMethods", weight: 2, when: always, do: func(w *world, p uint64) {
+		w.v.Spec.BootMethods = choose(p, nil, nil, []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia, v1alpha1.MethodPXE}, []v1alpha1.BootMethod{v1alpha1.MethodUefiHTTP, v1alpha1.MethodPXE})
+	}},
+	{name: "no request comes", weight: 4, when: func(w *world) bool { return w.v.Boot != nil && w.v.MediaURL != "" }, do: func(w *world, _ uint64) {
+		w.bmcRecovers()
+		w.deaf, w.fetches = defaultMethods, false
+		for range 4 {
+			w.reconcile()
+			w.pass(2 * time.Minute)
+		}
+	}},
 	toggle("the Secret is missing", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
 	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Missing) > 0 },
 		func(w *world, _ uint64) { w.v.BMC.Missing = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Missing = nil }),
@@ -465,5 +480,6 @@ func (w *world) restoreBoot() {
 
 // bmcRecovers makes the BMC obey from now on.
 func (w *world) bmcRecovers() {
+	w.deaf, w.fetches = nil, true
 	w.mood, w.latency, w.ignoresShutDown, w.noShutDown, w.stuckMedia, w.noSecret, w.v.BMC.Missing = obeys, 3*time.Second, false, false, false, false, nil
 }

@@ -84,7 +84,11 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(inUseUntouched, "a server that was found running is booted")
 	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Deleting || v.Claimed() && len(v.SharesConsumerWith) > 0):
 		w.brokenf(inUseUntouched, "a host is booted that is being deleted, or shares its machine")
-	case begins && b.Attempt > w.s.BootAttempts:
+	case before != nil && before.Number == b.Number && before.Method != b.Method:
+		w.brokenf(recordsAreTrue, "the method of boot %d becomes %s", b.Number, b.Method)
+	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && v.agentOver(w.s, *before) == "" && (before.DataServedAt != nil || before.CommitAllowedAt != nil || v.bootedMedium()):
+		w.brokenf(inUseUntouched, "an attempt ends early although its server asked")
+	case begins && b.Attempt > max(w.s.BootAttempts, 3):
 		w.brokenf(comesToRest, "attempt %d", b.Attempt)
 	case b.PoweredOffAt != nil && (begins || before != nil && before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
 		w.brokenf(recordsAreTrue, "recorded as off, but it does not read as off")
@@ -256,7 +260,7 @@ func (w *world) judgeRest() {
 
 func (w *world) judgeReleased(v View, a Action) {
 	erases := v.erasing() && v.bootCounted() && v.Spec.CleaningStartedAt != nil
-	if (a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride) && !erases {
+	if (a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride || a == EjectMedia) && !erases {
 		w.brokenf(inUseUntouched, "%s to a server that is released", a)
 	}
 	if a == CleanUp && v.BMC.Power != v1alpha1.PowerOff {
@@ -294,7 +298,7 @@ func (w *world) judgeFree(v View, a Action) {
 func (w *world) judgeInspection(v View, a Action) {
 	over := v.Claimed() || v.Deleting || v.Boot.AgentDoneAt != nil || v.Boot.Failure != nil
 	switch {
-	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride:
+	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:
 		w.brokenf(inUseUntouched, "%s in an inspection", a)
 	case a == ForceOff && v.Boot.PoweredOnAt == nil && v.Boot.Attempt == 1:
 		w.brokenf(inUseUntouched, "%s to a server that its inspection has not powered on", a)
@@ -322,7 +326,7 @@ func (w *world) judgeRunning(v View, a Action, off, held bool) {
 		w.brokenf(inUseUntouched, "switched on, and nobody requested it")
 	case a == SetNetworkBoot:
 		w.brokenf(inUseUntouched, "the server of a machine that got its bootstrap data is to boot from the network again")
-	case a == ClearBootOverride && v.Provisioned():
+	case (a == ClearBootOverride || a == EjectMedia) && v.Provisioned():
 		w.brokenf(inUseUntouched, "%s to a server that runs its machine", a)
 	}
 }

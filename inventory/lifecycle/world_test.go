@@ -51,11 +51,15 @@ type world struct {
 	switchesAt      time.Time // when on becomes target; zero if it stays
 	switchedAt      time.Time // when it was last switched
 	target          bool
-	overridden      bool // the next boot is from the network
-	fromNetwork     bool // this boot was from the network
-	runs            bool // the machine's operating system runs
-	installed       bool // the machine is on the disk
+	overridden      bool                // the next boot is from the network, or from the medium
+	method          v1alpha1.BootMethod // of the override
+	fromNetwork     bool                // this boot was from the network
+	runs            bool                // the machine's operating system runs
+	installed       bool                // the machine is on the disk
 	disk            agentDisk
+	deaf            []v1alpha1.BootMethod // the methods by which it does not boot
+	fetches         bool                  // the BMC fetches the medium that is inserted
+	media           bool                  // a boot medium is in its drive
 	latency         time.Duration
 	ignoresShutDown bool // the operating system ignores a request to shut down
 	autoBoot        bool // the boot advances with time
@@ -111,7 +115,7 @@ func newTally() *tally {
 // worldSettings are the default settings, with shorter times.
 func worldSettings() Settings {
 	s := DefaultSettings()
-	s.BootTimeout, s.InspectInterval = 10*time.Minute, 2*time.Hour
+	s.BootTimeout, s.MethodTimeout, s.InspectInterval = 10*time.Minute, 4*time.Minute, 2*time.Hour
 	return s
 }
 
@@ -150,6 +154,9 @@ var starts = []func(*View){
 	},
 }
 
+// hasMedia makes a view one of a provider with boot media, and of a BMC that offers all methods.
+func hasMedia(v *View) { v.MediaURL, v.BMC.Methods = "http://192.0.2.1", defaultMethods }
+
 func booting(v *View) {
 	bootingView(func(b *View) { v.Boot, v.Spec.Boots, v.MoveBlocked = b.Boot, b.Spec.Boots, true })
 }
@@ -167,6 +174,9 @@ func newWorld(t *rapid.T, seen *tally) *world {
 	if rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "registered"}).Draw(t, "start") == "registered" {
 		v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
 		v.Spec.Inspection = rapid.SampledFrom([]v1alpha1.InspectionPolicy{"", v1alpha1.InspectionBMC, v1alpha1.InspectionAgent, v1alpha1.InspectionBoth}).Draw(t, "inspection")
+		if rapid.Bool().Draw(t, "boot media") {
+			hasMedia(&v)
+		}
 		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 		}
@@ -175,6 +185,9 @@ func newWorld(t *rapid.T, seen *tally) *world {
 		return w
 	}
 	v := claimedView(rapid.SampledFrom(starts).Draw(t, "claimed"))
+	if rapid.Bool().Draw(t, "boot media") {
+		hasMedia(&v)
+	}
 	v.Consumer.Persistence = rapid.SampledFrom([]v1alpha1.BootPersistence{v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral}).Draw(t, "persistence")
 	if v.Consumer.Image {
 		v.Consumer.Persistence = v1alpha1.PersistenceInstalled
@@ -203,6 +216,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
 	}
+	w.media = v.BMC.MediaInserted
 	w.on = v.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
 	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil && !mayRepeat(*b) || b.ReportedAt != nil)) {
@@ -272,6 +286,7 @@ func (w *world) reconcile() {
 		if w.gone {
 			return
 		}
+		w.rememberMethod()
 		v := w.view()
 		step := Next(v, w.s)
 		w.steps++
@@ -354,11 +369,18 @@ func (w *world) perform(v View, step Step) bool {
 	return false
 }
 
+// rememberMethod remembers the method of a boot that was observed, as the host controller does.
+func (w *world) rememberMethod() {
+	if v := w.view(); v.MethodWorked() {
+		w.v.BMC.MethodWorked = MethodOf(v.Boot)
+	}
+}
+
 // resetStages clears the observed stages when another attempt begins.
 func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
 	if before == nil || before.Number != w.v.Boot.Number {
 		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
-		w.v.AgentAt = time.Time{}
+		w.v.AgentAt, w.v.Media = time.Time{}, v1alpha1.ObservedStage{}
 	}
 }
 
@@ -387,6 +409,7 @@ func (w *world) release(step Step) {
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
 	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.v.Image, w.v.AgentAt = false, false, false, false, 0, Image{}, time.Time{}
+	w.v.Media = v1alpha1.ObservedStage{}
 	w.disk.used = false
 }
 
@@ -515,13 +538,16 @@ func (w *world) waitsForSlot() bool {
 
 // restart restarts the provider. Everything in its memory is lost, but the effect of its job on the BMC stays.
 func (w *world) restart() {
-	w.v.BMC = BMC{Missing: w.v.BMC.Missing, OverrideSet: !w.netAt.IsZero()}
+	w.v.BMC = BMC{
+		Missing: w.v.BMC.Missing, OverrideSet: !w.netAt.IsZero(), MediaInserted: w.media && !w.netAt.IsZero(), Methods: w.v.BMC.Methods, MethodWorked: w.v.BMC.MethodWorked,
+	}
 	w.job, w.failures = nil, 0
 }
 
 // eraseStatus clears the facts from the status.
 func (w *world) eraseStatus() {
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
+	w.v.Media, w.v.BMC.MethodWorked, w.v.BMC.MediaInserted = v1alpha1.ObservedStage{}, "", false
 	w.v.AgentAt = time.Time{} // the boot server writes the state of the image again
 }
 

@@ -1,0 +1,245 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+)
+
+// MediaURL is the URL of the boot media as BMCs of a network reach it.
+type MediaURL struct {
+	// Network has the BMCs that use the URL. The zero value is every BMC for which no other entry has a network.
+	Network netip.Prefix
+	// URL is an http or https URL, to which the path of a boot medium is appended.
+	URL string
+}
+
+// MediaURLs are the URLs of the boot media. Without any, the provider offers no boot media.
+type MediaURLs []MediaURL
+
+// ParseMediaURL parses a value of the flag --boot-media-url: [CIDR=]URL.
+func ParseMediaURL(text string) (MediaURL, error) {
+	var m MediaURL
+	if network, rest, ok := strings.Cut(text, "="); ok && !strings.Contains(network, "://") {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return m, fmt.Errorf("%q is not a network in CIDR notation", network)
+		}
+		m.Network, text = prefix.Masked(), rest
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return m, fmt.Errorf("it is not a URL: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return m, fmt.Errorf("%q is not an http or https URL", u.Redacted())
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return m, fmt.Errorf("%q has credentials, a query or a fragment: some BMCs accept none", u.Redacted())
+	}
+	m.URL = strings.TrimRight(u.String(), "/")
+	return m, nil
+}
+
+// For returns the URL for the BMC at an address (spec.bmc.address): that of the smallest network that has the BMC, or otherwise that of the entry without a network.
+// It is empty without one. A BMC that is given by name has no network.
+func (m MediaURLs) For(address string) string {
+	var host string
+	if u, err := url.Parse(address); err == nil {
+		host = u.Hostname()
+	}
+	ip, _ := netip.ParseAddr(host) // the zero value is in no network
+	found, bits := "", -2
+	for _, entry := range m {
+		size := -1 // of an entry without a network
+		if entry.Network.IsValid() {
+			if !entry.Network.Contains(ip.Unmap()) {
+				continue
+			}
+			size = entry.Network.Bits()
+		}
+		if size > bits {
+			found, bits = entry.URL, size
+		}
+	}
+	return found
+}
+
+// offeredMethods returns the boot methods that a BMC with these capabilities offers. It is nil if the capabilities are unknown.
+func offeredMethods(capabilities []string) []v1alpha1.BootMethod {
+	if len(capabilities) == 0 {
+		return nil
+	}
+	can := func(all ...bmc.Capability) bool {
+		for _, c := range all {
+			if !contains(capabilities, c) {
+				return false
+			}
+		}
+		return true
+	}
+	offered := []v1alpha1.BootMethod{}
+	if can(bmc.CanBootPXE) || can(bmc.CanBootHTTP) {
+		offered = append(offered, v1alpha1.MethodPXE)
+	}
+	if can(bmc.CanBootHTTP) {
+		offered = append(offered, v1alpha1.MethodUefiHTTP)
+	}
+	if can(bmc.CanVirtualMedia, bmc.CanBootCD) {
+		offered = append(offered, v1alpha1.MethodVirtualMedia)
+	}
+	return offered
+}
+
+func contains(capabilities []string, c bmc.Capability) bool {
+	for _, have := range capabilities {
+		if have == string(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// mediaTimeout limits a job that inserts or ejects a boot medium: BMCs take a minute to eject one, and fetch the next one before they answer.
+const mediaTimeout = 5 * time.Minute
+
+// errNoMedia means that the provider offers no boot media to a BMC.
+var errNoMedia = errors.New("the provider offers no boot media for this BMC: set its flag --boot-media-url")
+
+// mediumURL returns the URL of the boot medium of a job's boot. It contains a secret.
+func (r *Reconciler) mediumURL(ctx context.Context, j job) (string, error) {
+	const op = "Determine the URL of the boot medium"
+	base := r.MediaURLs.For(j.endpoint.URL.String())
+	if base == "" || r.MediaToken == nil {
+		return "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errNoMedia}
+	}
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name}, Spec: j.boot}
+	token, err := r.MediaToken(ctx, boot)
+	if err != nil {
+		return "", fmt.Errorf("%w: read the key of the boot media: %w", errRecheckFailed, err) // the BMC is healthy
+	}
+	return base + pxe.MediaPath(j.key.String(), token), nil
+}
+
+// setMediumURL instructs the firmware to boot from the URL of the boot medium.
+func (r *Reconciler) setMediumURL(ctx context.Context, j job, c bmc.Client) error {
+	medium, err := r.mediumURL(ctx, j)
+	if err != nil {
+		return err
+	}
+	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: medium}, j.overrideMethod(c))
+}
+
+// insertMedium inserts the boot medium into the virtual drive, and instructs the firmware to boot from it once. The server is off: firmware and boot loaders do not
+// survive a medium that is ejected under them. The old medium is ejected first, because some BMCs report a stale URL as inserted.
+func (r *Reconciler) insertMedium(ctx context.Context, j job, c bmc.Client) error {
+	media, err := bmc.As[bmc.VirtualMedia](c, "Insert the boot medium")
+	if err != nil {
+		return err
+	}
+	medium, err := r.mediumURL(ctx, j)
+	if err != nil {
+		return err
+	}
+	if err := media.EjectMedia(ctx); err != nil {
+		return err
+	}
+	r.updateObservation(j, func(h *hostObservation) {
+		h.bmc.MediaInserted = true // the BMC may insert it although it answers with an error
+		h.override = &v1alpha1.BootOverrideStatus{Boot: j.boot.Number, BootMethod: v1alpha1.MethodVirtualMedia, Target: string(bmc.BootCD)}
+	})
+	if err := media.InsertMedia(ctx, medium); err != nil {
+		return err
+	}
+	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootCD, Mode: j.mode}, j.overrideMethod(c))
+}
+
+// overrideMethod returns the method of the driver with which an override for the boot method of the job worked last, or the first one.
+func (j job) overrideMethod(c bmc.Client) bmc.BootMethod {
+	methods := c.BootMethods()
+	if last := j.lastOverride; last != nil && last.Worked && last.BootMethod == j.method {
+		for _, m := range methods {
+			if string(m) == last.Method {
+				return m
+			}
+		}
+	}
+	if len(methods) == 0 {
+		return ""
+	}
+	return methods[0]
+}
+
+// removeOldMedium ejects the boot medium of an earlier attempt with another method, and removes its URL: PXE includes an override for HTTP boot, which takes the URL from
+// DHCP. If the BMC refuses that, the boot continues: the old URL is not served any more, and the override names another device.
+func (r *Reconciler) removeOldMedium(ctx context.Context, j job, c bmc.Client) error {
+	if j.mediaInserted && j.method != v1alpha1.MethodVirtualMedia {
+		if err := r.ejectMedia(ctx, j, c); err != nil && !errors.As(err, new(*finalError)) {
+			return err
+		}
+	}
+	if last := j.lastOverride; last != nil && last.BootMethod == v1alpha1.MethodUefiHTTP && j.method == v1alpha1.MethodPXE {
+		if err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(last.Method), true, true); err != nil && !answeredByBMC(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// ejectMedia ejects a boot medium that the server needs no more. A refusal is not retried: the release ejects it, or puts the host into quarantine.
+func (r *Reconciler) ejectMedia(ctx context.Context, j job, c bmc.Client) error {
+	media, err := bmc.As[bmc.VirtualMedia](c, "Eject the boot medium")
+	if err == nil {
+		err = media.EjectMedia(ctx)
+	}
+	if err != nil && !answeredByBMC(err) {
+		return err
+	}
+	r.updateObservation(j, func(h *hostObservation) { h.bmc.MediaInserted = false })
+	return asFinal(err)
+}
+
+// noteMethodRefused ends the attempt of a boot whose method the BMC refuses, if another method is left: the next attempt uses that. Otherwise the refusal is repeated
+// as any other problem of the BMC.
+func (r *Reconciler) noteMethodRefused(j job, err error) error {
+	if err == nil || !answeredByBMC(err) || errors.Is(err, errRecheckFailed) || !j.hasNextMethod {
+		return err
+	}
+	r.updateObservation(j, func(h *hostObservation) {
+		h.bmc.MethodRefused = &lifecycle.MethodRefusal{Boot: j.boot.Number, Message: controllers.Clip(err.Error(), controllers.MaxText)}
+	})
+	return asFinal(err)
+}
+
+// mediumPath matches the path of a boot medium, also where a BMC escapes it. Its last part is the token.
+var mediumPath = regexp.MustCompile(`(media(?:\\?/|%2[Ff])[^/\\%\s"']+(?:\\?/|%2[Ff])[^/\\%\s"']+(?:\\?/|%2[Ff]))[\w-]+`)
+
+// maskMedia replaces the tokens of boot media in a text. BMCs put the URL that they were given into their errors.
+func maskMedia(text string) string { return mediumPath.ReplaceAllString(text, "${1}...") }
+
+// maskedError is an error whose text has no token of a boot medium.
+type maskedError struct{ error }
+
+// maskError masks an error. It returns nil for nil.
+func maskError(err error) error {
+	if err == nil || maskMedia(err.Error()) == err.Error() {
+		return err
+	}
+	return maskedError{err}
+}
+
+func (e maskedError) Error() string { return maskMedia(e.error.Error()) }
+
+func (e maskedError) Unwrap() error { return e.error }

@@ -1,0 +1,254 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// Each attempt of a boot uses one method, which is recorded when the attempt begins (decision 0032). If the server does not make the request that is expected of the
+// method, the next attempt uses the next method. So a method that does not work costs one attempt.
+
+// defaultMethods are the methods of a host without spec.bootMethods. The BMC may not offer all of them.
+var defaultMethods = []v1alpha1.BootMethod{v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia}
+
+// MethodRefusal is the answer of a BMC that refused a boot method.
+type MethodRefusal struct {
+	// Boot is the number of the boot whose method was refused.
+	Boot int32
+	// Message is what the BMC answered.
+	Message string
+}
+
+// MethodOf returns the boot method of an attempt.
+func MethodOf(b *v1alpha1.BareMetalBootSpec) v1alpha1.BootMethod {
+	return cmp.Or(b.Method, v1alpha1.MethodPXE)
+}
+
+// UsesMedium is true for an attempt that boots from a boot medium.
+func UsesMedium(b *v1alpha1.BareMetalBootSpec) bool { return MethodOf(b) != v1alpha1.MethodPXE }
+
+// wantedMethods returns the methods of the host, before it is known which of them are possible.
+func (v View) wantedMethods() []v1alpha1.BootMethod {
+	if len(v.Spec.BootMethods) > 0 {
+		return v.Spec.BootMethods
+	}
+	return defaultMethods
+}
+
+// obstacle returns why a method is not possible; empty if it is.
+func (v View) obstacle(m v1alpha1.BootMethod) string {
+	switch {
+	case m == v1alpha1.MethodUefiHTTP && v.Spec.BootMode == v1alpha1.BootModeLegacy:
+		return fmt.Sprintf("%s needs spec.bootMode UEFI or UEFISecureBoot", m)
+	case m != v1alpha1.MethodPXE && v.MediaURL == "":
+		return fmt.Sprintf("%s needs the flag --boot-media-url of the provider, with an entry for the network of the BMC", m)
+	case v.BMC.Methods != nil && !slices.Contains(v.BMC.Methods, m):
+		return fmt.Sprintf("the BMC does not offer %s", m)
+	default:
+		return ""
+	}
+}
+
+// methods returns the methods that are possible now, in the order in which they are tried. A method that worked comes first.
+func (v View) methods() []v1alpha1.BootMethod {
+	list := slices.DeleteFunc(slices.Clone(v.wantedMethods()), func(m v1alpha1.BootMethod) bool { return v.obstacle(m) != "" })
+	if i := slices.Index(list, v.BMC.MethodWorked); i > 0 {
+		list = slices.Insert(slices.Delete(list, i, i+1), 0, v.BMC.MethodWorked)
+	}
+	return list
+}
+
+// methodObstacles returns why the host can be booted by none of its methods; empty if it can be booted by one.
+func (v View) methodObstacles() string {
+	if !v.BMC.Inspected || len(v.methods()) > 0 {
+		return ""
+	}
+	text := "The host can be booted by none of its methods (spec.bootMethods)"
+	for _, m := range v.wantedMethods() {
+		text += ". " + sentence(v.obstacle(m))
+	}
+	return text
+}
+
+// sentence returns a text with a capital letter at its start.
+func sentence(text string) string {
+	if text == "" {
+		return text
+	}
+	first := text[0]
+	if first >= 'a' && first <= 'z' {
+		first -= 'a' - 'A'
+	}
+	return string(first) + text[1:]
+}
+
+// methodFor returns the method of an attempt that begins now: the first one, or after another attempt the next one. It is that of the attempt before if the server
+// made the request that is expected of it: the attempt has failed for another reason.
+func (v View) methodFor(attempt int32) v1alpha1.BootMethod {
+	list := v.methods()
+	if len(list) == 0 {
+		list = v.wantedMethods()
+	}
+	if attempt <= 1 || v.Boot == nil {
+		return list[0]
+	}
+	before := slices.Index(list, MethodOf(v.Boot))
+	if before >= 0 && !v.methodWorks(*v.Boot) {
+		return list[(before+1)%len(list)]
+	}
+	return list[max(before, 0)]
+}
+
+// methodWorks is true once the server made a request in an attempt that shows that it booted by the method. A request of the medium does not show that: the BMC makes
+// it when the medium is inserted. Nor does a DHCP request of firmware that has to fetch a medium, nor a read of the loader: the firmware may refuse to run it.
+func (v View) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
+	switch {
+	case attempt.ScriptAddress != "" || attempt.DataAddress != "" || attempt.AgentKey != "" || attempt.DataServedAt != nil || attempt.CommitAllowedAt != nil || attempt.AgentDoneAt != nil:
+		return true // the status may be lost, and the spec is not
+	case v.Problem != nil || v.WaitedAt.After(attempt.StartedAt.Time):
+		return true
+	case UsesMedium(&attempt):
+		return v.bootedMedium()
+	default:
+		return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageMedia
+	}
+}
+
+// bootedMedium is true if a stage was observed that follows the start of a boot loader.
+func (v View) bootedMedium() bool {
+	at := v.Furthest.Stage
+	return at != "" && at != v1alpha1.StageMedia && at != v1alpha1.StageDHCP && at != v1alpha1.StageLoader
+}
+
+// MethodWorked is true if the current boot shows that its method works on this server. Without a request of the medium it was PXE, which firmware tries if it does not
+// find its medium.
+func (v View) MethodWorked() bool {
+	b := cmp.Or(v.CurrentBoot(), v.InspectionBoot())
+	switch {
+	case b == nil:
+		return false
+	case !UsesMedium(b):
+		return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageMedia
+	default:
+		return v.Media.Stage != "" && v.bootedMedium()
+	}
+}
+
+// attempts is the maximum number of attempts of a boot: each method is tried once.
+func (v View) attempts(s Settings) int32 {
+	return max(s.BootAttempts, int32(len(v.methods()))) //nolint:gosec // there are three methods
+}
+
+// hasNextMethod is true if another attempt may begin now, and would use another method. Without that the attempt has its whole time: until its deadline it is served,
+// and a move must not begin before.
+func (v View) hasNextMethod(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
+	paused := v.Paused || v.Consumer != nil && v.Consumer.Paused || attempt.Purpose == v1alpha1.PurposeInspect && v.Inspection.PausedCluster != ""
+	return mayRepeat(attempt) && !paused && v.QueuePosition == nil && attempt.Attempt < v.attempts(s) && v.methodFor(attempt.Attempt+1) != MethodOf(&attempt)
+}
+
+// HasNextMethod is true if a boot that cannot use its method continues with another one.
+func HasNextMethod(v View, s Settings) bool { return v.Boot != nil && v.hasNextMethod(s, *v.Boot) }
+
+// expectedRequestMade is true once the server, or its BMC, made the first request that the method leads to. The attempt has its whole time then.
+func (v View) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {
+	return v.methodWorks(attempt) || UsesMedium(&attempt) && v.Media.Stage != ""
+}
+
+// methodDeadline is when an attempt ends because its expected request did not come; the zero time if it does not end for that reason. A server that is not on shows
+// nothing about the method.
+func (v View) methodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec) time.Time {
+	on := attempt.PoweredOnAt != nil && v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOn
+	if !on || v.expectedRequestMade(attempt) || !v.hasNextMethod(s, attempt) {
+		return time.Time{}
+	}
+	return attempt.PoweredOnAt.Add(cmp.Or(s.MethodTimeout, s.BootTimeout))
+}
+
+// untilMethodDeadline requeues a step that waits at the deadline of the method.
+func (v View) untilMethodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec, step Step) Step {
+	if due := v.methodDeadline(s, attempt); step.Action == "" && !due.IsZero() && (step.RequeueAt.IsZero() || due.Before(step.RequeueAt)) {
+		step.RequeueAt = due
+	}
+	return step
+}
+
+// methodOver returns why an attempt ends so that the next one uses another method; empty while it may continue.
+func (v View) methodOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+	if r := v.BMC.MethodRefused; r != nil && r.Boot == attempt.Number && v.hasNextMethod(s, attempt) {
+		return fmt.Sprintf("The BMC refused to boot the server by %s in attempt %d: %s", MethodOf(&attempt), attempt.Attempt, r.Message)
+	}
+	if due := v.methodDeadline(s, attempt); due.IsZero() || v.Now.Before(due) {
+		return ""
+	}
+	return fmt.Sprintf("%s after the server was powered on in attempt %d: %s", cmp.Or(s.MethodTimeout, s.BootTimeout), attempt.Attempt, v.noRequest(attempt))
+}
+
+// noRequest says which request of a method did not come, and what to check.
+func (v View) noRequest(attempt v1alpha1.BareMetalBootSpec) string {
+	switch MethodOf(&attempt) {
+	case v1alpha1.MethodUefiHTTP:
+		return fmt.Sprintf("the firmware never requested the boot medium from %s: check that it gets an address, and that it reaches that URL", v.MediaURL)
+	case v1alpha1.MethodVirtualMedia:
+		return fmt.Sprintf("the BMC never requested the boot medium from %s: check that it reaches that URL", v.MediaURL)
+	default:
+		return "the server requested no boot file (DHCP)"
+	}
+}
+
+// notBooted says whether the medium of an attempt was never requested, or was requested and not booted; empty for an attempt without a medium, and for one that has
+// booted it.
+func (v View) notBooted(attempt v1alpha1.BareMetalBootSpec) string {
+	info := v.mediaStage(attempt)
+	switch {
+	case info == nil || info.stage == v1alpha1.StageLoader || attempt.PoweredOnAt == nil || !mayRepeat(attempt):
+		return ""
+	case v.Media.Stage == "":
+		return v.noRequest(attempt)
+	case MethodOf(&attempt) == v1alpha1.MethodUefiHTTP:
+		return fmt.Sprintf("the firmware requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
+	default:
+		return fmt.Sprintf("the BMC requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
+	}
+}
+
+// onlyBMCSeen is true if the only request of an attempt is that of a medium by the BMC, which makes it while the server is off.
+func (v View) onlyBMCSeen(attempt v1alpha1.BareMetalBootSpec) bool {
+	return v.Furthest.Stage == v1alpha1.StageMedia && MethodOf(&attempt) == v1alpha1.MethodVirtualMedia
+}
+
+// describeMethod returns the method of an attempt for users.
+func describeMethod(attempt v1alpha1.BareMetalBootSpec) string {
+	switch MethodOf(&attempt) {
+	case v1alpha1.MethodUefiHTTP:
+		return "the URL of the boot medium (UefiHttp)"
+	case v1alpha1.MethodVirtualMedia:
+		return "the boot medium in the virtual drive (VirtualMedia)"
+	default:
+		return "the network (PXE)"
+	}
+}
+
+// attemptName names an attempt for users.
+func attemptName(attempt v1alpha1.BareMetalBootSpec) string {
+	if UsesMedium(&attempt) {
+		return fmt.Sprintf("Boot attempt %d (%s)", attempt.Attempt, attempt.Method)
+	}
+	return fmt.Sprintf("Boot attempt %d", attempt.Attempt)
+}
+
+// attemptOver returns why an attempt is over before its deadline; empty while it may continue.
+func (v View) attemptOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+	return cmp.Or(v.agentOver(s, attempt), v.methodOver(s, attempt))
+}
+
+// needsConfirmedOff is true for an attempt that changes the medium in a virtual drive: the server may still read it unless it is off.
+func (v View) needsConfirmedOff(attempt v1alpha1.BareMetalBootSpec) bool {
+	return MethodOf(&attempt) == v1alpha1.MethodVirtualMedia || v.BMC.MediaInserted
+}
+
+// mediaLeft is true for a medium that is still in a virtual drive although the server needs it no more. The firmware may prefer the drive to the disk.
+func (v View) mediaLeft() bool { return v.BMC.MediaInserted && !v.BMC.Busy && !v.bmcBlocked() }
