@@ -61,6 +61,7 @@ type Machine struct {
 	media      map[string]string // the images in the virtual drives
 	lastImage  string            // the previous one of the drive that boots
 	bootURI    string            // of a BMC with KeepsBootURI
+	bootedURI  string            // of the last boot
 	secure     bmc.SecureBoot
 	events     []bmc.Event // oldest first
 	commands   []Command
@@ -212,6 +213,7 @@ func (m *Machine) boot() {
 		m.next, m.pending = *m.pending, nil
 	}
 	boot := m.next.Target
+	m.bootedURI = m.next.URI
 	if boot == bmc.BootNone || m.faults.on(OverrideReverts) {
 		boot = bmc.BootDisk
 	}
@@ -234,6 +236,13 @@ func (m *Machine) boot() {
 			}
 		})
 	})
+}
+
+// BootedURI returns the URI of UEFI HTTP boot with which the server was last booted; empty for none.
+func (m *Machine) BootedURI() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bootedURI
 }
 
 // reset executes a Redfish reset type. It returns false for an unknown type.

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
 )
 
@@ -112,6 +114,8 @@ type chassis struct {
 	disk string
 	// ownOrder, where true, leaves it to the firmware what is booted first.
 	ownOrder bool
+	// hasURI is true once the firmware's variables have a URI to boot from.
+	hasURI bool
 
 	pc *qemu.Machine
 }
@@ -146,7 +150,7 @@ func (c *chassis) args(networkFirst bool) []string {
 	if !networkFirst {
 		card, disk = disk, card
 	}
-	if c.ownOrder || c.machine.blank != nil && !networkFirst && c.machine.mode() == v1alpha1.BootModeUEFI {
+	if c.ownOrder || c.hasURI || c.machine.blank != nil && !networkFirst && c.machine.mode() == v1alpha1.BootModeUEFI {
 		card, disk = "", ""
 	}
 	args := []string{
@@ -184,3 +188,13 @@ func (c *chassis) isOn() bool { return c.pc.IsOn() }
 
 // console returns what the server wrote to its serial line, without what moves the cursor about.
 func (c *chassis) console() string { return c.pc.Console() }
+
+// setBootURI makes the firmware boot from a URI the next time, as a BMC does.
+func (c *chassis) setBootURI(t *testing.T, uri string) {
+	t.Helper()
+	c.hasURI = true
+	variables := c.file("vars")
+	if out, err := exec.Command(peertest.Program(t, "virt-fw-vars"), "--inplace", variables, "--set-boot-uri", uri).CombinedOutput(); err != nil { //nolint:noctx // a moment
+		t.Errorf("set the boot URI: %v: %s", err, out)
+	}
+}

@@ -41,8 +41,8 @@ type service struct {
 	router netip.Addr
 	// relay is the address that a relay agent of the network sends from. It may be empty.
 	relay netip.Addr
-	// media, where true, offers boot media to BMCs, which need HTTPS for the agents.
-	media bool
+	// mediaURL is where BMCs, or firmware, find boot media. Agents then use HTTPS. Empty offers none.
+	mediaURL string
 }
 
 // authoritative serves a network alone.
@@ -80,13 +80,12 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 		"bmcs":      map[string]any{"allowNetworks": []string{"127.0.0.0/8"}},
 	}
 	var mediaArgs []string
-	if s.media {
+	if s.mediaURL != "" {
 		certificate, key := writeCertificate(t, folder, s.manager.address)
 		file["http"] = map[string]any{"tls": map[string]any{
 			"certFile": certificate, "keyFile": key, "url": fmt.Sprintf("https://%s", netip.AddrPortFrom(s.manager.address, bootconfig.DefaultHTTPSPort)),
 		}}
-		// The BMC is on the loopback network, and the server is not.
-		mediaArgs = []string{fmt.Sprintf("--boot-media-url=http://127.0.0.1:%d", bootconfig.DefaultHTTPPort)}
+		mediaArgs = []string{"--boot-media-url=" + s.mediaURL}
 	}
 	config, err := yaml.Marshal(file)
 	g := NewWithT(t)

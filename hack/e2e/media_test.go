@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/peertest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 // routed is a network without any DHCP server, behind a router. BMCs are on a third network.
@@ -28,7 +30,7 @@ func routed(t *testing.T) service {
 	t.Helper()
 	front, back := newWire(t, "10.83.0.0/24"), newBareWire(t, "10.84.0.0/24")
 	_, inner, _ := connect(t, front, back)
-	return service{manager: front, hosts: back, mode: "off", router: inner, media: true}
+	return service{manager: front, hosts: back, mode: "off", router: inner, mediaURL: fmt.Sprintf("http://127.0.0.1:%d", bootconfig.DefaultHTTPPort)}
 }
 
 // TestVirtualMedia: a server without DHCP is inspected, gets an image and boots it, all by virtual media of sushy-tools. The agent and the operating system
@@ -65,6 +67,25 @@ func TestVirtualMedia(t *testing.T) {
 	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
 	r.releaseErasedDisk(t, machine.Disk)
+}
+
+// TestUefiHTTP: OVMF boots from the URL that the BMC sets in its variables. A DHCP server that knows nothing of booting gives it an address. sushy-tools attaches
+// the medium of UefiHttp as a CD, so the BMC is the emulated one.
+func TestUefiHTTP(t *testing.T) {
+	w := newWire(t, "10.85.0.0/24")
+	first, last := startDnsmasq(t, w)
+	s := startSite(t, service{manager: w, hosts: w, mode: "off", first: first, last: last, mediaURL: fmt.Sprintf("http://%s", netip.AddrPortFrom(w.address, bootconfig.DefaultHTTPPort))})
+	r := s.emulateBlank(t, "uefi-http", uefi(noIPv6...).onBlankDisk(virtioDisk))
+	r.host.Spec.BootMethods = []v1alpha1.BootMethod{v1alpha1.MethodUefiHTTP}
+	r.register(t)
+	r.boot(t, func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, "small-gpt.qcow2")
+	})
+	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
+	g := NewWithT(t)
+	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodUefiHTTP))
+	g.Expect(s.gives(netip.MustParseAddr(r.observed(v1alpha1.StageMedia).Address))).To(BeTrue(), "the firmware fetches the medium")
+	r.releaseErased(t)
 }
 
 // consoleOf returns the function for what a machine of libvirt wrote to its serial line.

@@ -106,6 +106,9 @@ func (s *site) emulate(t *testing.T, name string, m machine) *emulated {
 func (e *emulated) run(ctx context.Context, t *testing.T, boot bmc.BootTarget) {
 	t.Helper()
 	network := boot == bmc.BootPXE || boot == bmc.BootHTTP
+	if uri := e.bmc.BootedURI(); boot == bmc.BootHTTP && uri != "" {
+		e.chassis.setBootURI(t, uri) //nolint:contextcheck // a moment
+	}
 	for restarts := e.chassis.restarts(); ; restarts++ {
 		gone, err := e.chassis.on(network || e.networkFirst.Load())
 		if err != nil {
