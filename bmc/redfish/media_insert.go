@@ -162,11 +162,20 @@ func (c *conn) eject(ctx context.Context, drive resource) error {
 		if now, readErr := c.get(ctx, drive.link("@odata.id")); refused(err) && readErr == nil && !isInserted(now) {
 			return nil // it was empty
 		}
-		return wrap(op, err)
+		return ejectError(op, err)
 	}
 	err := c.awaitDrive(ctx, drive, func(now resource) bool { return !isInserted(now) })
 	if errors.Is(err, errUnchanged) {
 		err = fmt.Errorf("%w: it still contains an image", err)
+	}
+	return wrap(op, err)
+}
+
+// ejectError returns the error of an ejection. It is not Unsupported, which means that there is no drive: this drive contains an image.
+func ejectError(op string, err error) error {
+	var e *bmc.Error
+	if errors.As(wrap(op, err), &e) && e.Kind == bmc.Unsupported {
+		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: e.Err}
 	}
 	return wrap(op, err)
 }
