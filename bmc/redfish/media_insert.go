@@ -256,7 +256,8 @@ func insertError(op, image string, err error) error {
 	u, parseErr := url.Parse(image)
 	switch {
 	case needsLicence(err):
-		return add(bmc.Unsupported, "install the licence for virtual media (iLO Advanced, iDRAC Enterprise, SFT-DCMS-SINGLE or a similar one), or boot from the network")
+		return add(bmc.Unsupported, "install the licence for virtual media "+
+			"(iLO Advanced, iDRAC Enterprise, SFT-DCMS-SINGLE or a similar one), or boot from the network")
 	case statusOf(err)/100 != 4 || parseErr != nil:
 		return e
 	case strings.ContainsAny(image, "?=") || !strings.HasSuffix(u.Path, ".iso"):
