@@ -44,7 +44,8 @@ func TestBootMedia(t *testing.T) {
 	}{
 		"well": {verdict: bmctest.Passed},
 		"boots the disk": {
-			fault: bmctest.OverrideReverts, verdict: bmctest.Failed, says: "the BMC did not read the image within 300ms after the power-on; it read 0 of 1048576 bytes before",
+			fault: bmctest.OverrideReverts, verdict: bmctest.Failed,
+			says: "the BMC did not read the image within 300ms after the power-on; it read 0 of 1048576 bytes before",
 		},
 		"reads cannot be observed": {
 			change: func(m *bmctest.BootMedia) { m.Read = nil }, verdict: bmctest.Passed, unverified: "the BMC reports that the override was used; whether",

@@ -33,8 +33,8 @@ func TestSushyFake(t *testing.T) {
 			t.Parallel()
 			sushy := StartSushyFake(t, secure, fakes...)
 			bmctest.Test(t, bmctest.Subject{
-				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust, BootMedia: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
-				Settle: 30 * time.Second, Poll: 200 * time.Millisecond,
+				Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(fakes[1]), Must: sushyMust,
+				BootMedia: serveImage(t), BootURI: "http://192.0.2.1/boot.efi", Settle: 30 * time.Second, Poll: 200 * time.Millisecond,
 				Known: map[string]bmctest.Known{
 					"an NMI is accepted and leaves the server on": {Error: "501 Not Implemented", Why: "Nmi is among the AllowableValues, and answered with 501"},
 					"the server boots from virtual media":         keepsBootMedia,
@@ -80,8 +80,8 @@ func TestSushyLibvirt(t *testing.T) {
 	libvirt := StartLibvirt(t, 2)
 	sushy := StartSushyLibvirt(t, libvirt)
 	bmctest.Test(t, bmctest.Subject{
-		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust, BootMedia: serveImage(t), BootURI: "http://192.0.2.1/boot.efi",
-		Settle: 20 * time.Second, Boots: true,
+		Open: (&redfish.Driver{Permit: Permit}).Open, Endpoint: sushy.Endpoint(libvirt.Machines[1].UUID), Must: sushyMust,
+		BootMedia: serveImage(t), BootURI: "http://192.0.2.1/boot.efi", Settle: 20 * time.Second, Boots: true,
 		Known: map[string]bmctest.Known{
 			"the server boots from virtual media": keepsBootMedia,
 			"boots from UEFI HTTP once": {Error: "400 Bad Request", Why: "the image at HttpBootUri is fetched before the change is answered, with 400 where " +

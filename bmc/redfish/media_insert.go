@@ -162,11 +162,20 @@ func (c *conn) eject(ctx context.Context, drive resource) error {
 		if now, readErr := c.get(ctx, drive.link("@odata.id")); refused(err) && readErr == nil && !isInserted(now) {
 			return nil // it was empty
 		}
-		return wrap(op, err)
+		return ejectError(op, err)
 	}
 	err := c.awaitDrive(ctx, drive, func(now resource) bool { return !isInserted(now) })
 	if errors.Is(err, errUnchanged) {
 		err = fmt.Errorf("%w: it still contains an image", err)
+	}
+	return wrap(op, err)
+}
+
+// ejectError returns the error of an ejection. It is not Unsupported, which means that there is no drive: this drive contains an image.
+func ejectError(op string, err error) error {
+	var e *bmc.Error
+	if errors.As(wrap(op, err), &e) && e.Kind == bmc.Unsupported {
+		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: e.Err}
 	}
 	return wrap(op, err)
 }
@@ -247,7 +256,8 @@ func insertError(op, image string, err error) error {
 	u, parseErr := url.Parse(image)
 	switch {
 	case needsLicence(err):
-		return add(bmc.Unsupported, "install the licence for virtual media (iLO Advanced, iDRAC Enterprise, SFT-DCMS-SINGLE or a similar one), or boot from the network")
+		return add(bmc.Unsupported, "install the licence for virtual media "+
+			"(iLO Advanced, iDRAC Enterprise, SFT-DCMS-SINGLE or a similar one), or boot from the network")
 	case statusOf(err)/100 != 4 || parseErr != nil:
 		return e
 	case strings.ContainsAny(image, "?=") || !strings.HasSuffix(u.Path, ".iso"):

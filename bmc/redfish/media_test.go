@@ -1,7 +1,9 @@
 package redfish_test
 
 import (
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,6 +159,26 @@ func TestMediaURLsAreMasked(t *testing.T) {
 	misbehave(t, machine, bmctest.InsertFails, -1)
 	err = c.InsertMedia(ctx, "http://192.0.2.1/abc12/boot.iso")
 	g.Expect(err).To(MatchError(And(ContainSubstring("busy with http://192.0.2.1/(masked)"), Not(ContainSubstring("abc12")))))
+}
+
+// TestEjectNotOffered: an image in a drive that offers no ejection is a failure. Unsupported would mean that there is no drive to empty.
+func TestEjectNotOffered(t *testing.T) {
+	g, ctx := NewWithT(t), t.Context()
+	machine, _ := newMachine(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch || strings.HasSuffix(r.URL.Path, "EjectMedia") {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		machine.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	c := open(t, endpointOf(t, server, redfish.SchemeInsecure))
+	g.Expect(c.EjectMedia(ctx)).To(Succeed(), "the drive is empty")
+	g.Expect(c.InsertMedia(ctx, testImage)).To(Succeed())
+	err := c.EjectMedia(ctx)
+	g.Expect(err).To(MatchError(ContainSubstring("405 Method Not Allowed")))
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed))
 }
 
 // TestBootURI: the URI of UEFI HTTP boot is read back, a difference is a doubt without the URI, and a removed override leaves no URI.

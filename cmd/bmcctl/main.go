@@ -1,5 +1,5 @@
-// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also inserts virtual media, registers the servers of a CSV file, and exports and verifies the
-// certificates of erasures.
+// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also inserts virtual media, registers
+// the servers of a CSV file, and exports and verifies the certificates of erasures.
 package main
 
 import (

@@ -46,8 +46,8 @@ func (q *qualification) set() *pflag.FlagSet {
 	set.DurationVar(&q.poll, "poll", 2*time.Second, "Interval between reads while bmcctl waits for a power state.")
 	set.DurationVar(&q.restore, "restore", 0, "Maximum time to restore the power state and the boot mode. Defaults to three times --settle plus one minute.")
 	set.StringVar(&q.image, "image", "", "`URL` of an ISO image that the BMC can reach. It is inserted into the virtual drive. Without it, the drives are only listed.")
-	set.StringVar(&q.media, "boot-media", "", "Boot the server from this ISO `image`. bmcctl serves a file to the BMC, and observes that it is read after the power-on. "+
-		"Of the image at a URL it only observes that the boot override was used.")
+	set.StringVar(&q.media, "boot-media", "", "Boot the server from this ISO `image`. bmcctl serves a file to the BMC, and observes that it is read "+
+		"after the power-on. Of the image at a URL it only observes that the boot override was used.")
 	set.StringVar(&q.mediaListen, "boot-media-listen", "", "The `address` that --boot-media serves a file at, like 192.0.2.5:8080. "+
 		"Defaults to a free port of this machine's address in the direction of the BMC.")
 	set.DurationVar(&q.mediaTimeout, "boot-media-timeout", 10*time.Minute, "Maximum time until the server reads the image of --boot-media after it is switched on.")

@@ -41,7 +41,8 @@ var redfishMutants = []mutant{
 	{"an image goes into a drive that does not boot", "media.go", "	if len(named) > 0 {", "	if false {"},
 	{"an error contains the token of a URL that the BMC quotes", "hide.go", "		message = bmc.MaskURLs(message)\n", "		_ = bmc.MaskURLs(message)\n"},
 	{"an error contains the path of a URL that the BMC quotes", "hide.go", "			message = strings.ReplaceAll(message, secret, hidden)\n", "			_ = secret\n"},
-	{"a missing licence is a failure of the BMC", "media_insert.go", "return add(bmc.Unsupported, \"install", "return add(e.Kind, \"install"},
+	{"a full drive without an ejection counts as no drive", "media_insert.go", "e.Kind == bmc.Unsupported {", "false {"},
+	{"a missing licence is a failure of the BMC", "media_insert.go", "return add(bmc.Unsupported, \"install the licence", "return add(e.Kind, \"install the licence"},
 	{"a boot URI that was dropped is no doubt", "boot.go", "want.URI != \"\" && got.URI == \"\":", "false:"},
 	{"a boot URI stays when its override is removed", "boot.go", "want.URI == \"\" && uri != \"\" {", "false {"},
 }
