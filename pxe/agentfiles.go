@@ -103,7 +103,8 @@ func (f *AgentFiles) Check(architecture string) error {
 	return nil
 }
 
-// agentConsole makes the kernel of the agent write to the screen and to the serial port, which the BMC redirects (Serial over LAN). The last one is /dev/console.
+// agentConsole makes the kernel of the agent write to the screen and to the serial port, which the BMC redirects (Serial over LAN). The last one is
+// /dev/console.
 var agentConsole = map[string]string{
 	"amd64": "console=tty0 console=ttyS0,115200n8",
 	"arm64": "console=tty0 console=ttyAMA0,115200n8",

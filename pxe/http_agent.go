@@ -30,13 +30,13 @@ type AgentRequest struct {
 	From  netip.Addr
 	// TLS is true for a request over HTTPS.
 	TLS bool
-	// Key is the SHA-256 digest, in base64url without padding, of the public key (SubjectPublicKeyInfo) whose owner made the TLS connection. It is empty over HTTP,
-	// and for a client without a certificate.
+	// Key is the SHA-256 digest, in base64url without padding, of the public key (SubjectPublicKeyInfo) whose owner made the TLS connection. It is empty over
+	// HTTP, and for a client without a certificate.
 	Key string
 }
 
-// keyOf returns the digest of the key that the client of a connection has proven to own: the handshake has a signature of it. Nothing else of the certificate is
-// read, because the agent signs it itself.
+// keyOf returns the digest of the key that the client of a connection has proven to own: the handshake has a signature of it. Nothing else of the certificate
+// is read, because the agent signs it itself.
 func keyOf(state *tls.ConnectionState) string {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return ""

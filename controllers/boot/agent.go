@@ -155,8 +155,8 @@ func (b *Booter) planFor(ctx context.Context, a attempt) (agent.Plan, error) {
 	return plan, nil
 }
 
-// setCommitted names the disk of the boot that was allowed to make it bootable. Where the record of that disk is missing, no disk matches, and the agent writes to
-// none.
+// setCommitted names the disk of the boot that was allowed to make it bootable. Where the record of that disk is missing, no disk matches, and the agent writes
+// to none.
 func setCommitted(plan *agent.ProvisionPlan, boot *v1alpha1.BareMetalBoot, number int32) {
 	plan.CommittedGUID = plan.PartitionGUID
 	for _, w := range boot.Spec.WrittenDisks {
@@ -173,8 +173,8 @@ func diskID(d v1alpha1.DiskIdentity) agent.DiskID {
 // partitionNamespace is the namespace of the GUIDs of data partitions (RFC 9562, section 5.5). It was chosen at random.
 var partitionNamespace = uuid.MustParse("6f2c8a4e-0d1b-4c9f-9a53-2f7f0e1d8b66")
 
-// partitionGUID returns the GUID of the data partition that a boot writes. It is the same for each plan of the boot, and writtenDisks records it for the next one.
-// The number alone does not identify a boot: after a restored backup it is counted again from an older one, and disks have the partitions of later boots.
+// partitionGUID returns the GUID of the data partition that a boot writes. It is the same for each plan of the boot, and writtenDisks records it for the next
+// one. The number alone does not identify a boot: after a restored backup it is counted again from an older one, and disks have the partitions of later boots.
 func partitionGUID(boot *v1alpha1.BareMetalBoot) string {
 	return uuid.NewSHA1(partitionNamespace,
 		fmt.Appendf(nil, "%s/%s/%s/%d/%d", boot.Namespace, boot.Name, boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartedAt.Unix())).String()

@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// bindAgent binds the script or the plan of a boot that runs the agent to the first address that asks. An address that only the server can have is the server's,
-// whatever address it had before (decision 0028).
+// bindAgent binds the script or the plan of a boot that runs the agent to the first address that asks. An address that only the server can have is the
+// server's, whatever address it had before (decision 0028).
 func (b *Booter) bindAgent(ctx context.Context, a attempt, bound *string, from netip.Addr, what string) error {
 	if mayBind(a) || *bound != "" {
 		second := bind(bound, from, what)
@@ -32,8 +32,8 @@ func (b *Booter) bindAgent(ctx context.Context, a attempt, bound *string, from n
 // refuseSecond decides about a second client that presents the token of an agent (decision 0028):
 //
 //   - After the permission to make the disk bootable another client is only refused: it must not fail a machine that may run.
-//   - Before the bootstrap data was served, nothing was given away. The agent is refused from now on, whichever of the two it is, and the next attempt has another
-//     token.
+//   - Before the bootstrap data was served, nothing was given away. The agent is refused from now on, whichever of the two it is, and the next attempt has
+//     another token.
 //   - Otherwise a stranger may have the bootstrap data, and the boot fails.
 func (b *Booter) refuseSecond(ctx context.Context, a attempt, second error) error {
 	switch {

@@ -12,7 +12,8 @@ import (
 // maxKeyText is how many characters of a key's digest a message has.
 const maxKeyText = 12
 
-// fromMedium is true for a boot from a medium that the BMC, or the firmware, fetches. The medium has the token of the agent, and the network of the BMCs can read it.
+// fromMedium is true for a boot from a medium that the BMC, or the firmware, fetches. The medium has the token of the agent, and the network of the BMCs can
+// read it.
 func fromMedium(boot *v1alpha1.BareMetalBootSpec) bool {
 	return boot.Method == v1alpha1.MethodUefiHTTP || boot.Method == v1alpha1.MethodVirtualMedia
 }
@@ -30,16 +31,16 @@ func isAgent(boot *v1alpha1.BareMetalBootSpec, r pxe.AgentRequest) bool {
 	return boot.DataAddress == r.From.String()
 }
 
-// enrol binds a boot to the first agent that presents the token: to its key, if it has one, and to its address. A client with another key is a second agent, from
-// whatever address it asks.
+// enrol binds a boot to the first agent that presents the token: to its key, if it has one, and to its address. A client with another key is a second agent,
+// from whatever address it asks.
 func (b *Booter) enrol(ctx context.Context, a attempt, r pxe.AgentRequest) error {
 	boot := &a.boot.Spec
 	switch {
 	case boot.AgentKey != "":
 		return b.refuseSecond(ctx, a, secondKeyError{boot.DataAddress, boot.AgentKey, r})
 	case fromMedium(boot) && r.Key == "":
-		err := refused("the agent of %s asks over plain HTTP, and its token is on a boot medium that others may have read: set http.tls in the configuration file of the boot server",
-			r.Host)
+		err := refused("the agent of %s asks over plain HTTP, and its token is on a boot medium that others may have read: "+
+			"set http.tls in the configuration file of the boot server", r.Host)
 		b.recordProblem(a.boot, v1alpha1.ReasonAgentKeyMissing, err)
 		return err
 	}
@@ -64,6 +65,7 @@ func (e secondKeyError) Error() string {
 	if e.second.Key != "" {
 		second = "the key " + controllers.Clip(e.second.Key, maxKeyText)
 	}
-	return fmt.Sprintf("%s presented the token of the agent with %s, after the agent at %s with the key %s: the server started again in this attempt, or another machine has read the token",
+	return fmt.Sprintf("%s presented the token of the agent with %s, after the agent at %s with the key %s: "+
+		"the server started again in this attempt, or another machine has read the token",
 		e.second.From, second, e.address, controllers.Clip(e.key, maxKeyText))
 }

@@ -64,7 +64,8 @@ func (w *world) askAllAs(r pxe.AgentRequest) (all []error) {
 	return all
 }
 
-// TestAgentKey: the first plan enrols the key of the agent, and then the key is the agent, whatever its address. A boot whose agent has no key goes by the address.
+// TestAgentKey: the first plan enrols the key of the agent, and then the key is the agent, whatever its address. A boot whose agent has no key goes by the
+// address.
 func TestAgentKey(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
@@ -105,8 +106,8 @@ func TestAgentKey(t *testing.T) {
 	g.Expect(w.boot().Spec.AgentKey).To(BeEmpty(), "a key that comes later proves nothing about the client that was first")
 }
 
-// TestSecondKey: a second key, or none, that presents the token before the bootstrap data was served ends the attempt, also from the address of the agent, and also
-// if only the server can have that address. Neither agent is served any more.
+// TestSecondKey: a second key, or none, that presents the token before the bootstrap data was served ends the attempt, also from the address of the agent, and
+// also if only the server can have that address. Neither agent is served any more.
 func TestSecondKey(t *testing.T) {
 	for name, second := range map[string]func(pxe.AgentRequest) pxe.AgentRequest{
 		"another key from another address": func(r pxe.AgentRequest) pxe.AgentRequest { return at(with(r, foreignKey), stranger) },
@@ -164,7 +165,8 @@ func TestSecondKeyAfterData(t *testing.T) {
 	g.Expect(record.AgentDoneAt).NotTo(BeNil())
 }
 
-// TestSecondKeyOfOwnAddress: in an authoritative network a client without the server's address ends nothing. One that has taken the address, and not the key, does.
+// TestSecondKeyOfOwnAddress: in an authoritative network a client without the server's address ends nothing. One that has taken the address, and not the key,
+// does.
 func TestSecondKeyOfOwnAddress(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t, leasing)
@@ -206,8 +208,8 @@ func TestMediumNeedsKey(t *testing.T) {
 	}
 }
 
-// TestNetworkOfAgentAndSystem: a server without DHCP gets its network twice, from the same spec: the agent at its start, and the operating system with the bootstrap
-// data. A boot from a medium uses it at once.
+// TestNetworkOfAgentAndSystem: a server without DHCP gets its network twice, from the same spec: the agent at its start, and the operating system with the
+// bootstrap data. A boot from a medium uses it at once.
 func TestNetworkOfAgentAndSystem(t *testing.T) {
 	for _, method := range []v1alpha1.BootMethod{v1alpha1.MethodPXE, v1alpha1.MethodVirtualMedia} {
 		g := NewWithT(t)

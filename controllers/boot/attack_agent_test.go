@@ -233,8 +233,8 @@ func TestAttackMedium(t *testing.T) {
 	}
 }
 
-// TestAttackMediumFirst: a client that has read the medium enrols before the agent, and asks for the bootstrap data at once. It gets them: this is what remains. The
-// boot fails when the agent asks, so no machine runs with that data.
+// TestAttackMediumFirst: a client that has read the medium enrols before the agent, and asks for the bootstrap data at once. It gets them: this is what
+// remains. The boot fails when the agent asks, so no machine runs with that data.
 func TestAttackMediumFirst(t *testing.T) {
 	g := NewWithT(t)
 	m := insert(t)
@@ -299,8 +299,8 @@ func relay(t *testing.T, to string) (address string, seen *recorder) {
 	return listener.Addr().String(), seen
 }
 
-// TestAttackListener: a listener between the agent and the boot server sees the whole boot. It learns neither the token, nor the bootstrap data, nor the key of the
-// agent, with which it could compute nothing anyway. cmd/agent shows that the agent talks to no boot server with another key (TestImpostor).
+// TestAttackListener: a listener between the agent and the boot server sees the whole boot. It learns neither the token, nor the bootstrap data, nor the key of
+// the agent, with which it could compute nothing anyway. cmd/agent shows that the agent talks to no boot server with another key (TestImpostor).
 func TestAttackListener(t *testing.T) {
 	g := NewWithT(t)
 	m := insert(t)

@@ -174,8 +174,8 @@ func TestAttackGuess(t *testing.T) {
 	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 }
 
-// TestAttackAskSecond: a stranger asks for a server's script after the server, where another DHCP server gives the addresses. The stranger gets nothing, and the
-// attempt ends before any client gets the bootstrap data.
+// TestAttackAskSecond: a stranger asks for a server's script after the server, where another DHCP server gives the addresses. The stranger gets nothing, and
+// the attempt ends before any client gets the bootstrap data.
 func TestAttackAskSecond(t *testing.T) {
 	g := NewWithT(t)
 	l := startOff(t)
@@ -299,8 +299,8 @@ func TestAttackPoll(t *testing.T) {
 	g.Expect(record.Attempt).To(BeEquivalentTo(1))
 }
 
-// TestAttackStolenToken: an attacker who read a server's token on the network asks for its bootstrap data from another address, and claims the server's address in
-// every header that exists. The attacker gets nothing. The attempt ends if nothing shows which of the two is the server.
+// TestAttackStolenToken: an attacker who read a server's token on the network asks for its bootstrap data from another address, and claims the server's address
+// in every header that exists. The attacker gets nothing. The attempt ends if nothing shows which of the two is the server.
 func TestAttackStolenToken(t *testing.T) {
 	l := startOff(t)
 	systems := make(chan *pxetest.System, 1)
@@ -596,7 +596,8 @@ func TestThreatModel(t *testing.T) {
 	_, model := attackRows(t, "../../docs/reference/threat-model.md")
 	rows, attacks := attackRows(t, "../../docs/development/attacks.md")
 	g.Expect(attacks).To(Equal(model), "both pages list the same attacks")
-	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") + content(t, "../../cmd/agent/internal/server") + content(t, "../../inventory/outbound")
+	tests := content(t, ".") + content(t, "../host") + content(t, "../../pxe") + content(t, "../../cmd/manager") +
+		content(t, "../../cmd/agent/internal/server") + content(t, "../../inventory/outbound")
 	g.Expect(len(rows)).To(BeNumerically(">", 5))
 	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 	for _, row := range rows {

@@ -90,8 +90,8 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestOneAddress: the network gives the server an address by DHCPv6 and another one by SLAAC, at different moments, and each request has a connection of its own.
-// All requests come from one address: by it the boot server knows the agent.
+// TestOneAddress: the network gives the server an address by DHCPv6 and another one by SLAAC, at different moments, and each request has a connection of its
+// own. All requests come from one address: by it the boot server knows the agent.
 func TestOneAddress(t *testing.T) {
 	g := NewWithT(t)
 	w := newWire(t, "fd92::/64")

@@ -90,8 +90,10 @@ func (w *wire) dnsmasq(t *testing.T, ranges string, args ...string) *dnsmasq {
 // resolve starts a name server that knows one name.
 func (w *wire) resolve(t *testing.T, name string, address netip.Addr) {
 	t.Helper()
-	command := exec.Command("dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--interface="+w.bridge, "--bind-interfaces", //nolint:noctx // ended with the test
-		"--address=/"+name+"/"+address.String())
+	args := []string{
+		"--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--interface=" + w.bridge, "--bind-interfaces", "--address=/" + name + "/" + address.String(),
+	}
+	command := exec.Command("dnsmasq", args...) //nolint:noctx // ended with the test
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	NewWithT(t).Expect(command.Start()).To(Succeed(), "hack/agenttest.sh installs it")
 	t.Cleanup(func() {

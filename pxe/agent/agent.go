@@ -35,13 +35,13 @@ const (
 	ParamNetwork = "capbm.network"
 	// ParamStatic says when the agent uses that network: StaticFirst, or if it is absent, after DHCP.
 	ParamStatic = "capbm.static"
-	// StaticFirst is the value of ParamStatic for a server that may be in a network without DHCP. The agent sets the static network up at once, and tries DHCP only
-	// at interfaces that have no address in it.
+	// StaticFirst is the value of ParamStatic for a server that may be in a network without DHCP. The agent sets the static network up at once, and tries DHCP
+	// only at interfaces that have no address in it.
 	StaticFirst = "first"
 )
 
-// TLSProtocol is a protocol that the agent offers in the TLS handshake (ALPN, RFC 7301) beside http/1.1, which is chosen: a client that offers it has a certificate. The
-// boot server asks no other client for one, because iPXE ends the handshake then, if it was built without a certificate (EPERM_CLIENT_CERT).
+// TLSProtocol is a protocol that the agent offers in the TLS handshake (ALPN, RFC 7301) beside http/1.1, which is chosen: a client that offers it has a
+// certificate. The boot server asks no other client for one, because iPXE ends the handshake then, if it was built without a certificate (EPERM_CLIENT_CERT).
 const TLSProtocol = "capbm-agent"
 
 // The endpoints, below Path.
@@ -360,8 +360,8 @@ type Answer struct {
 // DataPartitionSize is the size of the data partition, in bytes.
 const DataPartitionSize = 32 << 20
 
-// DataRequest is the body of a request for the content of the data partition. The boot server records where the data will be before it sends the data, so that the
-// release can erase it whatever happens in between.
+// DataRequest is the body of a request for the content of the data partition. The boot server records where the data will be before it sends the data, so that
+// the release can erase it whatever happens in between.
 type DataRequest struct {
 	Disk DiskID `json:"disk"`
 	// Name is the kernel's name of the disk, for messages.

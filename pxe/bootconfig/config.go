@@ -79,8 +79,8 @@ type TLS struct {
 	Port uint16
 	// CertFile and KeyFile have the certificate, and are read again when they change.
 	CertFile, KeyFile string
-	// NextCertFile is the certificate that will replace that in CertFile, so that agents which boot before the change trust its key. Empty for none. The file may be
-	// missing.
+	// NextCertFile is the certificate that will replace that in CertFile, so that agents which boot before the change trust its key. Empty for none. The file may
+	// be missing.
 	NextCertFile string
 	// URL is where servers find HTTPS, without a slash at its end. The certificate must be valid for its name.
 	URL string

@@ -58,8 +58,8 @@ func tlsConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error))
 	}
 }
 
-// pins returns the function for the digests of the public keys that the HTTPS certificate has now, and will have next, nil without HTTPS. The files are read at each
-// boot of an agent, because the certificate changes.
+// pins returns the function for the digests of the public keys that the HTTPS certificate has now, and will have next, nil without HTTPS. The files are read at
+// each boot of an agent, because the certificate changes.
 func (s *Server) pins() func() ([]string, error) {
 	if s.Config.HTTPSAddress == "" {
 		return nil

@@ -1,6 +1,6 @@
 // Package link brings the network of a server up, and finds the interface through which the boot server answers. It does not know the server's network: it
-// tries DHCP on every Ethernet interface at once, and then the static network of the host, or, where there may be no DHCP, that network first. It tries until its
-// context ends.
+// tries DHCP on every Ethernet interface at once, and then the static network of the host, or, where there may be no DHCP, that network first. It tries until
+// its context ends.
 //
 // Each interface has its own routes, and each connection is bound to an interface (SO_BINDTODEVICE). So interfaces in the same network, or with default
 // routes that contradict one another, do not disturb one another, and the name servers of a network answer only for it.
@@ -235,8 +235,8 @@ func (m *Manager) stop(i Interface) {
 	}
 }
 
-// static sets the static network up if the boot server did not answer in time, or with StaticFirst when a card has appeared. Until the boot server answers it tries
-// again: an interface may be late.
+// static sets the static network up if the boot server did not answer in time, or with StaticFirst when a card has appeared. Until the boot server answers it
+// tries again: an interface may be late.
 func (m *Manager) static(ctx context.Context) {
 	for {
 		select {

@@ -281,7 +281,8 @@ func TestStaticAfter(t *testing.T) {
 	})
 }
 
-// TestStaticFirst: with StaticFirst the static network is set up when a card appears, and again with the next one. DHCP runs only where the network has no address.
+// TestStaticFirst: with StaticFirst the static network is set up when a card appears, and again with the next one. DHCP runs only where the network has no
+// address.
 func TestStaticFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// identity returns a certificate with a new key, by which the boot server knows this agent: it binds the boot to the key. The key is only in memory, so an agent that
-// starts again is another one. Nobody verifies the other fields of the certificate, and the server's clock may be wrong: it never expires (RFC 5280, 4.1.2.5).
+// identity returns a certificate with a new key, by which the boot server knows this agent: it binds the boot to the key. The key is only in memory, so an
+// agent that starts again is another one. Nobody verifies the other fields of the certificate, and the server's clock may be wrong: it never expires (RFC 5280,
+// 4.1.2.5).
 func identity() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -152,7 +152,8 @@ func (c *Client) Result(ctx context.Context, result agent.Result) (agent.Answer,
 	return answer, err
 }
 
-// call makes a POST request with a JSON body. answer is nil where none is expected. After "not yet" it waits as the boot server says, and returns retry.ErrNotYet.
+// call makes a POST request with a JSON body. answer is nil where none is expected. After "not yet" it waits as the boot server says, and returns
+// retry.ErrNotYet.
 func (c *Client) call(ctx context.Context, endpoint string, body, answer any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {

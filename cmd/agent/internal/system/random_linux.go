@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jitterSamples is how often the clock is read for the seed: a few milliseconds. Between two readings is a part of a hash, whose duration varies by some nanoseconds. A
-// twentieth of a bit in each is enough for a key of 256 bits many times over.
+// jitterSamples is how often the clock is read for the seed: a few milliseconds. Between two readings is a part of a hash, whose duration varies by some
+// nanoseconds. A twentieth of a bit in each is enough for a key of 256 bits many times over.
 const jitterSamples = 1 << 16
 
 // SeedRandom initialises the random numbers of a kernel that has none yet: a server whose processor has no RDRAND and that has no UEFI random number
 // generator. Without it getrandom(2) blocks, seen for minutes in an idle machine, and with it DHCP, which needs a transaction ID. The seed is the token of the
-// boot, which is random and different in each boot, with the variations of the clock. The clock is what an attacker who has read the token does not know, and the
-// key of the agent depends on it. That key is made later, when the interrupts of the devices have added to the kernel's random numbers.
-// It returns true if a seed was needed.
+// boot, which is random and different in each boot, with the variations of the clock. The clock is what an attacker who has read the token does not know, and
+// the key of the agent depends on it. That key is made later, when the interrupts of the devices have added to the kernel's random numbers. It returns true if
+// a seed was needed.
 func SeedRandom(token string) (bool, error) {
 	_, err := unix.Getrandom(make([]byte, 1), unix.GRND_NONBLOCK)
 	if !errors.Is(err, unix.EAGAIN) {
