@@ -31,6 +31,8 @@ var bootMutants = []mutant{
 	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
 	{"good tokens have no budget", "attempt.go", "case cached && !b.withinBudget(s.host):", "case false:"},
 	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
+	{"the system of a medium needs DHCP", "admission.go", "	if operatingSystem && lifecycle.UsesMedium(&a.boot.Spec) {\n", "	if false {\n"},
+	{"any client gets the script of a boot from a medium", "admission.go", "	if operatingSystem && lifecycle.UsesMedium(&a.boot.Spec) {\n", "	if lifecycle.UsesMedium(&a.boot.Spec) {\n"},
 	{"an agent reports any step", "agentprogress.go", "if !slices.Contains(agent.Steps, p.Step) {", "if !slices.Contains(agent.Steps, p.Step) && false {"},
 	{"an agent that alternates between steps writes without end", "agentprogress.go", " || !boot.writes.AllowN(now, 1) {", " {"},
 	{"an inspection succeeds without a report", "inspection.go", "return report.Spec.BootNumber == a.boot.Spec.Number, nil", "return true, nil"},
