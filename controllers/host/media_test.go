@@ -202,3 +202,29 @@ func TestNoMediaOffered(t *testing.T) {
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.VerifiedCondition)).To(ContainSubstring("--boot-media-url"))
 	g.Expect(server.Host.Status.Phase).NotTo(Equal(v1alpha1.PhaseAvailable))
 }
+
+// TestOldMediumIsRemoved: before an attempt by PXE, the medium of the attempt before is ejected, or its URL is removed.
+func TestOldMediumIsRemoved(t *testing.T) {
+	for method, want := range map[v1alpha1.BootMethod]func(*controllerstest.Server) []string{
+		v1alpha1.MethodVirtualMedia: func(s *controllerstest.Server) []string {
+			return []string{"Media=" + mediumOf(s, 1), "Boot=CD", "On", "ForceOff", "Media=", "Boot=PXE", "On"}
+		},
+		v1alpha1.MethodUefiHTTP: func(*controllerstest.Server) []string {
+			return []string{"Boot=HTTP", "On", "ForceOff", "Boot=None", "Boot=PXE", "On"}
+		},
+	} {
+		t.Run(string(method), func(t *testing.T) {
+			g := NewWithT(t)
+			clock := &shiftedClock{}
+			stop, recorded := startWithMedia(t, clock)
+			defer stop()
+			server, _ := mediaServer(t, method, v1alpha1.MethodPXE)
+			waitForBoot(t, server, 1, method)
+			clock.forward(methodTimeout)
+			waitForBoot(t, server, 2, v1alpha1.MethodPXE)
+			g.Expect(server.CommandNames()).To(Equal(want(server)))
+			g.Expect(server.Image()).To(BeEmpty())
+			expectNoSecret(t, server, recorded)
+		})
+	}
+}
