@@ -145,7 +145,7 @@ func TestMethodFallsBack(t *testing.T) {
 			given = append(given, e)
 		}
 	}
-	g.Expect(given).To(ContainElement(ContainSubstring("1m0s after the server was powered on in attempt 1: the server requested no boot file (DHCP)")))
+	g.Expect(given).To(ContainElement(ContainSubstring("Boot attempt 2 (VirtualMedia) begins. 1m0s after the server was powered on in attempt 1: the server requested no boot file (DHCP)")))
 
 	clock.forward(methodTimeout)
 	g.Consistently(func() int32 { return bootOf(t, server).Spec.Number }, time.Second, 100*time.Millisecond).Should(Equal(int32(2)), "no method is left, so it has its whole time")
