@@ -176,6 +176,14 @@ func TestHostRefused(t *testing.T) {
 		{"too many reservations", reserves("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"), "spec.bootAddresses", "must have at most 4 items"},
 
 		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "UEFISecureBoot", "Legacy"`},
+		{"boot method unknown", func(h host) { h.Spec.BootMethods = []v1alpha1.BootMethod{"USB"} }, "spec.bootMethods[0]", `supported values: "PXE", "UefiHttp", "VirtualMedia"`},
+		{"boot method twice", func(h host) { h.Spec.BootMethods = []v1alpha1.BootMethod{"PXE", "PXE"} }, "spec.bootMethods[1]", "Duplicate value"},
+		{"a URL for a BIOS", func(h host) {
+			h.Spec.BootMode, h.Spec.BootMethods = v1alpha1.BootModeLegacy, []v1alpha1.BootMethod{"PXE", "UefiHttp"}
+		}, "spec", "must not contain UefiHttp with the bootMode Legacy"},
+		{"virtual media by IPMI", func(h host) {
+			h.Spec.BMC.Address, h.Spec.BootMethods = "ipmi://192.0.2.10", []v1alpha1.BootMethod{"VirtualMedia"}
+		}, "spec", "must contain PXE unless bmc.address is a Redfish address"},
 		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
 		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "must be On or Off"},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
@@ -194,6 +202,13 @@ func TestHostAccepted(t *testing.T) {
 	type host = *v1alpha1.BareMetalHost
 	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
 	accept(t, validHost, []accepted[host]{
+		{"boot methods", func(h host) { h.Spec.BootMethods = []v1alpha1.BootMethod{"VirtualMedia", "UefiHttp"} }},
+		{"virtual media for a BIOS", func(h host) {
+			h.Spec.BootMode, h.Spec.BootMethods = v1alpha1.BootModeLegacy, []v1alpha1.BootMethod{"VirtualMedia"}
+		}},
+		{"IPMI with a method that it has", func(h host) {
+			h.Spec.BMC.Address, h.Spec.BootMethods = "ipmi://192.0.2.10", []v1alpha1.BootMethod{"PXE", "VirtualMedia"}
+		}},
 		{"reservations", func(h host) { h.Spec.BootAddresses = []string{"192.0.2.10", "2001:db8::10"} }},
 		{"IPv6", at("redfish://[2001:db8::1]:8443/redfish/v1/Systems/1")},
 		{"cleaning by hand", func(h host) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual }},

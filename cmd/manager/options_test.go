@@ -54,6 +54,9 @@ func TestFlagErrors(t *testing.T) {
 		"a TLS version":             {[]string{"--components=controllers", "--tls-min-version=1.2"}, `--tls-min-version, --tls-cipher-suites, --tls-curve-preferences: unknown tls version "1.2"`},
 		"a cipher suite":            {[]string{"--components=controllers", "--tls-cipher-suites=ROT13"}, "Cipher suite ROT13 not supported"},
 		"a cleaning policy":         {[]string{"--components=controllers", "--minimum-cleaning-policy=Manual"}, `--minimum-cleaning-policy: "Manual" is neither None nor Metadata nor Clear nor Purge`},
+		"a method timeout":          {[]string{"--components=controllers", "--boot-method-timeout=0"}, "--boot-method-timeout: 0s: must be more than 0"},
+		"a media URL":               {[]string{"--components=controllers", "--boot-media-url=boot.example"}, `--boot-media-url: "boot.example" is not an http or https URL`},
+		"a media URL twice":         {[]string{"--components=controllers", "--boot-media-url=http://a", "--boot-media-url=https://b"}, `--boot-media-url: "https://b": there is another URL for the same BMCs`},
 		"a watch filter":            {[]string{"--components=controllers", "--watch-filter=a b"}, `--watch-filter: "a b" is not a label value`},
 		"no networks":               {[]string{"--boot-config=" + write(t, "bmcs: {}")}, "boot.yaml: networks: Required value"},
 		"a network of BMCs":         {[]string{"--components=controllers", "--boot-config=" + write(t, "bmcs: {allowNetworks: [127.0.0.1]}")}, "bmcs.allowNetworks[0]"},
@@ -78,6 +81,11 @@ func TestFlags(t *testing.T) {
 	o, err = parse("--components=controllers", "--boot-config="+write(t, "bmcs: {allowNetworks: [127.0.0.0/8]}"))
 	g.Expect(err).NotTo(HaveOccurred(), "controllers alone need no networks to boot in")
 	g.Expect(o.boot.BMCs.AllowNetworks).To(HaveLen(1))
+
+	o, err = parse("--components=controllers", "--boot-media-url=https://boot.example:8443/", "--boot-media-url=192.0.2.0/24=http://192.0.2.1:8480")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.mediaURLs.For("redfish://bmc.example")).To(Equal("https://boot.example:8443"))
+	g.Expect(o.mediaURLs.For("redfish://192.0.2.10")).To(Equal("http://192.0.2.1:8480"))
 
 	o, err = parse("--components=bootstrap")
 	g.Expect(err).NotTo(HaveOccurred(), "the bootstrap provider needs no configuration file")

@@ -26,7 +26,8 @@ import (
 //   - Where the mode is off, the first address is served. For the script it must be in the network's subnet, if one is configured.
 //
 // The operating system of a boot from a boot medium needs no DHCP request: it has the token of the boot from the medium, whose URL was given to the BMC, and may be in
-// any network. The script, which is given out for a MAC address, needs one in such a boot too: firmware that did not find its medium asks for it.
+// any network. In the subnet of an authoritative network it still needs an address that the server leased or that spec.network configures. The script, which is given
+// out for a MAC address, needs a request in such a boot too: firmware that did not find its medium asks for it.
 //
 // A client of an address family that no network has is judged by all networks. A server that leased an address in this boot asks from that address: its
 // script goes to no client of a network, of either family, in which another DHCP server gives addresses.
@@ -36,7 +37,8 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 			return nil, refused("the request came from %s, of network %s, which the tenants of the configuration file do not permit namespace %s", from, n.Name, a.host.Namespace)
 		}
 	}
-	if operatingSystem && lifecycle.UsesMedium(&a.boot.Spec) {
+	fromMedium := operatingSystem && lifecycle.UsesMedium(&a.boot.Spec)
+	if fromMedium && !authoritativeIn(b.Networks, from) {
 		return nil, nil //nolint:nilnil // the token came from the medium
 	}
 	networks := b.networksFor(from)
@@ -64,7 +66,7 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 		return nil, nil //nolint:nilnil // another DHCP server has that network, and this boot server does not see its requests
 	case !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off }):
 		return nil, refused("the request came from %s, which is in the subnet of no network", from)
-	case dhcpAt == nil:
+	case dhcpAt == nil && !fromMedium:
 		return nil, tooEarly("no DHCP request of %s came in this boot", a.host.Spec.BootMACAddress)
 	case !authoritative || slices.Contains(leased, from) || operatingSystem && slices.Contains(configuredAddresses(a.host), from):
 		return dhcpAt, nil

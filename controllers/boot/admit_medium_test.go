@@ -45,6 +45,24 @@ func TestAdmitMedium(t *testing.T) {
 	}
 }
 
+// TestAdmitMediumInAuthoritativeNetwork: in a network where this provider gives the addresses, the system of a medium needs one of its server.
+func TestAdmitMediumInAuthoritativeNetwork(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	request := w.agentRequest(g)
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress, b.Method = "", v1alpha1.MethodVirtualMedia })).To(Succeed())
+	w.Networks = []bootconfig.Network{leasing}
+	_, err := w.Plan(ctx, at(request, honest), hello)
+	g.Expect(err).To(MatchError(pxe.ErrNotYet), "it leased no address yet")
+	w.nothingBound(g)
+	w.lease(t, leasing, honest)
+	_, err = w.Plan(ctx, at(request, stranger), hello)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	w.nothingBound(g)
+	_, err = w.Plan(ctx, at(request, honest), hello)
+	g.Expect(err).NotTo(HaveOccurred(), "without a DHCP request of the firmware")
+}
+
 // TestSeedOfMedium: the same holds for the bootstrap data of a system that a medium starts. A network that its tenant may not use stays closed.
 func TestSeedOfMedium(t *testing.T) {
 	g := NewWithT(t)
@@ -59,7 +77,7 @@ func TestSeedOfMedium(t *testing.T) {
 	w.Tenants = nil
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, anywhere)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, stranger)
+	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, inOthers)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.Failure).NotTo(BeNil(), "two clients have the token")
 }

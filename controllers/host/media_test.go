@@ -145,7 +145,7 @@ func TestMethodFallsBack(t *testing.T) {
 			given = append(given, e)
 		}
 	}
-	g.Expect(given).To(ContainElement(ContainSubstring("1m0s after the server was powered on in attempt 1: the server requested no boot file (DHCP)")))
+	g.Expect(given).To(ContainElement(ContainSubstring("Boot attempt 2 (VirtualMedia) begins. 1m0s after the server was powered on in attempt 1: the server requested no boot file (DHCP)")))
 
 	clock.forward(methodTimeout)
 	g.Consistently(func() int32 { return bootOf(t, server).Spec.Number }, time.Second, 100*time.Millisecond).Should(Equal(int32(2)), "no method is left, so it has its whole time")
@@ -201,4 +201,30 @@ func TestNoMediaOffered(t *testing.T) {
 	wait(t, server, reason(v1alpha1.VerifiedCondition, v1alpha1.ReasonCapabilityMissing))
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.VerifiedCondition)).To(ContainSubstring("--boot-media-url"))
 	g.Expect(server.Host.Status.Phase).NotTo(Equal(v1alpha1.PhaseAvailable))
+}
+
+// TestOldMediumIsRemoved: before an attempt by PXE, the medium of the attempt before is ejected, or its URL is removed.
+func TestOldMediumIsRemoved(t *testing.T) {
+	for method, want := range map[v1alpha1.BootMethod]func(*controllerstest.Server) []string{
+		v1alpha1.MethodVirtualMedia: func(s *controllerstest.Server) []string {
+			return []string{"Media=" + mediumOf(s, 1), "Boot=CD", "On", "ForceOff", "Media=", "Boot=PXE", "On"}
+		},
+		v1alpha1.MethodUefiHTTP: func(*controllerstest.Server) []string {
+			return []string{"Boot=HTTP", "On", "ForceOff", "Boot=None", "Boot=PXE", "On"}
+		},
+	} {
+		t.Run(string(method), func(t *testing.T) {
+			g := NewWithT(t)
+			clock := &shiftedClock{}
+			stop, recorded := startWithMedia(t, clock)
+			defer stop()
+			server, _ := mediaServer(t, method, v1alpha1.MethodPXE)
+			waitForBoot(t, server, 1, method)
+			clock.forward(methodTimeout)
+			waitForBoot(t, server, 2, v1alpha1.MethodPXE)
+			g.Expect(server.CommandNames()).To(Equal(want(server)))
+			g.Expect(server.Image()).To(BeEmpty())
+			expectNoSecret(t, server, recorded)
+		})
+	}
 }

@@ -16,6 +16,7 @@ const (
 	ownFile        = "own.go"
 	inspectionFile = "inspection.go"
 	agentFile      = "agent.go"
+	methodFile     = "method.go"
 	erasureFile    = "erasure.go"
 )
 
@@ -167,11 +168,39 @@ var lifecycleMutants = []mutant{
 		"case v.ranFromMemory(attempt) && !v.offLongEnough():", "case attempt.DataServedAt != nil && v.Problem != nil && !v.offLongEnough():",
 	},
 	{"a seeded boot is tried again", attemptEndFile, "	case !mayRepeat(attempt):\n", "	case attempt.ReportedAt != nil:\n"},
-	{"a boot is tried for ever", attemptEndFile, "case attempt.Attempt >= s.BootAttempts:", "case attempt.Attempt < 0:"},
+	{"a boot is tried for ever", attemptEndFile, "case attempt.Attempt >= v.attempts(s):", "case attempt.Attempt < 0:"},
 	{"a packet of firmware ends a machine", bootFile, "v.restarted() && !v.NodeLostAt.IsZero()", "v.restarted()"},
 	{"an installed machine is lost", bootFile, "return ephemeral && (v.offLongEnough()", "return (ephemeral || true) && (v.offLongEnough()"},
 	{"a command is given to a server that reported in while its BMC is busy", bootFile, "v.BMC.OverrideSet && !v.BMC.Busy && !v.bmcBlocked()", "v.BMC.OverrideSet && !v.bmcBlocked()"},
 	{"the boot server gives the data out again", bootForFile, "		case mayRepeat(*v.Boot):\n			return v.networkBoot(BootNetwork)", "		case v.Boot.Failure == nil:\n			return v.networkBoot(BootNetwork)"},
+
+	// Boot methods.
+	{"a method that the BMC does not offer is tried", methodFile, "	case v.BMC.Methods != nil && !slices.Contains(v.BMC.Methods, m):\n", "	case false:\n"},
+	{"media that nobody serves are tried", methodFile, "	case m != v1alpha1.MethodPXE && v.MediaURL == \"\":\n", "	case false:\n"},
+	{"a BIOS boots from a URL", methodFile, "	case m == v1alpha1.MethodUefiHTTP && v.Spec.BootMode == v1alpha1.BootModeLegacy:\n", "	case false:\n"},
+	{"a method that worked is forgotten", methodFile, "slices.Index(list, v.BMC.MethodWorked); i > 0 {", "slices.Index(list, v.BMC.MethodWorked); i > 1000 {"},
+	{"a method that failed is tried again", methodFile, "		return list[(before+1)%len(list)]\n", "		return list[before]\n"},
+	{"a method that works is given up", methodFile, "	if before >= 0 && !v.methodWorks(*v.Boot) {\n", "	if before >= 0 {\n"},
+	{"a boot with a lost status is given up", methodFile, "	case attempt.ScriptAddress != \"\" || ", "	case attempt.MachineName == \"no\" && attempt.ScriptAddress != \"\" || "},
+	{"a medium that the BMC fetched booted", methodFile, "at != \"\" && at != v1alpha1.StageMedia && ", "at != \"\" && "},
+	{"a loader that Secure Boot refuses booted", methodFile, " && at != v1alpha1.StageLoader\n", "\n"},
+	{"PXE counts as the method of a medium", methodFile, "return v.Media.Stage != \"\" && v.bootedMedium()", "return v.bootedMedium()"},
+	{"an attempt ends early in a pause", methodFile, "mayRepeat(attempt) && !paused && ", "mayRepeat(attempt) && (!paused || v.MoveBlocked) && "},
+	{"the last method has no time", methodFile, "attempt.Attempt < v.attempts(s) && v.methodFor", "v.methodFor"},
+	{"a method is tried too seldom", methodFile, "max(s.BootAttempts, int32(len(v.methods())))", "max(s.BootAttempts, min(1, int32(len(v.methods()))))"},
+	{"a server that is off condemns the method", methodFile, "v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOn\n", "v.BMC.Problem == nil\n"},
+	{"a method has no deadline", methodFile, "due.IsZero() || v.Now.Before(due) {", "true || v.Now.Before(due) {"},
+	{"a boot sleeps over the deadline of its method", methodFile, "	if due := v.methodDeadline(s, attempt); step.Action == \"\" && ", "	if due := v.methodDeadline(s, attempt); step.Action == Inspect && "},
+	{"a refusal means nothing", methodFile, "r != nil && r.Boot == attempt.Number && ", "r != nil && r.Boot < 0 && "},
+	{"the refusal of another boot counts", methodFile, "r != nil && r.Boot == attempt.Number && ", "r != nil && "},
+	{"a medium is changed under a server that may run", bootFile, "&& v.needsConfirmedOff(attempt) && !v.confirmedOff(s):", "&& false:"},
+	{"a fetch by the BMC uses the override up", bootFile, "!v.onlyBMCSeen(attempt) && ", ""},
+	{"a medium stays in the drive", bootFile, "		case !mayRepeat(attempt) && v.mediaLeft(): ", "		case false: "},
+	{"a medium is ejected under the agent", bootFile, "		case !mayRepeat(attempt) && v.mediaLeft(): ", "		case v.mediaLeft(): "},
+	{"a server reboots from its medium", bootFile, "	case !mayRepeat(attempt) && v.mediaLeft() && v.confirmedOff(s):\n", "	case false:\n"},
+	{"the medium of a system that reported stays", bootFile, "	case v.mediaLeft():\n		step.Action = EjectMedia\n", ""},
+	{"the medium of an inspection stays", inspectionFile, "	case v.mediaLeft():\n", "	case false:\n"},
+	{"a record has no method", recordFile, ", Method: v.methodFor(attempt),\n", ",\n"},
 
 	// What is known of a boot.
 	{"the record of another claim counts", recordFile, `|| ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt`, `|| ref.ClaimID == "" || b.VoidedAt`},

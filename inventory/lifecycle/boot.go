@@ -201,7 +201,7 @@ func beginAttempt(v View, attempt int32) Step {
 	}
 	return Step{
 		Action: RecordBoot, Boot: boot, Phase: v1alpha1.PhaseBooting,
-		Reason: v1alpha1.ReasonPreparing, Message: fmt.Sprintf("Boot attempt %d begins", attempt),
+		Reason: v1alpha1.ReasonPreparing, Message: attemptName(*boot) + " begins",
 	}
 }
 
@@ -228,7 +228,7 @@ func bootHost(v View, s Settings) Step {
 	if !v.bootCounted() {
 		return Step{
 			Action: CountBoot, Boot: &attempt, Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPreparing,
-			Message: fmt.Sprintf("Boot attempt %d begins", attempt.Attempt),
+			Message: attemptName(attempt) + " begins",
 		}
 	}
 	if mayRepeat(attempt) && v.Problem != nil && IsPermanent(v.Problem.Reason) {

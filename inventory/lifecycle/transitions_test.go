@@ -132,6 +132,20 @@ func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
 			}
 		}
 	}
+	for _, action := range []Action{SetNetworkBoot, EjectMedia, ClearBootOverride, CleanUp, PowerOn, ShutDown, ForceOff} {
+		if seen.given[action] == 0 {
+			t.Errorf("%s is never given", action)
+		}
+	}
+	for _, method := range defaultMethods {
+		if seen.methods[method] == 0 {
+			t.Errorf("no boot is by %s", method)
+		}
+	}
+	if seen.early == 0 {
+		t.Error("no attempt ends because its request did not come")
+	}
+	t.Logf("commands: %v, boot methods: %v, attempts that ended early: %d", seen.given, seen.methods, seen.early)
 	t.Log("\n" + seen.report())
 }
 

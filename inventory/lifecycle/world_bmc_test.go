@@ -46,6 +46,10 @@ func (w *world) finish() {
 		}
 		w.actedAt = w.v.Now
 		w.commands++
+		w.seen.given[j.action]++
+		if j.action == SetNetworkBoot {
+			w.seen.methods[MethodOf(v.Boot)]++
+		}
 		w.judgeCommand(v, j.action)
 	}
 	if problem := w.execute(j.action); problem != "" {

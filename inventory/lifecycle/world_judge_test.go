@@ -64,6 +64,9 @@ func (w *world) judgeStep(v View, step Step) {
 func (w *world) judgeBoot(v View, step Step) {
 	before, b := cmp.Or(v.CurrentBoot(), v.InspectionBoot()), step.Boot
 	w.judgeAgentBoot(v, before, b)
+	if before != nil && before.Number != b.Number && v.agentOver(w.s, *before) == "" && v.methodOver(w.s, *before) != "" {
+		w.seen.early++
+	}
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.QueuePosition != nil:

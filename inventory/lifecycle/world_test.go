@@ -106,10 +106,14 @@ type tally struct {
 	moves  map[[2]State]int
 	worlds int
 	steps  int
+	// given counts the commands, and methods those that set a boot method.
+	given   map[Action]int
+	methods map[v1alpha1.BootMethod]int
+	early   int // attempts that ended because their request did not come
 }
 
 func newTally() *tally {
-	return &tally{pool: map[kind][]world{}, states: map[State]int{}, moves: map[[2]State]int{}}
+	return &tally{pool: map[kind][]world{}, states: map[State]int{}, moves: map[[2]State]int{}, given: map[Action]int{}, methods: map[v1alpha1.BootMethod]int{}}
 }
 
 // worldSettings are the default settings, with shorter times.
