@@ -8,6 +8,8 @@ var pxeMutants = []mutant{
 	{"a name that no host can have is looked for", "http_seed.go", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0", "len(validation.IsDNS1123Label(namespace)) >= 0"},
 	{"a host takes the turns of all others", "imageslots.go", "if s.hosts[host] >= maxImageAnswersPerHost {", "if false {"},
 	{"an image is read into memory", "http_bounds.go", "&io.LimitedReader{R: limited.R, N: part}", "&io.LimitedReader{R: struct{ io.Reader }{limited.R}, N: part}"},
+	{"any client fetches media", "http_media.go", "	case len(m.MediaClients) > 0 && ", "	case false && "},
+	{"thousands of ranges are answered", "http_media.go", "		r.Header.Del(\"Range\")\n", ""},
 	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},
 }
 
@@ -30,7 +32,7 @@ var bootMutants = []mutant{
 	{"a token is good for any boot", "token.go", "strconv.FormatInt(int64(number), 10)", "strconv.FormatInt(0, 10)"},
 	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
 	{"good tokens have no budget", "attempt.go", "case cached && !b.withinBudget(s.host):", "case false:"},
-	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
+	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil && !fromMedium:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
 	{"an agent reports any step", "agentprogress.go", "if !slices.Contains(agent.Steps, p.Step) {", "if !slices.Contains(agent.Steps, p.Step) && false {"},
 	{"an agent that alternates between steps writes without end", "agentprogress.go", " || !boot.writes.AllowN(now, 1) {", " {"},
 	{"an inspection succeeds without a report", "inspection.go", "return report.Spec.BootNumber == a.boot.Spec.Number, nil", "return true, nil"},
@@ -47,6 +49,12 @@ var bootMutants = []mutant{
 	{"any disk may be left out", "erasure.go", "disks[at].Outcome == agent.LeftOut && len(keptDisks(a.host.Spec.Storage)) == 0", "false"},
 	{"the plan has the policy of the host", "erasure.go", "if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {", "if policy := a.host.Spec.CleaningPolicy; cleaning.AllDisks(policy) {"},
 	{"the agent does not know which disks there were", "erasure.go", "			plan.Expected = append(plan.Expected, diskID(d))\n", "			_ = d\n"},
+	{"a medium is served to any token", "media.go", "	if !b.opens(r.Token, forMedia, live) {\n", "	if false {\n"},
+	{"a medium is served for a boot by PXE", "media.go", "	if !bootsMedium(boot) {\n", "	if false {\n"},
+	{"a medium outlives its attempt", "media.go", "	if !boots || boot.Spec.Failure != nil", "	if false || boot.Spec.Failure != nil"},
+	{"wrong tokens of media read without limit", "media.go", "	if !b.uncachedTokens.Allow() {\n", "	if false {\n"},
+	{"a BMC that reads ahead is a server that boots", "media.go", "	case boot.Spec.PoweredOnAt == nil:\n", "	case false:\n"},
+	{"a server needs no DHCP request, since a medium needs none", "admission.go", "fromMedium := operatingSystem && bootsMedium(a.boot)", "fromMedium := bootsMedium(a.boot)"},
 	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
 	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},
 }
