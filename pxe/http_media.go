@@ -109,20 +109,20 @@ const (
 	mediaMark   = "boot/mark/"
 )
 
-// maxMediaConfigs is how many configurations are in memory, of about 8 KiB each. Another one is rendered again, with the same bytes.
-const maxMediaConfigs = 2048
+// maxMediaLayouts is how many layouts are in memory, of about 16 KiB each. Another one is made again, with the same bytes.
+const maxMediaLayouts = 2048
 
-// mediaServer serves the boot media. Only the configurations of GRUB differ from boot to boot.
+// mediaServer serves the boot media. Nothing is stored for a host: only a few KiB differ from boot to boot, and they are made again when needed.
 type mediaServer struct {
 	*Handler
 
-	configs *lru.Cache // from a mediaKey to the content of mediaConfig
+	layouts *lru.Cache // from a mediaKey to a *mediaLayout
 
 	mu   sync.Mutex
 	boot map[string]*bootImages // by architecture
 }
 
-// mediaKey identifies the configuration of a boot attempt: the token is unique. The same attempt may be served under several URLs.
+// mediaKey identifies the medium of a boot attempt: the token is unique. The same attempt may be served under several URLs.
 type mediaKey struct{ host, token, base string }
 
 // bootImages are the parts of a medium that firmware boots. They are shared by all media of an architecture.
@@ -133,7 +133,7 @@ type bootImages struct {
 }
 
 func newMediaServer(h *Handler) *mediaServer {
-	return &mediaServer{Handler: h, configs: lru.New(maxMediaConfigs), boot: map[string]*bootImages{}}
+	return &mediaServer{Handler: h, layouts: lru.New(maxMediaLayouts), boot: map[string]*bootImages{}}
 }
 
 // mediaType is the registered type of images that UEFI boots (UEFI 2.10, section 24.7.3.1). BMCs ignore the type.
@@ -172,7 +172,7 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", mediaType)
 	w.Header().Set("ETag", opened.tag)
-	http.ServeContent(w, r, "", medium.Time, io.NewSectionReader(opened.image, 0, opened.image.Size()))
+	http.ServeContent(w, r, "", medium.Time, &mediaReader{image: opened.image})
 	medium.Observe(opened.part(w, r))
 }
 
@@ -180,12 +180,12 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 type openedMedium struct {
 	image *iso.Image
 	tag   string
-	files []io.Closer
+	files []*mediaFile
 }
 
 func (o *openedMedium) close() {
 	for _, f := range o.files {
-		_ = f.Close()
+		f.close()
 	}
 }
 
@@ -225,8 +225,42 @@ func startOf(contentRange string) int64 {
 	return start
 }
 
-// open lays out the medium, and opens its files.
+// open returns the medium. Its layout stays in memory, so that a medium does not change while it is read, and a request costs little.
 func (m *mediaServer) open(r *http.Request, request MediaRequest, medium Medium) (opened *openedMedium, err error) {
+	key := mediaKey{request.Host, request.Token, m.mediaBase(r, medium)}
+	known, ok := m.layouts.Get(key)
+	if !ok {
+		if known, err = m.layout(r, request, medium, key.base); err != nil { //nolint:contextcheck // the fetch outlives the request
+			return nil, err
+		}
+		m.layouts.Add(key, known)
+	}
+	l := known.(*mediaLayout) //nolint:forcetypeassert // nothing else is added
+	opened = &openedMedium{tag: l.tag}
+	contents := map[string]io.ReaderAt{}
+	for i, index := range medium.contents() {
+		f := &mediaFile{size: l.image.File(mediaFilePath(i)).Size, open: func() (io.ReadSeekCloser, error) { return m.openFile(medium.answer(), index) }}
+		opened.files, contents[mediaFilePath(i)] = append(opened.files, f), f
+		if medium.Agent {
+			continue // its files are always here, so that only the one that is read is opened
+		}
+		if err := f.ensure(); err != nil {
+			opened.close()
+			return nil, err
+		}
+	}
+	opened.image = l.image.With(contents)
+	return opened, nil
+}
+
+// mediaLayout is the layout of a medium.
+type mediaLayout struct {
+	image *iso.Image // without the contents of the kernel and the initrds
+	tag   string
+}
+
+// layout lays out a medium.
+func (m *mediaServer) layout(r *http.Request, request MediaRequest, medium Medium, base string) (*mediaLayout, error) {
 	boot, err := m.bootImages(medium.Architecture)
 	if err != nil {
 		return nil, err
@@ -234,16 +268,10 @@ func (m *mediaServer) open(r *http.Request, request MediaRequest, medium Medium)
 	if err := m.prepare(medium.answer()); err != nil { //nolint:contextcheck // the fetch outlives the request
 		return nil, err
 	}
-	config, err := m.config(r, request, medium)
+	config, err := m.config(r, request, medium, base)
 	if err != nil {
 		return nil, err
 	}
-	opened = &openedMedium{}
-	defer func() {
-		if err != nil {
-			opened.close()
-		}
-	}()
 	mark := markOf(request.Token)
 	files := []iso.File{
 		{Path: mediaConfig, Content: iso.Bytes(config)}, {Path: mediaMark + mark, Content: iso.Bytes([]byte(mark))}, {Path: mediaESP, Content: iso.Bytes(boot.esp)},
@@ -255,20 +283,29 @@ func (m *mediaServer) open(r *http.Request, request MediaRequest, medium Medium)
 		if err != nil {
 			return nil, err
 		}
-		opened.files = append(opened.files, file)
-		content, err := contentOf(file)
+		size, err := file.Seek(0, io.SeekEnd)
+		_ = file.Close()
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, iso.File{Path: mediaFile(i), Content: content})
-		_, _ = fmt.Fprintf(identity, "%d\n", content.Size())
+		files = append(files, iso.File{Path: mediaFilePath(i), Content: sizeOnly(size)})
+		_, _ = fmt.Fprintf(identity, "%d\n", size)
 		if !medium.Agent {
 			_, _ = fmt.Fprintf(identity, "%s\n", medium.Files[index].Checksum)
 		}
 	}
-	opened.tag = `"` + hex.EncodeToString(identity.Sum(nil)[:16]) + `"`
-	opened.image, err = iso.New(iso.Options{Label: "CAPBM_" + strings.ToUpper(mark), Time: medium.Time, BIOS: boot.bios, UEFI: mediaESP}, files)
-	return opened, err
+	l := &mediaLayout{tag: `"` + hex.EncodeToString(identity.Sum(nil)[:16]) + `"`}
+	l.image, err = iso.New(iso.Options{Label: "CAPBM_" + strings.ToUpper(mark), Time: medium.Time, BIOS: boot.bios, UEFI: mediaESP}, files)
+	return l, err
+}
+
+// sizeOnly is the content of a file of which a layout knows the size only.
+type sizeOnly int64
+
+func (s sizeOnly) Size() int64 { return int64(s) }
+
+func (sizeOnly) ReadAt([]byte, int64) (int, error) {
+	return 0, errors.New("a layout has no contents")
 }
 
 // answer returns the files of a medium as those of a network boot.
@@ -292,25 +329,12 @@ func (m Medium) contents() []int {
 	return out
 }
 
-// mediaFile returns the path of the kernel, whose number is 0, or of an initrd.
-func mediaFile(number int) string {
+// mediaFilePath returns the path of the kernel, whose number is 0, or of an initrd.
+func mediaFilePath(number int) string {
 	if number == 0 {
 		return mediaKernel
 	}
 	return mediaInitrd + strconv.Itoa(number)
-}
-
-// contentOf returns the content of an open file.
-func contentOf(file io.ReadSeekCloser) (iso.Content, error) {
-	reader, ok := file.(io.ReaderAt)
-	if !ok {
-		return nil, fmt.Errorf("%T cannot be read at an offset", file)
-	}
-	size, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, err
-	}
-	return io.NewSectionReader(reader, 0, size), nil
 }
 
 // markOf returns the name of the file by which GRUB finds its medium: 8 digits, as an ISO 9660 image can have them. It reveals nothing about the token.
@@ -319,13 +343,8 @@ func markOf(token string) string {
 	return hex.EncodeToString(digest[:4])
 }
 
-// config returns the configuration of GRUB for an attempt. It stays the same in memory, so that a medium does not change while it is read.
-func (m *mediaServer) config(r *http.Request, request MediaRequest, medium Medium) ([]byte, error) {
-	base := m.mediaBase(r, medium)
-	key := mediaKey{request.Host, request.Token, base}
-	if known, ok := m.configs.Get(key); ok {
-		return known.([]byte), nil //nolint:forcetypeassert // nothing else is added
-	}
+// config returns the configuration of GRUB for an attempt.
+func (m *mediaServer) config(r *http.Request, request MediaRequest, medium Medium, base string) ([]byte, error) {
 	script, err := m.Media.MediaScript(r.Context(), request)
 	if err != nil {
 		return nil, err
@@ -336,7 +355,7 @@ func (m *mediaServer) config(r *http.Request, request MediaRequest, medium Mediu
 	}
 	v := grub.MediumValues{Title: script.Title, Mark: "/" + mediaMark + markOf(request.Token), CommandLine: line}
 	for i := range medium.contents() {
-		if path := "/" + mediaFile(i); i == 0 {
+		if path := "/" + mediaFilePath(i); i == 0 {
 			v.Kernel = path
 		} else {
 			v.Initrds = append(v.Initrds, path)
@@ -347,7 +366,6 @@ func (m *mediaServer) config(r *http.Request, request MediaRequest, medium Mediu
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBootSource, err)
 	}
-	m.configs.Add(key, content)
 	return content, nil
 }
 

@@ -7,7 +7,7 @@ var pxeMutants = []mutant{
 	{"a HEAD binds what it does not get", "guard.go", "if r.Method == http.MethodHead {", "if false {"},
 	{"a name that no host can have is looked for", "http_seed.go", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0", "len(validation.IsDNS1123Label(namespace)) >= 0"},
 	{"a host takes the turns of all others", "imageslots.go", "if s.hosts[host] >= maxImageAnswersPerHost {", "if false {"},
-	{"an image is read into memory", "http_bounds.go", "&io.LimitedReader{R: limited.R, N: part}", "&io.LimitedReader{R: struct{ io.Reader }{limited.R}, N: part}"},
+	{"an image is read into memory", "http_bounds.go", "&io.LimitedReader{R: source, N: part}", "&io.LimitedReader{R: struct{ io.Reader }{source}, N: part}"},
 	{"any client fetches media", "http_media.go", "	case len(m.MediaClients) > 0 && ", "	case false && "},
 	{"thousands of ranges are answered", "http_media.go", "		r.Header.Del(\"Range\")\n", ""},
 	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},
