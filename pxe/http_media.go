@@ -67,7 +67,7 @@ const (
 	MediaHeaders MediaPart = "headers"
 	// MediaLoader has a part of the boot loaders: the server's firmware boots from the medium, unless the BMC reads ahead.
 	MediaLoader MediaPart = "loader"
-	// MediaKernel has a part of the kernel: the boot loader runs, unless the BMC reads ahead.
+	// MediaKernel has a part of the kernel. After MediaLoader it means that the boot loader runs: a BMC that copies the medium in parts reads the kernel first.
 	MediaKernel MediaPart = "kernel"
 	// MediaWhole is the whole medium in one answer. What boots from the copy causes no further request.
 	MediaWhole MediaPart = "whole"
@@ -273,9 +273,7 @@ func (m *mediaServer) layout(r *http.Request, request MediaRequest, medium Mediu
 		return nil, err
 	}
 	mark := markOf(request.Token)
-	files := []iso.File{
-		{Path: mediaConfig, Content: iso.Bytes(config)}, {Path: mediaMark + mark, Content: iso.Bytes([]byte(mark))}, {Path: mediaESP, Content: iso.Bytes(boot.esp)},
-	}
+	files := []iso.File{{Path: mediaConfig, Content: iso.Bytes(config)}, {Path: mediaMark + mark, Content: iso.Bytes([]byte(mark))}}
 	identity := sha256.New()
 	_, _ = fmt.Fprintf(identity, "%s %x\n", boot.digest, sha256.Sum256(config)) // never fails
 	for i, index := range medium.contents() {
@@ -294,6 +292,8 @@ func (m *mediaServer) layout(r *http.Request, request MediaRequest, medium Mediu
 			_, _ = fmt.Fprintf(identity, "%s\n", medium.Files[index].Checksum)
 		}
 	}
+	// The boot loaders are behind the kernel: a BMC that copies the medium from its start to its end reads them after it, and a server that boots before it.
+	files = append(files, iso.File{Path: mediaESP, Content: iso.Bytes(boot.esp)})
 	l := &mediaLayout{tag: `"` + hex.EncodeToString(identity.Sum(nil)[:16]) + `"`}
 	l.image, err = iso.New(iso.Options{Label: "CAPBM_" + strings.ToUpper(mark), Time: medium.Time, BIOS: boot.bios, UEFI: mediaESP}, files)
 	return l, err

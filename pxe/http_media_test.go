@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -226,6 +227,20 @@ func TestMediumParts(t *testing.T) {
 		l.do(c.method, mediumPath, "Range", c.ranges)
 		g.Expect(l.media.Parts()).To(Equal([]pxe.MediaPart{c.want}), c.ranges)
 	}
+}
+
+// TestMediumOrder: the boot loaders are behind the kernel, so that a BMC that copies the medium in parts is no server that boots.
+func TestMediumOrder(t *testing.T) {
+	g := NewWithT(t)
+	l := newMediaLab(t)
+	size := l.do(http.MethodGet, mediumPath).Body.Len()
+	l = newMediaLab(t)
+	for start := 0; start < size; start += 64 << 10 {
+		l.do(http.MethodGet, mediumPath, "Range", fmt.Sprintf("bytes=%d-%d", start, start+64<<10-1))
+	}
+	parts := l.media.Parts()
+	g.Expect(parts).To(ContainElements(pxe.MediaKernel, pxe.MediaLoader))
+	g.Expect(slices.Index(parts, pxe.MediaKernel)).To(BeNumerically("<", slices.Index(parts, pxe.MediaLoader)))
 }
 
 // TestMediumRefusals: whatever is refused, the answer is that of every other refusal.

@@ -128,7 +128,8 @@ func (b *Booter) mediaBoot(ctx context.Context, r pxe.MediaRequest) (*v1alpha1.B
 // wholeMedium starts the client of the stage Media if the client received the whole medium: no further request shows what the server does with it.
 const wholeMedium = "whole medium"
 
-// observeMedia records the stages that a request shows. Loaders and kernels count from the power-on: a BMC may read ahead when the medium is inserted.
+// observeMedia records the stages that a request shows. Loaders and kernels count from the power-on: a BMC may read ahead when the medium is inserted. A kernel
+// counts after a loader, which is behind it in the medium: a BMC that copies the medium reads the kernel first.
 func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, part pxe.MediaPart) {
 	seen := controllers.ObservedStage(boot, v1alpha1.StageMedia)
 	switch {
@@ -140,9 +141,16 @@ func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, 
 	switch {
 	case boot.Spec.PoweredOnAt == nil:
 	case part == pxe.MediaLoader:
+		b.mediaLoaders.Add(keyOf(boot), nil)
 		b.recordStage(boot, v1alpha1.StageLoader, r.From, r.Client)
-	case part == pxe.MediaKernel:
+	case part == pxe.MediaKernel && b.loaderRead(boot):
 		b.recordStage(boot, v1alpha1.StageKernel, r.From, r.Client)
 	default:
 	}
+}
+
+// loaderRead is true if the boot loaders of the medium of a boot were read, from this boot server or from another one.
+func (b *Booter) loaderRead(boot *v1alpha1.BareMetalBoot) bool {
+	_, here := b.mediaLoaders.Get(keyOf(boot))
+	return here || controllers.ObservedStage(boot, v1alpha1.StageLoader) != nil
 }

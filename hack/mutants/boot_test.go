@@ -54,6 +54,7 @@ var bootMutants = []mutant{
 	{"a medium outlives its attempt", "media.go", "	if !boots || boot.Spec.Failure != nil", "	if false || boot.Spec.Failure != nil"},
 	{"wrong tokens of media read without limit", "media.go", "	if !b.uncachedTokens.Allow() {\n", "	if false {\n"},
 	{"a BMC that reads ahead is a server that boots", "media.go", "	case boot.Spec.PoweredOnAt == nil:\n", "	case false:\n"},
+	{"a BMC that copies the medium is a server that boots", "media.go", "case part == pxe.MediaKernel && b.loaderRead(boot):", "case part == pxe.MediaKernel:"},
 	{"a server needs no DHCP request, since a medium needs none", "admission.go", "fromMedium := operatingSystem && bootsMedium(a.boot)", "fromMedium := bootsMedium(a.boot)"},
 	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
 	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},

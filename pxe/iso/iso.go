@@ -88,7 +88,7 @@ var (
 	fileFormat  = regexp.MustCompile(`^[a-z0-9_]{1,8}(\.[a-z0-9_]{1,3})?$`)
 )
 
-// New lays out an image. It returns an error for invalid options, paths and sizes.
+// New lays out an image, with the contents of the files in their order, and the BIOS image last. It returns an error for invalid options, paths and sizes.
 func New(o Options, files []File) (*Image, error) {
 	if !labelFormat.MatchString(o.Label) {
 		return nil, fmt.Errorf("the label %q is not 1 to 32 capital letters, digits and underscores", o.Label)

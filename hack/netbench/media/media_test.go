@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveMedia serves a medium with the agent. The inventory is a fake in memory, so this measures pxe: BenchmarkMedia of controllers/boot measures the inventory.
+// serveMedia serves a medium with the agent. The inventory is a fake in memory: this measures pxe.
 func serveMedia(address string) error {
 	set, err := loader.Load(filepath.Join(root, ".cache", "loaders"))
 	if err != nil {
