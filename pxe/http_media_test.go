@@ -294,6 +294,11 @@ func TestMediumFaults(t *testing.T) {
 	}
 	g := NewWithT(t)
 	l := newMediaLab(t)
+	l.media.ScriptErr = errors.New("no bootstrap data")
+	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(l.booter.Failures()).To(BeEmpty(), "the inventory has recorded it")
+	l.media.ScriptErr = nil
+	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusOK), "a failure is not kept")
 	l.media.Err = errors.New("the API server says: secret")
 	answer := l.do(http.MethodGet, mediumPath)
 	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))

@@ -51,7 +51,7 @@ var bootMutants = []mutant{
 	{"the agent does not know which disks there were", "erasure.go", "			plan.Expected = append(plan.Expected, diskID(d))\n", "			_ = d\n"},
 	{"a medium is served to any token", "media.go", "	if !b.opens(r.Token, forMedia, live) {\n", "	if false {\n"},
 	{"a medium is served for a boot by PXE", "media.go", "	if !bootsMedium(boot) {\n", "	if false {\n"},
-	{"a medium outlives its attempt", "media.go", "	if !boots || boot.Spec.Failure != nil", "	if false || boot.Spec.Failure != nil"},
+	{"a medium outlives its attempt", "media.go", "	if !boots || boot.Spec.Failure != nil", "	if !boots && false || boot.Spec.Failure != nil"},
 	{"wrong tokens of media read without limit", "media.go", "	if !b.uncachedTokens.Allow() {\n", "	if false {\n"},
 	{"a BMC that reads ahead is a server that boots", "media.go", "	case boot.Spec.PoweredOnAt == nil:\n", "	case false:\n"},
 	{"a BMC that copies the medium is a server that boots", "media.go", "case part == pxe.MediaKernel && b.loaderRead(boot):", "case part == pxe.MediaKernel:"},

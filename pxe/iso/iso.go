@@ -23,6 +23,9 @@ const SectorSize = 2048
 const (
 	// systemArea is the number of sectors at the start that the standard does not use (6.2.1).
 	systemArea = 16
+	// padding is the number of sectors at the end. The first sectors of GRUB's boot image load the rest in parts of 32 sectors, and operating systems read ahead:
+	// neither may reach the end of the medium. mkisofs adds as many (manual page, "-pad").
+	padding = 150
 	// maxFile is the maximum size of a file in one extent (9.1.4).
 	maxFile = math.MaxUint32
 	// maxBootSectors is the maximum of the sector count in a boot entry, in sectors of 512 bytes (El Torito, figure 3).
@@ -245,6 +248,7 @@ func (l *layout) write(root *node) error {
 		f.sector = l.reserve(f.size)
 		l.image.files[f.path] = Range{f.sector * SectorSize, f.size}
 	}
+	l.next += padding
 	if l.next > math.MaxUint32 {
 		return errors.New("the image is larger than an ISO 9660 image can be")
 	}
