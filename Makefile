@@ -81,7 +81,7 @@ unit: lab-programs peers ## Unit tests, controllers against a real API server (e
 	@# These write gigabytes: the race detector makes them ten times as slow. The other tests of the package run with it.
 	go test -timeout 15m -run '^Test(CutEverywhere|CutSeeded|Faults)$$' ./cmd/agent/internal/image
 	@# Three packages at once on two processors: those with a controller wait more than they work. The longest start first.
-	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' ./controllers/host ./controllers/boot $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
+	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' ./controllers/host ./controllers/boot $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
 	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 	go -C hack/image test -race ./...
 
@@ -264,6 +264,13 @@ netbench: ## DHCP, TFTP and HTTP under load, beside kea, dnsmasq, tftpd-hpa and 
 	@hack/loaders.sh .cache/loaders
 	@hack/netbench.sh
 	go test -count=1 -timeout 20m -v ./hack/netbench | grep -e '^    [a-z_]*.go' -e '^---'
+
+.PHONY: media-bench
+media-bench: ## Ranges of a boot medium under load, beside nginx with a file of the same content, on this machine.
+	@hack/loaders.sh .cache/loaders
+	@hack/agent.sh $(VERSION) amd64
+	@hack/netbench.sh
+	go test -count=1 -timeout 10m -v ./hack/netbench/media | grep -e '^    [a-z_]*.go' -e '^---'
 
 .PHONY: lab-programs
 lab-programs: # The programs of the lab, downloaded or built once.

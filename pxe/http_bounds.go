@@ -73,8 +73,18 @@ func (p *deadlineWriter) ReadFrom(from io.Reader) (int64, error) {
 	var total int64
 	for limited.N > 0 {
 		p.extend()
-		part := min(limited.N, maxWrite)
-		n, err := io.Copy(p.ResponseWriter, &io.LimitedReader{R: limited.R, N: part})
+		part, source := min(limited.N, maxWrite), limited.R
+		medium, spliced := limited.R.(*mediaReader)
+		if spliced {
+			var err error
+			if source, part, err = medium.next(part); err != nil || part == 0 {
+				return total, err
+			}
+		}
+		n, err := io.Copy(p.ResponseWriter, &io.LimitedReader{R: source, N: part})
+		if spliced {
+			medium.advance(source, n)
+		}
 		total, p.sent = total+n, p.sent+n
 		limited.N -= n
 		if err != nil || n < part {

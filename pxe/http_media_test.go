@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -228,6 +229,20 @@ func TestMediumParts(t *testing.T) {
 	}
 }
 
+// TestMediumOrder: the boot loaders are behind the kernel, so that a BMC that copies the medium in parts is no server that boots.
+func TestMediumOrder(t *testing.T) {
+	g := NewWithT(t)
+	l := newMediaLab(t)
+	size := l.do(http.MethodGet, mediumPath).Body.Len()
+	l = newMediaLab(t)
+	for start := 0; start < size; start += 64 << 10 {
+		l.do(http.MethodGet, mediumPath, "Range", fmt.Sprintf("bytes=%d-%d", start, start+64<<10-1))
+	}
+	parts := l.media.Parts()
+	g.Expect(parts).To(ContainElements(pxe.MediaKernel, pxe.MediaLoader))
+	g.Expect(slices.Index(parts, pxe.MediaKernel)).To(BeNumerically("<", slices.Index(parts, pxe.MediaLoader)))
+}
+
 // TestMediumRefusals: whatever is refused, the answer is that of every other refusal.
 func TestMediumRefusals(t *testing.T) {
 	g := NewWithT(t)
@@ -279,6 +294,11 @@ func TestMediumFaults(t *testing.T) {
 	}
 	g := NewWithT(t)
 	l := newMediaLab(t)
+	l.media.ScriptErr = errors.New("no bootstrap data")
+	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(l.booter.Failures()).To(BeEmpty(), "the inventory has recorded it")
+	l.media.ScriptErr = nil
+	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusOK), "a failure is not kept")
 	l.media.Err = errors.New("the API server says: secret")
 	answer := l.do(http.MethodGet, mediumPath)
 	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))

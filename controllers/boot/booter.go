@@ -59,6 +59,7 @@ type Booter struct {
 	refusals       *lru.Cache                  // attemptKeys whose first refusal has an event
 	started        atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	dhcpRequests   *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
+	mediaLoaders   *lru.Cache                  // attemptKeys whose medium's boot loaders were read
 	boots          controllers.Boots
 	throttle       *controllers.Throttle
 }
@@ -77,6 +78,7 @@ func New(b *Booter) *Booter {
 	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
 	b.progress = newProgressLimiter()
 	b.uncachedTokens, b.budgets, b.refusals, b.dhcpRequests = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
+	b.mediaLoaders = lru.New(4096)
 	return b
 }
 

@@ -79,8 +79,7 @@ func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt,
 		}
 		return attempt{}, err
 	}
-	method := boot.Spec.Method
-	if method != v1alpha1.MethodUefiHTTP && method != v1alpha1.MethodVirtualMedia {
+	if !bootsMedium(boot) {
 		return attempt{}, refused("boot %d of %s does not boot from a medium", boot.Spec.Number, r.Host)
 	}
 	what := lifecycle.BootFor(a.view, b.Settings)
@@ -89,6 +88,11 @@ func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt,
 		return attempt{}, refused("boot %d of %s is over, or boots nothing", boot.Spec.Number, r.Host)
 	}
 	return a, nil
+}
+
+// bootsMedium is true for a boot by a method that uses a medium.
+func bootsMedium(boot *v1alpha1.BareMetalBoot) bool {
+	return boot.Spec.Method == v1alpha1.MethodUefiHTTP || boot.Spec.Method == v1alpha1.MethodVirtualMedia
 }
 
 // mediaBoot returns the boot that a token opens, from the cache. If the cache does not show it yet, the boot is read from the API server, at the rate of all
@@ -124,7 +128,8 @@ func (b *Booter) mediaBoot(ctx context.Context, r pxe.MediaRequest) (*v1alpha1.B
 // wholeMedium starts the client of the stage Media if the client received the whole medium: no further request shows what the server does with it.
 const wholeMedium = "whole medium"
 
-// observeMedia records the stages that a request shows. Loaders and kernels count from the power-on: a BMC may read ahead when the medium is inserted.
+// observeMedia records the stages that a request shows. Loaders and kernels count from the power-on: a BMC may read ahead when the medium is inserted. A kernel
+// counts after a loader, which is behind it in the medium: a BMC that copies the medium reads the kernel first.
 func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, part pxe.MediaPart) {
 	seen := controllers.ObservedStage(boot, v1alpha1.StageMedia)
 	switch {
@@ -136,9 +141,16 @@ func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, 
 	switch {
 	case boot.Spec.PoweredOnAt == nil:
 	case part == pxe.MediaLoader:
+		b.mediaLoaders.Add(keyOf(boot), nil)
 		b.recordStage(boot, v1alpha1.StageLoader, r.From, r.Client)
-	case part == pxe.MediaKernel:
+	case part == pxe.MediaKernel && b.loaderRead(boot):
 		b.recordStage(boot, v1alpha1.StageKernel, r.From, r.Client)
 	default:
 	}
+}
+
+// loaderRead is true if the boot loaders of the medium of a boot were read, from this boot server or from another one.
+func (b *Booter) loaderRead(boot *v1alpha1.BareMetalBoot) bool {
+	_, here := b.mediaLoaders.Get(keyOf(boot))
+	return here || controllers.ObservedStage(boot, v1alpha1.StageLoader) != nil
 }

@@ -2,6 +2,7 @@ package boot_test
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +199,7 @@ func TestMediaStages(t *testing.T) {
 		"headers":         {false, []pxe.MediaPart{pxe.MediaSize, pxe.MediaHeaders, pxe.MediaHeaders}, []string{"Media (192.0.2.66, curl/8)"}},
 		"booted":          {false, []pxe.MediaPart{pxe.MediaHeaders, pxe.MediaLoader, pxe.MediaKernel, pxe.MediaKernel}, []string{"Media (192.0.2.66, curl/8)", "Loader (192.0.2.66, curl/8)", "Kernel (192.0.2.66, curl/8)"}},
 		"read ahead":      {true, []pxe.MediaPart{pxe.MediaLoader, pxe.MediaKernel}, []string{"Media (192.0.2.66, curl/8)"}},
+		"copied in parts": {false, []pxe.MediaPart{pxe.MediaHeaders, pxe.MediaKernel, pxe.MediaHeaders, pxe.MediaLoader}, []string{"Media (192.0.2.66, curl/8)", "Loader (192.0.2.66, curl/8)"}},
 		"copied":          {false, []pxe.MediaPart{pxe.MediaWhole, pxe.MediaWhole}, []string{"Media (192.0.2.66, whole medium curl/8)"}},
 		"size and copied": {false, []pxe.MediaPart{pxe.MediaSize, pxe.MediaWhole, pxe.MediaSize}, []string{"Media (192.0.2.66, curl/8)", "Media (192.0.2.66, whole medium curl/8)"}},
 	} {
@@ -221,4 +223,51 @@ func TestMediaStages(t *testing.T) {
 			g.Expect(got).To(Equal(c.want))
 		})
 	}
+}
+
+// TestMediaAdmission: the agent of a medium needs no DHCP request of its firmware. Where this provider gives addresses, it needs one of the server's. A loader
+// needs the request, whatever the method of the boot is.
+func TestMediaAdmission(t *testing.T) {
+	for name, c := range map[string]struct {
+		networks []bootconfig.Network
+		lease    bool
+		static   bool
+		from     netip.Addr
+		want     error
+	}{
+		"authoritative, leased":             {[]bootconfig.Network{leasing}, true, false, honest, nil},
+		"authoritative, no lease yet":       {[]bootconfig.Network{leasing}, false, false, honest, pxe.ErrNotYet},
+		"authoritative, another address":    {[]bootconfig.Network{leasing}, true, false, stranger, pxe.ErrRefused},
+		"authoritative, static":             {[]bootconfig.Network{leasing}, false, true, honest, nil},
+		"authoritative, static and another": {[]bootconfig.Network{leasing}, true, true, stranger, pxe.ErrRefused},
+		"proxy":                             {[]bootconfig.Network{proxied}, false, false, inProxied, nil},
+		"off":                               {[]bootconfig.Network{others}, false, false, inOthers, nil},
+		"no network":                        {nil, false, false, anywhere, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := mediaWorld(t, c.networks...)
+			if c.static {
+				w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
+					h.Spec.Network = &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{Name: "lan0", LinkSettings: v1alpha1.LinkSettings{Addresses: []v1alpha1.IPPrefix{"192.0.2.9/24"}}}}}
+				})
+			}
+			if c.lease {
+				w.lease(t, leasing, honest)
+			}
+			script, err := w.MediaScript(ctx, w.mediaRequest())
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = w.Plan(ctx, pxe.AgentRequest{Host: "dc/h", Token: script.Agent.Token, From: c.from}, hello)
+			if c.want != nil {
+				g.Expect(err).To(MatchError(c.want))
+			} else {
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+		})
+	}
+	g := NewWithT(t)
+	w := mediaWorld(t, leasing)
+	w.lease(t, leasing, honest)
+	_, err := w.Script(ctx, booting, honest)
+	g.Expect(err).To(MatchError(pxe.ErrNotYet))
 }

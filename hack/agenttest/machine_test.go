@@ -40,6 +40,8 @@ type machine struct {
 	initrd string
 	// firmware, if not empty, are the arguments of QEMU for firmware that boots a medium, instead of the kernel and the initial RAM disk.
 	firmware []string
+	// patience is how long it may take to the end of the plan. Defaults to the constant.
+	patience time.Duration
 	// args are more arguments of QEMU.
 	args []string
 	// unplugged starts with no cable in the first card.
@@ -51,7 +53,9 @@ type running struct {
 	t       *testing.T
 	socket  string
 	started time.Time
-	exited  chan struct{}
+	// patience is that of the machine.
+	patience time.Duration
+	exited   chan struct{}
 
 	mu      sync.Mutex
 	console strings.Builder
@@ -67,7 +71,7 @@ func macOf(number int) string { return fmt.Sprintf("52:54:00:00:00:%02x", number
 func start(t *testing.T, m machine) *running {
 	t.Helper()
 	g := NewWithT(t)
-	r := &running{t: t, socket: filepath.Join(t.TempDir(), "monitor"), exited: make(chan struct{})}
+	r := &running{t: t, socket: filepath.Join(t.TempDir(), "monitor"), exited: make(chan struct{}), patience: cmp.Or(m.patience, patience)}
 	commandLine := "console=ttyS0 panic=1 no_timer_check earlyprintk=ttyS0 " + m.commandLine
 	if m.server != "" {
 		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, cmp.Or(m.host, host), agent.ParamToken, token)
@@ -150,7 +154,7 @@ func (r *running) awaitConsole(text string) {
 func (r *running) awaitEnd(s *server) {
 	r.t.Helper()
 	g := NewWithT(r.t)
-	g.Eventually(func() bool { return s.Result() != nil || r.isOff() }, patience, "50ms").Should(BeTrue())
+	g.Eventually(func() bool { return s.Result() != nil || r.isOff() }, r.patience, "50ms").Should(BeTrue())
 	result := s.Result()
 	g.Expect(result).NotTo(BeNil(), "the server went off before")
 	// This agent can carry nothing out: the plan's purpose does not exist.

@@ -113,14 +113,8 @@ func TestMedia(t *testing.T) {
 			w.dnsmasq(t, "10.89.0.100,10.89.0.150,2m")
 			s := serve(t, w.address(), agent.PowerOff)
 			medium := serveMedium(t, w.address(), s.url)
-			dir := t.TempDir()
-			g.Expect(c.firmware.Prepare(dir)).To(Succeed())
-			firmware := make([]string, len(c.firmware.Args))
-			for i, arg := range c.firmware.Args {
-				firmware[i] = strings.ReplaceAll(arg, "FOLDER", dir)
-			}
 			m := start(t, machine{
-				firmware: firmware, memory: 1024, cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}},
+				firmware: prepare(t, c.firmware), memory: 1024, patience: 3 * patience, cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}},
 				args: []string{
 					"-drive", "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=" + medium.url, "-device", "ide-cd,drive=cd,bootindex=0",
 				},
@@ -136,6 +130,40 @@ func TestMedia(t *testing.T) {
 			}
 		})
 	}
+}
+
+// prepare returns the arguments of QEMU for firmware.
+func prepare(t *testing.T, f qemu.Firmware) []string {
+	t.Helper()
+	dir := t.TempDir()
+	NewWithT(t).Expect(f.Prepare(dir)).To(Succeed())
+	args := make([]string, len(f.Args))
+	for i, arg := range f.Args {
+		args[i] = strings.ReplaceAll(arg, "FOLDER", dir)
+	}
+	return args
+}
+
+// TestMediaByFirmware: the firmware itself copies the medium (UEFI HTTP boot), and boots from the copy with Secure Boot. DHCP names the URL here, and a BMC would
+// set it.
+func TestMediaByFirmware(t *testing.T) {
+	g := NewWithT(t)
+	w := newWire(t, "10.88.0.0/24")
+	s := serve(t, w.address(), agent.PowerOff)
+	medium := serveMedium(t, w.address(), s.url)
+	w.dnsmasq(t, "10.88.0.100,10.88.0.150,2m", "--dhcp-match=set:firmware,option:client-arch,16", "--dhcp-option-force=tag:firmware,60,HTTPClient",
+		"--dhcp-boot=tag:firmware,"+medium.url)
+	m := start(t, machine{
+		firmware: append(prepare(t, qemu.SecureUEFI()), "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n",
+			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"), memory: 1024, patience: 3 * patience,
+		cards: []card{{model: "virtio-net-pci,bootindex=0", tap: w.tap(t)}},
+	})
+	m.awaitEnd(s)
+	requests, bytes := medium.sent()
+	t.Logf("%.1f s from QEMU's start to the request for the plan, %d requests for %d bytes of the medium", m.secondsFromStart(s), requests, bytes)
+	g.Expect(medium.media.Parts()).To(ContainElement(pxe.MediaWhole))
+	g.Expect(medium.media.Parts()).NotTo(ContainElement(pxe.MediaKernel))
+	g.Expect(m.said()).To(MatchRegexp("(?i)secure boot enabled|Kernel is locked down"))
 }
 
 // complaint matches the messages of xorriso about what is wrong.

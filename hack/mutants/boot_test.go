@@ -7,7 +7,9 @@ var pxeMutants = []mutant{
 	{"a HEAD binds what it does not get", "guard.go", "if r.Method == http.MethodHead {", "if false {"},
 	{"a name that no host can have is looked for", "http_seed.go", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0", "len(validation.IsDNS1123Label(namespace)) >= 0"},
 	{"a host takes the turns of all others", "imageslots.go", "if s.hosts[host] >= maxImageAnswersPerHost {", "if false {"},
-	{"an image is read into memory", "http_bounds.go", "&io.LimitedReader{R: limited.R, N: part}", "&io.LimitedReader{R: struct{ io.Reader }{limited.R}, N: part}"},
+	{"an image is read into memory", "http_bounds.go", "&io.LimitedReader{R: source, N: part}", "&io.LimitedReader{R: struct{ io.Reader }{source}, N: part}"},
+	{"any client fetches media", "http_media.go", "	case len(m.MediaClients) > 0 && ", "	case false && "},
+	{"thousands of ranges are answered", "http_media.go", "		r.Header.Del(\"Range\")\n", ""},
 	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},
 }
 
@@ -58,6 +60,13 @@ var bootMutants = []mutant{
 	{"any disk may be left out", "erasure.go", "disks[at].Outcome == agent.LeftOut && len(keptDisks(a.host.Spec.Storage)) == 0", "false"},
 	{"the plan has the policy of the host", "erasure.go", "if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {", "if policy := a.host.Spec.CleaningPolicy; cleaning.AllDisks(policy) {"},
 	{"the agent does not know which disks there were", "erasure.go", "			plan.Expected = append(plan.Expected, diskID(d))\n", "			_ = d\n"},
+	{"a medium is served to any token", "media.go", "	if !b.opens(r.Token, forMedia, live) {\n", "	if false {\n"},
+	{"a medium is served for a boot by PXE", "media.go", "	if !bootsMedium(boot) {\n", "	if false {\n"},
+	{"a medium outlives its attempt", "media.go", "	if !boots || boot.Spec.Failure != nil", "	if !boots && false || boot.Spec.Failure != nil"},
+	{"wrong tokens of media read without limit", "media.go", "	if !b.uncachedTokens.Allow() {\n", "	if false {\n"},
+	{"a BMC that reads ahead is a server that boots", "media.go", "	case boot.Spec.PoweredOnAt == nil:\n", "	case false:\n"},
+	{"a BMC that copies the medium is a server that boots", "media.go", "case part == pxe.MediaKernel && b.loaderRead(boot):", "case part == pxe.MediaKernel:"},
+	{"a server needs no DHCP request, since a medium needs none", "admission.go", "fromMedium := operatingSystem && bootsMedium(a.boot)", "fromMedium := bootsMedium(a.boot)"},
 	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
 	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},
 }

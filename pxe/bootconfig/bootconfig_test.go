@@ -298,3 +298,31 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestMedia: the clients of boot media, and the URL for the system on a medium, whose BMC may be in another network.
+func TestMedia(t *testing.T) {
+	g := NewWithT(t)
+	c, err := Parse([]byte(`
+media: {allowedClients: [10.1.0.0/24, "2001:db8:1::/64"]}
+networks:
+- {name: a, mode: "off", address: 192.0.2.5, subnet: 192.0.2.0/24}
+- {name: b, mode: "off", address: 198.51.100.5, subnet: 198.51.100.0/24}
+`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.MediaClients).To(Equal([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("2001:db8:1::/64")}))
+	for _, test := range []struct {
+		local      string
+		configured []netip.Addr
+		want       string
+	}{
+		{"10.1.0.5", nil, "http://192.0.2.5:8480"},
+		{"198.51.100.5", nil, "http://198.51.100.5:8480"},
+		{"10.1.0.5", []netip.Addr{addr("203.0.113.9"), addr("198.51.100.9")}, "http://198.51.100.5:8480"},
+		{"198.51.100.5", []netip.Addr{addr("192.0.2.9")}, "http://192.0.2.5:8480"},
+		{"198.51.100.5", []netip.Addr{addr("203.0.113.9")}, "http://198.51.100.5:8480"},
+	} {
+		g.Expect(MediumURL(c.Networks, addr(test.local), test.configured)).To(Equal(test.want))
+	}
+	_, err = Parse([]byte("media: {allowedClients: [10.1.0.1/24, x]}\nnetworks: [{name: a, mode: \"off\", address: 192.0.2.5}]\n"))
+	g.Expect(err).To(MatchError(And(ContainSubstring("media.allowedClients[0]"), ContainSubstring("media.allowedClients[1]"))))
+}

@@ -18,6 +18,7 @@ type node struct {
 	sector     int64
 	size       int64
 	number     uint16 // of a directory, in the path table
+	order      int    // of a file, in the input
 }
 
 // maxDirectories is the maximum number of directories, so that their numbers in the path table fit into 16 bits. maxDepth is that of their levels (6.8.2.1).
@@ -31,7 +32,7 @@ func tree(files []File) (*node, error) {
 	root := &node{}
 	root.parent = root
 	known, directories := map[string]*node{"": root}, 1
-	for _, f := range files {
+	for order, f := range files {
 		names := strings.Split(f.Path, "/")
 		if f.Content == nil {
 			return nil, fmt.Errorf("the file %q has no content", f.Path)
@@ -51,7 +52,7 @@ func tree(files []File) (*node, error) {
 			case n == nil:
 				n = &node{path: path, name: name, parent: at}
 				if last {
-					n.content = f.Content
+					n.content, n.order = f.Content, order
 				} else if directories++; directories > maxDirectories {
 					return nil, fmt.Errorf("there are more than %d directories", maxDirectories)
 				}
@@ -88,7 +89,7 @@ func (n *node) directories() []*node {
 	return all
 }
 
-// files returns all files, in the order of the directories.
+// files returns all files, in their order in the input.
 func (n *node) files() []*node {
 	var all []*node
 	for _, d := range n.directories() {
@@ -98,6 +99,7 @@ func (n *node) files() []*node {
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b *node) int { return a.order - b.order })
 	return all
 }
 

@@ -23,6 +23,9 @@ const SectorSize = 2048
 const (
 	// systemArea is the number of sectors at the start that the standard does not use (6.2.1).
 	systemArea = 16
+	// padding is the number of sectors at the end. The first sectors of GRUB's boot image load the rest in parts of 32 sectors, and operating systems read ahead:
+	// neither may reach the end of the medium. mkisofs adds as many (manual page, "-pad").
+	padding = 150
 	// maxFile is the maximum size of a file in one extent (9.1.4).
 	maxFile = math.MaxUint32
 	// maxBootSectors is the maximum of the sector count in a boot entry, in sectors of 512 bytes (El Torito, figure 3).
@@ -77,6 +80,7 @@ func (r Range) Overlaps(o Range) bool {
 type extent struct {
 	Range
 
+	path    string // of the file; empty for what is generated
 	content io.ReaderAt
 	from    int64 // offset in content
 }
@@ -87,7 +91,7 @@ var (
 	fileFormat  = regexp.MustCompile(`^[a-z0-9_]{1,8}(\.[a-z0-9_]{1,3})?$`)
 )
 
-// New lays out an image. It returns an error for invalid options, paths and sizes.
+// New lays out an image, with the contents of the files in their order, and the BIOS image last. It returns an error for invalid options, paths and sizes.
 func New(o Options, files []File) (*Image, error) {
 	if !labelFormat.MatchString(o.Label) {
 		return nil, fmt.Errorf("the label %q is not 1 to 32 capital letters, digits and underscores", o.Label)
@@ -115,6 +119,27 @@ func (i *Image) Size() int64 { return i.size }
 // File returns where the content of a file is. Its size is 0 for a file that does not exist or is empty.
 func (i *Image) File(path string) Range { return i.files[path] }
 
+// With returns the image with other contents of files, by their paths. They must have the same sizes. The images share all other contents.
+func (i *Image) With(contents map[string]io.ReaderAt) *Image {
+	out := *i
+	out.extents = slices.Clone(i.extents)
+	for n := range out.extents {
+		if content, ok := contents[out.extents[n].path]; ok {
+			out.extents[n].content = content
+		}
+	}
+	return &out
+}
+
+// At returns where the bytes from an offset come from: size bytes from an offset in a content; nil for zeros. The size is 0 from the end of the image on.
+func (i *Image) At(offset int64) (content io.ReaderAt, from, size int64) {
+	e, zeros := i.find(offset)
+	if zeros != 0 {
+		return nil, 0, max(0, zeros)
+	}
+	return e.content, e.from + offset - e.Start, e.Start + e.Size - offset
+}
+
 // ReadAt reads a part of the image. It needs no memory.
 func (i *Image) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
@@ -139,7 +164,7 @@ func (i *Image) ReadAt(p []byte, offset int64) (int, error) {
 // readPart reads from one extent, or the zeros before the next one.
 func (i *Image) readPart(p []byte, offset int64) (int, error) {
 	e, zeros := i.find(offset)
-	if zeros > 0 {
+	if zeros > 0 { // ReadAt reads nothing behind the end
 		n := int(min(zeros, int64(len(p))))
 		clear(p[:n])
 		return n, nil
@@ -156,7 +181,7 @@ func (i *Image) readPart(p []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// find returns the extent at an offset, or the number of zeros from there to the next extent or the end.
+// find returns the extent at an offset, or the number of zeros from there to the next extent or the end; it is negative from the end on.
 func (i *Image) find(offset int64) (e extent, zeros int64) {
 	at, _ := slices.BinarySearchFunc(i.extents, offset, func(e extent, offset int64) int {
 		if e.Start+e.Size <= offset {
@@ -165,6 +190,8 @@ func (i *Image) find(offset int64) (e extent, zeros int64) {
 		return 1
 	})
 	switch {
+	case at == len(i.extents) && offset == i.size:
+		return extent{}, -1
 	case at == len(i.extents):
 		return extent{}, i.size - offset
 	case i.extents[at].Start > offset:
@@ -194,7 +221,7 @@ func sectors(size int64) int64 { return (size + SectorSize - 1) / SectorSize }
 // put adds a content at a sector. Zeros at the end of a generated content are left out.
 func (l *layout) put(sector int64, generated []byte) {
 	generated = bytes.TrimRight(generated, "\x00")
-	l.add(extent{Range{sector * SectorSize, int64(len(generated))}, bytes.NewReader(slices.Clone(generated)), 0})
+	l.add(extent{Range{sector * SectorSize, int64(len(generated))}, "", bytes.NewReader(slices.Clone(generated)), 0})
 }
 
 func (l *layout) add(e extent) {
@@ -221,6 +248,7 @@ func (l *layout) write(root *node) error {
 		f.sector = l.reserve(f.size)
 		l.image.files[f.path] = Range{f.sector * SectorSize, f.size}
 	}
+	l.next += padding
 	if l.next > math.MaxUint32 {
 		return errors.New("the image is larger than an ISO 9660 image can be")
 	}
@@ -251,6 +279,6 @@ func (l *layout) content(f *node, primary int64) {
 		head = l.BIOS.head(primary, f.sector)
 	}
 	start, done := f.sector*SectorSize, int64(len(head))
-	l.add(extent{Range{start, done}, bytes.NewReader(head), 0})
-	l.add(extent{Range{start + done, f.size - done}, f.content, done})
+	l.add(extent{Range{start, done}, "", bytes.NewReader(head), 0})
+	l.add(extent{Range{start + done, f.size - done}, f.path, f.content, done})
 }

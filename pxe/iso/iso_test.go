@@ -68,6 +68,7 @@ func TestRoundTrip(t *testing.T) {
 		whole := all(g, image)
 		g.Expect(bytes.Equal(whole, all(g, again))).To(BeTrue())
 		g.Expect(len(whole) % iso.SectorSize).To(BeZero())
+		g.Expect(bytes.Trim(whole[len(whole)-32*iso.SectorSize:], "\x00")).To(BeEmpty(), "a boot image reads beyond its end")
 		volume, err := isotest.Read(bytes.NewReader(whole), int64(len(whole)))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(volume.Label).To(Equal("CAPBM"))

@@ -19,8 +19,8 @@ import (
 type Media struct {
 	Medium pxe.Medium
 	Script pxe.Script
-	// Err is returned by every method.
-	Err error
+	// Err is returned by every method, and ScriptErr by MediaScript.
+	Err, ScriptErr error
 
 	mu      sync.Mutex
 	parts   []pxe.MediaPart
@@ -76,7 +76,7 @@ func (m *Media) MediaScript(_ context.Context, r pxe.MediaRequest) (pxe.Script, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.scripts++
-	return m.Script, nil
+	return m.Script, m.ScriptErr
 }
 
 // Parts returns the observed parts in their order, without repetitions.
