@@ -79,7 +79,8 @@ type Media interface {
 var (
 	errMediaClient = fmt.Errorf("%w: the client is in none of media.allowedClients", ErrRefused)
 	// errTemplate is returned for a boot source that only iPXE can boot.
-	errTemplate = fmt.Errorf("%w: spec.boot.ipxeTemplate is a script for iPXE, and a boot medium has no iPXE: boot the host with the method PXE, or set spec.boot.kernel without a template", ErrBootSource)
+	errTemplate = fmt.Errorf("%w: spec.boot.ipxeTemplate is a script for iPXE, and a boot medium has no iPXE: boot the host with the method PXE, "+
+		"or set spec.boot.kernel without a template", ErrBootSource)
 )
 
 // maxMediaLayouts is how many layouts are in memory, of about 16 KiB each. Another one is made again, with the same bytes.
@@ -123,7 +124,7 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
-	opened, err := m.open(r, request, medium)
+	opened, err := m.open(r, request, medium) //nolint:contextcheck // the fetch outlives the request
 	if err != nil {
 		if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrNotYet) && !errors.Is(err, artifact.ErrNotYet) {
 			m.Booter.ObserveFailure(medium.MAC, err)
@@ -155,8 +156,8 @@ func (o *openedMedium) close() {
 	}
 }
 
-// probeSize is how much of a boot image firmware may read to see whether it can boot: the tables and directories of the file system, which have 42 KiB, with some
-// read-ahead of the BMC.
+// probeSize is how much of a boot image firmware may read to see whether it can boot: the tables and directories of the file system, which have 42 KiB, with
+// some read-ahead of the BMC.
 const probeSize = 128 << 10
 
 // part returns which part of the medium the answer had.
@@ -199,7 +200,7 @@ func (m *mediaServer) open(r *http.Request, request MediaRequest, medium Medium)
 	key := mediaKey{request.Host, request.Token, m.mediaBase(r, medium)}
 	known, ok := m.layouts.Get(key)
 	if !ok {
-		if known, err = m.layout(r, request, medium, key.base); err != nil { //nolint:contextcheck // the fetch outlives the request
+		if known, err = m.layout(r, request, medium, key.base); err != nil {
 			return nil, err
 		}
 		m.layouts.Add(key, known)

@@ -122,7 +122,7 @@ func TestMedium(t *testing.T) {
 func TestMediumOfBootSource(t *testing.T) {
 	g := NewWithT(t)
 	l := newMediaLab(t)
-	files := append(l.booter.Answer.Files, l.booter.Answer.Files[0])
+	files := slices.Concat(l.booter.Answer.Files, l.booter.Answer.Files)
 	l.media.Medium.Agent, l.media.Medium.Files = false, files
 	l.media.Script = pxe.Script{Title: "own", CommandLine: "quiet", Files: files, SeedPath: pxe.SeedPath("dc/h", "seed-token")}
 	l.handler.MediaURL = func(_ netip.Addr, configured []netip.Addr) string {
@@ -379,7 +379,7 @@ func TestThousandClients(t *testing.T) {
 	for range clients {
 		g.Expect(<-problems).To(Succeed())
 	}
-	grown := (int64(during.HeapAlloc) - int64(before.HeapAlloc)) / clients //nolint:gosec // far below the limit
+	grown := (int64(during.HeapAlloc) - int64(before.HeapAlloc)) / clients
 	t.Logf("%d KiB of heap for each of %d clients, with both ends of its connection", grown>>10, clients)
 	g.Expect(grown).To(BeNumerically("<", 128<<10))
 }

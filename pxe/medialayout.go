@@ -57,7 +57,7 @@ func (m *mediaServer) layout(r *http.Request, request MediaRequest, medium Mediu
 	if err != nil {
 		return nil, err
 	}
-	if err := m.prepare(medium.answer()); err != nil { //nolint:contextcheck // the fetch outlives the request
+	if err := m.prepare(medium.answer()); err != nil {
 		return nil, err
 	}
 	config, err := m.config(r, request, medium, base)
@@ -69,7 +69,7 @@ func (m *mediaServer) layout(r *http.Request, request MediaRequest, medium Mediu
 	identity := sha256.New()
 	_, _ = fmt.Fprintf(identity, "%s %x\n", boot.digest, sha256.Sum256(config)) // never fails
 	for i, index := range medium.contents() {
-		file, err := m.openFile(medium.answer(), index) //nolint:contextcheck // the fetch outlives the request
+		file, err := m.openFile(medium.answer(), index)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +204,8 @@ func (m *mediaServer) bootImages(architecture string) (*bootImages, error) {
 	content := func(name string) ([]byte, error) {
 		file := m.Loaders.Get(name)
 		if file == nil {
-			return nil, fmt.Errorf("the boot server has no boot loader %s: add it to the folder in loaders of its configuration file; hack/loaders.sh makes such a folder", name)
+			return nil, fmt.Errorf("the boot server has no boot loader %s: add it to a folder in loaders of its configuration file; "+
+				"hack/loaders.sh makes such a folder", name)
 		}
 		_, _ = identity.Write([]byte(file.SHA256)) // never fails
 		return file.Content, nil

@@ -87,10 +87,10 @@ func (r *mediaReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next returns a reader of the next bytes, at most most of them, and their number. For a part in a file it is that file.
-func (r *mediaReader) next(most int64) (io.Reader, int64, error) {
+// next returns a reader of the next bytes, at most limit of them, and their number. For a part in a file it is that file.
+func (r *mediaReader) next(limit int64) (io.Reader, int64, error) {
 	content, from, size := r.image.At(r.offset)
-	size = min(size, most)
+	size = min(size, limit)
 	shared, ok := content.(*mediaFile)
 	if !ok || size == 0 {
 		return r, size, nil

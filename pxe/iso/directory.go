@@ -21,65 +21,77 @@ type node struct {
 	order      int    // of a file, in the input
 }
 
-// maxDirectories is the maximum number of directories, so that their numbers in the path table fit into 16 bits. maxDepth is that of their levels (6.8.2.1).
+// maxNodes is the maximum number of files and directories, so that the numbers of directories in the path table fit into 16 bits. maxDepth is that of the levels
+// (6.8.2.1).
 const (
-	maxDirectories = 1000
-	maxDepth       = 8
+	maxNodes = 10000
+	maxDepth = 8
 )
 
 // tree returns the root of the files.
 func tree(files []File) (*node, error) {
 	root := &node{}
 	root.parent = root
-	known, directories := map[string]*node{"": root}, 1
+	known := map[string]*node{"": root}
 	for order, f := range files {
-		names := strings.Split(f.Path, "/")
 		if f.Content == nil {
 			return nil, fmt.Errorf("the file %q has no content", f.Path)
 		}
-		if len(names) > maxDepth {
-			return nil, fmt.Errorf("the path %q has more than %d levels", f.Path, maxDepth)
-		}
-		at := root
-		for i, name := range names {
-			path := strings.Join(names[:i+1], "/")
-			last := i == len(names)-1
-			if format := nameFormat; !format.MatchString(name) && (!last || !fileFormat.MatchString(name)) {
-				return nil, fmt.Errorf("the path %q has a name that is not of the form name.ext with at most 8 and 3 lower-case letters, digits and underscores", f.Path)
-			}
-			n := known[path]
-			switch {
-			case n == nil:
-				n = &node{path: path, name: name, parent: at}
-				if last {
-					n.content, n.order = f.Content, order
-				} else if directories++; directories > maxDirectories {
-					return nil, fmt.Errorf("there are more than %d directories", maxDirectories)
-				}
-				known[path] = n
-				at.children = append(at.children, n)
-			case last || n.content != nil:
-				return nil, fmt.Errorf("the path %q exists twice, or is a file and a directory", path)
-			}
-			at = n
+		if err := insert(known, f, order); err != nil {
+			return nil, err
 		}
 	}
 	for _, n := range known {
-		// 9.3: by name, then by extension, as if both were filled with spaces. A space sorts before every character of a name, as the end of a string does.
-		slices.SortFunc(n.children, func(a, b *node) int {
-			nameA, extensionA, _ := strings.Cut(a.name, ".")
-			nameB, extensionB, _ := strings.Cut(b.name, ".")
-			return cmp.Or(strings.Compare(strings.ToUpper(nameA), strings.ToUpper(nameB)), strings.Compare(strings.ToUpper(extensionA), strings.ToUpper(extensionB)))
-		})
+		slices.SortFunc(n.children, compareNames)
 	}
 	return root, nil
+}
+
+// insert adds a file, and the directories that it needs, to the known nodes.
+func insert(known map[string]*node, f File, order int) error {
+	names := strings.Split(f.Path, "/")
+	if len(names) > maxDepth {
+		return fmt.Errorf("the path %q has more than %d levels", f.Path, maxDepth)
+	}
+	at := known[""]
+	for i, name := range names {
+		path, last := strings.Join(names[:i+1], "/"), i == len(names)-1
+		if !nameFormat.MatchString(name) && (!last || !fileFormat.MatchString(name)) {
+			return fmt.Errorf("the path %q has a name that is not of the form name.ext with at most 8 and 3 lower-case letters, digits and underscores", f.Path)
+		}
+		n := known[path]
+		switch {
+		case n != nil && (last || n.content != nil):
+			return fmt.Errorf("the path %q exists twice, or is a file and a directory", path)
+		case n == nil:
+			n = &node{path: path, name: name, parent: at}
+			if last {
+				n.content, n.order = f.Content, order
+			}
+			if known[path] = n; len(known) > maxNodes {
+				return fmt.Errorf("there are more than %d files and directories", maxNodes)
+			}
+			at.children = append(at.children, n)
+		default:
+		}
+		at = n
+	}
+	return nil
+}
+
+// compareNames orders a directory (9.3): by name, then by extension, as if both were filled with spaces. A space sorts before every character of a name, as the end
+// of a string does.
+func compareNames(a, b *node) int {
+	nameA, extensionA, _ := strings.Cut(strings.ToUpper(a.name), ".")
+	nameB, extensionB, _ := strings.Cut(strings.ToUpper(b.name), ".")
+	return cmp.Or(strings.Compare(nameA, nameB), strings.Compare(extensionA, extensionB))
 }
 
 // directories returns all directories in the order of the path table: by level, then by parent, then by name (6.9.1).
 func (n *node) directories() []*node {
 	all := []*node{n}
 	for i := 0; i < len(all); i++ {
-		all[i].number = uint16(i + 1) //nolint:gosec // tree bounds it by maxDirectories
+		all[i].number = uint16(i + 1)
 		for _, child := range all[i].children {
 			if child.content == nil {
 				all = append(all, child)
@@ -141,13 +153,13 @@ const recordSize = 33
 func (n *node) record(identifier string, at time.Time) []byte {
 	length := recordSize + len(identifier)
 	r := make([]byte, length+length%2) // 9.1.12
-	r[0] = byte(len(r))                // identifiers have at most 14 characters
+	r[0] = byte(len(r))                //nolint:gosec // identifiers have at most 14 characters
 	putBoth32(r[2:], n.sector)
 	putBoth32(r[10:], n.size)
 	at = at.UTC()
-	copy(r[18:], []byte{ //nolint:gosec // New checks the year
-		byte(at.Year() - 1900), byte(at.Month()), byte(at.Day()), byte(at.Hour()), byte(at.Minute()), byte(at.Second()), 0,
-	})
+	for i, value := range []int{at.Year() - 1900, int(at.Month()), at.Day(), at.Hour(), at.Minute(), at.Second()} { // 9.1.5
+		r[18+i] = byte(value) //nolint:gosec // New checks the year
+	}
 	if n.content == nil {
 		r[25] = 2 // 9.1.6: a directory
 	}

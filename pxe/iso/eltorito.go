@@ -93,13 +93,13 @@ func bootEntry(platform byte, f *node) ([]byte, error) {
 	}
 	e := make([]byte, bootEntrySize)
 	e[0] = bootable
-	binary.LittleEndian.PutUint16(e[6:], uint16(count))    //nolint:gosec // checked above
+	binary.LittleEndian.PutUint16(e[6:], uint16(count))
 	binary.LittleEndian.PutUint32(e[8:], uint32(f.sector)) //nolint:gosec // write bounds the sectors
 	return e, nil
 }
 
-// The boot information table, by which GRUB's first 2 KiB find the rest of GRUB: the sector of the primary volume descriptor, the sector and the size of the image,
-// and the sum of its 32 bit words after the table. Its format is that of mkisofs (manual page, "EL TORITO BOOT INFORMATION TABLE").
+// The boot information table, by which GRUB's first 2 KiB find the rest of GRUB: the sector of the primary volume descriptor, the sector and the size of the
+// image, and the sum of its 32 bit words after the table. Its format is that of mkisofs (manual page, "EL TORITO BOOT INFORMATION TABLE").
 const (
 	bootInfoStart = 8
 	bootInfoEnd   = 64
@@ -117,7 +117,8 @@ type BIOSImage struct {
 // NewBIOSImage returns the BIOS image with a content, which must not change afterwards.
 func NewBIOSImage(content []byte) (*BIOSImage, error) {
 	if len(content) < biosSectors*virtualSector || len(content) > maxBootSectors*virtualSector {
-		return nil, fmt.Errorf("the boot image for a BIOS has %d bytes: it must have at least %d, which a BIOS loads, and be smaller than 32 MiB", len(content), biosSectors*virtualSector)
+		return nil, fmt.Errorf("the boot image for a BIOS has %d bytes: it must have at least %d, which a BIOS loads, and be smaller than 32 MiB",
+			len(content), biosSectors*virtualSector)
 	}
 	b := &BIOSImage{content: content}
 	for rest := content[bootInfoEnd:]; len(rest) > 0; rest = rest[min(4, len(rest)):] {

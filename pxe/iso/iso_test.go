@@ -23,7 +23,7 @@ var at = time.Date(2026, time.November, 25, 10, 20, 30, 0, time.UTC)
 func pattern(seed, size int) []byte {
 	out := make([]byte, size)
 	for i := range out {
-		out[i] = byte(i*7 + i>>8 + seed) //nolint:gosec // any byte
+		out[i] = byte(i*7 + i>>8 + seed)
 	}
 	return out
 }
@@ -100,7 +100,7 @@ func checkBoot(g *WithT, in image, image *iso.Image, volume *isotest.Volume) {
 			copy(word[:], content[i:])
 			sum += binary.LittleEndian.Uint32(word[:])
 		}
-		table := []uint32{16, uint32(where.Start / iso.SectorSize), uint32(where.Size), sum} //nolint:gosec // small
+		table := []uint32{16, uint32(where.Start / iso.SectorSize), uint32(where.Size), sum}
 		for i, value := range table {
 			g.Expect(binary.LittleEndian.Uint32(content[8+4*i:])).To(Equal(value), "the boot information table, %d", i)
 		}
@@ -225,6 +225,7 @@ func TestMemory(t *testing.T) {
 		{Path: "boot/initrd1", Content: huge(3 << 30)},
 	}
 	bytesOf := testing.Benchmark(func(b *testing.B) {
+		b.Helper()
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := iso.New(iso.Options{Label: "CAPBM", Time: at, UEFI: "boot/uefi.img"}, files); err != nil {

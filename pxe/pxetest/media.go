@@ -14,8 +14,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
 )
 
-// Media is a hand-written pxe.Media whose hosts boot the agent with a medium. Each host of the namespace dc has the token "token-NAME". It records its calls, and
-// fails on demand.
+// Media is a hand-written pxe.Media whose hosts boot the agent with a medium. Each host of the namespace dc has the token "token-NAME". It records its calls,
+// and fails on demand.
 type Media struct {
 	Medium pxe.Medium
 	Script pxe.Script
@@ -34,7 +34,8 @@ var _ pxe.Media = &Media{}
 func NewMedia() *Media {
 	return &Media{
 		Medium: pxe.Medium{
-			MAC: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, Time: time.Date(2026, time.November, 25, 10, 0, 0, 0, time.UTC), Architecture: "amd64", Agent: true, Namespace: "dc",
+			MAC: net.HardwareAddr{0x52, 0x54, 0, 0, 0, 1}, Time: time.Date(2026, time.November, 25, 10, 0, 0, 0, time.UTC), Architecture: "amd64", Agent: true,
+			Namespace: "dc",
 		},
 		Script:  pxe.Script{Title: "dc/h for m, boot attempt 1", Agent: &pxe.AgentScript{Architecture: "amd64", Host: "dc/h", Token: "agent-token"}},
 		clients: map[string]int{},
