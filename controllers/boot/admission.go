@@ -23,7 +23,6 @@ import (
 //     server, and another boot server received its request.
 //   - In an authoritative network only the addresses that the server leased are served; for the bootstrap data, also those that spec.network configures.
 //     Any other client is refused, which does not end the boot.
-//   - The operating system of a boot medium has a token that only the medium has. It needs no DHCP request of this boot, which its firmware does not send.
 //   - Where the mode is off, the first address is served. For the script it must be in the network's subnet, if one is configured.
 //
 // The operating system of a boot from a boot medium needs no DHCP request: it has the token of the boot from the medium, whose URL was given to the BMC, and may be in
@@ -56,9 +55,8 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		authoritativeIn(networks, from)
-	fromMedium := operatingSystem && bootsMedium(a.boot) // its firmware sends no DHCP request, or not to this provider
-	// Its loader came from a medium, or from a network where this provider answers no DHCP.
-	unseen := operatingSystem && (a.boot.Spec.ScriptAddress != "" || fromMedium) && a.boot.Spec.DHCPAt == nil
+	// Its loader came from a network where this provider answers no DHCP.
+	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil
 	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
 		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server received
 	}

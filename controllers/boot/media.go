@@ -79,7 +79,7 @@ func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt,
 		}
 		return attempt{}, err
 	}
-	if !bootsMedium(boot) {
+	if !lifecycle.UsesMedium(&boot.Spec) {
 		return attempt{}, refused("boot %d of %s does not boot from a medium", boot.Spec.Number, r.Host)
 	}
 	what := lifecycle.BootFor(a.view, b.Settings)
@@ -88,11 +88,6 @@ func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt,
 		return attempt{}, refused("boot %d of %s is over, or boots nothing", boot.Spec.Number, r.Host)
 	}
 	return a, nil
-}
-
-// bootsMedium is true for a boot by a method that uses a medium.
-func bootsMedium(boot *v1alpha1.BareMetalBoot) bool {
-	return boot.Spec.Method == v1alpha1.MethodUefiHTTP || boot.Spec.Method == v1alpha1.MethodVirtualMedia
 }
 
 // mediaBoot returns the boot that a token opens, from the cache. If the cache does not show it yet, the boot is read from the API server, at the rate of all

@@ -61,12 +61,11 @@ var bootMutants = []mutant{
 	{"the plan has the policy of the host", "erasure.go", "if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {", "if policy := a.host.Spec.CleaningPolicy; cleaning.AllDisks(policy) {"},
 	{"the agent does not know which disks there were", "erasure.go", "			plan.Expected = append(plan.Expected, diskID(d))\n", "			_ = d\n"},
 	{"a medium is served to any token", "media.go", "	if !b.opens(r.Token, forMedia, live) {\n", "	if false {\n"},
-	{"a medium is served for a boot by PXE", "media.go", "	if !bootsMedium(boot) {\n", "	if false {\n"},
+	{"a medium is served for a boot by PXE", "media.go", "	if !lifecycle.UsesMedium(&boot.Spec) {\n", "	if false {\n"},
 	{"a medium outlives its attempt", "media.go", "	if !boots || boot.Spec.Failure != nil", "	if !boots && false || boot.Spec.Failure != nil"},
 	{"wrong tokens of media read without limit", "media.go", "	if !b.uncachedTokens.Allow() {\n", "	if false {\n"},
 	{"a BMC that reads ahead is a server that boots", "media.go", "	case boot.Spec.PoweredOnAt == nil:\n", "	case false:\n"},
 	{"a BMC that copies the medium is a server that boots", "media.go", "case part == pxe.MediaKernel && b.loaderRead(boot):", "case part == pxe.MediaKernel:"},
-	{"a server needs no DHCP request, since a medium needs none", "admission.go", "fromMedium := operatingSystem && bootsMedium(a.boot)", "fromMedium := bootsMedium(a.boot)"},
 	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
 	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},
 }
