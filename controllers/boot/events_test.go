@@ -202,7 +202,7 @@ func TestEventsDocs(t *testing.T) {
 			want = append(want, found[1])
 		}
 	}
-	for _, stage := range []string{"DHCP", "Loader", "Waiting", "Script", "Kernel", "Agent", "Committed", "AgentDone", "ReportedIn", "Node", "BootstrapSucceeded", "BootstrapFailed", "Restarted"} {
+	for _, stage := range []string{"Media", "DHCP", "Loader", "Waiting", "Script", "Kernel", "Agent", "Committed", "AgentDone", "ReportedIn", "Node", "BootstrapSucceeded", "BootstrapFailed", "Restarted"} {
 		want = append(want, fmt.Sprint(controllers.EventBootStage, stage))
 	}
 	want = append(want, v1alpha1.ReasonAddressConflict, v1alpha1.ReasonReservationUnused, v1alpha1.ReasonNoAddress)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,14 +83,7 @@ func offeredMethods(capabilities []string) []v1alpha1.BootMethod {
 	if len(capabilities) == 0 {
 		return nil
 	}
-	can := func(all ...bmc.Capability) bool {
-		for _, c := range all {
-			if !contains(capabilities, c) {
-				return false
-			}
-		}
-		return true
-	}
+	can := func(c bmc.Capability) bool { return slices.Contains(capabilities, string(c)) }
 	offered := []v1alpha1.BootMethod{}
 	if can(bmc.CanBootPXE) || can(bmc.CanBootHTTP) {
 		offered = append(offered, v1alpha1.MethodPXE)
@@ -97,19 +91,10 @@ func offeredMethods(capabilities []string) []v1alpha1.BootMethod {
 	if can(bmc.CanBootHTTP) {
 		offered = append(offered, v1alpha1.MethodUefiHTTP)
 	}
-	if can(bmc.CanVirtualMedia, bmc.CanBootCD) {
+	if can(bmc.CanVirtualMedia) && can(bmc.CanBootCD) {
 		offered = append(offered, v1alpha1.MethodVirtualMedia)
 	}
 	return offered
-}
-
-func contains(capabilities []string, c bmc.Capability) bool {
-	for _, have := range capabilities {
-		if have == string(c) {
-			return true
-		}
-	}
-	return false
 }
 
 // mediaTimeout limits a job that inserts or ejects a boot medium: BMCs take a minute to eject one, and fetch the next one before they answer.
@@ -169,12 +154,8 @@ func (r *Reconciler) insertMedium(ctx context.Context, j job, c bmc.Client) erro
 // overrideMethod returns the method of the driver with which an override for the boot method of the job worked last, or the first one.
 func (j job) overrideMethod(c bmc.Client) bmc.BootMethod {
 	methods := c.BootMethods()
-	if last := j.lastOverride; last != nil && last.Worked && last.BootMethod == j.method {
-		for _, m := range methods {
-			if string(m) == last.Method {
-				return m
-			}
-		}
+	if last := j.lastOverride; last != nil && last.Worked && last.BootMethod == j.method && slices.Contains(methods, bmc.BootMethod(last.Method)) {
+		return bmc.BootMethod(last.Method)
 	}
 	if len(methods) == 0 {
 		return ""

@@ -27,7 +27,7 @@ func mediumOf(server *controllerstest.Server, number int32) string {
 	return fmt.Sprintf("http://192.0.2.1/media/%s/%s/%s%d/boot.iso", server.Host.Namespace, server.Host.Name, mediumSecret, number)
 }
 
-// mediaSettings give a method a minute, and a boot two attempts.
+// methodTimeout is how long the request of a method may take.
 const methodTimeout = time.Minute
 
 // startWithMedia runs the host controller of a provider that offers boot media. recorded are its events.
