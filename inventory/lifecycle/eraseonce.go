@@ -249,7 +249,7 @@ func (v View) endEraseOnceAttempt(s Settings, step, unknown Step, attempt v1alph
 
 // endEraseOnce powers the server off if the agent may run on it, and concludes the erasure.
 func (v View) endEraseOnce(s Settings, step Step) Step {
-	conclusion := v.concludeEraseOnce(s, step)
+	conclusion := v.concludeEraseOnce(step)
 	if !v.mayRunEraser(s) {
 		return conclusion
 	}
@@ -271,12 +271,11 @@ func (v View) endEraseOnce(s Settings, step Step) Step {
 // concludeEraseOnce consumes the request, and then voids the boot. A failure puts the host into quarantine in the same write. The order makes the outcome certain after a
 // restart: an open boot whose erasure is over is one whose outcome is not written yet. A machine that has claimed a host whose erasure failed waits: its deletion releases
 // the host, and the request is carried out then.
-func (v View) concludeEraseOnce(s Settings, step Step) Step {
+func (v View) concludeEraseOnce(step Step) Step {
 	failure := v.Boot.Failure
 	switch {
 	case failure != nil && v.Claimed():
-		step.Reason, step.RequeueAt = failure.Reason, v.Now.Add(s.PollInterval)
-		step.Message = failure.Message + ". Delete the Machine to have it replaced"
+		step.Reason, step.Message = failure.Reason, failure.Message + ". Delete the Machine to have it replaced"
 	case failure != nil && (v.Spec.EraseOnce != "" || v.Spec.Quarantine == nil):
 		step.Action, step.Message = EndEraseOnce, "The disks were not erased"
 		step.Quarantine = v.newQuarantine(v1alpha1.ReasonDisksNotErased, "The disks were not erased, as spec.eraseOnce requested. "+failure.Message)

@@ -252,7 +252,7 @@ func stayExternallyProvisioned(v View, s Settings) Step {
 func stayQuarantined(v View, s Settings) Step {
 	step := pollBMC(v, s)
 	if v.eraseOnceIsOver() {
-		step = v.concludeEraseOnce(s, Step{})
+		step = v.concludeEraseOnce(Step{})
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined
 	step.Message = strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Spec.Quarantine.Reason, v.Spec.Quarantine.Message), ": ") +

@@ -68,7 +68,7 @@ var protections = []event{
 		func(w *world) { w.v.Paused = false }),
 	toggle("quarantine", 2, func(w *world) bool { return w.v.Spec.Quarantine != nil },
 		func(w *world, _ uint64) { w.v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
-		func(w *world) { w.v.Spec.Quarantine, w.dirty, w.disk.begun = nil, false, false }), // the user checked the server
+		func(w *world) { w.v.Spec.Quarantine, w.dirty, w.disk.begun, w.disk.data = nil, false, false, false }), // the user checked the server, and wiped its disks
 	toggle("machine or Cluster paused", 3, func(w *world) bool { return hasMachine(w) && w.machine().Paused },
 		func(w *world, _ uint64) {
 			if hasMachine(w) {
