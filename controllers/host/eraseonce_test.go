@@ -12,6 +12,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 )
@@ -165,15 +166,22 @@ func TestEraseOnceIsRefused(t *testing.T) {
 	}
 }
 
-// TestEraseOnceOfInspectedServer: if the BMC reports no serial number, that of the inspection counts, and the inspection comes first.
+// TestEraseOnceOfInspectedServer: the inspection comes first. If the BMC reports no serial number, that of the inspection counts.
 func TestEraseOnceOfInspectedServer(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	server := newServerToErase(t, env.Namespace(t), func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionAgent })
+	misbehave(t, server, bmctest.WrongTypes, -1) // no serial number
 	register(t, server)
 	waitForAgent(t, server)
+	g.Expect(server.Host.Status.Hardware.SerialNumber).To(BeEmpty())
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.Purpose).To(Equal(v1alpha1.PurposeInspect))
 	reportHardware(t, server, server.Host.Status.Hardware.CPU.Threads)
+	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonEraseOnceRefused))
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("the serial number of the server is unknown"))
+	report := &v1alpha1.BareMetalInspection{}
+	g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), report)).To(Succeed())
+	controllerstest.Modify(t, env, report, func(r *v1alpha1.BareMetalInspection) { r.Spec.System.SerialNumber = "SN-h" })
 	waitForEraser(t, server)
 }
 
@@ -229,16 +237,16 @@ func TestEraseOnceFails(t *testing.T) {
 		var boot *v1alpha1.BareMetalBoot
 		g.Eventually(func(g Gomega) {
 			boot = controllerstest.BootOf(t, env, server.Host)
+			g.Expect(boot).NotTo(BeNil())
 			g.Expect(boot.Spec.Attempt).To(Equal(attempt + 1))
 			g.Expect(boot.Spec.PoweredOnAt).NotTo(BeNil())
 			g.Expect(server.On()).To(BeTrue())
 		}, inspectionPatience).Should(Succeed())
-		now := metav1.Now().Rfc3339Copy()
-		boot.Status.Stages = append(boot.Status.Stages, v1alpha1.ObservedStage{Stage: v1alpha1.StageAgent, Number: boot.Spec.Number, Time: metav1.NewTime(now.Add(-time.Second))})
-		boot.Status.Problem = &v1alpha1.BootProblem{
-			BootFailure: v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk DISK-1 was not erased: it is frozen"}, Number: boot.Spec.Number, Time: now,
-		}
-		g.Eventually(func() error { return updateStatus(t, boot) }).Should(Succeed())
+		g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageAgent, time.Now()))).To(Succeed())
+		g.Expect(controllers.ApplyProblem(t.Context(), env.Client, keyOf(boot), v1alpha1.BootProblem{
+			BootFailure: v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk DISK-1 was not erased: it is frozen"}, Number: boot.Spec.Number,
+			Time: metav1.NewTime(time.Now().Add(time.Second)),
+		})).To(Succeed())
 	}
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -250,14 +258,6 @@ func TestEraseOnceFails(t *testing.T) {
 	g.Expect(r.calls.Load()).To(BeZero(), "a failure is no erasure")
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine, h.Spec.EraseOnce = nil, "SN-h" })
 	waitForEraser(t, server)
-}
-
-// updateStatus writes the status of a boot over that of the API server.
-func updateStatus(t *testing.T, boot *v1alpha1.BareMetalBoot) error {
-	t.Helper()
-	now := controllerstest.BootOf(t, env, &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: boot.Namespace, Name: boot.Name}})
-	now.Status = boot.Status
-	return env.Client.Status().Update(t.Context(), now)
 }
 
 // TestEraseOnceAfterARestart: a provider that stopped after the end of the erasure records it and consumes the request, and erases nothing again. So does one that stopped

@@ -275,7 +275,7 @@ func (v View) concludeEraseOnce(step Step) Step {
 	failure := v.Boot.Failure
 	switch {
 	case failure != nil && v.Claimed():
-		step.Reason, step.Message = failure.Reason, failure.Message + ". Delete the Machine to have it replaced"
+		step.Reason, step.Message = failure.Reason, failure.Message+". Delete the Machine to have it replaced"
 	case failure != nil && (v.Spec.EraseOnce != "" || v.Spec.Quarantine == nil):
 		step.Action, step.Message = EndEraseOnce, "The disks were not erased"
 		step.Quarantine = v.newQuarantine(v1alpha1.ReasonDisksNotErased, "The disks were not erased, as spec.eraseOnce requested. "+failure.Message)
