@@ -166,22 +166,15 @@ func TestEraseOnceIsRefused(t *testing.T) {
 	}
 }
 
-// TestEraseOnceOfInspectedServer: the inspection comes first. If the BMC reports no serial number, that of the inspection counts.
+// TestEraseOnceOfInspectedServer: the inspection comes first.
 func TestEraseOnceOfInspectedServer(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	server := newServerToErase(t, env.Namespace(t), func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionAgent })
-	misbehave(t, server, bmctest.WrongTypes, -1) // no serial number
 	register(t, server)
 	waitForAgent(t, server)
-	g.Expect(server.Host.Status.Hardware.SerialNumber).To(BeEmpty())
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.Purpose).To(Equal(v1alpha1.PurposeInspect))
 	reportHardware(t, server, server.Host.Status.Hardware.CPU.Threads)
-	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonEraseOnceRefused))
-	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("the serial number of the server is unknown"))
-	report := &v1alpha1.BareMetalInspection{}
-	g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), report)).To(Succeed())
-	controllerstest.Modify(t, env, report, func(r *v1alpha1.BareMetalInspection) { r.Spec.System.SerialNumber = "SN-h" })
 	waitForEraser(t, server)
 }
 

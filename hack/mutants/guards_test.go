@@ -52,7 +52,7 @@ var guardTests = map[string]string{
 	secretFile:      "DataSecret|SecretOfOthers|Restore|Once",
 	valuesFile:      "Values|UserDataSecret|Invalid",
 	networkFile:     "NetworkPluginMissing|OtherNotReady",
-	hostOnceFile:    "EraseOnce",
+	hostOnceFile:    "EraseOnce|SerialNumber",
 }
 
 // guardTargets returns the mutants of guards as targets: those of one file, or of one folder where all its tests are quick, are one.
