@@ -33,11 +33,12 @@ func (r *Reconciler) observeEraseOnce(ctx context.Context, host *v1alpha1.BareMe
 	return err
 }
 
-// machineOnServer describes a machine, of any namespace, whose provider ID names the host; empty without one. A machine that is being deleted counts: its controller may
-// still work on the server. One of another namespace is not named, because the namespace may be that of another tenant.
+// machineOnServer describes a machine, of any namespace, whose provider ID names the host; empty without one. A machine that is being deleted counts: its
+// controller may still work on the server. One of another namespace is not named, because the namespace may be that of another tenant.
 func (r *Reconciler) machineOnServer(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
 	var machines v1alpha1.BareMetalMachineList
-	if err := r.Client.List(ctx, &machines, client.MatchingFields{providerIDServerIndex: serverIndexValue(host.Namespace, host.Name)}, client.UnsafeDisableDeepCopy); err != nil {
+	err := r.Client.List(ctx, &machines, client.MatchingFields{providerIDServerIndex: serverIndexValue(host.Namespace, host.Name)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return "", fmt.Errorf("list the machines of all namespaces whose provider ID names the host: %w", err)
 	}
 	machine := ""
@@ -67,8 +68,8 @@ func serverOfProviderID(o client.Object) []string {
 
 func serverIndexValue(namespace, host string) string { return namespace + "/" + host }
 
-// serialNumber returns the serial number of the host's server: what the BMC reports, or if it reports none, what the agent found in the last inspection. It is empty if it
-// is unknown.
+// serialNumber returns the serial number of the host's server: what the BMC reports, or if it reports none, what the agent found in the last inspection. It is
+// empty if it is unknown.
 func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
 	key := client.ObjectKeyFromObject(host)
 	if h := r.observations.get(key).hardware; h != nil && h.SerialNumber != "" {
@@ -84,16 +85,18 @@ func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalH
 	return report.Spec.System.SerialNumber, nil
 }
 
-// endsEraseOnce is true for a step that ends an erasure because of spec.eraseOnce: it consumes the request, or voids the boot. The user may have removed the request
-// meanwhile, so both count.
+// endsEraseOnce is true for a step that ends an erasure because of spec.eraseOnce: it consumes the request, or voids the boot. The user may have removed the
+// request meanwhile, so both count.
 func endsEraseOnce(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) bool {
 	voids := step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil
 	return boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)
 }
 
-// recordEraseOnce records the erasure of a free host before its request is consumed, and before its boot is voided: the record of the boot is the only proof, and the next
-// boot replaces it. If that fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
-func (r *Reconciler) recordEraseOnce(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) (lifecycle.Step, error) {
+// recordEraseOnce records the erasure of a free host before its request is consumed, and before its boot is voided: the record of the boot is the only proof,
+// and the next boot replaces it. If that fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
+func (r *Reconciler) recordEraseOnce(
+	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
+) (lifecycle.Step, error) {
 	b := &boot.Spec
 	if r.Erasures == nil || b.Failure != nil || b.AgentDoneAt == nil || b.Erasure == nil || len(b.Erasure.Disks) == 0 {
 		return step, nil // it failed, or a server without disks has nothing to prove
@@ -107,7 +110,8 @@ func (r *Reconciler) recordEraseOnce(ctx context.Context, host *v1alpha1.BareMet
 		return step, nil
 	case errors.As(err, &unproven):
 		now := metav1.NewTime(r.Clock.Now())
-		message := controllers.Clip(fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
+		message := controllers.Clip(
+			fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
 		step.Action, step.Boot, step.Message = lifecycle.EndEraseOnce, nil, message
 		step.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
 		return step, nil
@@ -117,6 +121,7 @@ func (r *Reconciler) recordEraseOnce(ctx context.Context, host *v1alpha1.BareMet
 	}
 	return lifecycle.Step{
 		State: step.State, Action: lifecycle.Nothing, Phase: step.Phase, Reason: v1alpha1.ReasonErasureNotRecorded,
-		Message: controllers.Clip(fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not available yet: %v", err), controllers.MaxMessage),
+		Message: controllers.Clip(
+			fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not available yet: %v", err), controllers.MaxMessage),
 	}, fmt.Errorf("record the erasure of the disks: %w", err)
 }

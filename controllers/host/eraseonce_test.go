@@ -48,8 +48,8 @@ func waitForRequest(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(conditions.IsTrue(h, v1alpha1.AvailableCondition)).To(BeFalse())
 }
 
-// TestEraseOnce: the disks of a free host are erased on request. The erasure is recorded before the request is removed, and the host is available after that. No machine
-// can claim it before.
+// TestEraseOnce: the disks of a free host are erased on request. The erasure is recorded before the request is removed, and the host is available after that.
+// No machine can claim it before.
 func TestEraseOnce(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
@@ -77,8 +77,8 @@ func TestEraseOnce(t *testing.T) {
 	}, 2*time.Second, 100*time.Millisecond).Should(Succeed())
 }
 
-// TestEraseOnceIsRefused: nothing is erased while something shows that the server is in use, or is another one. The condition says why, and the erasure begins when that is
-// over.
+// TestEraseOnceIsRefused: nothing is erased while something shows that the server is in use, or is another one. The condition says why, and the erasure begins
+// when that is over.
 func TestEraseOnceIsRefused(t *testing.T) {
 	const refusal = v1alpha1.ReasonEraseOnceRefused
 	host := func(change func(*v1alpha1.BareMetalHost)) func(*testing.T, *controllerstest.Server) {
@@ -218,8 +218,8 @@ func TestEraseOnceIsNotProven(t *testing.T) {
 	})
 }
 
-// TestEraseOnceFails: after the last attempt the host goes into quarantine with the serial number of the disk, and the request is consumed. A new request repeats the
-// erasure when the quarantine ends.
+// TestEraseOnceFails: after the last attempt the host goes into quarantine with the serial number of the disk, and the request is consumed. A new request
+// repeats the erasure when the quarantine ends.
 func TestEraseOnceFails(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
@@ -253,8 +253,8 @@ func TestEraseOnceFails(t *testing.T) {
 	waitForEraser(t, server)
 }
 
-// TestEraseOnceAfterARestart: a provider that stopped after the end of the erasure records it and consumes the request, and erases nothing again. So does one that stopped
-// between the two writes.
+// TestEraseOnceAfterARestart: a provider that stopped after the end of the erasure records it and consumes the request, and erases nothing again. So does one
+// that stopped between the two writes.
 func TestEraseOnceAfterARestart(t *testing.T) {
 	for name, consumed := range map[string]bool{"nothing is written": false, "the request is consumed": true} {
 		t.Run(name, func(t *testing.T) {

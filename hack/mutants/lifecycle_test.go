@@ -156,12 +156,11 @@ var lifecycleMutants = []mutant{
 	{"an inspection makes a boot unknown", recordFile, " && !ofNoMachine(b):\n", ":\n"},
 	// Erasures of free hosts.
 	{"the disks of another server are erased", onceFile, "	case !strings.EqualFold(wanted, known):\n", "	case wanted == known && v.Deleting:\n"},
-	{"the disks of an unknown server are erased", onceFile, "	case known == \"\":\n", "	case known == \"\" && v.Deleting:\n"},
 	{"the disks of a machine with the provider ID are erased", onceFile, "	case v.EraseOnce.Machine != \"\":\n", "	case v.EraseOnce.Machine != \"\" && v.Deleting:\n"},
 	{"disks are erased while a Cluster is paused", onceFile, "	case v.Inspection.PausedCluster != \"\":\n", "	case v.Inspection.PausedCluster != \"\" && v.Deleting:\n"},
 	{"disks are erased during a power hold", onceFile, "	case len(holds) > 0:\n", "	case len(holds) > 1000:\n"},
 	{"the disks of a server that is wanted on are erased", onceFile, "	case v.Spec.Power == v1alpha1.PowerOn:\n", "	case false:\n"},
-	{"disks are erased without a policy for that", onceFile, "	case !cleaning.AllDisks(policy):\n", "	case false:\n"},
+	{"disks are erased without a policy for that", onceFile, "	case !cleaning.AllDisks(policy):\n", "	case !cleaning.AllDisks(policy) && v.Deleting:\n"},
 	{"disks are erased that cannot be purged", onceFile, "	if purge := v.offerPurgeable(s, step); purge.Phase != v1alpha1.PhaseAvailable {\n", "	if purge := v.offerPurgeable(s, step); false {\n"},
 	{"the disks of a server that was read as off once are erased", onceFile, "v.powerUnchangedFor(v.BMC.LastPowerAt) >= s.ActiveInterval", "true"},
 	{"an erasure that was refused in the meantime begins", onceFile, "v.eraseOnceRefusal(attempt.CleaningPolicy) != \"\" || attempt.PoweredOffAt", "attempt.PoweredOffAt"},

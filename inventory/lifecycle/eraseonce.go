@@ -11,9 +11,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
-// spec.eraseOnce requests one erasure of a host that no machine has. It is a boot of the agent with the purpose Clean and a claimID of its own, as an inspection is. The
-// request stays in the spec until the erasure is over, so no machine can claim the host, and no lost status and no lost record of the boot forgets it. The record of the
-// boot says whether it was carried out. Nothing begins or repeats an erasure because a fact is missing.
+// spec.eraseOnce requests one erasure of a host that no machine has. It is a boot of the agent with the purpose Clean and a claimID of its own, as an
+// inspection is. The request stays in the spec until the erasure is over, so no machine can claim the host, and no lost status and no lost record of the boot
+// forgets it. The record of the boot says whether it was carried out. Nothing begins or repeats an erasure because a fact is missing.
 
 // onceClaim begins the claimIDs of the erasures that spec.eraseOnce requested. The claimIDs of machines are UUIDs.
 const onceClaim = "erasure-"
@@ -22,8 +22,8 @@ const onceClaim = "erasure-"
 type EraseOnce struct {
 	// SerialNumber is that of the server: the one that the BMC reports, or if it reports none, the one that the agent found. It is empty if it is unknown.
 	SerialNumber string
-	// Machine describes, as the start of a sentence, a BareMetalMachine of any namespace whose provider ID names the host; empty without one. It may be one that is being
-	// deleted.
+	// Machine describes, as the start of a sentence, a BareMetalMachine of any namespace whose provider ID names the host; empty without one. It may be one
+	// that is being deleted.
 	Machine string
 }
 
@@ -37,7 +37,8 @@ func ofNoMachine(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && (b.Purpose == v1alpha1.PurposeInspect || IsEraseOnce(b))
 }
 
-// EraseOnceBoot returns the open boot that erases the disks because of spec.eraseOnce; nil without one. A machine may have claimed the host since it was recorded.
+// EraseOnceBoot returns the open boot that erases the disks because of spec.eraseOnce; nil without one. A machine may have claimed the host since it was
+// recorded.
 func (v View) EraseOnceBoot() *v1alpha1.BareMetalBootSpec {
 	if b := v.Boot; IsOpen(b) && IsEraseOnce(b) && b.Number >= v.Spec.Boots {
 		return b
@@ -50,15 +51,15 @@ func (v View) OwnBoot() *v1alpha1.BareMetalBootSpec {
 	return cmp.Or(v.InspectionBoot(), v.EraseOnceBoot())
 }
 
-// erasesOnce is true while the agent may run on a server and erase its disks because of spec.eraseOnce. What forbids the erasure is checked before the server is
-// powered on, and before each attempt: an erasure that runs is not interrupted.
+// erasesOnce is true while the agent may run on a server and erase its disks because of spec.eraseOnce. What forbids the erasure is checked before the server
+// is powered on, and before each attempt: an erasure that runs is not interrupted.
 func (v View) erasesOnce(s Settings) bool {
 	b := v.EraseOnceBoot()
 	return b != nil && b.AgentDoneAt == nil && b.Failure == nil && v.bootCounted() && v.Now.Before(v.Deadline(s))
 }
 
-// eraseOnceGrace is how long after the deadline of an attempt its record still leads to an action on the server. An older record may come from a backup: the server
-// may have been given to a machine since.
+// eraseOnceGrace is how long after the deadline of an attempt its record still leads to an action on the server. An older record may come from a backup: the
+// server may have been given to a machine since.
 const eraseOnceGrace = time.Hour
 
 // eraseOnceOutdated is true for the record of an attempt that is too old to act on the server.
@@ -66,9 +67,9 @@ func (v View) eraseOnceOutdated(s Settings) bool {
 	return !v.Now.Before(v.Deadline(s).Add(eraseOnceGrace))
 }
 
-// mayRunEraser is true if the erasure has powered the server on, so that the agent may run on it. A record of that is not enough, because it may come from a backup:
-// something of the boot was observed, or this process has powered the server on. A later attempt may begin with the server that the attempt before has powered on, and
-// has no PoweredOffAt then.
+// mayRunEraser is true if the erasure has powered the server on, so that the agent may run on it. A record of that is not enough, because it may come from a
+// backup: something of the boot was observed, or this process has powered the server on. A later attempt may begin with the server that the attempt before has
+// powered on, and has no PoweredOffAt then.
 func (v View) mayRunEraser(s Settings) bool {
 	switch b := v.EraseOnceBoot(); {
 	case b == nil || v.eraseOnceOutdated(s):
@@ -94,9 +95,11 @@ func (v View) eraseOnceRefusal(policy v1alpha1.CleaningPolicy) string {
 	case wanted == "":
 		return "The request was removed"
 	case known == "":
-		return fmt.Sprintf("It is %q, and the serial number of the server is unknown: neither the BMC nor an inspection by the agent reports one. Set spec.inspection to Both", wanted)
+		return fmt.Sprintf("It is %q, and the serial number of the server is unknown: neither the BMC nor an inspection by the agent reports one. "+
+			"Set spec.inspection to Both", wanted)
 	case !strings.EqualFold(wanted, known):
-		return fmt.Sprintf("It is %q, and the serial number of the server is %q. Correct it if this is the server whose disks are to be erased, or remove it", wanted, known)
+		return fmt.Sprintf("It is %q, and the serial number of the server is %q. Correct it if this is the server whose disks are to be erased, "+
+			"or remove it", wanted, known)
 	case !cleaning.AllDisks(policy):
 		return fmt.Sprintf("The cleaning policy %q erases not all disks. Set spec.cleaningPolicy to Metadata, Clear or Purge", policy)
 	case v.Spec.Power == v1alpha1.PowerOn:
@@ -104,7 +107,8 @@ func (v View) eraseOnceRefusal(policy v1alpha1.CleaningPolicy) string {
 	case len(holds) > 0:
 		return "Power holds keep the server powered off: " + describeHolds(holds)
 	case v.Inspection.PausedCluster != "":
-		return fmt.Sprintf("Cluster %q is paused, so the hosts of the namespace may be moving. The erasure starts when no Cluster of the namespace is paused", v.Inspection.PausedCluster)
+		return fmt.Sprintf("Cluster %q is paused, so the hosts of the namespace may be moving. The erasure starts when no Cluster of the namespace is paused",
+			v.Inspection.PausedCluster)
 	default:
 		return ""
 	}
@@ -155,8 +159,8 @@ func (v View) newEraseOnce(attempt int32, policy v1alpha1.CleaningPolicy) *v1alp
 	return boot
 }
 
-// eraseOnce drives an erasure because of spec.eraseOnce, and ends it. The step has the phase and the reason of the host meanwhile. A machine that has claimed the host
-// waits for the end of the attempt.
+// eraseOnce drives an erasure because of spec.eraseOnce, and ends it. The step has the phase and the reason of the host meanwhile. A machine that has claimed
+// the host waits for the end of the attempt.
 func (v View) eraseOnce(s Settings, step Step) Step {
 	attempt := *v.EraseOnceBoot()
 	over, unknown := v.agentOver(s, attempt), step
@@ -178,8 +182,8 @@ func (v View) eraseOnce(s Settings, step Step) Step {
 	return onceBMCKnown(v, s, s.ActiveInterval, unknown, v.driveEraseOnce(s, step, attempt))
 }
 
-// givesUpErasing is true for an attempt that has not powered the server on and must not do so: something forbids the erasure, a machine has claimed the host, or something
-// else has powered the server on.
+// givesUpErasing is true for an attempt that has not powered the server on and must not do so: something forbids the erasure, a machine has claimed the host,
+// or something else has powered the server on.
 func (v View) givesUpErasing(attempt v1alpha1.BareMetalBootSpec) bool {
 	if attempt.PoweredOnAt != nil && v.bootCounted() {
 		return false
@@ -190,10 +194,11 @@ func (v View) givesUpErasing(attempt v1alpha1.BareMetalBootSpec) bool {
 // bmcRead is true once the BMC was read, or cannot be read: after a restart the serial number may not be known yet.
 func (v View) bmcRead() bool { return v.BMC.Inspected || v.bmcBlocked() }
 
-// giveUpErasing ends an attempt that has not powered the server on. The first one has changed nothing. Before a later one an agent has run, and nobody knows what it has
-// erased.
+// giveUpErasing ends an attempt that has not powered the server on. The first one has changed nothing. Before a later one an agent has run, and nobody knows
+// what it has erased.
 func (v View) giveUpErasing(step Step, attempt v1alpha1.BareMetalBootSpec) Step {
-	message := "The erasure does not begin: " + cmp.Or(v.eraseOnceRefusal(attempt.CleaningPolicy), "something other than the provider powered the server on, or a machine claimed the host")
+	message := "The erasure does not begin: " + cmp.Or(v.eraseOnceRefusal(attempt.CleaningPolicy),
+		"something other than the provider powered the server on, or a machine claimed the host")
 	if attempt.Attempt > 1 {
 		return failErasing(step, attempt, message)
 	}
@@ -204,7 +209,8 @@ func (v View) giveUpErasing(step Step, attempt v1alpha1.BareMetalBootSpec) Step 
 
 // failErasing records that an erasure has failed.
 func failErasing(step Step, attempt v1alpha1.BareMetalBootSpec, message string) Step {
-	failed := failBoot(attempt, v1alpha1.ReasonDisksNotErased, message+". Wipe the disks, then remove spec.quarantine, or set spec.eraseOnce before that to try again")
+	failed := failBoot(attempt, v1alpha1.ReasonDisksNotErased,
+		message+". Wipe the disks, then remove spec.quarantine, or set spec.eraseOnce before that to try again")
 	failed.Boot.WrittenDisks = nil // as after a release: a person wipes them
 	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, message
 	return step
@@ -232,7 +238,8 @@ func (v View) endEraseOnceAttempt(s Settings, step, unknown Step, attempt v1alph
 	case refusal != "" && v.bmcRead():
 		return failErasing(step, attempt, after+". Another attempt is not possible: "+refusal)
 	case v.eraseOnceOutdated(s):
-		return failErasing(step, attempt, fmt.Sprintf("%s. That was more than %s ago, so the server is left as it is: the record of the erasure may come from a backup", after, eraseOnceGrace))
+		return failErasing(step, attempt, fmt.Sprintf(
+			"%s. That was more than %s ago, so the server is left as it is: the record of the erasure may come from a backup", after, eraseOnceGrace))
 	}
 	next := step
 	switch {
@@ -268,9 +275,9 @@ func (v View) endEraseOnce(s Settings, step Step) Step {
 	return onceBMCKnown(v, s, s.ActiveInterval, unknown, known)
 }
 
-// concludeEraseOnce consumes the request, and then voids the boot. A failure puts the host into quarantine in the same write. The order makes the outcome certain after a
-// restart: an open boot whose erasure is over is one whose outcome is not written yet. A machine that has claimed a host whose erasure failed waits: its deletion releases
-// the host, and the request is carried out then.
+// concludeEraseOnce consumes the request, and then voids the boot. A failure puts the host into quarantine in the same write. The order makes the outcome
+// certain after a restart: an open boot whose erasure is over is one whose outcome is not written yet. A machine that has claimed a host whose erasure failed
+// waits: its deletion releases the host, and the request is carried out then.
 func (v View) concludeEraseOnce(step Step) Step {
 	failure := v.Boot.Failure
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // State is the state of a host in the lifecycle. It is never stored: it follows from the facts. Users see the host's phase, which has the same
-// words, with three exceptions. A Free host has the phase Registering, Inspecting, Available or Unavailable. A host in ReportedIn still has the phase
+// words, with three exceptions. A Free host has the phase Registering, Inspecting, Cleaning, Available or Unavailable. A host in ReportedIn still has the phase
 // Booting. A Paused host keeps the phase that it had.
 type State string
 

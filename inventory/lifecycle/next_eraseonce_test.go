@@ -105,7 +105,8 @@ var nextEraseOnce = map[string]nextCase{
 	"erase once: provisioned":             {erasingOnceView(poweredOn, claimedDuringErasure, provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 }
 
-// TestEraseOnceRecord: an erasure of a free host has an ID of its own and the policy of the host, keeps the disks that were not erased, and does not block a move.
+// TestEraseOnceRecord: an erasure of a free host has an ID of its own and the policy of the host, keeps the disks that were not erased, and does not block a
+// move.
 func TestEraseOnceRecord(t *testing.T) {
 	g := NewWithT(t)
 	v := freeView(toErase, hostPolicy(""), writtenDisk)
@@ -134,11 +135,13 @@ func TestEraseOnceIsForOneServer(t *testing.T) {
 	g.Expect(Next(freeView(toErase, func(v *View) { v.EraseOnce.SerialNumber = " sn1 " }), DefaultSettings()).Action).To(Equal(RecordBoot))
 }
 
-// TestEraseOnceNotBegun: what appears before the server was powered on ends an attempt. The first one has changed nothing. After a later one nobody knows what was erased.
+// TestEraseOnceNotBegun: what appears before the server was powered on ends an attempt. The first one has changed nothing. After a later one nobody knows what
+// was erased.
 func TestEraseOnceNotBegun(t *testing.T) {
 	for name, change := range map[string]func(*View){
 		"a machine has it": machineOnServer, "another serial number": otherSerial, "a Cluster is paused": clusterPaused, "held off": powerHeld, "wanted on": wantedOn,
 		"removed": eraseOnceRemoved, "powered on": poweredOn, "a conflict": conflicting,
+		"a claim": claimedDuringInspection,
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -153,8 +156,8 @@ func TestEraseOnceNotBegun(t *testing.T) {
 	}
 }
 
-// TestEraseOnceFails: after the last attempt, and if another one is not possible, the erasure has failed. The host goes into quarantine, the request is consumed, and the
-// boot is void after that.
+// TestEraseOnceFails: after the last attempt, and if another one is not possible, the erasure has failed. The host goes into quarantine, the request is
+// consumed, and the boot is void after that.
 func TestEraseOnceFails(t *testing.T) {
 	attempt3 := func(v *View) { v.Boot.Attempt = 3 }
 	for name, v := range map[string]View{
@@ -227,8 +230,8 @@ func TestReleaseAfterAnErasure(t *testing.T) {
 	g.Expect(Next(v, DefaultSettings()).Quarantine).To(BeNil())
 }
 
-// TestPropertyErasuresOfFreeHostsNeedARequest: no facts lead to the begin of an erasure of a free host but a request that names the server, while nothing shows that
-// anything else uses the server. The agent is booted only after a recorded power-on.
+// TestPropertyErasuresOfFreeHostsNeedARequest: no facts lead to the begin of an erasure of a free host but a request that names the server, while nothing shows
+// that anything else uses the server. The agent is booted only after a recorded power-on.
 func TestPropertyErasuresOfFreeHostsNeedARequest(t *testing.T) {
 	begun := 0
 	rapid.Check(t, func(t *rapid.T) {
