@@ -167,6 +167,7 @@ func TestEraseOnceFails(t *testing.T) {
 		"the request was removed":       erasingOnceView(poweredOn, agentSeen, expired, eraseOnceRemoved),
 		"a machine claimed it":          erasingOnceView(poweredOn, agentSeen, expired, claimedDuringErasure),
 		"from a backup":                 erasingOnceView(poweredOn, agentSeen, fromBackup),
+		"from a backup, and off":        erasingOnceView(fromBackup),
 		"nothing shows that it is ours": erasingOnceView(poweredOn, unobserved, expired),
 	} {
 		t.Run(name, func(t *testing.T) {
