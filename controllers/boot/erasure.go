@@ -13,6 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -34,8 +35,11 @@ func cleanPlan(a attempt) *agent.CleanPlan {
 	return plan
 }
 
-// expectedDisks are the disks that the agent found before the claim.
+// expectedDisks are the disks that the agent found before the claim, or before an erasure of a free host.
 func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
+	if lifecycle.IsEraseOnce(&a.boot.Spec) {
+		return a.found
+	}
 	if ref := a.host.Spec.ConsumerRef; ref != nil && ref.ClaimID == a.boot.Spec.ClaimID {
 		return ref.Disks
 	}
@@ -76,7 +80,7 @@ const maxErasureProblems = 8
 func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {
-	case !cleaning.Reaches(policy, v1alpha1.CleaningClear):
+	case !cleaning.Reaches(policy, v1alpha1.CleaningClear) && !lifecycle.IsEraseOnce(&a.boot.Spec):
 		return ""
 	case len(expectedDisks(a)) > 0 || len(a.boot.Spec.WrittenDisks) > 0:
 		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")

@@ -47,6 +47,8 @@ var bootMutants = []mutant{
 	{"any disk may be left out", "erasure.go", "disks[at].Outcome == agent.LeftOut && len(keptDisks(a.host.Spec.Storage)) == 0", "false"},
 	{"the plan has the policy of the host", "erasure.go", "if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {", "if policy := a.host.Spec.CleaningPolicy; cleaning.AllDisks(policy) {"},
 	{"the agent does not know which disks there were", "erasure.go", "			plan.Expected = append(plan.Expected, diskID(d))\n", "			_ = d\n"},
+	{"an erasure of a free host succeeds without a disk that was found", "eraseonce.go", "	return cleaning.Disks(&report.Spec), nil\n", "	return nil, nil\n"},
+	{"an erasure of a free host succeeds without a report", "erasure.go", " && !lifecycle.IsEraseOnce(&a.boot.Spec):\n", ":\n"},
 	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
 	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},
 }

@@ -38,6 +38,8 @@ const (
 	documentFile    = "inventory/erasure/document.go"
 	recorderFile    = "controllers/erasure/recorder.go"
 	erasureKeyFile  = "controllers/erasure/key.go"
+	rulesFile       = "inventory/claim/rules.go"
+	hostOnceFile    = "controllers/host/eraseonce.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -50,6 +52,7 @@ var guardTests = map[string]string{
 	secretFile:      "DataSecret|SecretOfOthers|Restore|Once",
 	valuesFile:      "Values|UserDataSecret|Invalid",
 	networkFile:     "NetworkPluginMissing|OtherNotReady",
+	hostOnceFile:    "EraseOnce|SerialNumber",
 }
 
 // guardTargets returns the mutants of guards as targets: those of one file, or of one folder where all its tests are quick, are one.
@@ -202,6 +205,10 @@ var guards = []mutant{
 
 	// Which facts requirements are compared with.
 	{"a host without a report has the facts of its BMC", factsFile, "	if host.Spec.Inspection == v1alpha1.InspectionAgent {\n		return nil\n	}\n", ""},
+	{"a host whose disks are to be erased is claimed", rulesFile, "	case host.Spec.ConsumerRef == nil && host.Spec.EraseOnce != \"\":\n", "	case false:\n"},
+	{"a machine of another namespace does not count", hostOnceFile, "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" {\n", "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" && namespace == m.Namespace {\n"},
+	{"an erasure is forgotten that is not recorded", hostOnceFile, "boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false"},
+	{"a report that proves nothing ends an erasure", hostOnceFile, "	case errors.As(err, &unproven) && host.Spec.Quarantine != nil:\n", "	case errors.As(err, &unproven):\n"},
 	{"the BMC's facts hide those of the agent", factsFile, "host.Spec.Inspection == v1alpha1.InspectionAgent || host.Spec.Inspection == v1alpha1.InspectionBoth", "host.Spec.Inspection == v1alpha1.InspectionAgent"},
 	{"a link that is down counts", factsFile, " && (n.LinkUp == nil || *n.LinkUp)", ""},
 	{"one disk meets two requirements", disksFile, "group.count, left[i] = group.count-used, left[i]-used", "left[i] -= used"},

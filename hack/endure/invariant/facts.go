@@ -122,7 +122,7 @@ func permits(at moment, name, command string) bool {
 		return command == forceOff && at.boot.open()
 	case h.consumer == "":
 		asked := h.power != "" && (command == onCommand || command == forceOff || command == shutDown)
-		return h.quarantine == "" && (asked || permitsInspection(h, at.boot, command))
+		return h.quarantine == "" && (asked || permitsUnclaimed(h, at.boot, command))
 	case !m.exists:
 		return false
 	case m.deleting:
@@ -131,6 +131,8 @@ func permits(at moment, name, command string) bool {
 		return permitsHeld(h, command)
 	case m.providerID != "":
 		return false
+	case at.boot.open() && at.boot.ofNoMachine() && at.boot.purpose == v1alpha1.PurposeClean:
+		return permitsUnclaimed(h, at.boot, command) // the machine claimed the host in mid-erasure, which ends first
 	case at.boot.open() && at.boot.purpose == v1alpha1.PurposeInspect:
 		return command == forceOff || command == noBoot // the machine claimed the host in mid-inspection, which ends
 	default:
@@ -138,9 +140,9 @@ func permits(at moment, name, command string) bool {
 	}
 }
 
-// permitsInspection is permits for a free server that its agent inspects. The first attempt begins with a server that is off.
-func permitsInspection(h hostFacts, b bootFacts, command string) bool {
-	return b.open() && b.purpose == v1alpha1.PurposeInspect && b.number == h.boots && permitsAgent(b, command)
+// permitsUnclaimed is permits for a free server that its agent inspects, or erases because of spec.eraseOnce. The first attempt begins with a server that is off.
+func permitsUnclaimed(h hostFacts, b bootFacts, command string) bool {
+	return b.open() && b.ofNoMachine() && b.number == h.boots && permitsAgent(b, command)
 }
 
 // permitsErasure is permits for a server whose disks are erased for its release.
