@@ -97,6 +97,13 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step) *life {
 	if s.is(beforeOff) {
 		l.server.Host.Spec.Power = v1alpha1.PowerOn
 	}
+	if policy := policies[s.name]; policy != "" {
+		l.server.Host.Spec.Inspection, l.server.Host.Spec.CleaningPolicy = v1alpha1.InspectionAgent, policy
+		l.server.AddDisk(t, rig.SecondDisk)
+		if policy == v1alpha1.CleaningPurge {
+			l.server.SetPurges()
+		}
+	}
 	l.start()
 	return l
 }
