@@ -15,14 +15,14 @@ const firstDisk = "DISK-"
 func (l *life) proven(s step) {
 	l.Helper()
 	policy := policies[s.name]
-	if policy == "" || !l.exists(l.server.Host) {
+	if policy == "" || l.wiped || !l.exists(l.server.Host) {
 		return
 	}
 	h := l.host()
 	if h.Spec.Quarantine != nil {
 		return
 	}
-	l.Expect(h.Spec.ConsumerRef).To(BeNil())
+	l.Expect(h.Spec.ConsumerRef).To(BeNil(), "%s", l.story())
 	keys, err := l.site.ErasureKeys(l.Context(), env.Client)
 	l.Expect(err).NotTo(HaveOccurred())
 	l.Expect(l.site.Proven(l.Context(), env.Client, keys, h.Name, policy, firstDisk+h.Name, rig.SecondDisk+h.Name)).To(Succeed())
@@ -37,7 +37,8 @@ func (l *life) again(s step) {
 	}
 }
 
-// notErased demands the end of an erasure that cannot be proven: after the last attempt the host is in quarantine, and the message names a disk.
+// notErased demands the end of an erasure that cannot be proven: after the last attempt the host is in quarantine, and the message names a disk. It is offered again when
+// a person has ended the quarantine.
 func notErased(prefix string) func(*life, step) {
 	return func(l *life, _ step) {
 		l.Helper()
@@ -52,6 +53,9 @@ func notErased(prefix string) func(*life, step) {
 		var records v1alpha1.BareMetalErasureList
 		l.Expect(env.Client.List(l.Context(), &records, client.InNamespace(l.site.Namespace))).To(Succeed())
 		l.Expect(records.Items).To(BeEmpty(), "an erasure was recorded")
+		l.wiped = true // by a person, who ends the quarantine
+		l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
+		l.reach(endAvailable)
 	}
 }
 

@@ -58,6 +58,8 @@ type life struct {
 	halts int
 	// extraOns is how often more than usual the server may be switched on.
 	extraOns int
+	// wiped is true after a person wiped the disks of a server whose erasure failed.
+	wiped bool
 	// doubled is another server that has something in common with the first.
 	doubled *rig.Server
 	// stops are called when the fault ends.
