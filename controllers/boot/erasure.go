@@ -198,7 +198,7 @@ func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Tim
 	}
 	if plan := controllers.ObservedStage(boot, v1alpha1.StageAgent); plan != nil {
 		report.StartedAt = plan.Time
-		report.Agent, report.Firmware = ofClient(plan.Client)
+		report.Agent, report.Firmware, report.SecureBoot = ofClient(plan.Client)
 	}
 	for i := range disks {
 		if d, ok := erasedDisk(&disks[i]); ok {
@@ -237,16 +237,28 @@ func timeOf(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// clientOf describes an agent in the stage Agent, and ofClient returns its release and how its server was booted.
+// clientOf describes an agent in the stage Agent, and ofClient returns its release, and how its server was booted.
 func clientOf(hello agent.Hello) string {
-	return controllers.Clip(fmt.Sprintf("agent %s, %s", controllers.Clip(hello.Release, 64), hello.Firmware), controllers.MaxText)
+	text := fmt.Sprintf("agent %s, %s", controllers.Clip(hello.Release, 64), hello.Firmware)
+	if s := hello.SecureBoot; s == agent.SecureBootEnabled || s == agent.SecureBootDisabled {
+		text += secureBootIs + string(s)
+	}
+	return controllers.Clip(text, controllers.MaxText)
 }
 
-func ofClient(client string) (release, firmware string) {
+// secureBootIs is before the state of Secure Boot in the description of an agent.
+const secureBootIs = ", Secure Boot "
+
+func ofClient(client string) (release, firmware, secureBoot string) {
 	release, ok := strings.CutPrefix(client, "agent ")
+	for _, state := range []agent.SecureBoot{agent.SecureBootEnabled, agent.SecureBootDisabled} {
+		if rest, is := strings.CutSuffix(release, secureBootIs+string(state)); is {
+			release, secureBoot = rest, string(state)
+		}
+	}
 	at := strings.LastIndex(release, ", ")
 	if !ok || at < 0 {
-		return "", ""
+		return "", "", ""
 	}
-	return controllers.Clip(release[:at], 64), controllers.Clip(release[at+len(", "):], 16)
+	return controllers.Clip(release[:at], 64), controllers.Clip(release[at+len(", "):], 16), secureBoot
 }

@@ -37,6 +37,9 @@ const (
 	canonicalFile   = "inventory/erasure/canonical.go"
 	documentFile    = "inventory/erasure/document.go"
 	recorderFile    = "controllers/erasure/recorder.go"
+	claimTermsFile  = "controllers/machine/claim.go"
+	hostErasureFile = "controllers/host/erasure.go"
+	purgeFile       = "inventory/cleaning/cleaning.go"
 	erasureKeyFile  = "controllers/erasure/key.go"
 	rulesFile       = "inventory/claim/rules.go"
 	hostOnceFile    = "controllers/host/eraseonce.go"
@@ -53,6 +56,8 @@ var guardTests = map[string]string{
 	valuesFile:      "Values|UserDataSecret|Invalid",
 	networkFile:     "NetworkPluginMissing|OtherNotReady",
 	hostOnceFile:    "EraseOnce|SerialNumber",
+	claimTermsFile:  "ClaimRecordsDisks",
+	hostErasureFile: "Erasure",
 }
 
 // guardTargets returns the mutants of guards as targets: those of one file, or of one folder where all its tests are quick, are one.
@@ -191,6 +196,12 @@ var guards = []mutant{
 	{"a key counts under every name", recorderFile, "		if id := strings.TrimSuffix(name, keySuffix); parsed[id] != nil {\n			keys[id] = parsed[id]\n		}\n", "		for id := range parsed {\n			keys[id] = parsed[id]\n		}\n		_ = strings.TrimSuffix(name, keySuffix)\n"},
 	{"the public key is not published", erasureKeyFile, "	return key, r.publish(ctx, public)\n", "	_, _ = r.publish, public\n	return key, nil\n"},
 	{"an error shows the key", erasureKeyFile, "PrivateKeyName, name, err)\n", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name, err)\n"},
+
+	{"a claim does not record the disks", claimTermsFile, "	terms.Disks = cleaning.Disks(&report.Spec)\n", "	_ = cleaning.Disks\n"},
+	{"the disks of an old report are recorded", claimTermsFile, "	if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth {\n		return terms, nil\n	}\n", ""},
+	{"a namespace that is deleted waits for a record", hostErasureFile, "	if unfenced || gone {\n", "	if unfenced {\n"},
+	{"a host is released without a record", hostErasureFile, "	if unfenced || gone {\n", "	if unfenced || err != nil {\n"},
+	{"a security erase purges", purgeFile, "\"ata-secure-erase\", ", ""},
 
 	// Remediation.
 	{"new clusters without a network plugin are power-cycled", networkFile, "err != nil || !neverHadNetwork(node)", "err != nil || neverHadNetwork(node) || true"},

@@ -25,6 +25,8 @@ type hostFacts struct {
 	blocked bool
 	// erases is true if a release erases the disks that agents wrote.
 	erases bool
+	// erasesAll is true if a release erases all disks, also those that nobody wrote.
+	erasesAll bool
 }
 
 // factsOf returns the facts of a host. A nil host does not exist.
@@ -38,12 +40,13 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
 		phase: h.Status.Phase, power: spec.Power, held: spec.PowerHoldSince != nil, heldOff: spec.PowerHoldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
 		wanted: len(spec.PowerHolds) > 0, boots: spec.Boots,
-		erases: policies.Erases(spec.CleaningPolicy),
+		erases: policies.Erases(spec.CleaningPolicy), erasesAll: policies.AllDisks(spec.CleaningPolicy),
 	}
 	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
 	if spec.ConsumerRef != nil {
 		f.consumer, f.claimID = spec.ConsumerRef.Name, spec.ConsumerRef.ClaimID
-		f.erases = policies.Erases(policies.Effective(spec.CleaningPolicy, spec.ConsumerRef.CleaningPolicy, ""))
+		policy := policies.Effective(spec.CleaningPolicy, spec.ConsumerRef.CleaningPolicy, "")
+		f.erases, f.erasesAll = policies.Erases(policy), policies.AllDisks(policy)
 	}
 	if spec.Quarantine != nil {
 		f.quarantine = spec.Quarantine.Reason
