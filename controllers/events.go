@@ -33,6 +33,8 @@ const (
 	EventReleaseStarted      = "ReleaseStarted"
 	EventCleaningStarted     = "CleaningStarted"
 	EventInspectionStarted   = "InspectionStarted"
+	EventEraseOnceStarted    = "EraseOnceStarted"
+	EventEraseOnceDone       = "EraseOnceDone"
 	EventCleaningInterrupted = "CleaningInterrupted"
 	EventCleaned             = "Cleaned"
 	EventReleased            = "Released"

@@ -16,7 +16,7 @@ type BootPurpose string
 const (
 	// PurposeProvision boots the operating system of the machine that claimed the host.
 	PurposeProvision BootPurpose = "Provision"
-	// PurposeClean boots the agent, which erases what the release of a machine must not leave on the disks.
+	// PurposeClean boots the agent, which erases what the release of a machine must not leave on the disks, or all disks because of spec.eraseOnce of the host.
 	PurposeClean BootPurpose = "Clean"
 	// PurposeInspect boots the agent, which reads the hardware of a server that no machine has.
 	PurposeInspect BootPurpose = "Inspect"
@@ -66,7 +66,7 @@ type BareMetalBootSpec struct {
 	Attempt int32 `json:"attempt,omitempty"`
 
 	// purpose is the purpose of the boot: Provision starts the operating system of the machine that claimed the host. Clean erases the disks when that machine
-	// releases the host. Inspect reads the hardware of a server that no machine has.
+	// releases the host, or because of spec.eraseOnce of the host. Inspect reads the hardware of a server that no machine has.
 	// +optional
 	Purpose BootPurpose `json:"purpose,omitempty"`
 
@@ -84,7 +84,8 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: the agent does nothing for the other policies"
 	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
 
-	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. A boot with the purpose Inspect has an ID of its own.
+	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. A boot with the purpose Inspect, or for
+	// spec.eraseOnce, has an ID of its own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

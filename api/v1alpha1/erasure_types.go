@@ -43,7 +43,7 @@ type BareMetalErasureSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	BootNumber int32 `json:"bootNumber,omitempty"`
-	// machineName is the name of the BareMetalMachine that released the host.
+	// machineName is the name of the BareMetalMachine that released the host. It is empty if the disks were erased because of spec.eraseOnce of the host.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	MachineName string `json:"machineName,omitempty"`

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -42,18 +41,19 @@ func runAsProgram(args []string) int {
 
 func program(args []string) error {
 	var p system.Parameters
-	var tokenFile, diskFile, firmware string
+	var tokenFile, firmware string
+	var diskFiles []string
 	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	set.StringVar(&p.Server, "server", "", "URL of the boot server.")
 	set.StringVar(&p.Host, "host", "", "The host, as NAMESPACE/NAME.")
 	set.StringVar(&tokenFile, "token-file", "", "File with the token of the boot.")
 	set.StringSliceVar(&p.Pins, "pins", nil, "Digests of the public keys that the certificate of the boot server may have.")
-	set.StringVar(&diskFile, "disk", "", "File to use as the disk of the server.")
+	set.StringArrayVar(&diskFiles, "disk", nil, "File to use as a disk of the server. May be repeated.")
 	set.StringVar(&firmware, "firmware", string(system.Firmware()), "How the server was booted: UEFI or BIOS. The default is how this machine was booted.")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	if p.Server == "" || p.Host == "" || tokenFile == "" || diskFile == "" {
+	if p.Server == "" || p.Host == "" || tokenFile == "" || len(diskFiles) == 0 {
 		return errors.New("--server, --host, --token-file and --disk are required: outside of its ramdisk the agent does not touch the disks of a machine")
 	}
 	token, err := os.ReadFile(tokenFile) //nolint:gosec // the user names it
@@ -65,7 +65,7 @@ func program(args []string) error {
 	defer stop()
 	tail := &system.Log{To: os.Stderr, Max: agent.MaxLog}
 	log := newLog(tail)
-	boots, err := newSession(p, agent.Firmware(firmware), nil, runner.FileDisk{Name: diskFile, Serial: filepath.Base(diskFile)}, log, tail)
+	boots, err := newSession(p, agent.Firmware(firmware), nil, runner.FileDisks(diskFiles), log, tail)
 	if err != nil {
 		return err
 	}
@@ -94,18 +94,19 @@ func newSession(
 		Disks: disks, Hardware: hardware.Source{Root: "/", Architecture: runtime.GOARCH}, Release: version.String(), Send: client.Inventory, Log: log,
 	}
 	cleaner := &runner.Cleaner{Disks: disks, Log: log}
+	hello := agent.Hello{
+		Version: agent.Version, Release: version.String(), Firmware: firmware, Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
+	}
 	if os.Getpid() == 1 {
 		cleaner.Port = func(d disk.Disk) drive.Port { return drive.KernelPort(d.Name) }
 		provisioner.Variables = efi.Variables{Folder: system.EFIVariables}
 		inspector.Network = lldp.Kernel{}
 		inspector.Hardware.Links, inspector.Hardware.Disks = hardware.Drivers{}, hardware.DeviceCommands{}
+		hello.SecureBoot = inspector.Hardware.SecureBoot()
 		inspector.Hardware.BMC = &hardware.SystemInterface{Device: "/dev/ipmi0"}
 	}
 	return &session.Session{
-		Server: client,
-		Hello: agent.Hello{
-			Version: agent.Version, Release: version.String(), Firmware: firmware, Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
-		},
+		Server: client, Hello: hello,
 		Runners: map[agent.Purpose]session.Runner{
 			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: cleaner,
 		},

@@ -81,7 +81,7 @@ func (w *world) agentRequest(g *WithT) pxe.AgentRequest {
 }
 
 var (
-	hello = agent.Hello{Version: agent.Version, Release: "v1", Firmware: agent.UEFI}
+	hello = agent.Hello{Version: agent.Version, Release: "v1, rc", Firmware: agent.UEFI, SecureBoot: agent.SecureBootEnabled}
 	sda   = agent.DataRequest{Disk: agent.DiskID{Serial: "S1", Size: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
 )
 

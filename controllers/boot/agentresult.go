@@ -38,6 +38,10 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 				return cmp.Or(err, refused("the agent of %s has not sent what it found", r.Host))
 			}
 		case boot.Purpose == v1alpha1.PurposeClean:
+			var err error
+			if a.found, err = b.foundDisks(ctx, a); err != nil {
+				return err
+			}
 			if unproven = judgeErasure(a, result.Disks); unproven != "" {
 				return errUnproven
 			}

@@ -47,13 +47,18 @@ type attempt struct {
 	boot     *v1alpha1.BareMetalBoot
 	consumer *controllers.Consumer
 	view     lifecycle.View
+	// found are the disks in the report of the last inspection, for the judgement of an erasure because of spec.eraseOnce.
+	found []v1alpha1.DiskIdentity
 }
 
 // title identifies the boot at the console of the server.
 func (a attempt) title() string {
 	host := a.host.Namespace + "/" + a.host.Name
-	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect {
+	switch {
+	case a.boot.Spec.Purpose == v1alpha1.PurposeInspect:
 		return fmt.Sprintf("%s, inspection, attempt %d", host, a.boot.Spec.Attempt)
+	case lifecycle.IsEraseOnce(&a.boot.Spec):
+		return fmt.Sprintf("%s, erasure of its disks, attempt %d", host, a.boot.Spec.Attempt)
 	}
 	return fmt.Sprintf("%s for %s, boot attempt %d", host, a.boot.Spec.MachineName, a.boot.Spec.Attempt)
 }
@@ -78,18 +83,18 @@ func (b *Booter) view(ctx context.Context, c client.Client, host *v1alpha1.BareM
 	if err != nil {
 		return attempt{}, err
 	}
-	return attempt{host, boot, consumer, controllers.View(host, boot, consumer, b.Clock.Now())}, nil
+	return attempt{host: host, boot: boot, consumer: consumer, view: controllers.View(host, boot, consumer, b.Clock.Now())}, nil
 }
 
 // attemptOf returns the attempt of a boot that was read from the API server. The rest comes from the cache. If the cache does not show that the boot belongs to
-// the host's claim, or inspects a free host, the host is read from the API server too.
+// the host's claim, or is that of a free host, the host is read from the API server too.
 func (b *Booter) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
 	key, host := client.ObjectKeyFromObject(boot), &v1alpha1.BareMetalHost{}
 	if err := b.Client.Get(ctx, key, host); err != nil {
 		return attempt{}, err
 	}
-	inspects := boot.Spec.Purpose == v1alpha1.PurposeInspect && host.Spec.ConsumerRef == nil
-	if controllers.CurrentBoot(host, boot) == nil && !inspects || boot.Spec.Number != host.Spec.Boots {
+	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.IsEraseOnce(&boot.Spec))
+	if controllers.CurrentBoot(host, boot) == nil && !own || boot.Spec.Number != host.Spec.Boots {
 		if err := b.APIReader.Get(ctx, key, host); err != nil {
 			return attempt{}, err
 		}
@@ -106,9 +111,10 @@ func (b *Booter) liveAttemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot
 	return b.viewOfClaim(ctx, liveClient{b.Client, b.APIReader}, host, boot)
 }
 
-// viewOfClaim is view for a boot of the machine that has the host. A user may have assigned the host to another machine by hand, and kept the claimID.
+// viewOfClaim is view for a boot of the machine that has the host. A user may have assigned the host to another machine by hand, and kept the claimID. An erasure
+// because of spec.eraseOnce is of no machine, and a machine that claims the host meanwhile waits for it.
 func (b *Booter) viewOfClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
-	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName {
+	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName && !lifecycle.IsEraseOnce(&boot.Spec) {
 		return attempt{}, refused("the boot of %s/%s belongs to another machine", host.Namespace, host.Name)
 	}
 	return b.view(ctx, c, host, boot)

@@ -13,6 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -34,8 +35,11 @@ func cleanPlan(a attempt) *agent.CleanPlan {
 	return plan
 }
 
-// expectedDisks are the disks that the agent found before the claim.
+// expectedDisks are the disks that the agent found before the claim, or before an erasure of a free host.
 func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
+	if lifecycle.IsEraseOnce(&a.boot.Spec) {
+		return a.found
+	}
 	if ref := a.host.Spec.ConsumerRef; ref != nil && ref.ClaimID == a.boot.Spec.ClaimID {
 		return ref.Disks
 	}
@@ -76,7 +80,7 @@ const maxErasureProblems = 8
 func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {
-	case !cleaning.Reaches(policy, v1alpha1.CleaningClear):
+	case !cleaning.Reaches(policy, v1alpha1.CleaningClear) && !lifecycle.IsEraseOnce(&a.boot.Spec):
 		return ""
 	case len(expectedDisks(a)) > 0 || len(a.boot.Spec.WrittenDisks) > 0:
 		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")
@@ -194,7 +198,7 @@ func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Tim
 	}
 	if plan := controllers.ObservedStage(boot, v1alpha1.StageAgent); plan != nil {
 		report.StartedAt = plan.Time
-		report.Agent, report.Firmware = ofClient(plan.Client)
+		report.Agent, report.Firmware, report.SecureBoot = ofClient(plan.Client)
 	}
 	for i := range disks {
 		if d, ok := erasedDisk(&disks[i]); ok {
@@ -233,16 +237,28 @@ func timeOf(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// clientOf describes an agent in the stage Agent, and ofClient returns its release and how its server was booted.
+// clientOf describes an agent in the stage Agent, and ofClient returns its release, and how its server was booted.
 func clientOf(hello agent.Hello) string {
-	return controllers.Clip(fmt.Sprintf("agent %s, %s", controllers.Clip(hello.Release, 64), hello.Firmware), controllers.MaxText)
+	text := fmt.Sprintf("agent %s, %s", controllers.Clip(hello.Release, 64), hello.Firmware)
+	if s := hello.SecureBoot; s == agent.SecureBootEnabled || s == agent.SecureBootDisabled {
+		text += secureBootIs + string(s)
+	}
+	return controllers.Clip(text, controllers.MaxText)
 }
 
-func ofClient(client string) (release, firmware string) {
+// secureBootIs is before the state of Secure Boot in the description of an agent.
+const secureBootIs = ", Secure Boot "
+
+func ofClient(client string) (release, firmware, secureBoot string) {
 	release, ok := strings.CutPrefix(client, "agent ")
+	for _, state := range []agent.SecureBoot{agent.SecureBootEnabled, agent.SecureBootDisabled} {
+		if rest, is := strings.CutSuffix(release, secureBootIs+string(state)); is {
+			release, secureBoot = rest, string(state)
+		}
+	}
 	at := strings.LastIndex(release, ", ")
 	if !ok || at < 0 {
-		return "", ""
+		return "", "", ""
 	}
-	return controllers.Clip(release[:at], 64), controllers.Clip(release[at+len(", "):], 16)
+	return controllers.Clip(release[:at], 64), controllers.Clip(release[at+len(", "):], 16), secureBoot
 }

@@ -108,6 +108,20 @@ func TestErasureIsRecorded(t *testing.T) {
 	g.Expect(w.boot().Spec.Erasure).To(Equal(report))
 }
 
+// TestErasureHasItsBoot: the record of an erasure says which agent reported it, and how it was booted.
+func TestErasureHasItsBoot(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { _ = w.Start(stop) }()
+	g.Eventually(func() []v1alpha1.ObservedStage { return w.boot().Status.Stages }).Should(ContainElement(HaveField("Stage", v1alpha1.StageAgent)))
+	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear), erasedDisk("S2", agent.CleanClear)}})
+	g.Expect(err).NotTo(HaveOccurred())
+	report := w.boot().Spec.Erasure
+	g.Expect([]string{report.Agent, report.Firmware, report.SecureBoot}).To(Equal([]string{"v1, rc", "UEFI", "Enabled"}))
+}
+
 // TestErasureIsNotProven: a result that does not prove the erasure is a failure, whose message names the disk. The boot goes on to its next attempt, and the record of the
 // written disks stays.
 func TestErasureIsNotProven(t *testing.T) {

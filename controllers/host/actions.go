@@ -63,6 +63,11 @@ func (r *Reconciler) perform(
 			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
 			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
 		})
+	case lifecycle.EndEraseOnce:
+		return 0, write(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.EraseOnce = ""
+			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
+		})
 	case lifecycle.Forget:
 		return 0, write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
 	default:

@@ -89,6 +89,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDHostIndex, hostOfProviderID); err != nil {
 		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDServerIndex, serverOfProviderID); err != nil {
+		return fmt.Errorf("index machines by the namespace and the host of their provider ID: %w", err)
+	}
 	r.observations, r.metadata, r.stopped = newObservations(), mgr.GetCache(), ctx.Done()
 	r.queue = newBootQueue(r.Settings.BootConcurrency, r.enqueue)
 	r.throttle = controllers.NewThrottle()
@@ -226,7 +229,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 // something differs.
 func writesSpec(action lifecycle.Action) bool {
 	switch action {
-	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Forget:
+	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.EndEraseOnce, lifecycle.Forget:
 		return true
 	default:
 		return false

@@ -36,6 +36,9 @@ func erasureOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool 
 func (r *Reconciler) recordErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
 ) (lifecycle.Step, error) {
+	if endsEraseOnce(boot, step) {
+		return r.recordEraseOnce(ctx, host, boot, step)
+	}
 	if step.Action != lifecycle.Release || r.Erasures == nil || !erasureOf(host, boot) {
 		return step, nil
 	}
@@ -53,13 +56,7 @@ func (r *Reconciler) recordErasure(
 		return step, nil
 	}
 	unfenced := step.Quarantine != nil && step.Quarantine.Reason == v1alpha1.ReasonReleasedUnfenced
-	gone := apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
-	if !unfenced && !gone {
-		var readErr error
-		if gone, readErr = r.namespaceDeleting(ctx, host.Namespace); readErr != nil {
-			gone = false
-		}
-	}
+	gone := !unfenced && r.cannotCreate(ctx, host.Namespace, err)
 	if unfenced || gone {
 		ctrl.LoggerFrom(ctx).Error(err, "Released the host without a record of the erasure of its disks")
 		return step, nil
@@ -68,4 +65,13 @@ func (r *Reconciler) recordErasure(
 		State: step.State, Action: lifecycle.Nothing, Phase: step.Phase, Reason: v1alpha1.ReasonErasureNotRecorded,
 		Message: controllers.Clip(fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not released yet: %v", err), controllers.MaxMessage),
 	}, fmt.Errorf("record the erasure of the disks: %w", err)
+}
+
+// cannotCreate is true if a write failed because the namespace of the host is being deleted, or is gone.
+func (r *Reconciler) cannotCreate(ctx context.Context, namespace string, err error) bool {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return true
+	}
+	gone, readErr := r.namespaceDeleting(ctx, namespace)
+	return readErr == nil && gone
 }

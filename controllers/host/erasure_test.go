@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -175,4 +176,21 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseUnavailable))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear })
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
+}
+
+// TestErasureInADeletedNamespace: nothing can be created in a namespace that is being deleted, so a host whose erasure is not recorded is released there: its deletion
+// must end.
+func TestErasureInADeletedNamespace(t *testing.T) {
+	g := NewWithT(t)
+	r := &recorder{}
+	r.fails.Store(true)
+	defer startRecording(t, r)()
+	server := serverToErase(t, v1alpha1.CleaningClear)
+	endErasure(t, server)
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonErasureNotRecorded))
+	g.Expect(env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: server.Host.Namespace}})).To(Succeed())
+	g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed()) // as Kubernetes' namespace controller does
+	env.Gone(t, server.Host)
+	g.Expect(r.recorded.Load()).To(BeNil())
+	g.Expect(server.On()).To(BeFalse())
 }

@@ -59,6 +59,10 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 		} else {
 			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: started the cleaning", step.Message)
 		}
+	case lifecycle.EndEraseOnce:
+		if step.Quarantine == nil {
+			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventEraseOnceDone, "Erase", "Erased the disks, as spec.eraseOnce requested")
+		}
 	case lifecycle.Release:
 		r.recordReleasedEvents(ctx, host, view, step)
 	default:
@@ -67,7 +71,7 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 
 // recordBootEvent records the start or the failure of a boot.
 func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
-	before, now := cmp.Or(view.CurrentBoot(), view.InspectionBoot()), step.Boot
+	before, now := cmp.Or(view.CurrentBoot(), view.OwnBoot()), step.Boot
 	switch {
 	case now.VoidedAt != nil || now.ClaimID == "":
 	case now.Failure != nil:
@@ -75,6 +79,8 @@ func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycl
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
 	case now.Purpose == v1alpha1.PurposeInspect && (before == nil || before.Number != now.Number):
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventInspectionStarted, "Inspect", "%s", step.Message)
+	case lifecycle.IsEraseOnce(now) && (before == nil || before.Number != now.Number):
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventEraseOnceStarted, "Erase", "%s", step.Message)
 	case before == nil:
 		metrics.BootStarted()
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)

@@ -40,7 +40,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	view := controllers.View(host, boot, consumer, r.Clock.Now())
 	view.MediaURL = r.MediaURLs.For(host.Spec.BMC.Address)
 	view.RunsProvider = runsOn(r.Node, host, r.knownHardware(host))
-	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.InspectionBoot() != nil) {
+	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.OwnBoot() != nil) {
 		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
 			return lifecycle.View{}, err
 		}
@@ -52,6 +52,9 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		return lifecycle.View{}, err
 	}
 	if err := r.observeInspection(ctx, host, &view); err != nil {
+		return lifecycle.View{}, err
+	}
+	if err := r.observeEraseOnce(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
 	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, r.observations.get(key).report.summary)

@@ -20,8 +20,10 @@ var (
 	bmcsDesc  = prometheus.NewDesc("capbm_hosts_bmc_not_ready", "Hosts whose condition BMCReady is False, by its reason.",
 		[]string{"reason"}, nil)
 	quarantineDesc = prometheus.NewDesc("capbm_hosts_quarantined", "Hosts in quarantine, by reason.", []string{"reason"}, nil)
-	waitingDesc    = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
-	deletingDesc   = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
+	unrecordedDesc = prometheus.NewDesc("capbm_hosts_erasure_not_recorded", "Hosts whose disks are erased, and that are not released because the BareMetalErasure cannot be written.",
+		nil, nil)
+	waitingDesc  = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
+	deletingDesc = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
 		"Age of the oldest machine deletion that has not finished, in seconds. 0 if no machine is being deleted.", nil, nil)
 	jobsDesc = prometheus.NewDesc("capbm_bmc_jobs",
 		"BMC jobs, by state: waiting for a slot, running, and slow. Slow jobs are running too, but have returned their slot.", []string{"state"}, nil)
@@ -65,7 +67,7 @@ var _ prometheus.Collector = &Inventory{}
 
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc, agentsStalledDesc} {
+	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, unrecordedDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc, agentsStalledDesc} {
 		to <- d
 	}
 }
@@ -126,6 +128,7 @@ func (t gaugeTally) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
 
 func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 	phase, notReady, quarantined := newTally(phases), newTally(bmcReasons), newTally(quarantineReasons)
+	unrecorded := 0
 	for n := range hosts {
 		h := &hosts[n]
 		if h.Status.Phase == "" {
@@ -139,10 +142,14 @@ func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 		if q := h.Spec.Quarantine; q != nil {
 			quarantined.add(q.Reason)
 		}
+		if conditions.GetReason(h, v1alpha1.BootedCondition) == v1alpha1.ReasonErasureNotRecorded {
+			unrecorded++
+		}
 	}
 	phase.send(to, hostsDesc)
 	notReady.send(to, bmcsDesc)
 	quarantined.send(to, quarantineDesc)
+	to <- prometheus.MustNewConstMetric(unrecordedDesc, prometheus.GaugeValue, float64(unrecorded))
 }
 
 func countMachines(to chan<- prometheus.Metric, machines []v1alpha1.BareMetalMachine, now time.Time) {

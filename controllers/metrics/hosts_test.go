@@ -88,15 +88,20 @@ func TestInventory(t *testing.T) {
 	}, machines: []runtime.Object{
 		waiting(v1alpha1.ReasonNoHostFits, 0), waiting(v1alpha1.ReasonNoHostFits, 0), waiting(v1alpha1.ReasonNoHostFits, time.Hour), waiting(v1alpha1.ReasonHostLost, time.Minute),
 	}}
+	waits := host(6, v1alpha1.PhaseCleaning, "", "").(*v1alpha1.BareMetalHost)
+	waits.Status.Conditions = append(waits.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.BootedCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonErasureNotRecorded,
+	})
+	s.hosts = append(s.hosts, waits)
 	g.Expect(prometheus.NewRegistry().Register(inventory(t, s, true))).To(Succeed())
 	text, err := testutil.CollectAndFormat(inventory(t, s, true), expfmt.TypeTextPlain, "capbm_hosts", "capbm_hosts_bmc_not_ready", "capbm_hosts_quarantined",
-		"capbm_machines_without_host", "capbm_machines_deleting_oldest_seconds", "capbm_bmc_jobs")
+		"capbm_hosts_erasure_not_recorded", "capbm_machines_without_host", "capbm_machines_deleting_oldest_seconds", "capbm_bmc_jobs")
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, line := range []string{
 		`capbm_hosts{phase="Available"} 2`, `capbm_hosts{phase="Registering"} 1`, `capbm_hosts{phase="Quarantined"} 2`, `capbm_hosts{phase="Booting"} 0`,
 		`capbm_hosts_bmc_not_ready{reason="Unreachable"} 2`, `capbm_hosts_bmc_not_ready{reason="CredentialsRefused"} 0`,
 		`capbm_hosts_quarantined{reason="ReleasedUnfenced"} 1`, `capbm_hosts_quarantined{reason="Other"} 1`,
-		`capbm_machines_without_host{reason="NoHostFits"} 2`, `capbm_machines_without_host{reason="HostLost"} 0`, `capbm_machines_deleting_oldest_seconds 360`,
+		`capbm_hosts_erasure_not_recorded 1`, `capbm_machines_without_host{reason="NoHostFits"} 2`, `capbm_machines_without_host{reason="HostLost"} 0`, `capbm_machines_deleting_oldest_seconds 360`,
 		`capbm_bmc_jobs{state="waiting"} 0`,
 	} {
 		g.Expect("\n" + string(text)).To(ContainSubstring("\n" + line))

@@ -21,7 +21,7 @@ var (
 	virtioDisk = blankDisk{4, []string{"-device", "virtio-blk-pci,drive=disk,serial=VIRTIO1BOOTINDEX"}}
 	ahciDisk   = blankDisk{4, []string{"-device", "ahci,id=sata", "-device", "ide-hd,bus=sata.0,drive=disk,serial=AHCI1BOOTINDEX"}}
 	nvmeDisk   = blankDisk{4, []string{"-device", "nvme,drive=disk,serial=NVME1BOOTINDEX"}}
-	scsi4Kn    = blankDisk{4, []string{
+	scsi4Kn    = blankDisk{1, []string{ // all of it is overwritten
 		"-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,bus=scsi.0,drive=disk,serial=SCSI1,logical_block_size=4096,physical_block_size=4096BOOTINDEX",
 	}}
 )
@@ -51,13 +51,13 @@ var imagingStages = []v1alpha1.BootStage{
 // imagingPatience is how long an image with its boot may take, at least three times what it takes on a quiet machine with two processors.
 const imagingPatience = 12 * time.Minute
 
-// TestImaging: servers get an image on an empty disk, boot it, and are erased at their release.
+// TestImaging: servers get an image on an empty disk, boot it, and are erased at their release. All of one disk is erased, with a proof.
 func TestImaging(t *testing.T) {
 	s := startSite(t, authoritative(newWire(t, "10.79.0.0/24")))
 	cases := []imagingCase{
 		{name: "Debian by UEFI", image: "debian.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), cut: true},
 		{name: "BIOS on AHCI", image: "small-mbr.raw", machine: bios().onBlankDisk(ahciDisk), again: true},
-		{name: "UEFI on SCSI with sectors of 4096 bytes", image: "small-gpt4096.raw", machine: uefi(noIPv6...).onBlankDisk(scsi4Kn)},
+		{name: "UEFI on SCSI with sectors of 4096 bytes", image: "small-gpt4096.raw", machine: uefi(noIPv6...).onBlankDisk(scsi4Kn), policy: v1alpha1.CleaningClear},
 	}
 	if everything() {
 		cases = append(cases,
@@ -70,6 +70,10 @@ func TestImaging(t *testing.T) {
 			r := s.emulateBlank(t, strings.ToLower(strings.ReplaceAll(c.name, " ", "-")), c.machine)
 			if c.mode != "" {
 				r.host.Spec.BootMode = c.mode
+			}
+			r.host.Spec.CleaningPolicy = c.policy
+			if c.policy != "" {
+				r.chassis.plant(t)
 			}
 			r.register(t)
 			r.provisionAndErase(t, c)
@@ -90,6 +94,8 @@ type imagingCase struct {
 	machine     machine
 	// mode is the boot mode of the host. Defaults to that of hosts that name none.
 	mode v1alpha1.BootMode
+	// policy is the cleaning policy of the host. Empty erases what the provider wrote.
+	policy v1alpha1.CleaningPolicy
 	// cut is true if the server loses its power while the image is written, and again if the host is claimed twice.
 	cut, again bool
 }
@@ -110,6 +116,9 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 		NewWithT(t).Expect(strings.Count(r.console(), "secureboot: Secure boot enabled")).To(BeNumerically(">=", 2))
 	}
 	r.releaseErased(t)
+	if c.policy != "" {
+		r.proven(t, c.policy)
+	}
 }
 
 // diskUsage is how many bytes of a blank disk were written.

@@ -66,6 +66,8 @@ var bootMutants = []mutant{
 	{"wrong tokens of media read without limit", "media.go", "	if !b.uncachedTokens.Allow() {\n", "	if false {\n"},
 	{"a BMC that reads ahead is a server that boots", "media.go", "	case boot.Spec.PoweredOnAt == nil:\n", "	case false:\n"},
 	{"a BMC that copies the medium is a server that boots", "media.go", "case part == pxe.MediaKernel && b.loaderRead(boot):", "case part == pxe.MediaKernel:"},
+	{"an erasure of a free host succeeds without a disk that was found", "eraseonce.go", "	return cleaning.Disks(&report.Spec), nil\n", "	return nil, nil\n"},
+	{"an erasure of a free host succeeds without a report", "erasure.go", " && !lifecycle.IsEraseOnce(&a.boot.Spec):\n", ":\n"},
 	{"an agent that was refused is served", "agent.go", " || boot.AgentRefusedAt != nil", ""},
 	{"a boot after a restore takes the partition of another boot for its own", "agent.go", "boot.Spec.Number, boot.Spec.StartedAt.Unix()", "boot.Spec.Number, int64(0)"},
 }

@@ -37,7 +37,12 @@ const (
 	canonicalFile   = "inventory/erasure/canonical.go"
 	documentFile    = "inventory/erasure/document.go"
 	recorderFile    = "controllers/erasure/recorder.go"
+	claimTermsFile  = "controllers/machine/claim.go"
+	hostErasureFile = "controllers/host/erasure.go"
+	purgeFile       = "inventory/cleaning/cleaning.go"
 	erasureKeyFile  = "controllers/erasure/key.go"
+	rulesFile       = "inventory/claim/rules.go"
+	hostOnceFile    = "controllers/host/eraseonce.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -50,6 +55,9 @@ var guardTests = map[string]string{
 	secretFile:      "DataSecret|SecretOfOthers|Restore|Once",
 	valuesFile:      "Values|UserDataSecret|Invalid",
 	networkFile:     "NetworkPluginMissing|OtherNotReady",
+	hostOnceFile:    "EraseOnce|SerialNumber",
+	claimTermsFile:  "ClaimRecordsDisks",
+	hostErasureFile: "Erasure",
 }
 
 // guardTargets returns the mutants of guards as targets: those of one file, or of one folder where all its tests are quick, are one.
@@ -189,6 +197,12 @@ var guards = []mutant{
 	{"the public key is not published", erasureKeyFile, "	return key, r.publish(ctx, public)\n", "	_, _ = r.publish, public\n	return key, nil\n"},
 	{"an error shows the key", erasureKeyFile, "PrivateKeyName, name, err)\n", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name, err)\n"},
 
+	{"a claim does not record the disks", claimTermsFile, "	terms.Disks = cleaning.Disks(&report.Spec)\n", "	_ = cleaning.Disks\n"},
+	{"the disks of an old report are recorded", claimTermsFile, "	if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth {\n		return terms, nil\n	}\n", ""},
+	{"a namespace that is deleted waits for a record", hostErasureFile, "	if unfenced || gone {\n", "	if unfenced {\n"},
+	{"a host is released without a record", hostErasureFile, "	if unfenced || gone {\n", "	if unfenced || err != nil {\n"},
+	{"a security erase purges", purgeFile, "\"ata-secure-erase\", ", ""},
+
 	// Remediation.
 	{"new clusters without a network plugin are power-cycled", networkFile, "err != nil || !neverHadNetwork(node)", "err != nil || neverHadNetwork(node) || true"},
 	{"a Node that was Ready counts as new", networkFile, ".Abs() <= registrationGrace", ".Abs() <= 100*registrationGrace"},
@@ -202,6 +216,10 @@ var guards = []mutant{
 
 	// Which facts requirements are compared with.
 	{"a host without a report has the facts of its BMC", factsFile, "	if host.Spec.Inspection == v1alpha1.InspectionAgent {\n		return nil\n	}\n", ""},
+	{"a host whose disks are to be erased is claimed", rulesFile, "	case host.Spec.ConsumerRef == nil && host.Spec.EraseOnce != \"\":\n", "	case false:\n"},
+	{"a machine of another namespace does not count", hostOnceFile, "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" {\n", "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" && namespace == m.Namespace {\n"},
+	{"an erasure is forgotten that is not recorded", hostOnceFile, "boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false"},
+	{"a report that proves nothing ends an erasure", hostOnceFile, "	case errors.As(err, &unproven) && host.Spec.Quarantine != nil:\n", "	case errors.As(err, &unproven):\n"},
 	{"the BMC's facts hide those of the agent", factsFile, "host.Spec.Inspection == v1alpha1.InspectionAgent || host.Spec.Inspection == v1alpha1.InspectionBoth", "host.Spec.Inspection == v1alpha1.InspectionAgent"},
 	{"a link that is down counts", factsFile, " && (n.LinkUp == nil || *n.LinkUp)", ""},
 	{"one disk meets two requirements", disksFile, "group.count, left[i] = group.count-used, left[i]-used", "left[i] -= used"},

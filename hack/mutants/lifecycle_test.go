@@ -18,6 +18,7 @@ const (
 	agentFile      = "agent.go"
 	methodFile     = "method.go"
 	erasureFile    = "erasure.go"
+	onceFile       = "eraseonce.go"
 )
 
 // lifecycleMutants are those of inventory/lifecycle. A new line of the lifecycle deserves one here.
@@ -152,8 +153,35 @@ var lifecycleMutants = []mutant{
 	{"a request for an inspection stays", inspectionFile, "		step.Drop = []string{v1alpha1.InspectAnnotation}\n", ""},
 	{"a host whose inspection failed is offered", inspectionFile, "	case v.Spec.Inspection == v1alpha1.InspectionAgent:\n", "	case v.Spec.Inspection == v1alpha1.InspectionBMC:\n"},
 	{"the agent runs after the inspection", inspectionFile, "b != nil && !v.inspectionOver(*b) && v.bootCounted()", "b != nil && v.bootCounted()"},
-	{"an inspection is a stray boot", recordFile, " || v.Boot.Purpose == v1alpha1.PurposeInspect {", " {"},
-	{"an inspection makes a boot unknown", recordFile, " && b.Purpose != v1alpha1.PurposeInspect:\n", ":\n"},
+	{"an inspection is a stray boot", recordFile, " || ofNoMachine(v.Boot) {", " {"},
+	{"an inspection makes a boot unknown", recordFile, " && !ofNoMachine(b):\n", ":\n"},
+	// Erasures of free hosts.
+	{"the disks of another server are erased", onceFile, "	case !strings.EqualFold(wanted, known):\n", "	case wanted == known && v.Deleting:\n"},
+	{"the disks of a machine with the provider ID are erased", onceFile, "	case v.EraseOnce.Machine != \"\":\n", "	case v.EraseOnce.Machine != \"\" && v.Deleting:\n"},
+	{"disks are erased while a Cluster is paused", onceFile, "	case v.Inspection.PausedCluster != \"\":\n", "	case v.Inspection.PausedCluster != \"\" && v.Deleting:\n"},
+	{"disks are erased during a power hold", onceFile, "	case len(holds) > 0:\n", "	case len(holds) > 1000:\n"},
+	{"the disks of a server that is wanted on are erased", onceFile, "	case v.Spec.Power == v1alpha1.PowerOn:\n", "	case false:\n"},
+	{"disks are erased without a policy for that", onceFile, "	case !cleaning.AllDisks(policy):\n", "	case !cleaning.AllDisks(policy) && v.Deleting:\n"},
+	{"disks are erased that cannot be purged", onceFile, "	if purge := v.offerPurgeable(s, step); purge.Phase != v1alpha1.PhaseAvailable {\n", "	if purge := v.offerPurgeable(s, step); false {\n"},
+	{"the disks of a server that was read as off once are erased", onceFile, "v.powerUnchangedFor(v.BMC.LastPowerAt) >= s.ActiveInterval", "true"},
+	{"an erasure that was refused in the meantime begins", onceFile, "v.eraseOnceRefusal(attempt.CleaningPolicy) != \"\" || attempt.PoweredOffAt", "attempt.PoweredOffAt"},
+	{"an erasure begins on a server that a person powered on", onceFile, "|| attempt.PoweredOffAt != nil && v.notOff())", "|| false)"},
+	{"an erasure begins after a claim", onceFile, "	return v.Claimed() || v.bmcRead() && ", "	return v.bmcRead() && "},
+	{"a record from a backup powers a server off", onceFile, "b == nil || v.eraseOnceOutdated(s):\n		return false", "b == nil:\n		return false"},
+	{"a record of nothing that was observed powers a server off", onceFile, "b.PoweredOnAt != nil && (v.Furthest.Stage != \"\" || v.BMC.LastPower == CommandPowerOn)", "b.PoweredOnAt != nil"},
+	{"the agent runs after its erasure", onceFile, "	if !v.mayRunEraser(s) {\n		return conclusion\n	}\n", "	if true {\n		return conclusion\n	}\n"},
+	{"an attempt follows a record from a backup", onceFile, "	case v.eraseOnceOutdated(s):\n", "	case false:\n"},
+	{"an attempt follows on a server that runs something else", onceFile, "	case v.notOff() && !v.mayRunEraser(s):\n", "	case false:\n"},
+	{"the next attempt has the policy of the host", onceFile, "v.newEraseOnce(attempt.Attempt+1, attempt.CleaningPolicy)", "v.newEraseOnce(attempt.Attempt+1, v.policy(s))"},
+	{"a host whose erasure failed is offered", onceFile, "	case failure != nil && (v.Spec.EraseOnce != \"\" || v.Spec.Quarantine == nil):\n", "	case false:\n"},
+	{"a request to erase disks is never consumed", onceFile, "	case v.Spec.EraseOnce != \"\":\n		step.Action, step.Message = EndEraseOnce", "	case false:\n		step.Action, step.Message = EndEraseOnce"},
+	{"a machine boots after an erasure that failed", onceFile, "	case failure != nil && v.Claimed():\n", "	case false:\n"},
+	{"an outcome stays unwritten in quarantine", nextFile, "	if v.eraseOnceIsOver() {\n", "	if false {\n"},
+	{"the record of an erasure that runs is deleted", recordFile, "	case v.EraseOnceBoot() != nil: // it says what was erased\n", "	case false:\n"},
+	{"an erasure that is over is served", onceFile, "b != nil && b.AgentDoneAt == nil && b.Failure == nil && v.bootCounted()", "b != nil && v.bootCounted()"},
+	{"a machine ends an erasure", bootForFile, "	case StateClaimed:\n		if !v.erasesOnce(s) {", "	case StateClaimed:\n		if true {"},
+	{"a host with a request is offered", offerFile, "	case v.Spec.EraseOnce != \"\" && !v.agentInspectionDue():\n", "	case false:\n"},
+	{"a host that is erased in part is released", erasureFile, "b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) && v.Spec.EraseOnce == \"\"", "false"},
 	{"a next attempt begins before its turn", attemptEndFile, "	case v.QueuePosition != nil:\n", "	case v.QueuePosition != nil && v.MoveBlocked:\n"},
 	{"a host whose BMC is away is queued", bootQueueFile, "StateOf(v) == StateClaimed && !v.usable()", "StateOf(v) == StateClaimed && v.BMC.Power == \"\""},
 	{"a host that reported in keeps others waiting", bootQueueFile, "b == nil || b.ReportedAt != nil || b.Failure != nil", "b == nil || b.Failure != nil"},
@@ -217,8 +245,8 @@ var lifecycleMutants = []mutant{
 	{"a record from before is in no doubt", recordFile, "	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "	case false:\n"},
 	{"a record of the claim from before the claim is in no doubt", recordFile, "(v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):\n", "v.bootedSinceClaim():\n"},
 	{"a claim that ended, and did not, is in no doubt", recordFile, "	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:\n", "	case false:\n"},
-	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b) && b.Purpose != v1alpha1.PurposeInspect:\n", "	case false:\n"},
-	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b) && b.Purpose != v1alpha1.PurposeInspect:", "	case IsOpen(b):"},
+	{"the record of another claim that did not end is in no doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b) && !ofNoMachine(b):\n", "	case false:\n"},
+	{"a record of another claim from before the claim is in doubt", recordFile, "	case b.Number >= v.Spec.Boots && IsOpen(b) && !ofNoMachine(b):", "	case IsOpen(b):"},
 	{"a move waits for what nobody knows", recordFile, "step := allowMoveOrPoll(v, s)", "step := pollBMC(v, s)"},
 
 	// The record of a boot.

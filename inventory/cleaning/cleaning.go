@@ -93,9 +93,9 @@ func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
 	return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Transport != "usb"
 }
 
-// weakMethods are the erase methods that an inspection reports and that are never of the class Purge. Whether another method is depends on the drive: the agent
-// decides that when it erases.
-var weakMethods = []string{"discard", "write-zeroes", "ata-secure-erase"}
+// weakMethods are the erase methods that an inspection reports and that are never of the class Purge: no drive has another row for them in the table of the agent
+// (cmd/agent/internal/method), whose test compares both. Whether another method is of that class depends on the drive: the agent decides that when it erases.
+var weakMethods = []string{"discard", "write-zeroes", "ata-secure-erase", "ata-secure-erase-enhanced", "nvme-format-user", "nvme-sanitize-overwrite"}
 
 // MayPurge is true for a disk with these erase methods if it can be purged, or if that is unknown.
 func MayPurge(methods []string) bool {

@@ -95,6 +95,7 @@ func TestMayPurge(t *testing.T) {
 	g.Expect(MayPurge(nil)).To(BeTrue(), "unknown")
 	g.Expect(MayPurge([]string{"discard", "write-zeroes"})).To(BeFalse())
 	g.Expect(MayPurge([]string{"discard", "ata-secure-erase"})).To(BeFalse())
+	g.Expect(MayPurge([]string{"ata-secure-erase-enhanced", "nvme-format-user", "nvme-sanitize-overwrite"})).To(BeFalse())
 	g.Expect(MayPurge([]string{"discard", "nvme-sanitize-block"})).To(BeTrue())
 }
 

@@ -24,7 +24,12 @@ const (
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
 	case StateFree:
-		if !v.inspects(s) {
+		if !v.inspects(s) && !v.erasesOnce(s) {
+			return BootNothing
+		}
+		return v.networkBoot(BootAgent)
+	case StateClaimed:
+		if !v.erasesOnce(s) { // the machine waits for the end of the erasure
 			return BootNothing
 		}
 		return v.networkBoot(BootAgent)

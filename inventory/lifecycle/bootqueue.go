@@ -80,7 +80,7 @@ const slotGrace = time.Minute
 // BootsUntil returns until when a host counts as booting; the zero time if it does not boot. It counts from the record of a boot until the boot is reported,
 // fails or is void, and until slotGrace after its deadline at most: a host that is not reconciled, or whose BMC does not answer, loses its slot then.
 func (v View) BootsUntil(s Settings) time.Time {
-	b := cmp.Or(v.CurrentBoot(), v.InspectionBoot())
+	b := cmp.Or(v.CurrentBoot(), v.OwnBoot())
 	if b == nil || b.ReportedAt != nil || b.Failure != nil {
 		return time.Time{}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // State is the state of a host in the lifecycle. It is never stored: it follows from the facts. Users see the host's phase, which has the same
-// words, with three exceptions. A Free host has the phase Registering, Inspecting, Available or Unavailable. A host in ReportedIn still has the phase
+// words, with three exceptions. A Free host has the phase Registering, Inspecting, Cleaning, Available or Unavailable. A host in ReportedIn still has the phase
 // Booting. A Paused host keeps the phase that it had.
 type State string
 
@@ -251,6 +251,9 @@ func stayExternallyProvisioned(v View, s Settings) Step {
 
 func stayQuarantined(v View, s Settings) Step {
 	step := pollBMC(v, s)
+	if v.eraseOnceIsOver() {
+		step = v.concludeEraseOnce(Step{})
+	}
 	step.Phase, step.Reason = v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined
 	step.Message = strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Spec.Quarantine.Reason, v.Spec.Quarantine.Message), ": ") +
 		". Remove spec.quarantine when the server works again"

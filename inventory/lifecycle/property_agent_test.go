@@ -15,7 +15,8 @@ func drawAgentView(t *rapid.T) View {
 	d := draw{t}
 	off := func(v *View) { v.Boot.PoweredOnAt = nil }
 	v := pick(d, "agent", bootingView(bootsAgent), bootingView(bootsAgent, poweredOn), bootingView(bootsAgent, uncounted), erasingView(), erasingView(poweredOn), erasingView(uncounted),
-		inspectingView(), inspectingView(poweredOn), inspectingView(claimedDuringInspection), bootingView(bootsAgent, off), erasingView(off), inspectingView(off))
+		inspectingView(), inspectingView(poweredOn), inspectingView(claimedDuringInspection), bootingView(bootsAgent, off), erasingView(off), inspectingView(off),
+		erasingOnceView(), erasingOnceView(poweredOn), erasingOnceView(off), erasingOnceView(claimedDuringErasure), erasingOnceView(poweredOn, claimedDuringErasure))
 	b := *v.Boot
 	b.Number, b.Attempt = b.Number+rapid.Int32Range(0, 3).Draw(t, "boots"), rapid.Int32Range(1, 3).Draw(t, "attempt")
 	v.Spec.Boots += b.Number - v.Boot.Number
@@ -80,7 +81,7 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 
 // TestPropertyTheAgentIsBootedForItsPurpose: the agent is booted for a recorded and counted boot with a power-on, and never once it is done, or the boot is over.
 func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
-	purposes := map[v1alpha1.BootPurpose]bool{}
+	purposes, once := map[v1alpha1.BootPurpose]bool{}, false
 	rapid.Check(t, func(t *rapid.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView)(t)
 		boot := BootFor(v, DefaultSettings())
@@ -90,17 +91,24 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 		if boot != BootAgent {
 			return
 		}
-		purposes[v.Boot.Purpose] = true
 		b, state := v.Boot, StateOf(v)
+		purposes[b.Purpose], once = true, once || IsEraseOnce(b)
 		switch {
 		case !b.Agent || b.PoweredOnAt == nil || b.AgentDoneAt != nil || b.Failure != nil || b.VoidedAt != nil || b.Number != v.Spec.Boots:
 			t.Fatalf("the agent is booted, and its boot is over or not begun: %+v", v)
+		case IsEraseOnce(b):
+			if state != StateFree && state != StateClaimed {
+				t.Fatalf("the agent is booted for spec.eraseOnce in %s: %+v", state, v)
+			}
 		case map[State]v1alpha1.BootPurpose{StateFree: v1alpha1.PurposeInspect, StateCleaning: v1alpha1.PurposeClean, StateBooting: v1alpha1.PurposeProvision}[state] != b.Purpose:
 			t.Fatalf("the agent is booted for %s in %s: %+v", b.Purpose, state, v)
 		case state != StateFree && b.ClaimID != v.Spec.ConsumerRef.ClaimID:
 			t.Fatalf("the agent is booted for another claim: %+v", v)
 		}
 	})
+	if !once {
+		t.Error("no agent was booted for spec.eraseOnce")
+	}
 	for _, p := range []v1alpha1.BootPurpose{v1alpha1.PurposeProvision, v1alpha1.PurposeInspect, v1alpha1.PurposeClean} {
 		if !purposes[p] {
 			t.Errorf("no agent was booted for the purpose %s", p)

@@ -40,7 +40,7 @@ func (v View) InFlight() bool { return v.booting() && v.bootCounted() }
 
 // StrayBoot returns the open boot of a claim although the host is unclaimed: something other than the provider cleared spec.consumerRef. It is nil without one.
 func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
-	if v.Claimed() || !IsOpen(v.Boot) || v.Boot.Purpose == v1alpha1.PurposeInspect {
+	if v.Claimed() || !IsOpen(v.Boot) || ofNoMachine(v.Boot) {
 		return nil
 	}
 	return v.Boot
@@ -71,7 +71,7 @@ func (v View) bootUnknownCause() string {
 		return ""
 	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
 		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.Boots)
-	case b.Number >= v.Spec.Boots && IsOpen(b) && b.Purpose != v1alpha1.PurposeInspect:
+	case b.Number >= v.Spec.Boots && IsOpen(b) && !ofNoMachine(b):
 		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Name, b.MachineName)
 	default:
 		return ""
@@ -108,6 +108,8 @@ func (v View) restoreBootRecord() (Step, bool) {
 	case b == nil, b.Number < v.Spec.Boots:
 		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
+	case v.EraseOnceBoot() != nil: // it says what was erased
+		return Step{}, false
 	case v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending:
 		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Name)
 	default:

@@ -13,7 +13,7 @@ import (
 // deleteUnclaimed removes the finalizer of an unclaimed host. If a boot is under way, the server is powered off first, unless the provider must not
 // command its power.
 func deleteUnclaimed(v View, s Settings) Step {
-	booting := v.StrayBoot() != nil && v.Boot.PoweredOffAt != nil || v.mayRunAgent()
+	booting := v.StrayBoot() != nil && v.Boot.PoweredOffAt != nil || v.mayRunAgent() || v.mayRunEraser(s)
 	if !booting || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.NamespaceDeleting && v.secretMissing() {
 		return forget(v, s)
 	}

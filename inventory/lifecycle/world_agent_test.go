@@ -26,6 +26,8 @@ type agentDisk struct {
 	used bool
 	// missing is true while a disk is gone that the server had at the claim.
 	missing bool
+	// begun is true from the begin of an erasure because of spec.eraseOnce until it is complete, or until a user has checked the server.
+	begun bool
 }
 
 type agentStep int
@@ -84,7 +86,7 @@ func (w *world) eraseDisks(v View, b *v1alpha1.BareMetalBootSpec, now metav1.Tim
 		w.brokenf(inUseUntouched, "all disks of a server are erased that was not booted for its machine")
 	}
 	b.AgentDoneAt, b.WrittenDisks, w.installed = &now, nil, false
-	w.disk = agentDisk{used: w.disk.used && !all, missing: w.disk.missing}
+	w.disk = agentDisk{used: w.disk.used && !all, missing: w.disk.missing, begun: w.disk.begun && !all}
 }
 
 // observe moves the furthest stage forward by one in a list.
@@ -220,13 +222,13 @@ var agentEvents = []event{
 		}
 	}},
 	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.CurrentBoot(), w.v.InspectionBoot())
+		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
 		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonNoDiskMatches), Message: "x"}
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.CurrentBoot(), w.v.InspectionBoot())
+		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
 		return b != nil && b.Agent && b.DataServedAt == nil && BootFor(w.v, w.s) == BootAgent
 	}, do: func(w *world, _ uint64) {
 		b := *w.v.Boot

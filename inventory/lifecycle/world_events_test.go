@@ -54,7 +54,7 @@ var protections = []event{
 		func(w *world) { w.v.Spec.Maintenance = nil }),
 	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Spec.ExternallyProvisioned },
 		func(w *world, _ uint64) { w.v.Spec.ExternallyProvisioned = true },
-		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty = false, false }), // the user checked the server
+		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty, w.disk.begun = false, false, false }), // the user checked the server
 	toggle("detached", 3, func(w *world) bool { return w.v.Detached != "" },
 		func(w *world, _ uint64) { w.v.Detached = "anna: moves racks" },
 		func(w *world) { w.v.Detached = "" }),
@@ -68,7 +68,7 @@ var protections = []event{
 		func(w *world) { w.v.Paused = false }),
 	toggle("quarantine", 2, func(w *world) bool { return w.v.Spec.Quarantine != nil },
 		func(w *world, _ uint64) { w.v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
-		func(w *world) { w.v.Spec.Quarantine, w.dirty = nil, false }), // the user checked the server
+		func(w *world) { w.v.Spec.Quarantine, w.dirty, w.disk.begun, w.disk.data = nil, false, false, false }), // the user checked the server, and wiped its disks
 	toggle("machine or Cluster paused", 3, func(w *world) bool { return hasMachine(w) && w.machine().Paused },
 		func(w *world, _ uint64) {
 			if hasMachine(w) {
@@ -329,7 +329,7 @@ var events = []event{
 // weightedEvents are all events, each as often as its weight.
 var weightedEvents = func() []event {
 	var all []event
-	for _, h := range slices.Concat(events, agentEvents, protections) {
+	for _, h := range slices.Concat(events, agentEvents, onceEvents, protections) {
 		for range h.weight {
 			all = append(all, h)
 		}
@@ -410,8 +410,9 @@ func (w *world) recreate() {
 	w.v = View{
 		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
 		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
+		EraseOnce: EraseOnce{SerialNumber: "SN1"},
 	}
-	w.lostBoot, w.disk.used = nil, false
+	w.lostBoot, w.disk.used, w.disk.begun = nil, false, false
 	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
 	w.reconcile()
 }
@@ -429,7 +430,7 @@ func (w *world) endInterventions() {
 	w.v.NotPermitted = ""
 	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
 	w.v.BootMachinePending, w.v.BootHasForeignFinalizer = false, false
-	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails = nil, "", false
+	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails, w.v.EraseOnce = nil, "", false, EraseOnce{SerialNumber: "SN1"}
 }
 
 // claimable is true when the host's status and spec allow a claim.

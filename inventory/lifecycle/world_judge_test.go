@@ -44,6 +44,9 @@ func (w *world) judgeStep(v View, step Step) {
 	if step.Action == RecordBoot {
 		w.judgeBoot(v, step)
 	}
+	if step.Action == EndEraseOnce && step.Quarantine == nil && w.disk.begun {
+		w.brokenf(offeredClean, "spec.eraseOnce is removed before the disks are erased")
+	}
 	switch {
 	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
 		w.brokenf(inUseUntouched, "the record is removed that keeps a machine from getting its bootstrap data twice")
@@ -62,7 +65,7 @@ func (w *world) judgeStep(v View, step Step) {
 
 // judgeBoot judges the record of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
-	before, b := cmp.Or(v.CurrentBoot(), v.InspectionBoot()), step.Boot
+	before, b := cmp.Or(v.CurrentBoot(), v.OwnBoot()), step.Boot
 	w.judgeAgentBoot(v, before, b)
 	if before != nil && before.Number != b.Number && v.agentOver(w.s, *before) == "" && v.methodOver(w.s, *before) != "" {
 		w.seen.early++
@@ -75,6 +78,8 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(slotsRespected, "it timed out although it waited for a slot lately")
 	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Inspection.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
 		w.brokenf(inUseUntouched, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
+	case begins && IsEraseOnce(b) && wrongWithEraseOnce(v, before != nil) != "":
+		w.brokenf(inUseUntouched, "an erasure begins, and %s", wrongWithEraseOnce(v, before != nil))
 	case begins && w.seeded && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(inUseUntouched, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
@@ -158,6 +163,8 @@ func (w *world) judgeOffer(v View, step Step) {
 		w.brokenf(offeredClean, "offered although it is in use, or out of service")
 	case v.StrayBoot() != nil || v.Boot == nil || v.BootDeleting:
 		w.brokenf(offeredClean, "offered although its boot is not void, or the record is missing")
+	case v.EraseOnceBoot() != nil || v.Spec.EraseOnce != "" || w.disk.begun:
+		w.brokenf(offeredClean, "offered although its disks are to be erased, or are erased in part")
 	case v.InspectionBoot() != nil || v.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
 		w.brokenf(offeredClean, "offered although it is being inspected, or has to be")
 	case v.UnrecordedConsumer != "":
@@ -240,7 +247,7 @@ func (w *world) judgeCommand(v View, a Action) {
 		w.brokenf(absenceCausesNothing, "%s although something is missing", a)
 	case !v.Claimed():
 		w.judgeFree(v, a)
-	case v.InspectionBoot() != nil && !v.Provisioned() && !released:
+	case v.OwnBoot() != nil && !v.Provisioned() && !released:
 		w.judgeInspection(v, a)
 	case released:
 		w.judgeReleased(v, a)
@@ -286,8 +293,8 @@ func (w *world) judgeBooting(v View, a Action, off bool) {
 
 func (w *world) judgeFree(v View, a Action) {
 	switch {
-	case v.Deleting && (v.StrayBoot() != nil || v.mayRunAgent()) && a == ForceOff:
-	case v.InspectionBoot() != nil && v.Spec.Quarantine == nil:
+	case v.Deleting && (v.StrayBoot() != nil || v.mayRunAgent() || v.mayRunEraser(w.s)) && a == ForceOff:
+	case v.OwnBoot() != nil && v.Spec.Quarantine == nil:
 		w.judgeInspection(v, a)
 	case v.Spec.Quarantine != nil:
 		w.brokenf(inUseUntouched, "%s to a host in quarantine", a)
@@ -297,9 +304,11 @@ func (w *world) judgeFree(v View, a Action) {
 	}
 }
 
-// judgeInspection judges a command in an inspection: it powers off only a server that it has powered on.
+// judgeInspection judges a command in an inspection, or in an erasure because of spec.eraseOnce: it powers off only a server that it has powered on. A machine that claims
+// the host ends an inspection, and waits for the end of an erasure.
 func (w *world) judgeInspection(v View, a Action) {
-	over := v.Claimed() || v.Deleting || v.Boot.AgentDoneAt != nil || v.Boot.Failure != nil
+	waits := v.Claimed() && IsEraseOnce(v.Boot) && v.Boot.PoweredOnAt != nil
+	over := (v.Claimed() || v.Deleting) && !waits || v.Boot.AgentDoneAt != nil || v.Boot.Failure != nil
 	switch {
 	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:
 		w.brokenf(inUseUntouched, "%s in an inspection", a)

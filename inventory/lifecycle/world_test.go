@@ -181,6 +181,9 @@ func newWorld(t *rapid.T, seen *tally) *world {
 		if rapid.Bool().Draw(t, "boot media") {
 			hasMedia(&v)
 		}
+		if rapid.IntRange(0, 3).Draw(t, "eraseOnce") == 0 {
+			v.Spec.EraseOnce, v.Spec.CleaningPolicy = "SN1", v1alpha1.CleaningClear
+		}
 		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 		}
@@ -216,6 +219,7 @@ func newWorld(t *rapid.T, seen *tally) *world {
 
 // worldOf is a world that starts with any facts. Everything that does not follow from them is as harmless as possible.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
+	v.EraseOnce.SerialNumber = cmp.Or(v.EraseOnce.SerialNumber, "SN1")
 	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
@@ -337,12 +341,15 @@ func (w *world) perform(v View, step Step) bool {
 		}
 		return true
 	case RecordBoot:
+		if step.Boot.VoidedAt != nil && w.cannotRecordEraseOnce(v) {
+			return true
+		}
 		w.v.Boot = step.Boot
 		w.resetStages(v.Boot)
 		w.disk.data = w.disk.data && step.Boot.ClaimID != "" // a record that is created for a free host knows of no disk
 	case CountBoot:
 		w.v.Spec.Boots, w.v.MoveBlocked = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
-		w.dirty = w.dirty || step.Boot.Purpose != v1alpha1.PurposeInspect
+		w.dirty = w.dirty || !ofNoMachine(step.Boot)
 		w.disk.used = w.disk.used || step.Boot.Purpose == v1alpha1.PurposeProvision
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
@@ -363,6 +370,11 @@ func (w *world) perform(v View, step Step) bool {
 			return true
 		}
 		w.release(step)
+	case EndEraseOnce:
+		if w.cannotRecordEraseOnce(v) {
+			return true
+		}
+		w.endEraseOnce(v, step)
 	case Forget:
 		w.gone = true
 	default:
@@ -490,6 +502,10 @@ func (w *world) advanceBoot() bool {
 		if !w.advanceInspection(v, *v.InspectionBoot()) {
 			return false
 		}
+	case v.EraseOnceBoot() != nil:
+		if !w.advanceEraseOnce(v, *v.EraseOnceBoot()) {
+			return false
+		}
 	case c == nil || w.absent != nil || b == nil:
 		return false
 	case b.ReportedAt != nil:
@@ -570,7 +586,7 @@ func (w *world) runToRest() {
 
 // atRest is true when the host waits for nothing that this world does without an event.
 func (w *world) atRest() bool {
-	if w.last.Action == Release && w.recordFails {
+	if w.recordFails && (w.last.Action == Release || w.last.Action == EndEraseOnce || w.last.Action == RecordBoot) {
 		return true
 	}
 	if w.last.Action != Nothing || w.job != nil || !w.switchesAt.IsZero() {
@@ -598,12 +614,12 @@ func (w *world) atRest() bool {
 	case StateProvisioned:
 		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
-		if v.InspectionBoot() != nil {
+		if v.OwnBoot() != nil {
 			return foreign || kept
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict()))
 	case StateClaimed:
-		return w.last.Reason != v1alpha1.ReasonPreparing
+		return w.last.Reason != v1alpha1.ReasonPreparing && (w.last.Reason != v1alpha1.ReasonErasing || foreign || kept)
 	default:
 		return true
 	}

@@ -92,6 +92,8 @@ type Hello struct {
 	Release string `json:"release,omitempty"`
 	// Firmware is UEFI or BIOS: how the ramdisk was booted.
 	Firmware Firmware `json:"firmware"`
+	// SecureBoot is Enabled or Disabled, as the firmware says. It is empty for BIOS, and if it is unknown.
+	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
 	// Architecture is that of the processor, in the notation of Kubernetes.
 	Architecture string `json:"architecture"`
 	// Kernel is the release of the kernel.
@@ -105,6 +107,15 @@ type Firmware string
 const (
 	UEFI Firmware = "UEFI"
 	BIOS Firmware = "BIOS"
+)
+
+// SecureBoot is whether the firmware runs only signed programs.
+type SecureBoot string
+
+// The states of Secure Boot.
+const (
+	SecureBootEnabled  SecureBoot = "Enabled"
+	SecureBootDisabled SecureBoot = "Disabled"
 )
 
 // Purpose is what a plan is for.

@@ -38,7 +38,7 @@ func full() map[string]any {
 		"images":                 map[string]any{site.KubernetesVersion: diskImage()},
 		"dataSource":             "ConfigDrive",
 		"controlPlaneRootDevice": map[string]any{"minSizeGiB": 100, "rotational": false}, "workerRootDevice": map[string]any{"model": "PM9A3"},
-		"commandLine": `quiet "dyndbg=file a.c +p"`, "persistence": "Ephemeral", "reportBootstrap": true,
+		"commandLine": `quiet "dyndbg=file a.c +p"`, "persistence": "Ephemeral", "reportBootstrap": true, "cleaningPolicy": "Purge",
 		"controlPlaneHosts": map[string]any{
 			"hostSelector": map[string]any{"matchLabels": map[string]any{"role": "control-plane"}},
 			"hardware":     map[string]any{"cpu": 8, "memory": "64Gi", "disk": "400Gi", "architecture": "amd64"}, "reuseHost": true,
@@ -143,6 +143,7 @@ func (s *suite) refused(ctx context.Context) {
 		{"a data source without bootstrap data", `supported values: "NoCloud", "ConfigDrive"`, func(v map[string]any) { v["dataSource"] = "None" }},
 		{"a disk with no hint", "spec.topology.variables[workerRootDevice]", func(v map[string]any) { v["workerRootDevice"] = map[string]any{} }},
 		{"an unknown persistence", `supported values: "Installed", "Ephemeral"`, func(v map[string]any) { v["persistence"] = "Disk" }},
+		{"a policy that is for hosts", `supported values: "Metadata", "Clear", "Purge"`, func(v map[string]any) { v["cleaningPolicy"] = "None" }},
 		{"a surge of two", "spec.topology.variables[controlPlaneMaxSurge]", func(v map[string]any) { v["controlPlaneMaxSurge"] = 2 }},
 		{"a misspelt field", `"hostSelector.matchLables" field(s) are not specified`, func(v map[string]any) {
 			v["workerHosts"] = map[string]any{"hostSelector": map[string]any{"matchLables": map[string]any{"a": "b"}}}
@@ -174,6 +175,7 @@ func (s *suite) made(ctx context.Context, g Gomega) {
 		spec := t.Spec.Template.Spec
 		deployment, worker := t.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
 		madeOfImages(g, deployment, spec)
+		g.Expect(spec.CleaningPolicy).To(Equal(v1alpha1.CleaningPurge))
 		if worker {
 			g.Expect(spec.HostSelector.MatchExpressions).To(Equal([]v1alpha1.HostSelectorRequirement{{Key: "rack", Operator: metav1.LabelSelectorOpIn, Values: []v1alpha1.LabelValue{"a", "b"}}}))
 			g.Expect(spec.Preferences).To(HaveLen(1))

@@ -56,6 +56,7 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 		free = free[1:]
 	}
 	s.startTarget(t)
+	proof, proofKeys := s.proof(t, free[0])
 	before, records, data := secretsOf(s.ctx, t, s.source), s.records(t, s.source), s.rendered(t, s.source)
 	g.Expect(records).To(HaveLen(7))
 
@@ -92,6 +93,7 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	g.Expect(s.records(t, s.target)).To(Equal(records), "the move changed the records of boots")
 	g.Expect(secretsOf(s.ctx, t, s.target)).To(ContainElements(before))
 	s.moved(t, s.source, s.target, data)
+	s.proofMoved(t, proof, proofKeys)
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
 }
 

@@ -67,13 +67,59 @@ func writeImage(t *testing.T, f *fuse) { //nolint:thelper // a failure is to nam
 func eraseDisk(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
 	r := disks(t, nil)
-	r.claimServer(r.site.WithImage(t))
+	s := r.released(f)
+	g.Expect(r.leftOn(s, false, false)).To(Succeed())
+	r.ended(powers{switched: [][2]int{{2, 2}, {0, 0}}, boots: 1})
+}
+
+// clearDisks and purgeDisks go from a deleted machine to a free server whose disks, which an inspection has found, were all erased.
+func clearDisks(t *testing.T, f *fuse) {
+	t.Helper()
+	eraseAll(t, f, v1alpha1.CleaningClear)
+}
+
+func purgeDisks(t *testing.T, f *fuse) {
+	t.Helper()
+	eraseAll(t, f, v1alpha1.CleaningPurge)
+}
+
+func eraseAll(t *testing.T, f *fuse, policy v1alpha1.CleaningPolicy) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := disks(t, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Inspection, h.Spec.CleaningPolicy = v1alpha1.InspectionAgent, policy
+	})
+	for _, s := range r.site.Servers() {
+		s.AddDisk(t, rig.SecondDisk)
+		if policy == v1alpha1.CleaningPurge {
+			s.SetPurges()
+		}
+	}
+	s := r.released(f)
+	g.Expect(s.Data()).To(BeEmpty(), "it has data of the machine")
+	keys, err := r.site.ErasureKeys(t.Context(), env.Client)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, policy, "DISK-"+s.Name, rig.SecondDisk+s.Name)).To(Succeed())
+	r.ended(powers{switched: [][2]int{{3, 3}, {1, 1}}, boots: 1})
+}
+
+// released runs a machine from an image, deletes it, and waits until its server is free. It returns the server. The fuse counts from the deletion on.
+func (r *run) released(f *fuse) *rig.Server {
+	r.t.Helper()
+	g := NewWithT(r.t)
+	image := r.site.WithImage(r.t)
 	r.start(env, f)
+	r.until("both servers are offered", func() error { return r.phases(v1alpha1.PhaseAvailable, v1alpha1.PhaseAvailable) })
+	r.claimServer(image)
 	r.provisioned()
-	_, s := r.host()
+	h, s := r.host()
 	g.Expect(r.leftOn(s, true, true)).To(Succeed())
+	number, disks := h.Spec.Boots+1, 0
+	if h.Spec.Inspection == v1alpha1.InspectionAgent {
+		disks = 2
+	}
+	g.Expect(h.Spec.ConsumerRef.Disks).To(HaveLen(disks), "what the claim knows of the disks")
 	f.arm()
-	g.Expect(env.Client.Delete(t.Context(), r.claim.BareMetalMachine)).To(Succeed())
+	g.Expect(env.Client.Delete(r.t.Context(), r.claim.BareMetalMachine)).To(Succeed())
 	r.settled(func() {
 		r.until("the machine is gone and the server is free", func() error {
 			if err := r.get(r.claim.BareMetalMachine); !apierrors.IsNotFound(err) {
@@ -89,12 +135,11 @@ func eraseDisk(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 		g.Expect(r.boot(&h).WrittenDisks).To(BeEmpty())
 		if h.Name == s.Name {
 			boot := r.boot(&h)
-			g.Expect([]any{boot.Purpose, boot.Attempt, boot.Number}).To(Equal([]any{v1alpha1.PurposeClean, int32(1), int32(2)}), r.scene())
+			g.Expect([]any{boot.Purpose, boot.Attempt, boot.Number}).To(Equal([]any{v1alpha1.PurposeClean, int32(1), number}), r.scene())
 		}
 	}
 	g.Expect(s.On()).To(BeFalse())
-	g.Expect(r.leftOn(s, false, false)).To(Succeed())
-	r.ended(powers{switched: [][2]int{{2, 2}, {0, 0}}, boots: 1})
+	return s
 }
 
 // inspect goes from unregistered servers to free ones that the agent has inspected.

@@ -42,15 +42,20 @@ var paths = []path{
 		"claim", "record the boot", "count the boot", "record the power-on", "record that the script is served", "record that data is served", "record the permission",
 		"record that the agent is done", "record the report", "allow the move",
 	}},
-	{"erase", eraseDisk, []string{
-		"begin the cleaning", "record the erasure", "count the boot", "record the power-on", "record that the script is served", "record that the agent is done",
-		"create of baremetalerasures", "void the boot", "release",
-	}},
+	{"erase", eraseDisk, allErased},
+	{"clear", clearDisks, allErased},
+	{"purge", purgeDisks, allErased},
 	{"inspect", inspect, []string{"record the inspection", "count the boot", "record the power-on", "record that the agent is done", "void the boot", "create of baremetalinspections"}},
 	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},
 	{"remediate", remediate, []string{"hold"}},
 	{"move-source", moveSource, []string{"record that data is served", "record the report", "allow the move"}},
 	{"move-target", moveTarget, nil},
+}
+
+// allErased are the writes of a release that erases all disks.
+var allErased = []string{
+	"begin the cleaning", "record the erasure", "count the boot", "record the power-on", "record that the script is served", "record that the agent is done",
+	"create of baremetalerasures", "void the boot", "release",
 }
 
 // rack returns two servers, one of which has BMC sessions, and a machine that needs one of them.

@@ -157,3 +157,20 @@ func (c *Checker) judgeErased(name string, released hostFacts, written span) {
 		}
 	}
 }
+
+// ObserveErasure records a BareMetalErasure. host is the namespace and the name of its host.
+func (c *Checker) ObserveErasure(host string, e *v1alpha1.BareMetalErasure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erasures[host+" "+e.Spec.ClaimID] = true
+}
+
+// judgeProven checks that an erasure of all disks was recorded. A claim that never booted its server has none.
+func (c *Checker) judgeProven(name string, released hostFacts, at time.Time) {
+	erased := slices.ContainsFunc(c.bootHistory(name).versions, func(v version[bootFacts]) bool {
+		return v.facts.claimID == released.claimID && v.facts.purpose == v1alpha1.PurposeClean && v.facts.agentDone
+	})
+	if erased && !c.erasures[name+" "+released.claimID] && !c.unseen(at.Add(-c.times.Slack), at) {
+		c.violatef(RuleProven, name, "machine %s released it, and no BareMetalErasure is about claim %s", released.consumer, released.claimID)
+	}
+}

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -216,6 +217,37 @@ func TestErased(t *testing.T) {
 	c.ObserveHost(hostName, newHost())
 	c.Rest()
 	g.Expect(rules(c)).To(Equal([]string{RuleErased}))
+}
+
+// TestProven: a host that is released after all its disks were erased has the record of the erasure.
+func TestProven(t *testing.T) {
+	clears := func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear }
+	for name, test := range map[string]struct {
+		before, after *v1alpha1.BareMetalHost
+		boot          *v1alpha1.BareMetalBoot
+		claim         string // of the record
+		broken        bool
+	}{
+		"recorded":                 {newHost(claimed, cleaning, clears), newHost(clears), newBoot(erases, agentDone), "claim-1", false},
+		"not recorded":             {newHost(claimed, cleaning, clears), newHost(clears), newBoot(erases, agentDone), "", true},
+		"recorded for another":     {newHost(claimed, cleaning, clears), newHost(clears), newBoot(erases, agentDone), "claim-2", true},
+		"never booted":             {newHost(claimed, cleaning, clears), newHost(clears), newBoot(voided), "", false},
+		"in quarantine":            {newHost(claimed, cleaning, clears), newHost(clears, quarantined), newBoot(erases, failed), "", false},
+		"only what an agent wrote": {newHost(claimed, cleaning), newHost(), newBoot(erases, agentDone), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChecker()
+			c.Know(hostName, server{})
+			c.ObserveHost(hostName, test.before)
+			c.ObserveBoot(hostName, test.boot)
+			if test.claim != "" {
+				c.ObserveErasure(hostName, &v1alpha1.BareMetalErasure{Spec: v1alpha1.BareMetalErasureSpec{ClaimID: test.claim}})
+			}
+			c.ObserveHost(hostName, test.after)
+			judgeNow(c)
+			NewWithT(t).Expect(slices.Contains(rules(c), RuleProven)).To(Equal(test.broken), "%v", c.Violations())
+		})
+	}
 }
 
 // TestSystems: an operating system runs on the host of its claim, from a disk that was to be made bootable, and a claim has one.

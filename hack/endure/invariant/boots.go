@@ -65,8 +65,13 @@ func (f bootFacts) isOf(h hostFacts) bool {
 // open is true for a boot that is not void. Its server may be booted.
 func (f bootFacts) open() bool { return f.exists && f.claimID != "" && !f.voided }
 
-// stands is true for a boot that gives its machine rights to a server. An inspection is of no machine.
-func (f bootFacts) stands() bool { return f.open() && f.purpose != v1alpha1.PurposeInspect }
+// stands is true for a boot that gives its machine rights to a server. An inspection, and an erasure because of spec.eraseOnce, are of no machine.
+func (f bootFacts) stands() bool { return f.open() && !f.ofNoMachine() }
+
+// ofNoMachine is true for an inspection, and for an erasure because of spec.eraseOnce.
+func (f bootFacts) ofNoMachine() bool {
+	return f.purpose == v1alpha1.PurposeInspect || f.purpose == v1alpha1.PurposeClean && f.machine == "" && strings.HasPrefix(f.claimID, "erasure-")
+}
 
 // ObserveBoot records a version of a boot; nil means that the boot is gone. The caller passes every version.
 func (c *Checker) ObserveBoot(name string, b *v1alpha1.BareMetalBoot) {

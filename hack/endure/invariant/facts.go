@@ -25,6 +25,8 @@ type hostFacts struct {
 	blocked bool
 	// erases is true if a release erases the disks that agents wrote.
 	erases bool
+	// erasesAll is true if a release erases all disks, also those that nobody wrote.
+	erasesAll bool
 }
 
 // factsOf returns the facts of a host. A nil host does not exist.
@@ -38,12 +40,13 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
 		phase: h.Status.Phase, power: spec.Power, held: spec.PowerHoldSince != nil, heldOff: spec.PowerHoldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
 		wanted: len(spec.PowerHolds) > 0, boots: spec.Boots,
-		erases: policies.Erases(spec.CleaningPolicy),
+		erases: policies.Erases(spec.CleaningPolicy), erasesAll: policies.AllDisks(spec.CleaningPolicy),
 	}
 	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
 	if spec.ConsumerRef != nil {
 		f.consumer, f.claimID = spec.ConsumerRef.Name, spec.ConsumerRef.ClaimID
-		f.erases = policies.Erases(policies.Effective(spec.CleaningPolicy, spec.ConsumerRef.CleaningPolicy, ""))
+		policy := policies.Effective(spec.CleaningPolicy, spec.ConsumerRef.CleaningPolicy, "")
+		f.erases, f.erasesAll = policies.Erases(policy), policies.AllDisks(policy)
 	}
 	if spec.Quarantine != nil {
 		f.quarantine = spec.Quarantine.Reason
@@ -122,7 +125,7 @@ func permits(at moment, name, command string) bool {
 		return command == forceOff && at.boot.open()
 	case h.consumer == "":
 		asked := h.power != "" && (command == onCommand || command == forceOff || command == shutDown)
-		return h.quarantine == "" && (asked || permitsInspection(h, at.boot, command))
+		return h.quarantine == "" && (asked || permitsUnclaimed(h, at.boot, command))
 	case !m.exists:
 		return false
 	case m.deleting:
@@ -131,6 +134,8 @@ func permits(at moment, name, command string) bool {
 		return permitsHeld(h, command)
 	case m.providerID != "":
 		return false
+	case at.boot.open() && at.boot.ofNoMachine() && at.boot.purpose == v1alpha1.PurposeClean:
+		return permitsUnclaimed(h, at.boot, command) // the machine claimed the host in mid-erasure, which ends first
 	case at.boot.open() && at.boot.purpose == v1alpha1.PurposeInspect:
 		return command == forceOff || command == noBoot // the machine claimed the host in mid-inspection, which ends
 	default:
@@ -138,9 +143,9 @@ func permits(at moment, name, command string) bool {
 	}
 }
 
-// permitsInspection is permits for a free server that its agent inspects. The first attempt begins with a server that is off.
-func permitsInspection(h hostFacts, b bootFacts, command string) bool {
-	return b.open() && b.purpose == v1alpha1.PurposeInspect && b.number == h.boots && permitsAgent(b, command)
+// permitsUnclaimed is permits for a free server that its agent inspects, or erases because of spec.eraseOnce. The first attempt begins with a server that is off.
+func permitsUnclaimed(h hostFacts, b bootFacts, command string) bool {
+	return b.open() && b.ofNoMachine() && b.number == h.boots && permitsAgent(b, command)
 }
 
 // permitsErasure is permits for a server whose disks are erased for its release.

@@ -28,6 +28,7 @@ const (
 	RuleCommit      = "a disk is made bootable by permission, and its place is recorded before"
 	RuleSystem      = "a claim has one system, on the host that it has"
 	RuleErased      = "a free host has no disk that boots, and no bootstrap data"
+	RuleProven      = "a host whose disks were all erased has the record of it"
 )
 
 // ObserveHost records a version of a host; nil means that the host is gone. The caller passes every version.
@@ -126,6 +127,9 @@ func (c *Checker) released(name string, before, after hostFacts, written span) {
 		c.violatef(RuleClean, name, "machine %s released it, and the server is on", before.consumer)
 	}
 	c.judgeErased(name, before, written)
+	if before.erasesAll {
+		c.pending = append(c.pending, event{now, func() { c.judgeProven(name, before, now) }})
+	}
 	if image := server.Image(); image != "" {
 		c.pending = append(c.pending, event{now, func() {
 			if !c.insertedIn(name, written.from, now) {
@@ -218,7 +222,7 @@ func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 	var b bootFacts
 	for _, m := range slices.Backward(c.moments(host, at, at)) {
 		b = m.boot
-		counted := b.isOf(m.host) || b.open() && b.purpose == v1alpha1.PurposeInspect
+		counted := b.isOf(m.host) || b.open() && b.ofNoMachine()
 		if counted && b.number == m.host.boots && b.wasOff && !b.reported && !b.failed {
 			break
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Watch follows the hosts, their boots and the machines until ctx ends. It sees every version of them. If the API server cannot deliver all of them, it
+// Watch follows the hosts, their boots, their erasures and the machines until ctx ends. It sees every version of them. If the API server cannot deliver all of them, it
 // records the gap.
 func (c *Checker) Watch(ctx context.Context, from client.WithWatch) {
 	hosts := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalHostList{} }, gap: c.gap, seen: map[string]bool{}}
@@ -29,14 +29,22 @@ func (c *Checker) Watch(ctx context.Context, from client.WithWatch) {
 		c.observeMachine(name, machine, written)
 	}
 	boots := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalBootList{} }, gap: c.gap, observe: c.watchedBoot, seen: map[string]bool{}}
+	erasures := &follower{client: from, list: func() client.ObjectList { return &v1alpha1.BareMetalErasureList{} }, gap: c.gap, seen: map[string]bool{}}
+	erasures.observe = func(_ string, object runtime.Object, _ span, _ bool) {
+		if e, ok := object.(*v1alpha1.BareMetalErasure); ok {
+			c.ObserveErasure(e.Namespace+"/"+e.Spec.HostName, e)
+		}
+	}
 	c.mu.Lock()
-	c.watched = []*dates{&hosts.dates, &boots.dates, &machines.dates}
+	c.watched = []*dates{&hosts.dates, &boots.dates, &machines.dates, &erasures.dates}
 	c.mu.Unlock()
 	var all sync.WaitGroup
 	all.Go(func() { hosts.dates.poll(ctx, from, "BareMetalHost") })
 	all.Go(func() { machines.dates.poll(ctx, from, "BareMetalMachine") })
 	all.Go(func() { boots.dates.poll(ctx, from, "BareMetalBoot") })
+	all.Go(func() { erasures.dates.poll(ctx, from, "BareMetalErasure") })
 	all.Go(func() { machines.follow(ctx) })
+	all.Go(func() { erasures.follow(ctx) })
 	all.Go(func() { boots.follow(ctx) })
 	hosts.follow(ctx)
 	all.Wait()

@@ -65,7 +65,7 @@ var agentFaults = []fault{
 		l.Expect(l.server.CorruptDisk()).To(Succeed())
 	}, during: agentFailed(v1alpha1.ReasonDiskFailed)},
 	// A server that boots again gets what is installed then.
-	{name: "agent of another version", na: only(writing, erasing), inject: func(l *life, _ step) {
+	{name: "agent of another version", na: only(writing, erasing, clearing), inject: func(l *life, _ step) {
 		l.server.SetAgentVersion(agent.Version + 1)
 		l.stops = append(l.stops, func() { l.server.SetAgentVersion(agent.Version) })
 		l.extraOns++

@@ -143,6 +143,8 @@ func untouched(f bmctest.Fault) func(step) string {
 	case bmctest.PowerIgnored, bmctest.RedundantPowerIs4xx, bmctest.RedundantPowerIs5xx, bmctest.ShutDownFails, bmctest.NoGracefulShutdown, bmctest.RebootMidCall,
 		bmctest.BusyInTransition, bmctest.DropsInTransition, bmctest.StalePower, bmctest.TransitionStates:
 		why, touched = "no command is given", append(touched, heldOff)
+	case bmctest.Down:
+		touched = append(touched, erasing, clearing, purging)
 	default:
 	}
 	return func(s step) string {

@@ -58,6 +58,8 @@ type life struct {
 	halts int
 	// extraOns is how often more than usual the server may be switched on.
 	extraOns int
+	// wiped is true after a person wiped the disks of a server whose erasure failed.
+	wiped bool
 	// doubled is another server that has something in common with the first.
 	doubled *rig.Server
 	// stops are called when the fault ends.
@@ -96,6 +98,13 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step) *life {
 	})
 	if s.is(beforeOff) {
 		l.server.Host.Spec.Power = v1alpha1.PowerOn
+	}
+	if policy := policies[s.name]; policy != "" {
+		l.server.Host.Spec.Inspection, l.server.Host.Spec.CleaningPolicy = v1alpha1.InspectionAgent, policy
+		l.server.AddDisk(t, rig.SecondDisk)
+		if policy == v1alpha1.CleaningPurge {
+			l.server.SetPurges()
+		}
 	}
 	l.start()
 	return l

@@ -39,7 +39,7 @@ const (
 
 // faults are the rows of the matrix.
 func faults() []fault {
-	return slices.Concat(apiFaults, bmcFaults(), lifeFaults, deletions, recordFaults, agentFaults)
+	return slices.Concat(apiFaults, bmcFaults(), lifeFaults, deletions, recordFaults, agentFaults, erasureFaults)
 }
 
 // pair is a case of the matrix.
@@ -294,6 +294,7 @@ func (l *life) check(s step) {
 		}
 	}
 	l.recorded()
+	l.proven(s)
 }
 
 // recorded demands that the host has the record of the boot that it counts, which is void if no machine has the host.

@@ -55,6 +55,8 @@ const (
 	written     = "agent: image written"
 	bootable    = "agent: disk bootable"
 	erasing     = "agent: disk erased"
+	clearing    = "agent: disks cleared"
+	purging     = "agent: disks to be purged"
 	quarantined = "quarantined"
 	maintenance = "maintenance"
 )
@@ -112,6 +114,19 @@ func erase(l *life) {
 	l.held()
 }
 
+// eraseAll brings a host to a point of the agent that erases all disks of its server. The claim has recorded the disks, which an inspection has found.
+func eraseAll(point string) func(*life) {
+	return func(l *life) {
+		l.makeAvailable()
+		l.claimImage()
+		l.provisioned()
+		l.Expect(l.host().Spec.ConsumerRef.Disks).To(HaveLen(2))
+		l.holdAt(point)
+		l.deleteMachine()
+		l.held()
+	}
+}
+
 func powerOffForHold(l *life) {
 	provision(l)
 	l.holdAt("reset GracefulShutdown")
@@ -162,6 +177,8 @@ var steps = []step{
 	{written, agentTo(rig.DataPoint), goOn, endProvisioned, 1},
 	{bootable, agentTo(rig.ResultPoint), goOn, endProvisioned, 1},
 	{erasing, erase, goOn, endReleased, 2},
+	{clearing, eraseAll(rig.ResultPoint), goOn, endReleased, 3},
+	{purging, eraseAll(rig.PlanPoint), goOn, endReleased, 3},
 	{quarantined, func(l *life) {
 		l.makeAvailable()
 		l.modify(func(h *v1alpha1.BareMetalHost) {
@@ -220,10 +237,13 @@ var booting = []string{beforeOff, off, override, dhcp, script, kernel, seeded, w
 var claimed = slices.Concat(booting, leaving, []string{reported, running, heldOff, maintenance})
 
 // leaving are the steps in which the host is released.
-var leaving = []string{releasing, cleaning, erasing}
+var leaving = []string{releasing, cleaning, erasing, clearing, purging}
 
 // withAgent are the steps in which an agent runs.
-var withAgent = []string{writing, written, bootable, erasing}
+var withAgent = []string{writing, written, bootable, erasing, clearing, purging}
+
+// policies are the cleaning policies of the steps in which all disks are erased.
+var policies = map[string]v1alpha1.CleaningPolicy{clearing: v1alpha1.CleaningClear, purging: v1alpha1.CleaningPurge}
 
 // exists is true while an object is there.
 func (l *life) exists(o client.Object) bool {

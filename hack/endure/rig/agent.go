@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -147,9 +149,10 @@ func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
 	}
 	p := &proxy{server: s, ctx: ctx, url: "http://" + listener.Addr().String()}
 	forward := &httputil.ReverseProxy{
-		FlushInterval: -1,
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		FlushInterval:  -1,
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: s.replacePlan,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			from, _ := ctx.Value(fromAddress{}).(net.IP)
 			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: 10 * time.Second}).DialContext(ctx, network, address)
@@ -200,7 +203,13 @@ func (p *proxy) admit(r *http.Request) error {
 		p.server.dataAt(where.Offset)
 		setBody(r, body)
 	}
-	return p.server.pass(p.ctx, point)
+	if err := p.server.pass(p.ctx, point); err != nil {
+		return err
+	}
+	if endpoint == agent.EndpointResult {
+		return p.server.replaceResult(r)
+	}
+	return nil
 }
 
 // SetAgentVersion sets the protocol version that the agents of the server report from now on.
@@ -218,6 +227,64 @@ func (s *Server) replaceVersion(r *http.Request) error {
 	}
 	hello.Version = version
 	body, err := json.Marshal(hello)
+	setBody(r, body)
+	return err
+}
+
+// The method that a drive of SetPurges reports.
+const (
+	purgeMethod = "NVMe sanitize, block erase"
+	purgeBasis  = "NIST SP 800-88 Rev. 2, 3.1.2 (Purge); IEEE 2883-2022, purge of NVMe by Sanitize"
+)
+
+// SetPurges makes the disks of the server ones that can be purged. A file cannot: the agent gets the policy Clear in the plan, and its result has the method and the class
+// of a drive that was purged.
+func (s *Server) SetPurges() { s.purges.Store(true) }
+
+// SetUnverified makes the agents of the server report, from now on, that the verification of the erased disks did not pass.
+func (s *Server) SetUnverified() { s.unverified.Store(true) }
+
+// replacePlan replaces the policy in the plan for disks of SetPurges.
+func (s *Server) replacePlan(response *http.Response) error {
+	if !s.purges.Load() || response.StatusCode != http.StatusOK || path.Base(response.Request.URL.Path) != agent.EndpointPlan {
+		return nil
+	}
+	var plan agent.Plan
+	err := json.NewDecoder(response.Body).Decode(&plan)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return err
+	}
+	if plan.Clean != nil && plan.Clean.Policy == agent.CleanPurge {
+		plan.Clean.Policy = agent.CleanClear
+	}
+	body, err := json.Marshal(plan)
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return err
+}
+
+// replaceResult replaces what an agent reports about the disks that it erased.
+func (s *Server) replaceResult(r *http.Request) error {
+	purges, unverified := s.purges.Load(), s.unverified.Load()
+	if !purges && !unverified {
+		return nil
+	}
+	var result agent.Result
+	if err := json.NewDecoder(r.Body).Decode(&result); err != nil {
+		return err
+	}
+	for i := range result.Disks {
+		d := &result.Disks[i]
+		if d.Outcome != agent.Erased {
+			continue
+		}
+		if purges {
+			d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, agent.CleanPurge
+			d.Verification.Kind = agent.Samples
+		}
+		d.Verification.Passed = d.Verification.Passed && !unverified
+	}
+	body, err := json.Marshal(result)
 	setBody(r, body)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"os"
@@ -22,8 +23,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16"
 )
 
-// diskSize is the size of the disks, in bytes. They take no space.
-const diskSize = 256 << 20
+// diskSize is the size of the disks, in bytes. They take no space before they are erased. The image and the partition of its bootstrap data fill most of it: an erasure of
+// all disks writes and reads each byte.
+const diskSize = 80 << 20
 
 // addDisk gives the server an empty disk.
 func (s *Server) addDisk(t *testing.T) {
@@ -33,7 +35,53 @@ func (s *Server) addDisk(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	folder := t.TempDir()
 	s.machine = &imaging.Machine{Program: program, Disk: filepath.Join(folder, "DISK-"+s.Name), Firmware: agent.BIOS, Log: filepath.Join(folder, "agent.log")}
+	s.machine.More = []string{s.diskFile(SecondDisk), s.diskFile(ThirdDisk)}
 	g.Expect(imaging.NewDisk(s.machine.Disk, diskSize)).To(Succeed())
+}
+
+// The prefixes of the serial numbers of the disks that a server may have besides its first one.
+const (
+	SecondDisk = "DISK2-"
+	ThirdDisk  = "DISK3-"
+)
+
+// moreSize is the size of these disks, in bytes.
+const moreSize = 4 << 20
+
+// AddDisk gives the server its second or third disk, with random content. It may be called while the server runs.
+func (s *Server) AddDisk(t *testing.T, prefix string) (serial string) {
+	t.Helper()
+	content := make([]byte, moreSize)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(content) // never fails
+	NewWithT(t).Expect(os.WriteFile(s.diskFile(prefix), content, 0o600)).To(Succeed())
+	return prefix + s.Name
+}
+
+// RemoveDisk removes a disk of AddDisk. It may be called while the server runs.
+func (s *Server) RemoveDisk(t *testing.T, prefix string) {
+	t.Helper()
+	NewWithT(t).Expect(os.Remove(s.diskFile(prefix))).To(Succeed())
+}
+
+func (s *Server) diskFile(prefix string) string {
+	return filepath.Join(filepath.Dir(s.machine.Disk), prefix+s.Name)
+}
+
+// Data returns the serial numbers of the disks that have other bytes than zeros. No agent may write at the moment.
+func (s *Server) Data() (serials []string, err error) {
+	s.disk.Lock()
+	defer s.disk.Unlock()
+	for _, name := range append([]string{s.machine.Disk}, s.machine.More...) {
+		content, err := os.ReadFile(name) //nolint:gosec // a file of the rig
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case len(bytes.Trim(content, "\x00")) > 0:
+			serials = append(serials, filepath.Base(name))
+		}
+	}
+	return serials, nil
 }
 
 // AgentLog is what the agents of the server logged.

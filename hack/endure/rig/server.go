@@ -60,6 +60,9 @@ type Server struct {
 	disk    sync.Mutex       // held while something uses the disk
 
 	agentVersion atomic.Int64 // that its agents report; 0 for their own
+	purges       atomic.Bool  // its disks can be purged
+	unverified   atomic.Bool  // its agents report erased disks whose verification did not pass
+	restarts     atomic.Bool  // it boots from the network next, without a boot override
 
 	mu           sync.Mutex
 	ons, offs    int
@@ -198,7 +201,7 @@ func (s *Server) run(ctx context.Context, device bmc.BootTarget, booted func()) 
 	s.count(&s.ons)
 	defer s.count(&s.offs)
 	defer func() { <-ctx.Done() }()
-	network := overNetwork(device)
+	network := s.restarts.Swap(false) || overNetwork(device)
 	for ctx.Err() == nil {
 		var system *pxetest.System
 		if network {
@@ -218,6 +221,13 @@ func (s *Server) run(ctx context.Context, device bmc.BootTarget, booted func()) 
 		}
 		network = overNetwork(s.Override().Target) // of a restart
 	}
+}
+
+// Restart restarts the server without a command to its BMC, as a crash of its kernel does. Its disk does not boot, so its firmware boots from the network.
+func (s *Server) Restart() {
+	s.restarts.Store(true)
+	s.SetPower(false)
+	s.SetPower(true)
 }
 
 func overNetwork(device bmc.BootTarget) bool { return device == bmc.BootPXE || device == bmc.BootHTTP }

@@ -48,6 +48,7 @@ type machine struct {
 	name      string
 	installed bool // it runs from the disk
 	image     bool // an agent writes its disk
+	clears    bool // its release erases all disks, and not only what the agent wrote
 	deleting  bool
 	host      string // the only host that fits, if not empty
 }
@@ -102,6 +103,9 @@ func (s *soak) create(ctx context.Context, m *machine) error {
 			return err
 		}
 		bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: boot, Image: image}}
+		if m.clears {
+			bare.Spec.CleaningPolicy = v1alpha1.CleaningClear
+		}
 		if m.host != "" {
 			bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"server": v1alpha1.LabelValue(m.host)}}
 		}

@@ -35,6 +35,9 @@ const (
 	shutDownTimeout = 8 * time.Second
 )
 
+// diskBytes is the size of the disks: the image, its bootstrap data and not much more, because an erasure of all disks writes and reads each byte.
+const diskBytes = 80 << 20
+
 // host is a server and the host that represents it.
 type host struct {
 	*rack.Server
@@ -110,7 +113,7 @@ func (s *soak) setUp(ctx context.Context) error {
 	if s.lab, err = site.New(ctx, root, s.logf, s.serverEvent); err != nil {
 		return err
 	}
-	s.lab.Rack.Persist, s.lab.Rack.Seeded = time.Minute, s.seeded
+	s.lab.Rack.Persist, s.lab.Rack.Seeded, s.lab.Rack.DiskBytes = time.Minute, s.seeded, diskBytes
 	s.temp = filepath.Join(s.lab.Dir, "manager-temp")
 	if err := os.MkdirAll(s.temp, 0o700); err != nil {
 		return err

@@ -34,6 +34,8 @@ type Machine struct {
 	Program string
 	// Disk is the file that is the disk. Its base name is the serial number. NewDisk makes it.
 	Disk string
+	// More are the files of further disks, like Disk. One that does not exist is a disk that is missing.
+	More []string
 	// Firmware is how the server boots.
 	Firmware agent.Firmware
 	// Log is the file to which agents write.
@@ -64,8 +66,13 @@ func (m *Machine) RunAgent(ctx context.Context, system *pxetest.System) (agent.N
 		return "", err
 	}
 	var printed, messages bytes.Buffer
-	cmd := exec.CommandContext(ctx, m.Program, "--server="+link.url, "--host="+system.Agent.Host, "--token-file="+token, "--disk="+m.Disk, //nolint:gosec // the lab's own
-		"--pins="+strings.Join(system.Agent.Pins, ","), "--firmware="+string(m.Firmware))
+	arguments := []string{
+		"--server=" + link.url, "--host=" + system.Agent.Host, "--token-file=" + token, "--pins=" + strings.Join(system.Agent.Pins, ","), "--firmware=" + string(m.Firmware),
+	}
+	for _, disk := range append([]string{m.Disk}, m.More...) {
+		arguments = append(arguments, "--disk="+disk)
+	}
+	cmd := exec.CommandContext(ctx, m.Program, arguments...) //nolint:gosec // the lab's own
 	cmd.Stdout, cmd.Stderr = &printed, io.MultiWriter(log, &messages)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 10 * time.Second

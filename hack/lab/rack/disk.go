@@ -21,8 +21,8 @@ type installed struct {
 	system *pxetest.System
 }
 
-// diskSize is the size of the disks. They take no space.
-const diskSize = 8 << 30
+// diskBytes is the default of Rack.DiskBytes. The disks take no space before they are erased.
+const diskBytes = 8 << 30
 
 // newDisk gives a server an empty disk.
 func (s *Server) newDisk(r *Rack) error {
@@ -30,7 +30,8 @@ func (s *Server) newDisk(r *Rack) error {
 	s.imaging = imaging.Machine{
 		Program: r.Agent, Disk: filepath.Join(folder, s.serialNumber()), Firmware: agent.UEFI, Log: filepath.Join(folder, "agent.log"), Rate: r.Rate,
 	}
-	return imaging.NewDisk(s.imaging.Disk, diskSize)
+	s.diskBytes = r.DiskBytes
+	return imaging.NewDisk(s.imaging.Disk, s.diskBytes)
 }
 
 // serialNumber is the serial number of the disk of a server.
@@ -48,7 +49,7 @@ func (s *Server) Crash() {
 // BreakDisk erases the disk of a server, which then does not boot from it.
 func (s *Server) BreakDisk() error {
 	s.setInstalled(nil)
-	return imaging.NewDisk(s.imaging.Disk, diskSize)
+	return imaging.NewDisk(s.imaging.Disk, s.diskBytes)
 }
 
 // Disk returns what is on the disk of a server: its serial number, whether firmware boots it, and the instance IDs of the bootstrap data anywhere on it.

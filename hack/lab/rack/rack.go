@@ -50,6 +50,8 @@ type Rack struct {
 	Agent string
 	// ImageBytes is how much data a disk image has. New sets 1 MiB.
 	ImageBytes int64
+	// DiskBytes is the size of the disks of servers that are added from now on. New sets 8 GiB. An agent that erases all of a disk writes and reads each byte.
+	DiskBytes int64
 	// Rate is how many bytes a second an agent's network transfers. Zero is without a limit.
 	Rate int
 	// IPMIEvery selects the servers whose BMC has IPMI: every nth. New sets 3. The others have Redfish.
@@ -81,20 +83,21 @@ type Server struct {
 	// BMC is the address of its BMC, for a host's spec.
 	BMC string
 
-	bmc     io.Closer
-	packets *countedConn // nil if the BMC has Redfish
-	light   bool
-	mu      sync.Mutex
-	ran     int
-	disk    *installed         // the system that ran from the disk; nil while none did
-	imaging imaging.Machine    // the disk that agents write
-	address netip.Addr         // the address of the last network boot
-	crash   context.CancelFunc // ends the operating system
+	bmc       io.Closer
+	packets   *countedConn // nil if the BMC has Redfish
+	light     bool
+	mu        sync.Mutex
+	ran       int
+	disk      *installed         // the system that ran from the disk; nil while none did
+	imaging   imaging.Machine    // the disk that agents write
+	diskBytes int64              // the size of that disk
+	address   netip.Addr         // the address of the last network boot
+	crash     context.CancelFunc // ends the operating system
 }
 
 // New makes a rack without servers: its network, the origin of the boot files, and the etcd of its clusters.
 func New(ctx context.Context, dir, bin string, event func(server, what string)) (*Rack, error) {
-	r := &Rack{Dir: dir, Bin: bin, Event: event, PowerDelay: time.Second, IPMIEvery: 3, ImageBytes: 1 << 20, ports: map[string]uint16{}}
+	r := &Rack{Dir: dir, Bin: bin, Event: event, PowerDelay: time.Second, IPMIEvery: 3, ImageBytes: 1 << 20, DiskBytes: diskBytes, ports: map[string]uint16{}}
 	r.diskImages.checksums = map[string]string{}
 	if err := r.takeNetwork(ctx); err != nil {
 		return r, err

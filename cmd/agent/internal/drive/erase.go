@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 )
 
 // Watcher is called while a drive is erased: percent is from 0 to 100, and patience how long the next call may take to come. A drive that is later hangs.
@@ -67,7 +69,7 @@ func (d *Drive) sanitize(ctx context.Context, watch Watcher, start func() error)
 func (d *Drive) Await(ctx context.Context, watch Watcher) error {
 	delay, failures, last, moved := firstPoll, 0, -1, time.Now()
 	for {
-		if err := pause(ctx, delay); err != nil {
+		if err := retry.Pause(ctx, delay); err != nil {
 			return err
 		}
 		delay = min(2*delay, maxPoll)
@@ -131,17 +133,5 @@ func (d *Drive) blocking(ctx context.Context, watch Watcher, takes, limit time.D
 			return context.Cause(ctx)
 		case <-timer.C:
 		}
-	}
-}
-
-// pause waits, or returns the cause of the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -42,6 +43,22 @@ func ParseSecureBoot(content []byte) *bool {
 	}
 	on := content[4] == 1
 	return &on
+}
+
+// SecureBoot returns whether Secure Boot is enabled. It is empty for a server that was booted by a BIOS, and if it is unknown.
+func (s Source) SecureBoot() agent.SecureBoot {
+	content, err := os.ReadFile(filepath.Join(s.Root, secureBootFile))
+	if err != nil {
+		return "" // the inventory of an inspection says why
+	}
+	switch on := ParseSecureBoot(content); {
+	case on == nil:
+		return ""
+	case *on:
+		return agent.SecureBootEnabled
+	default:
+		return agent.SecureBootDisabled
+	}
 }
 
 // tpm returns the first TPM, or nil.

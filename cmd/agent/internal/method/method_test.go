@@ -3,6 +3,7 @@ package method
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -157,4 +159,59 @@ func TestPropertyChoose(t *testing.T) {
 			}
 		}
 	})
+}
+
+// inspected are the erase methods that an inspection reports, with the commands that they are, by the kinds of drives. The kernel's discard and write-zeroes are none,
+// and no method uses the overwrite of NVMe.
+var inspected = map[drive.Kind]map[string]drive.Command{
+	drive.NVMe: {
+		"nvme-sanitize-crypto": drive.NVMeSanitizeCrypto, "nvme-sanitize-block": drive.NVMeSanitizeBlock, "nvme-sanitize-overwrite": "",
+		"nvme-format-crypto": drive.NVMeFormatCrypto, "nvme-format-user": drive.NVMeFormatUser,
+	},
+	drive.ATA: {
+		"ata-sanitize-crypto": drive.ATASanitizeCrypto, "ata-sanitize-block": drive.ATASanitizeBlock, "ata-sanitize-overwrite": drive.ATASanitizeOverwrite,
+		"ata-secure-erase": drive.ATAErase, "ata-secure-erase-enhanced": drive.ATAEnhancedErase,
+	},
+	drive.SCSI: {
+		"scsi-sanitize-crypto": drive.SCSISanitizeCrypto, "scsi-sanitize-block": drive.SCSISanitizeBlock, "scsi-sanitize-overwrite": drive.SCSISanitizeOverwrite,
+	},
+	drive.Block: {},
+}
+
+// TestMayPurge: what the controllers know from an inspection agrees with the table, for all combinations of erase methods. They say that a disk cannot be purged exactly
+// if no drive with these methods can be, whatever else is true of it.
+func TestMayPurge(t *testing.T) {
+	g := NewWithT(t)
+	for kind, offers := range inspected {
+		names := append([]string{"discard", "write-zeroes"}, slices.Sorted(maps.Keys(offers))...)
+		for set := 1; set < 1<<len(names); set++ { // without any method it is unknown
+			var methods []string
+			commands := []drive.Command{drive.Overwrite}
+			for i, name := range names {
+				if set&(1<<i) == 0 {
+					continue
+				}
+				methods = append(methods, name)
+				if command := offers[name]; command != "" {
+					commands = append(commands, command)
+				}
+			}
+			possible := false
+			for _, f := range []drive.Facts{{}, {Encrypts: true}, {Rotational: true}, {Encrypts: true, Rotational: true}} {
+				f.Kind, f.Commands = kind, commands
+				candidates, _ := Choose(agent.CleanPurge, f)
+				possible = possible || len(candidates) > 0
+			}
+			g.Expect(cleaning.MayPurge(methods)).To(Equal(possible), "%s %v", kind, methods)
+		}
+	}
+}
+
+// TestInspectedCommands: the list above has each command of the table.
+func TestInspectedCommands(t *testing.T) {
+	for _, r := range Table {
+		if r.Command != drive.Overwrite {
+			NewWithT(t).Expect(slices.Collect(maps.Values(inspected[r.Kind]))).To(ContainElement(r.Command))
+		}
+	}
 }

@@ -61,14 +61,10 @@ func (b *Backoff) Wait(ctx context.Context, err error) error {
 	if delay > 0 && b.Repeats != nil {
 		b.Repeats(err, delay)
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if Pause(ctx, delay) != nil {
 		return stopped(ctx, err)
 	}
+	return nil
 }
 
 // stopped is the error of attempts that ctx has ended, with the last one.
@@ -107,4 +103,16 @@ func Final(err error) error { return finalError{err} }
 func IsFinal(err error) bool {
 	_, final := errors.AsType[finalError](err)
 	return final || failure.Of(err) != nil
+}
+
+// Pause waits, or returns the cause of the end of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

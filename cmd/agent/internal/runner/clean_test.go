@@ -2,7 +2,6 @@ package runner
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,43 +19,24 @@ import (
 
 func cleanPlan(p agent.CleanPlan) *agent.Plan { return &agent.Plan{Purpose: agent.Clean, Clean: &p} }
 
-// files are files that are the disks of a server.
-type files []FileDisk
-
-func (f files) List(ctx context.Context) ([]disk.Disk, error) {
-	var out []disk.Disk
-	for i, one := range f {
-		all, err := one.List(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all[0].Name = fmt.Sprintf("file%d", i)
-		out = append(out, all[0])
-	}
-	return out, nil
-}
-
-func (f files) Read(d disk.Disk) (ReadCloser, error)  { return os.Open(d.Node) }
-func (f files) Open(d disk.Disk) (disk.Device, error) { return disk.OpenFile(d.Node, fileSector) }
-
-func newFiles(t *testing.T, serials ...string) files {
+func newFiles(t *testing.T, serials ...string) FileDisks {
 	t.Helper()
-	var out files
+	var out FileDisks
 	for i, serial := range serials {
-		name := filepath.Join(t.TempDir(), "disk")
+		name := filepath.Join(t.TempDir(), serial)
 		content := disktest.Random(uint64(i), 8*mib)
 		disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "part" + serial}})
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, FileDisk{Name: name, Serial: serial})
+		out = append(out, name)
 	}
 	return out
 }
 
-func (f files) content(t *testing.T, i int) []byte {
+func contentOf(t *testing.T, f FileDisks, i int) []byte {
 	t.Helper()
-	b, err := os.ReadFile(f[i].Name)
+	b, err := os.ReadFile(f[i])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +47,7 @@ func (f files) content(t *testing.T, i int) []byte {
 func TestCleanClear(t *testing.T) {
 	g := NewWithT(t)
 	f := newFiles(t, "S1", "S2")
-	kept := f.content(t, 1)
+	kept := contentOf(t, f, 1)
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
 	var last agent.Progress
 	plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"partS2"}, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "S2"}}}
@@ -80,8 +60,8 @@ func TestCleanClear(t *testing.T) {
 	g.Expect(result.Disks).To(HaveLen(2))
 	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", agent.CleanClear), HaveField("Verification.Kind", agent.ReadBack), HaveField("Verification.Bytes", int64(8*mib))))
 	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Disk.Serial", "S2")))
-	g.Expect(bytes.Trim(f.content(t, 0), "\x00")).To(BeEmpty())
-	g.Expect(f.content(t, 1)).To(Equal(kept))
+	g.Expect(bytes.Trim(contentOf(t, f, 0), "\x00")).To(BeEmpty())
+	g.Expect(contentOf(t, f, 1)).To(Equal(kept))
 	g.Expect(last.Step).To(Equal(agent.StepErasing))
 	g.Expect(last.Disks[0].Serial).To(Equal("S1"))
 
@@ -95,13 +75,13 @@ func TestCleanClear(t *testing.T) {
 func TestCleanPolicies(t *testing.T) {
 	g := NewWithT(t)
 	f := newFiles(t, "S1")
-	before := f.content(t, 0)
+	before := contentOf(t, f, 0)
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
 	for _, policy := range []agent.CleanPolicy{"", "metadata", "Destroy"} {
 		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
 		g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
 	}
-	g.Expect(f.content(t, 0)).To(Equal(before))
+	g.Expect(contentOf(t, f, 0)).To(Equal(before))
 }
 
 // TestCleanMetadata: the result has all disks: erased ones, and those that the policy does not mean.
@@ -121,7 +101,7 @@ func TestCleanMetadata(t *testing.T) {
 func TestCleanExpected(t *testing.T) {
 	for _, policy := range []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear} {
 		f := newFiles(t, "S1", "S2")
-		before := f.content(t, 1)
+		before := contentOf(t, f, 1)
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
@@ -135,17 +115,17 @@ func TestCleanExpected(t *testing.T) {
 				outcomes[d.Disk.Serial] = d.Outcome
 			}
 			g.Expect(outcomes).To(Equal(map[string]agent.Outcome{"S1": agent.Erased, "S2": agent.Failed, "GONE": agent.Failed}))
-			g.Expect(f.content(t, 1)).To(Equal(before))
+			g.Expect(contentOf(t, f, 1)).To(Equal(before))
 		})
 	}
 }
 
 // slow are disks that take their time to open.
-type slow struct{ files }
+type slow struct{ FileDisks }
 
 func (s slow) Open(d disk.Disk) (disk.Device, error) {
 	time.Sleep(5 * time.Second) // of the bubble's clock
-	return s.files.Open(d)
+	return s.FileDisks.Open(d)
 }
 
 // TestMetadataOfManyDisks: 24 slow disks take as long as one.

@@ -9,11 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -52,32 +54,39 @@ func (KernelDisks) Read(d disk.Disk) (ReadCloser, error) { return os.Open(d.Node
 // Open implements Disks.
 func (KernelDisks) Open(d disk.Disk) (disk.Device, error) { return disk.Open(d.Node) }
 
-// FileDisk is a file that is the only disk of a server.
-type FileDisk struct {
-	// Name is the file, and Serial the serial number that the disk has.
-	Name, Serial string
-}
+// FileDisks are files that are the disks of a server. The base name of a file is the serial number of its disk. A file that does not exist is a disk that is missing.
+type FileDisks []string
 
 // List implements Disks.
-func (f FileDisk) List(context.Context) ([]disk.Disk, error) {
-	info, err := os.Stat(f.Name)
-	if err != nil {
-		return nil, err
+func (f FileDisks) List(context.Context) ([]disk.Disk, error) {
+	var all []disk.Disk
+	for i, name := range f {
+		info, err := os.Stat(name)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		all = append(all, disk.Disk{
+			Disk: agent.Disk{
+				Name: fmt.Sprintf("file%d", i), Model: "File", Serial: filepath.Base(name), Size: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector,
+				Transport: "file",
+			},
+			Node: name,
+		})
 	}
-	return []disk.Disk{{
-		Disk: agent.Disk{Name: "file", Model: "File", Serial: f.Serial, Size: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector, Transport: "file"},
-		Node: f.Name,
-	}}, nil
+	return all, nil
 }
 
-// fileSector is the sector size of a FileDisk.
+// fileSector is the sector size of FileDisks.
 const fileSector = 512
 
 // Read implements Disks.
-func (f FileDisk) Read(disk.Disk) (ReadCloser, error) { return os.Open(f.Name) }
+func (FileDisks) Read(d disk.Disk) (ReadCloser, error) { return os.Open(d.Node) }
 
 // Open implements Disks.
-func (f FileDisk) Open(disk.Disk) (disk.Device, error) { return disk.OpenFile(f.Name, fileSector) }
+func (FileDisks) Open(d disk.Disk) (disk.Device, error) { return disk.OpenFile(d.Node, fileSector) }
 
 const (
 	// disksFor is how long a disk that the plan wants may appear after the others: controllers find their disks one after the other.
@@ -111,12 +120,8 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 			return all, err
 		}
 		log.Info("Waiting for a disk", "seen", len(all), "error", err)
-		timer := time.NewTimer(listInterval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return all, context.Cause(ctx)
-		case <-timer.C:
+		if err := retry.Pause(ctx, listInterval); err != nil {
+			return all, err
 		}
 	}
 }

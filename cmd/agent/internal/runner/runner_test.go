@@ -66,13 +66,13 @@ func (b *boots) Commit(context.Context, agent.CommitRequest) error {
 	return b.commitErr
 }
 
-func newProvisioner(t *testing.T, b *boots) (*Provisioner, FileDisk) {
+func newProvisioner(t *testing.T, b *boots) (*Provisioner, FileDisks) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "disk")
+	name := filepath.Join(t.TempDir(), "S1")
 	g := NewWithT(t)
 	g.Expect(os.WriteFile(name, nil, 0o600)).To(Succeed())
 	g.Expect(os.Truncate(name, 5<<30)).To(Succeed())
-	f := FileDisk{Name: name, Serial: "S1"}
+	f := FileDisks{name}
 	return &Provisioner{
 		Disks: f, Source: func(agent.ProvisionPlan) image.Source { return b }, Firmware: agent.UEFI, Architecture: "amd64", Log: slog.New(slog.DiscardHandler),
 	}, f
@@ -86,9 +86,9 @@ func provisionPlan(change func(*agent.ProvisionPlan)) *agent.Plan {
 	return &agent.Plan{Version: agent.Version, Purpose: agent.Provision, Provision: p}
 }
 
-func bootable(t *testing.T, f FileDisk) bool {
+func bootable(t *testing.T, f FileDisks) bool {
 	t.Helper()
-	opened, err := os.Open(f.Name)
+	opened, err := os.Open(f[0])
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = opened.Close() }()
 	return pxetest.Bootable(opened, 5<<30, 512)
@@ -105,7 +105,7 @@ func TestProvisionThenClean(t *testing.T) {
 	g.Expect(result.Failure).To(BeNil())
 	g.Expect(result.Written.Committed).To(BeTrue())
 	g.Expect(result.Written.Disk).To(Equal(agent.DiskID{Serial: "S1", Size: 5 << 30}))
-	g.Expect(b.where).To(Equal(agent.DataRequest{Disk: result.Written.Disk, Name: "file", Offset: result.Written.DataOffset, SectorSize: 512}))
+	g.Expect(b.where).To(Equal(agent.DataRequest{Disk: result.Written.Disk, Name: "file0", Offset: result.Written.DataOffset, SectorSize: 512}))
 	g.Expect(bootable(t, f)).To(BeTrue())
 
 	b.commits = 0
@@ -120,7 +120,7 @@ func TestProvisionThenClean(t *testing.T) {
 	}}}
 	g.Expect(cleaner.Run(t.Context(), plan, ignore).Failure).To(BeNil())
 	g.Expect(bootable(t, f)).To(BeFalse())
-	opened, err := os.Open(f.Name)
+	opened, err := os.Open(f[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = opened.Close() }()
 	data := make([]byte, result.Written.DataLength)
@@ -181,7 +181,7 @@ func TestKept(t *testing.T) {
 }
 
 // busy are disks that something else holds.
-type busy struct{ FileDisk }
+type busy struct{ FileDisks }
 
 func (busy) Open(disk.Disk) (disk.Device, error) { return nil, disk.ErrBusy }
 

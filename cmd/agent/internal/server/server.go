@@ -223,7 +223,7 @@ func refusal(ctx context.Context, endpoint string, response *http.Response) erro
 	case code == http.StatusConflict:
 		return failure.New(agent.ReasonVersion, "the boot server has another version of the protocol: %s", message)
 	case code == http.StatusTooManyRequests || code >= 500:
-		if err := wait(ctx, retryAfter(response, 0)); err != nil {
+		if err := retry.Pause(ctx, retryAfter(response, 0)); err != nil {
 			return err
 		}
 		return fmt.Errorf("the boot server answers %s with %s", endpoint, message)
@@ -268,7 +268,7 @@ func drain(response *http.Response) {
 
 // notYet waits as the boot server says.
 func notYet(ctx context.Context, response *http.Response) error {
-	if err := wait(ctx, retryAfter(response, time.Second)); err != nil {
+	if err := retry.Pause(ctx, retryAfter(response, time.Second)); err != nil {
 		return err
 	}
 	return retry.ErrNotYet
@@ -281,15 +281,4 @@ func retryAfter(response *http.Response, otherwise time.Duration) time.Duration 
 		return otherwise
 	}
 	return min(max(time.Duration(seconds)*time.Second, otherwise), maxWait)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

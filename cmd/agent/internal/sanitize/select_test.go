@@ -1,0 +1,169 @@
+package sanitize_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// TestNeverTouched: what no plan may touch gets no command, no read and no write.
+func TestNeverTouched(t *testing.T) {
+	signature := func(s disk.Signature) func(*disk.Disk) { return func(d *disk.Disk) { d.Found = []disk.Signature{s} } }
+	for _, c := range []struct {
+		name    string
+		change  func(*disk.Disk)
+		keep    string
+		outcome agent.Outcome
+		message string
+	}{
+		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, "", agent.Failed, "mounted at /data"},
+		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, "", agent.Failed, "read-only"},
+		{"removable", func(d *disk.Disk) { d.Removable = true }, "", agent.LeftOut, "removable"},
+		{"USB", func(d *disk.Disk) { d.Transport = "usb" }, "", agent.LeftOut, "USB"},
+		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, "", agent.LeftOut, "virtual media"},
+		{"kept by serial number", nil, "s-sda", agent.LeftOut, "spec.storage.keep"},
+		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, "naa.5000C500A0B1C2D3", agent.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, "ceph-data", agent.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), "DATA", agent.LeftOut, "spec.storage.keep"},
+		{"VMFS", signature(disk.Signature{Type: "vmfs"}), "", agent.Failed, "vmfs, which other servers may use"},
+		{"GFS2", signature(disk.Signature{Type: "gfs2"}), "", agent.Failed, "gfs2, which other servers may use"},
+		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), "", agent.Failed, "ocfs2, which other servers may use"},
+		{"VMFS of a storage system", func(d *disk.Disk) { d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, "fc" }, "", agent.LeftOut, "vmfs"},
+		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = "iscsi" }, "", agent.LeftOut, "storage system"},
+		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, "", agent.Failed, "the same disk as sdb"},
+		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, "", agent.Failed, "held by md127"},
+		{"zoned", func(d *disk.Disk) { d.Zoned = true }, "", agent.Failed, "zoned"},
+		{"without a serial number, while a kept one is missing", func(d *disk.Disk) { d.Serial = "" }, "K1", agent.Failed, "might be K1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := &rack{}
+			d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), c.change)
+			before := d.Medium(0)
+			plan := agent.CleanPlan{Policy: agent.CleanPurge}
+			if c.keep != "" {
+				plan.Keep = []string{c.keep}
+			}
+			results, failure := r.run(t, plan)
+			g.Expect(results["sda"].Outcome).To(Equal(c.outcome))
+			g.Expect(results["sda"].Message).To(ContainSubstring(c.message))
+			g.Expect(failure == nil).To(Equal(c.outcome == agent.LeftOut))
+			g.Expect(d.Operations()).To(BeEmpty())
+			g.Expect(d.Medium(0)).To(Equal(before))
+		})
+	}
+}
+
+// TestUnreadable: a disk whose content is unknown might be kept, so it is asked for its state, and not erased.
+func TestUnreadable(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	d := r.add("sda", only(drive.ATA, func(d *drivetest.Drive) { d.BlockErase = true }), func(d *disk.Disk) { d.Unreadable = "input/output error" })
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	g.Expect(failure).To(HaveField("Message", And(ContainSubstring("what is on it is unknown"), ContainSubstring(`serial number "S-sda"`))))
+	g.Expect(results["sda"].Outcome).To(Equal(agent.Failed))
+	g.Expect(hasSecret(d, 0)).To(BeTrue())
+}
+
+// TestExpected: a disk that is missing, or that nobody expects, fails the plan with its serial number. The others are erased.
+func TestExpected(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	a := r.add("sda", only(drive.Block, nil), nil)
+	b := r.add("sdb", only(drive.Block, nil), nil)
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Expected: []agent.DiskID{{Serial: "S-sda", Size: size}, {Serial: "GONE", Size: 77}}})
+	g.Expect(failure).NotTo(BeNil())
+	g.Expect(failure.Reason).To(Equal(agent.ReasonEraseFailed))
+	g.Expect(failure.Message).To(And(ContainSubstring(`the disk with the serial number "GONE" and 77 bytes: the server had it`), ContainSubstring(`disk sdb (serial number "S-sdb"): the server did not have it`)))
+	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
+	g.Expect(results["sdb"].Outcome).To(Equal(agent.Failed))
+	g.Expect(results[""].Disk.Serial).To(Equal("GONE"))
+	g.Expect(hasSecret(a, 0)).To(BeFalse())
+	g.Expect(hasSecret(b, 0)).To(BeTrue())
+	g.Expect(b.Operations()).To(BeEmpty())
+}
+
+// TestPlanInvalid: a plan that cannot be carried out touches nothing.
+func TestPlanInvalid(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	d := r.add("sda", only(drive.Block, nil), nil)
+	for _, policy := range []agent.CleanPolicy{"", agent.CleanMetadata, "Shred"} {
+		_, failure := r.run(t, agent.CleanPlan{Policy: policy})
+		g.Expect(failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
+	}
+	for id, reason := range map[agent.DiskRange]string{
+		{Disk: agent.DiskID{Serial: "S-sda"}, Offset: size - 1, Length: 2}: agent.ReasonPlanInvalid,
+		{}: agent.ReasonPlanInvalid,
+		{Disk: agent.DiskID{Serial: "S-sda"}, Length: 1, Offset: -1}: agent.ReasonPlanInvalid,
+	} {
+		_, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{id}})
+		g.Expect(failure).To(HaveField("Reason", reason))
+	}
+	_, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-sda"}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S-sda"}, Length: 1}}})
+	g.Expect(failure).To(HaveField("Reason", agent.ReasonProtectedDisk))
+	g.Expect(d.Operations()).NotTo(ContainElement("sanitize"))
+}
+
+// TestKeptNamespace: a kept namespace forbids what acts on the whole drive, and keeps its content.
+func TestKeptNamespace(t *testing.T) {
+	for _, formatsAll := range []bool{false, true} {
+		g := NewWithT(t)
+		r := &rack{}
+		d := drivetest.New(drive.NVMe, 3, size, 1)
+		d.Crypto, d.BlockErase, d.Format, d.FormatsAll = true, true, true, formatsAll
+		r.add("nvme0", d, nil)
+		kept := d.Medium(1)
+		plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-nvme0n2"}}
+		results, failure := r.run(t, plan)
+		g.Expect(failure).To(BeNil())
+		g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
+		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
+		g.Expect(results["nvme0n3"].Method).To(Equal(map[bool]string{false: "NVMe format, user data erase", true: "Overwrite with zeros"}[formatsAll]))
+		g.Expect(d.Medium(1)).To(Equal(kept))
+		g.Expect(hasSecret(d, 0)).To(BeFalse())
+		g.Expect(hasSecret(d, 2)).To(BeFalse())
+		plan.Policy = agent.CleanPurge
+		_, failure = r.run(t, plan)
+		g.Expect(failure).To(HaveField("Message", ContainSubstring("a namespace of the same NVMe drive must not be touched")))
+	}
+}
+
+// TestBusyNamespace: a namespace that something holds forbids what acts on the whole drive, although the plan does not keep it.
+func TestBusyNamespace(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	d := drivetest.New(drive.NVMe, 2, size, 1)
+	d.Crypto, d.Format = true, true
+	r.add("nvme0", d, nil)
+	r.opens = func(d disk.Disk) error {
+		if d.Name == "nvme0n2" {
+			return disk.ErrBusy
+		}
+		return nil
+	}
+	held := d.Medium(1)
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	g.Expect(failure).To(HaveField("Reason", agent.ReasonDiskBusy))
+	g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
+	g.Expect(d.Medium(1)).To(Equal(held))
+}
+
+// TestRamdiskAssemblesNothing: the ramdisk has no modules of md and of the device mapper, so nothing on the disks is assembled that would hold them.
+func TestRamdiskAssemblesNothing(t *testing.T) {
+	content, err := os.ReadFile("../../../../hack/agent/modules.txt")
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(content)).To(ContainSubstring("drivers/scsi"))
+	for line := range strings.Lines(string(content)) {
+		g.Expect(line).NotTo(HavePrefix("drivers/md"), "md, dm and bcache would hold the disks")
+		g.Expect(strings.TrimSpace(line)).NotTo(Equal("drivers"))
+	}
+}

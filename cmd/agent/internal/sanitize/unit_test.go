@@ -1,0 +1,100 @@
+package sanitize_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// TestObstacles: what stands in the way is reported with a remedy, and the data that cannot be erased is not called erased.
+func TestObstacles(t *testing.T) {
+	all := func(d *drivetest.Drive) {
+		d.Crypto, d.BlockErase, d.Format, d.SecurityErase, d.Encrypts = true, true, true, true, true
+	}
+	for _, c := range []struct {
+		name    string
+		drive   *drivetest.Drive
+		message string
+	}{
+		{"Opal", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Opal = true }), "PSID"},
+		{"several controllers", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Several = true }), "another server may use it"},
+		{"hidden", only(drive.ATA, func(d *drivetest.Drive) { all(d); d.Hidden = 8 }), "4096 bytes of it are hidden by a host protected area"},
+		{"frozen", only(drive.ATA, func(d *drivetest.Drive) { all(d); d.SanitizeFrozen = true }), "switch the server off and on"},
+		{"password", only(drive.ATA, func(d *drivetest.Drive) { all(d); d.SetPassword("unknown") }), "password that this project did not set"},
+		{"sanitize fails", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Fails = true }), "the sanitize operation failed, and the drive gives no access to data now"},
+		{"sanitize of SCSI fails", only(drive.SCSI, func(d *drivetest.Drive) { all(d); d.Fails = true }), "the sanitize operation failed, and the drive gives no access to data now"},
+		{"lies", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Lies = true }), "has the content that it had before"},
+		{"lies of ATA", only(drive.ATA, func(d *drivetest.Drive) { all(d); d.Lies = true }), "has the content that it had before"},
+		{"loses writes", only(drive.SCSI, func(d *drivetest.Drive) { d.Loses = true }), "it offers no command that meets the policy Purge"},
+		{"nothing", only(drive.Block, nil), "it offers no command that meets the policy Purge"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := &rack{}
+			r.add("disk0", c.drive, nil)
+			results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+			g.Expect(failure).To(HaveField("Message", ContainSubstring(c.message)))
+			got := results[r.parts[0].disk.Name]
+			g.Expect(got.Outcome).To(Equal(agent.Failed))
+			g.Expect(got.Verification == nil || !got.Verification.Passed).To(BeTrue())
+			for _, operation := range c.drive.Operations() {
+				g.Expect(operation).NotTo(Equal("exit failure mode"))
+			}
+		})
+	}
+}
+
+// TestSecondRun: a drive that the first run left locked, or in a sanitize operation, is erased.
+func TestSecondRun(t *testing.T) {
+	unreadable := func(d *disk.Disk) { d.Unreadable = "input/output error" }
+	g := NewWithT(t)
+	locked := &rack{}
+	d := locked.add("sda", only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true; d.SetPassword(drive.Password) }), unreadable)
+	results, failure := locked.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	g.Expect(failure).To(BeNil())
+	g.Expect(results["sda"].Warnings).To(ContainElement(ContainSubstring("locked by the password of an erase that was cut off")))
+	g.Expect(d.Locked()).To(BeFalse())
+	g.Expect(hasSecret(d, 0)).To(BeFalse())
+
+	for _, kind := range []drive.Kind{drive.NVMe, drive.ATA, drive.SCSI} {
+		running := &rack{}
+		d = running.add("disk0", only(kind, func(d *drivetest.Drive) { d.BlockErase = true; d.Start("block") }), unreadable)
+		results, failure = running.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+		g.Expect(failure).To(BeNil())
+		g.Expect(results[running.parts[0].disk.Name].Outcome).To(Equal(agent.Erased))
+		g.Expect(hasSecret(d, 0)).To(BeFalse())
+	}
+}
+
+// TestHanging: a drive that hangs fails after its time, and the others are erased.
+func TestHanging(t *testing.T) {
+	g := NewWithT(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := &rack{}
+		release := make(chan struct{})
+		r.add("sda", only(drive.Block, nil), nil)
+		b := r.add("sdb", only(drive.Block, nil), nil)
+		r.parts[0].drive.Hook = func(operation string) error {
+			if operation == "write" {
+				<-release
+				return errors.New("released")
+			}
+			return nil
+		}
+		started := time.Now()
+		results, failure := r.runIn(t.Context(), agent.CleanPlan{Policy: agent.CleanClear})
+		g.Expect(time.Since(started)).To(BeNumerically("<", 20*time.Minute))
+		g.Expect(failure).To(HaveField("Message", And(ContainSubstring(`disk sda (serial number "S-sda"): it has not answered for too long`), Not(ContainSubstring("sdb")))))
+		g.Expect(results["sdb"].Outcome).To(Equal(agent.Erased))
+		g.Expect(hasSecret(b, 0)).To(BeFalse())
+		close(release)
+	})
+}

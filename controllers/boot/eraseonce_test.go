@@ -1,0 +1,101 @@
+package boot_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// newEraseOnceWorld is newWorld for a free host whose disks are erased because of spec.eraseOnce. The agent found the disk S1 before.
+func newEraseOnceWorld(t *testing.T, policy v1alpha1.CleaningPolicy) *world {
+	t.Helper()
+	w, g := newWorld(), NewWithT(t)
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ConsumerRef, h.Spec.Inspection, h.Spec.EraseOnce = nil, v1alpha1.InspectionBoth, "SN1"
+	})
+	g.Expect(w.Client.Create(ctx, &v1alpha1.BareMetalInspection{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"},
+		Spec:       v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{{SerialNumber: "S1", SizeBytes: 100 << 30}}},
+	})).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
+		b.Purpose, b.Agent, b.ClaimID, b.MachineName, b.CleaningPolicy = v1alpha1.PurposeClean, true, "erasure-1", "", policy
+	})).To(Succeed())
+	return w
+}
+
+// TestAgentErasesAFreeHost: the whole life of an agent that erases the disks of a free host. A disk that is new is erased too.
+func TestAgentErasesAFreeHost(t *testing.T) {
+	g := NewWithT(t)
+	w := newEraseOnceWorld(t, v1alpha1.CleaningPurge)
+	answer, err := w.Lookup(ctx, booting)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Agent).To(Equal("amd64"))
+	r := w.agentRequest(g)
+	plan, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plan.Title).To(Equal("dc/h, erasure of its disks, attempt 1"))
+	g.Expect(plan.Clean).To(Equal(&agent.CleanPlan{Policy: agent.CleanPurge, AllDisks: true}))
+	_, err = w.Data(ctx, r, sda, "http://boot")
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "an erasure gets no bootstrap data")
+	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
+	next, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), erasedDisk("new", agent.CleanPurge)}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(next.Next).To(Equal(agent.PowerOff))
+	boot := w.boot().Spec
+	g.Expect(boot.AgentDoneAt).NotTo(BeNil())
+	g.Expect(boot.Erasure.Disks).To(HaveLen(2))
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).To(MatchError(pxe.ErrRefused), "the erasure is over")
+}
+
+// TestErasureOfAFreeHostIsNotProven: a disk that was found before and is missing, and a report without disks, prove nothing.
+func TestErasureOfAFreeHostIsNotProven(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy v1alpha1.CleaningPolicy
+		disks  []agent.ErasedDisk
+		want   string
+	}{
+		"another disk":          {v1alpha1.CleaningPurge, []agent.ErasedDisk{erasedDisk("S2", agent.CleanPurge)}, "disk S1 is missing"},
+		"no disks":              {v1alpha1.CleaningClear, nil, "disk S1 is missing"},
+		"no disks for Metadata": {v1alpha1.CleaningMetadata, nil, "disk S1 is missing"},
+		"a weaker class":        {v1alpha1.CleaningPurge, []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear)}, "the policy is Purge"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newEraseOnceWorld(t, c.policy)
+			r := w.agentRequest(g)
+			_, err := w.Plan(ctx, r, hello)
+			g.Expect(err).NotTo(HaveOccurred())
+			answer, err := w.Result(ctx, r, agent.Result{Disks: c.disks})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(answer.Next).To(Equal(agent.Wait))
+			boot := w.boot()
+			g.Expect(boot.Spec.AgentDoneAt).To(BeNil())
+			g.Expect(boot.Status.Problem.Message).To(ContainSubstring(c.want))
+		})
+	}
+}
+
+// TestAgentOfAClaimedHostGoesOn: a machine that claims the host in mid-erasure does not end it. A host that is out of service does.
+func TestAgentOfAClaimedHostGoesOn(t *testing.T) {
+	g := NewWithT(t)
+	w := newEraseOnceWorld(t, v1alpha1.CleaningClear)
+	r := w.agentRequest(g)
+	_, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} })
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Maintenance, h.Spec.EraseOnce = nil, ""
+		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim", BootsBefore: h.Spec.Boots}
+	})
+	_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear)}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+}

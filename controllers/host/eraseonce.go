@@ -1,0 +1,127 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// observeEraseOnce adds to the view what decides about the erasure that spec.eraseOnce requests.
+func (r *Reconciler) observeEraseOnce(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
+	if host.Spec.EraseOnce == "" && view.EraseOnceBoot() == nil {
+		return nil
+	}
+	if view.Inspection.PausedCluster == "" {
+		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.Client, host.Namespace); err != nil {
+			return err
+		}
+	}
+	if view.EraseOnce.Machine, err = r.machineOnServer(ctx, host); err != nil {
+		return err
+	}
+	view.EraseOnce.SerialNumber, err = r.serialNumber(ctx, host)
+	return err
+}
+
+// machineOnServer describes a machine, of any namespace, whose provider ID names the host; empty without one. A machine that is being deleted counts: its
+// controller may still work on the server. One of another namespace is not named, because the namespace may be that of another tenant.
+func (r *Reconciler) machineOnServer(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
+	var machines v1alpha1.BareMetalMachineList
+	err := r.Client.List(ctx, &machines, client.MatchingFields{providerIDServerIndex: serverIndexValue(host.Namespace, host.Name)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", fmt.Errorf("list the machines of all namespaces whose provider ID names the host: %w", err)
+	}
+	machine := ""
+	for i := range machines.Items {
+		described := "A BareMetalMachine of another namespace"
+		if m := &machines.Items[i]; m.Namespace == host.Namespace {
+			described = fmt.Sprintf("BareMetalMachine %q", m.Name)
+		}
+		machine = max(machine, described)
+	}
+	return machine, nil
+}
+
+// providerIDServerIndex indexes machines by the namespace and the name of the host that their provider ID names, also if that is another namespace than theirs.
+const providerIDServerIndex = "spec.providerID.server"
+
+func serverOfProviderID(o client.Object) []string {
+	m, ok := o.(*v1alpha1.BareMetalMachine)
+	if !ok {
+		return nil
+	}
+	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != "" {
+		return []string{serverIndexValue(namespace, host)}
+	}
+	return nil
+}
+
+func serverIndexValue(namespace, host string) string { return namespace + "/" + host }
+
+// serialNumber returns the serial number of the host's server: what the BMC reports, or if it reports none, what the agent found in the last inspection. It is
+// empty if it is unknown.
+func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
+	key := client.ObjectKeyFromObject(host)
+	if h := r.observations.get(key).hardware; h != nil && h.SerialNumber != "" {
+		return h.SerialNumber, nil
+	}
+	if !inspectedByAgent(host) {
+		return "", nil
+	}
+	report := &v1alpha1.BareMetalInspection{}
+	if err := r.APIReader.Get(ctx, key, report); err != nil {
+		return "", client.IgnoreNotFound(fmt.Errorf("read the serial number in the host's BareMetalInspection: %w", err))
+	}
+	return report.Spec.System.SerialNumber, nil
+}
+
+// endsEraseOnce is true for a step that ends an erasure because of spec.eraseOnce: it consumes the request, or voids the boot. The user may have removed the
+// request meanwhile, so both count.
+func endsEraseOnce(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) bool {
+	voids := step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil
+	return boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)
+}
+
+// recordEraseOnce records the erasure of a free host before its request is consumed, and before its boot is voided: the record of the boot is the only proof,
+// and the next boot replaces it. If that fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
+func (r *Reconciler) recordEraseOnce(
+	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
+) (lifecycle.Step, error) {
+	b := &boot.Spec
+	if r.Erasures == nil || b.Failure != nil || b.AgentDoneAt == nil || b.Erasure == nil || len(b.Erasure.Disks) == 0 {
+		return step, nil // it failed, or a server without disks has nothing to prove
+	}
+	err := r.Erasures.Record(ctx, host, boot)
+	var unproven *erasure.UnprovenError
+	switch {
+	case err == nil:
+		return step, nil
+	case errors.As(err, &unproven) && host.Spec.Quarantine != nil:
+		return step, nil
+	case errors.As(err, &unproven):
+		now := metav1.NewTime(r.Clock.Now())
+		message := controllers.Clip(
+			fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
+		step.Action, step.Boot, step.Message = lifecycle.EndEraseOnce, nil, message
+		step.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
+		return step, nil
+	case r.cannotCreate(ctx, host.Namespace, err):
+		ctrl.LoggerFrom(ctx).Error(err, "Ended the erasure of the disks without a record")
+		return step, nil
+	}
+	return lifecycle.Step{
+		State: step.State, Action: lifecycle.Nothing, Phase: step.Phase, Reason: v1alpha1.ReasonErasureNotRecorded,
+		Message: controllers.Clip(
+			fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not available yet: %v", err), controllers.MaxMessage),
+	}, fmt.Errorf("record the erasure of the disks: %w", err)
+}

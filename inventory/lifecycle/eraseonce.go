@@ -1,0 +1,302 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+)
+
+// spec.eraseOnce requests one erasure of a host that no machine has. It is a boot of the agent with the purpose Clean and a claimID of its own, as an
+// inspection is. The request stays in the spec until the erasure is over, so no machine can claim the host, and no lost status and no lost record of the boot
+// forgets it. The record of the boot says whether it was carried out. Nothing begins or repeats an erasure because a fact is missing.
+
+// onceClaim begins the claimIDs of the erasures that spec.eraseOnce requested. The claimIDs of machines are UUIDs.
+const onceClaim = "erasure-"
+
+// EraseOnce is what is known of a host for spec.eraseOnce.
+type EraseOnce struct {
+	// SerialNumber is that of the server: the one that the BMC reports, or if it reports none, the one that the agent found. It is empty if it is unknown.
+	SerialNumber string
+	// Machine describes, as the start of a sentence, a BareMetalMachine of any namespace whose provider ID names the host; empty without one. It may be one
+	// that is being deleted.
+	Machine string
+}
+
+// IsEraseOnce is true for the record of a boot that erases the disks of a host because of spec.eraseOnce.
+func IsEraseOnce(b *v1alpha1.BareMetalBootSpec) bool {
+	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.MachineName == "" && strings.HasPrefix(b.ClaimID, onceClaim)
+}
+
+// ofNoMachine is true for the record of a boot that began while no machine had the host.
+func ofNoMachine(b *v1alpha1.BareMetalBootSpec) bool {
+	return b != nil && (b.Purpose == v1alpha1.PurposeInspect || IsEraseOnce(b))
+}
+
+// EraseOnceBoot returns the open boot that erases the disks because of spec.eraseOnce; nil without one. A machine may have claimed the host since it was
+// recorded.
+func (v View) EraseOnceBoot() *v1alpha1.BareMetalBootSpec {
+	if b := v.Boot; IsOpen(b) && IsEraseOnce(b) && b.Number >= v.Spec.Boots {
+		return b
+	}
+	return nil
+}
+
+// OwnBoot returns the open boot of the host that is of no machine: an inspection, or an erasure because of spec.eraseOnce. It is nil without one.
+func (v View) OwnBoot() *v1alpha1.BareMetalBootSpec {
+	return cmp.Or(v.InspectionBoot(), v.EraseOnceBoot())
+}
+
+// erasesOnce is true while the agent may run on a server and erase its disks because of spec.eraseOnce. What forbids the erasure is checked before the server
+// is powered on, and before each attempt: an erasure that runs is not interrupted.
+func (v View) erasesOnce(s Settings) bool {
+	b := v.EraseOnceBoot()
+	return b != nil && b.AgentDoneAt == nil && b.Failure == nil && v.bootCounted() && v.Now.Before(v.Deadline(s))
+}
+
+// eraseOnceGrace is how long after the deadline of an attempt its record still leads to an action on the server. An older record may come from a backup: the
+// server may have been given to a machine since.
+const eraseOnceGrace = time.Hour
+
+// eraseOnceOutdated is true for the record of an attempt that is too old to act on the server.
+func (v View) eraseOnceOutdated(s Settings) bool {
+	return !v.Now.Before(v.Deadline(s).Add(eraseOnceGrace))
+}
+
+// mayRunEraser is true if the erasure has powered the server on, so that the agent may run on it. A record of that is not enough, because it may come from a
+// backup: something of the boot was observed, or this process has powered the server on. A later attempt may begin with the server that the attempt before has
+// powered on, and has no PoweredOffAt then.
+func (v View) mayRunEraser(s Settings) bool {
+	switch b := v.EraseOnceBoot(); {
+	case b == nil || v.eraseOnceOutdated(s):
+		return false
+	case b.PoweredOffAt == nil:
+		return true
+	default:
+		return b.PoweredOnAt != nil && (v.Furthest.Stage != "" || v.BMC.LastPower == CommandPowerOn)
+	}
+}
+
+// eraseOnceRefusal says why the disks must not be erased now with a policy, and what to do; empty if nothing forbids it.
+func (v View) eraseOnceRefusal(policy v1alpha1.CleaningPolicy) string {
+	wanted, known, holds := strings.TrimSpace(v.Spec.EraseOnce), strings.TrimSpace(v.EraseOnce.SerialNumber), v.powerHolds()
+	_, conflict := Conflict(v)
+	switch {
+	case conflict != "":
+		return conflict
+	case v.Replaced != "":
+		return v.Replaced
+	case v.EraseOnce.Machine != "":
+		return v.EraseOnce.Machine + " has the providerID of this host, so the server may run it. Give the host back to it, or delete that machine"
+	case wanted == "":
+		return "The request was removed"
+	case known == "":
+		return fmt.Sprintf("It is %q, and the serial number of the server is unknown: neither the BMC nor an inspection by the agent reports one. "+
+			"Set spec.inspection to Both", wanted)
+	case !strings.EqualFold(wanted, known):
+		return fmt.Sprintf("It is %q, and the serial number of the server is %q. Correct it if this is the server whose disks are to be erased, "+
+			"or remove it", wanted, known)
+	case !cleaning.AllDisks(policy):
+		return fmt.Sprintf("The cleaning policy %q erases not all disks. Set spec.cleaningPolicy to Metadata, Clear or Purge", policy)
+	case v.Spec.Power == v1alpha1.PowerOn:
+		return "The disks of a server are erased only if it is off. Remove spec.power, or set it to Off"
+	case len(holds) > 0:
+		return "Power holds keep the server powered off: " + describeHolds(holds)
+	case v.Inspection.PausedCluster != "":
+		return fmt.Sprintf("Cluster %q is paused, so the hosts of the namespace may be moving. The erasure starts when no Cluster of the namespace is paused",
+			v.Inspection.PausedCluster)
+	default:
+		return ""
+	}
+}
+
+// offerErased begins the erasure that spec.eraseOnce requests on a server that is off and that could be offered otherwise, or says why it does not begin.
+func (v View) offerErased(s Settings, step Step) Step {
+	if purge := v.offerPurgeable(s, step); purge.Phase != v1alpha1.PhaseAvailable {
+		return purge
+	}
+	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending
+	switch refusal := v.eraseOnceRefusal(v.policy(s)); {
+	case refusal != "":
+		step.Reason, step.Message, step.RequeueAt = v1alpha1.ReasonEraseOnceRefused, "spec.eraseOnce: "+refusal, v.Now.Add(s.PollInterval)
+	case !v.confirmedOffTwice(s):
+		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
+	case v.QueuePosition != nil:
+		step.Message = "The disks will be erased (spec.eraseOnce). "
+		return v.QueuePosition.wait(v, step)
+	default:
+		step.Action, step.Boot = RecordBoot, v.newEraseOnce(1, v.policy(s))
+		step.Message = fmt.Sprintf("Attempt 1 to erase the disks begins (%s, spec.eraseOnce)", step.Boot.CleaningPolicy)
+	}
+	return step
+}
+
+// confirmedOffTwice is confirmedOff by two readings, also after a command of the provider.
+func (v View) confirmedOffTwice(s Settings) bool {
+	return v.BMC.Power == v1alpha1.PowerOff && v.confirmedOff(s) && v.powerUnchangedFor(v.BMC.LastPowerAt) >= s.ActiveInterval
+}
+
+// withEraseOnceNote adds to what a host waits for that an erasure waits too.
+func (v View) withEraseOnceNote(step Step) Step {
+	own := []string{v1alpha1.ReasonEraseOncePending, v1alpha1.ReasonEraseOnceRefused, v1alpha1.ReasonInspectionPending}
+	if v.Spec.EraseOnce != "" && step.Action != RecordBoot && !slices.Contains(own, step.Reason) {
+		step.Message += ". The erasure that spec.eraseOnce requests waits for that"
+	}
+	return step
+}
+
+// newEraseOnce returns the record of an attempt that starts now. Its claimID differs from that of every claim and of every other erasure.
+func (v View) newEraseOnce(attempt int32, policy v1alpha1.CleaningPolicy) *v1alpha1.BareMetalBootSpec {
+	boot := v.newRecord(attempt, v1alpha1.PurposeClean)
+	boot.ClaimID, boot.Agent, boot.CleaningPolicy = fmt.Sprintf("%s%d", onceClaim, v.Now.UnixNano()), true, policy
+	if v.BMC.Power == v1alpha1.PowerOff {
+		boot.PoweredOffAt = &boot.StartedAt
+	}
+	return boot
+}
+
+// eraseOnce drives an erasure because of spec.eraseOnce, and ends it. The step has the phase and the reason of the host meanwhile. A machine that has claimed
+// the host waits for the end of the attempt.
+func (v View) eraseOnce(s Settings, step Step) Step {
+	attempt := *v.EraseOnceBoot()
+	over, unknown := v.agentOver(s, attempt), step
+	unknown.Message = "The disks will be erased (spec.eraseOnce). "
+	switch {
+	case attempt.AgentDoneAt != nil || attempt.Failure != nil:
+		return v.endEraseOnce(s, step)
+	case v.givesUpErasing(attempt):
+		return v.giveUpErasing(step, attempt)
+	case !v.bootCounted():
+		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased (spec.eraseOnce)"
+		return step
+	case over == "" && !v.Now.Before(v.Deadline(s)):
+		over = v.describeTimeout(s, attempt)
+	}
+	if over != "" {
+		return v.endEraseOnceAttempt(s, step, unknown, attempt, over)
+	}
+	return onceBMCKnown(v, s, s.ActiveInterval, unknown, v.driveEraseOnce(s, step, attempt))
+}
+
+// givesUpErasing is true for an attempt that has not powered the server on and must not do so: something forbids the erasure, a machine has claimed the host,
+// or something else has powered the server on.
+func (v View) givesUpErasing(attempt v1alpha1.BareMetalBootSpec) bool {
+	if attempt.PoweredOnAt != nil && v.bootCounted() {
+		return false
+	}
+	return v.Claimed() || v.bmcRead() && (v.eraseOnceRefusal(attempt.CleaningPolicy) != "" || attempt.PoweredOffAt != nil && v.notOff())
+}
+
+// bmcRead is true once the BMC was read, or cannot be read: after a restart the serial number may not be known yet.
+func (v View) bmcRead() bool { return v.BMC.Inspected || v.bmcBlocked() }
+
+// giveUpErasing ends an attempt that has not powered the server on. The first one has changed nothing. Before a later one an agent has run, and nobody knows
+// what it has erased.
+func (v View) giveUpErasing(step Step, attempt v1alpha1.BareMetalBootSpec) Step {
+	message := "The erasure does not begin: " + cmp.Or(v.eraseOnceRefusal(attempt.CleaningPolicy),
+		"something other than the provider powered the server on, or a machine claimed the host")
+	if attempt.Attempt > 1 {
+		return failErasing(step, attempt, message)
+	}
+	void := v.voidBoot()
+	step.Action, step.Boot, step.Message = void.Action, void.Boot, message
+	return step
+}
+
+// failErasing records that an erasure has failed.
+func failErasing(step Step, attempt v1alpha1.BareMetalBootSpec, message string) Step {
+	failed := failBoot(attempt, v1alpha1.ReasonDisksNotErased,
+		message+". Wipe the disks, then remove spec.quarantine, or set spec.eraseOnce before that to try again")
+	failed.Boot.WrittenDisks = nil // as after a release: a person wipes them
+	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, message
+	return step
+}
+
+// driveEraseOnce returns the next step of an attempt that is not over. The power is known.
+func (v View) driveEraseOnce(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
+	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
+	drive.Phase, drive.Reason = step.Phase, step.Reason
+	drive.Message = fmt.Sprintf("The disks are being erased, attempt %d (%s, spec.eraseOnce). %s", attempt.Attempt, attempt.CleaningPolicy, drive.Message)
+	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
+		drive.RequeueAt = deadline
+	}
+	return drive
+}
+
+// endEraseOnceAttempt ends an attempt. After the last one, and if something forbids another one, the erasure has failed.
+func (v View) endEraseOnceAttempt(s Settings, step, unknown Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+	refusal := v.eraseOnceRefusal(attempt.CleaningPolicy)
+	switch {
+	case attempt.Attempt >= s.BootAttempts:
+		return failErasing(step, attempt, after+". This was the last attempt")
+	case v.Claimed():
+		return failErasing(step, attempt, after+". A machine has claimed the host, so there is no other attempt")
+	case refusal != "" && v.bmcRead():
+		return failErasing(step, attempt, after+". Another attempt is not possible: "+refusal)
+	case v.eraseOnceOutdated(s):
+		return failErasing(step, attempt, fmt.Sprintf(
+			"%s. That was more than %s ago, so the server is left as it is: the record of the erasure may come from a backup", after, eraseOnceGrace))
+	}
+	next := step
+	switch {
+	case v.notOff() && !v.mayRunEraser(s):
+		next = failErasing(step, attempt, after+". The server is on, and nothing shows that this erasure has powered it on, so it is left as it is")
+	case v.QueuePosition != nil:
+		next.Message, next.RequeueAt = after+". The next attempt waits for a boot slot", v.Now.Add(s.ActiveInterval)
+	default:
+		next.Action, next.Boot = RecordBoot, v.newEraseOnce(attempt.Attempt+1, attempt.CleaningPolicy)
+		next.Message = fmt.Sprintf("Attempt %d to erase the disks begins (%s, spec.eraseOnce). %s", attempt.Attempt+1, attempt.CleaningPolicy, after)
+	}
+	return onceBMCKnown(v, s, s.ActiveInterval, unknown, next)
+}
+
+// endEraseOnce powers the server off if the agent may run on it, and concludes the erasure.
+func (v View) endEraseOnce(s Settings, step Step) Step {
+	conclusion := v.concludeEraseOnce(step)
+	if !v.mayRunEraser(s) {
+		return conclusion
+	}
+	unknown := step
+	unknown.Message = "The server will be powered off after the erasure of its disks. "
+	known := step
+	switch {
+	case v.BMC.Power != v1alpha1.PowerOff:
+		change := issueCommand(v, s, ForceOff, CommandForceOff)
+		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "The server is being powered off after the erasure of its disks"
+	case !v.confirmedOff(s):
+		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
+	default:
+		known = conclusion
+	}
+	return onceBMCKnown(v, s, s.ActiveInterval, unknown, known)
+}
+
+// concludeEraseOnce consumes the request, and then voids the boot. A failure puts the host into quarantine in the same write. The order makes the outcome
+// certain after a restart: an open boot whose erasure is over is one whose outcome is not written yet. A machine that has claimed a host whose erasure failed
+// waits: its deletion releases the host, and the request is carried out then.
+func (v View) concludeEraseOnce(step Step) Step {
+	failure := v.Boot.Failure
+	switch {
+	case failure != nil && v.Claimed():
+		step.Reason, step.Message = failure.Reason, failure.Message+". Delete the Machine to have it replaced"
+	case failure != nil && (v.Spec.EraseOnce != "" || v.Spec.Quarantine == nil):
+		step.Action, step.Message = EndEraseOnce, "The disks were not erased"
+		step.Quarantine = v.newQuarantine(v1alpha1.ReasonDisksNotErased, "The disks were not erased, as spec.eraseOnce requested. "+failure.Message)
+	case v.Spec.EraseOnce != "":
+		step.Action, step.Message = EndEraseOnce, "The disks are erased"
+	default:
+		void := v.voidBoot()
+		step.Action, step.Boot, step.Message = void.Action, void.Boot, "The erasure of the disks is over"
+	}
+	return step
+}
+
+// eraseOnceIsOver is true while the outcome of an erasure because of spec.eraseOnce is known and not written yet.
+func (v View) eraseOnceIsOver() bool {
+	b := v.EraseOnceBoot()
+	return b != nil && (b.AgentDoneAt != nil || b.Failure != nil)
+}
