@@ -6,17 +6,12 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
 // maxKeyText is how many characters of a key's digest a message has.
 const maxKeyText = 12
-
-// fromMedium is true for a boot from a medium that the BMC, or the firmware, fetches. The medium has the token of the agent, and the network of the BMCs can
-// read it.
-func fromMedium(boot *v1alpha1.BareMetalBootSpec) bool {
-	return boot.Method == v1alpha1.MethodUefiHTTP || boot.Method == v1alpha1.MethodVirtualMedia
-}
 
 // hasKey is true for the agent whose key the boot has. Its address does not matter: an address can be taken, and a key cannot (decision 0034).
 func hasKey(boot *v1alpha1.BareMetalBootSpec, r pxe.AgentRequest) bool {
@@ -38,7 +33,7 @@ func (b *Booter) enrol(ctx context.Context, a attempt, r pxe.AgentRequest) error
 	switch {
 	case boot.AgentKey != "":
 		return b.refuseSecond(ctx, a, secondKeyError{boot.DataAddress, boot.AgentKey, r})
-	case fromMedium(boot) && r.Key == "":
+	case lifecycle.UsesMedium(boot) && r.Key == "":
 		err := refused("the agent of %s asks over plain HTTP, and its token is on a boot medium that others may have read: "+
 			"set http.tls in the configuration file of the boot server", r.Host)
 		b.recordProblem(a.boot, v1alpha1.ReasonAgentKeyMissing, err)

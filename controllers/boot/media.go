@@ -54,7 +54,7 @@ func (b *Booter) MediaScript(ctx context.Context, r pxe.MediaRequest) (pxe.Scrip
 	if a.boot.Spec.Agent {
 		return pxe.Script{Title: title, Hostname: cmp.Or(a.boot.Spec.MachineName, a.host.Name), Agent: &pxe.AgentScript{
 			Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)),
-			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network,
+			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network, StaticFirst: true,
 		}}, nil
 	}
 	source := a.consumer.BareMetalMachine.Spec.Boot

@@ -124,7 +124,7 @@ func (r *Reconciler) setMediumURL(ctx context.Context, j job, c bmc.Client) erro
 	if err != nil {
 		return err
 	}
-	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: medium}, j.overrideMethod(c))
+	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: medium}, j.overrideMethod(c), "")
 }
 
 // insertMedium inserts the boot medium into the virtual drive, and instructs the firmware to boot from it once. The server is off: firmware and boot loaders do not
@@ -148,7 +148,11 @@ func (r *Reconciler) insertMedium(ctx context.Context, j job, c bmc.Client) erro
 	if err := media.InsertMedia(ctx, medium); err != nil {
 		return err
 	}
-	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootCD, Mode: j.mode}, j.overrideMethod(c))
+	drives, err := media.Media(ctx)
+	if err != nil {
+		return err
+	}
+	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootCD, Mode: j.mode}, j.overrideMethod(c), bmc.MediaDoubt(drives, medium))
 }
 
 // overrideMethod returns the method of the driver with which an override for the boot method of the job worked last, or the first one.

@@ -87,7 +87,7 @@ func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) er
 func (r *Reconciler) setPXE(ctx context.Context, j job, c bmc.Client) error {
 	var refused error
 	for _, chosen := range orderChoices(overrideChoices(c.BootMethods(), j.capabilities, j.mode), j.lastOverride, j.boot.Number) {
-		err := r.setOverride(ctx, j, c, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method)
+		err := r.setOverride(ctx, j, c, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method, "")
 		if err == nil || !answeredByBMC(err) {
 			return err
 		}
@@ -96,15 +96,15 @@ func (r *Reconciler) setPXE(ctx context.Context, j job, c bmc.Client) error {
 	return refused
 }
 
-// setOverride sets a boot override, and records how that ended.
-func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, override bmc.BootOverride, method bmc.BootMethod) error {
+// setOverride sets a boot override, and records how that ended. doubt, if not empty, says what else may keep the server from booting by it.
+func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, override bmc.BootOverride, method bmc.BootMethod, doubt string) error {
 	result, err := c.SetBootOverride(ctx, override, method)
 	if err != nil && !answeredByBMC(err) {
 		return err
 	}
 	tried := &v1alpha1.BootOverrideStatus{
 		Boot: j.boot.Number, Target: string(override.Target), Method: string(cmp.Or(result.Method, method)),
-		Warning: controllers.Clip(maskMedia(result.Doubt), controllers.MaxText), Persistent: result.Lasts,
+		Warning: controllers.Clip(maskMedia(cmp.Or(result.Doubt, doubt)), controllers.MaxText), Persistent: result.Lasts,
 	}
 	if j.method != v1alpha1.MethodPXE {
 		tried.BootMethod = j.method

@@ -49,7 +49,7 @@ var bootMutants = []mutant{
 	{"an agent without a key has the key of every boot without one", "agentkey.go", "return boot.AgentKey != \"\" && r.Key == boot.AgentKey", "return r.Key == boot.AgentKey"},
 	{"a boot with a key goes by the address", "agentkey.go", "	if boot.AgentKey != \"\" {\n		return hasKey(boot, r)\n	}\n", ""},
 	{"a second key is no second agent", "agentkey.go", "	case boot.AgentKey != \"\":\n", "	case false:\n"},
-	{"a boot from a medium needs no key", "agentkey.go", "case fromMedium(boot) && r.Key == \"\":", "case false:"},
+	{"a boot from a medium needs no key", "agentkey.go", "case lifecycle.UsesMedium(boot) && r.Key == \"\":", "case false:"},
 	{"UEFI HTTP boot needs no key", "agentkey.go", "boot.Method == v1alpha1.MethodUefiHTTP || ", ""},
 	{"a key that comes later is enrolled", "agentkey.go", "	if first {\n", "	if first || true {\n"},
 	{"no key is enrolled", "agentkey.go", "		boot.AgentKey = r.Key\n", "		_ = r.Key\n"},

@@ -77,7 +77,7 @@ func (v View) mayRunEraser(s Settings) bool {
 	case b.PoweredOffAt == nil:
 		return true
 	default:
-		return b.PoweredOnAt != nil && (v.Furthest.Stage != "" || v.BMC.LastPower == CommandPowerOn)
+		return b.PoweredOnAt != nil && (v.Furthest.Stage != "" && !v.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)
 	}
 }
 
@@ -163,7 +163,7 @@ func (v View) newEraseOnce(attempt int32, policy v1alpha1.CleaningPolicy) *v1alp
 // the host waits for the end of the attempt.
 func (v View) eraseOnce(s Settings, step Step) Step {
 	attempt := *v.EraseOnceBoot()
-	over, unknown := v.agentOver(s, attempt), step
+	over, unknown := v.attemptOver(s, attempt), step
 	unknown.Message = "The disks will be erased (spec.eraseOnce). "
 	switch {
 	case attempt.AgentDoneAt != nil || attempt.Failure != nil:
@@ -224,14 +224,14 @@ func (v View) driveEraseOnce(s Settings, step Step, attempt v1alpha1.BareMetalBo
 	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
 		drive.RequeueAt = deadline
 	}
-	return drive
+	return v.untilMethodDeadline(s, attempt, drive)
 }
 
 // endEraseOnceAttempt ends an attempt. After the last one, and if something forbids another one, the erasure has failed.
 func (v View) endEraseOnceAttempt(s Settings, step, unknown Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
 	refusal := v.eraseOnceRefusal(attempt.CleaningPolicy)
 	switch {
-	case attempt.Attempt >= s.BootAttempts:
+	case attempt.Attempt >= v.attempts(s):
 		return failErasing(step, attempt, after+". This was the last attempt")
 	case v.Claimed():
 		return failErasing(step, attempt, after+". A machine has claimed the host, so there is no other attempt")
@@ -269,6 +269,8 @@ func (v View) endEraseOnce(s Settings, step Step) Step {
 		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "The server is being powered off after the erasure of its disks"
 	case !v.confirmedOff(s):
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
+	case v.mediaLeft():
+		known.Action, known.Message = EjectMedia, "The server is off after the erasure of its disks: its boot medium is being ejected"
 	default:
 		known = conclusion
 	}

@@ -127,7 +127,7 @@ func (v View) bootedMedium() bool {
 // MethodWorked is true if the current boot shows that its method works on this server. Without a request of the medium it was PXE, which firmware tries if it does not
 // find its medium.
 func (v View) MethodWorked() bool {
-	b := cmp.Or(v.CurrentBoot(), v.InspectionBoot())
+	b := cmp.Or(v.CurrentBoot(), v.OwnBoot())
 	switch {
 	case b == nil:
 		return false
@@ -146,8 +146,9 @@ func (v View) attempts(s Settings) int32 {
 // hasNextMethod is true if another attempt may begin now, and would use another method. Without that the attempt has its whole time: until its deadline it is served,
 // and a move must not begin before.
 func (v View) hasNextMethod(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
-	paused := v.Paused || v.Consumer != nil && v.Consumer.Paused || attempt.Purpose == v1alpha1.PurposeInspect && v.Inspection.PausedCluster != ""
-	return mayRepeat(attempt) && !paused && v.QueuePosition == nil && attempt.Attempt < v.attempts(s) && v.methodFor(attempt.Attempt+1) != MethodOf(&attempt)
+	paused := v.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Inspection.PausedCluster != ""
+	claimed := IsEraseOnce(&attempt) && v.Claimed()
+	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < v.attempts(s) && v.methodFor(attempt.Attempt+1) != MethodOf(&attempt)
 }
 
 // HasNextMethod is true if a boot that cannot use its method continues with another one.
