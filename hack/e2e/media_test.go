@@ -44,6 +44,11 @@ func TestVirtualMedia(t *testing.T) {
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
 	r := s.enlist(machine.Name, machine.MAC, v1alpha1.BootModeUEFI, sushy.Endpoint(machine.UUID))
 	r.console, r.silent = consoleOf(machine), true
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the console:\n%s", r.console())
+		}
+	})
 	r.static = s.hosts.at(50)
 	r.host.Spec.BootMethods = []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia}
 	r.host.Spec.Inspection = v1alpha1.InspectionAgent
@@ -63,7 +68,7 @@ func TestVirtualMedia(t *testing.T) {
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, "debian.qcow2")
 	})
-	r.await(t, imagingPatience, "the image is on the disk", func() bool { return r.record.Spec.AgentDoneAt != nil })
+	r.await(t, imagingPatience, "its boot begins", func() bool { return r.record.Spec.Purpose == v1alpha1.PurposeProvision })
 	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
 	r.releaseErasedDisk(t, machine.Disk)
