@@ -36,8 +36,12 @@ type Machine struct {
 	// Tap is the network interface of this computer that the machine's network card is connected to. It must belong to the user TapOwner.
 	// If it is empty, the network card uses QEMU's own network, which has no boot server.
 	Tap string
-	// Console is the file with the output of its serial line.
-	Console string
+	// MemoryGiB is its memory, 1 by default. DiskGiB is the size of its disk, which has 1 MiB by default. CPU is the mode of libvirt for its processor; empty
+	// for QEMU's default one. "maximum" has all instructions that QEMU emulates.
+	MemoryGiB, DiskGiB int
+	CPU                string
+	// Console is the file with the output of its serial line, and Disk that of its disk. StartLibvirtWith sets both.
+	Console, Disk string
 }
 
 // TapOwner is the user of the machines if root starts libvirtd.
@@ -76,7 +80,7 @@ func StartLibvirtWith(tb testing.TB, machines ...Machine) *Libvirt {
 	// sushy-tools stores images in this pool.
 	l.define(tb, "pool-create", home, poolXML, Machine{})
 	for _, m := range machines {
-		m.Console = home + "/" + m.Name + ".console"
+		m.Console, m.Disk = home+"/"+m.Name+".console", home+"/pool/"+m.Name+".raw"
 		l.Machines = append(l.Machines, m)
 		l.define(tb, "define", home, machineXML, m)
 	}
@@ -104,7 +108,10 @@ func libvirtHome(tb testing.TB, owner *syscall.Credential, machines []Machine) s
 	files := []string{home + "/config/libvirt/qemu.conf"}
 	for _, m := range machines {
 		disk := home + "/pool/" + m.Name + ".raw"
-		write(tb, disk, strings.Repeat("\x00", 1<<20))
+		write(tb, disk, "")
+		if err := os.Truncate(disk, max(1<<20, int64(m.DiskGiB)<<30)); err != nil {
+			tb.Fatal(err)
+		}
 		files = append(files, disk)
 	}
 	if owner != nil {
@@ -176,7 +183,12 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 	if m.Tap != "" {
 		network = "<interface type='ethernet'><target dev='" + m.Tap + "' managed='no'/>"
 	}
-	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network).Replace(description))
+	processor := ""
+	if m.CPU != "" {
+		processor = "<cpu mode='" + m.CPU + "'/>"
+	}
+	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network, "MEMORY", strconv.Itoa(max(m.MemoryGiB, 1)),
+		"PROCESSOR", processor).Replace(description))
 	if err := l.virsh(tb.Context(), command, path); err != nil {
 		tb.Fatal(err)
 	}
@@ -190,8 +202,9 @@ const poolXML = `<pool type='dir'><name>default</name><target><path>HOME/pool</p
 const machineXML = `<domain type='qemu'>
   <name>NAME</name>
   <uuid>UUID</uuid>
-  <memory unit='GiB'>1</memory>
+  <memory unit='GiB'>MEMORY</memory>
   <vcpu>1</vcpu>
+  PROCESSOR
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <loader readonly='yes' secure='no' type='pflash'>` + firmware + `</loader>
