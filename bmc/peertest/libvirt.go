@@ -36,10 +36,10 @@ type Machine struct {
 	// Tap is the network interface of this computer that the machine's network card is connected to. It must belong to the user TapOwner.
 	// If it is empty, the network card uses QEMU's own network, which has no boot server.
 	Tap string
-	// MemoryGiB is its memory, 1 by default. DiskGiB is the size of its disk, which has 1 MiB by default. CPU is the mode of libvirt for its processor; empty
-	// for QEMU's default one. "maximum" has all instructions that QEMU emulates.
-	MemoryGiB, DiskGiB int
-	CPU                string
+	// MemoryGiB is its memory, and Processors the number of its processors, both 1 by default. DiskGiB is the size of its disk, which has 1 MiB by default.
+	MemoryGiB, Processors, DiskGiB int
+	// CPU is the mode of libvirt for its processors; empty for QEMU's default one. "maximum" has all instructions that QEMU emulates.
+	CPU string
 	// Console is the file with the output of its serial line, and Disk that of its disk. StartLibvirtWith sets both.
 	Console, Disk string
 }
@@ -188,7 +188,7 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 		processor = "<cpu mode='" + m.CPU + "'/>"
 	}
 	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network, "MEMORY", strconv.Itoa(max(m.MemoryGiB, 1)),
-		"PROCESSOR", processor).Replace(description))
+		"PROCESSORS", strconv.Itoa(max(m.Processors, 1)), "CPU", processor).Replace(description))
 	if err := l.virsh(tb.Context(), command, path); err != nil {
 		tb.Fatal(err)
 	}
@@ -203,8 +203,8 @@ const machineXML = `<domain type='qemu'>
   <name>NAME</name>
   <uuid>UUID</uuid>
   <memory unit='GiB'>MEMORY</memory>
-  <vcpu>1</vcpu>
-  PROCESSOR
+  <vcpu>PROCESSORS</vcpu>
+  CPU
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <loader readonly='yes' secure='no' type='pflash'>` + firmware + `</loader>

@@ -24,8 +24,11 @@ import (
 type machine struct {
 	peertest.Machine
 
-	rig  *rig
-	bmc  bmc.Endpoint
+	rig *rig
+	bmc bmc.Endpoint
+	// address is its static address; empty for that of DHCP.
+	address string
+
 	host v1alpha1.BareMetalHost
 	boot v1alpha1.BareMetalBoot
 
@@ -150,6 +153,14 @@ func (m *machine) phase(want v1alpha1.HostPhase) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+// free is nil when the host is offered again.
+func (m *machine) free(context.Context) error {
+	if m.host.Spec.ConsumerRef != nil || m.host.Status.Phase != v1alpha1.PhaseAvailable || m.host.Status.Power != v1alpha1.PowerOff {
+		return fmt.Errorf("host %s is %s, and its power is %s", m.Name, m.host.Status.Phase, m.host.Status.Power)
+	}
+	return nil
 }
 
 // expectErased checks that the disk has neither a partition table nor the bootstrap data.

@@ -53,7 +53,9 @@ func startRig(t *testing.T, timeout time.Duration) *rig {
 	makeBridge(t)
 
 	begin := time.Now()
-	log := func(format string, args ...any) { t.Logf("%6.1f s  %s", time.Since(begin).Seconds(), fmt.Sprintf(format, args...)) }
+	log := func(format string, args ...any) {
+		t.Logf("%6.1f s  %s", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
 	r.lab, err = site.New(ctx, root, log, func(server, what string) { log("%s: %s", server, what) })
 	t.Cleanup(func() { //nolint:contextcheck // the lab is closed even if ctx has ended
 		if t.Failed() {
@@ -109,27 +111,28 @@ func imageVariables(t *testing.T, root, name string) []string {
 	return []string{"IMAGE_URL=" + origin.URL + "/" + name, "IMAGE_CHECKSUM=sha256:" + hex.EncodeToString(sum.Sum(nil))}
 }
 
-// machines starts virtual machines with empty disks, off, and BMCs of sushy-tools in front of them. The names begin with a letter and have a number.
-func (r *rig) machines(t *testing.T, names ...string) []*machine {
+// virtual describes a virtual machine.
+type virtual struct {
+	name                  string
+	memoryGiB, processors int
+	// address is its static address; empty for that of DHCP.
+	address string
+}
+
+// start makes a virtual machine with an empty disk, which is off, and a BMC of sushy-tools in front of it.
+func (r *rig) start(t *testing.T, v virtual) *machine {
 	t.Helper()
-	var described []peertest.Machine
-	for i, name := range names {
-		tap := "tap" + name
-		ip(t, "tuntap", "add", tap, "mode", "tap", "user", peertest.TapOwner)
-		t.Cleanup(func() { ip(t, "link", "delete", tap) })
-		ip(t, "link", "set", tap, "master", bridge, "up")
-		described = append(described, peertest.Machine{
-			Name: name, UUID: fmt.Sprintf("27946b59-9e44-4fa7-8e91-f3527a1e10%02x", i), MAC: fmt.Sprintf("52:54:00:0d:00:%02x", i), Tap: tap,
-			MemoryGiB: 2, DiskGiB: 8, CPU: "maximum", // with Go's cryptography in the guest other processors are ten times as slow
-		})
-	}
-	libvirt := peertest.StartLibvirtWith(t, described...)
+	tap := "tap" + v.name
+	ip(t, "tuntap", "add", tap, "mode", "tap", "user", peertest.TapOwner)
+	t.Cleanup(func() { ip(t, "link", "delete", tap) })
+	ip(t, "link", "set", tap, "master", bridge, "up")
+	libvirt := peertest.StartLibvirtWith(t, peertest.Machine{
+		Name: v.name, UUID: "27946b59-9e44-4fa7-8e91-f3527a1e1001", MAC: "52:54:00:0d:00:01", Tap: tap, MemoryGiB: v.memoryGiB, Processors: v.processors, DiskGiB: 8,
+		CPU: "maximum", // with Go's cryptography in the guest other processors are ten times as slow
+	})
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
-	var made []*machine
-	for _, m := range libvirt.Machines {
-		made = append(made, &machine{rig: r, Machine: m, bmc: sushy.Endpoint(m.UUID), seen: map[string]bool{}})
-	}
-	return made
+	m := libvirt.Machines[0]
+	return &machine{rig: r, Machine: m, bmc: sushy.Endpoint(m.UUID), address: v.address, seen: map[string]bool{}}
 }
 
 const hostYAML = `---
@@ -146,9 +149,20 @@ spec:
   bootMACAddress: "%[4]s"
 `
 
+const networkYAML = `  network:
+    interfaces:
+    - name: lan0
+      macAddress: "%[1]s"
+      addresses: [%[2]s/24]
+      routes: [{to: default, via: %[3]s}]
+`
+
 // register registers a virtual machine as a host.
 func (m *machine) register(t *testing.T) {
 	t.Helper()
 	yaml := fmt.Sprintf(hostYAML, site.Namespace, m.Name, m.bmc.URL, m.MAC, m.bmc.Username, m.bmc.Password, v1alpha1.BMCSecretLabel)
+	if m.address != "" {
+		yaml += fmt.Sprintf(networkYAML, m.MAC, m.address, address)
+	}
 	NewWithT(t).Expect(m.rig.plane.Apply(m.rig.ctx, yaml)).To(Succeed())
 }
