@@ -50,7 +50,7 @@ stamp=$({
 
 # containernetworking-plugins has the plugins that most network add-ons build upon. ebtables, ethtool and socat are what add-ons and older versions
 # of Kubernetes call. systemd-resolved takes the DNS servers of DHCP and of the host's network settings.
-packages=(containerd runc containernetworking-plugins cri-tools conntrack iptables ebtables ethtool socat ipset procps systemd-resolved systemd-timesyncd)
+packages=(containerd runc containernetworking-plugins conntrack iptables ebtables ethtool socat ipset procps systemd-resolved systemd-timesyncd)
 # shellcheck disable=SC2206 # words
 packages+=($more)
 
