@@ -176,14 +176,14 @@ e2e-full: ## The same with all kinds of disks, and all ways by which firmware ge
 e2e-node: nodeimage ## A virtual machine becomes a Node and is free again: Cluster API's managers, sushy-tools, an image, kubeadm's join, kubelet and containerd; root.
 	@hack/build.sh $(LAB_PROGRAMS)
 	@hack/agenttest.sh $(VERSION)
-	go test -count=1 -timeout 40m -v -run '^TestWorker$$' ./hack/nodetest | grep -v '^=== '
+	go test -count=1 -timeout 60m -v -run '^TestWorker$$' ./hack/nodetest | grep -v '^=== '
 
 .PHONY: e2e-control-plane
 e2e-control-plane: ## The same for a control plane: kubeadm's init in the virtual machine, with static Pods of the programs that the lab builds; root.
 	@CONTROL_PLANE=1 hack/nodeimage.sh
 	@hack/build.sh $(LAB_PROGRAMS)
 	@hack/agenttest.sh $(VERSION)
-	go test -count=1 -timeout 60m -v -run '^TestControlPlane$$' ./hack/nodetest | grep -v '^=== '
+	go test -count=1 -timeout 90m -v -run '^TestControlPlane$$' ./hack/nodetest | grep -v '^=== '
 
 .PHONY: nodeimage
 nodeimage: ## Make a disk image of a Kubernetes node in .cache/nodeimage; root, Debian. DRIVERS=all, PACKAGES="a b" and FILES=FOLDER adapt it; CONTROL_PLANE=1 makes that of a control plane.

@@ -23,13 +23,14 @@ recipes=$root/hack/osimage
 . "$root/hack/debian.sh"
 
 drivers=${DRIVERS:-} more=${PACKAGES:-} overlay=${FILES:-}
-# The virtual size of the disk in MiB. At the first boot cloud-init enlarges the root partition up to the bootstrap data.
-size=3072
+# The size of the disk image in MiB, with some free space. At the first boot cloud-init enlarges the root partition up to the bootstrap data. The agent writes
+# zeros to the free space of the image, unless the disk can discard.
+size=1536
 programs=(kubelet kubeadm)
 name=node
 if [ -n "${CONTROL_PLANE:-}" ]; then
   programs+=(kube-apiserver kube-controller-manager kube-scheduler etcd)
-  name=control-plane
+  name=control-plane size=2048
 fi
 
 # Two runs at once wait for one another. -o keeps the lock from what is started here.
@@ -38,7 +39,7 @@ if [ -z "${NODEIMAGE_LOCKED:-}" ]; then
   NODEIMAGE_LOCKED=1 exec flock -o "$root/.cache/nodeimage.lock" "$root/hack/nodeimage.sh"
 fi
 
-"$root/hack/build.sh" "${programs[@]}" kubectl
+"$root/hack/build.sh" "${programs[@]}"
 "$root/hack/osimage.sh"
 stamp=$({
   cat "$root/.cache/osimage/stamp" "${programs[@]/#/$bin/}" # the programs themselves: a stamp of a program is only written by build.sh
@@ -70,14 +71,18 @@ mkdir -p "$tree/tmp/debs"
 mv "$build"/apt/cache/archives/*.deb "$tree/tmp/debs/"
 printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d" # no daemon is started
 chmod +x "$tree/usr/sbin/policy-rc.d"
-in_tree() { DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$tree" "$@"; }
+# in_tree runs a program in the root file system. /proc is mounted only for it.
+in_tree() {
+  # shellcheck disable=SC2016 # expanded by the shell in the namespace
+  DEBIAN_FRONTEND=noninteractive LC_ALL=C unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$tree" "$@"
+}
 if ! in_tree sh -ec 'dpkg --unpack /tmp/debs/*.deb && dpkg --configure --pending' >"$build/dpkg.log" 2>&1; then
   tail -n 30 "$build/dpkg.log" >&2
   debian_fail "installing ${packages[*]} failed"
 fi
 rm -r "$tree/tmp/debs" "$tree/usr/sbin/policy-rc.d"
 
-install -m 755 "$bin/kubelet" "$bin/kubeadm" "$bin/kubectl" "$tree/usr/bin/"
+install -m 755 "$bin/kubelet" "$bin/kubeadm" "$tree/usr/bin/"
 cp -r "$root/hack/nodeimage/files/." "$tree/"
 # kubeadm names the version of the sandbox image that goes with it.
 pause=$("$bin/kubeadm" config images list --kubernetes-version "$("$bin/kubeadm" version -o short)" 2>/dev/null | sed -n 's|.*/pause:||p')

@@ -40,6 +40,9 @@ type Machine struct {
 	MemoryGiB, Processors, DiskGiB int
 	// CPU is the mode of libvirt for its processors; empty for QEMU's default one. "maximum" has all instructions that QEMU emulates.
 	CPU string
+	// HTTPBoot keeps the firmware from trying PXE, so that it boots by HTTP over IPv4. It waits a minute for an answer that a boot server does not give, by each
+	// way that it tries.
+	HTTPBoot bool
 	// Console is the file with the output of its serial line, and Disk that of its disk. StartLibvirtWith sets both.
 	Console, Disk string
 }
@@ -187,8 +190,12 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 	if m.CPU != "" {
 		processor = "<cpu mode='" + m.CPU + "'/>"
 	}
+	settings := ""
+	if m.HTTPBoot {
+		settings = fwcfgXML
+	}
 	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network, "MEMORY", strconv.Itoa(max(m.MemoryGiB, 1)),
-		"PROCESSORS", strconv.Itoa(max(m.Processors, 1)), "CPU", processor).Replace(description))
+		"PROCESSORS", strconv.Itoa(max(m.Processors, 1)), "CPU", processor, "SETTINGS", settings).Replace(description))
 	if err := l.virsh(tb.Context(), command, path); err != nil {
 		tb.Fatal(err)
 	}
@@ -205,6 +212,7 @@ const machineXML = `<domain type='qemu'>
   <memory unit='GiB'>MEMORY</memory>
   <vcpu>PROCESSORS</vcpu>
   CPU
+  SETTINGS
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <loader readonly='yes' secure='no' type='pflash'>` + firmware + `</loader>
@@ -225,3 +233,9 @@ const machineXML = `<domain type='qemu'>
     <memballoon model='none'/>
   </devices>
 </domain>`
+
+// fwcfgXML are settings of OVMF (OvmfPkg/README, "Network Support").
+const fwcfgXML = `<sysinfo type='fwcfg'>
+    <entry name='opt/org.tianocore/IPv4PXESupport'>n</entry>
+    <entry name='opt/org.tianocore/IPv6PXESupport'>n</entry>
+  </sysinfo>`

@@ -23,7 +23,7 @@ const initTimeout = 40 * time.Minute
 // static Pods, whose container images came with the image of the disk.
 func TestControlPlane(t *testing.T) {
 	g := NewWithT(t)
-	r := startRig(t, 55*time.Minute)
+	r := startRig(t, 80*time.Minute)
 	m := r.start(t, virtual{name: "vm1", memoryGiB: 3, processors: 2, address: "10.90.0.10"})
 	m.begin()
 	m.register(t)

@@ -70,7 +70,9 @@ func startRig(t *testing.T, timeout time.Duration) *rig {
 		Loaders: filepath.Join(root, ".cache", "loaders"), Agent: filepath.Join(root, "out", "agent"),
 	})).To(Succeed())
 	// An emulated processor needs minutes for a join.
-	r.plane, err = r.lab.StartPlane(ctx, "management", append(r.lab.Rack.ManagerArgs(), "--boot-timeout=20m"))
+	r.plane, err = r.lab.StartPlane(ctx, "management", append(r.lab.Rack.ManagerArgs(), "--boot-timeout=30m"), func(o *plane.Options) {
+		o.APIServerArgs = []string{"advertise-address=127.0.0.1"} // it finds none without a default route
+	})
 	t.Cleanup(func() { NewWithT(t).Expect(r.plane.Stop()).To(Succeed()) })
 	g.Expect(err).NotTo(HaveOccurred())
 	return r
@@ -128,7 +130,9 @@ func (r *rig) start(t *testing.T, v virtual) *machine {
 	ip(t, "link", "set", tap, "master", bridge, "up")
 	libvirt := peertest.StartLibvirtWith(t, peertest.Machine{
 		Name: v.name, UUID: "27946b59-9e44-4fa7-8e91-f3527a1e1001", MAC: "52:54:00:0d:00:01", Tap: tap, MemoryGiB: v.memoryGiB, Processors: v.processors, DiskGiB: 8,
-		CPU: "maximum", // with Go's cryptography in the guest other processors are ten times as slow
+		// sushy-tools sets the boot override for good, so the firmware tries the network again after the agent. The boot server does not answer then.
+		HTTPBoot: true,
+		CPU:      "maximum", // with Go's cryptography in the guest other processors are ten times as slow
 	})
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
 	m := libvirt.Machines[0]

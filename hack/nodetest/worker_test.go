@@ -23,10 +23,10 @@ import (
 )
 
 // joinTimeout is how long a virtual machine may take from its claim to its Node, and eraseTimeout from the deletion of its machine until it is free: at least
-// three times what they take on a quiet machine with two processors.
+// five times what they take on a quiet machine with two processors.
 const (
-	joinTimeout  = 20 * time.Minute
-	eraseTimeout = 8 * time.Minute
+	joinTimeout  = 30 * time.Minute
+	eraseTimeout = 12 * time.Minute
 )
 
 // podNetwork is the network of the Pods in hack/lab/nodetemplate.
@@ -36,7 +36,7 @@ const podNetwork = "10.244.1.0/24"
 // that it joins runs on an emulated server of the lab: a real kube-apiserver and a real kube-controller-manager, set up by phases of kubeadm.
 func TestWorker(t *testing.T) {
 	g := NewWithT(t)
-	r := startRig(t, 35*time.Minute)
+	r := startRig(t, 55*time.Minute)
 	const emulated = "server-1"
 	g.Expect(r.lab.Register(r.ctx, r.plane, emulated)).To(Succeed())
 	_, err := r.plane.Kubectl(r.ctx, "--namespace", site.Namespace, "label", "baremetalhost", emulated, "example.com/kind=emulated")
