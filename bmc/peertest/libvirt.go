@@ -40,9 +40,6 @@ type Machine struct {
 	MemoryGiB, Processors, DiskGiB int
 	// CPU is the mode of libvirt for its processors; empty for QEMU's default one. "maximum" has all instructions that QEMU emulates.
 	CPU string
-	// HTTPBoot keeps the firmware from trying PXE, so that it boots by HTTP over IPv4. It waits a minute for an answer that a boot server does not give, by each
-	// way that it tries.
-	HTTPBoot bool
 	// Console is the file with the output of its serial line, and Disk that of its disk. StartLibvirtWith sets both.
 	Console, Disk string
 }
@@ -178,6 +175,13 @@ func (l *Libvirt) virsh(ctx context.Context, args ...string) error {
 	return err
 }
 
+// EndOverride makes a running machine boot by the order of its firmware from its next reset on, as servers do whose BMC has a boot override for one boot.
+// sushy-tools writes the override into the description of the machine, where it stays, and QEMU keeps it from its start. The next start has it again.
+func (l *Libvirt) EndOverride(ctx context.Context, machine string) error {
+	return l.virsh(ctx, "qemu-monitor-command", machine,
+		`{"execute": "qom-set", "arguments": {"path": "/machine/peripheral/net0", "property": "bootindex", "value": -1}}`)
+}
+
 // define defines an object of libvirt from its description.
 func (l *Libvirt) define(tb testing.TB, command, home, description string, m Machine) {
 	tb.Helper()
@@ -190,12 +194,8 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 	if m.CPU != "" {
 		processor = "<cpu mode='" + m.CPU + "'/>"
 	}
-	settings := ""
-	if m.HTTPBoot {
-		settings = fwcfgXML
-	}
 	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network, "MEMORY", strconv.Itoa(max(m.MemoryGiB, 1)),
-		"PROCESSORS", strconv.Itoa(max(m.Processors, 1)), "CPU", processor, "SETTINGS", settings).Replace(description))
+		"PROCESSORS", strconv.Itoa(max(m.Processors, 1)), "CPU", processor).Replace(description))
 	if err := l.virsh(tb.Context(), command, path); err != nil {
 		tb.Fatal(err)
 	}
@@ -212,7 +212,6 @@ const machineXML = `<domain type='qemu'>
   <memory unit='GiB'>MEMORY</memory>
   <vcpu>PROCESSORS</vcpu>
   CPU
-  SETTINGS
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <loader readonly='yes' secure='no' type='pflash'>` + firmware + `</loader>
@@ -222,7 +221,7 @@ const machineXML = `<domain type='qemu'>
   <devices>
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
     <disk type='file' device='disk'>
-      <driver name='qemu' type='raw'/>
+      <driver name='qemu' type='raw' cache='unsafe' discard='unmap'/>
       <source file='HOME/pool/NAME.raw'/>
       <target dev='sda' bus='sata'/>
     </disk>
@@ -233,9 +232,3 @@ const machineXML = `<domain type='qemu'>
     <memballoon model='none'/>
   </devices>
 </domain>`
-
-// fwcfgXML are settings of OVMF (OvmfPkg/README, "Network Support").
-const fwcfgXML = `<sysinfo type='fwcfg'>
-    <entry name='opt/org.tianocore/IPv4PXESupport'>n</entry>
-    <entry name='opt/org.tianocore/IPv6PXESupport'>n</entry>
-  </sysinfo>`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,8 +25,9 @@ import (
 type machine struct {
 	peertest.Machine
 
-	rig *rig
-	bmc bmc.Endpoint
+	rig     *rig
+	libvirt *peertest.Libvirt
+	bmc     bmc.Endpoint
 	// address is its static address; empty for that of DHCP.
 	address string
 
@@ -104,8 +106,14 @@ func (m *machine) observe(t *testing.T) {
 		m.note(t, fmt.Sprintf("powered on for boot %d, attempt %d", m.boot.Spec.Number, m.boot.Spec.Attempt))
 	}
 	for _, s := range m.boot.Status.Stages {
-		if what := stages[s.Stage]; what != "" && s.Number == m.boot.Spec.Number && s.Time.After(m.start) {
-			m.note(t, what)
+		what := stages[s.Stage]
+		if what == "" || m.seen[what] || s.Number != m.boot.Spec.Number || s.Time.Before(&metav1.Time{Time: m.start}) {
+			continue
+		}
+		m.note(t, what)
+		if s.Stage == v1alpha1.StageAgent {
+			// Otherwise the firmware would try the network again after the agent, and wait for minutes.
+			g.Expect(m.libvirt.EndOverride(m.rig.ctx, m.Name)).To(Succeed())
 		}
 	}
 	console := m.console()

@@ -130,13 +130,11 @@ func (r *rig) start(t *testing.T, v virtual) *machine {
 	ip(t, "link", "set", tap, "master", bridge, "up")
 	libvirt := peertest.StartLibvirtWith(t, peertest.Machine{
 		Name: v.name, UUID: "27946b59-9e44-4fa7-8e91-f3527a1e1001", MAC: "52:54:00:0d:00:01", Tap: tap, MemoryGiB: v.memoryGiB, Processors: v.processors, DiskGiB: 8,
-		// sushy-tools sets the boot override for good, so the firmware tries the network again after the agent. The boot server does not answer then.
-		HTTPBoot: true,
-		CPU:      "maximum", // with Go's cryptography in the guest other processors are ten times as slow
+		CPU: "maximum", // with Go's cryptography in the guest other processors are ten times as slow
 	})
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
 	m := libvirt.Machines[0]
-	return &machine{rig: r, Machine: m, bmc: sushy.Endpoint(m.UUID), address: v.address, seen: map[string]bool{}}
+	return &machine{rig: r, libvirt: libvirt, Machine: m, bmc: sushy.Endpoint(m.UUID), address: v.address, seen: map[string]bool{}}
 }
 
 const hostYAML = `---
