@@ -29,7 +29,7 @@ func TestControlPlane(t *testing.T) {
 	m.register(t)
 	m.await(t, time.Minute, "the host is registered and Available", m.phase(v1alpha1.PhaseAvailable))
 	g.Expect(r.lab.CreateCluster(r.ctx, r.plane, site.Cluster{
-		Flavor: "lab-control-plane", Variables: append(imageVariables(t, r.root, "control-plane-amd64.raw.zst"),
+		Flavor: "lab-control-plane", StackedEtcd: true, Variables: append(imageVariables(t, r.root, "control-plane-amd64.raw.zst"),
 			"CONTROL_PLANE_ENDPOINT_HOST="+m.address, "CONTROL_PLANE_ENDPOINT_PORT=6443"),
 	})).To(Succeed())
 	m.note(t, "clusterctl generate cluster | kubectl apply: a KubeadmControlPlane of one machine")
