@@ -45,6 +45,8 @@ lookup() {
     kube-controller-manager) echo "kube k8s.io/kubernetes/cmd/kube-controller-manager 210 $kube_flags" ;;
     kubeadm)                 echo "kube k8s.io/kubernetes/cmd/kubeadm 56 $kube_flags" ;;
     kubectl)                 echo "kube k8s.io/kubernetes/cmd/kubectl 70 $kube_flags" ;;
+    kubelet)                 echo "kube k8s.io/kubernetes/cmd/kubelet 60 $kube_flags" ;;
+    kube-scheduler)          echo "kube k8s.io/kubernetes/cmd/kube-scheduler 30 $kube_flags" ;;
     hollow-kubelet)          echo "kube ./hollow-kubelet 60 $kube_flags" ;;
     capi-core)               echo "capi sigs.k8s.io/cluster-api/core 120 $capi_flags" ;;
     capi-kubeadm-bootstrap)  echo "capi sigs.k8s.io/cluster-api/bootstrap/kubeadm 15 $capi_flags" ;;

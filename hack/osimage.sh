@@ -6,7 +6,8 @@
 #   small-gpt4096.raw          busybox: GPT for sectors of 4096 bytes, UEFI
 #   small-mbr.raw              busybox: MBR, BIOS
 #   small-noesp.raw            busybox: GPT without an EFI system partition, BIOS
-#   SHA256SUMS                 their checksums
+#   base.tar.zst               the root file system of Debian, to which hack/nodeimage.sh adds Kubernetes
+#   SHA256SUMS                 the checksums of the images
 #   SECONDS                    how long making them took
 #
 # It mounts no image and needs no loop device: file systems are made from folders. It does nothing when the images are there.

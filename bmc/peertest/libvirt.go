@@ -33,15 +33,16 @@ type Libvirt struct {
 // Machine is a QEMU machine. It has an empty disk, an optical drive and a network card.
 type Machine struct {
 	Name, UUID, MAC string
-	// DiskMiB is the size of its disk in MiB. Defaults to 1. The disk's serial number is Name.
-	DiskMiB int64
-	// Disk is the file of its disk, which StartLibvirtWith sets.
-	Disk string
 	// Tap is the network interface of this computer that the machine's network card is connected to. It must belong to the user TapOwner.
 	// If it is empty, the network card uses QEMU's own network, which has no boot server.
 	Tap string
-	// Console is the file with the output of its serial line.
-	Console string
+	// MemoryGiB is its memory, and Processors the number of its processors, both 1 by default. DiskGiB is the size of its disk, which has 1 MiB by default. The
+	// serial number of the disk is Name.
+	MemoryGiB, Processors, DiskGiB int
+	// CPU is the mode of libvirt for its processors; empty for QEMU's default one. "maximum" has all instructions that QEMU emulates.
+	CPU string
+	// Console is the file with the output of its serial line, and Disk that of its disk. StartLibvirtWith sets both.
+	Console, Disk string
 }
 
 // TapOwner is the user of the machines if root starts libvirtd.
@@ -109,7 +110,7 @@ func libvirtHome(tb testing.TB, owner *syscall.Credential, machines []Machine) s
 	for _, m := range machines {
 		disk := home + "/pool/" + m.Name + ".raw"
 		write(tb, disk, "")
-		if err := os.Truncate(disk, max(m.DiskMiB, 1)<<20); err != nil {
+		if err := os.Truncate(disk, max(1<<20, int64(m.DiskGiB)<<30)); err != nil {
 			tb.Fatal(err)
 		}
 		files = append(files, disk)
@@ -175,6 +176,22 @@ func (l *Libvirt) virsh(ctx context.Context, args ...string) error {
 	return err
 }
 
+// EndOverride makes a running machine boot by the order of its firmware from its next reset on, as servers do whose BMC has a boot override for one boot.
+// sushy-tools writes the override into the description of the machine, where it stays, and QEMU keeps it from its start. The next start has it again.
+func (l *Libvirt) EndOverride(ctx context.Context, machine string, device Device) error {
+	return l.virsh(ctx, "qemu-monitor-command", machine,
+		fmt.Sprintf(`{"execute": "qom-set", "arguments": {"path": "/machine/peripheral/%s", "property": "bootindex", "value": -1}}`, device))
+}
+
+// Device is a device of a machine that an override names.
+type Device string
+
+// The devices, by libvirt's names.
+const (
+	NetworkCard  Device = "net0"
+	OpticalDrive Device = "sata0-0-1"
+)
+
 // define defines an object of libvirt from its description.
 func (l *Libvirt) define(tb testing.TB, command, home, description string, m Machine) {
 	tb.Helper()
@@ -183,7 +200,12 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 	if m.Tap != "" {
 		network = "<interface type='ethernet'><target dev='" + m.Tap + "' managed='no'/>"
 	}
-	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network).Replace(description))
+	processor := ""
+	if m.CPU != "" {
+		processor = "<cpu mode='" + m.CPU + "'/>"
+	}
+	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network, "MEMORY", strconv.Itoa(max(m.MemoryGiB, 1)),
+		"PROCESSORS", strconv.Itoa(max(m.Processors, 1)), "CPU", processor).Replace(description))
 	if err := l.virsh(tb.Context(), command, path); err != nil {
 		tb.Fatal(err)
 	}
@@ -192,15 +214,14 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 // poolXML describes the folder of the disks and images.
 const poolXML = `<pool type='dir'><name>default</name><target><path>HOME/pool</path></target></pool>`
 
-// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no hardware virtualization. The default
-// processor lacks the instructions with which TLS is fast. The network card has no
+// machineXML describes a machine (libvirt.org/formatdomain.html). type='qemu' needs no hardware virtualization. The network card has no
 // ROM, so the firmware's own network boot is used.
 const machineXML = `<domain type='qemu'>
   <name>NAME</name>
   <uuid>UUID</uuid>
-  <memory unit='GiB'>1</memory>
-  <vcpu>1</vcpu>
-  <cpu mode='maximum'/>
+  <memory unit='GiB'>MEMORY</memory>
+  <vcpu>PROCESSORS</vcpu>
+  CPU
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <loader readonly='yes' secure='no' type='pflash'>` + firmware + `</loader>
@@ -210,7 +231,7 @@ const machineXML = `<domain type='qemu'>
   <devices>
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
     <disk type='file' device='disk'>
-      <driver name='qemu' type='raw'/>
+      <driver name='qemu' type='raw' cache='unsafe' discard='unmap'/>
       <source file='HOME/pool/NAME.raw'/>
       <target dev='sda' bus='sata'/>
       <serial>NAME</serial>

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes debian.raw and debian.qcow2. hack/osimage.sh runs it with the folders $out, $build, $tree and $recipes. The root file system
-# stays in $tree, from which small.sh takes kernel and boot loaders.
+# Makes debian.raw, debian.qcow2 and base.tar.zst. hack/osimage.sh runs it with the folders $out, $build, $tree and $recipes. The root file
+# system stays in $tree, from which small.sh takes kernel and boot loaders. base.tar.zst has the same root file system: hack/nodeimage.sh
+# adds Kubernetes to it.
 set -euo pipefail
 
 fail() {
@@ -11,8 +12,6 @@ fail() {
 # Debian 13: since version 24.3 all stages of cloud-init run in one process of Python, which starts once and not four times. That is
 # most of what a boot costs an emulated processor.
 release=trixie
-# The virtual size of the disk in MiB, and the size of its EFI system partition.
-size=3072 esp=64
 # An image has the same identifiers in every build.
 uuid=7a3f1c52-0d5e-4c0a-9a66-1b0c5d5f3e01
 
@@ -75,21 +74,7 @@ boot
 END
 [ -e "$tree/vmlinuz" ] && [ -e "$tree/initrd.img" ] || fail "the kernel's package made no /vmlinuz or /initrd.img"
 
-# The signed GRUB reads /EFI/debian/grub.cfg from the partition that it was loaded from. All modules that it needs are in it.
-cat >"$build/esp.cfg" <<END
-search --no-floppy --fs-uuid --set=root $uuid
-set prefix=(\$root)/boot/grub
-configfile \$prefix/grub.cfg
-END
-"$recipes/esp.sh" "$build/esp.img" "$esp" 512 "$build/esp.cfg"
-"$recipes/core.sh" "$build/core.img" '(,gpt1)/boot/grub'
-
-# Systemd runs updates of /etc and /var at the first boot if /usr is newer than these (systemd-update-done.service(8)).
-touch "$tree/etc/.updated" "$tree/var/.updated"
-# One MiB each for the table with the BIOS boot partition's beginning, that partition, and the backup table. Features that GRUB or an
-# older kernel does not know are off.
-truncate -s $((size - esp - 3))M "$build/root.img"
-mkfs.ext4 -q -F -L root -U "$uuid" -O ^metadata_csum_seed,^orphan_file -E "lazy_itable_init=1,lazy_journal_init=1,hash_seed=$uuid" -d "$tree" "$build/root.img"
-"$build/osimage" -out "$out/debian.raw" -size $size -core "$build/core.img" -boot "$tree/usr/lib/grub/i386-pc/boot.img" 14:bios: 15:esp:"$build/esp.img" 1:linux:"$build/root.img"
-rm "$build/root.img"
+# --numeric-owner: the names of users are those of the image.
+tar --zstd --numeric-owner --sort=name -C "$tree" -cf "$out/base.tar.zst" .
+"$recipes/disk.sh" "$out/debian.raw" 3072
 qemu-img convert -c -O qcow2 "$out/debian.raw" "$out/debian.qcow2"

@@ -44,6 +44,7 @@ type Repository struct {
 // labTemplates are the flavours that only the lab has, by the folder that each is built from.
 var labTemplates = map[string]string{
 	"lab": "hack/lab/template", "lab-config": "hack/lab/configtemplate", "lab-image": "hack/lab/imagetemplate", "lab-demo": "hack/lab/demotemplate",
+	"lab-node": "hack/lab/nodetemplate", "lab-control-plane": "hack/lab/controlplanetemplate",
 }
 
 // NewRepository makes a repository in dir: of the components that kustomize builds from Cluster API's module, and of this project's release in the version

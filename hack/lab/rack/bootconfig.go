@@ -40,8 +40,31 @@ func (r *Rack) DHCP() (server netip.AddrPort, relay netip.Addr) {
 	return netip.AddrPortFrom(r.address(0, 1), r.ports["dhcp"]), r.address(0, 2)
 }
 
+// Network is a network of real firmware, which a boot server serves beside the rack.
+type Network struct {
+	// Address is that of the boot server in the network. It is also the router of the servers.
+	Address netip.Addr
+	Subnet  netip.Prefix
+	// First and Last are the range of addresses of the servers.
+	First, Last netip.Addr
+	// Loaders is the folder of the boot loaders, and Agent that of the kernels and ramdisks of the agent. Emulated servers of the rack can then boot only over
+	// the network: they do not know this agent.
+	Loaders, Agent string
+}
+
+// ServeAlso makes boot servers that start later serve another network too, at the ports that firmware uses.
+func (r *Rack) ServeAlso(n Network) error {
+	r.ports["dhcp"], r.ports["tftp"], r.beside = 67, 69, &n
+	return r.writeBootConfig(bootConfig, r.address(0, 1), r.leases())
+}
+
 // writeBootConfig writes the configuration file of a boot server at an address, with a range of addresses.
 func (r *Rack) writeBootConfig(name string, address netip.Addr, leases string) error {
+	loaders, agent, beside := filepath.Join(r.Dir, "loaders"), r.agentDir(), ""
+	if n := r.beside; n != nil {
+		loaders, agent = n.Loaders, n.Agent
+		beside = fmt.Sprintf("- {name: beside, mode: authoritative, address: %s, subnet: %s, ranges: [%s-%s], router: %[1]s}\n", n.Address, n.Subnet, n.First, n.Last)
+	}
 	content := fmt.Sprintf(`http: {port: %d}
 tftp: {port: %d}
 dhcp: {port: %d, proxyPort: 0}
@@ -51,12 +74,12 @@ agent: {dir: %q}
 images: {dir: %q}
 bmcs: {allowNetworks: [127.0.0.0/8]}
 networks:
-- name: rack
+%s- name: rack
   mode: authoritative
   address: %s
   subnet: %s/16
   ranges: [%s]
-`, r.ports["http"], r.ports["tftp"], r.ports["dhcp"], filepath.Join(r.Dir, "loaders"), filepath.Join(r.Dir, "artifacts"), r.agentDir(), filepath.Join(r.Dir, "images-of-"+name),
-		address, r.address(0, 0), leases)
+`, r.ports["http"], r.ports["tftp"], r.ports["dhcp"], loaders, filepath.Join(r.Dir, "artifacts"), agent, filepath.Join(r.Dir, "images-of-"+name),
+		beside, address, r.address(0, 0), leases)
 	return os.WriteFile(filepath.Join(r.Dir, name), []byte(content), 0o600)
 }

@@ -72,6 +72,8 @@ type Rack struct {
 		checksums map[string]string
 	}
 	balancer *proc.Process // nil without a balancer
+	// beside is a network that boot servers serve beside the rack; nil for none.
+	beside *Network
 	// agentFiles are the checksums of the kernel and the ramdisk of the agent.
 	agentFiles []string
 }

@@ -115,6 +115,8 @@ type Cluster struct {
 	ControlPlanes, Workers int
 	// Version is the version of Kubernetes; KubernetesVersion by default.
 	Version string
+	// StackedEtcd is true for a cluster whose control plane servers run etcd. Others use the rack's etcd.
+	StackedEtcd bool
 	// Variables are further variables of the template, as NAME=value.
 	Variables []string
 }
@@ -122,9 +124,12 @@ type Cluster struct {
 // CreateCluster applies what `clusterctl generate cluster` writes.
 func (l *Lab) CreateCluster(ctx context.Context, p *plane.Plane, c Cluster) error {
 	c.Name, c.Namespace = cmp.Or(c.Name, ClusterName), cmp.Or(c.Namespace, Namespace)
-	secrets, err := l.Rack.EtcdSecrets(c.Namespace, c.Name)
-	if err != nil {
-		return err
+	secrets := ""
+	if !c.StackedEtcd {
+		var err error
+		if secrets, err = l.Rack.EtcdSecrets(c.Namespace, c.Name); err != nil {
+			return err
+		}
 	}
 	variables, err := l.Rack.TemplateVariables()
 	if err != nil {
