@@ -23,6 +23,9 @@ func TestAdmitMedium(t *testing.T) {
 				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress, b.Method = "", method })).To(Succeed())
 				w.Networks = []bootconfig.Network{network}
 				request.From = anywhere
+				if method != v1alpha1.MethodPXE {
+					request.Key, request.TLS = ownKey, true
+				}
 				_, err := w.Plan(ctx, request, hello)
 				if method == v1alpha1.MethodPXE && network.Mode == bootconfig.Off {
 					g.Expect(err).NotTo(HaveOccurred(), "an operating system may have any address there")
@@ -38,8 +41,9 @@ func TestAdmitMedium(t *testing.T) {
 				_, err = w.Script(ctx, booting, stranger)
 				g.Expect(err).To(Or(MatchError(pxe.ErrNotYet), MatchError(pxe.ErrRefused)), "any client can name a MAC address")
 				g.Expect(w.boot().Spec.ScriptAddress).To(BeEmpty())
+				request.Key = foreignKey
 				_, err = w.Plan(ctx, at(request, netip.MustParseAddr("203.0.113.9")), hello)
-				g.Expect(err).To(MatchError(pxe.ErrRefused), "a second address")
+				g.Expect(err).To(MatchError(pxe.ErrRefused), "a second agent")
 			})
 		}
 	}
@@ -50,6 +54,7 @@ func TestAdmitMediumInAuthoritativeNetwork(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
 	request := w.agentRequest(g)
+	request.Key, request.TLS = ownKey, true
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress, b.Method = "", v1alpha1.MethodVirtualMedia })).To(Succeed())
 	w.Networks = []bootconfig.Network{leasing}
 	_, err := w.Plan(ctx, at(request, honest), hello)

@@ -49,7 +49,7 @@ func TestMedia(t *testing.T) {
 	g.Expect(script.Title).To(Equal("dc/h for m, boot attempt 1"))
 	g.Expect(script.Agent.Network.Interfaces).To(HaveLen(1))
 	g.Expect(w.boot().Spec.ScriptAddress).To(BeEmpty(), "the BMC's address binds nothing")
-	plan, err := w.Plan(ctx, pxe.AgentRequest{Host: script.Agent.Host, Token: script.Agent.Token, From: honest}, hello)
+	plan, err := w.Plan(ctx, pxe.AgentRequest{Host: script.Agent.Host, Token: script.Agent.Token, From: honest, Key: ownKey, TLS: true}, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(plan.Provision).NotTo(BeNil())
 }
@@ -257,7 +257,7 @@ func TestMediaAdmission(t *testing.T) {
 			}
 			script, err := w.MediaScript(ctx, w.mediaRequest())
 			g.Expect(err).NotTo(HaveOccurred())
-			_, err = w.Plan(ctx, pxe.AgentRequest{Host: "dc/h", Token: script.Agent.Token, From: c.from}, hello)
+			_, err = w.Plan(ctx, pxe.AgentRequest{Host: "dc/h", Token: script.Agent.Token, From: c.from, Key: ownKey, TLS: true}, hello)
 			if c.want != nil {
 				g.Expect(err).To(MatchError(c.want))
 			} else {
