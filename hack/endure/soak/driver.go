@@ -142,7 +142,7 @@ func (s *soak) createOne(ctx context.Context) bool {
 	}
 	s.created++
 	kind := s.operate.IntN(4) // two in four from memory, one that installs itself, and one from an image
-	m := &machine{name: fmt.Sprintf("m-%04d", s.created), installed: kind < 2, image: kind == 0, clears: s.created%2 == 0}
+	m := &machine{name: fmt.Sprintf("m-%04d", s.created), installed: kind < 2, image: kind == 0, clears: s.created%8 == 0}
 	s.machines[m.name] = m
 	s.mu.Unlock()
 	s.task("create "+m.name, func() error { return s.create(ctx, m) })
