@@ -169,7 +169,13 @@ var recordFaults = []fault{
 		l.Expect(env.Client.DeleteAllOf(l.Context(), &v1alpha1.BareMetalBoot{}, client.InNamespace(l.site.Namespace))).To(Succeed())
 	}, want: isKept},
 	{name: "boot deleted by force", na: notInDoubt, inject: loses(nil), during: isUnknown("is missing, and spec.boots is")},
-	{name: "boot deleted by force, its Machine deleted", stays: true, na: notInDoubt, inject: loses(nil), during: isReplaced, want: isReleased},
+	{name: "boot deleted by force, its Machine deleted", stays: true, na: notInDoubt, inject: loses(nil), during: isReplaced, want: func(l *life, s step) {
+		if s.is(writing, written, bootable) { // nobody knows what the agent wrote
+			notErased("")(l, s)
+			return
+		}
+		isReleased(l, s)
+	}},
 	{name: "boot of a free host deleted by force", stays: true, na: func(s step) string {
 		if s.is(registering) || notInDoubt(s) == "" {
 			return "a machine has the host, or there is no boot"
