@@ -22,17 +22,6 @@ const (
 	PurposeInspect BootPurpose = "Inspect"
 )
 
-// BootMethod is how a server is booted. BareMetalHostSpec.BootMethods describes the methods.
-// +kubebuilder:validation:Enum=PXE;UefiHttp;VirtualMedia
-type BootMethod string
-
-// The boot methods.
-const (
-	MethodPXE          BootMethod = "PXE"
-	MethodUefiHTTP     BootMethod = "UefiHttp"
-	MethodVirtualMedia BootMethod = "VirtualMedia"
-)
-
 // BareMetalBootSpec is the record of the last boot of a host. The provider writes it and users read it. It is in the spec because a status is lost in
 // `clusterctl move`, and without it a server could get its bootstrap data twice.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not decrease: it counts the boots of the host"

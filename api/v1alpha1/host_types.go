@@ -5,20 +5,6 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // HostFinalizer keeps a BareMetalHost until its machine has released it.
 const HostFinalizer = "baremetalhost.infrastructure.cluster.x-k8s.io"
 
-// BootMode is the firmware interface that a server boots with.
-// +kubebuilder:validation:Enum=UEFI;UEFISecureBoot;Legacy
-type BootMode string
-
-// The boot modes of a server.
-const (
-	// BootModeUEFI is UEFI without Secure Boot.
-	BootModeUEFI BootMode = "UEFI"
-	// BootModeUEFISecureBoot is UEFI with Secure Boot: the firmware runs only signed programs.
-	BootModeUEFISecureBoot BootMode = "UEFISecureBoot"
-	// BootModeLegacy is legacy BIOS.
-	BootModeLegacy BootMode = "Legacy"
-)
-
 // Architecture is a CPU architecture, in the notation of Kubernetes.
 // +kubebuilder:validation:Enum=amd64;arm64
 type Architecture string

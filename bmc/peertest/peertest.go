@@ -62,13 +62,13 @@ func installed(tb testing.TB, path string) string {
 	return path
 }
 
-// inVenv returns the path of a program in the Python environment that hack/peers.sh creates.
 // Program returns the path of a program that hack/peers.sh installs with the BMC software, such as virt-fw-vars.
 func Program(tb testing.TB, name string) string {
 	tb.Helper()
 	return inVenv(tb, name)
 }
 
+// inVenv returns the path of a program in the Python environment that hack/peers.sh creates.
 func inVenv(tb testing.TB, name string) string {
 	tb.Helper()
 	root, err := moduleRoot()

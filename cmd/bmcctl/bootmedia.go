@@ -55,7 +55,7 @@ func (q *qualification) bootMedia(ctx context.Context, t *target) (media *bmctes
 func isURL(text string) bool { return strings.Contains(text, "://") }
 
 func openImage(name string) (*os.File, int64, error) {
-	file, err := os.Open(name)
+	file, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, 0, usageErrorf("--boot-media: %v", err)
 	}

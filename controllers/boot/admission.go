@@ -32,10 +32,8 @@ import (
 // A client of an address family that no network has is judged by all networks. A server that leased an address in this boot asks from that address: its
 // script goes to no client of a network, of either family, in which another DHCP server gives addresses.
 func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
-	for _, n := range b.Networks {
-		if n.Subnet.Contains(from) && !b.Tenants.MayBootIn(a.host.Namespace, n.Name) {
-			return nil, refused("the request came from %s, of network %s, which the tenants of the configuration file do not permit namespace %s", from, n.Name, a.host.Namespace)
-		}
+	if err := b.tenantMayBoot(a.host.Namespace, from); err != nil {
+		return nil, err
 	}
 	fromMedium := operatingSystem && lifecycle.UsesMedium(&a.boot.Spec)
 	if fromMedium && !authoritativeIn(b.Networks, from) {
@@ -76,6 +74,16 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	default:
 		return nil, refused("the request came from %s, and the server leased %v. If the server moved to another network, delete its Lease", from, leased)
 	}
+}
+
+// tenantMayBoot returns nil if the tenants of the configuration file permit hosts of a namespace to boot from an address.
+func (b *Booter) tenantMayBoot(namespace string, from netip.Addr) error {
+	for _, n := range b.Networks {
+		if n.Subnet.Contains(from) && !b.Tenants.MayBootIn(namespace, n.Name) {
+			return refused("the request came from %s, of network %s, which the tenants of the configuration file do not permit namespace %s", from, n.Name, namespace)
+		}
+	}
+	return nil
 }
 
 // networksFor returns the networks of the address family of a client, or all networks if there is none of that family.

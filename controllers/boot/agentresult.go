@@ -28,23 +28,12 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 	var unproven string
 	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
 		boot := &a.boot.Spec
-		switch {
-		case boot.AgentDoneAt != nil:
+		if boot.AgentDoneAt != nil {
 			return nil
-		case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedAt == nil && boot.CommittedNumber == 0:
-			return refused("the agent of %s reports an image that it was not allowed to complete", r.Host)
-		case boot.Purpose == v1alpha1.PurposeInspect:
-			if found, err := b.inspected(ctx, a); err != nil || !found {
-				return cmp.Or(err, refused("the agent of %s has not sent what it found", r.Host))
-			}
-		case boot.Purpose == v1alpha1.PurposeClean:
-			var err error
-			if a.found, err = b.foundDisks(ctx, a); err != nil {
-				return err
-			}
-			if unproven = judgeErasure(a, result.Disks); unproven != "" {
-				return errUnproven
-			}
+		}
+		var err error
+		if unproven, err = b.checkResult(ctx, &a, r, result); err != nil {
+			return err
 		}
 		now := metav1.NewTime(b.Clock.Now())
 		boot.AgentDoneAt, first = &now, true
@@ -71,6 +60,27 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 		return agent.Answer{Next: agent.Reboot}, nil
 	}
 	return agent.Answer{Next: agent.PowerOff}, nil
+}
+
+// checkResult returns nil for a result that ends the plan of an agent. unproven says why the disks do not count as erased; the error is errUnproven then. It reads which
+// disks the erasure of a free host has to name into the attempt.
+func (b *Booter) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest, result agent.Result) (unproven string, err error) {
+	switch boot := &a.boot.Spec; {
+	case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedAt == nil && boot.CommittedNumber == 0:
+		return "", refused("the agent of %s reports an image that it was not allowed to complete", r.Host)
+	case boot.Purpose == v1alpha1.PurposeInspect:
+		if found, err := b.inspected(ctx, *a); err != nil || !found {
+			return "", cmp.Or(err, refused("the agent of %s has not sent what it found", r.Host))
+		}
+	case boot.Purpose == v1alpha1.PurposeClean:
+		if a.found, err = b.foundDisks(ctx, *a); err != nil {
+			return "", err
+		}
+		if unproven = judgeErasure(*a, result.Disks); unproven != "" {
+			return unproven, errUnproven
+		}
+	}
+	return "", nil
 }
 
 // recordAgentDone records the event and the metrics of a plan that succeeded.

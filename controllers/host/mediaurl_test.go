@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -127,14 +128,7 @@ func TestPropertyMask(t *testing.T) {
 		token := rapid.StringMatching(`[A-Za-z0-9_-]{20,43}`).Draw(t, "token")
 		path := pxe.MediaPath("dc/host-1", token)
 		slash := rapid.SampledFrom([]string{"/", `\/`, "%2F", "%2f"}).Draw(t, "slash")
-		escaped := ""
-		for _, r := range path {
-			if r == '/' {
-				escaped += slash
-			} else {
-				escaped += string(r)
-			}
-		}
+		escaped := strings.ReplaceAll(path, "/", slash)
 		before, after := rapid.StringMatching(`[ a-z:"]{0,9}`).Draw(t, "before"), rapid.StringMatching(`["' ][a-z ]{0,9}`).Draw(t, "after")
 		cut := rapid.IntRange(0, len(slash+"boot.iso")).Draw(t, "cut")
 		text := before + "http://192.0.2.1" + escaped[:len(escaped)-cut] + after

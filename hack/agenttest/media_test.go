@@ -1,6 +1,7 @@
 package agenttest_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -200,7 +201,7 @@ func TestMediumIsValid(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		original, err := os.ReadFile(filepath.Join(output, want))
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(string(content) == string(original)).To(BeTrue(), path)
+		g.Expect(bytes.Equal(content, original)).To(BeTrue(), path)
 	}
 
 	esp := filepath.Join(t.TempDir(), "esp")
@@ -225,7 +226,7 @@ var escapes = regexp.MustCompile(`\r`)
 
 func run(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(program, args...).CombinedOutput() //nolint:noctx,gosec // short programs of this test
+	out, err := exec.Command(program, args...).CombinedOutput() //nolint:noctx // short programs of this test
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), fmt.Sprintf("%s %s: %s (hack/agenttest.sh installs it)", program, strings.Join(args, " "), out))
 	return escapes.ReplaceAllString(string(out), "\n")
 }

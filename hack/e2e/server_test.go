@@ -107,7 +107,7 @@ func (e *emulated) run(ctx context.Context, t *testing.T, boot bmc.BootTarget) {
 	t.Helper()
 	network := boot == bmc.BootPXE || boot == bmc.BootHTTP
 	if uri := e.bmc.BootedURI(); boot == bmc.BootHTTP && uri != "" {
-		e.chassis.setBootURI(t, uri) //nolint:contextcheck // a moment
+		e.chassis.setBootURI(t, uri)
 	}
 	for restarts := e.chassis.restarts(); ; restarts++ {
 		gone, err := e.chassis.on(network || e.networkFirst.Load())

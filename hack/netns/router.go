@@ -86,7 +86,7 @@ func advertisement(prefix netip.Prefix) []byte {
 	}
 	const managed, other, onLink = 0x80, 0x40, 0x80
 	body[1] = managed | other
-	body = append(body, 3, 4, byte(prefix.Bits()), onLink) // the option's type, its length in units of 8 bytes
+	body = append(body, 3, 4, byte(prefix.Bits()), onLink) //nolint:gosec // at most 128; the option's type, its length in units of 8 bytes
 	for range 2 {                                          // valid, preferred
 		body = binary.BigEndian.AppendUint32(body, 3600)
 	}

@@ -57,7 +57,7 @@ func startRig(t *testing.T, timeout time.Duration) *rig {
 		t.Logf("%6.1f s  %s", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
 	}
 	r.lab, err = site.New(ctx, root, log, func(server, what string) { log("%s: %s", server, what) })
-	t.Cleanup(func() { //nolint:contextcheck // the lab is closed even if ctx has ended
+	t.Cleanup(func() { // the lab is closed even if ctx has ended
 		if t.Failed() {
 			t.Logf("logs are in %s", r.lab.Dir)
 		}
@@ -102,7 +102,7 @@ func imageVariables(t *testing.T, root, name string) []string {
 	t.Helper()
 	g := NewWithT(t)
 	path := filepath.Join(root, ".cache", "nodeimage", name)
-	file, err := os.Open(path) //nolint:gosec // in the project's folder
+	file, err := os.Open(path) // in the project's folder
 	g.Expect(err).NotTo(HaveOccurred(), "hack/nodeimage.sh makes it")
 	defer func() { _ = file.Close() }()
 	sum := sha256.New()

@@ -307,7 +307,7 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 	case mayRepeat(attempt) && !v.networkBootPending(attempt) && v.needsConfirmedOff(attempt) && !v.confirmedOff(s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case mayRepeat(attempt) && !v.networkBootPending(attempt):
-		return Step{Action: SetNetworkBoot, Message: fmt.Sprintf("The next boot is being set to %s", describeMethod(attempt))}
+		return Step{Action: SetNetworkBoot, Message: "The next boot is being set to " + describeMethod(attempt)}
 	case !mayRepeat(attempt) && v.mediaLeft() && v.confirmedOff(s):
 		return Step{Action: EjectMedia, Message: "The boot medium is being ejected"}
 	case attempt.PoweredOnAt == nil:

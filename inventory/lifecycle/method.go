@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -67,11 +68,11 @@ func (v View) methodObstacles() string {
 	if !v.BMC.Inspected || len(v.methods()) > 0 {
 		return ""
 	}
-	text := "The host can be booted by none of its methods (spec.bootMethods)"
+	sentences := []string{"The host can be booted by none of its methods (spec.bootMethods)"}
 	for _, m := range v.wantedMethods() {
-		text += ". " + sentence(v.obstacle(m))
+		sentences = append(sentences, sentence(v.obstacle(m)))
 	}
-	return text
+	return strings.Join(sentences, ". ")
 }
 
 // sentence returns a text with a capital letter at its start.

@@ -208,7 +208,7 @@ func TestEraseOnceFromABackup(t *testing.T) {
 	}
 }
 
-// TestEraseOnceAttempts: a later attempt has the policy of the first one, and powers off the server that that one has powered on.
+// TestEraseOnceAttempts: a later attempt has the policy of the first one, and powers off the server that the first one has powered on.
 func TestEraseOnceAttempts(t *testing.T) {
 	g := NewWithT(t)
 	v := erasingOnceView(poweredOn, agentSeen, expired, hostPolicy(none))

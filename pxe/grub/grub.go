@@ -50,6 +50,7 @@ exit
 	// The firmware may have booted GRUB from any of several media, and the signed GRUB looks for its configuration on the one that it was loaded from. The mark
 	// finds this medium again, whatever device it is now. A server whose medium cannot be read keeps trying until the provider ends its attempt: after an
 	// exit the firmware would boot what an earlier user left on the disk.
+	//nolint:dupword // GRUB's language
 	medium = parse(`echo {{ quote .Title }}
 set again=1
 while [ "$again" = 1 ]; do

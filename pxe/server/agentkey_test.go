@@ -8,7 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"log"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -55,13 +55,13 @@ func TestKeysOfAgents(t *testing.T) {
 	certificate, agents := newCertificate(t), &keys{}
 	web := httptest.NewUnstartedServer((&pxe.Handler{Agents: agents}).Mux())
 	web.TLS = tlsConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil })
-	web.Config.ErrorLog = log.New(t.Output(), "", 0)
+	web.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(t.Output(), nil), slog.LevelInfo)
 	web.StartTLS()
 	defer web.Close()
 	cache := tls.NewLRUClientSessionCache(8)
 	ask := func(own *tls.Certificate, protocols ...string) (asked, resumed bool, err error) {
 		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-			InsecureSkipVerify: true, NextProtos: protocols, ClientSessionCache: cache, ServerName: "boot", //nolint:gosec // it is about the client
+			InsecureSkipVerify: true, NextProtos: protocols, ClientSessionCache: cache, ServerName: "boot", // it is about the client
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				asked = true
 				if own == nil {

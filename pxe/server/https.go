@@ -53,7 +53,7 @@ func tlsConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error))
 			if slices.Contains(hello.SupportedProtos, agent.TLSProtocol) {
 				return agents, nil
 			}
-			return nil, nil //nolint:nilnil // the configuration of all others
+			return nil, nil // the configuration of all others
 		},
 	}
 }

@@ -111,7 +111,7 @@ func ours(t *testing.T) server {
 	program, err := os.Executable()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	s := server{name: "ours", address: freeAddress(t), path: pxe.MediaPath("dc/h", "token-h")}
-	command := exec.Command(program) //nolint:noctx,gosec // ended with the test; this program
+	command := exec.Command(program) //nolint:noctx // ended with the test; this program
 	command.Env = append(os.Environ(), serverVariable+"="+s.address)
 	return start(t, s, command)
 }
@@ -131,7 +131,7 @@ http {
 	NewWithT(t).Expect(os.WriteFile(file, []byte(config), 0o600)).To(Succeed())
 	tools, err := filepath.Abs(filepath.Join(root, ".cache", "netbench"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	command := exec.Command(filepath.Join(tools, "usr/sbin/nginx"), "-p", dir, "-c", file, "-g", "user root;") //nolint:noctx,gosec // ended with the test
+	command := exec.Command(filepath.Join(tools, "usr/sbin/nginx"), "-p", dir, "-c", file, "-g", "user root;") //nolint:noctx // ended with the test
 	command.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(tools, "usr/lib/x86_64-linux-gnu"))
 	return start(t, s, command)
 }
@@ -168,7 +168,7 @@ func fetch(t *testing.T, s server, file string) int64 {
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = answer.Body.Close() }()
 	g.Expect(answer.StatusCode).To(Equal(http.StatusOK))
-	out, err := os.Create(file) //nolint:gosec // of this test
+	out, err := os.Create(file) // of this test
 	g.Expect(err).NotTo(HaveOccurred())
 	n, err := io.Copy(out, answer.Body)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -195,7 +195,7 @@ func load(t *testing.T, s server, size int64) result {
 	problems := make(chan error, clients)
 	before, began := s.cpu(t), time.Now()
 	for n := range clients {
-		group.Go(func() { problems <- readRanges(s, size, uint64(n), &requests, &stop) }) //nolint:gosec // small
+		group.Go(func() { problems <- readRanges(s, size, uint64(n), &requests, &stop) }) // small
 	}
 	time.AfterFunc(period, func() { stop.Store(true) })
 	group.Wait()
@@ -213,7 +213,7 @@ func readRanges(s server, size int64, seed uint64, requests *atomic.Int64, stop 
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	reader, random := bufio.NewReaderSize(conn, part), rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // which parts are read is no secret
+	reader, random := bufio.NewReaderSize(conn, part), rand.New(rand.NewPCG(seed, 1)) // which parts are read is no secret
 	for !stop.Load() {
 		start := random.Int64N(size/part) * part
 		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: bmc\r\nRange: bytes=%d-%d\r\n\r\n", s.path, start, start+part-1); err != nil {
@@ -246,7 +246,7 @@ func readRanges(s server, size int64, seed uint64, requests *atomic.Int64, stop 
 func TestMedia(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
-	g.Expect(os.Chmod(dir, 0o755)).To(Succeed()) //nolint:gosec // nginx's workers read it
+	g.Expect(os.Chmod(dir, 0o755)).To(Succeed()) // nginx's workers read it
 	mine := ours(t)
 	size := fetch(t, mine, filepath.Join(dir, "boot.iso"))
 	other := nginx(t, dir)

@@ -46,7 +46,7 @@ func ParseSecureBoot(content []byte) *bool {
 }
 
 // SecureBoot returns whether Secure Boot is enabled. It is empty for a server that was booted by a BIOS, and if it is unknown.
-func (s Source) SecureBoot() agent.SecureBoot {
+func (s *Source) SecureBoot() agent.SecureBoot {
 	content, err := os.ReadFile(filepath.Join(s.Root, secureBootFile))
 	if err != nil {
 		return "" // the inventory of an inspection says why

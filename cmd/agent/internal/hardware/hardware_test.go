@@ -227,8 +227,8 @@ func TestSecureBoot(t *testing.T) {
 	for _, content := range [][]byte{nil, {6, 0, 0, 0}, {6, 0, 0, 0, 2}, {6, 0, 0, 0, 1, 0}} {
 		g.Expect(hardware.ParseSecureBoot(content)).To(BeNil())
 	}
-	g.Expect(hardware.Source{Root: server().write(t)}.SecureBoot()).To(Equal(agent.SecureBootEnabled))
-	g.Expect(hardware.Source{Root: t.TempDir()}.SecureBoot()).To(BeEmpty(), "a BIOS")
+	g.Expect((&hardware.Source{Root: server().write(t)}).SecureBoot()).To(Equal(agent.SecureBootEnabled))
+	g.Expect((&hardware.Source{Root: t.TempDir()}).SecureBoot()).To(BeEmpty(), "a BIOS")
 }
 
 // TestDamagedTables: what precedes the damage is kept.

@@ -32,8 +32,7 @@ const (
 	dialDelay = 500 * time.Millisecond
 	// reportEvery is how often a connection that does not succeed is logged.
 	reportEvery = 10 * time.Second
-	// failoverAfter is how long only the path is tried through which the boot server answered last. The boot server knows an agent by its address: another path
-	// may cost a boot attempt. A switch port needs up to 30 s until it forwards frames again (IEEE 802.1D, twice the forward delay).
+	// failoverAfter is how long only the last path that worked is tried: another address may cost a boot attempt. A switch port needs up to 30 s (IEEE 802.1D).
 	failoverAfter = 40 * time.Second
 )
 

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -264,8 +264,8 @@ func TestKey(t *testing.T) {
 		ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			offered = hello.SupportedProtos
-			return nil, nil
-		}, //nolint:nilnil // the same
+			return nil, nil //nolint:nilnil // the same
+		},
 	}
 	s.StartTLS()
 	defer s.Close()
@@ -299,7 +299,7 @@ func TestImpostor(t *testing.T) {
 		ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS13,
 		VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error { reached = true; return nil },
 	}
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	s.StartTLS()
 	c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret", Pins: []string{base64.RawURLEncoding.EncodeToString(make([]byte, 32))}})
 	if err != nil {
