@@ -44,12 +44,9 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 		return nil, nil //nolint:nilnil // nothing is known of any network
 	}
 	dhcpAt, offered := b.dhcpRequest(a.boot)
-	leased, err := b.leasedAddresses(ctx, a.host, networks)
+	leased, err := b.leasedOrOffered(ctx, a.host, networks, offered)
 	if err != nil {
 		return nil, err
-	}
-	if len(leased) == 0 && authoritativeIn(networks, offered) {
-		leased = []netip.Addr{offered} // the cache does not show the lease yet
 	}
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		authoritativeIn(networks, from)
@@ -74,6 +71,16 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	default:
 		return nil, refused("the request came from %s, and the server leased %v. If the server moved to another network, delete its Lease", from, leased)
 	}
+}
+
+// leasedOrOffered returns the addresses that a host has in networks where DHCP is authoritative, or the one that was offered to it there: the cache may not show its
+// lease yet.
+func (b *Booter) leasedOrOffered(ctx context.Context, host *v1alpha1.BareMetalHost, networks []bootconfig.Network, offered netip.Addr) ([]netip.Addr, error) {
+	leased, err := b.leasedAddresses(ctx, host, networks)
+	if err == nil && len(leased) == 0 && authoritativeIn(networks, offered) {
+		leased = []netip.Addr{offered}
+	}
+	return leased, err
 }
 
 // tenantMayBoot returns nil if the tenants of the configuration file permit hosts of a namespace to boot from an address.
