@@ -50,7 +50,6 @@ var bootMutants = []mutant{
 	{"a boot with a key goes by the address", "agentkey.go", "	if boot.AgentKey != \"\" {\n		return hasKey(boot, r)\n	}\n", ""},
 	{"a second key is no second agent", "agentkey.go", "	case boot.AgentKey != \"\":\n", "	case false:\n"},
 	{"a boot from a medium needs no key", "agentkey.go", "case lifecycle.UsesMedium(boot) && r.Key == \"\":", "case false:"},
-	{"UEFI HTTP boot needs no key", "agentkey.go", "boot.Method == v1alpha1.MethodUefiHTTP || ", ""},
 	{"a key that comes later is enrolled", "agentkey.go", "	if first {\n", "	if first || true {\n"},
 	{"no key is enrolled", "agentkey.go", "		boot.AgentKey = r.Key\n", "		_ = r.Key\n"},
 	{"an erasure succeeds without its disks", "erasure.go", "	problems = append(problems, missingDisks(a, disks)...)\n", ""},

@@ -168,7 +168,7 @@ var lifecycleMutants = []mutant{
 	{"an erasure begins on a server that a person powered on", onceFile, "|| attempt.PoweredOffAt != nil && v.notOff())", "|| false)"},
 	{"an erasure begins after a claim", onceFile, "	return v.Claimed() || v.bmcRead() && ", "	return v.bmcRead() && "},
 	{"a record from a backup powers a server off", onceFile, "b == nil || v.eraseOnceOutdated(s):\n		return false", "b == nil:\n		return false"},
-	{"a record of nothing that was observed powers a server off", onceFile, "b.PoweredOnAt != nil && (v.Furthest.Stage != \"\" || v.BMC.LastPower == CommandPowerOn)", "b.PoweredOnAt != nil"},
+	{"a record of nothing that was observed powers a server off", onceFile, "b.PoweredOnAt != nil && (v.Furthest.Stage != \"\" && !v.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)", "b.PoweredOnAt != nil"},
 	{"the agent runs after its erasure", onceFile, "	if !v.mayRunEraser(s) {\n		return conclusion\n	}\n", "	if true {\n		return conclusion\n	}\n"},
 	{"an attempt follows a record from a backup", onceFile, "	case v.eraseOnceOutdated(s):\n", "	case false:\n"},
 	{"an attempt follows on a server that runs something else", onceFile, "	case v.notOff() && !v.mayRunEraser(s):\n", "	case false:\n"},
