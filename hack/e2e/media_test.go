@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,7 @@ func TestVirtualMedia(t *testing.T) {
 	r.seen = map[v1alpha1.BootStage]bool{}
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, "debian.qcow2")
+		c.Bootstrap.StringData["value"] = trusting(t, s.certificate)
 	})
 	r.await(t, imagingPatience, "the image is on the disk", func() bool {
 		return r.record.Spec.Purpose == v1alpha1.PurposeProvision && r.record.Spec.CommitAllowedAt != nil
@@ -97,6 +99,14 @@ func TestUefiHTTP(t *testing.T) {
 	r.releaseErased(t)
 }
 
+// trusting returns bootstrap data with which cloud-init trusts a certificate, given by its file: it reports to the boot server over HTTPS.
+func trusting(t *testing.T, certificate string) string {
+	t.Helper()
+	content, err := os.ReadFile(certificate)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return "#cloud-config\nca_certs:\n  trusted:\n  - |\n    " + strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", "\n    ") + "\n"
+}
+
 // consoleOf returns the function for what a machine of libvirt wrote to its serial line.
 func consoleOf(m peertest.Machine) func() string {
 	return func() string {
@@ -116,6 +126,7 @@ func writeCertificate(t *testing.T, folder string, address netip.Addr) (certific
 	g.Expect(err).NotTo(HaveOccurred())
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "boot"}, IPAddresses: []net.IP{address.AsSlice()}, SerialNumber: big.NewInt(1),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
