@@ -103,7 +103,11 @@ type imagingCase struct {
 // provisionAndErase writes the image, boots it, and releases the host.
 func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 	t.Helper()
-	r.writeImage(t, osImage(t, c.image))
+	image := osImage(t, c.image)
+	if c.policy != "" { // its disk is smaller than one that is taken without hints
+		image.RootDevice = &v1alpha1.RootDeviceHints{SerialNumber: "SCSI1"}
+	}
+	r.writeImage(t, image)
 	if c.cut {
 		r.await(t, imagingPatience, "the image is being written", func() bool { return r.chassis.diskUsage(t) > 32<<20 })
 		NewWithT(t).Expect(r.record.Spec.CommitAllowedAt).To(BeNil())
