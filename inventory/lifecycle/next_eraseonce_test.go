@@ -231,7 +231,7 @@ func TestReleaseAfterAnErasure(t *testing.T) {
 	g.Expect(Next(v, DefaultSettings()).Quarantine).To(BeNil())
 }
 
-// TestPropertyErasuresOfFreeHostsNeedARequest: no facts lead to the begin of an erasure of a free host but a request that names the server, while nothing shows
+// TestPropertyErasuresOfFreeHostsNeedARequest: no facts start an erasure of a free host but a request that names the server, while nothing shows
 // that anything else uses the server. The agent is booted only after a recorded power-on.
 func TestPropertyErasuresOfFreeHostsNeedARequest(t *testing.T) {
 	begun := 0
