@@ -166,7 +166,7 @@ agent-figures: osimage ## Measure the agent in QEMU, for docs/agent.md; root.
 e2e: osimage ## The whole provider boots real firmware in QEMU, by real BMC software, to a real cloud-init, from the network and from an image on a disk; root.
 	@hack/build.sh etcd kube-apiserver kubectl
 	@hack/agenttest.sh $(VERSION)
-	E2E=$(E2E) go test -race -count=1 -timeout 40m -parallel 2 ./hack/e2e
+	E2E=$(E2E) go test -race -count=1 -timeout 60m -parallel 2 ./hack/e2e
 
 .PHONY: e2e-full
 e2e-full: ## The same with all kinds of disks, and all ways by which firmware gets to the agent.

@@ -202,8 +202,7 @@ func (l *Libvirt) define(tb testing.TB, command, home, description string, m Mac
 	}
 	processor := ""
 	if m.CPU != "" {
-		// QEMU 7.2 emulates AVX with errors: OpenSSL computes wrong MACs and keys.
-		processor = "<cpu mode='" + m.CPU + "'><feature policy='disable' name='avx'/><feature policy='disable' name='avx2'/></cpu>"
+		processor = "<cpu mode='" + m.CPU + "'/>"
 	}
 	write(tb, path, strings.NewReplacer("HOME", home, "NAME", m.Name, "UUID", m.UUID, "MAC", m.MAC, "NETWORK", network, "MEMORY", strconv.Itoa(max(m.MemoryGiB, 1)),
 		"PROCESSORS", strconv.Itoa(max(m.Processors, 1)), "CPU", processor).Replace(description))
