@@ -185,7 +185,7 @@ func (b *built) testSBOM(t *testing.T) {
 			}
 		}
 	}
-	g.Expect(licences).To(Equal(3), "iPXE, shim and GRUB")
+	g.Expect(licences).To(Equal(5), "iPXE, shim, and GRUB for BIOS, amd64 and arm64")
 	for line := range strings.Lines(must(t, "go", "version", "-m", filepath.Join(b.root, "manager"))) {
 		if fields := strings.Fields(line); fields[0] == "dep" {
 			g.Expect(bom.Packages).To(ContainElement(And(HaveField("Name", fields[1]), HaveField("Version", fields[2]))))
