@@ -54,7 +54,7 @@ type Medium struct {
 // MediaPart is a part of a medium.
 type MediaPart string
 
-// The parts of a medium, by which a medium that the BMC cannot fetch is told apart from one that the server does not boot.
+// The parts of a medium. They distinguish a medium that the BMC cannot fetch from one that the server does not boot.
 const (
 	// MediaSize is the size only: the answer to a HEAD.
 	MediaSize MediaPart = "size"

@@ -196,7 +196,7 @@ func TestMediumRanges(t *testing.T) {
 	several := l.do(http.MethodGet, mediumPath, "Range", "bytes=0-0"+strings.Repeat(",0-0", 3000))
 	g.Expect(several.Code).To(Equal(http.StatusOK))
 	g.Expect(bytes.Equal(several.Body.Bytes(), whole)).To(BeTrue())
-	// A client that resumes is told that the medium is another one.
+	// A client that resumes gets the answer that the medium is another one.
 	tag := head.Header().Get("ETag")
 	g.Expect(l.do(http.MethodGet, mediumPath, "Range", "bytes=1-1", "If-Range", tag).Code).To(Equal(http.StatusPartialContent))
 	g.Expect(l.do(http.MethodGet, mediumPath, "Range", "bytes=1-1", "If-Range", `"another"`).Code).To(Equal(http.StatusOK))
@@ -269,7 +269,7 @@ func TestMediumRefusals(t *testing.T) {
 	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusOK))
 }
 
-// TestMediumFaults: what is missing is a problem of the boot, and the client is told "not now".
+// TestMediumFaults: what is missing is a problem of the boot, and the client gets the answer "not now".
 func TestMediumFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault func(*mediaLab)

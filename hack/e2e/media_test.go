@@ -76,7 +76,7 @@ func TestVirtualMedia(t *testing.T) {
 	g.Expect(libvirt.EndOverride(t.Context(), machine.Name, peertest.OpticalDrive)).To(Succeed())
 	r.await(t, imagingPatience, "the agent is done", func() bool { return r.record.Spec.AgentDoneAt != nil })
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
-	// The processor that QEMU 7.2 emulates makes OpenSSL fail ("bad record MAC"), so this system cannot report over HTTPS. Its console shows that it runs.
+	// OpenSSL fails in this system ("bad record MAC" at the boot server), so it cannot report over HTTPS. The likeliest cause is the processor that QEMU emulates.
 	g.Eventually(r.console, imagingPatience, "1s").Should(And(MatchRegexp(`Cloud-init .* finished .*DataSourceNoCloud`), MatchRegexp(`lan0 .* `+regexp.QuoteMeta(r.static.String()))))
 }
 

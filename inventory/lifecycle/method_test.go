@@ -199,7 +199,7 @@ func TestMethodDeadlineRequeues(t *testing.T) {
 	g.Expect(Next(v, s).RequeueAt).To(Equal(noon.Add(time.Minute)))
 }
 
-// TestMediumTimeouts: a medium that nobody requested is told apart from one that the server did not boot.
+// TestMediumTimeouts: the messages distinguish a medium that nobody requested from one that the server did not boot.
 func TestMediumTimeouts(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()

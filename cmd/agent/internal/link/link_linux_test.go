@@ -41,7 +41,7 @@ func (k *fakeKernel) Interfaces(ctx context.Context, changed func(Interface)) er
 		changed(i)
 	}
 	if len(k.later) > 0 {
-		time.Sleep(lateAfter)
+		time.Sleep(lateAfter) // of the bubble's clock
 		for _, i := range k.later {
 			changed(i)
 		}
