@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -29,10 +28,7 @@ func managerRole(t *testing.T) client.Client {
 			"ValidatingAdmissionPolicy capbm-system-erasures", "ValidatingAdmissionPolicyBinding capbm-system-erasures",
 			"ValidatingAdmissionPolicy capbm-system-manager-secrets", "ValidatingAdmissionPolicyBinding capbm-system-manager-secrets":
 			installed = append(installed, what)
-			env.Create(t, &o)
-			t.Cleanup(func() { // other tests install some of them
-				NewWithT(t).Expect(env.Client.Delete(context.Background(), &o)).To(Succeed())
-			})
+			createRole(t, &o)
 		}
 	}
 	g.Expect(installed).To(HaveLen(8))

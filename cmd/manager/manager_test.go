@@ -235,7 +235,7 @@ func TestNamespace(t *testing.T) {
 	namespace, elsewhere := env.Namespace(t), env.Namespace(t)
 	for _, o := range build(t, "default") { // the roles with the names that they are installed with
 		if slices.Contains([]string{"ClusterRole capbm-system-manager", "Role capbm-manager"}, o.GetKind()+" "+o.GetName()) {
-			env.Create(t, &o)
+			createRole(t, &o)
 		}
 	}
 	const user = "manager-of-a-namespace"
@@ -263,6 +263,13 @@ func TestNamespace(t *testing.T) {
 	reconciled(t, createInfra(t, namespace, "own", ""))
 	manager.stop(t)
 	untouched(t, other)
+}
+
+// createRole creates an object that several tests install, and deletes it at the end of the test.
+func createRole(t *testing.T, o client.Object) {
+	t.Helper()
+	env.Create(t, o)
+	t.Cleanup(func() { NewWithT(t).Expect(env.Client.Delete(context.Background(), o)).To(Succeed()) })
 }
 
 // holder returns the holder of the managers' lease.

@@ -124,7 +124,8 @@ func (s *story) deleteBootstrap(t *testing.T) { //nolint:thelper // a step: a fa
 	g.Expect(s.hosts(t, s.source, v1alpha1.PhaseAvailable)).To(HaveLen(5))
 }
 
-// deleteProvider deletes the hosts and then the provider with everything that it installed. The BMCs' Secrets belong to the user, and stay.
+// deleteProvider deletes the hosts and then the provider with everything that it installed. clusterctl refuses while a record of an erasure exists. The BMCs' Secrets
+// belong to the user, and stay.
 func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
 	given := s.commands()
@@ -132,7 +133,15 @@ func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a fai
 	g.Expect(err).NotTo(HaveOccurred())
 	s.until(t, time.Minute, s.noBoots(s.source)) // the provider must run for it
 	s.source.StopProvider()
-	_, err = s.source.Clusterctl(s.ctx, "delete", "--infrastructure", "baremetal", "--include-crd", "--include-namespace")
+	remove := []string{"delete", "--infrastructure", "baremetal", "--include-crd", "--include-namespace"}
+	var records v1alpha1.BareMetalErasureList
+	g.Expect(s.source.Client.List(s.ctx, &records)).To(Succeed())
+	g.Expect(records.Items).To(HaveLen(1), "the record that was moved")
+	_, err = s.source.Clusterctl(s.ctx, remove...)
+	g.Expect(err).To(MatchError(ContainSubstring("found existing objects for provider CRDs")), "the record would be lost")
+	_, err = s.source.Kubectl(s.ctx, "delete", "baremetalerasures", "--all", "--all-namespaces", "--timeout=60s")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = s.source.Clusterctl(s.ctx, remove...)
 	g.Expect(err).NotTo(HaveOccurred())
 	s.until(t, time.Minute, s.nothingOf("capbm|baremetal"))
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
