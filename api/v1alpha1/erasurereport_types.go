@@ -22,10 +22,9 @@ type ErasureReport struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Firmware string `json:"firmware,omitempty"`
-	// door is how the server loaded the agent: PXE, or UefiHttp.
+	// bootMethod is how the server loaded the agent.
 	// +optional
-	// +kubebuilder:validation:MaxLength=16
-	Door string `json:"door,omitempty"`
+	BootMethod BootMethod `json:"bootMethod,omitempty"`
 	// tls is true if the agent reached the boot server by HTTPS with a pinned certificate.
 	// +optional
 	TLS bool `json:"tls,omitempty"`

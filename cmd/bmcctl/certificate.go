@@ -28,7 +28,7 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 		"System UUID", c.Server.SystemUUID, "MAC address", c.Server.BootMACAddress, "Released by machine", c.Machine, "Provider ID", c.ProviderID,
 		"Claim, boot", fmt.Sprintf("%s, %d", c.ClaimID, c.BootNumber))
 	fields("", policy, string(c.Policy), "Tool used", c.Tool, "Started", c.StartedAt.UTC().Format(timeFormat),
-		"Ended", c.EndedAt.UTC().Format(timeFormat), "Recorded", c.RecordedAt.UTC().Format(timeFormat), "Booted by", cmp.Or(c.Transport.Door, "unknown"),
+		"Ended", c.EndedAt.UTC().Format(timeFormat), "Recorded", c.RecordedAt.UTC().Format(timeFormat), "Booted by", cmp.Or(string(c.Transport.BootMethod), "unknown"),
 		"Firmware", cmp.Or(c.Transport.Firmware, "unknown"), "Reported over", reportedOver(c.Transport.TLS), "Secure Boot", c.Transport.SecureBoot)
 	if len(c.Media) == 0 {
 		writef(w, "\nThe agent reported no disks.\n")

@@ -192,7 +192,10 @@ func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Tim
 	if len(disks) == 0 && !cleaning.Reaches(boot.Spec.CleaningPolicy, v1alpha1.CleaningClear) {
 		return nil
 	}
-	report := &v1alpha1.ErasureReport{Policy: cmp.Or(boot.Spec.CleaningPolicy, v1alpha1.CleaningMetadata), StartedAt: boot.Spec.StartedAt, EndedAt: now, TLS: tls}
+	report := &v1alpha1.ErasureReport{
+		Policy: cmp.Or(boot.Spec.CleaningPolicy, v1alpha1.CleaningMetadata), StartedAt: boot.Spec.StartedAt, EndedAt: now, TLS: tls,
+		BootMethod: cmp.Or(boot.Spec.Method, v1alpha1.MethodPXE),
+	}
 	if boot.Spec.PoweredOnAt != nil {
 		report.StartedAt = *boot.Spec.PoweredOnAt
 	}

@@ -1,6 +1,7 @@
 package boot_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -110,16 +111,26 @@ func TestErasureIsRecorded(t *testing.T) {
 
 // TestErasureHasItsBoot: the record of an erasure says which agent reported it, and how it was booted.
 func TestErasureHasItsBoot(t *testing.T) {
+	for _, method := range []v1alpha1.BootMethod{"", v1alpha1.MethodUefiHTTP} {
+		t.Run(string(method), func(t *testing.T) { erasureHasItsBoot(t, method) })
+	}
+}
+
+func erasureHasItsBoot(t *testing.T, method v1alpha1.BootMethod) {
+	t.Helper()
 	g := NewWithT(t)
 	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _ = w.Start(stop) }()
 	g.Eventually(func() []v1alpha1.ObservedStage { return w.boot().Status.Stages }).Should(ContainElement(HaveField("Stage", v1alpha1.StageAgent)))
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method, b.AgentKey = method, ownKey })).To(Succeed())
+	r.TLS, r.Key = true, ownKey
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear), erasedDisk("S2", agent.CleanClear)}})
 	g.Expect(err).NotTo(HaveOccurred())
 	report := w.boot().Spec.Erasure
 	g.Expect([]string{report.Agent, report.Firmware, report.SecureBoot}).To(Equal([]string{"v1, rc", "UEFI", "Enabled"}))
+	g.Expect(report.BootMethod).To(Equal(cmp.Or(method, v1alpha1.MethodPXE)))
 }
 
 // TestErasureIsNotProven: a result that does not prove the erasure is a failure, whose message names the disk. The boot goes on to its next attempt, and the record of the

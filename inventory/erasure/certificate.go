@@ -41,9 +41,9 @@ type Certificate struct {
 
 // Transport is how the agent was loaded, and how it reached the boot server.
 type Transport struct {
-	// Door is how the server loaded the agent: PXE or UefiHttp. Firmware is UEFI or BIOS.
-	Door     string `json:"door,omitempty"`
-	Firmware string `json:"firmware,omitempty"`
+	// BootMethod is how the server loaded the agent: PXE, UefiHttp or VirtualMedia. Firmware is UEFI or BIOS.
+	BootMethod v1alpha1.BootMethod `json:"bootMethod,omitempty"`
+	Firmware   string              `json:"firmware,omitempty"`
 	// TLS is true for HTTPS with a pinned certificate. Without it a client on the network of the server could have changed the report.
 	TLS bool `json:"tls"`
 	// SecureBoot is Enabled, Disabled or unknown.
@@ -94,7 +94,7 @@ func CertificateOf(spec *v1alpha1.BareMetalErasureSpec) Certificate {
 		Policy: report.Policy, StartedAt: report.StartedAt, EndedAt: report.EndedAt, RecordedAt: spec.RecordedAt,
 		Tool: agentName + ", version " + cmp.Or(report.Agent, unknown),
 		Transport: Transport{
-			Door: report.Door, Firmware: report.Firmware, TLS: report.TLS, SecureBoot: cmp.Or(report.SecureBoot, unknown),
+			BootMethod: report.BootMethod, Firmware: report.Firmware, TLS: report.TLS, SecureBoot: cmp.Or(report.SecureBoot, unknown),
 		},
 		Media: []Medium{},
 	}

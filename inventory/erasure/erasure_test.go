@@ -42,7 +42,7 @@ func purged() *v1alpha1.BareMetalErasureSpec {
 			Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", BootMACAddress: "52:54:00:00:00:01",
 		},
 		Report: v1alpha1.ErasureReport{
-			Policy: v1alpha1.CleaningPurge, StartedAt: at(0), EndedAt: at(9), Agent: "v0.2.0", Firmware: "UEFI", Door: "PXE", TLS: true, SecureBoot: "Enabled",
+			Policy: v1alpha1.CleaningPurge, StartedAt: at(0), EndedAt: at(9), Agent: "v0.2.0", Firmware: "UEFI", BootMethod: v1alpha1.MethodPXE, TLS: true, SecureBoot: "Enabled",
 			Disks: []v1alpha1.ErasedDisk{
 				{
 					Disk: v1alpha1.DiskIdentity{SerialNumber: "NVME0001", WWN: "eui.0025385b71b00001", ByPath: "pci-0000:01:00.0-nvme-1", SizeBytes: 3840755982336},
