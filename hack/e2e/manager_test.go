@@ -27,6 +27,8 @@ type site struct {
 	// namespace is that of its hosts, and image what they boot.
 	namespace string
 	image     *image
+	// certificate is the file with the certificate of the boot server; empty without HTTPS.
+	certificate string
 }
 
 // service is what a boot server does for a network.
@@ -82,6 +84,7 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	var mediaArgs []string
 	if s.mediaURL != "" {
 		certificate, key := writeCertificate(t, folder, s.manager.address)
+		s.certificate = certificate
 		file["http"] = map[string]any{"tls": map[string]any{
 			"certFile": certificate, "keyFile": key, "url": fmt.Sprintf("https://%s", netip.AddrPortFrom(s.manager.address, bootconfig.DefaultHTTPSPort)),
 		}}
@@ -95,7 +98,7 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	return append(mediaArgs,
 		"--kubeconfig="+kubeconfig, "--namespace="+s.namespace, "--leader-elect=false", "--boot-config="+path,
 		fmt.Sprintf("--health-addr=127.0.0.1:%d", health), "--diagnostics-address=0", "--webhook-port=0", "--v=4",
-		"--boot-timeout=4m", "--boot-attempts=2", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s",
+		"--boot-timeout=8m", "--boot-attempts=2", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s",
 	)
 }
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 )
 
@@ -100,6 +101,40 @@ func eraseAll(t *testing.T, f *fuse, policy v1alpha1.CleaningPolicy) { //nolint:
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, policy, "DISK-"+s.Name, rig.SecondDisk+s.Name)).To(Succeed())
 	r.ended(powers{switched: [][2]int{{3, 3}, {1, 1}}, boots: 1})
+}
+
+// eraseOnce goes from a request for a free host to a free host without the request, whose disk was erased once.
+func eraseOnce(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+	g := NewWithT(t)
+	r := disks(t, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear })
+	r.start(env, f)
+	offered := func() error { return r.phases(v1alpha1.PhaseAvailable, v1alpha1.PhaseAvailable) }
+	r.until("both servers are offered", offered)
+	s := r.site.Servers()[0]
+	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: r.site.Namespace, Name: s.Name}}
+	g.Expect(r.get(h)).To(Succeed())
+	g.Expect(h.Status.Hardware.SerialNumber).NotTo(BeEmpty())
+	f.arm()
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = h.Status.Hardware.SerialNumber })
+	r.settled(func() {
+		r.until("the request is consumed and both servers are offered", func() error {
+			if err := r.get(h); err != nil {
+				return err
+			}
+			if h.Spec.EraseOnce != "" {
+				return fmt.Errorf("host %s is %s, and still has spec.eraseOnce", h.Name, h.Status.Phase)
+			}
+			return offered()
+		})
+	})
+	g.Expect(h.Spec.Quarantine).To(BeNil())
+	boot := r.boot(h)
+	g.Expect([]any{boot.Purpose, boot.Attempt, boot.Number}).To(Equal([]any{v1alpha1.PurposeClean, int32(1), int32(1)}), r.scene())
+	g.Expect(boot.VoidedAt).NotTo(BeNil())
+	keys, err := r.site.ErasureKeys(t.Context(), env.Client)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, v1alpha1.CleaningClear, "DISK-"+s.Name)).To(Succeed())
+	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}})
 }
 
 // released runs a machine from an image, deletes it, and waits until its server is free. It returns the server. The fuse counts from the deletion on.

@@ -45,6 +45,10 @@ var paths = []path{
 	{"erase", eraseDisk, allErased},
 	{"clear", clearDisks, allErased},
 	{"purge", purgeDisks, allErased},
+	{"erase-once", eraseOnce, []string{
+		"record the erasure", "count the boot", "record the power-on", "record that the script is served", "record that the agent is done", "create of baremetalerasures",
+		"end the erasure", "void the boot",
+	}},
 	{"inspect", inspect, []string{"record the inspection", "count the boot", "record the power-on", "record that the agent is done", "void the boot", "create of baremetalinspections"}},
 	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},
 	{"remediate", remediate, []string{"hold"}},
