@@ -62,17 +62,26 @@ func (d *Driver) Open(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, e
 	if err := checkCredentials(endpoint); err != nil {
 		return nil, &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: err}
 	}
-	socket, err := d.dial(ctx, endpoint, opts.address)
-	if err != nil {
-		return nil, bmc.Wrap("Connect", err)
-	}
-	s, err := login(ctx, socket, endpoint, opts)
-	if err != nil {
+	for try := 1; ; try++ {
+		socket, err := d.dial(ctx, endpoint, opts.address)
+		if err != nil {
+			return nil, bmc.Wrap("Connect", err)
+		}
+		s, err := login(ctx, socket, endpoint, opts)
+		if err == nil {
+			return &conn{bmc: s, suite: s.suite}, nil
+		}
 		_ = socket.Close() // its error would hide the cause
-		return nil, err
+		if !errors.Is(err, errNoAnswer) || try == maxTries {
+			return nil, err
+		}
 	}
-	return &conn{bmc: s, suite: s.suite}, nil
 }
+
+// maxTries is the maximum number of logins that get no answer, each from another port. RAKP messages are not repeated: a slow BMC answers each RAKP message 1 with
+// a new random number, and would reject the proof for an earlier one as a wrong password. virtualbmc (pyghmi 1.6.19) answers no login from a port that had a session,
+// even after the session was closed, and the kernel picks such a port again now and then.
+const maxTries = 2
 
 // The longest name and password that IPMI 2.0 has (22.28, 22.30).
 const (

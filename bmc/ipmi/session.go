@@ -38,18 +38,12 @@ type session struct {
 // authenticated, and BMCs answer them wrongly (ipmitool#363, gebn/bmc#60). The response to the proposal shows which suites are offered.
 func login(ctx context.Context, socket *socket, endpoint bmc.Endpoint, opts options) (*session, error) {
 	s := &session{socket: socket, privilege: opts.privilege}
-	for try := 1; ; try++ {
-		auth, err := s.propose(ctx, opts.suites)
-		if err != nil {
-			return nil, err
-		}
-		err = s.authenticate(ctx, endpoint, auth)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, errNoAnswer) || try == maxTries {
-			return nil, err
-		}
+	auth, err := s.propose(ctx, opts.suites)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.authenticate(ctx, endpoint, auth); err != nil {
+		return nil, err
 	}
 	if err := s.raise(ctx); err != nil {
 		s.closeQuietly(ctx)
@@ -57,11 +51,6 @@ func login(ctx context.Context, socket *socket, endpoint bmc.Endpoint, opts opti
 	}
 	return s, nil
 }
-
-// maxTries is the maximum number of proposals of a session. RAKP messages are not repeated: a slow BMC answers each RAKP message 1 with a
-// new random number, and would reject the proof for an earlier one as a wrong password. If a message or its response is lost, login
-// proposes a new session.
-const maxTries = 2
 
 // propose opens a session with the first cipher suite that the BMC accepts (IPMI 2.0, 13.17, 13.18).
 func (s *session) propose(ctx context.Context, suites []types.CipherSuiteID) (types.AuthAlg, error) {
