@@ -79,6 +79,9 @@ func (c *Consumer) Objects() []metav1.Object {
 	return objects
 }
 
+// grubRefuses are the characters that GRUB cannot hand to a kernel as they are.
+const grubRefuses = `"'\`
+
 func (c *Consumer) view() *lifecycle.Consumer {
 	if c == nil {
 		return nil
@@ -93,6 +96,7 @@ func (c *Consumer) view() *lifecycle.Consumer {
 		OwnerDeleting: c.Machine != nil && !c.Machine.DeletionTimestamp.IsZero() || c.Cluster != nil && !c.Cluster.DeletionTimestamp.IsZero(),
 		ClusterFound:  c.Cluster != nil, Paused: c.Cluster != nil && annotations.IsPaused(c.Cluster, m),
 		ProviderID: m.Spec.ProviderID, BootstrapReady: c.BootstrapSecretName() != "", Persistence: m.Spec.Persistence(), Image: m.Spec.Image != nil,
+		NeedsIPXE: m.Spec.Image == nil && (m.Spec.Boot.IPXETemplate != "" || strings.ContainsAny(m.Spec.Boot.CommandLine, grubRefuses)),
 	}
 }
 

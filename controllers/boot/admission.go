@@ -26,8 +26,9 @@ import (
 //   - Where the mode is off, the first address is served. For the script it must be in the network's subnet, if one is configured.
 //
 // The operating system of a boot from a boot medium needs no DHCP request: it has the token of the boot from the medium, whose URL was given to the BMC, and may be in
-// any network. In the subnet of an authoritative network it still needs an address that the server leased or that spec.network configures. The script, which is given
-// out for a MAC address, needs a request in such a boot too: firmware that did not find its medium asks for it.
+// any network. In the subnet of an authoritative network it still needs an address that the server leased or that spec.network configures. The script, which
+// any client can ask for with a MAC address, is not served in such a boot, because it has the same token. Firmware that did not find its medium is asked to wait for
+// the next attempt.
 //
 // A client of an address family that no network has is judged by all networks. A server that leased an address in this boot asks from that address: its
 // script goes to no client of a network, of either family, in which another DHCP server gives addresses.
@@ -35,7 +36,10 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	if err := b.tenantMayBoot(a.host.Namespace, from); err != nil {
 		return nil, err
 	}
-	fromMedium := operatingSystem && lifecycle.UsesMedium(&a.boot.Spec)
+	fromMedium := lifecycle.UsesMedium(&a.boot.Spec)
+	if fromMedium && !operatingSystem {
+		return nil, tooEarly("%s boots from a medium in this attempt, and its token is given to nobody else", a.host.Spec.BootMACAddress)
+	}
 	if fromMedium && !authoritativeIn(b.Networks, from) {
 		return nil, nil //nolint:nilnil // the token came from the medium
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// TestAdmitMedium: the system of a boot medium needs no DHCP request, in any network, and is bound to its first address. The script for its MAC address needs one.
+// TestAdmitMedium: the system of a boot medium needs no DHCP request, in any network, and is bound to its first address. The script for its MAC address,
+// which has the same token, is served to nobody: any client can name a MAC address.
 func TestAdmitMedium(t *testing.T) {
 	for name, network := range map[string]bootconfig.Network{"authoritative": leasing, "proxy": proxied, "off": others} {
 		for _, method := range []v1alpha1.BootMethod{v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia} {
@@ -38,8 +39,12 @@ func TestAdmitMedium(t *testing.T) {
 				}
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(w.boot().Spec.DataAddress).To(Equal(anywhere.String()))
-				_, err = w.Script(ctx, booting, stranger)
-				g.Expect(err).To(Or(MatchError(pxe.ErrNotYet), MatchError(pxe.ErrRefused)), "any client can name a MAC address")
+				w.lease(t, leasing, honest)
+				for _, from := range []netip.Addr{honest, stranger, inOthers} {
+					g.Expect(w.Admit(ctx, booting, from)).To(MatchError(pxe.ErrNotYet), from.String())
+					_, err = w.Script(ctx, booting, from)
+					g.Expect(err).To(MatchError(pxe.ErrNotYet), from.String())
+				}
 				g.Expect(w.boot().Spec.ScriptAddress).To(BeEmpty())
 				request.Key = foreignKey
 				_, err = w.Plan(ctx, at(request, netip.MustParseAddr("203.0.113.9")), hello)

@@ -225,7 +225,13 @@ func TestNetworkOfAgentAndSystem(t *testing.T) {
 			}
 		})
 		g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method = method })).To(Succeed())
-		script, err := w.Script(ctx, booting, honest)
+		var script pxe.Script
+		var err error
+		if method == v1alpha1.MethodPXE {
+			script, err = w.Script(ctx, booting, honest)
+		} else {
+			script, err = w.MediaScript(ctx, w.mediaRequest())
+		}
 		g.Expect(err).NotTo(HaveOccurred())
 		want, err := boot.Network(w.host().Spec.Network)
 		g.Expect(err).NotTo(HaveOccurred())

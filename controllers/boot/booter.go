@@ -224,7 +224,7 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	case what == lifecycle.BootAgent:
 		return pxe.Script{Title: title, Hostname: cmp.Or(machine, a.host.Name), Agent: &pxe.AgentScript{
 			Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)),
-			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network, StaticFirst: lifecycle.UsesMedium(&a.boot.Spec),
+			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network,
 		}}, nil
 	}
 	source := a.consumer.BareMetalMachine.Spec.Boot

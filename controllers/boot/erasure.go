@@ -76,7 +76,10 @@ func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 // maxErasureProblems is how many problems of an erasure a message names.
 const maxErasureProblems = 8
 
-// judgeNoDisks judges a report without a disk. An agent that lacks the driver of a controller finds none.
+// factDisks is the name of the fact whether the BMC reports disks: bmc.FactDisks. The boot server has no code of BMCs.
+const factDisks = "disks"
+
+// judgeNoDisks judges a report without a disk. An agent that lacks the driver of a controller finds none, so the BMC has to report that the server has none.
 func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {
@@ -86,6 +89,9 @@ func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")
 	case hardware != nil && len(hardware.Disks) > 0:
 		return fmt.Sprintf("The erasure is not proven: the agent reports no disk, and the BMC reports %d. The agent may have no driver for their controller", len(hardware.Disks))
+	case hardware == nil || !slices.ContainsFunc(hardware.Facts, func(f v1alpha1.Fact) bool { return f.Name == factDisks && f.State != v1alpha1.FactUnknown }):
+		return "The erasure is not proven: the agent reports no disk, and the BMC does not report whether the server has any. The agent may have no driver for their controller. " +
+			"If the server has no disk, set spec.cleaningPolicy: None"
 	default:
 		return ""
 	}

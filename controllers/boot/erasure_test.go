@@ -186,7 +186,7 @@ func TestErasureIsNotProven(t *testing.T) {
 	}
 }
 
-// TestErasureWithoutDisks: a server without disks is erased, unless something knows of a disk. Metadata needs no report of disks.
+// TestErasureWithoutDisks: a server without disks is erased, if the BMC reports that it has none, and nothing knows of a disk. Metadata needs no report of disks.
 func TestErasureWithoutDisks(t *testing.T) {
 	diskless := func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil }
 	noDisks := func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Disks = nil }
@@ -202,13 +202,24 @@ func TestErasureWithoutDisks(t *testing.T) {
 	g.Expect(answer.Next).To(Equal(agent.Wait))
 	g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("the BMC reports 1"))
 
-	w, r, _ = newErasingWorld(t, v1alpha1.CleaningPurge)
-	g.Expect(w.changeBoot(diskless)).To(Succeed())
-	w.updateHost(g, noDisks)
-	_, err = w.Result(ctx, r, agent.Result{})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
-	g.Expect(w.boot().Spec.Erasure.Disks).To(BeEmpty())
+	for state, accepted := range map[v1alpha1.FactState]bool{"": false, v1alpha1.FactUnknown: false, v1alpha1.FactAbsent: true, v1alpha1.FactKnown: true} {
+		w, r, _ = newErasingWorld(t, v1alpha1.CleaningPurge)
+		g.Expect(w.changeBoot(diskless)).To(Succeed())
+		w.updateHost(g, noDisks)
+		if h := w.host(); state != "" {
+			h.Status.Hardware = &v1alpha1.Hardware{Facts: []v1alpha1.Fact{{Name: "disks", State: state}}}
+			g.Expect(w.Client.Status().Update(ctx, h)).To(Succeed())
+		}
+		_, err = w.Result(ctx, r, agent.Result{})
+		g.Expect(err).NotTo(HaveOccurred())
+		if !accepted {
+			g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil(), state)
+			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("the BMC does not report whether the server has any"))
+			continue
+		}
+		g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil(), state)
+		g.Expect(w.boot().Spec.Erasure.Disks).To(BeEmpty())
+	}
 
 	for _, policy := range []v1alpha1.CleaningPolicy{"", v1alpha1.CleaningMetadata} {
 		w, r, _ = newErasingWorld(t, policy)

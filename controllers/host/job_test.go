@@ -63,7 +63,7 @@ func newTestReconciler(t *testing.T) (*Reconciler, job) {
 		genericEvents: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{}),
 	}
 	endpoint := &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: "a"}, Username: "u", Password: "p"}
-	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, boot: v1alpha1.BareMetalBootSpec{Number: 1}, method: v1alpha1.MethodPXE, capabilities: []string{"BootHTTP", "BootPXE"}}
+	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, decidedAt: r.Clock.Now(), boot: v1alpha1.BareMetalBootSpec{Number: 1}, method: v1alpha1.MethodPXE, capabilities: []string{"BootHTTP", "BootPXE"}}
 	r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(endpoint, "1") })
 	return r, j
 }
@@ -83,7 +83,7 @@ func TestRefusedOverride(t *testing.T) {
 	got := r.observations.get(j.key)
 	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "HTTP", Method: "NoMode"}))
 	g.Expect(got.bmc.OverrideSet).To(BeTrue())
-	g.Expect(got.bmc.NetworkBootSetAt).NotTo(BeZero())
+	g.Expect(got.bmc.NetworkBootSetAt).To(Equal(j.decidedAt))
 
 	r, j = newTestReconciler(t)
 	c = &scriptedBMC{set: func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {

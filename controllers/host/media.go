@@ -214,17 +214,20 @@ var mediumPath = regexp.MustCompile(`(media(?:\\?/|%2[Ff])[^/\\%\s"']+(?:\\?/|%2
 // maskMedia replaces the tokens of boot media in a text. BMCs put the URL that they were given into their errors.
 func maskMedia(text string) string { return mediumPath.ReplaceAllString(text, "${1}...") }
 
-// maskedError is an error whose text has no token of a boot medium.
-type maskedError struct{ error }
-
-// maskError masks an error. It returns nil for nil.
+// maskError returns an error whose text has no token of a boot medium, and which wraps no error that has one. It returns nil for nil.
 func maskError(err error) error {
-	if err == nil || maskMedia(err.Error()) == err.Error() {
+	var known *bmc.Error
+	var final *finalError
+	switch {
+	case err == nil || maskMedia(err.Error()) == err.Error():
 		return err
+	case errors.As(err, &final):
+		return asFinal(maskError(final.error))
+	case errors.As(err, &known):
+		masked := *known
+		masked.Err = errors.New(maskMedia(fmt.Sprint(known.Err)))
+		return &masked
+	default:
+		return errors.New(maskMedia(err.Error()))
 	}
-	return maskedError{err}
 }
-
-func (e maskedError) Error() string { return maskMedia(e.error.Error()) }
-
-func (e maskedError) Unwrap() error { return e.error }

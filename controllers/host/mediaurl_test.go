@@ -97,6 +97,9 @@ func TestMediaTokenIsMasked(t *testing.T) {
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(err.Error()).To(And(ContainSubstring("/media/dc/h/..."), Not(ContainSubstring(token))))
 				g.Expect(bmc.KindOf(err)).To(Equal(kind), "the mask keeps the kind")
+				for cause := err; cause != nil; cause = errors.Unwrap(cause) { // the pool of connections keeps the innermost one
+					g.Expect(cause.Error()).NotTo(ContainSubstring(token))
+				}
 				g.Expect(controllers.BMCProblem(err, 1, r.Clock.Now()).Message).NotTo(ContainSubstring(token))
 				got := r.observations.get(j.key)
 				g.Expect(got.bmc.MediaInserted).To(BeTrue(), "the BMC may have inserted it")

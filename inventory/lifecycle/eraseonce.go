@@ -114,6 +114,19 @@ func (v View) eraseOnceRefusal(policy v1alpha1.CleaningPolicy) string {
 	}
 }
 
+// eraseOnceInventoryAge is the maximum age of the inventory with the serial number when an attempt to erase a free host begins: a boot medium boots whatever server is
+// behind the BMC, and the server may have been replaced since the inventory was read.
+const eraseOnceInventoryAge = 10 * time.Minute
+
+// rereadForErasure makes a step read the inventory again if it is too old for an erasure. It returns false if it is not.
+func (v View) rereadForErasure(step *Step) bool {
+	if age := v.Now.Sub(v.BMC.InspectedAt); age >= 0 && age < eraseOnceInventoryAge {
+		return false
+	}
+	step.Action, step.Message = Inspect, "The serial number of the server is being read again before its disks are erased"
+	return true
+}
+
 // offerErased begins the erasure that spec.eraseOnce requests on a server that is off and that could be offered otherwise, or says why it does not begin.
 func (v View) offerErased(s Settings, step Step) Step {
 	if purge := v.offerPurgeable(s, step); purge.Phase != v1alpha1.PhaseAvailable {
@@ -125,6 +138,7 @@ func (v View) offerErased(s Settings, step Step) Step {
 		step.Reason, step.Message, step.RequeueAt = v1alpha1.ReasonEraseOnceRefused, "spec.eraseOnce: "+refusal, v.Now.Add(s.PollInterval)
 	case !v.confirmedOffTwice(s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
+	case v.rereadForErasure(&step):
 	case v.QueuePosition != nil:
 		step.Message = "The disks will be erased (spec.eraseOnce). "
 		return v.QueuePosition.wait(v, step)
@@ -247,6 +261,7 @@ func (v View) endEraseOnceAttempt(s Settings, step, unknown Step, attempt v1alph
 		next = failErasing(step, attempt, after+". The server is on, and nothing shows that this erasure has powered it on, so it is left as it is")
 	case v.QueuePosition != nil:
 		next.Message, next.RequeueAt = after+". The next attempt waits for a boot slot", v.Now.Add(s.ActiveInterval)
+	case v.rereadForErasure(&next):
 	default:
 		next.Action, next.Boot = RecordBoot, v.newEraseOnce(attempt.Attempt+1, attempt.CleaningPolicy)
 		next.Message = fmt.Sprintf("Attempt %d to erase the disks begins (%s, spec.eraseOnce). %s", attempt.Attempt+1, attempt.CleaningPolicy, after)

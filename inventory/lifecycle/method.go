@@ -47,6 +47,8 @@ func (v View) obstacle(m v1alpha1.BootMethod) string {
 		return fmt.Sprintf("%s needs spec.bootMode UEFI or UEFISecureBoot", m)
 	case m != v1alpha1.MethodPXE && v.MediaURL == "":
 		return fmt.Sprintf("%s needs the flag --boot-media-url of the provider, with an entry for the network of the BMC", m)
+	case m != v1alpha1.MethodPXE && v.Consumer != nil && v.Consumer.NeedsIPXE && !v.Consumer.Deleting:
+		return fmt.Sprintf("%s cannot boot the machine: its spec.boot has an ipxeTemplate, or a command line with quotation marks or backslashes, which only iPXE can boot", m)
 	case v.BMC.Methods != nil && !slices.Contains(v.BMC.Methods, m):
 		return fmt.Sprintf("the BMC does not offer %s", m)
 	default:
@@ -110,7 +112,7 @@ func (v View) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
 	switch {
 	case attempt.ScriptAddress != "" || attempt.DataAddress != "" || attempt.AgentKey != "" || attempt.DataServedAt != nil || attempt.CommitAllowedAt != nil || attempt.AgentDoneAt != nil:
 		return true // the status may be lost, and the spec is not
-	case v.Problem != nil || v.WaitedAt.After(attempt.StartedAt.Time):
+	case v.Problem != nil && !UsesMedium(&attempt) || v.WaitedAt.After(attempt.StartedAt.Time):
 		return true
 	case UsesMedium(&attempt):
 		return v.bootedMedium()
@@ -125,8 +127,8 @@ func (v View) bootedMedium() bool {
 	return at != "" && at != v1alpha1.StageMedia && at != v1alpha1.StageDHCP && at != v1alpha1.StageLoader
 }
 
-// MethodWorked is true if the current boot shows that its method works on this server. Without a request of the medium it was PXE, which firmware tries if it does not
-// find its medium.
+// MethodWorked is true if the current boot shows that its method works on this server. In an attempt with a medium, the medium must
+// have been requested.
 func (v View) MethodWorked() bool {
 	b := cmp.Or(v.CurrentBoot(), v.OwnBoot())
 	switch {
@@ -167,7 +169,11 @@ func (v View) methodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec) tim
 	if !on || v.expectedRequestMade(attempt) || !v.hasNextMethod(s, attempt) {
 		return time.Time{}
 	}
-	return attempt.PoweredOnAt.Add(cmp.Or(s.MethodTimeout, s.BootTimeout))
+	since := attempt.PoweredOnAt.Time
+	if v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(since) { // the BMC was busy, or refused the command at first
+		since = v.BMC.LastPowerAt
+	}
+	return since.Add(cmp.Or(s.MethodTimeout, s.BootTimeout))
 }
 
 // untilMethodDeadline requeues a step that waits at the deadline of the method.

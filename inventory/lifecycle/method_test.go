@@ -56,6 +56,7 @@ func fetched(v *View) {
 
 func legacy(v *View)     { v.Spec.BootMode = v1alpha1.BootModeLegacy }
 func noMediaURL(v *View) { v.MediaURL = "" }
+func needsIPXE(v *View)  { v.Consumer.NeedsIPXE = true }
 
 // TestMethods: which methods are tried, in which order.
 func TestMethods(t *testing.T) {
@@ -120,6 +121,9 @@ func TestNextMethod(t *testing.T) {
 		"the key of an agent, and the status is lost": {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Boot.AgentKey = "k" }}, 2, viaMedia},
 		"it waited for a slot":                        {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.WaitedAt = noon }}, 2, viaPXE},
 		"the boot server could not serve it":          {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
+		"the boot server could not make the medium":   {[]func(*View){attempted(1, viaMedia), on(time.Hour), fetched, func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
+		"only iPXE can boot the machine":              {[]func(*View){attempted(1, viaPXE), on(time.Hour), needsIPXE}, 2, viaPXE},
+		"the agent erases what iPXE booted":           {[]func(*View){attempted(1, viaPXE), on(time.Hour), needsIPXE, deleting}, 2, viaHTTP},
 		"the method is not possible any more":         {[]func(*View){attempted(1, viaMedia), on(time.Hour), offers(viaPXE, viaHTTP)}, 2, viaPXE},
 		"the one that worked before is tried before":  {[]func(*View){attempted(1, viaPXE), on(time.Hour), worked(viaMedia)}, 2, viaHTTP},
 		"nothing else is possible":                    {[]func(*View){attempted(1, viaPXE), on(time.Hour), noMediaURL}, 2, viaPXE},
@@ -150,6 +154,7 @@ func TestMethodGivenUp(t *testing.T) {
 		"no other method":                      {[]func(*View){on(late), noMediaURL}, ""},
 		"the last attempt":                     {[]func(*View){on(late), attempted(3, viaPXE)}, ""},
 		"not powered on":                       {[]func(*View){on(late), notPoweredOn}, ""},
+		"the BMC powered it on later":          {[]func(*View){on(late), commanded(CommandPowerOn, 9*time.Minute)}, ""},
 		"it reads as off":                      {[]func(*View){on(late), func(v *View) { v.BMC.Power = v1alpha1.PowerOff }}, ""},
 		"the BMC does not answer":              {[]func(*View){on(late), bmcDown}, ""},
 		"the Cluster is paused":                {[]func(*View){on(late), func(v *View) { v.Consumer.Paused = true }}, ""},

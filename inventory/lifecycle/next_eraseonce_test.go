@@ -14,6 +14,7 @@ import (
 // toErase requests the erasure of a free host.
 func toErase(v *View) {
 	v.Spec.EraseOnce, v.Spec.CleaningPolicy, v.EraseOnce.SerialNumber = "SN1", v1alpha1.CleaningClear, "SN1"
+	v.BMC.InspectedAt = noon.Add(-time.Minute)
 }
 
 // erasingOnceView is a free host whose disks are being erased. Its server is off, the network is its next boot device, and it may be powered on.
@@ -48,6 +49,7 @@ func secondAttempt(v *View)      { v.Boot.Attempt = 2 }
 func fromBackup(v *View)         { v.Boot.StartedAt = metav1.NewTime(noon.Add(-5 * time.Hour)) }
 func unobserved(v *View)         { v.Furthest = v1alpha1.ObservedStage{} }
 func powerCommanded(v *View)     { commanded(CommandPowerOn, 45*time.Second)(v) }
+func oldInventory(v *View)       { v.BMC.InspectedAt = noon.Add(-eraseOnceInventoryAge) }
 func conflicting(v *View)        { v.MACTakenBy = "host-2" }
 func machineInNamespace(v *View) { v.UnrecordedConsumer = "m" }
 
@@ -60,6 +62,7 @@ var nextEraseOnce = map[string]nextCase{
 	"erase once: an inspection is open":   {inspectingView(toErase), StateFree, PowerOn, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"erase once: read as off once":        {freeView(toErase, justOff), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
 	"erase once: just powered off":        {freeView(toErase, justOff, commanded(CommandForceOff, 2*time.Second)), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
+	"erase once: the inventory is old":    {freeView(toErase, oldInventory), StateFree, Inspect, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
 	"erase once: queued":                  {freeView(toErase, queued), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonWaitingForBootSlot},
 	"erase once: found running":           {freeView(toErase, poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
 	"erase once: wanted on":               {freeView(toErase, poweredOn, wantedOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
@@ -93,6 +96,7 @@ var nextEraseOnce = map[string]nextCase{
 	"erase once: failed, off":             {erasingOnceView(agentSeen, eraseFailed, commanded(CommandForceOff, 30*time.Second)), StateFree, EndEraseOnce, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"erase once: failed, in quarantine":   {erasingOnceView(eraseFailed, eraseOnceRemoved, quarantined), StateQuarantined, RecordBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"erase once: done, in quarantine":     {erasingOnceView(agentDone, quarantined), StateQuarantined, EndEraseOnce, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
+	"erase once: late, an old inventory":  {erasingOnceView(poweredOn, powerCommanded, expired, oldInventory), StateFree, Inspect, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"erase once: late":                    {erasingOnceView(poweredOn, powerCommanded, expired), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"erase once: runs, a Cluster paused":  {erasingOnceView(poweredOn, clusterPaused), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"erase once: runs, no longer wanted":  {erasingOnceView(poweredOn, eraseOnceRemoved), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},

@@ -161,8 +161,8 @@ func (d draw) consumer() *Consumer {
 		ProviderID:  pick(d, "providerID", "", "baremetal://dc/host-1/m", "baremetal://dc/other/m"),
 		Persistence: pick(d, "persistence", v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
 	}
-	if d.flag("image") {
-		c.Image, c.Persistence = true, v1alpha1.PersistenceInstalled
+	if c.NeedsIPXE = d.flag("needsIPXE"); d.flag("image") {
+		c.Image, c.NeedsIPXE, c.Persistence = true, false, v1alpha1.PersistenceInstalled
 	}
 	switch since := d.ago("deletingSince"); {
 	case !c.Found:

@@ -124,6 +124,8 @@ type Consumer struct {
 	Persistence v1alpha1.BootPersistence
 	// Image is true for a machine whose image is written to a disk.
 	Image bool
+	// NeedsIPXE is true for a machine whose spec.boot only iPXE can boot: a boot medium has GRUB.
+	NeedsIPXE bool
 }
 
 // Command is a power command to a BMC.
