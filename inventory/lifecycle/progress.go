@@ -185,6 +185,10 @@ func AwaitedStage(boot *v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) st
 		stage = ""
 	case v1alpha1.StageBootstrapFailed, v1alpha1.StageNodeLost:
 		return "failed"
+	case v1alpha1.StageAgentDone:
+		if boot.Purpose == v1alpha1.PurposeInspect || boot.Purpose == v1alpha1.PurposeClean {
+			return "done" // nothing boots after the agent
+		}
 	default:
 	}
 	for _, info := range slices.Concat(stages, agentStages) {

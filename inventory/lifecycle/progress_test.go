@@ -144,3 +144,13 @@ func TestErasureProgressText(t *testing.T) {
 	})
 	NewWithT(t).Expect(Next(v, DefaultSettings()).Message).To(ContainSubstring("Erasing 1 of 1 disks, the slowest at 41 %, about 25 min left"))
 }
+
+// TestAwaitedStageAfterTheAgent: after the agent, only the image of a machine has something to report.
+func TestAwaitedStageAfterTheAgent(t *testing.T) {
+	g := NewWithT(t)
+	for purpose, want := range map[v1alpha1.BootPurpose]string{
+		v1alpha1.PurposeProvision: "awaits report", v1alpha1.PurposeInspect: "done", v1alpha1.PurposeClean: "done",
+	} {
+		g.Expect(AwaitedStage(&v1alpha1.BareMetalBootSpec{Agent: true, Purpose: purpose}, v1alpha1.StageAgentDone)).To(Equal(want), string(purpose))
+	}
+}
