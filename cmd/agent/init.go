@@ -75,7 +75,9 @@ func boot(log *slog.Logger, tail *system.Log) (next agent.Next, err error) {
 	manager := &link.Manager{Network: p.Network, StaticFirst: p.StaticFirst, Log: log, Kernel: &link.System{Log: log}}
 	guard(log, "the network", func() error { return manager.Run(ctx) })
 	loadModules(ctx, log)
-	boots, err := newSession(p, system.Firmware(), manager.DialContext, runner.KernelDisks{}, log, tail)
+	disks := &runner.KernelDisks{}
+	guard(log, "the watch of disks", func() error { return disks.Watch(ctx) })
+	boots, err := newSession(p, system.Firmware(), manager.DialContext, disks, log, tail)
 	if err != nil {
 		return "", err
 	}

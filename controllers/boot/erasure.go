@@ -63,6 +63,10 @@ func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 		}
 	}
 	problems = append(problems, missingDisks(a, disks)...)
+	if hardware := a.host.Status.Hardware; cleaning.AllDisks(policy) && hardware != nil && len(hardware.Disks) > len(disks) && !slices.ContainsFunc(disks, isErased) {
+		problems = append(problems, fmt.Sprintf("no disk was erased, the agent reports %d disks, and the BMC %d: the agent may have no driver for their controller",
+			len(disks), len(hardware.Disks)))
+	}
 	if len(problems) == 0 {
 		return ""
 	}
@@ -76,6 +80,8 @@ func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 // maxErasureProblems is how many problems of an erasure a message names.
 const maxErasureProblems = 8
 
+func isErased(d agent.ErasedDisk) bool { return d.Outcome == agent.Erased }
+
 // factDisks is the name of the fact whether the BMC reports disks: bmc.FactDisks. The boot server has no code of BMCs.
 const factDisks = "disks"
 
@@ -83,7 +89,7 @@ const factDisks = "disks"
 func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {
-	case !cleaning.Reaches(policy, v1alpha1.CleaningClear) && !lifecycle.IsEraseOnce(&a.boot.Spec):
+	case !cleaning.AllDisks(policy) && !lifecycle.IsEraseOnce(&a.boot.Spec):
 		return ""
 	case len(expectedDisks(a)) > 0 || len(a.boot.Spec.WrittenDisks) > 0:
 		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")

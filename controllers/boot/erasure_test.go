@@ -186,7 +186,8 @@ func TestErasureIsNotProven(t *testing.T) {
 	}
 }
 
-// TestErasureWithoutDisks: a server without disks is erased, if the BMC reports that it has none, and nothing knows of a disk. Metadata needs no report of disks.
+// TestErasureWithoutDisks: a server without disks is erased, if the BMC reports that it has none, and nothing knows of a disk. Without a policy no
+// report of disks is needed.
 func TestErasureWithoutDisks(t *testing.T) {
 	diskless := func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil }
 	noDisks := func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Disks = nil }
@@ -221,12 +222,29 @@ func TestErasureWithoutDisks(t *testing.T) {
 		g.Expect(w.boot().Spec.Erasure.Disks).To(BeEmpty())
 	}
 
-	for _, policy := range []v1alpha1.CleaningPolicy{"", v1alpha1.CleaningMetadata} {
-		w, r, _ = newErasingWorld(t, policy)
-		_, err = w.Result(ctx, r, agent.Result{})
+	w, r, _ = newErasingWorld(t, "")
+	_, err = w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.Erasure).To(BeNil())
+}
+
+// TestErasureOfNothing: a report in which every disk was left out is no erasure if the BMC reports more disks.
+func TestErasureOfNothing(t *testing.T) {
+	for count, accepted := range map[int]bool{1: true, 2: false} {
+		g := NewWithT(t)
+		w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, "S2")
+		g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil })).To(Succeed())
+		w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Disks = nil })
+		h := w.host()
+		h.Status.Hardware = &v1alpha1.Hardware{Disks: []v1alpha1.Disk{{Name: "d1"}, {Name: "d2"}}[:count]}
+		g.Expect(w.Client.Status().Update(ctx, h)).To(Succeed())
+		_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{leftOut("S2")}})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
-		g.Expect(w.boot().Spec.Erasure).To(BeNil())
+		g.Expect(w.boot().Spec.AgentDoneAt != nil).To(Equal(accepted))
+		if !accepted {
+			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("no disk was erased, the agent reports 1 disks, and the BMC 2"))
+		}
 	}
 }
 

@@ -18,7 +18,8 @@ var ipmiMutants = []mutant{
 	{"an answer may be replayed", "session.go", " || h.sequence <= s.received", ""},
 	{"an answer to another request counts", "packet.go", "message.NetFn != q.command.NetFn|1 || message.Command != q.command.ID || message.RequesterSequence != sequence", "message.NetFn != q.command.NetFn|1"},
 	{"the BMC picks any algorithms", "session.go", "		if picked < 0 {\n", "		picked = max(picked, 0)\n		if false {\n"},
-	{"a wrong password is tried twice", "session.go", "if !errors.Is(err, errNoAnswer) || try == maxTries {", "if try == maxTries {"},
+	{"a wrong password is tried twice", "ipmi.go", "if !errors.Is(err, errNoAnswer) || try == maxTries {", "if try == maxTries {"},
+	{"a login without an answer is not tried from another port", "ipmi.go", "if !errors.Is(err, errNoAnswer) || try == maxTries {", "if true {"},
 	{"a password that IPMI cannot have is cut off", "ipmi.go", "if len(e.Password) > maxPassword {", "if false {"},
 	{"a cycle is repeated when its answer is lost", "power.go", "c.control(ctx, op, chassis.ChassisControlPowerCycle, true)", "c.control(ctx, op, chassis.ChassisControlPowerCycle, false)"},
 }

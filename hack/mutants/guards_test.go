@@ -43,6 +43,8 @@ const (
 	erasureKeyFile  = "controllers/erasure/key.go"
 	rulesFile       = "inventory/claim/rules.go"
 	hostOnceFile    = "controllers/host/eraseonce.go"
+	runnerCleanFile = "cmd/agent/internal/runner/clean.go"
+	runnerDisksFile = "cmd/agent/internal/runner/disks.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -218,6 +220,10 @@ var guards = []mutant{
 	{"a host without a report has the facts of its BMC", factsFile, "	if host.Spec.Inspection == v1alpha1.InspectionAgent {\n		return nil\n	}\n", ""},
 	{"a host whose disks are to be erased is claimed", rulesFile, "	case host.Spec.ConsumerRef == nil && host.Spec.EraseOnce != \"\":\n", "	case false:\n"},
 	{"a machine of another namespace does not count", hostOnceFile, "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" {\n", "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" && namespace == m.Namespace {\n"},
+	{"a disk that has the name of another one is erased", runnerDisksFile, "a.Name == d.Name && a.ID() == d.ID()", "a.Name == d.Name"},
+	{"a disk that appears late is not erased", runnerCleanFile, "clean.AllDisks || clean.Policy != agent.CleanMetadata)", "false)"},
+	{"Metadata erases a disk that might be kept", runnerCleanFile, "protected == \"\" && plan.AllDisks {", "protected == \"\" && false {"},
+	{"a result that does not list all disks proves an erasure", runnerCleanFile, "out.Failure == nil && (plan.AllDisks", "false && (plan.AllDisks"},
 	{"an erasure is forgotten that is not recorded", hostOnceFile, "boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false"},
 	{"a report that proves nothing ends an erasure", hostOnceFile, "	case errors.As(err, &unproven) && host.Spec.Quarantine != nil:\n", "	case errors.As(err, &unproven):\n"},
 	{"the BMC's facts hide those of the agent", factsFile, "host.Spec.Inspection == v1alpha1.InspectionAgent || host.Spec.Inspection == v1alpha1.InspectionBoth", "host.Spec.Inspection == v1alpha1.InspectionAgent"},

@@ -41,9 +41,9 @@ type Controller struct {
 	Several bool
 	// Security, Format and Management are the support of Security Receive, Format NVM and Namespace Management (OACS bits 0, 1 and 3).
 	Security, Format, Management bool
-	// FormatsAll is true if a format, or the erase of one, applies to all namespaces (FNA bits 0 and 1). FormatCrypto is the support of the cryptographic erase
-	// (FNA bit 2).
-	FormatsAll, FormatCrypto bool
+	// FormatsAll is true if a format applies to all namespaces (FNA bit 0), or its secure erase does (FNA bit 1). ErasesAll is true for the secure erase alone.
+	// FormatCrypto is the support of the cryptographic erase (FNA bit 2).
+	FormatsAll, ErasesAll, FormatCrypto bool
 	// SanitizeCrypto and SanitizeBlock are the support of the sanitize operations (SANICAP bits 0 and 1).
 	SanitizeCrypto, SanitizeBlock bool
 	// RPMB is true for a drive with replay protected memory blocks (RPMBS bits 2:0).
@@ -60,7 +60,7 @@ func ParseController(data []byte) (Controller, error) {
 		Serial: asciiText(data[4:24]), Model: asciiText(data[24:64]), Firmware: asciiText(data[64:72]),
 		Several:  data[76]&(1<<1) != 0,
 		Security: oacs&1 != 0, Format: oacs&(1<<1) != 0, Management: oacs&(1<<3) != 0,
-		FormatsAll: fna&3 != 0, FormatCrypto: fna&(1<<2) != 0,
+		FormatsAll: fna&3 != 0, ErasesAll: fna&(1<<1) != 0, FormatCrypto: fna&(1<<2) != 0,
 		SanitizeCrypto: sanicap&1 != 0, SanitizeBlock: sanicap&(1<<1) != 0,
 		RPMB: data[312]&7 != 0,
 	}, nil
@@ -222,9 +222,10 @@ const (
 	sesCrypto = 2
 )
 
-// formatNVMe formats each namespace in the format that it has. A drive that formats all namespaces at once does it once.
+// formatNVMe formats each namespace in the format that it has. A drive whose secure erase applies to all namespaces does it once. If only the format does (FNA bit 0), the
+// secure erase applies to the named namespace alone.
 func (d *Drive) formatNVMe(ses uint32, targets []uint32) error {
-	if d.controller.FormatsAll {
+	if d.controller.ErasesAll {
 		targets = targets[:1]
 	}
 	for _, id := range targets {

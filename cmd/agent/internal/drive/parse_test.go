@@ -152,6 +152,12 @@ func TestRecordedController(t *testing.T) {
 	g.Expect(ParseController(data)).To(Equal(Controller{
 		Serial: "50026B7685F13C1E", Model: "KINGSTON SNV2S250G", Firmware: "ELFK0S.4", Security: true, Format: true, SanitizeBlock: true,
 	}))
+	for fna, want := range map[byte][]bool{0: {false, false}, 1: {true, false}, 2: {true, true}, 3: {true, true}} { // bit 0: a format is of all namespaces; bit 1: its secure erase
+		data[524] = fna
+		c, err := ParseController(data)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect([]bool{c.FormatsAll, c.ErasesAll}).To(Equal(want), "FNA %d", fna)
+	}
 	data[76], data[312], data[524], data[256] = 2, 1, 7, 8
 	g.Expect(ParseController(data)).To(And(HaveField("Several", true), HaveField("RPMB", true), HaveField("FormatsAll", true), HaveField("FormatCrypto", true), HaveField("Management", true)))
 	_, err := ParseController(data[:100])

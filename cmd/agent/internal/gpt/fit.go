@@ -69,6 +69,11 @@ func Fit(r Request) (*Layout, error) {
 	}
 	layout := &Layout{Head: padded(r.Head), BackupOffset: int64((last - length) * sector), Spare: -1, Stale: -1} //nolint:gosec // below the disk's size
 	if alternate := t.AlternateLBA; alternate > 1 && alternate < uint64(r.ImageSize)/sector {                    //nolint:gosec // positive
+		for _, p := range t.Partitions() {
+			if p.First <= alternate && alternate <= p.Last {
+				return nil, fmt.Errorf("the GPT of the image has its backup header at sector %d, which is in partition %d: repair the image with sgdisk -e", alternate, p.Number)
+			}
+		}
 		layout.Stale = int64(alternate * sector) //nolint:gosec // below the image's size
 	}
 	t.LastUsable = last - length - 1

@@ -31,27 +31,35 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to erase", plan.Purpose))
 	}
 	report(agent.Progress{Step: agent.StepErasing})
-	switch plan.Clean.Policy {
-	case agent.CleanMetadata:
-		return bounded(c.metadata(ctx, *plan.Clean))
-	case agent.CleanClear, agent.CleanPurge:
-		return bounded(c.sanitize(ctx, *plan.Clean, report))
-	default:
-		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the unknown policy %.40q", string(plan.Clean.Policy)))
+	clean := *plan.Clean
+	policies := []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear, agent.CleanPurge}
+	if !slices.Contains(policies, clean.Policy) {
+		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the unknown policy %.40q", string(clean.Policy)))
 	}
-}
-
-// sanitize carries out Clear and Purge. It first waits for the disks that the plan names: an erasure that has begun is not begun again.
-func (c *Cleaner) sanitize(ctx context.Context, plan agent.CleanPlan, report func(agent.Progress)) agent.Result {
+	// An erasure that has begun is not begun again, so it first waits for the disks that the plan names, and a plan for all disks also for those that it does not name.
 	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
-		if sanitize.Absent(plan, all) {
+		if sanitize.Absent(clean, all) {
 			return failure.New(agent.ReasonEraseFailed, "a disk of the plan is not there")
 		}
 		return nil
-	}, len(plan.Expected) == 0)
+	}, clean.AllDisks || clean.Policy != agent.CleanMetadata)
 	if err != nil && !failure.HasReason(err, agent.ReasonEraseFailed) {
 		return resultOf(err)
 	}
+	release, err := hold(ctx, c.Disks, all, c.Log)
+	defer release()
+	switch {
+	case err != nil:
+		return resultOf(err)
+	case clean.Policy == agent.CleanMetadata:
+		return bounded(clean, c.metadata(ctx, clean, all))
+	default:
+		return bounded(clean, c.sanitize(ctx, clean, all, report))
+	}
+}
+
+// sanitize carries out Clear and Purge.
+func (c *Cleaner) sanitize(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, report func(agent.Progress)) agent.Result {
 	var out agent.Result
 	out.Disks, out.Failure = sanitize.Run(ctx, plan, all, sanitize.Options{
 		Open: func(d disk.Disk) (disk.Device, error) { return openDisk(c.Disks, d) },
@@ -74,8 +82,8 @@ func (c *Cleaner) port(d disk.Disk) drive.Port {
 	return c.Port(d)
 }
 
-// bounded cuts the disks of a result to what a boot server accepts. Those that failed come first then.
-func bounded(out agent.Result) agent.Result {
+// bounded cuts the disks of a result to what a boot server accepts. Those that failed come first then. A result of all disks must list them all, so it has failed then.
+func bounded(plan agent.CleanPlan, out agent.Result) agent.Result {
 	if len(out.Disks) <= agent.MaxErasedDisks {
 		return out
 	}
@@ -85,6 +93,9 @@ func bounded(out agent.Result) agent.Result {
 	}
 	slices.SortStableFunc(out.Disks, func(a, b agent.ErasedDisk) int { return cmp.Compare(rank(a), rank(b)) })
 	out.Disks = out.Disks[:agent.MaxErasedDisks]
+	if out.Failure == nil && (plan.AllDisks || plan.Policy != agent.CleanMetadata) {
+		out.Failure = resultOf(failure.New(agent.ReasonEraseFailed, "%s: no record can prove that all were erased", out.Warnings[len(out.Warnings)-1])).Failure
+	}
 	return out
 }
 
@@ -95,27 +106,10 @@ const (
 )
 
 // metadata carries out Metadata.
-func (c *Cleaner) metadata(ctx context.Context, plan agent.CleanPlan) agent.Result {
-	var result erase.Result
-	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
-		result = erase.Clean(ctx, plan, c.eraseDisks(all, plan), erase.Finder{Partitions: findPartitions, Signatures: findSignatures})
-		switch f := result.Failure; {
-		case f != nil:
-			return failure.New(f.Reason, "%s", f.Message)
-		case len(sanitize.Missing(plan, all)) > 0:
-			return failure.New(agent.ReasonEraseFailed, "a disk of the plan is not there")
-		default:
-			return nil
-		}
-	}, false)
-	if err != nil && result.Outcomes == nil && len(all) == 0 {
-		return resultOf(err)
-	}
+func (c *Cleaner) metadata(ctx context.Context, plan agent.CleanPlan, all []disk.Disk) agent.Result {
+	result := erase.Clean(ctx, plan, c.eraseDisks(all, plan), erase.Finder{Partitions: findPartitions, Signatures: findSignatures})
 	results := append(sanitize.Missing(plan, all), metadataResults(plan, all, result.Outcomes)...)
 	out := agent.Result{Warnings: result.Warnings, Failure: cmp.Or(result.Failure, sanitize.Failure(results))}
-	if out.Failure == nil {
-		out.Failure = resultOf(err).Failure
-	}
 	for _, r := range results {
 		out.Disks = append(out.Disks, r.ErasedDisk)
 		c.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.Serial, "outcome", string(r.Outcome), "message", r.Message)
@@ -141,13 +135,11 @@ func metadataResults(plan agent.CleanPlan, all []disk.Disk, outcomes []erase.Out
 			r.Outcome, r.Method, r.Class, r.Basis = agent.Erased, metadataMethod, agent.CleanMetadata, metadataBasis
 			r.Verification = &agent.Verification{Kind: agent.ReadBack, Passed: true, Bytes: outcomes[at].Bytes}
 			r.StartedAt, r.EndedAt = outcomes[at].Started, outcomes[at].Ended
+		case plan.AllDisks:
+			r = spared(d, all, plan)
 		default:
 			r.Outcome, r.Warnings = agent.LeftOut, sanitize.Confusing(d)
-			p := disk.Protect(d, false, plan.Keep)
-			r.Message = cmp.Or(p.Why, "the policy Metadata erases only the disks that the provider wrote")
-			if !p.Outside && sanitize.Unexpected(plan, d) {
-				r.Outcome, r.Message = agent.Failed, sanitize.UnexpectedMessage
-			}
+			r.Message = cmp.Or(disk.Protect(d, false, plan.Keep).Why, "the policy erases only the disks that the provider wrote")
 		}
 		out = append(out, r)
 	}
@@ -160,8 +152,8 @@ func (c *Cleaner) eraseDisks(all []disk.Disk, plan agent.CleanPlan) []erase.Disk
 	for _, d := range all {
 		named := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return r.Disk.Serial != "" && r.Disk.Serial == d.Serial })
 		protected := disk.Protect(d, named, plan.Keep).Why
-		if protected == "" && !named && sanitize.Unexpected(plan, d) {
-			protected = sanitize.UnexpectedMessage
+		if protected == "" && plan.AllDisks {
+			protected = spared(d, all, plan).Message
 		}
 		out = append(out, erase.Disk{
 			ID: d.ID(), Name: d.Name, ByPathAlias: d.ByPathAlias, Protected: protected,
@@ -169,6 +161,15 @@ func (c *Cleaner) eraseDisks(all []disk.Disk, plan agent.CleanPlan) []erase.Disk
 		})
 	}
 	return out
+}
+
+// spared returns the result of a disk that a plan of Metadata for all disks does not touch. Without an outcome the disk is erased.
+func spared(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) sanitize.Result {
+	r := sanitize.Decide(d, all, plan)
+	if r.Outcome == "" && d.Unreadable != "" {
+		r.Outcome, r.Message = agent.Failed, "it cannot be read: "+d.Unreadable
+	}
+	return r
 }
 
 // findPartitions returns the partitions of a disk, from each table that is not damaged.

@@ -154,9 +154,11 @@ func TestBounded(t *testing.T) {
 	for range agent.MaxErasedDisks {
 		r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Erased})
 	}
-	g.Expect(bounded(r).Warnings).To(BeEmpty())
+	g.Expect(bounded(agent.CleanPlan{Policy: agent.CleanClear}, r).Warnings).To(BeEmpty())
 	r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Failed, Name: "last"})
-	out := bounded(r)
+	out := bounded(agent.CleanPlan{Policy: agent.CleanClear}, r)
+	g.Expect(out.Failure).To(HaveField("Message", ContainSubstring("the server has 65 disks")), "a certificate would not have them all")
+	g.Expect(bounded(agent.CleanPlan{Policy: agent.CleanMetadata}, r).Failure).To(BeNil(), "the disks that the provider wrote are few")
 	g.Expect(out.Disks).To(HaveLen(agent.MaxErasedDisks))
 	g.Expect(out.Disks[0].Name).To(Equal("last"))
 	g.Expect(out.Warnings).To(HaveLen(1))

@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
@@ -40,19 +42,33 @@ type Disks interface {
 	Open(d disk.Disk) (disk.Device, error)
 }
 
-// KernelDisks are the disks of the running kernel.
-type KernelDisks struct{}
+// KernelDisks are the disks of the running kernel. The zero value is ready.
+type KernelDisks struct{ watch watch }
+
+// Watch lists the disks until ctx ends, so that a plan that comes later does not have to wait until the list has settled.
+func (k *KernelDisks) Watch(ctx context.Context) error {
+	for {
+		if all, err := k.List(ctx); err == nil { // a plan gets the error too
+			k.watch.changed(all)
+		}
+		if err := retry.Pause(ctx, listInterval); err != nil {
+			return err
+		}
+	}
+}
+
+func (k *KernelDisks) changed(all []disk.Disk) time.Time { return k.watch.changed(all) }
 
 // List implements Disks.
-func (KernelDisks) List(ctx context.Context) ([]disk.Disk, error) {
+func (*KernelDisks) List(ctx context.Context) ([]disk.Disk, error) {
 	return disk.List(ctx, disk.Kernel)
 }
 
 // Read implements Disks.
-func (KernelDisks) Read(d disk.Disk) (ReadCloser, error) { return os.Open(d.Node) }
+func (*KernelDisks) Read(d disk.Disk) (ReadCloser, error) { return os.Open(d.Node) }
 
 // Open implements Disks.
-func (KernelDisks) Open(d disk.Disk) (disk.Device, error) { return disk.Open(d.Node) }
+func (*KernelDisks) Open(d disk.Disk) (disk.Device, error) { return disk.Open(d.Node) }
 
 // FileDisks are files that are the disks of a server. The base name of a file is the serial number of its disk. A file that does not exist is a disk that is missing.
 type FileDisks []string
@@ -79,6 +95,9 @@ func (f FileDisks) List(context.Context) ([]disk.Disk, error) {
 	return all, nil
 }
 
+// changed returns the zero time: no controller finds files late.
+func (FileDisks) changed([]disk.Disk) time.Time { return time.Time{} }
+
 // fileSector is the sector size of FileDisks.
 const fileSector = 512
 
@@ -101,16 +120,17 @@ const (
 // awaitDisks lists the disks, with their signatures, until found returns nil or time is up. With settled, the list must not have changed for settledFor. It
 // returns the last list, and what found returned.
 func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([]disk.Disk) error, settled bool) ([]disk.Disk, error) {
-	start := time.Now()
-	deadline, changed, last := start.Add(disksFor), start, ""
+	deadline := time.Now().Add(disksFor)
+	known, ok := disks.(interface{ changed([]disk.Disk) time.Time })
+	if !ok {
+		known = &watch{}
+	}
 	for {
 		all, err := disks.List(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if names := namesOf(all); names != last {
-			changed, last = time.Now(), names
-		}
+		changed := known.changed(all)
 		readContents(ctx, disks, all, log)
 		err = found(all)
 		if err == nil && settled && time.Since(changed) < settledFor && time.Now().Before(deadline) {
@@ -126,8 +146,55 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 	}
 }
 
+// hold opens the disks for reading until release is called: the kernel gives the name of an open disk to no other disk, also if the open one goes away. It fails if a name
+// belongs to another disk than when the disks were listed.
+func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logger) (release func(), err error) {
+	var held []ReadCloser
+	release = func() {
+		for _, h := range held {
+			_ = h.Close() // nothing was written through it
+		}
+	}
+	for _, d := range all {
+		h, err := disks.Read(d)
+		if err != nil {
+			log.Warn("A disk cannot be held open", "disk", d.Name, "serial", d.Serial, "error", err)
+			continue
+		}
+		held = append(held, h)
+	}
+	again, err := disks.List(ctx)
+	if err != nil {
+		return release, err
+	}
+	for _, d := range all {
+		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() }) {
+			return release, failure.New(agent.ReasonEraseFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was erased", d.Name, d.Serial)
+		}
+	}
+	return release, nil
+}
+
 // errNotSettled means that other disks may still appear.
 var errNotSettled = errors.New("other disks may still appear")
+
+// watch notes when the list of disks last changed. The zero value is ready.
+type watch struct {
+	mu    sync.Mutex
+	names string
+	since time.Time
+}
+
+// changed notes a list, and returns when the list last changed: now for the first one.
+func (w *watch) changed(all []disk.Disk) time.Time {
+	names := namesOf(all)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since.IsZero() || names != w.names {
+		w.names, w.since = names, time.Now()
+	}
+	return w.since
+}
 
 // namesOf returns the names of disks as one text.
 func namesOf(all []disk.Disk) string {

@@ -55,7 +55,7 @@ func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, r
 	all, err := awaitDisks(ctx, p.Disks, p.Log, func(all []disk.Disk) (err error) {
 		selected, err = disk.Select(all, plan.RootDevice, plan.Keep)
 		return err
-	}, plan.RootDevice.Serial == "" && plan.RootDevice.WWN == "")
+	}, plan.RootDevice.Serial == "" && plan.RootDevice.WWN == "" || plan.DataSource != "")
 	if err != nil {
 		return nil, nil, err
 	}

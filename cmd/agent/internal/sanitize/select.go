@@ -28,7 +28,7 @@ func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
 	for _, d := range all {
 		r, ok := refused[d.Name]
 		if !ok {
-			r = decide(d, all, plan)
+			r = Decide(d, all, plan)
 		}
 		u := s.unit(d)
 		if r.Outcome == "" {
@@ -114,8 +114,8 @@ func Unexpected(plan agent.CleanPlan, d disk.Disk) bool {
 // UnexpectedMessage is why a disk that the server did not have is not erased.
 const UnexpectedMessage = "the server did not have it when the machine claimed it: remove it, or inspect the server again if it belongs to it"
 
-// decide returns the result of a disk that is not erased. One without an outcome is erased, or is unreadable: what its drive says decides then.
-func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
+// Decide returns the result of a disk that a plan for all disks does not erase. One without an outcome is erased, or is unreadable: what its drive says decides then.
+func Decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
 	r := Result{ErasedDisk: Identify(d)}
 	named := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return r.Disk.Serial != "" && d.Is(r.Disk) })
 	has := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return d.Is(r.Disk) })

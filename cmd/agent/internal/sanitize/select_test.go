@@ -1,6 +1,7 @@
 package sanitize_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -133,6 +134,23 @@ func TestKeptNamespace(t *testing.T) {
 		plan.Policy = agent.CleanPurge
 		_, failure = r.run(t, plan)
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("a namespace of the same NVMe drive must not be touched")))
+	}
+}
+
+// TestFormatErasesEachNamespace: a drive whose format applies to all namespaces may erase only the one that the format names (FNA bit 0 without bit 1).
+func TestFormatErasesEachNamespace(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		g := NewWithT(t)
+		r := &rack{}
+		d := drivetest.New(drive.NVMe, 3, size, 1)
+		d.Format, d.FormatsAll, d.ErasesNamed = true, true, named
+		r.add("nvme0", d, nil)
+		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+		g.Expect(failure).To(BeNil())
+		for i := range 3 {
+			g.Expect(results[fmt.Sprintf("nvme0n%d", i+1)].Method).To(Equal("NVMe format, user data erase"))
+			g.Expect(hasSecret(d, i)).To(BeFalse(), "namespace %d", i+1)
+		}
 	}
 }
 

@@ -36,10 +36,11 @@ type Drive struct {
 	Crypto, BlockErase, SanitizeOverwrite, FormatCrypto, Format, Enhanced, SecurityErase bool
 	// Encrypts is what word 69 of an ATA drive says.
 	Encrypts bool
-	// Several, FormatsAll, Unattached, RPMB and Boot are of an NVMe drive.
-	Several, FormatsAll bool
-	Unattached          int
-	RPMB, Boot          bool
+	// Several, FormatsAll, Unattached, RPMB and Boot are of an NVMe drive. With ErasesNamed the secure erase of a format applies to the named namespace alone, although
+	// a format applies to all.
+	Several, FormatsAll, ErasesNamed bool
+	Unattached                       int
+	RPMB, Boot                       bool
 	// DULBE is true if reads of deallocated blocks fail.
 	DULBE bool
 	// Frozen and SanitizeFrozen are of an ATA drive, and Hidden how many of its sectors are not accessible.

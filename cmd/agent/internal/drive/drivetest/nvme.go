@@ -70,7 +70,7 @@ func (d *Drive) identifyNVMe(c *drive.AdminCommand) error {
 		copy(c.Data[24:64], "MODEL")
 		c.Data[76] = bit(d.Several, 1)
 		c.Data[256] = bit(d.Opal, 0) | bit(d.Format || d.FormatCrypto, 1) | bit(d.Unattached > 0, 3)
-		c.Data[524] = bit(d.FormatsAll, 0) | bit(d.FormatCrypto, 2)
+		c.Data[524] = bit(d.FormatsAll, 0) | bit(d.FormatsAll && !d.ErasesNamed, 1) | bit(d.FormatCrypto, 2)
 		c.Data[328] = bit(d.Crypto, 0) | bit(d.BlockErase, 1)
 		c.Data[312] = bit(d.RPMB, 0)
 	case 2, 0x10: // the namespace lists
@@ -132,7 +132,7 @@ func (d *Drive) formatNVMe(c *drive.AdminCommand) error {
 		return nil
 	}
 	action := map[uint32]string{1: "block", 2: "crypto"}[ses]
-	if d.FormatsAll {
+	if d.FormatsAll && !d.ErasesNamed {
 		d.wipe(action)
 		return nil
 	}

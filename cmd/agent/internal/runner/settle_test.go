@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// changing are disks whose list changes with the time of the bubble, and with the number of lists.
+type changing struct {
+	files   FileDisks
+	started time.Time
+	lists   int
+	change  func(since time.Duration, lists int, all []disk.Disk) []disk.Disk
+}
+
+func (c *changing) List(ctx context.Context) ([]disk.Disk, error) {
+	all, err := c.files.List(ctx)
+	c.lists++
+	return c.change(time.Since(c.started), c.lists, all), err
+}
+
+func (c *changing) Read(d disk.Disk) (ReadCloser, error) { return c.files.Read(d) }
+
+func (c *changing) Open(d disk.Disk) (disk.Device, error) { return c.files.Open(d) }
+
+// secondAfter hides the second disk for some time.
+func secondAfter(wait time.Duration) func(time.Duration, int, []disk.Disk) []disk.Disk {
+	return func(since time.Duration, _ int, all []disk.Disk) []disk.Disk {
+		if since < wait {
+			return all[:1]
+		}
+		return all
+	}
+}
+
+// TestLateDisk: a disk whose controller finds it seconds after the others is erased, or fails the erasure if the server did not have it.
+func TestLateDisk(t *testing.T) {
+	for _, policy := range []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear} {
+		f := newFiles(t, "S1", "S2")
+		before := contentOf(t, f, 1)
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			c := &Cleaner{Disks: &changing{files: f, started: time.Now(), change: secondAfter(5 * time.Second)}, Log: slog.New(slog.DiscardHandler)}
+			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []agent.DiskID{{Serial: "S1"}}}), ignore)
+			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("S2")))
+			g.Expect(contentOf(t, f, 1)).To(Equal(before))
+
+			c.Disks = &changing{files: f, started: time.Now(), change: secondAfter(5 * time.Second)}
+			result = c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
+			g.Expect(result.Failure).To(BeNil())
+			g.Expect(result.Disks).To(And(HaveLen(2), HaveEach(HaveField("Outcome", agent.Erased))))
+		})
+	}
+}
+
+// TestWatchedDisksHaveSettled: a plan does not wait for disks that a watch saw long before.
+func TestWatchedDisksHaveSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var w watch
+		one := []disk.Disk{rackDisk("sda", "A")}
+		first := w.changed(one)
+		time.Sleep(settledFor) // of the bubble's clock
+		g.Expect(w.changed(one)).To(Equal(first))
+		g.Expect(time.Since(w.changed(append(one, rackDisk("sdb", "B"))))).To(BeZero())
+	})
+}
+
+// TestNameOfAnotherDisk: nothing is erased if a name belongs to another disk than when the disks were listed.
+func TestNameOfAnotherDisk(t *testing.T) {
+	for _, policy := range []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear} {
+		f := newFiles(t, "S1", "KEPT")
+		before := [][]byte{contentOf(t, f, 0), contentOf(t, f, 1)}
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			disks := &changing{files: f, started: time.Now(), change: func(_ time.Duration, lists int, all []disk.Disk) []disk.Disk {
+				if lists > int(settledFor/listInterval)+1 { // after the last list of the wait
+					all[0].Serial, all[1].Serial = all[1].Serial, all[0].Serial
+				}
+				return all
+			}}
+			c := &Cleaner{Disks: disks, Log: slog.New(slog.DiscardHandler)}
+			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Keep: []string{"KEPT"}}), ignore)
+			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("its name is that of another disk now")))
+			g.Expect(result.Disks).To(BeEmpty())
+		})
+		NewWithT(t).Expect([][]byte{contentOf(t, f, 0), contentOf(t, f, 1)}).To(Equal(before))
+	}
+}
+
+// TestMetadataSparesWhatClearSpares: Metadata of all disks fails for a disk that might be one to keep, and for one that cannot be read.
+func TestMetadataSparesWhatClearSpares(t *testing.T) {
+	g := NewWithT(t)
+	unreadable := rackDisk("sdb", "B")
+	unreadable.Unreadable = "input/output error"
+	all := []disk.Disk{rackDisk("sda", ""), unreadable, rackDisk("sdc", "C")}
+	plan := agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true, Keep: []string{"K1"}}
+	c := &Cleaner{Disks: rack{}, Log: slog.New(slog.DiscardHandler)}
+	todo := c.eraseDisks(all, plan)
+	g.Expect([]bool{todo[0].Protected != "", todo[1].Protected != "", todo[2].Protected != ""}).To(Equal([]bool{true, true, false}))
+	results := metadataResults(plan, all[:2], nil)
+	g.Expect(results).To(HaveEach(HaveField("Outcome", agent.Failed)))
+}
