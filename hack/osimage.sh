@@ -6,6 +6,7 @@
 #   small-gpt4096.raw          busybox: GPT for sectors of 4096 bytes, UEFI
 #   small-mbr.raw              busybox: MBR, BIOS
 #   small-noesp.raw            busybox: GPT without an EFI system partition, BIOS
+#   ca.crt, ca.key             the CA that debian.raw trusts: boot servers of tests have certificates of it
 #   base.tar.zst               the root file system of Debian, to which hack/nodeimage.sh adds Kubernetes
 #   SHA256SUMS                 the checksums of the images
 #   SECONDS                    how long making them took

@@ -27,8 +27,6 @@ type site struct {
 	// namespace is that of its hosts, and image what they boot.
 	namespace string
 	image     *image
-	// certificate is the file with the certificate of the boot server; empty without HTTPS.
-	certificate string
 }
 
 // service is what a boot server does for a network.
@@ -84,7 +82,6 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	var mediaArgs []string
 	if s.mediaURL != "" {
 		certificate, key := writeCertificate(t, folder, s.manager.address)
-		s.certificate = certificate
 		file["http"] = map[string]any{"tls": map[string]any{
 			"certFile": certificate, "keyFile": key, "url": fmt.Sprintf("https://%s", netip.AddrPortFrom(s.manager.address, bootconfig.DefaultHTTPSPort)),
 		}}

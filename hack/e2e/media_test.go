@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -13,7 +14,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -68,7 +68,6 @@ func TestVirtualMedia(t *testing.T) {
 	r.seen = map[v1alpha1.BootStage]bool{}
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, "debian.qcow2")
-		c.Bootstrap.StringData["value"] = trusting(t, s.certificate)
 	})
 	r.await(t, imagingPatience, "the image is on the disk", func() bool {
 		return r.record.Spec.Purpose == v1alpha1.PurposeProvision && r.record.Spec.CommitAllowedAt != nil
@@ -99,14 +98,6 @@ func TestUefiHTTP(t *testing.T) {
 	r.releaseErased(t)
 }
 
-// trusting returns bootstrap data with which cloud-init trusts a certificate, given by its file: it reports to the boot server over HTTPS.
-func trusting(t *testing.T, certificate string) string {
-	t.Helper()
-	content, err := os.ReadFile(certificate)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return "#cloud-config\nca_certs:\n  trusted:\n  - |\n    " + strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", "\n    ") + "\n"
-}
-
 // consoleOf returns the function for what a machine of libvirt wrote to its serial line.
 func consoleOf(m peertest.Machine) func() string {
 	return func() string {
@@ -118,18 +109,21 @@ func consoleOf(m peertest.Machine) func() string {
 	}
 }
 
-// writeCertificate writes a self-signed certificate for an address, and its key. Agents know its key from their boot medium or script.
+// writeCertificate writes a certificate for an address, and its key. Agents know its key from their boot medium or script, and the image of Debian trusts its CA.
 func writeCertificate(t *testing.T, folder string, address netip.Addr) (certificate, key string) {
 	t.Helper()
 	g := NewWithT(t)
+	made := filepath.Join(controllerstest.Root(), ".cache", "osimage")
+	ca, err := tls.LoadX509KeyPair(filepath.Join(made, "ca.crt"), filepath.Join(made, "ca.key"))
+	g.Expect(err).NotTo(HaveOccurred(), "make osimage makes the CA")
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	g.Expect(err).NotTo(HaveOccurred())
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "boot"}, IPAddresses: []net.IP{address.AsSlice()}, SerialNumber: big.NewInt(1),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, private.Public(), ca.PrivateKey)
 	g.Expect(err).NotTo(HaveOccurred())
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -76,5 +76,12 @@ END
 
 # --numeric-owner: the names of users are those of the image.
 tar --zstd --numeric-owner --sort=name -C "$tree" -cf "$out/base.tar.zst" .
+# The system reports to the boot servers of tests over HTTPS. The image has their CA, as an operator's image has his: cloud-init reads the certificates when its
+# process starts (requests 2.32.3), and ca_certs of the bootstrap data comes later.
+chroot "$tree" openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj '/CN=tests' -addext keyUsage=critical,keyCertSign \
+  -keyout /ca.key -out /usr/local/share/ca-certificates/tests.crt 2>"$build/openssl.log" || fail "no CA was made: $(cat "$build/openssl.log")"
+mv "$tree/ca.key" "$out/ca.key"
+cp "$tree/usr/local/share/ca-certificates/tests.crt" "$out/ca.crt"
+chroot "$tree" update-ca-certificates >/dev/null
 "$recipes/disk.sh" "$out/debian.raw" 3072
 qemu-img convert -c -O qcow2 "$out/debian.raw" "$out/debian.qcow2"
