@@ -130,13 +130,16 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 		if err != nil {
 			return nil, err
 		}
-		changed := known.changed(all)
+		if wait := settledFor - time.Since(known.changed(all)); settled && wait > 0 && time.Now().Before(deadline) {
+			log.Info("Other disks may still appear", "seen", len(all))
+			if err := retry.Pause(ctx, min(wait, listInterval)); err != nil {
+				return all, err
+			}
+			continue
+		}
 		readContents(ctx, disks, all, log)
 		err = found(all)
-		if err == nil && settled && time.Since(changed) < settledFor && time.Now().Before(deadline) {
-			err = errNotSettled
-		}
-		if err == nil || !errors.Is(err, errNotSettled) && !failure.HasReason(err, agent.ReasonNoDisk) && !failure.HasReason(err, agent.ReasonEraseFailed) || time.Now().After(deadline) {
+		if err == nil || !failure.HasReason(err, agent.ReasonNoDisk) && !failure.HasReason(err, agent.ReasonEraseFailed) || time.Now().After(deadline) {
 			return all, err
 		}
 		log.Info("Waiting for a disk", "seen", len(all), "error", err)
@@ -174,9 +177,6 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 	}
 	return release, nil
 }
-
-// errNotSettled means that other disks may still appear.
-var errNotSettled = errors.New("other disks may still appear")
 
 // watch notes when the list of disks last changed. The zero value is ready.
 type watch struct {
