@@ -141,6 +141,8 @@ func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a fai
 	g.Expect(err).To(MatchError(ContainSubstring("found existing objects for provider CRDs")), "the record would be lost")
 	_, err = s.source.Kubectl(s.ctx, "delete", "baremetalerasures", "--all", "--all-namespaces", "--timeout=60s")
 	g.Expect(err).NotTo(HaveOccurred())
+	_, err = s.source.Kubectl(s.ctx, "delete", "namespace", keyNamespace, "--timeout=60s") // the provider has its key in its own namespace
+	g.Expect(err).NotTo(HaveOccurred())
 	_, err = s.source.Clusterctl(s.ctx, remove...)
 	g.Expect(err).NotTo(HaveOccurred())
 	s.until(t, time.Minute, s.nothingOf("capbm|baremetal"))
