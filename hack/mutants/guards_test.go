@@ -221,7 +221,7 @@ var guards = []mutant{
 	{"a host whose disks are to be erased is claimed", rulesFile, "	case host.Spec.ConsumerRef == nil && host.Spec.EraseOnce != \"\":\n", "	case false:\n"},
 	{"a machine of another namespace does not count", hostOnceFile, "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" {\n", "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" && namespace == m.Namespace {\n"},
 	{"a disk that has the name of another one is erased", runnerDisksFile, "a.Name == d.Name && a.ID() == d.ID()", "a.Name == d.Name"},
-	{"a disk that appears late is not erased", runnerCleanFile, "clean.AllDisks || clean.Policy != agent.CleanMetadata)", "false)"},
+	{"a disk that appears late is not erased", runnerCleanFile, "	}, settled)\n", "	}, 0*settled)\n"},
 	{"Metadata erases a disk that might be kept", runnerCleanFile, "protected == \"\" && plan.AllDisks {", "protected == \"\" && false {"},
 	{"a result that does not list all disks proves an erasure", runnerCleanFile, "out.Failure == nil && (plan.AllDisks", "false && (plan.AllDisks"},
 	{"an erasure is forgotten that is not recorded", hostOnceFile, "boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false"},

@@ -115,11 +115,13 @@ const (
 	// settledFor is how long no other disk may appear before one is selected that the plan does not identify. Controllers find their disks seconds after each
 	// other, and the smallest disk may be the last.
 	settledFor = 8 * time.Second
+	// settledForMetadata is the same for the policy Metadata, which takes seconds: the disks of one controller appear together.
+	settledForMetadata = 2 * time.Second
 )
 
-// awaitDisks lists the disks, with their signatures, until found returns nil or time is up. With settled, the list must not have changed for settledFor. It
-// returns the last list, and what found returned.
-func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([]disk.Disk) error, settled bool) ([]disk.Disk, error) {
+// awaitDisks lists the disks, with their signatures, until found returns nil or time is up. The list must not have changed for the time
+// settled. It returns the last list, and what found returned.
+func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([]disk.Disk) error, settled time.Duration) ([]disk.Disk, error) {
 	deadline := time.Now().Add(disksFor)
 	known, ok := disks.(interface{ changed([]disk.Disk) time.Time })
 	if !ok {
@@ -130,7 +132,7 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 		if err != nil {
 			return nil, err
 		}
-		if wait := settledFor - time.Since(known.changed(all)); settled && wait > 0 && time.Now().Before(deadline) {
+		if wait := settled - time.Since(known.changed(all)); wait > 0 && time.Now().Before(deadline) {
 			log.Info("Other disks may still appear", "seen", len(all))
 			if err := retry.Pause(ctx, min(wait, listInterval)); err != nil {
 				return all, err

@@ -51,11 +51,15 @@ func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(age
 // provision writes the image, unless an earlier attempt completed it. written is nil before a disk is selected.
 func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, report func(agent.Progress)) (written *agent.Written, warnings []string, err error) {
 	report(agent.Progress{Step: agent.StepSelecting})
+	settled := settledFor
+	if (plan.RootDevice.Serial != "" || plan.RootDevice.WWN != "") && plan.DataSource == "" { // no other disk matters
+		settled = 0
+	}
 	var selected disk.Disk
 	all, err := awaitDisks(ctx, p.Disks, p.Log, func(all []disk.Disk) (err error) {
 		selected, err = disk.Select(all, plan.RootDevice, plan.Keep)
 		return err
-	}, plan.RootDevice.Serial == "" && plan.RootDevice.WWN == "" || plan.DataSource != "")
+	}, settled)
 	if err != nil {
 		return nil, nil, err
 	}

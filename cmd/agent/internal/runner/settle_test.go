@@ -43,17 +43,17 @@ func secondAfter(wait time.Duration) func(time.Duration, int, []disk.Disk) []dis
 
 // TestLateDisk: a disk whose controller finds it seconds after the others is erased, or fails the erasure if the server did not have it.
 func TestLateDisk(t *testing.T) {
-	for _, policy := range []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear} {
+	for policy, late := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: time.Second, agent.CleanClear: 5 * time.Second} {
 		f := newFiles(t, "S1", "S2")
 		before := contentOf(t, f, 1)
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
-			c := &Cleaner{Disks: &changing{files: f, started: time.Now(), change: secondAfter(5 * time.Second)}, Log: slog.New(slog.DiscardHandler)}
+			c := &Cleaner{Disks: &changing{files: f, started: time.Now(), change: secondAfter(late)}, Log: slog.New(slog.DiscardHandler)}
 			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []agent.DiskID{{Serial: "S1"}}}), ignore)
 			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("S2")))
 			g.Expect(contentOf(t, f, 1)).To(Equal(before))
 
-			c.Disks = &changing{files: f, started: time.Now(), change: secondAfter(5 * time.Second)}
+			c.Disks = &changing{files: f, started: time.Now(), change: secondAfter(late)}
 			result = c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
 			g.Expect(result.Failure).To(BeNil())
 			g.Expect(result.Disks).To(And(HaveLen(2), HaveEach(HaveField("Outcome", agent.Erased))))
@@ -76,13 +76,13 @@ func TestWatchedDisksHaveSettled(t *testing.T) {
 
 // TestNameOfAnotherDisk: nothing is erased if a name belongs to another disk than when the disks were listed.
 func TestNameOfAnotherDisk(t *testing.T) {
-	for _, policy := range []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear} {
+	for policy, settled := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: settledForMetadata, agent.CleanClear: settledFor} {
 		f := newFiles(t, "S1", "KEPT")
 		before := [][]byte{contentOf(t, f, 0), contentOf(t, f, 1)}
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			disks := &changing{files: f, started: time.Now(), change: func(_ time.Duration, lists int, all []disk.Disk) []disk.Disk {
-				if lists > int(settledFor/listInterval)+1 { // after the last list of the wait
+				if lists > int((settled+listInterval-1)/listInterval)+1 { // after the last list of the wait
 					all[0].Serial, all[1].Serial = all[1].Serial, all[0].Serial
 				}
 				return all
