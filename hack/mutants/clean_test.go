@@ -32,6 +32,7 @@ var sanitizeMutants = []mutant{
 	{"a disk that might be kept is erased", pickFile, "if why := disk.Unproven(d, all, plan.Keep); why != \"\" {", "if why := disk.Unproven(d, all, nil); why != \"\" {"},
 	{"a namespace that is left out does not count", pickFile, "		u.kept = true\n", ""},
 	{"a namespace that failed is erased with the others", unitFile, "		u.kept = true\n		u.probe()\n", ""},
+	{"a silent NVMe drive is overwritten", unitFile, "		if u.drive.Kind == drive.NVMe {\n", "		if false {\n"},
 	{"an unreadable disk is erased", unitFile, "if t.disk.Unreadable != \"\" {", "if t.disk.Unreadable == \"-\" {"},
 	{"a failed verification is an erasure", unitFile, "if err != nil || !v.Passed {", "if false {"},
 	{"a drive that hangs is awaited", "sanitize.go", "late > 0 {", "late > 1<<60 {"},

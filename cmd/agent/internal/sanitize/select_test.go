@@ -1,6 +1,7 @@
 package sanitize_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -151,6 +152,27 @@ func TestFormatErasesEachNamespace(t *testing.T) {
 			g.Expect(results[fmt.Sprintf("nvme0n%d", i+1)].Method).To(Equal("NVMe format, user data erase"))
 			g.Expect(hasSecret(d, i)).To(BeFalse(), "namespace %d", i+1)
 		}
+	}
+}
+
+// TestSilentNVMe: an NVMe drive that does not answer commands is not erased by writing to the namespaces that are visible. A drive of another kind is.
+func TestSilentNVMe(t *testing.T) {
+	for _, kind := range []drive.Kind{drive.NVMe, drive.ATA} {
+		g := NewWithT(t)
+		r := &rack{}
+		d := drivetest.New(kind, 1, size, 1)
+		d.Hook = func(operation string) error {
+			if strings.HasPrefix(operation, "identify") {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		r.add("d0", d, nil)
+		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+		for name, result := range results {
+			g.Expect(result.Outcome).To(Equal(map[drive.Kind]agent.Outcome{drive.NVMe: agent.Failed, drive.ATA: agent.Erased}[kind]), "%s %s: %s", kind, name, result.Message)
+		}
+		g.Expect(failure != nil).To(Equal(kind == drive.NVMe))
 	}
 }
 

@@ -230,7 +230,8 @@ func (u *unit) recheck(ctx context.Context) {
 	}
 }
 
-// probe asks the drive about the open targets. One that does not answer commands is erased as a disk without any.
+// probe asks the drive about the open targets. One that does not answer commands is erased as a disk without any, but for an NVMe drive: it may have namespaces that
+// only it knows.
 func (u *unit) probe() {
 	open := u.open()
 	first := open[0].disk
@@ -248,6 +249,9 @@ func (u *unit) probe() {
 	if err != nil {
 		facts = drive.Facts{Kind: drive.Block, Rotational: first.Rotational, Commands: []drive.Command{drive.Overwrite}}
 		facts.Warnings = []string{fmt.Sprintf("it does not answer the commands by which a drive is erased: %v", err)}
+		if u.drive.Kind == drive.NVMe {
+			facts.Commands = nil
+		}
 	}
 	facts.KeptPart = u.kept
 	u.facts = facts
