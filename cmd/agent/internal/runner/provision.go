@@ -52,7 +52,7 @@ func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(age
 func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, report func(agent.Progress)) (written *agent.Written, warnings []string, err error) {
 	report(agent.Progress{Step: agent.StepSelecting})
 	settled := settledFor
-	if (plan.RootDevice.Serial != "" || plan.RootDevice.WWN != "") && plan.DataSource == "" { // no other disk matters
+	if (plan.RootDevice.Serial != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == agent.None) { // no other disk matters
 		settled = 0
 	}
 	var selected disk.Disk
