@@ -50,7 +50,7 @@ func (r *runner[S]) run(t *testing.T, p Part[S]) {
 		}
 		if !r.passed[need] {
 			// The run has failed already: a second failure would only hide the cause.
-			t.Skipf("%q needs %q, which failed", p.Name, need)
+			t.Skipf("%q needs %q, which failed", p.Name, need) // that failure fails the whole test
 		}
 	}
 	r.passed[p.Name] = false // until it returns: a failure ends the goroutine

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
@@ -37,9 +36,13 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 	if !slices.Contains(policies, clean.Policy) {
 		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the unknown policy %.40q", string(clean.Policy)))
 	}
-	settled := map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: settledForMetadata, agent.CleanClear: settledFor, agent.CleanPurge: settledFor}[clean.Policy]
-	if !clean.AllDisks && clean.Policy == agent.CleanMetadata {
-		settled = 0
+	settled := settledFor
+	switch {
+	case clean.Policy != agent.CleanMetadata:
+	case clean.AllDisks:
+		settled = settledForMetadata
+	default:
+		settled = 0 // the plan names its disks
 	}
 	// An erasure that has begun is not begun again, so it first waits for the disks that the plan names, and a plan for all disks also for those that it does not name.
 	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {

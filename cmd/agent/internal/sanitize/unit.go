@@ -230,8 +230,8 @@ func (u *unit) recheck(ctx context.Context) {
 	}
 }
 
-// probe asks the drive about the open targets. One that does not answer commands is erased as a disk without any, but for an NVMe drive: it may have namespaces that
-// only it knows.
+// probe asks the drive about the open targets. A drive that does not answer commands is overwritten. An NVMe drive is not: it may have namespaces that this server does
+// not see.
 func (u *unit) probe() {
 	open := u.open()
 	first := open[0].disk
