@@ -1,32 +1,34 @@
 #!/usr/bin/env bash
 # Runs lanes of make targets side by side: hack/lanes.sh LANE... The targets of a lane are separated by semicolons and run one after another, such as
-# "matrix; soak DURATION=3m". Suites that wait share the processors with suites that work. The output of a target is printed when the target ends, with its time
-# and its processor time. After a failure no further target starts, and the targets that run are waited for.
+# "matrix; soak DURATION=3m". Suites that wait share the processors with suites that work: the first lane has those that work, and yields to the others,
+# whose control planes have deadlines of seconds. The output of a target is printed when the target ends, with its time and its processor time. After a failure
+# no further target starts, and the targets that run are waited for.
 set -euo pipefail
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# run LOG TARGET prints the output of a target in one piece.
+# run LOG NICENESS TARGET prints the output of a target in one piece.
 run() {
-  local log=$1 status=0 start=$SECONDS TIMEFORMAT='%U %S' user=0 system=0
+  local log=$1 nice=$2 status=0 start=$SECONDS TIMEFORMAT='%U %S' user=0 system=0
   # shellcheck disable=SC2086 # a target and its variables
-  { time make --no-print-directory $2 </dev/null >"$log" 2>&1; } 2>"$log.time" || status=$?
+  { time nice -n "$nice" make --no-print-directory $3 </dev/null >"$log" 2>&1; } 2>"$log.time" || status=$?
   read -r user system < <(tail -n 1 "$log.time")
   {
     flock 9
-    echo "== make $2"
+    echo "== make $3"
     cat "$log"
-    echo "== make $2 took $((SECONDS - start)) s, and $(awk "BEGIN { printf \"%d\", $user + $system }") s of processor time"
+    echo "== make $3 took $((SECONDS - start)) s, and $(awk "BEGIN { printf \"%d\", $user + $system }") s of processor time"
   } 9>"$logs/lock"
   return "$status"
 }
 
 lane() {
-  local number=$1 target
+  local number=$1 nice=0 target
+  [ "$number" -gt 1 ] || nice=5
   while IFS= read -r -d ';' target; do
     target=$(xargs <<<"$target")
-    [ -z "$target" ] || [ -e "$logs/failed" ] || run "$logs/lane$number" "$target" || { echo "make $target" >>"$logs/failed"; return; }
+    [ -z "$target" ] || [ -e "$logs/failed" ] || run "$logs/lane$number" "$nice" "$target" || { echo "make $target" >>"$logs/failed"; return; }
   done <<<"$2;"
 }
 
