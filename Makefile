@@ -179,7 +179,7 @@ e2e-node: nodeimage ## A virtual machine becomes a Node and is free again: Clust
 	go test -count=1 -timeout 60m -v -run '^TestWorker$$' ./hack/nodetest | grep -v '^=== '
 
 .PHONY: e2e-control-plane
-e2e-control-plane: ## The same for a control plane by kubeadm's init, with static Pods of the programs that the lab builds; not yet seen to succeed; root.
+e2e-control-plane: ## The same for a control plane by kubeadm's init, with static Pods of the programs that the lab builds; root.
 	@CONTROL_PLANE=1 hack/nodeimage.sh
 	@hack/build.sh $(LAB_PROGRAMS)
 	@hack/agenttest.sh $(VERSION)
