@@ -141,7 +141,7 @@ func (h *Handler) renderScript(ctx context.Context, mac net.HardwareAddr, from n
 	} else if err != nil {
 		// The client was not checked yet: only the host's conditions show the reason.
 		h.Booter.ObserveFailure(mac, err)
-		return d.again("The boot files cannot be had (the conditions of the host say why)", 5, self)
+		return d.again("The boot files are not available (the conditions of the host say why)", 5, self)
 	}
 	// The queue knows servers by their MAC addresses only. A client that would be refused must not take the server's position: at the front of the
 	// queue it would get the slot and lose it at once, and the server would start again at the end. Nor does it cost the API server a read.

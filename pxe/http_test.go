@@ -374,7 +374,7 @@ func TestVanishedOrigin(t *testing.T) {
 			defer server.Close()
 			l.booter.Answer.Files = append(l.booter.Answer.Files, artifact.Artifact{URL: server.URL, Checksum: "sha256:" + strings.Repeat("0", 64)})
 			g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(ContainSubstring("The boot files are being fetched"))
-			g.Eventually(func() string { return l.do(http.MethodGet, "/ipxe/"+mac).Body.String() }).Should(ContainSubstring("The boot files cannot be had"))
+			g.Eventually(func() string { return l.do(http.MethodGet, "/ipxe/"+mac).Body.String() }).Should(ContainSubstring("The boot files are not available"))
 			g.Expect(l.booter.Failures()).To(ContainElement(MatchError(ContainSubstring(server.URL))))
 			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/1").Code).To(Equal(http.StatusServiceUnavailable))
 			l.mu.Lock()

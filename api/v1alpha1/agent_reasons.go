@@ -32,6 +32,8 @@ const (
 	ReasonVersionDiffers = "VersionDiffers"
 	// ReasonPlanInvalid means that the agent cannot carry out its plan.
 	ReasonPlanInvalid = "PlanInvalid"
+	// ReasonAgentPanicked means that a part of the agent panicked, which is a bug.
+	ReasonAgentPanicked = "AgentPanicked"
 	// ReasonEraseFailed means that a disk could not be erased, or is not there.
 	ReasonEraseFailed = "EraseFailed"
 )
@@ -71,5 +73,6 @@ var AgentFailureReasons = []string{
 	ReasonCommitUnknown,
 	ReasonVersionDiffers,
 	ReasonPlanInvalid,
+	ReasonAgentPanicked,
 	ReasonEraseFailed,
 }

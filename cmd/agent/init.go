@@ -44,11 +44,11 @@ func runAsInit() {
 		end = system.Restart
 	case next == agent.Wait:
 		log.Info("Waiting for the provider to power the server off")
-		select {}
+		system.WaitForever()
 	}
 	log.Info("The agent ends", "reboot", end == system.Restart)
-	log.Error("The kernel refuses", "error", system.Finish(end))
-	select {}
+	log.Error("Failed to power the server off or to restart it", "error", system.Finish(end))
+	system.WaitForever()
 }
 
 // boot brings the server up and carries the plan out. A panic is an error.

@@ -182,12 +182,25 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 		b.recordWaiting(boot, from, what)
 	case boot.Spec.DataServedAt != nil:
 		b.recordRestart(host, boot, from, what)
+	// Any client can ask for a kernel or a boot loader with the MAC address of a server.
+	case stage == pxe.StageKernel && boot.Spec.ScriptAddress != from.String():
+	case stage == pxe.StageLoader && !b.admits(host, boot, from):
 	case stage != pxe.StageFirmware:
 		if stage == pxe.StageDHCP {
 			b.recordDHCPRequest(boot, from)
 		}
 		b.recordStage(boot, v1alpha1.BootStage(stage), from, what)
 	}
+}
+
+// admits is true for a client that would get the script of a boot.
+func (b *Booter) admits(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, from netip.Addr) bool {
+	a, err := b.view(context.Background(), b.Client, host, boot) // from the cache, which does not block
+	if err != nil {
+		return false
+	}
+	_, err = b.admit(context.Background(), a, from, false)
+	return err == nil
 }
 
 // recordWaiting records that a server waits for a boot slot, and its queue position. The update moves the deadline of the attempt. A server that had its script

@@ -178,6 +178,7 @@ func TestOneWriteAStage(t *testing.T) {
 	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageLoader) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(3), "one that failed, DHCP, and the loader")
 
+	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = client77.String() })
 	restarted, later := watcher(t)
 	cached(t, restarted, host)
 	restarted.ObserveStage(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
@@ -187,7 +188,7 @@ func TestOneWriteAStage(t *testing.T) {
 
 	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) {
 		later := metav1.NewTime(time.Now().Add(time.Minute).Truncate(time.Second))
-		b.Number, b.Attempt, b.StartedAt, b.PoweredOffAt, b.PoweredOnAt = 2, 2, later, nil, nil
+		b.Number, b.Attempt, b.StartedAt, b.PoweredOffAt, b.PoweredOnAt, b.ScriptAddress = 2, 2, later, nil, nil, ""
 	})
 	booter.ObserveStage(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
 	g.Consistently(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "1s").Should(BeNil(), "the server is not powered on yet")
@@ -281,6 +282,7 @@ func TestStagesAreWrittenAtOnce(t *testing.T) {
 	var took []time.Duration
 	for number := range byte(hosts) {
 		host, mac := bootingHost(t, booter, namespace, 0x40+number)
+		modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = client77.String() })
 		for _, stage := range []pxe.Stage{pxe.StageDHCP, pxe.StageLoader, pxe.StageKernel} {
 			start := time.Now()
 			booter.ObserveStage(mac, stage, client77, "")

@@ -20,9 +20,10 @@ func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	set := j.lastOverride != nil
 	clearErr := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
 	var ejectErr error
-	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(clearErr) != bmc.Unauthorized { // one refused login is enough
+	media, hasDrives := c.(bmc.VirtualMedia)
+	if hasDrives && bmc.KindOf(clearErr) != bmc.Unauthorized { // one refused login is enough
 		if ejectErr = media.EjectMedia(ctx); bmc.KindOf(ejectErr) == bmc.Unsupported {
-			ejectErr = nil // a BMC without virtual drives has nothing to eject
+			hasDrives, ejectErr = false, nil // a BMC without virtual drives has nothing to eject
 		}
 	}
 	switch { // the first error of the join determines the kind
@@ -42,11 +43,21 @@ func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 		h.bmc.CleanUpError = controllers.Clip(maskMedia(ejectErr.Error()), controllers.MaxText)
 	})
 	if ejectErr == nil {
-		note := "Cleared the boot override and ejected the virtual media"
-		if clearErr != nil {
-			note = "Ejected the virtual media, but the BMC did not clear the boot override"
-		}
-		r.recordJobEvent(j, controllers.EventCleaned, "Release", note)
+		r.recordJobEvent(j, controllers.EventCleaned, "Release", describeCleanUp(clearErr == nil, hasDrives))
 	}
 	return asFinal(errors.Join(clearErr, ejectErr))
+}
+
+// describeCleanUp says what a clean-up did to the boot override and to the virtual media.
+func describeCleanUp(cleared, ejected bool) string {
+	switch {
+	case cleared && ejected:
+		return "Cleared the boot override and ejected the virtual media"
+	case cleared:
+		return "Cleared the boot override. The BMC has no virtual media"
+	case ejected:
+		return "Ejected the virtual media, but the BMC did not clear the boot override"
+	default:
+		return "The BMC has no virtual media, and did not clear the boot override"
+	}
 }

@@ -33,6 +33,8 @@ var bootMutants = []mutant{
 	{"an empty key makes tokens", "token.go", "		if len(key) == 0 {\n", "		if false {\n"},
 	{"good tokens have no budget", "attempt.go", "case cached && !b.withinBudget(s.host):", "case false:"},
 	{"a server is served before its DHCP request", "admission.go", "	case dhcpAt == nil && !fromMedium:\n		return nil, tooEarly(", "	case false:\n		return nil, tooEarly("},
+	{"any client that asks for a kernel is a server that boots", "bootstages.go", "	case stage == pxe.StageKernel && boot.Spec.ScriptAddress != from.String():\n", "	case false:\n"},
+	{"any client that asks for a boot loader is a server that boots", "bootstages.go", "	case stage == pxe.StageLoader && !b.admits(host, boot, from):\n", "	case false:\n"},
 	{"the system of a medium needs DHCP", "admission.go", "	fromMedium := lifecycle.UsesMedium(&a.boot.Spec)\n", "	fromMedium := a.boot == nil\n"},
 	{"any client gets the script of a boot from a medium", "admission.go", "	if fromMedium && !operatingSystem {\n", "	if false {\n"},
 	{"any client in an authoritative network has the token of a medium", "admission.go", "if fromMedium && !authoritativeIn(b.Networks, from) {", "if fromMedium {"},

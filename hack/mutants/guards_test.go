@@ -45,6 +45,7 @@ const (
 	hostOnceFile    = "controllers/host/eraseonce.go"
 	runnerCleanFile = "cmd/agent/internal/runner/clean.go"
 	runnerDisksFile = "cmd/agent/internal/runner/disks.go"
+	runnerWriteFile = "cmd/agent/internal/runner/provision.go"
 )
 
 // guardTests are the tests that have to notice a mutant of a file, where the others of the package take long. The files are those of guards.
@@ -222,6 +223,10 @@ var guards = []mutant{
 	{"a machine of another namespace does not count", hostOnceFile, "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" {\n", "	if namespace, host := inventory.HostOf(m.Spec.ProviderID); host != \"\" && namespace == m.Namespace {\n"},
 	{"a disk that has the name of another one is erased", runnerDisksFile, "a.Name == d.Name && a.ID() == d.ID()", "a.Name == d.Name"},
 	{"a disk that appears late is not erased", runnerCleanFile, "	}, settled)\n", "	}, 0*settled)\n"},
+	{"an image is written to a disk with another size", runnerDisksFile, " && a.Size == d.Size", ""},
+	{"an image is written to a disk that has the name of another one", runnerWriteFile, "	if err != nil {\n		return unwritten, nil, err\n	}\n	device", "	device"},
+	{"a disk that appears late with the same serial number does not matter", runnerWriteFile, "		settled = settledForKnown\n", "		settled = 0\n"},
+	{"the chain of logical partitions is erased with the partitions", runnerCleanFile, ", Table: p.Extended()}", "}"},
 	{"Metadata erases a disk that might be kept", runnerCleanFile, "protected == \"\" && plan.AllDisks {", "protected == \"\" && false {"},
 	{"a result that does not list all disks proves an erasure", runnerCleanFile, "out.Failure == nil && (plan.AllDisks", "false && (plan.AllDisks"},
 	{"an erasure is forgotten that is not recorded", hostOnceFile, "boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false"},

@@ -88,9 +88,10 @@ func Disks(report *v1alpha1.BareMetalInspectionSpec) []v1alpha1.DiskIdentity {
 	return disks
 }
 
-// IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media.
+// IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media or a LUN of a storage network.
 func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
-	return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Transport != "usb"
+	remote := d.Transport == "usb" || d.Transport == "fc" || d.Transport == "iscsi" || strings.HasPrefix(d.Transport, "nvme-")
+	return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && !remote
 }
 
 // weakMethods are the erase methods that an inspection reports and that are never of the class Purge: no drive has another row for them in the table of the agent

@@ -58,7 +58,7 @@ var permanentAgentReasons = []string{
 // transientAgentReasons are the failures of an agent after which another attempt may succeed.
 var transientAgentReasons = []string{
 	v1alpha1.ReasonDiskBusy, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonImageCorrupt, v1alpha1.ReasonBootServerUnreachable, v1alpha1.ReasonVersionDiffers,
-	v1alpha1.ReasonEraseFailed,
+	v1alpha1.ReasonEraseFailed, v1alpha1.ReasonAgentPanicked,
 }
 
 // agentGaveUp is true when the agent reported that its plan failed. The attempt ends then, and does not wait for its deadline.

@@ -15,6 +15,23 @@ func IsPermanent(reason string) bool {
 		slices.Contains(permanentAgentReasons, reason)
 }
 
+// remedyOf returns what a user does about a permanent failure.
+func remedyOf(reason string) string {
+	const replace = ", then delete the Machine to have it replaced"
+	switch reason {
+	case v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected, v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonDataSourceOnOtherDisk:
+		return "Correct spec.image.rootDevice of the template, spec.storage of the host, or the disks of the server" + replace
+	case v1alpha1.ReasonSectorSizeDiffers, v1alpha1.ReasonNoBootLoader, v1alpha1.ReasonPartitionTableInvalid:
+		return "Correct the image, or spec.bootMode or spec.storage of the host" + replace
+	case v1alpha1.ReasonCommitUnknown:
+		return "Delete the Machine to have it replaced"
+	case v1alpha1.ReasonPlanInvalid:
+		return "Report this with the log of the agent, and delete the Machine to have it replaced"
+	default:
+		return "Correct the template or the bootstrap config of the Machine" + replace
+	}
+}
+
 // describeTimeout says what an attempt that reached its deadline did last.
 func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	since, timeout := fmt.Sprintf("boot attempt %d began", attempt.Attempt), s.BootTimeout

@@ -236,8 +236,7 @@ func bootHost(v View, s Settings) Step {
 		}
 	}
 	if mayRepeat(attempt) && v.Problem != nil && IsPermanent(v.Problem.Reason) {
-		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+
-			"Correct the template or the bootstrap config of the Machine, then delete the Machine to have it replaced")
+		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+remedyOf(v.Problem.Reason))
 	}
 	deadline := v.Deadline(s)
 	switch {

@@ -101,7 +101,7 @@ func (v View) eraseOnceRefusal(policy v1alpha1.CleaningPolicy) string {
 		return fmt.Sprintf("It is %q, and the serial number of the server is %q. Correct it if this is the server whose disks are to be erased, "+
 			"or remove it", wanted, known)
 	case !cleaning.AllDisks(policy):
-		return fmt.Sprintf("The cleaning policy %q erases not all disks. Set spec.cleaningPolicy to Metadata, Clear or Purge", policy)
+		return fmt.Sprintf("The cleaning policy %q does not erase all disks. Set spec.cleaningPolicy to Metadata, Clear or Purge", policy)
 	case v.Spec.Power == v1alpha1.PowerOn:
 		return "The disks of a server are erased only if it is off. Remove spec.power, or set it to Off"
 	case len(holds) > 0:

@@ -103,6 +103,9 @@ var nextAgent = map[string]nextCase{
 	"release: erased, and on": {
 		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks = nil }), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
+	"release: erased, and on: off": { // an agent handles no request to shut down
+		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks, v.Spec.CleaningStartedAt = nil, nil }), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+	},
 	"a move forgot the deletion": {
 		erasingView(func(v *View) { v.Consumer.Deleting, v.Consumer.ProviderID = false, "" }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, v1alpha1.ReasonCleaning,
 	},
@@ -132,6 +135,20 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 			g.Expect(step.Boot.WrittenDisks).To(HaveLen(1))
 			g.Expect([]*metav1.Time{step.Boot.DataServedAt, step.Boot.CommitAllowedAt, step.Boot.AgentDoneAt, step.Boot.AgentRefusedAt}).To(HaveEach(BeNil()))
 		})
+	}
+}
+
+// TestRemedyOfPermanentFailure: the failure says what a user corrects, which is not always the template.
+func TestRemedyOfPermanentFailure(t *testing.T) {
+	for reason, want := range map[string]string{
+		v1alpha1.ReasonSeveralDisksMatch: "spec.image.rootDevice of the template, spec.storage of the host", v1alpha1.ReasonNoBootLoader: "Correct the image",
+		v1alpha1.ReasonCommitUnknown: "x. Another attempt would fail the same way. Delete the Machine", v1alpha1.ReasonPlanInvalid: "Report this",
+		v1alpha1.ReasonBootSourceInvalid: "Correct the template",
+	} {
+		g := NewWithT(t)
+		step := Next(bootingView(bootsAgent, poweredOn, gaveUp(reason)), DefaultSettings())
+		g.Expect(step.Boot.Failure).To(HaveValue(And(HaveField("Reason", reason), HaveField("Message", ContainSubstring(want)))))
+		g.Expect(step.Boot.Failure.Message).To(ContainSubstring("elete the Machine to have it replaced"))
 	}
 }
 

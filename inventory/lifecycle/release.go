@@ -64,7 +64,7 @@ func powerOffForRelease(v View, s Settings, step Step) Step {
 		return step
 	}
 	change := changePower(v, s, v1alpha1.PowerOff)
-	if !v.Provisioned() && change.Action == ShutDown {
+	if (!v.Provisioned() || v.erasure() != nil) && change.Action == ShutDown { // the agent handles no request to shut down either
 		change = issueCommand(v, s, ForceOff, CommandForceOff)
 	}
 	step.Action, step.RequeueAt = change.Action, change.RequeueAt
@@ -93,6 +93,8 @@ func cleanServer(v View, s Settings, step Step) Step {
 	switch {
 	case v.erasureDue(s):
 		return eraseDisks(v, s, step)
+	case v.BMC.Power != v1alpha1.PowerOff && v.erasure() != nil:
+		step.Action, step.Message = RecordCleaning, "The server is on after the erasure of its disks, so it is powered off"
 	case v.BMC.Power != v1alpha1.PowerOff:
 		step.Action, step.Message = RecordCleaning, "The server was switched on during its cleaning, so it is powered off again"
 	case !v.confirmedOff(s):

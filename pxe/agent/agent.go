@@ -68,13 +68,13 @@ const (
 	// MaxProgressDisks is the maximum number of disks in a Progress, and MaxErasedDisks that of a Result.
 	MaxProgressDisks = 64
 	MaxErasedDisks   = 64
-	// MaxBody is the maximum size of any request body, in bytes.
-	MaxBody = 128 << 10
+	// MaxBody is the maximum size of any request body, in bytes. A Result has at most MaxErasedDisks disks, with about 1 KiB each and up to 4 KiB.
+	MaxBody = 256 << 10
 	// MaxPoll is how long the boot server may hold a request for a plan or a commit that it cannot answer yet.
 	MaxPoll = 30 * time.Second
 )
 
-// The status codes of answers. Every refusal has an Error as its body.
+// The status codes of answers. A refusal of the handler of an endpoint has an Error as its body; one that came before it, such as 429, has none or a text.
 //
 //	200  the answer, as JSON
 //	202  not yet: the agent asks again after Retry-After seconds
@@ -156,7 +156,7 @@ type ProvisionPlan struct {
 	Manifest string `json:"manifest"`
 	// RootDevice selects the disk.
 	RootDevice RootDevice `json:"rootDevice"`
-	// Keep are serial numbers of disks that no plan may touch.
+	// Keep are serial numbers, WWNs and labels (of partitions and file systems) of disks that no plan may touch.
 	Keep []string `json:"keep,omitempty"`
 	// DataSource is how the bootstrap data gets onto the disk.
 	DataSource DataSource `json:"dataSource"`
@@ -348,6 +348,8 @@ const (
 	ReasonVersion = "VersionDiffers"
 	// ReasonPlanInvalid means that the plan cannot be carried out.
 	ReasonPlanInvalid = "PlanInvalid"
+	// ReasonPanic means that a part of the agent panicked, which is a bug.
+	ReasonPanic = "AgentPanicked"
 	// ReasonEraseFailed means that a disk could not be erased, or is not there.
 	ReasonEraseFailed = "EraseFailed"
 )

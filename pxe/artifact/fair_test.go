@@ -119,9 +119,9 @@ func TestShares(t *testing.T) {
 	g.Expect(readFor(t, cache, "dc", file("one1"))).To(Equal("/one1"))
 	g.Expect(readFor(t, cache, "dc", file("one2"))).To(Equal("/one2"))
 	_, err := readFor(t, cache, "dc", file("one3"))
-	g.Expect(err).To(MatchError(ContainSubstring("or the namespace has its share: raise artifacts.maxSize")))
+	g.Expect(err).To(MatchError(ContainSubstring("or the namespace has used its share: raise artifacts.maxSize")))
 	_, err = readFor(t, cache, "mallory", file("old1"))
-	g.Expect(err).To(MatchError(ContainSubstring("or the namespace has its share")), "it does not take the room back")
+	g.Expect(err).To(MatchError(ContainSubstring("or the namespace has used its share")), "it does not take the room back")
 	for _, name := range []string{"new1", "new2"} {
 		g.Expect(readFor(t, cache, "mallory", file(name))).To(Equal("/"+name), "what it used last it keeps")
 	}

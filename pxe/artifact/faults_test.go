@@ -134,7 +134,7 @@ func TestRetention(t *testing.T) {
 	one, two := Artifact{origin.URL + "/first", sum("/first")}, Artifact{origin.URL + "/second", sum("/second")}
 	g.Expect(read(t, cache, one)).To(Equal("/first"))
 	_, err := read(t, cache, two)
-	g.Expect(err).To(MatchError(ContainSubstring("no room for it beside what servers boot now; or the namespace has its share: raise artifacts.maxSize")))
+	g.Expect(err).To(MatchError(ContainSubstring("no room for it beside what servers boot now; or the namespace has used its share: raise artifacts.maxSize")))
 	g.Expect(read(t, cache, one)).To(Equal("/first"))
 	cache.Close()
 	path, err := cache.path(one)

@@ -14,7 +14,7 @@ var errRevoked = errors.New("it gave way to the files of another namespace becau
 
 // fullError returns the error for a file that does not fit.
 func fullError(maxBytes int64) error {
-	return fmt.Errorf("the cache may have %d bytes, and has no room for it beside what servers boot now; or the namespace has its share: "+
+	return fmt.Errorf("the cache may have %d bytes, and has no room for it beside what servers boot now; or the namespace has used its share: "+
 		"raise artifacts.maxSize of the boot server's configuration file", maxBytes)
 }
 

@@ -87,7 +87,7 @@ func (n *NotReady) Error() string {
 
 func (n *NotReady) Unwrap() error { return ErrNotYet }
 
-// Reason is why an image cannot be had.
+// Reason is why an image is not available.
 type Reason string
 
 // The reasons. All but NoSpace, Interrupted and ImageUnreachable are permanent until the image or its source changes.
@@ -106,7 +106,7 @@ const (
 	Interrupted Reason = "ImageInterrupted"
 )
 
-// Error is why an image cannot be had. It is shown to the user.
+// Error is why an image is not available. It is shown to the user.
 type Error struct {
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`

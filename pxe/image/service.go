@@ -88,7 +88,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.space = space.New(space.Options{
 		MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: s.delete,
-		Full: &Error{NoSpace, fmt.Sprintf("the images may have %d bytes, and there is no room for it beside what servers use now; or the namespace has its share: "+
+		Full: &Error{NoSpace, fmt.Sprintf("the images may have %d bytes, and there is no room for it beside what servers use now; or the namespace has used its share: "+
 			"raise images.maxSize of the boot server's configuration file", opts.MaxBytes)},
 		Revoked: &Error{NoSpace, "it gave way to the images of another namespace because the space is full: raise images.maxSize of the boot server's configuration file"},
 	})
@@ -107,7 +107,7 @@ func (s *Service) Close() {
 }
 
 // Prepare returns the description of an image that is ready. Otherwise it begins to prepare the image and returns at once, with *NotReady. It returns *Error
-// if the image cannot be had, which is tried again some time later.
+// if the image is not available, which is tried again some time later.
 func (s *Service) Prepare(_ context.Context, namespace string, from Source, credentials Credentials) (Info, error) {
 	sum, err := origin.ParseChecksum(from.Checksum)
 	if err != nil {

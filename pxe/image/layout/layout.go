@@ -92,7 +92,7 @@ func (d *disk) partitions(header *manifest.Header, first []byte) ([]partition, e
 		}
 		if entries != nil {
 			header.Table, header.SectorSize = manifest.GPT, int(sector)
-			return d.gptSystems(entries, sector), nil
+			return d.gptSystems(entries, sector)
 		}
 	}
 	systems, protective, ok := d.mbr(first)
@@ -110,8 +110,10 @@ const (
 	gptSignature = "EFI PART"
 	gptHeader    = 92
 	gptEntry     = 128
-	// maxGPTBytes bounds the partition entries. Usual tables have 128 entries of 128 bytes.
-	maxGPTBytes = 1 << 20
+	// maxGPTEnd bounds the partition entries: the agent reads them from the first MiB. Usual tables have 128 entries of 128 bytes.
+	maxGPTEnd   = 1 << 20
+	maxGPTBytes = 512 << 10
+	maxGPTEntry = 4096
 )
 
 // systemGUID is the partition type of EFI system partitions, C12A7328-F81F-11D2-BA4B-00A0C93EC93B, as it is in a partition entry.
@@ -139,7 +141,8 @@ func (d *disk) gpt(sector int64) (*gptEntries, error) {
 	sum := binary.LittleEndian.Uint32(raw[16:])
 	clear(raw[16:20])
 	at, count, size := binary.LittleEndian.Uint64(raw[72:]), uint64(binary.LittleEndian.Uint32(raw[80:])), uint64(binary.LittleEndian.Uint32(raw[84:]))
-	if crc32.ChecksumIEEE(raw[:length]) != sum || size < gptEntry || size%8 != 0 || count == 0 || count*size > maxGPTBytes || at > uint64(d.size) { //nolint:gosec // positive
+	if crc32.ChecksumIEEE(raw[:length]) != sum || size < gptEntry || size > maxGPTEntry || size&(size-1) != 0 || count == 0 || count*size > maxGPTBytes || at < 2 ||
+		at > maxGPTEnd || at*uint64(sector)+count*size > maxGPTEnd { //nolint:gosec // positive
 		return nil, nil //nolint:nilnil // as above
 	}
 	entries, err := d.read(int64(at)*sector, int64(count*size)) //nolint:gosec // bounded
@@ -152,23 +155,28 @@ func (d *disk) gpt(sector int64) (*gptEntries, error) {
 	if crc32.ChecksumIEEE(entries) != binary.LittleEndian.Uint32(raw[88:]) {
 		return nil, nil //nolint:nilnil // as above
 	}
-	return &gptEntries{raw: entries, size: int(size)}, nil //nolint:gosec // bounded
+	return &gptEntries{raw: entries, size: int(size)}, nil
 }
 
 // maxSystems is how many EFI system partitions are read. Firmware uses the first ones.
 const maxSystems = 8
 
-// gptSystems returns the EFI system partitions of a GPT.
-func (d *disk) gptSystems(entries *gptEntries, sector int64) []partition {
+// gptSystems returns the EFI system partitions of a GPT. Every partition must be in the image: the agent writes no other one.
+func (d *disk) gptSystems(entries *gptEntries, sector int64) ([]partition, error) {
 	var systems []partition
-	for at := 0; at+entries.size <= len(entries.raw) && len(systems) < maxSystems; at += entries.size {
+	sectors := uint64((d.size + sector - 1) / sector) //nolint:gosec // positive
+	for at := 0; at+entries.size <= len(entries.raw); at += entries.size {
 		e := entries.raw[at:]
-		if !bytes.Equal(e[:16], systemGUID) {
-			continue
+		first, last := binary.LittleEndian.Uint64(e[32:]), binary.LittleEndian.Uint64(e[40:])
+		switch {
+		case bytes.Equal(e[:16], make([]byte, 16)): // an entry that is not used
+		case first > last || first < 2 || last >= sectors:
+			return nil, &InvalidError{fmt.Sprintf("partition %d of the image has the sectors %d to %d, and the image has %d", at/entries.size+1, first, last, sectors)}
+		case bytes.Equal(e[:16], systemGUID) && len(systems) < maxSystems:
+			systems = d.add(systems, first, last, sector)
 		}
-		systems = d.add(systems, binary.LittleEndian.Uint64(e[32:]), binary.LittleEndian.Uint64(e[40:]), sector)
 	}
-	return systems
+	return systems, nil
 }
 
 // add appends a partition from a first to a last sector if it begins in the disk.

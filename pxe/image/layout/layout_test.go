@@ -175,6 +175,44 @@ func TestGPT(t *testing.T) {
 	}
 }
 
+// TestGPTThatTheAgentRefuses: an image whose table the agent would not write is refused before its first power cycle.
+func TestGPTThatTheAgentRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(header, entries []byte)
+		want   string
+	}{
+		"entries of 136 bytes":           {func(h, _ []byte) { binary.LittleEndian.PutUint32(h[84:], 136) }, "no valid GPT header"},
+		"entries behind the first MiB":   {func(h, _ []byte) { binary.LittleEndian.PutUint64(h[72:], 2048) }, "no valid GPT header"},
+		"a partition behind the image":   {func(_, e []byte) { binary.LittleEndian.PutUint64(e[40:], 1<<40) }, "of the image has the sectors"},
+		"a partition that ends before":   {func(_, e []byte) { binary.LittleEndian.PutUint64(e[40:], 3) }, "of the image has the sectors"},
+		"a partition over the MBR":       {func(_, e []byte) { binary.LittleEndian.PutUint64(e[32:], 0) }, "of the image has the sectors"},
+		"an entry without a type is not": {func(_, e []byte) { clear(e[:16]); binary.LittleEndian.PutUint64(e[40:], 1<<40) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			d := append(gptDisk(512, fatDisk(16)), make([]byte, 2<<20)...)
+			header := d[512:1024]
+			at, count := int(binary.LittleEndian.Uint64(header[72:]))*512, int(binary.LittleEndian.Uint32(header[80:]))
+			used := at
+			for bytes.Equal(d[used:used+16], make([]byte, 16)) {
+				used += 128
+			}
+			c.change(header, d[used:])
+			at, size := int(binary.LittleEndian.Uint64(header[72:]))*512, int(binary.LittleEndian.Uint32(header[84:]))
+			binary.LittleEndian.PutUint32(header[88:], crc32.ChecksumIEEE(d[at:at+count*size]))
+			clear(header[16:20])
+			binary.LittleEndian.PutUint32(header[16:], crc32.ChecksumIEEE(header[:92]))
+			_, err := scan(d)
+			if c.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(c.want)))
+			g.Expect(errors.As(err, new(*InvalidError))).To(BeTrue())
+		})
+	}
+}
+
 func TestMBR(t *testing.T) {
 	g := NewWithT(t)
 	system := fatDisk(16)

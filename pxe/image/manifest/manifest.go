@@ -76,7 +76,7 @@ type Chunk struct {
 	Digest Digest
 }
 
-// New returns the manifest of an image without chunks. Add appends them in their order.
+// New returns the manifest of an image without chunks. SetData adds them in their order.
 func New(h Header) (*Manifest, error) {
 	h.Version = version
 	if err := h.check(); err != nil {

@@ -19,7 +19,7 @@ type file struct {
 	block  bool
 	size   int64
 	sector int
-	// noZero is true once the device has refused to zero a range by itself.
+	// noZero is true once the device has refused the command that zeroes a range.
 	noZero bool
 }
 

@@ -69,7 +69,7 @@ type Device interface {
 // ErrBusy means that something else holds a device.
 var ErrBusy = errors.New("the device is busy")
 
-// zeros is what is written where a device cannot zero by itself.
+// zeros is what is written where a device has no command that zeroes.
 var zeros = make([]byte, 1<<20)
 
 // writeZeros writes zeros with WriteAt.

@@ -28,7 +28,7 @@ var notDisks = regexp.MustCompile(`^(sr\d+|scd\d+|fd\d+|mtdblock.*|mmcblk\d+(boo
 // maxDisks bounds how many disks are read.
 const maxDisks = 1024
 
-// List returns the disks of a server, by name. It opens no disk: signatures are not among the facts. What a disk does not tell is empty.
+// List returns the disks of a server, by name. It opens no disk: signatures are not among the facts. What a disk does not report is empty.
 func List(ctx context.Context, t Tree) ([]Disk, error) {
 	entries, err := os.ReadDir(filepath.Join(t.Sys, "block"))
 	if err != nil {

@@ -120,7 +120,7 @@ func Clean(ctx context.Context, plan agent.CleanPlan, disks []Disk, find Finder)
 		}
 	}
 	slices.SortFunc(result.Erased, func(a, b agent.DiskID) int { return strings.Compare(a.Serial+a.WWN+a.ByPath, b.Serial+b.WWN+b.ByPath) })
-	result.Failure = failure(problems)
+	result.Failure = failureOf(problems)
 	return result
 }
 
@@ -136,8 +136,8 @@ type problem struct{ reason, message string }
 // maxMessage is the maximum number of problems in a message.
 const maxMessage = 16
 
-// failure returns one failure for all problems. A plan that must not be carried out comes before disks that failed.
-func failure(problems []problem) *agent.Failure {
+// failureOf returns one failure for all problems. A plan that must not be carried out comes before disks that failed.
+func failureOf(problems []problem) *agent.Failure {
 	if len(problems) == 0 {
 		return nil
 	}

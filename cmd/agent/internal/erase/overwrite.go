@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 )
 
 const (
@@ -20,6 +22,7 @@ const (
 
 // erase erases a disk. It returns how many bytes were overwritten and read back.
 func (t *task) erase(ctx context.Context, find Finder) (bytes int64, err error) {
+	defer failure.Recover(&err)
 	device, err := t.disk.Open()
 	if err != nil {
 		return 0, fmt.Errorf("it cannot be opened for writing: %w", err)

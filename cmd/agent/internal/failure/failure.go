@@ -4,6 +4,7 @@ package failure
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -25,6 +26,19 @@ func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 
 // Unwrap returns the error with the message, which wraps the causes.
 func (e *Error) Unwrap() error { return e.cause }
+
+// Recover makes a panic of a goroutine its error: without it the panic ends the first program, and with it the kernel. Defer it first.
+func Recover(err *error) {
+	if p := recover(); p != nil {
+		*err = New(agent.ReasonPanic, "the agent panicked, which is a bug: %v\n%s", p, debug.Stack())
+	}
+}
+
+// Protect runs a part of the agent that reads what others wrote. A panic is an error.
+func Protect(run func() error) (err error) {
+	defer Recover(&err)
+	return run()
+}
 
 // Of returns the failure that err wraps, or nil.
 func Of(err error) *agent.Failure {

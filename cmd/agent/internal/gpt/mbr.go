@@ -35,7 +35,7 @@ func ReadMBR(r io.ReaderAt, size int64, sector int) ([]Partition, error) {
 	}
 	all := first
 	for _, p := range first {
-		if p.MBRType != 0x05 && p.MBRType != 0x0f && p.MBRType != 0x85 {
+		if !p.Extended() {
 			continue
 		}
 		seen := map[uint64]bool{}
@@ -94,6 +94,11 @@ func (p Partition) Shared() string {
 		return "vmfs"
 	}
 	return p.Type.Shared()
+}
+
+// Extended is true for the partition of an MBR that begins with the chain of logical partitions.
+func (p Partition) Extended() bool {
+	return p.MBRType == 0x05 || p.MBRType == 0x0f || p.MBRType == 0x85
 }
 
 // Protective is true for the entry of an MBR that stands for a GPT.

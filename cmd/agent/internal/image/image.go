@@ -32,7 +32,7 @@ type Source interface {
 	Manifest(ctx context.Context) (*manifest.Manifest, error)
 	// Extent returns the content of a range of the image. What it returns is verified.
 	Extent(ctx context.Context, offset, length int64) (io.ReadCloser, error)
-	// Data tells where the data partition will be, and returns the beginning of its content. The rest is zeros.
+	// Data reports where the data partition will be, and returns the beginning of its content. The rest is zeros.
 	Data(ctx context.Context, where agent.DataRequest) ([]byte, error)
 	// Commit returns nil once the disk may be made bootable. Calls are idempotent.
 	Commit(ctx context.Context, request agent.CommitRequest) error

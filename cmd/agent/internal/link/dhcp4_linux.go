@@ -165,7 +165,7 @@ func (s *System) renew4(ctx context.Context, i Interface, lease *nclient4.Lease,
 	return client.Renew(ctx, lease, options4()...)
 }
 
-// times are the times of a lease, from its begin.
+// times are the times of a lease, from its start.
 type times struct{ renew, rebind, lease time.Duration }
 
 // timesOf4 returns the times of a lease; zero for one that does not end.

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -186,11 +185,18 @@ func (m *Manager) start(ctx context.Context, i Interface, v4, v6 bool) {
 	client := func(source string, run func(context.Context, Interface, <-chan struct{}, func(Config))) {
 		wake := make(chan struct{}, 1)
 		k.up = append(k.up, wake)
-		go run(ctx, i, wake, func(c Config) {
-			if ctx.Err() == nil {
-				m.configure(i, source, c)
-			}
-		})
+		go func() {
+			defer func() {
+				if p := recover(); p != nil { // it reads what any client of the network sends
+					m.Log.Error("A DHCP client panicked: this is a bug", "name", i.Name, "source", source, "panic", p)
+				}
+			}()
+			run(ctx, i, wake, func(c Config) {
+				if ctx.Err() == nil {
+					m.configure(i, source, c)
+				}
+			})
+		}()
 	}
 	if v4 {
 		client("dhcp4", m.Kernel.DHCP4)
@@ -210,14 +216,6 @@ func (m *Manager) configure(i Interface, source string, c Config) {
 	}
 	m.mu.Unlock()
 	m.Log.Info("Addresses of a network interface", "name", i.Name, "source", source, "addresses", join(c.Addresses))
-}
-
-func join(addresses []netip.Prefix) string {
-	all := make([]string, len(addresses))
-	for i, a := range addresses {
-		all[i] = a.String()
-	}
-	return strings.Join(all, " ")
 }
 
 // stop ends the DHCP clients of an interface and takes its addresses.
@@ -283,13 +281,6 @@ func (m *Manager) present() []Interface {
 	}
 	slices.SortFunc(all, func(a, b Interface) int { return a.Index - b.Index })
 	return all
-}
-
-// Used returns the name of the interface through which the boot server answered last, empty for none.
-func (m *Manager) Used() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.used
 }
 
 // DialContext connects to the boot server through the first interface through which it answers. Then it keeps to that interface and its address, as long as

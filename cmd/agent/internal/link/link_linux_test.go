@@ -152,14 +152,14 @@ func TestDialPrefersUsed(t *testing.T) {
 			time.Sleep(time.Minute) // those that are late end
 		}
 		dial()
-		g.Expect(m.Used()).To(Equal("eth1"))
+		g.Expect(m.used).To(Equal("eth1"))
 		dial()
 		mu.Lock()
 		g.Expect(tried).To(Equal(map[string]int{"eth0": 1, "eth1": 2, "bond9": 1}))
 		works = "eth0"
 		mu.Unlock()
 		dial()
-		g.Expect(m.Used()).To(Equal("eth0"))
+		g.Expect(m.used).To(Equal("eth0"))
 		cancel()
 		synctest.Wait()
 		g.Expect(k.running()).To(Equal(map[string]int{"eth0 dhcp4": 0, "eth0 dhcp6": 0, "eth1 dhcp4": 0, "eth1 dhcp6": 0}), "a bond that nobody asked for gets no DHCP")

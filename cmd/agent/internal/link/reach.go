@@ -3,6 +3,7 @@ package link
 import (
 	"net"
 	"net/netip"
+	"strings"
 )
 
 // reach records the path through which the boot server answered.
@@ -22,4 +23,12 @@ func (m *Manager) reach(name string, local net.Addr) {
 	default:
 		close(m.reached)
 	}
+}
+
+func join(addresses []netip.Prefix) string {
+	all := make([]string, len(addresses))
+	for i, a := range addresses {
+		all[i] = a.String()
+	}
+	return strings.Join(all, " ")
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -119,7 +120,11 @@ func (l *Listener) receive(name string, conn Conn) {
 			continue
 		}
 		failures = 0
-		neighbour, err := Parse(frame)
+		var neighbour agent.Neighbor
+		err = failure.Protect(func() (err error) {
+			neighbour, err = Parse(frame)
+			return err
+		})
 		if err != nil {
 			l.report(name, fmt.Errorf("an LLDP frame is not valid: %w", err))
 			continue

@@ -54,7 +54,7 @@ var Obstacles = []Obstacle{
 		applies: func(f drive.Facts) bool { return f.OpalLocked }, forbids: everything,
 	},
 	{
-		Name: "an earlier sanitize operation failed on it", Forbids: "all methods but to sanitize again",
+		Name: "an earlier sanitize operation failed on it", Forbids: "all methods except sanitizing again",
 		Remedy:  "sanitize it with the tool of its vendor, or destroy it; the agent does not leave the failure mode, because the data would be accessible again",
 		applies: func(f drive.Facts) bool { return f.FailureMode },
 		forbids: func(r Row, _ agent.CleanPolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
@@ -75,7 +75,7 @@ var Obstacles = []Obstacle{
 		},
 	},
 	{
-		Name: "it has NVMe namespaces that this server does not have", Forbids: "all methods but to sanitize it",
+		Name: "it has NVMe namespaces that this server does not have", Forbids: "all methods except sanitizing it",
 		Remedy:  "attach or delete these namespaces",
 		applies: func(f drive.Facts) bool { return f.Unattached > 0 && !f.KeptPart },
 		forbids: func(r Row, _ agent.CleanPolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },

@@ -20,7 +20,8 @@ const (
 	giveUpAfter = 15 * time.Minute
 )
 
-// ErrNotYet means that the boot server has no answer yet. Who returns it has waited as long as the boot server said, so the next attempt follows at once.
+// ErrNotYet means that the boot server has no answer yet. The function that returns it has waited as long as the boot server said, so the next attempt follows at once. It does not count towards giveUpAfter: the boot
+// server answers, and refuses the agent when the time of the boot is over.
 var ErrNotYet = errors.New("the boot server has no answer yet")
 
 // Backoff delays attempts. The zero value is ready.
@@ -34,7 +35,7 @@ type Backoff struct {
 	since time.Time
 }
 
-// Succeeded begins anew.
+// Succeeded resets the delay and the time.
 func (b *Backoff) Succeeded() { b.delay, b.since = 0, time.Time{} }
 
 // Wait waits before the next attempt after err. It returns an error if there is none: err is final, ctx has ended, or it has taken too long.
@@ -45,20 +46,21 @@ func (b *Backoff) Wait(ctx context.Context, err error) error {
 	if IsFinal(err) {
 		return err
 	}
+	if errors.Is(err, ErrNotYet) { // the boot server answers, and ends the boot when its time is up
+		b.since = time.Time{}
+		return nil
+	}
 	now := time.Now()
 	if b.since.IsZero() {
 		b.since, b.delay = now, firstDelay
 	}
-	var delay time.Duration
-	if !errors.Is(err, ErrNotYet) {
-		delay = b.delay + rand.N(b.delay/4) //nolint:gosec // no secret: it spreads the requests of many servers
-		b.delay = min(2*b.delay, maxDelay)
-	}
+	delay := b.delay + rand.N(b.delay/4) //nolint:gosec // no secret: it spreads the requests of many servers
+	b.delay = min(2*b.delay, maxDelay)
 	if !b.Forever && now.Sub(b.since)+delay > giveUpAfter {
 		return failure.New(agent.ReasonServerUnreachable, "no answer of the boot server for %s, last: %w (check the network between the server and the boot server)",
 			now.Sub(b.since).Round(time.Second), err)
 	}
-	if delay > 0 && b.Repeats != nil {
+	if b.Repeats != nil {
 		b.Repeats(err, delay)
 	}
 	if Pause(ctx, delay) != nil {

@@ -35,7 +35,18 @@ func TestDo(t *testing.T) {
 		},
 		// The client waits for a second before each of these answers.
 		"no answer yet":     {answer: until(10*time.Second, ErrNotYet), attempts: 10, mostAttempts: 12, took: 10 * time.Second, mostTook: 12 * time.Second},
-		"no answer, by far": {answer: until(time.Hour, ErrNotYet), want: ErrNotYet, attempts: 900, mostAttempts: 902, took: 15 * time.Minute, mostTook: 15*time.Minute + 2*time.Second},
+		"no answer, by far": {answer: until(time.Hour, ErrNotYet), attempts: 3600, mostAttempts: 3602, took: time.Hour, mostTook: time.Hour + 2*time.Second},
+		"down between two answers": {
+			answer: func(now time.Duration) error {
+				switch {
+				case now < 10*time.Minute, now > 11*time.Minute && now < 21*time.Minute:
+					return errDown
+				case now < 22*time.Minute:
+					return ErrNotYet
+				}
+				return nil
+			}, attempts: 200, mostAttempts: 300, took: 22 * time.Minute, mostTook: 23 * time.Minute,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,7 +68,7 @@ func TestDo(t *testing.T) {
 				case time.Since(start) < c.took || time.Since(start) > c.mostTook:
 					t.Errorf("it takes %s", time.Since(start))
 				}
-				if (errors.Is(err, errDown) || errors.Is(err, ErrNotYet)) && !failure.HasReason(err, agent.ReasonServerUnreachable) {
+				if errors.Is(err, errDown) && !failure.HasReason(err, agent.ReasonServerUnreachable) {
 					t.Errorf("%v has no reason", err)
 				}
 			})

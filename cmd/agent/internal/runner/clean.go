@@ -37,12 +37,8 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the unknown policy %.40q", string(clean.Policy)))
 	}
 	settled := settledFor
-	switch {
-	case clean.Policy != agent.CleanMetadata:
-	case clean.AllDisks:
-		settled = settledForMetadata
-	default:
-		settled = 0 // the plan names its disks
+	if clean.Policy == agent.CleanMetadata {
+		settled = settledForKnown
 	}
 	// An erasure that has begun is not begun again, so it first waits for the disks that the plan names, and a plan for all disks also for those that it does not name.
 	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
@@ -186,7 +182,8 @@ func findPartitions(r io.ReaderAt, size int64, sector int) ([]erase.Area, error)
 	add := func(parts []gpt.Partition) {
 		for _, p := range parts {
 			if start := int64(p.First) * int64(sector); start >= 0 && start < size && p.Last >= p.First { //nolint:gosec // checked
-				areas = append(areas, erase.Area{Offset: start, Length: min(int64(p.Last-p.First+1)*int64(sector), size-start)}) //nolint:gosec // bounded by size
+				length := min(int64(p.Last-p.First+1)*int64(sector), size-start) //nolint:gosec // bounded by size
+				areas = append(areas, erase.Area{Offset: start, Length: length, Table: p.Extended()})
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 )
 
 // contentsTimeout is how long the signatures of the disks may take. A disk with defects keeps the kernel busy for longer.
@@ -52,14 +53,20 @@ func readContents(ctx context.Context, disks DiskReader, all []disk.Disk, log *s
 
 func contentsOf(disks DiskReader, index int, d disk.Disk) contents {
 	c := contents{index: index}
-	opened, err := disks.Read(d)
-	if err == nil {
-		c.found, err = disk.Signatures(opened, d.Size, d.Sector())
-		c.names = disk.PartitionNames(opened, d.Size, d.Sector())
-		err = errors.Join(err, opened.Close())
-	}
-	if err != nil {
+	if err := c.read(disks, d); err != nil {
 		c.unreadable = fmt.Sprintf("it cannot be read: %.200v", err)
 	}
 	return c
+}
+
+// read reads what is on a disk. An earlier machine may have written anything to it.
+func (c *contents) read(disks DiskReader, d disk.Disk) (err error) {
+	defer failure.Recover(&err)
+	opened, err := disks.Read(d)
+	if err != nil {
+		return err
+	}
+	c.found, err = disk.Signatures(opened, d.Size, d.Sector())
+	c.names = disk.PartitionNames(opened, d.Size, d.Sector())
+	return errors.Join(err, opened.Close())
 }

@@ -115,8 +115,9 @@ const (
 	// settledFor is how long no other disk may appear before one is selected that the plan does not identify. Controllers find their disks seconds after each
 	// other, and the smallest disk may be the last.
 	settledFor = 8 * time.Second
-	// settledForMetadata is the same for the policy Metadata, which takes seconds: the disks of one controller appear together.
-	settledForMetadata = 2 * time.Second
+	// settledForKnown is the same for a plan that names its disks, and for the policy Metadata, which takes seconds: the disks of one controller, and the paths to one
+	// disk, appear together. A serial number that several disks have is noticed only if all of them are there.
+	settledForKnown = 2 * time.Second
 )
 
 // awaitDisks lists the disks, with their signatures, until found returns nil or time is up. The list must not have changed for the time
@@ -152,7 +153,7 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 }
 
 // hold opens the disks for reading until release is called: the kernel gives the name of an open disk to no other disk, also if the open one goes away. It fails if a name
-// belongs to another disk than when the disks were listed.
+// belongs to another disk than when the disks were listed, or the disk has another size.
 func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logger) (release func(), err error) {
 	var held []ReadCloser
 	release = func() {
@@ -173,8 +174,8 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 		return release, err
 	}
 	for _, d := range all {
-		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() }) {
-			return release, failure.New(agent.ReasonEraseFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was erased", d.Name, d.Serial)
+		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() && a.Size == d.Size }) {
+			return release, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.Serial)
 		}
 	}
 	return release, nil

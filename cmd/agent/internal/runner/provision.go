@@ -52,8 +52,8 @@ func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(age
 func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, report func(agent.Progress)) (written *agent.Written, warnings []string, err error) {
 	report(agent.Progress{Step: agent.StepSelecting})
 	settled := settledFor
-	if (plan.RootDevice.Serial != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == agent.None) { // no other disk matters
-		settled = 0
+	if (plan.RootDevice.Serial != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == agent.None) { // only the same disk by another path matters
+		settled = settledForKnown
 	}
 	var selected disk.Disk
 	all, err := awaitDisks(ctx, p.Disks, p.Log, func(all []disk.Disk) (err error) {
@@ -70,9 +70,15 @@ func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, r
 			return complete, nil, err
 		}
 	}
+	unwritten := &agent.Written{Disk: selected.ID(), Name: selected.Name, Model: selected.Model}
+	release, err := hold(ctx, p.Disks, []disk.Disk{selected}, p.Log)
+	defer release()
+	if err != nil {
+		return unwritten, nil, err
+	}
 	device, err := openDisk(p.Disks, selected)
 	if err != nil {
-		return &agent.Written{Disk: selected.ID(), Name: selected.Name, Model: selected.Model}, nil, err
+		return unwritten, nil, err
 	}
 	result, err := image.Write(ctx, image.Options{
 		Device: device, Disk: selected, Others: others(all, selected), Source: p.Source(plan), Plan: plan, Firmware: p.Firmware, Architecture: p.Architecture, Progress: report,

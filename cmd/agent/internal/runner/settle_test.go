@@ -76,7 +76,7 @@ func TestWatchedDisksHaveSettled(t *testing.T) {
 
 // TestNameOfAnotherDisk: nothing is erased if a name belongs to another disk than when the disks were listed.
 func TestNameOfAnotherDisk(t *testing.T) {
-	for policy, settled := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: settledForMetadata, agent.CleanClear: settledFor} {
+	for policy, settled := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: settledForKnown, agent.CleanClear: settledFor} {
 		f := newFiles(t, "S1", "KEPT")
 		before := [][]byte{contentOf(t, f, 0), contentOf(t, f, 1)}
 		synctest.Test(t, func(t *testing.T) {
@@ -108,4 +108,45 @@ func TestMetadataSparesWhatClearSpares(t *testing.T) {
 	g.Expect([]bool{todo[0].Protected != "", todo[1].Protected != "", todo[2].Protected != ""}).To(Equal([]bool{true, true, false}))
 	results := metadataResults(plan, all[:2], nil)
 	g.Expect(results).To(HaveEach(HaveField("Outcome", agent.Failed)))
+}
+
+// TestDiskChangesBeforeWrite: no image is written if the name of the selected disk belongs to another disk by then, or the disk has another size.
+func TestDiskChangesBeforeWrite(t *testing.T) {
+	for name, change := range map[string]func(*disk.Disk){
+		"name": func(d *disk.Disk) { d.Serial = "S2" },
+		"size": func(d *disk.Disk) { d.Size += 1 << 30 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, f := newProvisioner(t, newBoots())
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				p.Disks = &changing{files: f, started: time.Now(), change: func(_ time.Duration, lists int, all []disk.Disk) []disk.Disk {
+					if lists > int(settledFor/listInterval)+1 { // after the last list of the wait
+						change(&all[0])
+					}
+					return all
+				}}
+				result := p.Run(t.Context(), provisionPlan(nil), ignore)
+				g.Expect(result.Failure).To(And(HaveField("Reason", agent.ReasonDiskFailed), HaveField("Message", ContainSubstring("nothing was written"))))
+				g.Expect(result.Written.Disk.Serial).To(Equal("S1"))
+			})
+			NewWithT(t).Expect(bootable(t, f)).To(BeFalse())
+		})
+	}
+}
+
+// TestLateDiskWithSameSerial: a serial number that a second disk has too selects none of them, also if the second one appears later.
+func TestLateDiskWithSameSerial(t *testing.T) {
+	p, f := newProvisioner(t, newBoots())
+	second := FileDisks{f[0], newFiles(t, "S2")[0]}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		p.Disks = &changing{files: second, started: time.Now(), change: func(since time.Duration, lists int, all []disk.Disk) []disk.Disk {
+			all[1].Serial = all[0].Serial
+			return secondAfter(time.Second)(since, lists, all)
+		}}
+		result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.DataSource, p.DataSize = agent.None, 0 }), ignore)
+		g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonSeveralDisks))
+	})
+	NewWithT(t).Expect(bootable(t, f)).To(BeFalse())
 }

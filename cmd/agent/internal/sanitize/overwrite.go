@@ -85,7 +85,7 @@ func (u *unit) overwriteDisk(ctx context.Context, t *target, c method.Candidate)
 // errReadBack means that a disk returns other data than the zeros that were written.
 var errReadBack = errors.New("it returns other data than the zeros that were written: replace it")
 
-// overwrite writes zeros, flushes, and reads them back from the medium. It does not let the drive zero by itself, which may be a discard: that proves what the
+// overwrite writes zeros, flushes, and reads them back from the medium. It does not use the drive's command that zeroes, which may be a discard: that proves what the
 // drive returns, and not what is on its medium. done counts the bytes that were written and those that were read.
 func (u *unit) overwrite(ctx context.Context, device disk.Device, a area, done func(int64)) error {
 	err := u.parts(ctx, a, func(offset, length int64) error {

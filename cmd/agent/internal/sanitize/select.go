@@ -75,7 +75,7 @@ func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string]
 	case len(found) == 0:
 		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
 	case len(found) > 1:
-		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", fmt.Sprintf("%d disks are called so, and only one has bootstrap data", len(found))))
+		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
 	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].Size || r.Offset > found[0].Size-r.Length:
 		refused[found[0].Name] = failed(Identify(found[0]), agent.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
 	default:

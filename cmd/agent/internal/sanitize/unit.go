@@ -11,6 +11,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/method"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -69,7 +70,7 @@ func (u *unit) run(ctx context.Context) []Result {
 	for _, t := range u.targets {
 		t.started = time.Now().UTC()
 	}
-	if err := u.erase(ctx); err != nil {
+	if err := failure.Protect(func() error { return u.erase(ctx) }); err != nil {
 		for _, t := range u.open() {
 			t.fail(err)
 		}

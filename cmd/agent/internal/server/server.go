@@ -232,7 +232,7 @@ func refusal(ctx context.Context, endpoint string, response *http.Response) erro
 	}
 }
 
-// RefusedError means that the boot server refused a request for good: the plan has failed, and the agent reports no more.
+// RefusedError means that the boot server refused a request, and repeating it does not help: the plan has failed, and the agent reports no more.
 type RefusedError struct {
 	Endpoint, Message string
 }

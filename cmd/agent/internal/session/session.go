@@ -3,9 +3,11 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
@@ -100,7 +102,7 @@ func (s *Session) repeat(ctx context.Context, what string, request func(context.
 func (s *Session) carryOut(ctx context.Context, plan *agent.Plan) (result agent.Result) {
 	runner := s.Runners[plan.Purpose]
 	if runner == nil {
-		return failure(fmt.Sprintf("this agent cannot carry out plans for the purpose %.40q", string(plan.Purpose)))
+		return failure(agent.ReasonPlanInvalid, fmt.Sprintf("this agent cannot carry out plans for the purpose %.40q", string(plan.Purpose)))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	progress := make(chan agent.Progress, 1)
@@ -112,7 +114,7 @@ func (s *Session) carryOut(ctx context.Context, plan *agent.Plan) (result agent.
 	defer func() {
 		if p := recover(); p != nil {
 			s.Log.Error("The plan panicked: this is a bug", "panic", p, "stack", string(debug.Stack()))
-			result = failure(fmt.Sprintf("the agent panicked, which is a bug: %v", p))
+			result = failure(agent.ReasonPanic, fmt.Sprintf("the agent panicked, which is a bug: %v", p))
 		}
 		cancel()
 		<-done
@@ -132,8 +134,8 @@ func offer(progress chan agent.Progress, p agent.Progress) {
 	}
 }
 
-func failure(message string) agent.Result {
-	return agent.Result{Failure: &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: message}}
+func failure(reason, message string) agent.Result {
+	return agent.Result{Failure: &agent.Failure{Reason: reason, Message: message}}
 }
 
 // sendProgress sends reports until ctx ends. One that fails is dropped: the next one says more.
@@ -155,13 +157,32 @@ func (s *Session) sendProgress(ctx context.Context, progress <-chan agent.Progre
 	}
 }
 
+// bounded leaves the log, and then the warnings of disks, out of a result that is larger than the boot server accepts: without a result nobody would know what failed.
+func bounded(result agent.Result) agent.Result {
+	fits := func() bool {
+		encoded, err := json.Marshal(result)
+		return err != nil || len(encoded) <= agent.MaxBody // the client reports the error
+	}
+	if fits() {
+		return result
+	}
+	if result.Log = ""; fits() {
+		return result
+	}
+	result.Disks = slices.Clone(result.Disks)
+	for i := range result.Disks {
+		result.Disks[i].Warnings = nil
+	}
+	return result
+}
+
 func (s *Session) report(ctx context.Context, result agent.Result) (agent.Next, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportFor)
 	defer cancel()
 	answer := agent.Answer{}
 	err := s.repeat(ctx, "the result", func(ctx context.Context) (err error) {
 		result.Log = s.Tail()
-		answer, err = s.Server.Result(ctx, result)
+		answer, err = s.Server.Result(ctx, bounded(result))
 		return err
 	})
 	return answer.Next, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,14 +58,47 @@ func TestRun(t *testing.T) {
 func TestRunFails(t *testing.T) {
 	for _, c := range []struct {
 		purpose agent.Purpose
+		reason  string
 		want    string
-	}{{agent.Clean, "cannot carry out"}, {agent.Inspect, "a defect"}} {
+	}{{agent.Clean, agent.ReasonPlanInvalid, "cannot carry out"}, {agent.Inspect, agent.ReasonPanic, "a defect"}} {
 		boots := &agenttest.Server{Plan: agent.Plan{Purpose: c.purpose}, Next: agent.Wait}
 		s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result { panic("a defect") })
 		next, err := s.Run(t.Context())
-		if err != nil || next != agent.Wait || boots.Result().Failure == nil || !strings.Contains(boots.Result().Failure.Message, c.want) {
+		if err != nil || next != agent.Wait || boots.Result().Failure == nil || boots.Result().Failure.Reason != c.reason || !strings.Contains(boots.Result().Failure.Message, c.want) {
 			t.Errorf("%s: %v %v %+v", c.purpose, next, err, boots.Result())
 		}
+	}
+}
+
+// TestLargeResult: a result that is larger than the boot server accepts loses its log, and then the warnings of the disks, and arrives.
+func TestLargeResult(t *testing.T) {
+	for name, c := range map[string]struct {
+		warning       string
+		log, warnings int
+	}{
+		"small":       {warning: "w", log: agent.MaxLog, warnings: 16},
+		"no log":      {warning: strings.Repeat("w", 210), warnings: 16},
+		"no warnings": {warning: strings.Repeat("w", 512)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			result := agent.Result{Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "it is frozen"}}
+			for range agent.MaxErasedDisks {
+				result.Disks = append(result.Disks, agent.ErasedDisk{Outcome: agent.Failed, Message: strings.Repeat("m", 512), Warnings: slices.Repeat([]string{c.warning}, 16)})
+			}
+			boots := &agenttest.Server{Plan: agent.Plan{Purpose: agent.Inspect}, Next: agent.Wait}
+			s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result { return result })
+			s.Tail = func() string { return strings.Repeat("l", agent.MaxLog) }
+			next, err := s.Run(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(next).To(Equal(agent.Wait))
+			got := boots.Result()
+			g.Expect(got.Failure).To(Equal(result.Failure))
+			g.Expect(got.Disks).To(HaveLen(agent.MaxErasedDisks))
+			g.Expect(got.Log).To(HaveLen(c.log))
+			g.Expect(got.Disks[0].Warnings).To(HaveLen(c.warnings))
+			g.Expect(result.Disks[0].Warnings).To(HaveLen(16), "the result of the plan is not changed")
+		})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// Parameters are what the agent is told by the kernel command line.
+// Parameters are what the kernel command line says to the agent.
 type Parameters struct {
 	// Server is the URL of the boot server, without a slash at its end.
 	Server string

@@ -1,0 +1,58 @@
+package boot_test
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+)
+
+// TestFilesOfStrangers: anybody can ask for a boot loader and a kernel with the MAC address of a server. Only a request of a client that gets the script is a stage
+// of the boot: the override is cleared, and the method has worked, when a boot loader runs.
+func TestFilesOfStrangers(t *testing.T) {
+	for name, c := range map[string]struct {
+		network        bootconfig.Network
+		method         v1alpha1.BootMethod
+		asked          bool // the server sent a DHCP request in this boot, and has its script
+		from           netip.Addr
+		loader, kernel bool // count as stages
+	}{
+		"before the DHCP request":           {network: leasing, from: stranger},
+		"another address":                   {network: leasing, asked: true, from: stranger},
+		"from outside":                      {network: leasing, asked: true, from: anywhere},
+		"the server":                        {network: leasing, asked: true, from: honest, loader: true, kernel: true},
+		"no script yet":                     {network: others, from: inOthers, loader: true},
+		"a medium":                          {network: others, method: v1alpha1.MethodVirtualMedia, from: inOthers},
+		"a medium, and a client of a lease": {network: leasing, method: v1alpha1.MethodUefiHTTP, from: honest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld(c.network)
+			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method = c.method })).To(Succeed())
+			if c.asked {
+				w.lease(t, c.network, honest)
+				w.dhcp(honest)
+				_, err := w.script(honest)
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			w.ObserveStage(booting, pxe.StageLoader, c.from, "HTTP")
+			w.ObserveStage(booting, pxe.StageKernel, c.from, "HTTP")
+			g.Expect(w.Start(over())).To(Succeed(), "it writes what was observed, and ends")
+			g.Expect(controllers.ObservedStage(w.boot(), v1alpha1.StageLoader) != nil).To(Equal(c.loader))
+			g.Expect(controllers.ObservedStage(w.boot(), v1alpha1.StageKernel) != nil).To(Equal(c.kernel))
+		})
+	}
+}
+
+// over returns a context that has ended.
+func over() context.Context {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	return ended
+}
