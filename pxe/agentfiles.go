@@ -73,7 +73,7 @@ func (f *AgentFiles) unzip(architecture, name string) (io.ReadSeekCloser, error)
 		f.unzipped[architecture] = content
 	}
 	return struct {
-		io.ReadSeeker
+		*bytes.Reader // a boot medium reads it at offsets
 		io.Closer
 	}{bytes.NewReader(f.unzipped[architecture]), io.NopCloser(nil)}, nil
 }

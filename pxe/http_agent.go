@@ -92,8 +92,9 @@ func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard) {
 	}
 	post(agent.EndpointPlan, h.agentPlan)
 	post(agent.EndpointInventory, h.agentInventory)
-	get(agent.EndpointManifest, h.agentManifest)
-	get(agent.EndpointImage, h.agentImage(newImageSlots(maxImageAnswers, imageSlotWait)))
+	slots := newImageSlots(maxImageAnswers, imageSlotWait)
+	get(agent.EndpointManifest, h.agentManifest(slots))
+	get(agent.EndpointImage, h.agentImage(slots))
 	post(agent.EndpointData, h.agentData)
 	post(agent.EndpointCommit, h.agentCommit)
 	post(agent.EndpointProgress, h.agentProgress)
@@ -185,19 +186,27 @@ func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from Ag
 	return nil
 }
 
-func (h *Handler) agentManifest(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	image, err := h.Agents.Image(r.Context(), from)
-	if err != nil {
-		return err
+// agentManifest returns the handler of the manifest, which is in memory while it is sent.
+func (h *Handler) agentManifest(slots *imageSlots) func(http.ResponseWriter, *http.Request, AgentRequest) error {
+	return func(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
+		image, err := h.Agents.Image(r.Context(), from)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = image.Data.Close() }()
+		leave, err := slots.enter(r.Context(), from.Host)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNotYet, err)
+		}
+		defer leave()
+		encoded, err := image.Manifest()
+		if err != nil { // it was evicted at this moment
+			return fmt.Errorf("%w: %w", ErrNotYet, err)
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(encoded) // the client is gone
+		return nil
 	}
-	defer func() { _ = image.Data.Close() }()
-	encoded, err := image.Manifest()
-	if err != nil { // it was evicted at this moment
-		return fmt.Errorf("%w: %w", ErrNotYet, err)
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write(encoded) // the client is gone
-	return nil
 }
 
 // agentImage returns the handler of ranges of the image. The kernel sends them from the disk to the network (sendfile).
@@ -214,8 +223,12 @@ func (h *Handler) agentImage(slots *imageSlots) func(http.ResponseWriter, *http.
 		}
 		defer leave()
 		w.Header().Set("Content-Type", "application/octet-stream")
+		answer, ok := w.(*deadlineWriter)
+		if ok {
+			answer.end = time.Now().Add(imageAnswerTime)
+		}
 		http.ServeContent(w, r, "", time.Time{}, image.Data)
-		if answer, ok := w.(*deadlineWriter); ok {
+		if ok {
 			imageSent.Add(float64(answer.sent))
 		}
 		return nil

@@ -45,11 +45,16 @@ type deadlineWriter struct {
 
 	control *http.ResponseController
 	timeout time.Duration
-	sent    int64 // bytes of the body
+	end     time.Time // when the answer ends at the latest; zero for no limit
+	sent    int64     // bytes of the body
 }
 
 func (p *deadlineWriter) extend() {
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.timeout)) // a recorder has none
+	deadline := time.Now().Add(p.timeout)
+	if !p.end.IsZero() && p.end.Before(deadline) {
+		deadline = p.end
+	}
+	_ = p.control.SetWriteDeadline(deadline) // a recorder has none
 }
 
 // Unwrap is for http.ResponseController.

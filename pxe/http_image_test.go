@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -131,7 +132,7 @@ func TestImageFullSlots(t *testing.T) {
 	server := httptest.NewServer(l.handler.Mux())
 	t.Cleanup(server.CloseClientConnections)
 	for host := range 16 {
-		stalled(t, server, fmt.Sprintf("dc/stalled-%d", host), 4)
+		stalled(t, server, fmt.Sprintf("dc%d/stalled-%d", host/12, host), 4)
 	}
 	waiting := server.Client()
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -139,6 +140,27 @@ func TestImageFullSlots(t *testing.T) {
 	_, err := waiting.Do(imageRequest(t, server.URL, "dc/h", 0, 8).WithContext(short)) //nolint:bodyclose // there is no response
 	g.Expect(err).To(MatchError(context.DeadlineExceeded), "it waits for its turn")
 	g.Expect(scriptStatus(t, server)).To(Equal(http.StatusOK))
+}
+
+// TestImageShareOfNamespace: the hosts of one namespace do not take every turn.
+func TestImageShareOfNamespace(t *testing.T) {
+	g := NewWithT(t)
+	l, content := newImageLab(t, 64<<20)
+	server := httptest.NewServer(l.handler.Mux())
+	t.Cleanup(server.CloseClientConnections)
+	for host := range 12 {
+		stalled(t, server, fmt.Sprintf("dc/stalled-%d", host), 4)
+	}
+	for host, want := range map[string]int{"dc/h": http.StatusAccepted, "other/h": http.StatusPartialContent} {
+		response, err := server.Client().Do(imageRequest(t, server.URL, host, 0, 8))
+		g.Expect(err).NotTo(HaveOccurred())
+		body, err := io.ReadAll(response.Body)
+		g.Expect(errors.Join(err, response.Body.Close())).To(Succeed())
+		g.Expect(response.StatusCode).To(Equal(want), host)
+		if want == http.StatusPartialContent {
+			g.Expect(body).To(Equal(content[:8]))
+		}
+	}
 }
 
 func scriptStatus(t *testing.T, server *httptest.Server) (int, error) {

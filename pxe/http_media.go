@@ -139,7 +139,14 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", mediaType)
 	w.Header().Set("ETag", opened.tag)
-	http.ServeContent(w, r, "", medium.Time, &mediaReader{image: opened.image})
+	medium.Observe(MediaSize) // a slow BMC reads for longer than the time in which the request is expected
+	content := &mediaReader{image: opened.image}
+	http.ServeContent(w, r, "", medium.Time, content)
+	if content.err != nil {
+		recordError(r, content.err)
+		m.Booter.ObserveFailure(medium.MAC, content.err)
+		return
+	}
 	medium.Observe(opened.part(w, r))
 }
 

@@ -2,6 +2,7 @@ package pxe_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -118,6 +119,39 @@ func TestMedium(t *testing.T) {
 	g.Expect(another.Header().Get("ETag")).NotTo(Equal(answer.Header().Get("ETag")))
 }
 
+// TestMediumOfARM: the kernel of arm64 is compressed in its file, and not in the medium: GRUB verifies what it loads.
+func TestMediumOfARM(t *testing.T) {
+	g := NewWithT(t)
+	l := newMediaLab(t)
+	folder := filepath.Join(l.handler.AgentFiles.Dir, "arm64")
+	g.Expect(os.Mkdir(folder, 0o700)).To(Succeed())
+	kernel := bytes.Repeat([]byte("kernel of arm64;"), 10_000)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(kernel)
+	g.Expect(errors.Join(err, w.Close())).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "kernel.gz"), packed.Bytes(), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "ramdisk"), []byte("ramdisk of arm64"), 0o600)).To(Succeed())
+	l.media.Medium.Architecture, l.media.Script.Agent.Architecture = "arm64", "arm64"
+	answer := l.do(http.MethodGet, mediumPath)
+	g.Expect(answer.Code).To(Equal(http.StatusOK), answer.Body.String())
+	volume, err := isotest.Read(bytes.NewReader(answer.Body.Bytes()), int64(answer.Body.Len()))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(bytes.Equal(volume.Files["boot/kernel"], kernel)).To(BeTrue())
+}
+
+// TestMediumCannotBeRead: an error in the middle of an answer is recorded: the status of the answer was sent before.
+func TestMediumCannotBeRead(t *testing.T) {
+	g := NewWithT(t)
+	l := newMediaLab(t)
+	g.Expect(l.do(http.MethodHead, mediumPath).Code).To(Equal(http.StatusOK))
+	g.Expect(os.WriteFile(filepath.Join(l.handler.AgentFiles.Dir, "amd64", "kernel"), []byte("another kernel"), 0o600)).To(Succeed())
+	l.do(http.MethodGet, mediumPath)
+	g.Expect(l.booter.Failures()).To(HaveLen(1))
+	g.Expect(l.booter.Failures()[0]).To(MatchError(ContainSubstring("was replaced during the boot")))
+	g.Expect(l.media.Parts()).To(HaveEach(pxe.MediaSize))
+}
+
 // TestMediumOfBootSource: a machine with spec.boot boots its own kernel and initrds from the medium.
 func TestMediumOfBootSource(t *testing.T) {
 	g := NewWithT(t)
@@ -207,7 +241,7 @@ func TestMediumParts(t *testing.T) {
 	g := NewWithT(t)
 	l := newMediaLab(t)
 	whole := l.do(http.MethodGet, mediumPath).Body.Bytes()
-	g.Expect(l.media.Parts()).To(Equal([]pxe.MediaPart{pxe.MediaWhole}))
+	g.Expect(l.media.Parts()).To(Equal([]pxe.MediaPart{pxe.MediaSize, pxe.MediaWhole}), "the request counts before its answer ends")
 	at := func(content string) string {
 		start := bytes.Index(whole, []byte(content))
 		g.Expect(start).To(BeNumerically(">", 0), content)
@@ -225,7 +259,7 @@ func TestMediumParts(t *testing.T) {
 	} {
 		l := newMediaLab(t)
 		l.do(c.method, mediumPath, "Range", c.ranges)
-		g.Expect(l.media.Parts()).To(Equal([]pxe.MediaPart{c.want}), c.ranges)
+		g.Expect(l.media.Parts()).To(Equal(slices.Compact([]pxe.MediaPart{pxe.MediaSize, c.want})), c.ranges)
 	}
 }
 

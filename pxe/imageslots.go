@@ -3,6 +3,7 @@ package pxe
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,11 @@ const (
 	maxImageAnswers = 64
 	// maxImageAnswersPerHost is how many of them one host has: the connection of a lost answer may last a minute longer than its agent waits.
 	maxImageAnswersPerHost = 4
+	// maxImageAnswersPerNamespace leaves some for the hosts of other namespaces.
+	maxImageAnswersPerNamespace = 48
+	// imageAnswerTime is how long one answer may take. A range of 16 MiB then needs 56 KB/s; the agent continues with what it has. A client that reads
+	// slowly would otherwise hold its place, and the space of an image that was evicted, for days.
+	imageAnswerTime = 5 * time.Minute
 	// imageSlotWait is how long a request waits for its turn. The agent then asks again, and its request timeout is longer.
 	imageSlotWait = 10 * time.Second
 )
@@ -35,12 +41,12 @@ type imageSlots struct {
 	all  *semaphore.Weighted
 	wait time.Duration
 
-	mu    sync.Mutex
-	hosts map[string]int
+	mu     sync.Mutex
+	places map[string]int // taken by a host, and by its namespace
 }
 
 func newImageSlots(all int64, wait time.Duration) *imageSlots {
-	return &imageSlots{all: semaphore.NewWeighted(all), wait: wait, hosts: map[string]int{}}
+	return &imageSlots{all: semaphore.NewWeighted(all), wait: wait, places: map[string]int{}}
 }
 
 // enter waits for the turn of a host, whose request has a valid token. The error is errImageSlots if the turn does not come. Call leave at the end.
@@ -63,17 +69,22 @@ func (s *imageSlots) enter(ctx context.Context, host string) (leave func(), err 
 func (s *imageSlots) enterHost(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hosts[host] >= maxImageAnswersPerHost {
+	namespace, _, _ := strings.Cut(host, "/")
+	if s.places[host] >= maxImageAnswersPerHost || s.places[namespace] >= maxImageAnswersPerNamespace {
 		return false
 	}
-	s.hosts[host]++
+	s.places[host]++
+	s.places[namespace]++
 	return true
 }
 
 func (s *imageSlots) leaveHost(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hosts[host]--; s.hosts[host] == 0 {
-		delete(s.hosts, host)
+	namespace, _, _ := strings.Cut(host, "/")
+	for _, name := range []string{host, namespace} {
+		if s.places[name]--; s.places[name] == 0 {
+			delete(s.places, name)
+		}
 	}
 }

@@ -62,6 +62,15 @@ func (f *mediaFile) ReadAt(p []byte, offset int64) (int, error) {
 type mediaReader struct {
 	image  *iso.Image
 	offset int64
+	err    error // why the medium cannot be read: http.ServeContent returns no error
+}
+
+// note keeps the first error of a read.
+func (r *mediaReader) note(err error) error {
+	if r.err == nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return err
 }
 
 // Seek sets the offset of the next read.
@@ -84,7 +93,7 @@ func (r *mediaReader) Seek(offset int64, whence int) (int64, error) {
 func (r *mediaReader) Read(p []byte) (int, error) {
 	n, err := r.image.ReadAt(p, r.offset)
 	r.offset += int64(n)
-	return n, err
+	return n, r.note(err)
 }
 
 // next returns a reader of the next bytes, at most limit of them, and their number. For a part in a file it is that file.
@@ -96,14 +105,14 @@ func (r *mediaReader) next(limit int64) (io.Reader, int64, error) {
 		return r, size, nil
 	}
 	if err := shared.ensure(); err != nil {
-		return nil, 0, err
+		return nil, 0, r.note(err)
 	}
 	file, ok := shared.opened.(*os.File)
 	if !ok {
 		return r, size, nil
 	}
 	_, err := file.Seek(from, io.SeekStart)
-	return file, size, err
+	return file, size, r.note(err)
 }
 
 // advance moves the offset behind bytes that were read from a file.

@@ -118,6 +118,8 @@ type HostStorage struct {
 	RootDevice *RootDeviceHints `json:"rootDevice,omitempty"`
 	// keep are disks that the provider never writes to and never erases: data disks that outlive a machine. Each is named by its serial number, by its WWN
 	// (World Wide Name), or by the label of a partition or file system on it. A serial number or WWN is safer: a label is gone when somebody formats the disk.
+	// Labels are read of partitions of a GPT, and of the file systems ext, XFS, Btrfs, FAT, ISO 9660 and swap that are directly on the disk or on a partition. If no disk has
+	// a name, disks with LVM, md, LUKS, ZFS, bcache, NTFS or exFAT are not written to and not erased, since they may have a label that is not read.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

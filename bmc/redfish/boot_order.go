@@ -146,6 +146,9 @@ func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootRes
 	if want.Mode == bmc.BootLegacy {
 		return bmc.BootResult{}, unsupported(errors.New("the BMC has no boot override, only a UEFI boot order"))
 	}
+	if want.URI != "" {
+		return bmc.BootResult{}, unsupported(errors.New("the BMC has no boot override, only a UEFI boot order, which has no place for a URL"))
+	}
 	was, replaced := c.driver.orders.get(c.orderKey())
 	if want.Target == bmc.BootNone {
 		if !replaced {

@@ -45,6 +45,10 @@ func TestBootOrder(t *testing.T) {
 	g.Expect(description.Capabilities).NotTo(ContainElement(bmc.CanBootCD))
 	g.Expect(c.BootOverride(ctx)).To(HaveField("Target", bmc.BootNone))
 
+	_, err = c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: "http://192.0.2.1/boot.iso"}, "")
+	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported), "a boot order has no place for a URL")
+	g.Expect(s.written).To(BeEmpty())
+
 	pxe := bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}
 	result, err := c.SetBootOverride(ctx, pxe, "")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -53,7 +53,10 @@ var (
 )
 
 // ResetCache drops the resources that were read: those of real servers have tens of KiB, and are stale in the next job.
-func (c *conn) ResetCache() { c.system, c.manager, c.cache, c.loggedInAgain = nil, nil, nil, false }
+// The next job that uses a URL hides it again.
+func (c *conn) ResetCache() {
+	c.system, c.manager, c.cache, c.secrets, c.loggedInAgain = nil, nil, nil, nil, false
+}
 
 // login reads the service root, which needs no credentials, and opens a session if the URL has auth=session.
 func (c *conn) login(ctx context.Context) error {

@@ -16,15 +16,20 @@ import (
 
 const (
 	// defaultMediaTimeout is the default of Driver.MediaTimeout.
-	defaultMediaTimeout = 30 * time.Second
+	defaultMediaTimeout = 2 * time.Minute
 	// maxMediaReads is how often a drive is read within Driver.MediaTimeout.
-	maxMediaReads = 60
+	maxMediaReads = 120
 )
 
 func (d *Driver) mediaTimeout() time.Duration { return cmp.Or(d.MediaTimeout, defaultMediaTimeout) }
 
 // mediaInterval is the time between two reads of a drive.
 func (d *Driver) mediaInterval() time.Duration { return d.mediaTimeout() / maxMediaReads }
+
+// slow permits a request as much time as a drive has: some BMCs fetch the image before they answer.
+func (c *conn) slow(ctx context.Context) context.Context {
+	return context.WithValue(ctx, slowRequest{}, c.driver.mediaTimeout())
+}
 
 // InsertMedia ejects the images in the optical drives, and inserts the image into the first drive that accepts it.
 func (c *conn) InsertMedia(ctx context.Context, image string) error {
@@ -92,7 +97,7 @@ func (c *conn) tryInsert(ctx context.Context, drive resource, image string) erro
 	var refusal, failure error
 	if action := insertAction(drive); action != "" {
 		for _, body := range c.insertBodies(image) {
-			_, _, err := c.request(ctx, http.MethodPost, action, body, nil)
+			_, _, err := c.request(c.slow(ctx), http.MethodPost, action, body, nil)
 			switch {
 			case err == nil:
 				return nil
@@ -109,7 +114,7 @@ func (c *conn) tryInsert(ctx context.Context, drive resource, image string) erro
 	if failure != nil {
 		return failure
 	}
-	err := c.patch(ctx, drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
+	err := c.patch(c.slow(ctx), drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
 	if refused(err) {
 		return cmp.Or(refusal, err) // a drive with an action refuses the change because of the action
 	}
@@ -184,7 +189,7 @@ func (c *conn) tryEject(ctx context.Context, drive resource) error {
 	var refusal error
 	if action := drive.link("Actions", "#VirtualMedia.EjectMedia", "target"); action != "" {
 		// The body is an empty object, because some BMCs refuse a request without a body.
-		_, _, err := c.request(ctx, http.MethodPost, action, map[string]any{}, nil)
+		_, _, err := c.request(c.slow(ctx), http.MethodPost, action, map[string]any{}, nil)
 		if err == nil || !refused(err) {
 			return err
 		}
@@ -192,7 +197,7 @@ func (c *conn) tryEject(ctx context.Context, drive resource) error {
 	}
 	var err error
 	for _, body := range []map[string]any{{"Image": nil, "Inserted": false}, {"Image": nil}} {
-		if err = c.patch(ctx, drive.link("@odata.id"), body); err == nil || !refused(err) {
+		if err = c.patch(c.slow(ctx), drive.link("@odata.id"), body); err == nil || !refused(err) {
 			return err
 		}
 	}

@@ -217,3 +217,38 @@ func TestBootURI(t *testing.T) {
 		})
 	}
 }
+
+// slowly delays the requests that insert or eject an image, as a BMC that fetches the image before it answers.
+type slowly struct {
+	next  http.RoundTripper
+	delay time.Duration
+}
+
+func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "VirtualMedia.") {
+		select {
+		case <-time.After(s.delay): // the BMC fetches the image
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return s.next.RoundTrip(r)
+}
+
+// TestSlowInsert: a BMC that fetches the image before it answers may take as long as a drive may, which is longer than other requests.
+func TestSlowInsert(t *testing.T) {
+	g, ctx := NewWithT(t), t.Context()
+	machine := bmctest.NewMachine(bmctest.Options{Name: "s1", UUID: testUUID, Username: "admin", Password: "secret"})
+	server := httptest.NewServer(machine)
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); machine.Close() })
+	driver := newDriver(t)
+	driver.RequestTimeout, driver.MediaTimeout = 500*time.Millisecond, 10*time.Second
+	driver.Wrap = func(next http.RoundTripper) http.RoundTripper { return slowly{next, time.Second} }
+	opened, err := driver.Open(ctx, endpointOf(t, server, redfish.SchemeInsecure))
+	g.Expect(err).NotTo(HaveOccurred())
+	c := opened.(client)
+	g.Expect(c.InsertMedia(ctx, oldImage)).To(Succeed())
+	g.Expect(machine.Image()).To(Equal(oldImage))
+	g.Expect(c.EjectMedia(ctx)).To(Succeed())
+	g.Expect(machine.Image()).To(BeEmpty())
+}

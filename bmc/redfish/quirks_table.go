@@ -16,7 +16,7 @@ var (
 	ami        = regexp.MustCompile(`(?i)^(american megatrends|ami\b|asrock|giga)`)
 )
 
-// knownQuirks is the table of known deviations. An entry only changes the order in which methods are tried. Vendor names are unreliable,
+// knownQuirks is the table of known deviations. An entry changes which methods are tried, and in which order. Vendor names are unreliable,
 // because many vendors ship the same firmware, so the result of each method is read back, and the next one is tried if it does not match.
 var knownQuirks = []knownQuirk{
 	{

@@ -93,6 +93,9 @@ type limitedTransport struct {
 	timeout  time.Duration
 }
 
+// slowRequest is the key of the time that a request may take, if that is more than the usual one.
+type slowRequest struct{}
+
 func (b *limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	// Paths from the BMC, such as that of a session, are appended to the address: "@evil.example/" would be another host, which would
 	// receive the credentials. cleanLink and localPath remove such paths; this is the second check.
@@ -102,7 +105,11 @@ func (b *limitedTransport) RoundTrip(request *http.Request) (*http.Response, err
 	if err := b.endpoint.Wait(request.Context()); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(request.Context(), b.timeout)
+	timeout := b.timeout
+	if longer, ok := request.Context().Value(slowRequest{}).(time.Duration); ok {
+		timeout = max(timeout, longer)
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), timeout)
 	defer cancel()
 	response, err := b.next.RoundTrip(request.WithContext(ctx))
 	if err != nil {

@@ -56,8 +56,8 @@ func TestVerifyOffline(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	got := bmcctl(t, nil, "erasures", "verify", exportedFile, "--key", publicKeyFile)
 	g.Expect(got.code).To(Equal(exitOK), got.err)
-	g.Expect(got.out).To(Equal("valid    certificate 1 (host rack1/server-1, boot 7): Purge of 2 disks, erased 2026-11-25 18:09 UTC\n" +
-		"valid    certificate 2 (host rack1/server-1, boot 6): Metadata of 0 disks, erased 2026-11-25 18:01 UTC\n"))
+	g.Expect(got.out).To(Equal("valid    certificate 1 (host rack1/server-1, boot 7): Purge of 2 disks, 1 left out, erased 2026-11-25 18:09 UTC\n" +
+		"valid    certificate 2 (host rack1/server-1, boot 6): Metadata of 0 disks, 0 left out, erased 2026-11-25 18:01 UTC\n"))
 
 	write := func(content string) string {
 		path := filepath.Join(t.TempDir(), "changed")

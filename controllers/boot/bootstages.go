@@ -18,8 +18,10 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 const (
@@ -184,7 +186,7 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 		b.recordRestart(host, boot, from, what)
 	// Any client can ask for a kernel or a boot loader with the MAC address of a server.
 	case stage == pxe.StageKernel && boot.Spec.ScriptAddress != from.String():
-	case stage == pxe.StageLoader && !b.admits(host, boot, from):
+	case stage == pxe.StageLoader && !b.expectsLoader(boot):
 	case stage != pxe.StageFirmware:
 		if stage == pxe.StageDHCP {
 			b.recordDHCPRequest(boot, from)
@@ -193,14 +195,13 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 	}
 }
 
-// admits is true for a client that would get the script of a boot.
-func (b *Booter) admits(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, from netip.Addr) bool {
-	a, err := b.view(context.Background(), b.Client, host, boot) // from the cache, which does not block
-	if err != nil {
-		return false
-	}
-	_, err = b.admit(context.Background(), a, from, false)
-	return err == nil
+// expectsLoader is true if a request for a boot loader can be one of the server: its attempt uses no medium, and its DHCP request came or may be one that this boot server
+// does not see.
+func (b *Booter) expectsLoader(boot *v1alpha1.BareMetalBoot) bool {
+	dhcpAt, _ := b.dhcpRequest(boot)
+	unseen := len(b.Networks) == 0 || b.startedAfter(boot.Spec.PoweredOnAt) ||
+		slices.ContainsFunc(b.Networks, func(n bootconfig.Network) bool { return n.Mode == bootconfig.Off })
+	return !lifecycle.UsesMedium(&boot.Spec) && (dhcpAt != nil || unseen)
 }
 
 // recordWaiting records that a server waits for a boot slot, and its queue position. The update moves the deadline of the attempt. A server that had its script

@@ -63,9 +63,8 @@ func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 		}
 	}
 	problems = append(problems, missingDisks(a, disks)...)
-	if hardware := a.host.Status.Hardware; cleaning.AllDisks(policy) && hardware != nil && len(hardware.Disks) > len(disks) && !slices.ContainsFunc(disks, isErased) {
-		problems = append(problems, fmt.Sprintf("no disk was erased, the agent reports %d disks, and the BMC %d: the agent may have no driver for their controller",
-			len(disks), len(hardware.Disks)))
+	if cleaning.AllDisks(policy) && !slices.ContainsFunc(disks, isErased) {
+		problems = append(problems, judgeNothingErased(a, len(disks))...)
 	}
 	if len(problems) == 0 {
 		return ""
@@ -95,12 +94,30 @@ func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")
 	case hardware != nil && len(hardware.Disks) > 0:
 		return fmt.Sprintf("The erasure is not proven: the agent reports no disk, and the BMC reports %d. The agent may have no driver for their controller", len(hardware.Disks))
-	case hardware == nil || !slices.ContainsFunc(hardware.Facts, func(f v1alpha1.Fact) bool { return f.Name == factDisks && f.State != v1alpha1.FactUnknown }):
+	case !knowsDisks(hardware):
 		return "The erasure is not proven: the agent reports no disk, and the BMC does not report whether the server has any. The agent may have no driver for their controller. " +
 			"If the server has no disk, set spec.cleaningPolicy: None"
 	default:
 		return ""
 	}
+}
+
+// judgeNothingErased judges a report in which every disk is left out: the BMC has to report that there are no others.
+func judgeNothingErased(a attempt, reported int) []string {
+	hardware := a.host.Status.Hardware
+	switch {
+	case !knowsDisks(hardware):
+		return []string{fmt.Sprintf("no disk was erased, the agent left out %d, and the BMC does not report how many there are: the agent may have no driver for their controller", reported)}
+	case len(hardware.Disks) > reported:
+		return []string{fmt.Sprintf("no disk was erased, the agent reports %d disks, and the BMC %d: the agent may have no driver for their controller", reported, len(hardware.Disks))}
+	default:
+		return nil
+	}
+}
+
+// knowsDisks is true if the BMC reports which disks the server has.
+func knowsDisks(hardware *v1alpha1.Hardware) bool {
+	return hardware != nil && slices.ContainsFunc(hardware.Facts, func(f v1alpha1.Fact) bool { return f.Name == factDisks && f.State != v1alpha1.FactUnknown })
 }
 
 // judgeDisk returns what is wrong with the report of a disk under a policy; empty if nothing is.
@@ -165,8 +182,9 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 // isDisk is true if an agent means a disk. An inspection has cleaned the texts of the disk.
 func isDisk(d v1alpha1.DiskIdentity, id agent.DiskID) bool {
 	switch {
-	case d.SerialNumber != "" && text(id.Serial) != "":
-		return strings.EqualFold(d.SerialNumber, text(id.Serial))
+	case d.SerialNumber != "" && text(id.Serial) != "": // which the namespaces of an NVMe drive have in common
+		sameWWN := d.WWN == "" || text(id.WWN) == "" || strings.EqualFold(d.WWN, text(id.WWN))
+		return sameWWN && strings.EqualFold(d.SerialNumber, text(id.Serial))
 	case d.WWN != "" && text(id.WWN) != "":
 		return strings.EqualFold(d.WWN, text(id.WWN))
 	default:

@@ -231,19 +231,30 @@ func TestErasureWithoutDisks(t *testing.T) {
 
 // TestErasureOfNothing: a report in which every disk was left out is no erasure if the BMC reports more disks.
 func TestErasureOfNothing(t *testing.T) {
-	for count, accepted := range map[int]bool{1: true, 2: false} {
+	for _, c := range []struct {
+		count   int
+		known   v1alpha1.FactState
+		problem string // empty if the report is accepted
+	}{
+		{1, v1alpha1.FactKnown, ""},
+		{2, v1alpha1.FactKnown, "no disk was erased, the agent reports 1 disks, and the BMC 2"},
+		{0, v1alpha1.FactUnknown, "the BMC does not report how many there are"},
+	} {
+		count, accepted := c.count, c.problem == ""
 		g := NewWithT(t)
 		w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, "S2")
 		g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil })).To(Succeed())
 		w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Disks = nil })
 		h := w.host()
-		h.Status.Hardware = &v1alpha1.Hardware{Disks: []v1alpha1.Disk{{Name: "d1"}, {Name: "d2"}}[:count]}
+		h.Status.Hardware = &v1alpha1.Hardware{
+			Disks: []v1alpha1.Disk{{Name: "d1"}, {Name: "d2"}}[:count], Facts: []v1alpha1.Fact{{Name: "disks", State: c.known}},
+		}
 		g.Expect(w.Client.Status().Update(ctx, h)).To(Succeed())
 		_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{leftOut("S2")}})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(w.boot().Spec.AgentDoneAt != nil).To(Equal(accepted))
 		if !accepted {
-			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("no disk was erased, the agent reports 1 disks, and the BMC 2"))
+			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring(c.problem))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
 // Images has the images that agents write. image.Service and image.Client implement it.
@@ -84,8 +86,16 @@ func (b *Booter) pullCredentials(ctx context.Context, namespace, name string) (i
 			Reason: v1alpha1.ReasonImageUnauthorized, Message: fmt.Sprintf("Secret %q, which spec.image.pullSecret names, is not of the type %s", name, corev1.SecretTypeDockerConfigJson),
 		}
 	}
+	if len(config) > maxPullCredentials {
+		return nil, &image.Error{
+			Reason: v1alpha1.ReasonImageUnauthorized, Message: fmt.Sprintf("Secret %q, which spec.image.pullSecret names, has %d bytes, more than %d", name, len(config), maxPullCredentials),
+		}
+	}
 	return config, nil
 }
+
+// maxPullCredentials is the maximum size of the document in a pull Secret, in bytes: the image service keeps one for each image that it prepares.
+const maxPullCredentials = 64 << 10
 
 // imageReason returns the condition reason of an error of prepareImage. ok is false while the image is being prepared.
 func imageReason(err error) (reason string, ok bool) {
@@ -168,6 +178,10 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 	info, err := r.prepareImage(ctx, a.host.Namespace, source)
 	waiting := new(image.NotReady)
 	switch was := a.boot.Status.Image; {
+	case err == nil && info.Header.Table == manifest.NoTable && source.DataSource != v1alpha1.DataSourceNone:
+		status.Reason, status.Message = v1alpha1.ReasonPartitionTableInvalid, fmt.Sprintf("The image %s has no partition table, and so no place for the bootstrap data: correct "+
+			"spec.image.url, or set spec.image.dataSource to None", withoutQuery(source.URL))
+		return status, imageErrorInterval
 	case err == nil:
 		status.Ready, status.SizeBytes, status.DataBytes = true, info.Header.Size, info.DataBytes
 		return status, imageKeepInterval
@@ -175,16 +189,22 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 		if was != nil && was.Checksum == source.Checksum && was.Ready { // another replica has it
 			return *was, imagePollInterval
 		}
-		status.Reason, status.Message = v1alpha1.ReasonWaitingForImage, fmt.Sprintf("The boot server prepares the image %s: %s", source.URL, waiting.Step)
+		status.Reason, status.Message = v1alpha1.ReasonWaitingForImage, fmt.Sprintf("The boot server prepares the image %s: %s", withoutQuery(source.URL), waiting.Step)
 		return status, imagePollInterval
 	case was != nil && was.Checksum == source.Checksum && was.Ready: // the boot server of another network may have it
-		r.Log.Error(err, "Failed to prepare an image that another boot server has", "host", client.ObjectKeyFromObject(a.host), "url", source.URL)
+		r.Log.Error(err, "Failed to prepare an image that another boot server has", "host", client.ObjectKeyFromObject(a.host), "url", withoutQuery(source.URL))
 		return *was, imageErrorInterval
 	default:
 		reason, _ := imageReason(err)
-		status.Reason, status.Message = reason, controllers.Clip(fmt.Sprintf("The image %s cannot be used: %v", source.URL, err), controllers.MaxMessage)
+		status.Reason, status.Message = reason, controllers.Clip(fmt.Sprintf("The image %s cannot be used: %v", withoutQuery(source.URL), err), controllers.MaxMessage)
 		return status, imageErrorInterval
 	}
+}
+
+// withoutQuery returns a URL without its query, which may contain a token.
+func withoutQuery(u string) string {
+	u, _, _ = strings.Cut(u, "?")
+	return u
 }
 
 // recordImageEvent records that an image is ready, or cannot be used.

@@ -45,6 +45,9 @@ func (b *Booter) MediaScript(ctx context.Context, r pxe.MediaRequest) (pxe.Scrip
 	if err != nil {
 		return pxe.Script{}, err
 	}
+	if !b.withinBudget(r.Host) { // a medium that cannot be made is made again for each request, which reads the Secret
+		return pxe.Script{}, tooEarly("the boot medium of %s was requested too often", r.Host)
+	}
 	bootstrap, err := b.bootstrapForScript(ctx, a)
 	if err != nil {
 		b.recordProblem(a.boot, bootstrapReason(err), err)

@@ -13,8 +13,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// TestFilesOfStrangers: anybody can ask for a boot loader and a kernel with the MAC address of a server. Only a request of a client that gets the script is a stage
-// of the boot: the override is cleared, and the method has worked, when a boot loader runs.
+// TestFilesOfStrangers: anybody can ask for a boot loader and a kernel with the MAC address of a server. A kernel is a stage of the boot only
+// for the client that has the script: the override is cleared then. A boot loader is one only after the DHCP request: the method has worked then.
 func TestFilesOfStrangers(t *testing.T) {
 	for name, c := range map[string]struct {
 		network        bootconfig.Network
@@ -24,8 +24,8 @@ func TestFilesOfStrangers(t *testing.T) {
 		loader, kernel bool // count as stages
 	}{
 		"before the DHCP request":           {network: leasing, from: stranger},
-		"another address":                   {network: leasing, asked: true, from: stranger},
-		"from outside":                      {network: leasing, asked: true, from: anywhere},
+		"another address":                   {network: leasing, asked: true, from: stranger, loader: true}, // which shows no more than the DHCP request
+		"from outside":                      {network: leasing, asked: true, from: anywhere, loader: true},
 		"the server":                        {network: leasing, asked: true, from: honest, loader: true, kernel: true},
 		"no script yet":                     {network: others, from: inOthers, loader: true},
 		"a medium":                          {network: others, method: v1alpha1.MethodVirtualMedia, from: inOthers},

@@ -94,7 +94,7 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	switch {
 	case action == lifecycle.Inspect:
 		timeout = inspectTimeout
-	case action == lifecycle.EjectMedia, action == lifecycle.SetNetworkBoot && (j.method == v1alpha1.MethodVirtualMedia || j.mediaInserted):
+	case action == lifecycle.EjectMedia, action == lifecycle.CleanUp, action == lifecycle.SetNetworkBoot && (j.method == v1alpha1.MethodVirtualMedia || j.mediaInserted):
 		timeout = mediaTimeout
 	}
 	var (

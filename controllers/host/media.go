@@ -175,7 +175,7 @@ func (r *Reconciler) removeOldMedium(ctx context.Context, j job, c bmc.Client) e
 			return err
 		}
 	}
-	if last := j.lastOverride; last != nil && last.BootMethod == v1alpha1.MethodUefiHTTP && j.method == v1alpha1.MethodPXE {
+	if last := j.lastOverride; last != nil && last.BootMethod == v1alpha1.MethodUefiHTTP && j.method != v1alpha1.MethodUefiHTTP {
 		if err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(last.Method), true, true); err != nil && !answeredByBMC(err) {
 			return err
 		}

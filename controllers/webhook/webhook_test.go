@@ -180,6 +180,13 @@ func TestMachineUpdates(t *testing.T) {
 	env.Create(t, machine)
 	machine.Spec.Boot.IPXETemplate = bad
 	refused(t, env.Client.Update(t.Context(), machine), "spec.boot.ipxeTemplate: Invalid value: ", "Krenel")
+
+	imaged := newMachine(namespace, "imaged")
+	imaged.Spec.Boot = v1alpha1.BootSource{}
+	imaged.Spec.Image = &v1alpha1.Image{URL: "http://images.example/a.raw", Checksum: "sha256:" + strings.Repeat("a", 64)}
+	env.Create(t, imaged)
+	imaged.Spec.Image.URL = "http://images.example/b.raw"
+	refused(t, env.Client.Update(t.Context(), imaged), "spec.image: Forbidden: it cannot be changed")
 }
 
 // TestWithoutServer: while no webhook server answers, requests that need no validation succeed, and the others fail (failurePolicy Fail).

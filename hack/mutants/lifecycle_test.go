@@ -132,6 +132,8 @@ var lifecycleMutants = []mutant{
 	{"the next boot does not know which disks were written", recordFile, "		boot.WrittenDisks = v.Boot.WrittenDisks\n", "		boot.WrittenDisks = nil\n"},
 	{"a host is released before its disks are erased", releaseFile, "	case v.erasureDue(s):\n", "	case false:\n"},
 	{"a host whose disks were not erased is offered", erasureFile, "	if b := v.erasure(); b != nil && b.Failure != nil {\n", "	if b := v.erasure(); b != nil && b.Failure != nil && v.Deleting {\n"},
+	{"an interrupted erasure makes the host free", erasureFile, "b != nil && b.AgentDoneAt == nil { // its record", "b != nil && b.AgentDoneAt == nil && v.Deleting { // its record"},
+	{"an agent that ran is known from the status alone", agentFile, "attempt.DataAddress != \"\" || slices", "slices"},
 	{"all disks of a server that was never booted are erased", erasureFile, "	case cleaning.AllDisks(policy) && v.mayHaveBooted():\n		return v.recordOfClaim() != nil\n", "	case cleaning.AllDisks(policy):\n		return true\n"},
 	{"a host is offered although the record of its boots is lost", erasureFile, "	case written || cleaning.AllDisks(policy) && v.mayHaveBooted():\n", "	case written:\n"},
 	{"an edit of the host ends its erasure", erasureFile, "		return e.AgentDoneAt == nil && e.Failure == nil && e.VoidedAt == nil\n", "		return e.AgentDoneAt == nil && e.Failure == nil && e.VoidedAt == nil && cleaning.Erases(v.policy(s))\n"},

@@ -67,9 +67,11 @@ func (v View) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
 		(slices.Contains(transientAgentReasons, v.Problem.Reason) || slices.Contains(permanentAgentReasons, v.Problem.Reason))
 }
 
-// agentRan is true once the agent of an attempt got its plan, until it has completed it.
+// agentRan is true once the agent of an attempt got its plan, until it has completed it. The address that got the plan is in the spec: the stage may be lost with the
+// status, or the write of it while the API server is away.
 func (v View) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
-	ran := v.Furthest.Stage == v1alpha1.StageAgent || v.Furthest.Stage == v1alpha1.StageData || v.Furthest.Stage == v1alpha1.StageCommitted
+	stages := []v1alpha1.BootStage{v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted}
+	ran := attempt.DataAddress != "" || slices.Contains(stages, v.Furthest.Stage)
 	return attempt.Agent && attempt.AgentDoneAt == nil && attempt.PoweredOnAt != nil && ran
 }
 

@@ -90,6 +90,9 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 	if b := v.erasure(); b != nil && b.Failure != nil {
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+". "+b.Failure.Message)
 	}
+	if b := v.erasure(); b != nil && b.AgentDoneAt == nil { // its record was voided, for a release that was requested without a power-off and then not
+		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because their erasure was interrupted. Wipe the disks"+v.namedDisks())
+	}
 	if b := v.Boot; IsEraseOnce(b) && b.Number >= v.Spec.Boots && b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) && v.Spec.EraseOnce == "" {
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because the erasure that spec.eraseOnce requested was not completed. Wipe the disks")
 	}

@@ -103,6 +103,10 @@ var nextAgent = map[string]nextCase{
 	"release: erased, and on": {
 		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks = nil }), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
+	"off, and the stage of the agent was lost": {
+		bootingView(bootsAgent, seeded, func(v *View) { v.Boot.DataAddress = "192.0.2.7" }, commanded(CommandPowerOn, time.Minute), func(v *View) { v.Furthest = v1alpha1.ObservedStage{} }),
+		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
 	"release: erased, and on: off": { // an agent handles no request to shut down
 		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks, v.Spec.CleaningStartedAt = nil, nil }), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 	},
@@ -165,6 +169,14 @@ func TestErasureFails(t *testing.T) {
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(Release))
 	g.Expect(step.Quarantine.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
+}
+
+// TestVoidedErasure: a record that was voided in mid-erasure, for a release that was requested without a power-off and then not, does not make the host free.
+func TestVoidedErasure(t *testing.T) {
+	g := NewWithT(t)
+	step := Next(erasingView(cleaned, func(v *View) { v.Boot.VoidedAt = at(time.Second) }), DefaultSettings())
+	g.Expect(step.Action).To(Equal(Release))
+	g.Expect(step.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("their erasure was interrupted")))))
 }
 
 // TestErasureWithoutRecord: without the record of the boots it is unknown which disks were written, so the host goes into quarantine.

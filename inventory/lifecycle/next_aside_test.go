@@ -52,8 +52,11 @@ var nextAside = map[string]nextCase{
 	"paused before the boot counts": {
 		bootingView(uncounted, moveFree, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 	},
-	"deleted while it boots, off":   {bootingView(unclaimed, moveFree, beingDeleted), StateDeleting, RecordBoot, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
-	"deleted while it boots, on":    {bootingView(unclaimed, moveFree, beingDeleted, poweredOn), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+	"deleted while it boots, off": {bootingView(unclaimed, moveFree, beingDeleted), StateDeleting, RecordBoot, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+	"deleted while it boots, on":  {bootingView(unclaimed, moveFree, beingDeleted, poweredOn), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+	"deleted while it boots, medium": {
+		bootingView(unclaimed, moveFree, beingDeleted, func(v *View) { v.BMC.MediaInserted = true }), StateDeleting, EjectMedia, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting,
+	},
 	"deleted while it boots, void":  {bootingView(unclaimed, moveFree, beingDeleted, poweredOn, voided), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"detached while it boots":       {bootingView(unclaimed, moveFree, beingDeleted, poweredOn, detached), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"its namespace goes, no Secret": {bootingView(unclaimed, namespaceGone, poweredOn, noSecret), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},

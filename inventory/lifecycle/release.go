@@ -27,6 +27,8 @@ func deleteUnclaimed(v View, s Settings) Step {
 		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "A boot is under way: the server is being powered off"
 	case !v.confirmedOff(s):
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
+	case v.mediaLeft():
+		known.Action, known.Message = EjectMedia, "The server is off: its boot medium is being ejected"
 	case v.BootMachinePending: // the boot stays until that machine is gone, so that the machine claims no other host
 		known.Action, known.Message = Forget, "The server is off"
 	default:

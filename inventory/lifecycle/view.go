@@ -71,7 +71,7 @@ type View struct {
 	BMC BMC
 	// Furthest is the furthest boot stage that was observed. Its Stage is empty when none was observed.
 	Furthest v1alpha1.ObservedStage
-	// Media is the first request of the boot medium that was observed in this boot. Its Stage is empty when none was observed.
+	// Media is the first request of the boot medium that was observed in this boot, or the one that got the whole medium. Its Stage is empty when none was observed.
 	Media v1alpha1.ObservedStage
 	// MediaURL is the URL of the boot media for the network of the BMC, without the path of a boot. It is empty if the provider offers none there.
 	MediaURL string

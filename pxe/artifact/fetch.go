@@ -99,6 +99,7 @@ func (c *Cache) fetch(namespace string, a Artifact, path string) error {
 	if err != nil {
 		return origin.WithoutURL(err)
 	}
+	request.Header.Set("Accept-Encoding", "identity") // the checksum is that of the file
 	response, err := c.client.Do(request)
 	if err != nil {
 		err = origin.WithoutURL(err)

@@ -191,6 +191,9 @@ func (s *Service) verify(j *job) error {
 		return err
 	}
 	defer leave()
+	if _, ok := s.use(j.namespace, j.key); ok { // another job verified it meanwhile
+		return nil
+	}
 	opened, err := s.folders.open(j.key)
 	if err != nil {
 		return err

@@ -25,6 +25,9 @@ var conversionBounds = origin.Bounds{PerOrigin: 1, Guaranteed: 1, Shared: 1, Max
 // maxErrors is how many errors are remembered before old ones are dropped. Users can name any number of URLs.
 const maxErrors = 1000
 
+// maxJobs is how many images of a namespace are prepared, or wait for that, at once. The others begin when one of these has ended.
+const maxJobs = 32
+
 // Service prepares and keeps images. It is safe for concurrent use.
 type Service struct {
 	opts        Options
@@ -166,6 +169,9 @@ func (s *Service) start(wanted *job) error {
 	defer s.mu.Unlock()
 	j := s.jobs[id]
 	switch {
+	case j == nil && s.running(wanted.namespace) >= maxJobs:
+		wanted.progress.set(Waiting, 0, 0)
+		return wanted.progress.error() // the next call may begin it
 	case j == nil:
 		j = wanted
 		s.jobs[id] = j
@@ -175,7 +181,7 @@ func (s *Service) start(wanted *job) error {
 		return j.err
 	}
 	last := j.err
-	j.running = true
+	j.running, j.credentials = true, wanted.credentials
 	j.progress.set(Waiting, 0, 0)
 	s.forgetErrors()
 	s.wg.Go(func() { s.run(id, j) })
@@ -183,6 +189,16 @@ func (s *Service) start(wanted *job) error {
 		return last
 	}
 	return j.progress.error()
+}
+
+// running returns how many jobs of a namespace run or wait. s.mu is held.
+func (s *Service) running(namespace string) (count int) {
+	for _, j := range s.jobs {
+		if j.running && j.namespace == namespace {
+			count++
+		}
+	}
+	return count
 }
 
 // run runs a job to its end.
@@ -195,7 +211,7 @@ func (s *Service) run(id string, j *job) {
 	countPreparation(failure, time.Since(began))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j.running, j.err = false, failure
+	j.running, j.err, j.credentials = false, failure, nil
 	if failure == nil {
 		delete(s.jobs, id)
 		return

@@ -28,6 +28,7 @@ func NewTransport(policy outbound.Policy) *http.Transport {
 			return outbound.Dial(ctx, 30*time.Second, policy.Check, network, address)
 		},
 		TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConns: 64, IdleConnTimeout: 30 * time.Second,
 	}
 }
 

@@ -90,7 +90,8 @@ func readText(name string) string {
 // virtualMedia are parts of models and vendors of what BMCs emulate. Most are USB disks as well.
 var virtualMedia = regexp.MustCompile(`(?i)virtual (media|floppy|cd|hdisk|hdrive|usb)|remote media|vflash|file-(stor|cd) gadget|vmedia`)
 
-// read reads the facts. It returns false for what is no disk, such as a card reader without a card.
+// read reads the facts. It returns false for what is no disk, such as a card reader without a card. A disk whose size the kernel does not know is one: it has sectors of
+// 520 bytes, or does not answer.
 func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 	relative, err := filepath.Rel(s.tree.Sys, s.dir)
 	virtual := err != nil || strings.HasPrefix(relative, "devices/virtual/") && !strings.Contains(relative, "/nvme-subsystem/")
@@ -98,7 +99,7 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 	kind := s.attr("device/type")
 	isSCSI := strings.Contains(s.dir, "/target")
 	// SCSI types: 0 disk, 14 simplified disk, 20 zoned disk (SPC-5, table 151).
-	if virtual || s.attr("hidden") == "1" || size <= 0 || size > 1<<53 || isSCSI && kind != "" && !slices.Contains([]string{"0", "14", "20"}, kind) {
+	if virtual || s.attr("hidden") == "1" || size < 0 || size > 1<<53 || isSCSI && kind != "" && !slices.Contains([]string{"0", "14", "20"}, kind) {
 		return Disk{}, false
 	}
 	d := Disk{Node: filepath.Join(s.tree.Dev, s.name)}
@@ -108,6 +109,9 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 	d.Rotational, d.Removable, d.ReadOnly = s.attr("queue/rotational") == "1", s.attr("removable") == "1", s.attr("ro") == "1"
 	d.Zoned = s.attr("queue/zoned") == "host-managed"
 	d.Transport = s.transport()
+	if size == 0 && (d.Removable || d.Transport == "usb" || d.Transport == "") {
+		return Disk{}, false
+	}
 	s.identify(&d)
 	d.VirtualMedia = virtualMedia.MatchString(d.Vendor + " " + d.Model)
 	if isSCSI {

@@ -150,7 +150,8 @@ func TestList(t *testing.T) {
 	tr.disk(pci+"/ata1/host0/target0:0:0/0:0:0:0/block/sr0", map[string]string{"device/type": "5"})
 	tr.disk("pci0000:00/0000:00:1a.0/mmc_host/mmc0/mmc0:0001/block/mmcblk0", map[string]string{"device/name": "DG4016", "device/serial": "0x1234"})
 	tr.disk("pci0000:00/0000:00:1a.0/mmc_host/mmc0/mmc0:0001/block/mmcblk0boot0", nil)
-	tr.disk("pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/host8/target8:0:0/8:0:0:0/block/sde", map[string]string{"device/type": "0", "size": "0"}) // no card
+	tr.disk("pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/host8/target8:0:0/8:0:0:0/block/sde", map[string]string{"device/type": "0", "size": "0"})                       // no card
+	tr.disk("pci0000:00/0000:00:01.1/0000:03:00.0/host4/port-4:0/end_device-4:0:9/target4:0:9/4:0:9:0/block/sdz", map[string]string{"device/type": "0", "size": "0"}) // 520 byte sectors
 
 	disks, err := List(t.Context(), tr.Tree)
 	if err != nil {
@@ -159,6 +160,7 @@ func TestList(t *testing.T) {
 	want := map[string]struct{ byPath, alias, transport, serial, wwn, model, hctl string }{
 		"sda":     {"pci-0000:00:1f.2-ata-2.0", "pci-0000:00:1f.2-ata-2", "sata", "S3Z9NB0K1", "5002538800000001", "Samsung SSD 860", "1:0:0:0"},
 		"sdb":     {"pci-0000:03:00.0-sas-exp0x500056b3f6e0c1ff-phy5-lun-0", "", "sas", "", "5000c500a1b2c3d4", "ST8000", "4:0:1:0"},
+		"sdz":     {"pci-0000:03:00.0-sas--lun-0", "", "sas", "", "", "", "4:0:9:0"}, // its size is unknown
 		"sdc":     {"pci-0000:00:14.0-usb-0:2:1.0-scsi-0:0:0:0", "", "usb", "", "", "Virtual HDisk0", "6:0:0:0"},
 		"sdd":     {"pci-0000:00:03.0-scsi-0:0:3:300", "virtio-pci-0000:00:03.0-scsi-0:0:3:300", "scsi", "", "", "", "7:0:3:300"},
 		"vda":     {"pci-0000:00:02.0", "virtio-pci-0000:00:02.0", "virtio", "disk-1", "", "", ""},

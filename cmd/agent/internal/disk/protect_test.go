@@ -36,13 +36,39 @@ func TestProtect(t *testing.T) {
 	g.Expect(Protect(mounted, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Outside", false)))
 }
 
-// TestUnproven: a disk without a serial number might be a kept one, unless that one is found by its serial number, WWN or label.
+// TestUnproven: a disk without a serial number, and one with a volume whose labels are not read, might be a kept one, unless that one is found by its serial number, WWN
+// or label.
 func TestUnproven(t *testing.T) {
 	g := NewWithT(t)
 	none, labelled := Disk{}, Disk{Disk: agent.Disk{Serial: "S2"}, PartitionNames: []string{"data"}}
-	g.Expect(Unproven(none, []Disk{none, labelled}, []string{"data", "S2"})).To(BeEmpty())
-	g.Expect(Unproven(none, []Disk{none, labelled}, []string{"data", "S9"})).To(ContainSubstring("might be S9"))
-	g.Expect(Unproven(labelled, []Disk{none, labelled}, []string{"S9"})).To(BeEmpty())
+	pool := Disk{Disk: agent.Disk{Serial: "S3", Size: 8 << 30}, Found: []Signature{{Type: "zfs"}}}
+	all := []Disk{none, labelled, pool}
+	g.Expect(Unproven(none, all, []string{"data", "S2"})).To(BeEmpty())
+	g.Expect(Unproven(none, all, []string{"data", "S9"})).To(ContainSubstring("might be S9"))
+	g.Expect(Unproven(labelled, all, []string{"S9"})).To(BeEmpty())
+	g.Expect(Unproven(pool, all, []string{"data"})).To(BeEmpty())
+	g.Expect(Unproven(pool, all, []string{"tank"})).To(ContainSubstring("it has zfs, whose labels are not read, and it might be tank"))
+	_, err := Select(all, agent.RootDevice{Serial: "S3"}, []string{"tank"})
+	g.Expect(err).To(MatchError(ContainSubstring("remove the name if that disk is gone")))
+}
+
+// TestBlankHints: a blank hint identifies no disk, also not one without that identity, and lifts no protection.
+func TestBlankHints(t *testing.T) {
+	g := NewWithT(t)
+	blank := Disk{Disk: agent.Disk{Size: 8 << 30, Transport: "usb"}}
+	for _, want := range []agent.RootDevice{{Serial: " "}, {WWN: "0x"}} {
+		_, err := Select([]Disk{blank}, want, nil)
+		g.Expect(err).To(MatchError(ContainSubstring("no disk matches")))
+	}
+	g.Expect(Protected(blank, agent.RootDevice{Serial: " "}, nil)).NotTo(BeEmpty())
+}
+
+// TestNamedDiskThatCannotBeRead: it may have a label to keep.
+func TestNamedDiskThatCannotBeRead(t *testing.T) {
+	g := NewWithT(t)
+	d := Disk{Disk: agent.Disk{Serial: "S1", Size: 8 << 30}, Unreadable: "input/output error"}
+	g.Expect(Protect(d, true, []string{"data"}).Why).To(ContainSubstring("input/output error"))
+	g.Expect(Protect(d, true, nil).Why).To(BeEmpty())
 }
 
 // TestPartitionNames: the labels come from the primary table and from the backup, also if the primary one is damaged.

@@ -35,7 +35,7 @@ func Protect(d Disk, named bool, keep []string) Protection {
 		return Protection{Why: "it is read-only"}
 	case len(d.Paths) > 0:
 		return Protection{Why: fmt.Sprintf("it is the same disk as %s, and a plan would write through one of several paths: connect it by one path", strings.Join(d.Paths, " and "))}
-	case named:
+	case named && (d.Unreadable == "" || len(keep) == 0): // what cannot be read may have a label to keep
 		return Protection{}
 	case d.VirtualMedia:
 		return Protection{Why: "it is virtual media", Outside: true}
@@ -56,7 +56,12 @@ func Protect(d Disk, named bool, keep []string) Protection {
 
 // Protected is the clause of Protect. want is the plan's selection.
 func Protected(d Disk, want agent.RootDevice, keep []string) string {
-	return Protect(d, want.Serial != "" && SameSerial(want.Serial, d.Serial), keep).Why
+	return Protect(d, isSerial(want.Serial, d), keep).Why
+}
+
+// isSerial is true for the serial number of a disk that has one: a blank hint identifies no disk.
+func isSerial(serial string, d Disk) bool {
+	return strings.TrimSpace(d.Serial) != "" && SameSerial(serial, d.Serial)
 }
 
 // isKept compares what the plan keeps with the serial number, the WWN, and the labels of partitions and file systems. Labels have upper and lower case.
@@ -76,14 +81,24 @@ func (d Disk) isCalled(name string) bool {
 	}
 }
 
-// Unproven protects a disk without a serial number while the plan keeps a name that no disk has: it might be that disk. all are the disks of the server.
+// unread are the signatures of volumes whose labels, or the labels of what is in them, are not read.
+var unread = []string{"lvm2", "md", "luks", "zfs", "bcache", "bluestore", "ntfs", "exfat", "imsm", "ddf"}
+
+// Unproven protects a disk while the plan keeps a name that no disk has, and the disk might be that one: its serial number is unknown, or it has a volume whose labels are
+// not read. all are the disks of the server.
 func Unproven(d Disk, all []Disk, keep []string) string {
-	if d.Serial != "" {
+	at := slices.IndexFunc(d.Found, func(s Signature) bool { return slices.Contains(unread, s.Type) })
+	why := "its serial number is unknown"
+	switch {
+	case at >= 0:
+		why = fmt.Sprintf("it has %s, whose labels are not read", d.Found[at].Type)
+	case d.Serial != "":
 		return ""
 	}
 	for _, name := range keep {
 		if !slices.ContainsFunc(all, func(other Disk) bool { return other.isCalled(name) }) {
-			return fmt.Sprintf("its serial number is unknown, and might be %s, which the host's spec.storage.keep names", name)
+			return fmt.Sprintf("%s, and it might be %s, which the host's spec.storage.keep names and no disk is known to be: name the disk to keep by its serial number, "+
+				"or remove the name if that disk is gone", why, name)
 		}
 	}
 	return ""
@@ -122,9 +137,9 @@ func Select(disks []Disk, want agent.RootDevice, keep []string) (Disk, error) {
 	}), nil
 }
 
-// unproven is Unproven, unless the plan identifies the disk in another way than by its serial number.
+// unproven is Unproven, unless the plan identifies a disk without a serial number in another way.
 func unproven(d Disk, disks []Disk, want agent.RootDevice, keep []string) string {
-	if want.WWN != "" || want.ByPath != "" || want.HCTL != "" || want.Name != "" {
+	if d.Serial == "" && (want.WWN != "" || want.ByPath != "" || want.HCTL != "" || want.Name != "") {
 		return ""
 	}
 	return Unproven(d, disks, keep)
@@ -169,8 +184,8 @@ func mismatch(d Disk, want agent.RootDevice) string {
 		hint string
 		ok   bool
 	}{
-		{"serial", want.Serial == "" || SameSerial(want.Serial, d.Serial)},
-		{"wwn", want.WWN == "" || NormalWWN(want.WWN) == NormalWWN(d.WWN)},
+		{"serial", want.Serial == "" || isSerial(want.Serial, d)},
+		{"wwn", want.WWN == "" || NormalWWN(d.WWN) != "" && NormalWWN(want.WWN) == NormalWWN(d.WWN)},
 		{"model", contains(d.Model, want.Model)},
 		{"vendor", contains(d.Vendor, want.Vendor)},
 		{"minimum size", d.Size >= want.MinSize},

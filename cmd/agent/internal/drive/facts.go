@@ -81,8 +81,8 @@ type Facts struct {
 type Drive struct {
 	Port Port
 	Kind Kind
-	// Others are the ports of the other namespaces of an NVMe drive.
-	Others []Port
+	// Others are the ports of the other namespaces of an NVMe drive, and Spared those of its namespaces that are not erased.
+	Others, Spared []Port
 
 	controller Controller
 	identity   Identity
@@ -113,7 +113,7 @@ func (d *Drive) Probe(rotational bool) (Facts, error) {
 	default:
 	}
 	f.Kind = d.Kind
-	if f.Sanitizing && f.Running == "" { // ATA and SCSI drives do not say which one it is
+	if f.Sanitizing && f.Running == "" && d.Kind != NVMe { // ATA and SCSI drives do not say which one it is
 		if only := sanitizesOf(f.Commands); len(only) == 1 {
 			f.Running = only[0]
 		}
@@ -181,13 +181,14 @@ func (d *Drive) probeNVMe(f *Facts) error {
 
 // probeNamespaces finds the namespaces that are erased, and those that this server does not have.
 func (d *Drive) probeNamespaces(f *Facts) error {
-	d.targets = nil
-	for _, port := range append([]Port{d.Port}, d.Others...) {
-		id, err := port.Namespace()
-		if err != nil {
-			return fmt.Errorf("the identifier of the namespace: %w", err)
-		}
-		d.targets = append(d.targets, id)
+	spared, err := namespacesOf(d.Spared)
+	if err != nil {
+		return err
+	}
+	if d.targets, err = namespacesOf(append([]Port{d.Port}, d.Others...)); err != nil {
+		return err
+	}
+	for _, id := range d.targets {
 		if f.MayNotRead || f.Sanitizing || f.FailureMode {
 			continue
 		}
@@ -214,11 +215,24 @@ func (d *Drive) probeNamespaces(f *Facts) error {
 		return err
 	}
 	for _, id := range all {
-		if !slices.Contains(d.targets, id) {
+		if !slices.Contains(d.targets, id) && !slices.Contains(spared, id) {
 			f.Unattached++
 		}
 	}
 	return nil
+}
+
+// namespacesOf returns the identifiers of namespaces.
+func namespacesOf(ports []Port) ([]uint32, error) {
+	var ids []uint32
+	for _, port := range ports {
+		id, err := port.Namespace()
+		if err != nil {
+			return nil, fmt.Errorf("the identifier of the namespace: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }
 
 // reportsDeallocated is true if reads of deallocated blocks return an error: DULBE, bit 16 of the feature Error Recovery (NVM Command Set Specification 1.1,

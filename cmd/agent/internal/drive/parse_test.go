@@ -252,3 +252,16 @@ func FuzzSCSI(f *testing.F) {
 		_, _ = ParseDiscovery(data)
 	})
 }
+
+// TestRegistersOfFailedCommand: libata returns a failed command in the fixed format, with the code of the error in place of that of the registers.
+func TestRegistersOfFailedCommand(t *testing.T) {
+	g := NewWithT(t)
+	sense := []byte{0xf0, 0, 0x0b, 0x04, 0x51, 0x40, 0x02, 10, 0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0}
+	r, whole, err := ParseRegisters(sense)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(whole).To(BeFalse())
+	g.Expect(r).To(Equal(Registers{Error: 4, Status: 0x51, Count: 2, LBA: 1}))
+	sense[4] = 0x50 // no error in the status: the sense is not of an ATA command
+	_, _, err = ParseRegisters(sense)
+	g.Expect(err).To(HaveOccurred())
+}

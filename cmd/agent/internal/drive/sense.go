@@ -115,7 +115,9 @@ func ParseRegisters(sense []byte) (r Registers, whole bool, err error) {
 		}
 		return r, true, nil
 	case 0x70, 0x71: // INFORMATION and COMMAND-SPECIFIC INFORMATION
-		if len(sense) < 14 || sense[12] != 0 || sense[13] != ascqATA {
+		// libata returns the registers of a failed command in this format, with the code of the error (Linux, ata_gen_passthru_sense).
+		aborted := len(sense) >= 14 && sense[2]&0x0f == keyAborted && Registers{Status: sense[4]}.Failed()
+		if len(sense) < 14 || !aborted && (sense[12] != 0 || sense[13] != ascqATA) {
 			return Registers{}, false, errors.New("the controller does not return the registers of the drive")
 		}
 		return Registers{Error: sense[3], Status: sense[4], Count: uint16(sense[6]), LBA: uint64(sense[9]) | uint64(sense[10])<<8 | uint64(sense[11])<<16}, false, nil
@@ -123,6 +125,9 @@ func ParseRegisters(sense []byte) (r Registers, whole bool, err error) {
 		return Registers{}, false, fmt.Errorf("the sense data has the unknown format %#x", sense[0]&0x7f)
 	}
 }
+
+// keyAborted is the sense key ABORTED COMMAND (SPC-5, 4.4.8).
+const keyAborted = 0x0b
 
 // ascqATA is ATA PASS THROUGH INFORMATION AVAILABLE, with the additional sense code 00h.
 const ascqATA = 0x1d

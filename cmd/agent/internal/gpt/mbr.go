@@ -116,13 +116,11 @@ func FitMBR(r Request) (*Layout, error) {
 		return nil, fmt.Errorf("the image has no valid MBR: %w", err)
 	}
 	used := map[int]bool{}
-	end := uint64(0)
 	for _, p := range parts {
 		if p.Last >= uint64(r.ImageSize)/uint64(r.Sector) { //nolint:gosec // positive
 			return nil, fmt.Errorf("partition %d has the sectors %d to %d, and the image has %d", p.Number, p.First, p.Last, r.ImageSize/int64(r.Sector))
 		}
 		used[p.Number] = true
-		end = max(end, p.Last+1)
 	}
 	layout := &Layout{Head: padded(r.Head), BackupOffset: r.DiskSize, Stale: -1, Spare: -1}
 	if spare := r.DiskSize - int64(r.Sector); spare >= max(r.ImageSize, Align) {

@@ -45,7 +45,7 @@ func TestPage(t *testing.T) {
 }
 
 func methods() string {
-	kinds := map[drive.Kind]string{drive.NVMe: "NVMe", drive.ATA: "SATA", drive.SCSI: "SAS, SCSI", drive.Block: "virtio, eMMC, others"}
+	kinds := map[drive.Kind]string{drive.NVMe: "NVMe", drive.ATA: "SATA", drive.SCSI: "SAS, SCSI", drive.Block: "virtio, others"}
 	var out strings.Builder
 	out.WriteString("| drive | policy | method | class | basis | typical time | verification |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range Table {

@@ -77,7 +77,7 @@ var Obstacles = []Obstacle{
 	{
 		Name: "it has NVMe namespaces that this server does not have", Forbids: "all methods except sanitizing it",
 		Remedy:  "attach or delete these namespaces",
-		applies: func(f drive.Facts) bool { return f.Unattached > 0 && !f.KeptPart },
+		applies: func(f drive.Facts) bool { return f.Unattached > 0 },
 		forbids: func(r Row, _ agent.CleanPolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
 		detail: func(f drive.Facts) string {
 			return fmt.Sprintf("it has %d NVMe namespaces that this server does not have", f.Unattached)

@@ -62,6 +62,9 @@ func contentsOf(disks DiskReader, index int, d disk.Disk) contents {
 // read reads what is on a disk. An earlier machine may have written anything to it.
 func (c *contents) read(disks DiskReader, d disk.Disk) (err error) {
 	defer failure.Recover(&err)
+	if d.Size == 0 {
+		return errors.New("the kernel reports no size: its sectors have an unusual size (format it with sg_format), or it is defective")
+	}
 	opened, err := disks.Read(d)
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 }
 
 // hold opens the disks for reading until release is called: the kernel gives the name of an open disk to no other disk, also if the open one goes away. It fails if a name
-// belongs to another disk than when the disks were listed, or the disk has another size.
+// belongs to another disk, or to one with another size, than when the disks were listed.
 func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logger) (release func(), err error) {
 	var held []ReadCloser
 	release = func() {
@@ -174,7 +174,7 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 		return release, err
 	}
 	for _, d := range all {
-		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() && a.Size == d.Size }) {
+		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() }) {
 			return release, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.Serial)
 		}
 	}

@@ -17,17 +17,14 @@ type board struct {
 	disks []agent.DiskProgress
 }
 
-// set reports the progress of a disk, if it has changed.
+// set reports the progress of a disk, also if it has not changed: without a report for half an hour the provider ends the attempt.
 func (b *board) set(p agent.DiskProgress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := slices.IndexFunc(b.disks, func(d agent.DiskProgress) bool { return d.Name == p.Name })
-	switch {
-	case at < 0:
+	if at < 0 {
 		b.disks = append(b.disks, p)
-	case b.disks[at].Method == p.Method && b.disks[at].Percent == p.Percent:
-		return
-	default:
+	} else {
 		b.disks[at] = p
 	}
 	b.send()

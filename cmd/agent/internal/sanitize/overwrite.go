@@ -73,14 +73,20 @@ func (u *unit) overwriteDisk(ctx context.Context, t *target, c method.Candidate)
 	if size <= 0 || size != t.disk.Size {
 		return 0, fmt.Errorf("it has %d bytes now, and had %d bytes", size, t.disk.Size)
 	}
-	started, last := time.Now(), -1
+	started, last := time.Now(), time.Time{}
 	return size, u.overwrite(ctx, device, area{0, size}, func(done int64) {
-		if percent := int(done / 2 * 100 / size); percent != last {
-			last = percent
-			u.board.set(progressOf(t.disk, c.Name, percent, started))
+		if now := time.Now(); now.Sub(last) >= reportInterval {
+			last = now
+			u.board.set(progressOf(t.disk, c.Name, int(done/2*100/size), started))
 		}
 	})
 }
+
+// reportInterval is between two reports of an overwrite.
+const reportInterval = time.Second
+
+// flushInterval is how much is written between two flushes: a flush of all that fits into the memory of a server takes longer than a disk may take to answer.
+const flushInterval = 1 << 30
 
 // errReadBack means that a disk returns other data than the zeros that were written.
 var errReadBack = errors.New("it returns other data than the zeros that were written: replace it")
@@ -92,15 +98,18 @@ func (u *unit) overwrite(ctx context.Context, device disk.Device, a area, done f
 		if _, err := device.WriteAt(zeros[:length], offset); err != nil {
 			return fmt.Errorf("cannot write at %d: %w", offset, err)
 		}
-		done(offset - a.offset + length)
+		end := offset - a.offset + length
+		if end%flushInterval < length || end == a.length {
+			u.beat(ioPatience)
+			if err := device.Flush(); err != nil {
+				return fmt.Errorf("cannot flush: %w", err)
+			}
+		}
+		done(end)
 		return nil
 	})
 	if err != nil {
 		return err
-	}
-	u.beat(ioPatience)
-	if err := device.Flush(); err != nil {
-		return fmt.Errorf("cannot flush: %w", err)
 	}
 	buffer := make([]byte, part)
 	return u.parts(ctx, a, func(offset, length int64) error {

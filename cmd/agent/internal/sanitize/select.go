@@ -35,7 +35,7 @@ func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
 			u.targets = append(u.targets, &target{disk: d, ranges: ranges[d.Name]})
 			continue
 		}
-		u.kept = true
+		u.spared = append(u.spared, d)
 		s.results = append(s.results, r)
 	}
 	s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return len(u.targets) == 0 })

@@ -138,6 +138,23 @@ func TestKeptNamespace(t *testing.T) {
 	}
 }
 
+// TestHiddenNamespaceBesideKeptOne: a namespace that the server does not have fails the erasure of the others, also if one of them is kept, which is no such namespace.
+func TestHiddenNamespaceBesideKeptOne(t *testing.T) {
+	for hidden, failed := range map[int]bool{0: false, 1: true} {
+		g := NewWithT(t)
+		r := &rack{}
+		d := drivetest.New(drive.NVMe, 2, size, 1)
+		d.Crypto, d.BlockErase, d.Format, d.Unattached = true, true, true, hidden
+		r.add("nvme0", d, nil)
+		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-nvme0n2"}})
+		g.Expect(failure != nil).To(Equal(failed))
+		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
+		if failed {
+			g.Expect(results["nvme0n1"].Message).To(ContainSubstring("1 NVMe namespaces that this server does not have"))
+		}
+	}
+}
+
 // TestFormatErasesEachNamespace: a drive whose format applies to all namespaces may erase only the one that the format names (FNA bit 0 without bit 1).
 func TestFormatErasesEachNamespace(t *testing.T) {
 	for _, named := range []bool{false, true} {

@@ -20,8 +20,8 @@ import (
 type unit struct {
 	key     string
 	targets []*target
-	// kept is true if a disk of the drive is not erased.
-	kept bool
+	// spared are the disks of the drive that are not erased.
+	spared []disk.Disk
 
 	policy agent.CleanPolicy
 	o      Options
@@ -166,7 +166,11 @@ func (u *unit) resumed(ctx context.Context, running drive.Command) bool {
 // narrow leaves out the targets that have failed: the commands that follow must not reach them.
 func (u *unit) narrow() {
 	if open := u.open(); len(open) < u.probed && len(open) > 0 {
-		u.kept = true
+		for _, t := range u.targets {
+			if t.result.Outcome != "" && !slices.ContainsFunc(u.spared, func(d disk.Disk) bool { return d.Name == t.disk.Name }) {
+				u.spared = append(u.spared, t.disk)
+			}
+		}
 		u.probe()
 	}
 }
@@ -244,6 +248,9 @@ func (u *unit) probe() {
 	for _, t := range open[1:] {
 		u.drive.Others = append(u.drive.Others, u.o.Port(t.disk))
 	}
+	for _, d := range u.spared {
+		u.drive.Spared = append(u.drive.Spared, u.o.Port(d))
+	}
 	u.beat(probePatience)
 	facts, err := u.drive.Probe(first.Rotational)
 	u.beat(ioPatience)
@@ -254,7 +261,7 @@ func (u *unit) probe() {
 			facts.Commands = nil
 		}
 	}
-	facts.KeptPart = u.kept
+	facts.KeptPart = len(u.spared) > 0
 	u.facts = facts
 }
 

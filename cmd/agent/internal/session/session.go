@@ -69,7 +69,11 @@ func (s *Session) Run(ctx context.Context) (agent.Next, error) {
 	} else {
 		s.Log.Info("The plan succeeded")
 	}
-	next, err := s.report(ctx, result)
+	limit := reportFor
+	if plan.Purpose == agent.Clean { // which took hours: the provider powers the server off when the time of the boot is over
+		limit = 0
+	}
+	next, err := s.report(ctx, result, limit)
 	switch {
 	case err != nil && !retry.IsFinal(err) && result.Written != nil && result.Written.Committed:
 		s.Log.Error("The boot server does not answer, and the disk is complete: the server boots it", "error", err)
@@ -176,9 +180,13 @@ func bounded(result agent.Result) agent.Result {
 	return result
 }
 
-func (s *Session) report(ctx context.Context, result agent.Result) (agent.Next, error) {
-	ctx, cancel := context.WithTimeout(ctx, reportFor)
-	defer cancel()
+// report reports the result. A limit of 0 is none.
+func (s *Session) report(ctx context.Context, result agent.Result, limit time.Duration) (agent.Next, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	answer := agent.Answer{}
 	err := s.repeat(ctx, "the result", func(ctx context.Context) (err error) {
 		result.Log = s.Tail()
