@@ -16,9 +16,9 @@ import (
 
 const (
 	// defaultMediaTimeout is the default of Driver.MediaTimeout.
-	defaultMediaTimeout = 2 * time.Minute
+	defaultMediaTimeout = time.Minute
 	// maxMediaReads is how often a drive is read within Driver.MediaTimeout.
-	maxMediaReads = 120
+	maxMediaReads = 60
 )
 
 func (d *Driver) mediaTimeout() time.Duration { return cmp.Or(d.MediaTimeout, defaultMediaTimeout) }
@@ -26,9 +26,9 @@ func (d *Driver) mediaTimeout() time.Duration { return cmp.Or(d.MediaTimeout, de
 // mediaInterval is the time between two reads of a drive.
 func (d *Driver) mediaInterval() time.Duration { return d.mediaTimeout() / maxMediaReads }
 
-// slow permits a request as much time as a drive has: some BMCs fetch the image before they answer.
+// slow permits a request twice the time that a drive has: some BMCs fetch the image before they answer.
 func (c *conn) slow(ctx context.Context) context.Context {
-	return context.WithValue(ctx, slowRequest{}, c.driver.mediaTimeout())
+	return context.WithValue(ctx, slowRequest{}, 2*c.driver.mediaTimeout())
 }
 
 // InsertMedia ejects the images in the optical drives, and inserts the image into the first drive that accepts it.

@@ -25,8 +25,8 @@ type Driver struct {
 	Permit bmc.AllowList
 	// RequestTimeout limits each request including its response. Defaults to 30 s.
 	RequestTimeout time.Duration
-	// MediaTimeout limits each wait for a virtual drive: until it is empty after an eject, until it accepts an image, and until it reports the image.
-	// Defaults to 30 s.
+	// MediaTimeout limits each wait for a virtual drive: until it is empty after an eject, until it accepts an image, and until it reports the image. The
+	// requests that insert and eject an image may take twice as long. Defaults to 1 min.
 	MediaTimeout time.Duration
 	// Wrap, if not nil, wraps the transport, for tests that record or delay requests.
 	Wrap func(http.RoundTripper) http.RoundTripper

@@ -52,6 +52,13 @@ func (q *qualification) bootMedia(ctx context.Context, t *target) (media *bmctes
 	}, s.stop, nil
 }
 
+// isUnspecified is true for an address without a host, or with 0.0.0.0 or [::]: the BMC gets its URL.
+func isUnspecified(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "" || ip != nil && ip.IsUnspecified())
+}
+
 func isURL(text string) bool { return strings.Contains(text, "://") }
 
 func openImage(name string) (*os.File, int64, error) {

@@ -94,6 +94,7 @@ func TestMediaErrors(t *testing.T) {
 		"is not a file with an image":                                              {"qualify", address, "--yes", "--boot-media", "."},
 		"--boot-media-listen is for":                                               {"qualify", address, "--yes", "--boot-media-listen", "192.0.2.5:80"},
 		"--boot-media must be an http or https URL":                                {"qualify", address, "--yes", "--boot-media", "nfs://192.0.2.5/boot.iso"},
+		"--boot-media-listen: :8080 names no address":                              {"qualify", address, "--yes", "--boot-media", imageFile(t), "--boot-media-listen", ":8080"},
 		"--boot-media-timeout must be positive":                                    {"qualify", address, "--yes", "--boot-media-timeout", "0s"},
 		"use an address of this machine that the BMC reaches, like 192.0.2.5:8080": {
 			"qualify", address, "--yes", "--boot-media", imageFile(t), "--boot-media-listen", "192.0.2.5:80",

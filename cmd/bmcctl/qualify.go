@@ -77,6 +77,8 @@ func (q *qualification) check() error {
 		return usageErrorf("--boot-media-timeout must be positive: omit it for 10m")
 	case q.mediaListen != "" && (q.media == "" || isURL(q.media)):
 		return usageErrorf("--boot-media-listen is for --boot-media with a file")
+	case isUnspecified(q.mediaListen):
+		return usageErrorf("--boot-media-listen: %s names no address: use one of this machine that the BMC reaches, like 192.0.2.5:8080", q.mediaListen)
 	case isURL(q.media):
 		if err := checkImageURL("--boot-media", q.media); err != nil {
 			return err
