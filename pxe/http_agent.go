@@ -93,8 +93,8 @@ func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard) {
 	post(agent.EndpointPlan, h.agentPlan)
 	post(agent.EndpointInventory, h.agentInventory)
 	slots := newImageSlots(maxImageAnswers, imageSlotWait)
-	get(agent.EndpointManifest, h.agentManifest(slots))
-	get(agent.EndpointImage, h.agentImage(slots))
+	get(agent.EndpointManifest, h.withImage(slots, serveManifest))
+	get(agent.EndpointImage, h.withImage(slots, serveImage))
 	post(agent.EndpointData, h.agentData)
 	post(agent.EndpointCommit, h.agentCommit)
 	post(agent.EndpointProgress, h.agentProgress)
@@ -186,8 +186,8 @@ func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from Ag
 	return nil
 }
 
-// agentManifest returns the handler of the manifest, which is in memory while it is sent.
-func (h *Handler) agentManifest(slots *imageSlots) func(http.ResponseWriter, *http.Request, AgentRequest) error {
+// withImage returns the handler of an answer from the image of a boot, for which a host waits for its turn.
+func (h *Handler) withImage(slots *imageSlots, answer func(http.ResponseWriter, *http.Request, *OpenedImage) error) func(http.ResponseWriter, *http.Request, AgentRequest) error {
 	return func(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
 		image, err := h.Agents.Image(r.Context(), from)
 		if err != nil {
@@ -199,40 +199,33 @@ func (h *Handler) agentManifest(slots *imageSlots) func(http.ResponseWriter, *ht
 			return fmt.Errorf("%w: %w", ErrNotYet, err)
 		}
 		defer leave()
-		encoded, err := image.Manifest()
-		if err != nil { // it was evicted at this moment
-			return fmt.Errorf("%w: %w", ErrNotYet, err)
-		}
-		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = w.Write(encoded) // the client is gone
-		return nil
+		return answer(w, r, image)
 	}
 }
 
-// agentImage returns the handler of ranges of the image. The kernel sends them from the disk to the network (sendfile).
-func (h *Handler) agentImage(slots *imageSlots) func(http.ResponseWriter, *http.Request, AgentRequest) error {
-	return func(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-		image, err := h.Agents.Image(r.Context(), from)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = image.Data.Close() }()
-		leave, err := slots.enter(r.Context(), from.Host)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNotYet, err)
-		}
-		defer leave()
-		w.Header().Set("Content-Type", "application/octet-stream")
-		answer, ok := w.(*deadlineWriter)
-		if ok {
-			answer.end = time.Now().Add(imageAnswerTime)
-		}
-		http.ServeContent(w, r, "", time.Time{}, image.Data)
-		if ok {
-			imageSent.Add(float64(answer.sent))
-		}
-		return nil
+// serveManifest serves the manifest, which is in memory while it is sent.
+func serveManifest(w http.ResponseWriter, _ *http.Request, image *OpenedImage) error {
+	encoded, err := image.Manifest()
+	if err != nil { // it was evicted at this moment
+		return fmt.Errorf("%w: %w", ErrNotYet, err)
 	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(encoded) // the client is gone
+	return nil
+}
+
+// serveImage serves a range of the image. The kernel sends it from the disk to the network (sendfile).
+func serveImage(w http.ResponseWriter, r *http.Request, image *OpenedImage) error {
+	answer, ok := w.(*deadlineWriter)
+	if ok {
+		answer.end = time.Now().Add(imageAnswerTime)
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, image.Data)
+	if ok {
+		imageSent.Add(float64(answer.sent))
+	}
+	return nil
 }
 
 func (h *Handler) agentData(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
