@@ -53,6 +53,27 @@ func TestBootUnknown(t *testing.T) {
 	}
 }
 
+// TestNumberAfterUncountedBoot: the boot after one that was recorded, and ended before spec.boots counted it, has a number of its own.
+func TestNumberAfterUncountedBoot(t *testing.T) {
+	uncounted := func(v *View) {
+		v.Boot, v.Spec.Boots = &v1alpha1.BareMetalBootSpec{Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeProvision}, 6
+		recordOfOtherClaim(v)
+		voided(v)
+	}
+	for name, v := range map[string]View{
+		"of a machine":     claimedView(uncounted),
+		"of an inspection": freeView(byAgent, inspectionRequested, uncounted),
+		"of an erasure":    freeView(toErase, uncounted),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			step := Next(v, DefaultSettings())
+			g.Expect(step.Action).To(Equal(RecordBoot), step.Message)
+			g.Expect(step.Boot.Number).To(Equal(int32(8)))
+		})
+	}
+}
+
 // TestDeleteDuringBoot: an unclaimed host with a boot in flight is removed once its server is off and its boot voided, unless the provider must not
 // command it.
 func TestDeleteDuringBoot(t *testing.T) {
