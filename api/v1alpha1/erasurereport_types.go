@@ -105,6 +105,12 @@ type ErasedDisk struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
+	// warnings are what the erasure did not reach on an erased disk, such as a protected memory block, and what the next system may find on a disk that was left out.
+	// +optional
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=192
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // ErasureVerification is how an erasure was verified.

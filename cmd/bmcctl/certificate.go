@@ -43,6 +43,9 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 		fields("  ", "Media type", m.MediaType, "Manufacturer", m.Manufacturer, "Model", m.Model, "Firmware", m.Firmware,
 			"Serial number", cmp.Or(m.SerialNumber, "unknown"), "WWN", m.WWN, "Path", m.Path, "Size", size, "Method", string(m.Class), "Technique", m.Technique,
 			"Basis", m.Basis, "Verification method", m.Verification, "Duration", m.Duration, "Reason", m.Reason)
+		for _, warning := range m.Warnings {
+			fields("  ", "Warning", warning)
+		}
 	}
 	writef(w, "\n%s\n\n", clean(c.Basis))
 	fields("", "Record", c.Record, "Signature", string(entry.Signature.Algorithm)+" "+entry.Signature.Value, "Key", entry.Signature.KeyID)

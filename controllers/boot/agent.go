@@ -48,10 +48,10 @@ func (b *Booter) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, c
 }
 
 // checkAgentBoot returns nil while the agent of a boot is served. After the permission to make the disk bootable that is so until the boot is reported or has
-// failed, whatever else happened to the host: the result says whether the disk is complete.
+// failed, whatever else happened to the host: the result says whether the disk is complete. An erasure that has begun is reported whatever else happened, too.
 func (b *Booter) checkAgentBoot(a attempt) error {
 	boot := &a.boot.Spec
-	boots := lifecycle.BootFor(a.view, b.Settings) == lifecycle.BootAgent ||
+	boots := lifecycle.BootFor(a.view, b.Settings) == lifecycle.BootAgent || a.view.ErasureRuns(b.Settings) ||
 		!mayBind(a) && boot.ReportedAt == nil && boot.Failure == nil && a.view.CurrentBoot() != nil
 	if !boot.Agent || boot.AgentRefusedAt != nil || !boots {
 		return refused("the boot of %s/%s is over, or runs no agent", a.host.Namespace, a.host.Name)
@@ -98,8 +98,11 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 			b.recordProblem(a.boot, v1alpha1.ReasonVersionDiffers, err)
 			return err
 		}
-		if a.boot.Spec.AgentDoneAt != nil {
+		switch {
+		case a.boot.Spec.AgentDoneAt != nil:
 			return refused("the agent of %s is done", r.Host)
+		case a.boot.Spec.Purpose == v1alpha1.PurposeClean && lifecycle.BootFor(a.view, b.Settings) != lifecycle.BootAgent:
+			return refused("%s is paused, or in maintenance, or not managed: no erasure begins", r.Host)
 		}
 		var err error
 		plan, err = b.planFor(ctx, a)

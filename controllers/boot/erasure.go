@@ -251,6 +251,9 @@ func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
 		Firmware: controllers.Clip(d.Firmware, 64), Transport: controllers.Clip(d.Transport, 16), Outcome: v1alpha1.ErasureOutcome(d.Outcome),
 		StartedAt: timeOf(d.StartedAt), EndedAt: timeOf(d.EndedAt), Message: controllers.Clip(d.Message, 512),
 	}
+	for _, w := range d.Warnings[:min(len(d.Warnings), maxDiskWarnings)] {
+		out.Warnings = append(out.Warnings, controllers.Clip(w, 192))
+	}
 	if d.Outcome == agent.Erased {
 		out.Method, out.Class, out.Basis = controllers.Clip(d.Method, 128), v1alpha1.CleaningPolicy(d.Class), controllers.Clip(d.Basis, 256)
 		v := d.Verification
@@ -261,6 +264,9 @@ func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
 	}
 	return out, identity != v1alpha1.DiskIdentity{}
 }
+
+// maxDiskWarnings is how many warnings of a disk a record has.
+const maxDiskWarnings = 4
 
 // timeOf converts a time of an agent. It is nil for a time that no server has, which the API server might refuse.
 func timeOf(t time.Time) *metav1.Time {

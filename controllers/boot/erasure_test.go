@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -83,6 +84,7 @@ func TestErasureIsRecorded(t *testing.T) {
 	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
 	answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{
 		erasedDisk("S1", agent.CleanPurge, func(d *agent.ErasedDisk) {
+			d.Warnings = []string{"RPMB\x00", strings.Repeat("y", 500), "3", "4", "5"}
 			d.Model, d.StartedAt = "Evil\x1b[2J"+strings.Repeat("x", 500), time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC)
 		}),
 		erasedDisk("s2", agent.CleanClear), leftOut("virtual media"), {Outcome: agent.LeftOut},
@@ -99,6 +101,7 @@ func TestErasureIsRecorded(t *testing.T) {
 	g.Expect(report.Disks).To(HaveLen(3), "a device without an identity is not recorded")
 	first := report.Disks[0]
 	g.Expect(first.Model).To(And(HavePrefix("Evil[2Jxxx"), HaveLen(128)), "a text of an agent is cleaned and cut")
+	g.Expect(first.Warnings).To(HaveExactElements("RPMB", HaveLen(192), "3", "4"))
 	g.Expect(first.StartedAt).To(BeNil(), "a time that no server has")
 	g.Expect([]any{first.Disk.SerialNumber, first.Outcome, first.Class, first.Method}).To(Equal([]any{"S1", v1alpha1.ErasureErased, v1alpha1.CleaningPurge, "NVMe sanitize, block erase"}))
 	g.Expect(first.Verification).To(Equal(&v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 1000, Blank: 1000}))
@@ -107,6 +110,26 @@ func TestErasureIsRecorded(t *testing.T) {
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred(), "the first answer may be lost")
 	g.Expect(w.boot().Spec.Erasure).To(Equal(report))
+}
+
+// TestErasureEndsDuringPause: what an agent reports of an erasure that has begun is recorded although the host is paused or in maintenance, and no erasure begins then.
+func TestErasureEndsDuringPause(t *testing.T) {
+	for name, pause := range map[string]func(*v1alpha1.BareMetalHost){
+		"paused":      func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+		"maintenance": func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a fan"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
+			w.updateHost(g, pause)
+			_, err := w.Plan(ctx, r, hello)
+			g.Expect(err).To(MatchError(pxe.ErrRefused))
+			g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Done: 1, Total: 2})).To(Succeed())
+			_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear), erasedDisk("S2", agent.CleanClear)}})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(w.boot().Spec.Erasure).NotTo(BeNil())
+		})
+	}
 }
 
 // TestErasureHasItsBoot: the record of an erasure says which agent reported it, and how it was booted.

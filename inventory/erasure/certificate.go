@@ -69,6 +69,8 @@ type Medium struct {
 	Basis     string                  `json:"basis,omitempty"`
 	// Verification is the verification method and its result.
 	Verification string `json:"verification,omitempty"`
+	// Warnings are what the erasure did not reach, and what the next system may find on a disk that was left out.
+	Warnings []string `json:"warnings,omitempty"`
 	// Duration is how long the erasure took, by the clock of the server.
 	Duration string `json:"duration,omitempty"`
 }
@@ -111,7 +113,7 @@ func mediumOf(d *v1alpha1.ErasedDisk) Medium {
 	m := Medium{
 		MediaType: "disk", Manufacturer: d.Vendor, Model: d.Model, Firmware: d.Firmware, SerialNumber: d.Disk.SerialNumber, WWN: d.Disk.WWN, Path: d.Disk.ByPath,
 		SizeBytes: d.Disk.SizeBytes, Outcome: d.Outcome, Reason: d.Message, Class: d.Class, Technique: d.Method, Basis: d.Basis,
-		Verification: verificationText(d.Verification),
+		Verification: verificationText(d.Verification), Warnings: d.Warnings,
 	}
 	if d.Transport != "" {
 		m.MediaType = d.Transport + " disk"

@@ -50,6 +50,7 @@ func purged() *v1alpha1.BareMetalErasureSpec {
 					Method: "NVMe sanitize, crypto erase", Class: v1alpha1.CleaningPurge, Basis: "IEEE 2883-2022, 8.3",
 					Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 60, Unreadable: 4},
 					StartedAt:    &started, EndedAt: &ended,
+					Warnings: []string{"it has replay protected memory blocks (RPMB), which no command erases"},
 				},
 				{
 					Disk: v1alpha1.DiskIdentity{SerialNumber: "HDD0001", SizeBytes: 1 << 40}, Name: "sda", Transport: "SATA", Outcome: v1alpha1.ErasureErased,
@@ -58,7 +59,7 @@ func purged() *v1alpha1.BareMetalErasureSpec {
 				},
 				{
 					Disk: v1alpha1.DiskIdentity{ByPath: "pci-0000:00:1d.0-usb-1"}, Name: "sdb", Transport: "USB", Outcome: v1alpha1.ErasureLeftOut,
-					Message: "spec.storage.keep names it",
+					Message: "spec.storage.keep names it", Warnings: []string{"it has LVM2_member, which the next system may assemble"},
 				},
 			},
 		},

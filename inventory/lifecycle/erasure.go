@@ -28,6 +28,12 @@ func (v View) erasing() bool {
 	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.AgentDoneAt == nil && b.Failure == nil
 }
 
+// ErasureRuns is true while an agent may be erasing the disks of a host that is being released. It is so too while nothing is done to the host, because it is paused or in
+// maintenance: an erasure that has begun ends by itself.
+func (v View) ErasureRuns(s Settings) bool {
+	return v.erasing() && v.bootCounted() && v.Boot.PoweredOnAt != nil && v.Now.Before(v.Deadline(s))
+}
+
 // mayHaveBooted is true if the server may have been booted for the claim.
 func (v View) mayHaveBooted() bool {
 	b := v.recordOfClaim()
