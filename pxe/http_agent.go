@@ -55,6 +55,8 @@ type OpenedImage struct {
 	// Manifest reads the encoded manifest, and Data is the content of the image.
 	Manifest func() ([]byte, error)
 	Data     *os.File
+	// Sent is called with the number of bytes of Data that were sent to the agent; nil for none.
+	Sent func(n int64)
 }
 
 // ErrVersion is returned for an agent with another version of the protocol.
@@ -224,6 +226,9 @@ func serveImage(w http.ResponseWriter, r *http.Request, image *OpenedImage) erro
 	http.ServeContent(w, r, "", time.Time{}, image.Data)
 	if ok {
 		imageSent.Add(float64(answer.sent))
+		if image.Sent != nil {
+			image.Sent(answer.sent)
+		}
 	}
 	return nil
 }

@@ -230,7 +230,17 @@ func (b *Booter) Image(ctx context.Context, r pxe.AgentRequest) (*pxe.OpenedImag
 	case a.image() == nil:
 		return nil, refused("the machine of %s has no image", r.Host)
 	}
-	return b.openImage(ctx, a.host.Namespace, a.image())
+	opened, err := b.openImage(ctx, a.host.Namespace, a.image())
+	if err != nil {
+		return nil, err
+	}
+	info, err := opened.Data.Stat()
+	if err != nil {
+		return nil, errors.Join(err, opened.Data.Close())
+	}
+	key := keyOf(a.boot)
+	opened.Sent = func(n int64) { b.imagesSent.add(key, n, info.Size()) }
+	return opened, nil
 }
 
 // recordAgentEvent records an event of an agent's boot.

@@ -30,6 +30,9 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 		if err := provisioning(a); err != nil {
 			return err
 		}
+		if err := b.awaitImage(a); err != nil {
+			return err
+		}
 		bootstrap, err := b.readBootstrapData(ctx, a.host, a.consumer)
 		if err != nil {
 			b.recordProblem(a.boot, bootstrapReason(err), err)

@@ -3,8 +3,10 @@ package boot_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
@@ -42,6 +44,7 @@ func (w *world) askAs(r pxe.AgentRequest, endpoint string) (err error) {
 	case agent.EndpointImage:
 		var opened *pxe.OpenedImage
 		if opened, err = w.Image(ctx, r); err == nil {
+			opened.Sent(int64(len("the image")))
 			err = opened.Data.Close()
 		}
 	case agent.EndpointData:
@@ -142,6 +145,7 @@ func TestSecondKeyAfterData(t *testing.T) {
 	r := w.mediumRequest(g)
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.askAs(r, agent.EndpointImage)).To(Succeed())
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).NotTo(HaveOccurred())
 	before := w.boot().Spec
@@ -163,6 +167,42 @@ func TestSecondKeyAfterData(t *testing.T) {
 	g.Expect(record.Failure).To(BeNil())
 	g.Expect(record.AgentRefusedAt).To(BeNil())
 	g.Expect(record.AgentDoneAt).NotTo(BeNil())
+}
+
+// TestDataAfterImage: an agent of a boot medium gets the bootstrap data once it was sent the whole image, or a time after the power-on, for an image that another boot server
+// sent. A boot by PXE has no such wait.
+func TestDataAfterImage(t *testing.T) {
+	start := func(g *WithT) (*world, pxe.AgentRequest) {
+		w, _ := newAgentWorld(t)
+		r := w.mediumRequest(g)
+		_, err := w.Plan(ctx, r, hello)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(w.askAs(r, agent.EndpointData)).To(MatchError(pxe.ErrNotYet))
+		g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+		return w, r
+	}
+	send := func(g *WithT, w *world, r pxe.AgentRequest, n int64) {
+		opened, err := w.Image(ctx, r)
+		g.Expect(err).NotTo(HaveOccurred())
+		opened.Sent(n)
+		g.Expect(opened.Data.Close()).To(Succeed())
+	}
+	g := NewWithT(t)
+	w, r := start(g)
+	half := int64(len("the image") / 2)
+	send(g, w, r, half)
+	g.Expect(w.askAs(r, agent.EndpointData)).To(MatchError(pxe.ErrNotYet))
+	send(g, w, r, int64(len("the image"))-half)
+	g.Expect(w.askAs(r, agent.EndpointData)).To(Succeed())
+
+	w, r = start(g)
+	on := metav1.NewTime(w.Clock.Now().Add(-15 * time.Minute))
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = &on })).To(Succeed())
+	g.Expect(w.askAs(r, agent.EndpointData)).To(Succeed())
+
+	w, r = start(g)
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method = v1alpha1.MethodPXE })).To(Succeed())
+	g.Expect(w.askAs(r, agent.EndpointData)).To(Succeed())
 }
 
 // TestSecondKeyOfOwnAddress: in an authoritative network a client without the server's address ends nothing. One that has taken the address, and not the key,
@@ -240,6 +280,7 @@ func TestNetworkOfAgentAndSystem(t *testing.T) {
 		r := pxe.AgentRequest{Host: script.Agent.Host, Token: script.Agent.Token, From: honest, Key: ownKey, TLS: true}
 		_, err = w.Plan(ctx, r, hello)
 		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(w.askAs(r, agent.EndpointImage)).To(Succeed())
 		partition, err := w.Data(ctx, r, sda, "http://boot")
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, part := range []string{"198.51.100.80/24", "198.51.100.53", "via: 198.51.100.1", "bond0.7", "active-backup", booting.String()} {

@@ -53,9 +53,10 @@ type Booter struct {
 	Clock clock.PassiveClock
 
 	stageQueue     *stageQueue
-	uncachedTokens *rate.Limiter               // reads of a boot for a token that the cache does not know
-	budgets        *lru.Cache                  // of hosts, "namespace/name", with their rate.Limiters of requests with valid tokens
-	progress       *progressLimiter            // of the writes of the progress of agents
+	uncachedTokens *rate.Limiter    // reads of a boot for a token that the cache does not know
+	budgets        *lru.Cache       // of hosts, "namespace/name", with their rate.Limiters of requests with valid tokens
+	progress       *progressLimiter // of the writes of the progress of agents
+	imagesSent     *imagesSent
 	refusals       *lru.Cache                  // attemptKeys whose first refusal has an event
 	started        atomic.Pointer[metav1.Time] // when this boot server started; nil before
 	dhcpRequests   *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
@@ -77,6 +78,7 @@ func New(b *Booter) *Booter {
 	}
 	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
 	b.progress = newProgressLimiter()
+	b.imagesSent = newImagesSent()
 	b.uncachedTokens, b.budgets, b.refusals, b.dhcpRequests = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
 	b.mediaLoaders = lru.New(4096)
 	return b

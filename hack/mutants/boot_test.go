@@ -27,6 +27,8 @@ var bootMutants = []mutant{
 	{"a host whose MAC address changed gets the script for the old one", "booter.go", "	case a.host.Spec.BootMACAddress != mac.String():\n", "	case false:\n"},
 	{"the script is served to any address", "booter.go", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil {\n		return pxe.Script{}, err", "	dhcpAt, err := b.admit(ctx, a, from, false)\n	if err != nil && false {\n		return pxe.Script{}, err"},
 	{"the bootstrap data is served to any address", "bootstrapdata.go", "if _, err := b.admit(ctx, a, from, true); err != nil {", "if _, err := b.admit(ctx, a, from, true); false {"},
+	{"the bootstrap data of a medium comes before the image", "agentdata.go", "if err := b.awaitImage(a); err != nil {", "if err := b.awaitImage(a); false {"},
+	{"an erasure begins on a paused host", "agent.go", "case a.boot.Spec.Purpose == v1alpha1.PurposeClean && lifecycle.BootFor(a.view, b.Settings) != lifecycle.BootAgent:", "case false:"},
 	{"a second requester is no reason to end a boot", "attempt.go", "		return secondRequesterError{what, *bound, from.String()}\n", "		return nil\n"},
 	{"the bootstrap data is decided on by the cache", "bootstrapdata.go", "			return b.liveAttemptOf(ctx, boot)\n", "			return b.attemptOf(ctx, boot)\n"},
 	{"a token is good for any purpose", "token.go", "hmacOf(key, string(p), boot.Namespace", "hmacOf(key, boot.Namespace"},
