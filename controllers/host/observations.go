@@ -18,7 +18,12 @@ import (
 type observations struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]*hostObservation
+	// models are the methods by which the last observed server of each model was booted.
+	models map[serverModel]v1alpha1.BootMethod
 }
+
+// serverModel identifies a model of servers in a namespace: a BMC of another tenant may claim any model.
+type serverModel struct{ namespace, manufacturer, model string }
 
 // hostObservation is copied for reading. The values behind its pointers are replaced, never changed.
 type hostObservation struct {
@@ -48,7 +53,22 @@ type hostObservation struct {
 }
 
 func newObservations() *observations {
-	return &observations{hosts: map[types.NamespacedName]*hostObservation{}}
+	return &observations{hosts: map[types.NamespacedName]*hostObservation{}, models: map[serverModel]v1alpha1.BootMethod{}}
+}
+
+// methodOfModel returns the method that worked on another server of the same model in a namespace; empty if none is known. worked is the method that worked on this server; it is
+// remembered for the others. What is remembered is read again from the hosts after a restart.
+func (o *observations) methodOfModel(namespace string, hardware *v1alpha1.Hardware, worked v1alpha1.BootMethod) v1alpha1.BootMethod {
+	if hardware == nil || hardware.Model == "" {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	model := serverModel{namespace, hardware.Manufacturer, hardware.Model}
+	if worked != "" {
+		o.models[model] = worked
+	}
+	return o.models[model]
 }
 
 // update calls change with the observation of a host, and creates it if it is missing. change must not block.

@@ -201,3 +201,16 @@ func TestInitInventoryFromStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestMethodOfModel: the method that worked on a server is known for the other servers of its model.
+func TestMethodOfModel(t *testing.T) {
+	g := NewWithT(t)
+	o, r100 := newObservations(), &v1alpha1.Hardware{Manufacturer: "Example", Model: "R100"}
+	g.Expect(o.methodOfModel("a", r100, "")).To(BeEmpty())
+	g.Expect(o.methodOfModel("a", r100, v1alpha1.MethodVirtualMedia)).To(Equal(v1alpha1.MethodVirtualMedia))
+	g.Expect(o.methodOfModel("a", r100, "")).To(Equal(v1alpha1.MethodVirtualMedia))
+	g.Expect(o.methodOfModel("a", &v1alpha1.Hardware{Manufacturer: "Another", Model: "R100"}, "")).To(BeEmpty())
+	g.Expect(o.methodOfModel("b", r100, "")).To(BeEmpty(), "a BMC of another tenant may claim any model")
+	g.Expect(o.methodOfModel("a", &v1alpha1.Hardware{}, v1alpha1.MethodPXE)).To(BeEmpty(), "without a model")
+	g.Expect(o.methodOfModel("a", nil, v1alpha1.MethodPXE)).To(BeEmpty())
+}

@@ -62,6 +62,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 		h.noteOverrideWorked(view)
 		view.BMC, view.Replaced = h.bmcView(&host.Spec, view.MediaURL), h.replacementMessage(host)
 	})
+	view.BMC.ModelMethod = r.observations.methodOfModel(host.Namespace, host.Status.Hardware, view.BMC.MethodWorked)
 	if problem != nil {
 		view.BMC.Problem = problem
 	}

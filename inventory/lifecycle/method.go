@@ -89,7 +89,15 @@ func sentence(text string) string {
 	return string(first) + text[1:]
 }
 
-// methodFor returns the method of an attempt that begins now: the first one, or after another attempt the next one. It is that of the attempt before if the server
+// firstMethod returns the method of a first attempt: what worked on this server, or without spec.bootMethods what worked on its model, or the first of the list.
+func (v View) firstMethod(list []v1alpha1.BootMethod) v1alpha1.BootMethod {
+	if m := v.BMC.ModelMethod; v.BMC.MethodWorked == "" && len(v.Spec.BootMethods) == 0 && slices.Contains(list, m) {
+		return m
+	}
+	return list[0]
+}
+
+// methodFor returns the method of an attempt that begins now: that of a first attempt, or after another attempt the next one. It is that of the attempt before if the server
 // made the request that is expected of it: the attempt has failed for another reason.
 func (v View) methodFor(attempt int32) v1alpha1.BootMethod {
 	list := v.methods()
@@ -97,7 +105,7 @@ func (v View) methodFor(attempt int32) v1alpha1.BootMethod {
 		list = v.wantedMethods()
 	}
 	if attempt <= 1 || v.Boot == nil {
-		return list[0]
+		return v.firstMethod(list)
 	}
 	before := slices.Index(list, MethodOf(v.Boot))
 	if before >= 0 && !v.methodWorks(*v.Boot) {

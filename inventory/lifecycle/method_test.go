@@ -25,6 +25,8 @@ func offers(methods ...v1alpha1.BootMethod) func(*View) {
 	return func(v *View) { v.BMC.Methods = methods }
 }
 
+func workedOnModel(m v1alpha1.BootMethod) func(*View) { return func(v *View) { v.BMC.ModelMethod = m } }
+
 func worked(m v1alpha1.BootMethod) func(*View) { return func(v *View) { v.BMC.MethodWorked = m } }
 
 // attempted makes the last attempt one with this method.
@@ -108,6 +110,11 @@ func TestNextMethod(t *testing.T) {
 	}{
 		"the first":                                   {nil, 1, viaPXE},
 		"the first of another boot":                   {[]func(*View){attempted(3, viaHTTP), on(time.Hour)}, 1, viaPXE},
+		"another server of the model booted":          {[]func(*View){workedOnModel(viaMedia)}, 1, viaMedia},
+		"this server booted, and one of its model":    {[]func(*View){workedOnModel(viaMedia), worked(viaHTTP)}, 1, viaHTTP},
+		"a user has ordered the methods":              {[]func(*View){workedOnModel(viaMedia), wants(viaHTTP, viaMedia)}, 1, viaHTTP},
+		"what its model can do is not offered":        {[]func(*View){workedOnModel(viaMedia), offers(viaPXE, viaHTTP)}, 1, viaPXE},
+		"the method of the model was tried":           {[]func(*View){workedOnModel(viaMedia), attempted(1, viaMedia), on(time.Hour)}, 2, viaPXE},
 		"nothing was requested":                       {[]func(*View){attempted(1, viaPXE), on(time.Hour)}, 2, viaHTTP},
 		"nothing was requested again":                 {[]func(*View){attempted(2, viaHTTP), on(time.Hour)}, 3, viaMedia},
 		"after the last comes the first":              {[]func(*View){attempted(3, viaMedia), on(time.Hour)}, 4, viaPXE},

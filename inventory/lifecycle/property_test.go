@@ -82,6 +82,7 @@ func (d draw) bmc() BMC {
 		ShutDownUnsupported: d.flag("shutDownUnsupported"),
 		Methods:             pick(d, "methods", nil, defaultMethods, defaultMethods[:1], defaultMethods[1:], []v1alpha1.BootMethod{}),
 		MethodWorked:        pick(d, "worked", "", "", v1alpha1.MethodPXE, v1alpha1.MethodVirtualMedia),
+		ModelMethod:         pick(d, "worked on the model", "", "", v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
 		MethodRefused:       pick(d, "refused", nil, nil, &MethodRefusal{Boot: 2, Message: "no"}), MediaInserted: d.flag("inserted"),
 		NetworkBootSetAt: d.ago("netboot"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),

@@ -163,6 +163,8 @@ type BMC struct {
 	Methods []v1alpha1.BootMethod
 	// MethodWorked is the method of the last boot in which the server was observed. It is empty if none worked, or if that was forgotten.
 	MethodWorked v1alpha1.BootMethod
+	// ModelMethod is a method that worked on another server of the same model. It is empty if none is known.
+	ModelMethod v1alpha1.BootMethod
 	// MethodRefused is the last answer of the BMC that it cannot boot the server by the method of a boot; nil without one.
 	MethodRefused *MethodRefusal
 	// MediaInserted is true from when a boot medium was inserted into a virtual drive until it was ejected.
