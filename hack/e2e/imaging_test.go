@@ -48,8 +48,8 @@ var imagingStages = []v1alpha1.BootStage{
 	v1alpha1.StageReportedIn,
 }
 
-// imagingPatience is how long an image with its boot may take, at least three times what it takes on a quiet machine with two processors.
-const imagingPatience = 12 * time.Minute
+// imagingPatience is how long an image with its boot may take, five times what it takes on a quiet machine with two processors.
+const imagingPatience = 25 * time.Minute
 
 // TestImaging: servers get an image on an empty disk, boot it, and are erased at their release. All of one disk is erased, with a proof.
 func TestImaging(t *testing.T) {

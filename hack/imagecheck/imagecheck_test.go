@@ -391,7 +391,7 @@ func start(t *testing.T, c *container, health string) (stop func()) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(response.Body.Close()).To(Succeed())
 		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	}, 30*time.Second).Should(Succeed(), func() string { stop(); return out.String() })
+	}, 3*time.Minute).Should(Succeed(), func() string { stop(); return out.String() })
 	return stop
 }
 
