@@ -72,7 +72,7 @@ func Root() string {
 func Main(m *testing.M, env **Env) {
 	ctrl.SetLogger(logr.Discard())
 	if os.Getenv("GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT") == "" {
-		SetDefaultEventuallyTimeout(30 * time.Second) // Gomega's second is too short on a busy machine
+		SetDefaultEventuallyTimeout(2 * time.Minute) // Gomega's second is too short on a busy machine
 	}
 	code, err := run(m, env)
 	if err != nil {
