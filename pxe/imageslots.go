@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxImageAnswers is how many ranges of images are sent at once. An agent requests one range of 16 MiB after the other, so this many agents receive at once and
-	// the others wait in their order. What else a server asks for never waits for these.
+	// maxImageAnswers is how many ranges of images are sent at once. An agent requests one range of 16 MiB after the other, so this many agents receive at once. The
+	// requests of others wait in their order for imageSlotWait. A request of a host or namespace that has all its places does not wait: it is refused at once, and the
+	// agent asks again. What else a server asks for never waits for these.
 	maxImageAnswers = 64
 	// maxImageAnswersPerHost is how many of them one host has: the connection of a lost answer may last a minute longer than its agent waits.
 	maxImageAnswersPerHost = 4

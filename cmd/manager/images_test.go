@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -160,6 +161,28 @@ func TestServeImages(t *testing.T) {
 	}
 	stop()
 	g.Expect(<-ended).To(Succeed())
+}
+
+// TestImageMetrics: the boot server shows the metrics of the component images, which cannot authenticate a scrape. Without them it shows the others.
+func TestImageMetrics(t *testing.T) {
+	g := NewWithT(t)
+	kubeconfig, socket, l := admin(t), filepath.Join(t.TempDir(), "images.sock"), &life{t: t, metrics: freeTCP(t)}
+	config, _ := bootConfig(t)
+	images := launchManager(t, filepath.Join(t.TempDir(), "none"), nil, "--components=images", "--boot-config="+config, "--images-socket="+socket)
+	startManager(t, kubeconfig, "--components=boot", "--boot-config="+config, "--images-socket="+socket, "--diagnostics-address="+l.metrics, "--insecure-diagnostics")
+	client := image.NewClient(t.TempDir(), socket)
+	g.Eventually(func() error { return client.Health(t.Context()) }, "30s").Should(Succeed())
+	origin := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(origin.Close)
+	g.Expect(l.scrape()).To(And(ContainSubstring(`capbm_image_preparations_total{result="ImageUnreachable"} 0`), ContainSubstring("capbm_image_cache_bytes 0")))
+	_, err := client.Prepare(t.Context(), "dc", image.Source{URL: origin.URL + "/disk", Checksum: "sha256:" + strings.Repeat("0", 64)}, nil)
+	g.Expect(err).To(MatchError(image.ErrNotYet))
+	g.Eventually(l.scrape, "30s").Should(And(ContainSubstring(`capbm_image_preparations_total{result="ImageUnreachable"} 1`), ContainSubstring("capbm_network_boots_waiting")))
+	_, families := parseMetrics(t, l.scrape())
+	g.Expect(families["capbm_image_cache_limit_bytes"].GetMetric()[0].GetGauge().GetValue()).To(BeEquivalentTo(bootconfig.DefaultImageSize))
+
+	images.stop(t)
+	g.Expect(l.scrape()).To(And(ContainSubstring("capbm_network_boots_waiting"), Not(ContainSubstring("capbm_image_preparations_total"))))
 }
 
 // TestImagesSocket: images.socket of the configuration file goes before the flag, and the component images needs one of them. It ends if it cannot listen.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,7 +73,11 @@ func (p *Provider) addBootMetrics() error {
 	var err, err6 error
 	p.BootServer.DHCPMetrics, err = dhcp.NewMetrics(p.opts.Registry)
 	p.BootServer.DHCP6Metrics, err6 = dhcp6.NewMetrics(p.opts.Registry)
-	return errors.Join(err, err6, p.opts.Registry.Register(p.BootServer.BootSlots))
+	err = errors.Join(err, err6, p.opts.Registry.Register(p.BootServer.BootSlots))
+	if images, ok := p.opts.Boot.Images.(prometheus.Collector); ok {
+		err = errors.Join(err, p.opts.Registry.Register(images))
+	}
+	return err
 }
 
 // bootKeys reads the keys of tokens from a Secret, which it creates if it does not exist. If several boot servers create it at the same time, all

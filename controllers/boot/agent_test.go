@@ -256,15 +256,21 @@ func TestAgentNamesNoDisk(t *testing.T) {
 	}
 }
 
-// TestAgentFails: the reason and the last lines of the log are in the status of the boot. An unknown reason does not become a condition's reason.
+// TestAgentFails: the reason and the last lines of the log are in the status of the boot. An unknown reason does not become a condition's reason. A result that
+// is repeated counts once.
 func TestAgentFails(t *testing.T) {
 	for given, want := range map[string]string{v1alpha1.ReasonDiskTooSmall: v1alpha1.ReasonDiskTooSmall, "Whatever": v1alpha1.ReasonPlanInvalid} {
 		g := NewWithT(t)
 		w, _ := newAgentWorld(t)
 		r := w.agentRequest(g)
-		answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: given, Message: "the disk has 1 GiB"}, Log: "one\ntwo\nthree\nfour\nfive\nsix\n"})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(answer.Next).To(Equal(agent.Wait))
+		before, recorded := count(t, "capbm_boot_problems_total", map[string]string{"reason": want}), len(w.events)
+		for range 2 { // the answer to the first may be lost
+			answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: given, Message: "the disk has 1 GiB"}, Log: "one\ntwo\nthree\nfour\nfive\nsix\n"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(answer.Next).To(Equal(agent.Wait))
+		}
+		g.Expect(count(t, "capbm_boot_problems_total", map[string]string{"reason": want})).To(Equal(before+1), "it is counted once")
+		g.Expect(w.events).To(HaveLen(recorded + 1))
 		problem := w.boot().Status.Problem
 		g.Expect(problem.Reason).To(Equal(want))
 		g.Expect(problem.Message).To(Equal("the disk has 1 GiB. The last lines of the agent's log: two | three | four | five | six"))

@@ -33,7 +33,7 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 		if err := b.awaitImage(a); err != nil {
 			return err
 		}
-		bootstrap, err := b.readBootstrapData(ctx, a.host, a.consumer)
+		bootstrap, err := b.readBootstrapData(ctx, a)
 		if err != nil {
 			b.recordProblem(a.boot, bootstrapReason(err), err)
 			return err

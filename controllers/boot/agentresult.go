@@ -106,7 +106,7 @@ func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
 	b.recordAgentEvent(a.boot, len(result.Warnings) > 0, controllers.EventAgentDone, "%s", strings.Join(notes, ". "))
 }
 
-// agentFailed records why a plan failed. The lifecycle decides what follows.
+// agentFailed records why a plan failed. The lifecycle decides what follows. A result that is recorded already, whose answer was lost, is counted once.
 func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
 	a, err := b.withAgent(ctx, r, false, func(attempt) error { return nil })
 	if err != nil {
@@ -118,7 +118,6 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	}
 	message := controllers.Clip(result.Failure.Message, controllers.MaxMessage/2)
 	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
-		metrics.Erased(a.boot.Spec.CleaningPolicy, false)
 		if failed := failedDisks(result.Disks); failed != "" {
 			message += ". " + failed
 		}
@@ -130,11 +129,17 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 		BootFailure: v1alpha1.BootFailure{Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage)}, Number: a.boot.Spec.Number,
 		Time: metav1.NewTime(b.Clock.Now()),
 	}
+	if was := controllers.Problem(a.boot); was != nil && was.BootFailure == problem.BootFailure {
+		return agent.Answer{Next: agent.Wait}, nil
+	}
 	b.Log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
 		"log", result.Log[max(0, len(result.Log)-agent.MaxLog):])
 	// It is written before the answer: the agent does not repeat its result.
 	if err := controllers.ApplyProblem(ctx, b.Client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
 		return agent.Answer{}, err
+	}
+	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
+		metrics.Erased(a.boot.Spec.CleaningPolicy, false)
 	}
 	metrics.BootProblem(reason)
 	metrics.AgentFailed(a.boot.Spec.Purpose, reason)

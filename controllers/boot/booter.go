@@ -252,5 +252,5 @@ func (b *Booter) bindScript(ctx context.Context, a attempt, from netip.Addr) err
 // bootstrapForScript reads what a boot needs, so that one that cannot be finished is not started. The agent that erases disks needs no bootstrap data, and
 // a machine that is being deleted may have none any more.
 func (b *Booter) bootstrapForScript(ctx context.Context, a attempt) (bootstrapData, error) {
-	return b.bootstrapPart(ctx, a.host, a.consumer, a.boot.Spec.Purpose == v1alpha1.PurposeProvision)
+	return b.bootstrapPart(ctx, a, a.boot.Spec.Purpose == v1alpha1.PurposeProvision)
 }

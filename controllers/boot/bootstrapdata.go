@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
@@ -48,7 +48,7 @@ func (b *Booter) BootstrapData(ctx context.Context, name, token, file string, fr
 		if err := bind(&a.boot.Spec.DataAddress, from, "bootstrap data"); err != nil {
 			return b.failAttempt(ctx, a, err)
 		}
-		bootstrap, err := b.bootstrapPart(ctx, a.host, a.consumer, first || seed.HasUserData(file))
+		bootstrap, err := b.bootstrapPart(ctx, a, first || seed.HasUserData(file))
 		if err != nil {
 			b.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
@@ -83,7 +83,7 @@ func (b *Booter) cachedSeed(ctx context.Context, s presentedToken, file string) 
 	if err != nil || lifecycle.StateOf(a.view) != lifecycle.StateBooting || b.deadlinePassed(a) {
 		return seed.Data{}, false, client.IgnoreNotFound(err)
 	}
-	part, err := b.bootstrapPart(ctx, a.host, a.consumer, false)
+	part, err := b.bootstrapPart(ctx, a, false)
 	if err != nil {
 		return seed.Data{}, false, err
 	}
@@ -126,29 +126,29 @@ func bootstrapReason(err error) string {
 }
 
 // bootstrapPart is readBootstrapData, or with whole false only the part that does not need the Secret.
-func (b *Booter) bootstrapPart(ctx context.Context, host *v1alpha1.BareMetalHost, consumer *controllers.Consumer, whole bool) (bootstrapData, error) {
+func (b *Booter) bootstrapPart(ctx context.Context, a attempt, whole bool) (bootstrapData, error) {
 	if whole {
-		return b.readBootstrapData(ctx, host, consumer)
+		return b.readBootstrapData(ctx, a)
 	}
-	network, err := Network(host.Spec.Network)
+	network, err := Network(a.host.Spec.Network)
 	return bootstrapData{network: network}, err
 }
 
 // readBootstrapData reads the bootstrap Secret, and the host's network. It is called before the script is served as well as before the seed is: the command line
 // depends on the format, and a boot that cannot be finished is not started.
-func (b *Booter) readBootstrapData(ctx context.Context, host *v1alpha1.BareMetalHost, consumer *controllers.Consumer) (bootstrapData, error) {
-	network, err := Network(host.Spec.Network)
+func (b *Booter) readBootstrapData(ctx context.Context, a attempt) (bootstrapData, error) {
+	network, err := Network(a.host.Spec.Network)
 	if err != nil {
 		return bootstrapData{}, err
 	}
-	name := consumer.BootstrapSecretName()
+	name, namespace := a.consumer.BootstrapSecretName(), a.host.Namespace
 	if name == "" {
 		return bootstrapData{}, errors.New("the Machine names no bootstrap Secret")
 	}
 	var secret corev1.Secret
-	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret); err != nil {
+	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w. Let the boot server read the Secrets of the namespace: %s", err, b.roleBindingCommand(host.Namespace))
+			err = fmt.Errorf("%w. Let the boot server read the Secrets of the namespace: %s", err, b.roleBindingCommand(namespace))
 		}
 		return bootstrapData{}, fmt.Errorf("read the bootstrap Secret: %w", err)
 	}
@@ -163,10 +163,25 @@ func (b *Booter) readBootstrapData(ctx context.Context, host *v1alpha1.BareMetal
 	if err := seed.Check(format, secret.Data["value"]); err != nil {
 		return bootstrapData{}, invalidDataError{fmt.Errorf("bootstrap Secret %q: %w", name, err)}
 	}
-	if _, err := seed.CommandLine(format, network, ""); err != nil {
-		return bootstrapData{}, err
+	bootstrap := bootstrapData{data: secret.Data["value"], format: format, network: network}
+	return bootstrap, b.checkDelivery(a, bootstrap)
+}
+
+// checkDelivery returns why an operating system cannot be given its bootstrap data: by the kernel command line of a network boot, or by the partition on the disk
+// of an image. The agent would find the latter only after it has destroyed the content of the disk.
+func (b *Booter) checkDelivery(a attempt, bootstrap bootstrapData) error {
+	switch image := a.image(); {
+	case image == nil:
+		_, err := seed.CommandLine(bootstrap.format, bootstrap.network, "")
+		return err
+	case image.DataSource == v1alpha1.DataSourceNone:
+		return nil
+	default:
+		if _, err := seed.Partition(b.seedData(a, bootstrap), agent.DataSource(image.DataSource), "", 512); err != nil {
+			return invalidDataError{fmt.Errorf("spec.image.dataSource of the BareMetalMachine is %s: %w", image.DataSource, err)}
+		}
+		return nil
 	}
-	return bootstrapData{data: secret.Data["value"], format: format, network: network}, nil
 }
 
 // roleBindingCommand returns the command that lets the boot server read the Secrets of a namespace.

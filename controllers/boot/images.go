@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -125,9 +126,18 @@ func (b *Booter) SetupImages(mgr ctrl.Manager) error {
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Status.HostRef.Name}}}
 	}
+	hostOfOwner := func(ctx context.Context, o client.Object) []reconcile.Request {
+		owner, ok := o.(*clusterv1.Machine)
+		m := &v1alpha1.BareMetalMachine{}
+		if !ok || b.Client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Spec.InfrastructureRef.Name}, m) != nil {
+			return nil
+		}
+		return hostOf(ctx, m)
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named("image").
 		For(&v1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(hostOf)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(hostOfOwner), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{NeedLeaderElection: new(false), MaxConcurrentReconciles: 4}).
 		Complete(&imageReconciler{b})
 }
@@ -183,6 +193,10 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 			"spec.image.url, or set spec.image.dataSource to None", withoutQuery(source.URL))
 		return status, imageErrorInterval
 	case err == nil:
+		if reason, message := r.bootstrapProblem(ctx, a); reason != "" {
+			status.Reason, status.Message = reason, message
+			return status, imageErrorInterval
+		}
 		status.Ready, status.SizeBytes, status.DataBytes = true, info.Header.Size, info.DataBytes
 		return status, imageKeepInterval
 	case errors.As(err, &waiting):
@@ -201,6 +215,20 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 	}
 }
 
+// bootstrapProblem returns why the bootstrap data cannot be on the disk beside the image, so that bad data costs no power cycle, or an empty reason. What may
+// be over when the server boots is none, such as a missing permission.
+func (r *imageReconciler) bootstrapProblem(ctx context.Context, a attempt) (reason, message string) {
+	if a.consumer.BootstrapSecretName() == "" {
+		return v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data"
+	}
+	_, err := r.readBootstrapData(ctx, a)
+	if !errors.As(err, new(invalidDataError)) {
+		return "", ""
+	}
+	return v1alpha1.ReasonBootstrapDataInvalid, controllers.Clip(fmt.Sprintf("The bootstrap data cannot be used: %v. Correct the template or "+
+		"the bootstrap config of the Machine, then delete the Machine to have it replaced", err), controllers.MaxMessage)
+}
+
 // withoutQuery returns a URL without its query, which may contain a token.
 func withoutQuery(u string) string {
 	u, _, _ = strings.Cut(u, "?")
@@ -212,7 +240,7 @@ func (r *imageReconciler) recordImageEvent(boot *v1alpha1.BareMetalBoot, was *v1
 	switch {
 	case is.Ready:
 		r.recordAgentEvent(boot, false, controllers.EventImageReady, "The image is ready: %d MB on the disk, %d MB of data", is.SizeBytes/1_000_000, is.DataBytes/1_000_000)
-	case is.Reason != v1alpha1.ReasonWaitingForImage && (was == nil || was.Reason != is.Reason):
+	case is.Reason != v1alpha1.ReasonWaitingForImage && is.Reason != v1alpha1.ReasonWaitingForBootstrapData && (was == nil || was.Reason != is.Reason):
 		r.recordAgentEvent(boot, true, controllers.EventImageProblem, "%s: %s", is.Reason, is.Message)
 	}
 }

@@ -25,15 +25,17 @@ var (
 	_ Images = (*Client)(nil)
 )
 
-// The protocol of a Client and a Handler: a GET of healthPath, or a POST of a call to one of the other paths. The answers are
+// The protocol of a Client and a Handler: a GET of healthPath or metricsPath, or a POST of a call to one of the other paths. The answers are
 //
 //	200  Info, for prepare
+//	200  metric families of Prometheus, for metrics
 //	204  the service answers, for health
 //	204  the image is ready, for use
 //	202  NotReady
 //	422  Error
 const (
 	healthPath  = "/v1/health"
+	metricsPath = "/v1/metrics"
 	preparePath = "/v1/prepare"
 	usePath     = "/v1/use"
 	// maxCall bounds a call, in bytes. A Secret has at most 1 MiB.
@@ -54,6 +56,7 @@ type call struct {
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.Handle("GET "+metricsPath, s.metricsHandler())
 	mux.HandleFunc("POST "+preparePath, func(w http.ResponseWriter, r *http.Request) {
 		c, ok := readCall(w, r)
 		if !ok {
@@ -158,7 +161,7 @@ func (c *Client) Health(ctx context.Context) error {
 		return err
 	}
 	request.Close = true // each check makes a connection of its own
-	return c.send(request, nil)
+	return c.send(request, maxCall, nil)
 }
 
 // post calls the service, and decodes its answer into result.
@@ -171,17 +174,17 @@ func (c *Client) post(ctx context.Context, path string, body call, result any) e
 	if err != nil {
 		return err
 	}
-	return c.send(request, result)
+	return c.send(request, maxCall, result)
 }
 
-// send sends a request to the service, and decodes its answer into result.
-func (c *Client) send(request *http.Request, result any) error {
+// send sends a request to the service, and decodes its answer into result. An answer with more than limit bytes is an error.
+func (c *Client) send(request *http.Request, limit int64, result any) error {
 	response, err := c.client.Do(request)
 	if err != nil {
 		return fmt.Errorf("the image service does not answer: %w", origin.WithoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxCall))
+	content, err := io.ReadAll(io.LimitReader(response.Body, limit))
 	if err != nil {
 		return fmt.Errorf("the image service did not answer: %w", err)
 	}

@@ -37,6 +37,7 @@ type Service struct {
 	conversions *origin.Lanes
 	space       *space.Store  // by the name of the folder
 	logLimiter  *rate.Limiter // limits the messages about failures
+	metrics     *serviceMetrics
 
 	ctx    context.Context //nolint:containedctx // preparations outlive the requests that start them
 	cancel context.CancelFunc
@@ -87,7 +88,7 @@ func New(opts Options) (*Service, error) {
 	opts.setDefaults()
 	s := &Service{
 		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
-		logLimiter: rate.NewLimiter(1, 50), jobs: map[string]*job{}, ready: map[string]Info{},
+		logLimiter: rate.NewLimiter(1, 50), metrics: newServiceMetrics(), jobs: map[string]*job{}, ready: map[string]Info{},
 	}
 	s.space = space.New(space.Options{
 		MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: s.delete,
@@ -208,7 +209,7 @@ func (s *Service) run(id string, j *job) {
 	err := s.prepare(j)
 	failure := s.failure(j, err)
 	s.exportSize()
-	countPreparation(failure, time.Since(began))
+	s.metrics.countPreparation(failure, time.Since(began))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.running, j.err, j.credentials = false, failure, nil

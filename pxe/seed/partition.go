@@ -58,7 +58,8 @@ func partitionFiles(d Data, source agent.DataSource, base string) (label string,
 		files, err = render(d, base, []rendering{{configDriveMetaData, configDriveMeta}, {configDriveUserData, ignition}})
 		return configDriveLabel, files, err
 	case source == agent.NoCloud && format == Ignition:
-		return "", nil, fmt.Errorf("bootstrap data of the format %s cannot be written for the data source %s: Ignition reads a disk only as the data source %s", Ignition, source, agent.ConfigDrive)
+		return "", nil, fmt.Errorf("bootstrap data of the format %s cannot be written for the data source %s: Ignition reads a disk only as "+
+			"the data source %s. Set dataSource to %s and use an image that is built for OpenStack", Ignition, source, agent.ConfigDrive, agent.ConfigDrive)
 	case source != agent.NoCloud && source != agent.ConfigDrive:
 		return "", nil, fmt.Errorf("the data source %.20q has no partition: %s and %s have", string(source), agent.NoCloud, agent.ConfigDrive)
 	default:
