@@ -37,7 +37,7 @@ func scrape(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	g := NewWithT(t)
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(c, prometheus.NewGauge(prometheus.GaugeOpts{Name: "capbm_hosts"}))
+	registry.MustRegister(c, prometheus.NewGauge(prometheus.GaugeOpts{Name: "capbm_hosts", Help: "Another metric of the process."}))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).
 		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
