@@ -119,27 +119,26 @@ type imageReconciler struct{ *Booter }
 
 // SetupImages adds the controller that prepares images to a manager.
 func (b *Booter) SetupImages(mgr ctrl.Manager) error {
-	hostOf := func(_ context.Context, o client.Object) []reconcile.Request {
-		m, ok := o.(*v1alpha1.BareMetalMachine)
-		if !ok || m.Spec.Image == nil || m.Status.HostRef == nil {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Status.HostRef.Name}}}
-	}
-	hostOfOwner := func(ctx context.Context, o client.Object) []reconcile.Request {
-		owner, ok := o.(*clusterv1.Machine)
-		m := &v1alpha1.BareMetalMachine{}
-		if !ok || b.Client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Spec.InfrastructureRef.Name}, m) != nil {
-			return nil
-		}
-		return hostOf(ctx, m)
-	}
+	r := &imageReconciler{b}
 	return ctrl.NewControllerManagedBy(mgr).Named("image").
 		For(&v1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(hostOf)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(hostOfOwner), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostOf)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{NeedLeaderElection: new(false), MaxConcurrentReconciles: 4}).
-		Complete(&imageReconciler{b})
+		Complete(r)
+}
+
+// hostOf returns the host whose image may be prepared when a BareMetalMachine changes, or when the Machine that owns it gets its bootstrap data.
+func (r *imageReconciler) hostOf(ctx context.Context, o client.Object) []reconcile.Request {
+	m, ok := o.(*v1alpha1.BareMetalMachine)
+	if owner, owns := o.(*clusterv1.Machine); owns {
+		m = &v1alpha1.BareMetalMachine{}
+		ok = r.Client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Spec.InfrastructureRef.Name}, m) == nil
+	}
+	if !ok || m.Spec.Image == nil || m.Status.HostRef == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Status.HostRef.Name}}}
 }
 
 // Reconcile prepares the image of a host.

@@ -46,9 +46,12 @@ func TestBootstrapDataForImage(t *testing.T) {
 
 	owner := &clusterv1.Machine{}
 	g.Expect(w.Client.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "m"}, owner)).To(Succeed())
-	owner.Spec.Bootstrap.DataSecretName = nil
+	owner.Spec.Bootstrap.DataSecretName, owner.Spec.InfrastructureRef.Name = nil, "m"
 	g.Expect(w.Client.Update(ctx, owner)).To(Succeed())
 	g.Expect(w.reconcileImage(g).Reason).To(Equal(v1alpha1.ReasonWaitingForBootstrapData))
+	g.Expect(w.HostOfImage(ctx, owner)).To(BeEmpty(), "its BareMetalMachine names no host")
+	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Status.HostRef = &v1alpha1.HostReference{Name: "h"} })
+	g.Expect(w.HostOfImage(ctx, owner)).To(ConsistOf(HaveField("NamespacedName.Name", "h")), "the wait ends with a change of the Machine")
 }
 
 // TestNetworkOfImage: the kernel command line, on which dracut needs the tag in the name of a VLAN, restricts the networks of network boots alone.
