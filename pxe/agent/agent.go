@@ -145,7 +145,7 @@ type Plan struct {
 
 // InspectPlan reads the hardware.
 type InspectPlan struct {
-	// LLDPSeconds is how long to wait for LLDP frames of switches, counted from the time when the links went up. Switches send one every 30 s by default
+	// LLDPSeconds is how long to wait at most for LLDP frames of switches at the interfaces that have a link. Switches send one every 30 s by default
 	// (IEEE 802.1AB, msgTxInterval).
 	LLDPSeconds int `json:"lldpSeconds"`
 }
