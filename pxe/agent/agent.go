@@ -35,8 +35,8 @@ const (
 	ParamNetwork = "capbm.network"
 	// ParamStatic says when the agent uses that network: StaticFirst, or if it is absent, after DHCP.
 	ParamStatic = "capbm.static"
-	// StaticFirst is the value of ParamStatic for a server that may be in a network without DHCP. The agent sets the static network up at once, and tries DHCP
-	// only at interfaces that have no address in it.
+	// StaticFirst is the value of ParamStatic for a server that may be in a network without DHCP. The agent sets the static network up at once. At interfaces
+	// that have addresses in it, it tries DHCP only for the families for which the network has DHCP.
 	StaticFirst = "first"
 )
 
