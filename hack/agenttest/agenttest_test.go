@@ -221,7 +221,7 @@ func TestNoParameters(t *testing.T) {
 	m.awaitOff()
 }
 
-// minMemory is the memory with which an agent is sure to work, in MiB. docs/agent.md names it.
+// minMemory is the memory of servers that write an image, in MiB. It has a reserve: 224 MiB were enough (docs/agent.md).
 const minMemory = 320
 
 // TestMemory finds the smallest memory with which the agent writes an image: AGENT_MEMORY=256,224,192 tries these, in MiB. The suite tries one.

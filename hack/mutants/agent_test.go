@@ -37,6 +37,8 @@ var imageMutants = []mutant{
 	{"the bootstrap data is not read back", verifyFile, "if w.hasData() {", "if false {"},
 	{"any chunk is written", imageFetch, "got != c.Digest", "got != got"},
 	{"a failure leaves the bootstrap data", prepareFile, "if w.hasData() {", "if false {"},
+	{"a failed commit leaves the bootstrap data", commitFile, "err), w.empty())", "err), error(nil))"},
+	{"an emptied disk is not read back", prepareFile, "err = w.expectZeros(context.Background(), s)", "err = error(nil)"},
 	{"an attempt is not known", dataFile, "	if at < 0 {", "	if true {"},
 	{"a look takes any disk", lookFile, "	return Unknown, nil\n}\n", "	return Complete, nil\n}\n"},
 	{"a look takes an empty disk", lookFile, "		return Empty, nil", "		return Complete, nil"},

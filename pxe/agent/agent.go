@@ -35,8 +35,8 @@ const (
 	ParamNetwork = "capbm.network"
 	// ParamStatic says when the agent uses that network: StaticFirst, or if it is absent, after DHCP.
 	ParamStatic = "capbm.static"
-	// StaticFirst is the value of ParamStatic for a server that may be in a network without DHCP. The agent sets the static network up at once, and tries DHCP
-	// only at interfaces that have no address in it.
+	// StaticFirst is the value of ParamStatic for a server that may be in a network without DHCP. The agent sets the static network up at once. At interfaces
+	// that have addresses in it, it tries DHCP only for the families for which the network has DHCP.
 	StaticFirst = "first"
 )
 
@@ -145,7 +145,7 @@ type Plan struct {
 
 // InspectPlan reads the hardware.
 type InspectPlan struct {
-	// LLDPSeconds is how long to wait for LLDP frames of switches, counted from the time when the links went up. Switches send one every 30 s by default
+	// LLDPSeconds is how long to wait at most for LLDP frames of switches at the interfaces that have a link. Switches send one every 30 s by default
 	// (IEEE 802.1AB, msgTxInterval).
 	LLDPSeconds int `json:"lldpSeconds"`
 }

@@ -43,9 +43,15 @@ func (c *collector) nics() []agent.NIC {
 	return out
 }
 
+// HasLink is true if an interface has a carrier now.
+func (s *Source) HasLink(name string) bool {
+	c := &collector{Source: s}
+	return c.attribute("sys/class/net", name, "carrier") == "1"
+}
+
 func (c *collector) nic(name, device string) agent.NIC {
 	const folder = "sys/class/net"
-	nic := agent.NIC{Name: printable.Line(name, maxText), MAC: c.attribute(folder, name, "address"), LinkUp: c.attribute(folder, name, "carrier") == "1"}
+	nic := agent.NIC{Name: printable.Line(name, maxText), MAC: c.attribute(folder, name, "address"), LinkUp: c.HasLink(name)}
 	if speed, ok := c.number(folder, name, "speed"); ok && speed > 0 {
 		nic.SpeedMbps = speed
 	}

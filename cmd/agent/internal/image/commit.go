@@ -1,6 +1,8 @@
 package image
 
 import (
+	"errors"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -53,13 +55,14 @@ func (w *writer) writeFlushed(parts []part) error {
 	return nil
 }
 
-// uncommitted is a failure before LBA 0 is known to be on the medium. It tries to make LBA 0 empty, and says what is known.
+// uncommitted is a failure before LBA 0 is known to be on the medium. It tries to make LBA 0 empty, and says what is known. Only a disk that does not boot loses
+// the rest too: one that may boot needs its bootstrap data.
 func (w *writer) uncommitted(err error) error {
 	sector := w.Device.SectorSize()
 	first := make([]byte, sector)
 	known := w.Device.ZeroRange(0, int64(sector)) == nil && w.Device.Flush() == nil && w.readDisk(first, 0) == nil && isZero(first)
 	if known {
-		return failure.New(agent.ReasonDiskFailed, "the commit was allowed, and the disk does not boot: its first sector is empty: %w", err)
+		return errors.Join(failure.New(agent.ReasonDiskFailed, "the commit was allowed, and the disk does not boot: its first sector is empty: %w", err), w.empty())
 	}
 	return failure.New(agent.ReasonDiskFailed, "the commit was allowed, and it is unknown whether the disk boots: %w", err)
 }

@@ -2,8 +2,10 @@ package image
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -211,6 +213,8 @@ type fault struct {
 	changes, reads bool
 	// passes is true if a run may succeed in spite of it.
 	passes bool
+	// gone is true if the disk can neither be read nor written afterwards.
+	gone bool
 }
 
 const vanishes = "the disk vanishes"
@@ -224,7 +228,7 @@ var faults = []fault{
 			return nil
 		}
 	}},
-	{name: vanishes, install: func(d *disktest.Disk, at int) {
+	{name: vanishes, gone: true, install: func(d *disktest.Disk, at int) {
 		d.Hook = func(op disktest.Op) error {
 			if op.Index >= at {
 				return syscall.ENXIO
@@ -232,7 +236,7 @@ var faults = []fault{
 			return nil
 		}
 	}},
-	{name: "the power fails", install: func(d *disktest.Disk, at int) {
+	{name: "the power fails", gone: true, install: func(d *disktest.Disk, at int) {
 		d.Hook = func(op disktest.Op) error {
 			if op.Index == at {
 				d.Cut(uint64(at))
@@ -257,7 +261,8 @@ var faults = []fault{
 	}},
 }
 
-// TestFaults: a disk that fails at any operation ends in the reason DiskFailed, and is never bootable unless it is complete.
+// TestFaults: a disk that fails at any operation ends in the reason DiskFailed, and is never bootable unless it is complete. Unless it is complete, it has no
+// bootstrap data either, if it can still be written.
 func TestFaults(t *testing.T) {
 	for _, c := range setups(4*mib + 64<<10) {
 		j := c.newJudge(t)
@@ -299,7 +304,50 @@ func (j *judge) fault(t *testing.T, f fault, op disktest.Op, written bool) {
 	case err != nil && r.Committed && state != "complete":
 		t.Errorf("%s: %s at %s: the result says that the disk is complete, and it is %q", j.name, f.name, op, state)
 	}
+	if err != nil && !r.Committed && !f.gone {
+		if err := nonZero(medium, r.DataOffset, r.DataLength); err != nil {
+			t.Errorf("%s: %s at %s: the bootstrap data stays: %v", j.name, f.name, op, err)
+		}
+	}
 	if f.name == vanishes && err != nil && !errors.Is(err, syscall.ENXIO) {
 		t.Errorf("the cause is lost: %v", err)
+	}
+}
+
+// nonZero is an error if a range of a disk is not zeros.
+func nonZero(d *disktest.Disk, offset, length int64) error {
+	b := make([]byte, length)
+	if _, err := d.ReadAt(b, offset); err != nil {
+		return err
+	}
+	if !isZero(b) {
+		return fmt.Errorf("the bytes from %d to %d are not all zeros", offset, offset+length)
+	}
+	return nil
+}
+
+// TestEmptyIsReadBack: a failure says so if the disk takes the zeros after it, and keeps what it had. The reason is that of the failure.
+func TestEmptyIsReadBack(t *testing.T) {
+	c := setups(4*mib + 64<<10)[0]
+	for _, lost := range []bool{false, true} {
+		d, s := c.newDisk(), c.newSource()
+		s.commit = func() error {
+			if lost {
+				d.Hook = func(op disktest.Op) error {
+					if op.Kind == disktest.Zero {
+						return disktest.ErrLost
+					}
+					return nil
+				}
+			}
+			return failure.New(agent.ReasonPlanInvalid, "it is not allowed")
+		}
+		r, err := Write(t.Context(), c.options(d, s))
+		if !failure.HasReason(err, agent.ReasonPlanInvalid) || strings.Contains(err.Error(), "could not be emptied") != lost {
+			t.Errorf("zeros are lost: %t, and the error is %v", lost, err)
+		}
+		if stays := nonZero(d.Clone(), r.DataOffset, r.DataLength) != nil; stays != lost || r.DataLength == 0 {
+			t.Errorf("zeros are lost: %t, and the bootstrap data stays: %t", lost, stays)
+		}
 	}
 }

@@ -17,6 +17,7 @@ func (w *writer) writeData(ctx context.Context) error {
 	}
 	where := agent.DataRequest{Disk: w.Disk.ID(), Name: w.Disk.Name, Offset: w.layout.DataOffset, SectorSize: w.Device.SectorSize()}
 	err := retry.Do(ctx, func(ctx context.Context) error {
+		w.meter.add(0) // the boot server may have no answer for minutes, and learns meanwhile that the agent runs
 		var err error
 		w.data, err = w.Source.Data(ctx, where)
 		return err

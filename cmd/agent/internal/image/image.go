@@ -115,7 +115,10 @@ func (w *writer) beforeCommit(ctx context.Context) error {
 // permission asks for the permission to commit. If the answer is lost, the disk stays empty, and the next attempt finds it so.
 func (w *writer) permission(ctx context.Context) error {
 	w.meter.step(agent.StepCommitting, 0)
-	return retry.Do(ctx, func(ctx context.Context) error { return w.Source.Commit(ctx, agent.CommitRequest{Disk: w.Disk.ID()}) })
+	return retry.Do(ctx, func(ctx context.Context) error {
+		w.meter.add(0)
+		return w.Source.Commit(ctx, agent.CommitRequest{Disk: w.Disk.ID()})
+	})
 }
 
 // diskFailed is the failure of a disk that cannot be read or written.

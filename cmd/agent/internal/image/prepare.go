@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -258,7 +257,8 @@ func (w *writer) wipe(ctx context.Context) error {
 	return nil
 }
 
-// empty makes a disk empty after a failure, as far as that is possible: also the bootstrap data, which the next attempt need not find.
+// empty makes a disk empty after a failure, as far as that is possible: also the bootstrap data, which the next attempt need not find. Its error is no
+// failure.Error: that of the plan is the one before.
 func (w *writer) empty() error {
 	spans := []span{{0, gpt.Align}, {w.Device.Size() - gpt.Align, gpt.Align}}
 	if w.hasData() {
@@ -268,8 +268,14 @@ func (w *writer) empty() error {
 	for _, s := range spans {
 		all = append(all, w.Device.ZeroRange(s.offset, s.length))
 	}
-	if err := errors.Join(append(all, w.Device.Flush())...); err != nil {
-		return fmt.Errorf("the disk could not be emptied after that: %w", err)
+	err := errors.Join(append(all, w.Device.Flush())...)
+	for _, s := range spans {
+		if err == nil {
+			err = w.expectZeros(context.Background(), s) // that of the plan may have ended
+		}
+	}
+	if err != nil {
+		return errors.New("the disk could not be emptied after that: " + err.Error())
 	}
 	return nil
 }

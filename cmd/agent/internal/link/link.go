@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -39,8 +40,8 @@ const (
 type Manager struct {
 	// Network is the static network of the host, or nil.
 	Network *seed.Network
-	// StaticFirst sets Network up as soon as its interfaces appear. DHCP is then tried only at interfaces that have no address in it: the routes of a DHCP server
-	// would replace those of Network.
+	// StaticFirst sets Network up as soon as its interfaces appear. At an interface that has addresses in it DHCP then runs only for the families for which Network
+	// has DHCP: the routes of a DHCP server would replace those of Network.
 	StaticFirst bool
 	Log         *slog.Logger
 	// Kernel changes the interfaces.
@@ -63,11 +64,8 @@ type Manager struct {
 // known is an interface that the Manager takes care of.
 type known struct {
 	Interface
-	// cancel ends its DHCP clients.
-	cancel    context.CancelFunc
+	clients   map[string]client       // its DHCP clients that run, by their source: dhcp4, dhcp6
 	resolvers map[string][]netip.Addr // by what named them: dhcp4, dhcp6, static
-	// up receives a value when the interface gets a carrier.
-	up []chan struct{}
 }
 
 // Interface is a network interface.
@@ -136,23 +134,20 @@ func (m *Manager) init() {
 // changed starts DHCP at a new Ethernet card, and wakes it up if the card got a carrier.
 func (m *Manager) changed(ctx context.Context, i Interface) {
 	m.mu.Lock()
-	k, found := m.known[i.Index]
-	if !found {
-		k = &known{resolvers: map[string][]netip.Addr{}}
-		m.known[i.Index] = k
-	}
+	_, found := m.known[i.Index]
+	k := m.knownOf(i)
 	carrier := i.Carrier && !k.Carrier
 	changed := !found || i.Carrier != k.Carrier
 	k.Interface = i
-	up := k.up
+	clients := slices.Collect(maps.Values(k.clients))
 	m.mu.Unlock()
 	if changed {
 		m.Log.Info("Network interface", "name", i.Name, "mac", i.MAC, "carrier", i.Carrier)
 	}
 	if carrier {
-		for _, wake := range up {
+		for _, c := range clients {
 			select {
-			case wake <- struct{}{}:
+			case c.up <- struct{}{}:
 			default: // it is awake
 			}
 		}
@@ -166,69 +161,6 @@ func (m *Manager) changed(ctx context.Context, i Interface) {
 		case m.appeared <- struct{}{}:
 		default: // nobody waits for it, or the static network will be set up with this card
 		}
-	}
-}
-
-// start runs the DHCP clients of an interface, if they do not run.
-func (m *Manager) start(ctx context.Context, i Interface, v4, v6 bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k := m.known[i.Index]
-	if k == nil {
-		k = &known{Interface: i, resolvers: map[string][]netip.Addr{}}
-		m.known[i.Index] = k
-	}
-	if k.cancel != nil || !v4 && !v6 {
-		return
-	}
-	ctx, k.cancel = context.WithCancel(ctx)
-	client := func(source string, run func(context.Context, Interface, <-chan struct{}, func(Config))) {
-		wake := make(chan struct{}, 1)
-		k.up = append(k.up, wake)
-		go func() {
-			defer func() {
-				if p := recover(); p != nil { // it reads what any client of the network sends
-					m.Log.Error("A DHCP client panicked: this is a bug", "name", i.Name, "source", source, "panic", p)
-				}
-			}()
-			run(ctx, i, wake, func(c Config) {
-				if ctx.Err() == nil {
-					m.configure(i, source, c)
-				}
-			})
-		}()
-	}
-	if v4 {
-		client("dhcp4", m.Kernel.DHCP4)
-	}
-	if v6 {
-		client("dhcp6", m.Kernel.DHCP6)
-	}
-}
-
-func (m *Manager) configure(i Interface, source string, c Config) {
-	if err := m.Kernel.Configure(i, source, c); err != nil {
-		m.Log.Error("Failed to configure a network interface", "name", i.Name, "source", source, "error", err)
-	}
-	m.mu.Lock()
-	if k := m.known[i.Index]; k != nil {
-		k.resolvers[source] = c.Resolvers
-	}
-	m.mu.Unlock()
-	m.Log.Info("Addresses of a network interface", "name", i.Name, "source", source, "addresses", join(c.Addresses))
-}
-
-// stop ends the DHCP clients of an interface and takes its addresses.
-func (m *Manager) stop(i Interface) {
-	m.mu.Lock()
-	k := m.known[i.Index]
-	if k != nil && k.cancel != nil {
-		k.cancel()
-		k.cancel, k.up = nil, nil
-	}
-	m.mu.Unlock()
-	for _, source := range []string{"dhcp4", "dhcp6"} {
-		_ = m.Kernel.Configure(i, source, Config{}) // it may have had none
 	}
 }
 
@@ -246,15 +178,15 @@ func (m *Manager) static(ctx context.Context) {
 		case <-time.After(StaticAfter):
 			m.Log.Info("The boot server does not answer: trying the static network of the host")
 		}
-		links, err := m.Kernel.Static(m.Network, m.present(), m.stop)
+		links, err := m.Kernel.Static(m.Network, m.present(), func(i Interface) { m.stop(i, true, true) })
 		if err != nil {
 			m.Log.Error("Failed to set up the static network", "error", err)
 		}
 		for _, l := range links {
-			if m.StaticFirst && !l.Settings.DHCP4 && !l.Settings.DHCP6 {
-				m.stop(l.Interface)
-			}
 			if len(l.Settings.Addresses) > 0 {
+				if m.StaticFirst { // the other family too, if the network has DHCP for one
+					m.stop(l.Interface, !l.Settings.DHCP4, !l.Settings.DHCP6)
+				}
 				m.noteStatic(l)
 			}
 			m.start(ctx, l.Interface, l.Settings.DHCP4, l.Settings.DHCP6)
@@ -263,11 +195,6 @@ func (m *Manager) static(ctx context.Context) {
 }
 
 func (m *Manager) noteStatic(l StaticLink) {
-	m.mu.Lock()
-	if m.known[l.Index] == nil {
-		m.known[l.Index] = &known{Interface: l.Interface, resolvers: map[string][]netip.Addr{}}
-	}
-	m.mu.Unlock()
 	m.configure(l.Interface, "static", Config{Addresses: l.Settings.Addresses, Routes: l.Settings.Routes, Resolvers: l.Settings.Nameservers, MTU: l.Settings.MTU})
 }
 

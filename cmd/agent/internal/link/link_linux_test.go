@@ -88,8 +88,11 @@ func (k *fakeKernel) client(ctx context.Context, name string, by int) {
 	}
 }
 
+// leased is the address that DHCP4 of a fakeKernel gets.
+var leased = netip.MustParsePrefix("192.0.2.9/24")
+
 func (k *fakeKernel) DHCP4(ctx context.Context, i Interface, _ <-chan struct{}, set func(Config)) {
-	set(Config{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/24")}, Resolvers: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+	set(Config{Addresses: []netip.Prefix{leased}, Resolvers: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
 	k.client(ctx, i.Name+" dhcp4", 1)
 }
 
@@ -311,6 +314,35 @@ func TestStaticFirst(t *testing.T) {
 		synctest.Wait()
 		g.Expect(k.statics()).To(Equal(3))
 	})
+}
+
+// TestStaticFirstFamilies: with StaticFirst an interface with addresses in the network has only the DHCP clients that the network asks for, and nothing of the others.
+func TestStaticFirstFamilies(t *testing.T) {
+	for _, c := range []struct {
+		v4, v6 bool
+		left   []netip.Prefix // by DHCPv4
+	}{{false, false, nil}, {false, true, nil}, {true, false, []netip.Prefix{leased}}, {true, true, []netip.Prefix{leased}}} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			k := &fakeKernel{interfaces: twoCards()}
+			address := netip.MustParsePrefix("10.0.0.2/24")
+			k.links = []StaticLink{{Interface: twoCards()[1], Settings: seed.Settings{Addresses: []netip.Prefix{address}, DHCP4: c.v4, DHCP6: c.v6}}}
+			m := newManager(k)
+			m.Network, m.StaticFirst = &seed.Network{}, true
+			go func() { _ = m.Run(t.Context()) }()
+			for range 3 { // also when it is set up again
+				time.Sleep(StaticAfter) // of the bubble's clock
+				synctest.Wait()
+				running := k.running()
+				g.Expect([]bool{running["eth1 dhcp4"] == 1, running["eth1 dhcp6"] == 1}).To(Equal([]bool{c.v4, c.v6}))
+				g.Expect(k.config("eth1 dhcp4")).To(Equal(c.left))
+				g.Expect(k.config("eth1 static")).To(Equal([]netip.Prefix{address}))
+				m.mu.Lock()
+				g.Expect(m.known[3].resolvers["dhcp4"]).To(HaveLen(len(c.left)), "the name servers of a client that ended")
+				m.mu.Unlock()
+			}
+		})
+	}
 }
 
 func ack(t *testing.T, options ...dhcpv4.Option) *dhcpv4.DHCPv4 {

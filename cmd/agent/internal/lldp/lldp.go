@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -49,6 +50,9 @@ const (
 	// maxFrames is the maximum number of frames that are read on an interface. A switch sends one in 30 s.
 	maxFrames = 100_000
 )
+
+// wantedInterval is how often Wait asks which neighbours are wanted, if none comes.
+const wantedInterval = time.Second
 
 // Listener listens on interfaces. It is safe for concurrent use.
 type Listener struct {
@@ -144,25 +148,32 @@ func (l *Listener) isClosed() bool {
 	return l.closed
 }
 
-// Wait returns when each of the interfaces has a neighbour, or at the end of ctx.
-func (l *Listener) Wait(ctx context.Context, names []string) {
+// Wait returns when each of the interfaces that wanted returns has a neighbour, or at the end of ctx. It calls wanted again and again: links come and go.
+func (l *Listener) Wait(ctx context.Context, wanted func() []string) {
+	tick := time.NewTicker(wantedInterval)
+	defer tick.Stop()
 	for {
 		l.mu.Lock()
-		missing := slices.ContainsFunc(names, func(name string) bool {
-			_, ok := l.neighbours[name]
-			return !ok
-		})
 		changed := l.changed
 		l.mu.Unlock()
-		if !missing {
+		if !slices.ContainsFunc(wanted(), l.lacks) {
 			return
 		}
 		select {
 		case <-changed:
+		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// lacks is true if an interface has no neighbour yet.
+func (l *Listener) lacks(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.neighbours[name]
+	return !ok
 }
 
 // Apply adds the neighbours to the interfaces of an inventory. It returns the problems: what failed, and interfaces whose firmware may keep the frames to itself.

@@ -182,10 +182,10 @@ func TestListen(t *testing.T) {
 	w.ports["eno6"].frames <- []byte("rubbish")
 	w.ports["eno6"].frames <- errors.New("so that the frame before is done with")
 	w.ports["eno2"].frames <- errors.New("so that the frame before is done with")
-	l.Wait(t.Context(), []string{"eno1", "eno2"})
+	l.Wait(t.Context(), func() []string { return []string{"eno1", "eno2"} })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	l.Wait(ctx, []string{"eno3"})
+	l.Wait(ctx, func() []string { return []string{"eno3"} })
 
 	nics := []agent.NIC{{Name: "eno1"}, {Name: "eno2"}, {Name: "eno3", LinkUp: true}, {Name: "eno4"}, {Name: "eno5", LinkUp: true}, {Name: "eno6", LinkUp: true}, {Name: "eno7", Driver: "i40e"}}
 	problems := l.Apply(nics)

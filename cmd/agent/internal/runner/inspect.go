@@ -31,6 +31,8 @@ type Inspector struct {
 const (
 	// maxLLDPWait bounds what a plan may ask for: four intervals of switches.
 	maxLLDPWait = 2 * time.Minute
+	// linksFor is how long an interface without a link is waited for: 10GBASE-T negotiates for seconds. A port without a cable has no neighbour.
+	linksFor = 5 * time.Second
 	// readTimeout bounds the commands to disks and to the BMC.
 	readTimeout = 2 * time.Minute
 )
@@ -96,7 +98,13 @@ func (i *Inspector) listen(ctx context.Context, wait time.Duration) *lldp.Listen
 	listener := lldp.Listen(i.Network, interfaces)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	listener.Wait(ctx, names)
+	started := time.Now()
+	listener.Wait(ctx, func() []string {
+		if time.Since(started) < linksFor {
+			return names
+		}
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !files.HasLink(name) })
+	})
 	if err := listener.Close(); err != nil {
 		i.Log.Warn("Failed to stop listening for LLDP", "error", err)
 	}

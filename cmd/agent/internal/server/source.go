@@ -94,7 +94,8 @@ func (s *Source) Extent(ctx context.Context, offset, length int64) (io.ReadClose
 	return response.Body, nil
 }
 
-// Data fetches the content of the data partition. The boot server gives it out once the image is written, and records where it will be.
+// Data fetches the content of the data partition. The boot server gives it out once it has sent the image, and records where it will be. Until then it answers
+// 202, for minutes: the error is retry.ErrNotYet.
 func (s *Source) Data(ctx context.Context, where agent.DataRequest) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, largeTimeout)
 	defer cancel()
@@ -107,6 +108,13 @@ func (s *Source) Data(ctx context.Context, where agent.DataRequest) ([]byte, err
 		return nil, err
 	}
 	defer drain(response)
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusAccepted:
+		return nil, notYet(ctx, response)
+	default:
+		return nil, unexpected(agent.EndpointData, response)
+	}
 	content, err := io.ReadAll(io.LimitReader(response.Body, maxContent+1))
 	switch {
 	case err != nil:
