@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -99,7 +100,7 @@ func find(id agent.DiskID, disks []Disk) (Disk, *problem) {
 
 // protection says why a disk is not touched, or is empty.
 func protection(d Disk, keep []string) string {
-	if d.ID.Serial != "" && slices.ContainsFunc(keep, func(k string) bool { return disk.SameSerial(k, d.ID.Serial) }) {
+	if d.ID.Serial != "" && slices.ContainsFunc(keep, func(k string) bool { return diskname.SameSerial(k, d.ID.Serial) }) {
 		return "its serial number is in the list of disks to keep"
 	}
 	return d.Protected

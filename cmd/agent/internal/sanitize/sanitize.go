@@ -40,7 +40,8 @@ type Options struct {
 	Report func([]agent.DiskProgress)
 	Log    *slog.Logger
 
-	keep []string
+	plan agent.CleanPlan
+	all  []disk.Disk
 }
 
 // watchInterval is how often it is checked whether a drive hangs.
@@ -54,7 +55,7 @@ func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) 
 		return nil, &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the policy %.40q, which is neither Clear nor Purge", string(plan.Policy))}
 	}
 	s := selectDisks(plan, all)
-	o.keep = plan.Keep
+	o.plan, o.all = plan, all
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a drive that was given up and answers late is not erased further
 	b := &board{report: o.Report}

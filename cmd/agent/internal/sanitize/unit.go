@@ -228,7 +228,7 @@ func (u *unit) recheck(ctx context.Context) {
 	for _, t := range u.open() {
 		u.beat(ioPatience)
 		again := u.o.Contents(ctx, t.disk)
-		if p := disk.Protect(again, len(t.ranges) > 0, u.o.keep); p.Why != "" {
+		if p := disk.Protect(again, u.o.all, len(t.ranges) > 0, u.o.plan.Keep); p.Why != "" {
 			t.fail(errors.New(p.Why))
 		}
 		t.disk = again
