@@ -36,7 +36,7 @@ type Options struct {
 	Port func(d disk.Disk) drive.Port
 	// Contents reads again what a disk carries.
 	Contents func(ctx context.Context, d disk.Disk) disk.Disk
-	// Report is called with the progress of all disks that are being erased. It must not block.
+	// Report is called with the progress of all disks that are erased, also of those that have a result. It must not block.
 	Report func([]agent.DiskProgress)
 	Log    *slog.Logger
 

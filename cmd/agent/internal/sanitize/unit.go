@@ -79,7 +79,7 @@ func (u *unit) run(ctx context.Context) []Result {
 	for _, t := range u.targets {
 		t.result.StartedAt, t.result.EndedAt = t.started, time.Now().UTC()
 		t.result.Warnings = append(slices.Clone(u.facts.Warnings), t.warnings...)
-		u.board.remove(t.disk.Name)
+		u.board.done(t.disk)
 		out = append(out, t.result)
 	}
 	return out
