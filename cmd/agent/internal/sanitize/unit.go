@@ -218,20 +218,26 @@ func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 func (u *unit) unreadable() {
 	for _, t := range u.open() {
 		if t.disk.Unreadable != "" {
-			t.fail(errors.New("what is on it is unknown, so it might be one that is kept: " + t.disk.Unreadable + ": erase or replace it"))
+			t.failUnreadable(t.disk.Unreadable)
 		}
 	}
 }
 
-// recheck reads what is on disks that could not be read before.
+func (t *target) failUnreadable(why string) {
+	t.fail(errors.New("what is on it is unknown, so it might be one that is kept: " + why + ": erase or replace it"))
+}
+
+// recheck decides again about disks that could not be read before. It does not change them: the watcher of the unit reads them.
 func (u *unit) recheck(ctx context.Context) {
 	for _, t := range u.open() {
 		u.beat(ioPatience)
 		again := u.o.Contents(ctx, t.disk)
-		if p := disk.Protect(again, u.o.all, len(t.ranges) > 0, u.o.plan.Keep); p.Why != "" {
-			t.fail(errors.New(p.Why))
+		switch r := Decide(again, u.o.all, u.o.plan); {
+		case r.Outcome != "":
+			t.result, t.warnings = r, append(t.warnings, r.Warnings...)
+		case again.Unreadable != "":
+			t.failUnreadable(again.Unreadable)
 		}
-		t.disk = again
 	}
 }
 

@@ -74,6 +74,37 @@ func TestSecondRun(t *testing.T) {
 	}
 }
 
+// TestUnlockedDiskIsJudgedAgain: what a drive carries that was locked at first protects it like any other disk.
+func TestUnlockedDiskIsJudgedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		contents func(*disk.Disk)
+		outcome  agent.Outcome
+		message  string
+		warning  string
+	}{
+		{"kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "btrfs", Label: "tank"}} }, agent.LeftOut, "spec.storage.keep names it", "it has btrfs"},
+		{"might be kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "zfs"}} }, agent.Failed, "it might be tank", ""},
+		{"shared", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "vmfs"}} }, agent.Failed, "which other servers may use", ""},
+		{"still unreadable", func(d *disk.Disk) { d.Unreadable = "input/output error" }, agent.Failed, "what is on it is unknown", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := &rack{contents: c.contents}
+			locked := only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true; d.SetPassword(drive.Password) })
+			d := r.add("sda", locked, func(d *disk.Disk) { d.Unreadable = "input/output error" })
+			results, _ := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"tank"}})
+			got := results["sda"]
+			g.Expect(got.Outcome).To(Equal(c.outcome))
+			g.Expect(got.Message).To(ContainSubstring(c.message))
+			if c.warning != "" {
+				g.Expect(got.Warnings).To(ContainElement(ContainSubstring(c.warning)))
+			}
+			g.Expect(hasSecret(d, 0)).To(BeTrue())
+		})
+	}
+}
+
 // TestHanging: a drive that hangs fails after its time, and the others are erased.
 func TestHanging(t *testing.T) {
 	g := NewWithT(t)
