@@ -84,7 +84,7 @@ func (r *rack) options() sanitize.Options {
 			}
 			return r.find(d).drive.Namespace(r.find(d).index), nil
 		},
-		Port:     func(d disk.Disk) drive.Port { return r.find(d).drive.Port(r.find(d).index) },
+		Port: func(d disk.Disk) drive.Port { return r.find(d).drive.Port(r.find(d).index) },
 		Contents: func(_ context.Context, d disk.Disk) disk.Disk {
 			d.Unreadable = ""
 			if r.contents != nil {
@@ -92,7 +92,7 @@ func (r *rack) options() sanitize.Options {
 			}
 			return d
 		},
-		Report:   func(p []agent.DiskProgress) { r.progress = append(r.progress, p) },
+		Report: func(p []agent.DiskProgress) { r.progress = append(r.progress, p) },
 	}
 }
 

@@ -63,7 +63,9 @@ func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) 
 	for _, u := range s.units {
 		u.policy, u.o, u.board = plan.Policy, o, b
 		u.beat(ioPatience)
-		go func() { answers <- answer{u, u.run(ctx)} }()
+		unitCtx, cancel := context.WithCancel(ctx)
+		u.cancel = cancel
+		go func() { answers <- answer{u, u.run(unitCtx)} }()
 	}
 	results := slices.Concat(s.results, await(ctx, s.units, answers))
 	slices.SortStableFunc(results, func(x, y Result) int { return cmp.Compare(x.Name, y.Name) })

@@ -33,6 +33,8 @@ type unit struct {
 	// probed is how many targets the drive was asked about.
 	probed   int
 	deadline atomic.Int64
+	// cancel ends the context of run.
+	cancel context.CancelFunc
 }
 
 // target is a disk that is erased.
@@ -56,10 +58,12 @@ func (u *unit) beat(patience time.Duration) { u.deadline.Store(time.Now().Add(pa
 // late is by how much the answer is too late.
 func (u *unit) late() time.Duration { return time.Since(time.Unix(0, u.deadline.Load())) }
 
-// abandoned are the results of a unit that does not answer. They have nothing that its goroutine may still change.
+// abandoned ends a unit that does not answer, so that it does nothing more when it answers late. Its results have nothing that its goroutine may still change.
 func (u *unit) abandoned(why string) []Result {
+	u.cancel()
 	var out []Result
 	for _, t := range u.targets {
+		u.board.done(t.disk)
 		out = append(out, failed(Identify(t.disk), "", why))
 	}
 	return out
@@ -179,6 +183,8 @@ func (u *unit) narrow() {
 func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 	u.probe()
 	switch {
+	case ctx.Err() != nil: // it was given up meanwhile
+		return "", context.Cause(ctx)
 	case u.facts.Locked:
 		if err := u.drive.Unlock(); err != nil {
 			return "", err

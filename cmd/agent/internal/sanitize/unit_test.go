@@ -105,6 +105,38 @@ func TestUnlockedDiskIsJudgedAgain(t *testing.T) {
 	}
 }
 
+// TestGivenUp: a drive that answers after it was given up is not erased, although the others are still being erased: its result says that it was not.
+func TestGivenUp(t *testing.T) {
+	g := NewWithT(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := &rack{}
+		late := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase = true }), nil)
+		slow := r.add("sdb", only(drive.Block, nil), nil)
+		released := time.NewTimer(ioPatience + 2*time.Minute)
+		late.Hook = func(operation string) error {
+			if operation == "read" {
+				<-released.C
+				late.Hook = nil
+			}
+			return nil
+		}
+		slow.Hook = func(operation string) error {
+			if operation == "write" {
+				time.Sleep(ioPatience - time.Minute) // of the bubble's clock
+			}
+			return nil
+		}
+		results, _ := r.runIn(t.Context(), agent.CleanPlan{Policy: agent.CleanClear})
+		g.Expect(results["sda"].Message).To(ContainSubstring("it has not answered for too long"))
+		g.Expect(results["sdb"].Outcome).To(Equal(agent.Erased))
+		g.Expect(late.Operations()).NotTo(ContainElement("sanitize"))
+		g.Expect(hasSecret(late, 0)).To(BeTrue())
+	})
+}
+
+// ioPatience is that of package sanitize.
+const ioPatience = 10 * time.Minute
+
 // TestHanging: a drive that hangs fails after its time, and the others are erased.
 func TestHanging(t *testing.T) {
 	g := NewWithT(t)
