@@ -62,8 +62,8 @@ type InspectionSummary struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	GPUs []GPUGroup `json:"gpus,omitempty"`
-	// notPurgeable are the serial numbers (or otherwise WWNs or names) of disks that offer no erase method of the class Purge. Disks whose methods are unknown are
-	// not among them. If there are more than 8, the last element says how many more.
+	// notPurgeable are the disks that offer no erase method of the class Purge, each by its serial number with its WWN in brackets, or by one of them or its name.
+	// Disks whose methods are unknown are not among them. If there are more than 8, the last element says how many more.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=9

@@ -19,7 +19,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// Result records the end of an agent's plan. A repeated result is no error: the answer to the first may have been lost.
+// Result records the end of an agent's plan. A repeated success changes nothing: the answer to the first may have been lost. A repeated failure is recorded and counted
+// again. A result that comes after the end of the boot is refused.
 func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
 	if result.Failure != nil {
 		return b.agentFailed(ctx, r, result)

@@ -13,6 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -150,7 +151,7 @@ func judgeDisk(d *agent.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
 }
 
 // missingDisks returns the disks that must be in a report and are not erased in it, as clauses: those that the agent found before the claim, and those that the provider
-// wrote. Only spec.storage.keep leaves one out. Whether it names the disk by a label is only known to the agent.
+// wrote. Only spec.storage.keep leaves one out.
 func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 	due := slices.Clone(expectedDisks(a))
 	if !cleaning.AllDisks(a.boot.Spec.CleaningPolicy) {
@@ -167,8 +168,8 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 		switch {
 		case at < 0:
 			problem = fmt.Sprintf("disk %s is missing", name)
-		case disks[at].Outcome == agent.LeftOut && len(keptDisks(a.host.Spec.Storage)) == 0:
-			problem = fmt.Sprintf("disk %s was left out, and spec.storage.keep names no disk", name)
+		case disks[at].Outcome == agent.LeftOut && !mayBeKept(keptDisks(a.host.Spec.Storage), d, disks[at], due, disks):
+			problem = fmt.Sprintf("disk %s was left out, and spec.storage.keep does not name it", name)
 		default:
 			continue
 		}
@@ -177,6 +178,18 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 		}
 	}
 	return missing
+}
+
+// mayBeKept is true if a name in keep is the serial number or WWN of a disk, or may be a label of it: it is no serial number or WWN of a disk of the server. Which labels a
+// disk has is only known to the agent.
+func mayBeKept(keep []string, d v1alpha1.DiskIdentity, report agent.ErasedDisk, due []v1alpha1.DiskIdentity, reported []agent.ErasedDisk) bool {
+	return slices.ContainsFunc(keep, func(name string) bool {
+		identifies := func(other v1alpha1.DiskIdentity) bool {
+			return diskname.Identifies(name, other.SerialNumber, other.WWN)
+		}
+		isReported := func(e agent.ErasedDisk) bool { return diskname.Identifies(name, text(e.Disk.Serial), text(e.Disk.WWN)) }
+		return strings.TrimSpace(name) != "" && (identifies(d) || isReported(report) || !slices.ContainsFunc(due, identifies) && !slices.ContainsFunc(reported, isReported))
+	})
 }
 
 // isDisk is true if an agent means a disk. An inspection has cleaned the texts of the disk.

@@ -188,7 +188,7 @@ func TestErasureIsNotProven(t *testing.T) {
 		"None is no class":                  {"", both(func(d *agent.ErasedDisk) { d.Class = "None" }), `the class "None"`},
 		"no method":                         {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Method = "\x00" }), "disk S2 was erased without a method"},
 		"an unknown outcome":                {v1alpha1.CleaningClear, both(func(d *agent.ErasedDisk) { d.Outcome = "Maybe" }), `disk S2 has the outcome "Maybe"`},
-		"left out, and no disk is kept":     {v1alpha1.CleaningPurge, append(both()[:1], leftOut("S2")), "disk S2 was left out, and spec.storage.keep names no disk"},
+		"left out, and no disk is kept":     {v1alpha1.CleaningPurge, append(both()[:1], leftOut("S2")), "disk S2 was left out, and spec.storage.keep does not name it"},
 		"the written disk is left out":      {"", []agent.ErasedDisk{leftOut("S1")}, "disk S1 was left out"},
 		"a disk without an identity":        {v1alpha1.CleaningPurge, append(both(), erasedDisk("", agent.CleanPurge)), "disk nvme0n1 cannot be identified"},
 		"more disks than a record can have": {v1alpha1.CleaningPurge, many, "at most 64"},
@@ -289,6 +289,36 @@ func TestErasureLeavesKeptDisksOut(t *testing.T) {
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), leftOut("S2")}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.boot().Spec.Erasure.Disks[1].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
+}
+
+// TestOtherDisksNameIsNoLabel: the name of a disk in spec.storage.keep leaves out no other disk: a tenant can write that name as a label.
+func TestOtherDisksNameIsNoLabel(t *testing.T) {
+	withWWN := leftOut("S2")
+	withWWN.Disk.WWN = "5000c500a1b2c3d4"
+	for _, c := range []struct {
+		keep []string
+		left agent.ErasedDisk
+		want bool
+	}{
+		{[]string{"S1"}, leftOut("S2"), false}, // that of another disk that is due
+		{[]string{"s3 "}, leftOut("S2"), false},
+		{[]string{"0x5000C500A1B2C3D9", " "}, leftOut("S2"), false}, // that of another reported disk
+		{[]string{"S1", "s2"}, leftOut("S2"), true},
+		{[]string{"naa.5000C500A1B2C3D4"}, leftOut("S2"), true},
+		{[]string{"naa.5000C500A1B2C3D4"}, withWWN, true},
+		{[]string{"S1", "data"}, leftOut("S2"), true}, // a label
+	} {
+		g := NewWithT(t)
+		w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, c.keep...)
+		other := erasedDisk("S3", agent.CleanPurge)
+		other.Disk.WWN = "5000c500a1b2c3d9"
+		_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), c.left, other}})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(w.boot().Spec.AgentDoneAt != nil).To(Equal(c.want), "%v", c.keep)
+		if !c.want {
+			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("disk S2 was left out, and spec.storage.keep does not name it"))
+		}
+	}
 }
 
 // TestErasureFails: the message of an agent that failed names the disks that it did not erase.

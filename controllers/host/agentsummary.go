@@ -25,7 +25,7 @@ const (
 	maxSwitchBytes = 64
 	// maxNotPurgeable is one less than in the API: the last element says how many more there are.
 	maxNotPurgeable = 8
-	maxDiskBytes    = 40
+	maxDiskBytes    = 56 // a serial number of 20 bytes, and a WWN of 32
 	// maxSummary is the maximum size of an InspectionSummary as JSON, in bytes: every watcher of hosts gets it.
 	maxSummary = 1024
 )
@@ -85,7 +85,7 @@ func notPurgeable(disks []v1alpha1.InspectedDisk) []string {
 	var names []string
 	for i := range disks {
 		if d := &disks[i]; cleaning.IsServerDisk(d) && !cleaning.MayPurge(d.EraseMethods) {
-			names = append(names, controllers.Clip(cmp.Or(d.SerialNumber, d.WWN, d.Name, "a disk without a name"), maxDiskBytes))
+			names = append(names, cmp.Or(cleaning.DiskText(d.SerialNumber, d.WWN, maxDiskBytes), controllers.Clip(d.Name, maxDiskBytes), "a disk without a name"))
 		}
 	}
 	slices.Sort(names)

@@ -47,11 +47,11 @@ func TestSummaryOfDisksThatCannotBePurged(t *testing.T) {
 	g := NewWithT(t)
 	weak := []string{"discard"}
 	s := summarize(&v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
-		{SerialNumber: "S2", SizeBytes: 1, EraseMethods: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseMethods: weak}, {WWN: "w", SizeBytes: 1, EraseMethods: weak},
+		{SerialNumber: "S2", WWN: "5000", SizeBytes: 1, EraseMethods: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseMethods: weak}, {WWN: "w", SizeBytes: 1, EraseMethods: weak},
 		{SerialNumber: "good", SizeBytes: 1, EraseMethods: []string{"discard", "nvme-sanitize-block"}}, {SerialNumber: "unknown", SizeBytes: 1},
-		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseMethods: weak},
+		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseMethods: weak}, {SerialNumber: "S3", SizeBytes: 1, EraseMethods: []string{"overwrite"}},
 	}}, "uid/1")
-	g.Expect(s.NotPurgeable).To(Equal([]string{"S1", "S2", "w"}))
+	g.Expect(s.NotPurgeable).To(Equal([]string{"S1", "S2 (5000)", "S3", "w"}))
 	report := &v1alpha1.BareMetalInspectionSpec{}
 	for i := range 100 {
 		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: fmt.Sprintf("%02d%s", i, strings.Repeat("x", 200)), SizeBytes: int64(i+1) << 40, EraseMethods: weak})

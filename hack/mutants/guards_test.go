@@ -227,7 +227,7 @@ var guards = []mutant{
 	{"a disk that appears late with the same serial number does not matter", runnerWriteFile, "		settled = settledForKnown\n", "		settled = 0\n"},
 	{"the chain of logical partitions is erased with the partitions", runnerCleanFile, ", Table: p.Extended()}", "}"},
 	{"a disk with a label that is not read is not kept", selectFile, "	case at >= 0:\n		why =", "	case false:\n		why ="},
-	{"a blank serial number names a disk", selectFile, "strings.TrimSpace(d.Serial) != \"\" && SameSerial", "SameSerial"},
+	{"a blank serial number names a disk", selectFile, "strings.TrimSpace(d.Serial) != \"\" && diskname.SameSerial", "diskname.SameSerial"},
 	{"a disk without a size is no disk", "cmd/agent/internal/disk/list.go", "size == 0 && (d.Removable", "size == 0 && (true || d.Removable"},
 	{"a kept namespace hides another one", "cmd/agent/internal/method/obstacle.go", "return f.Unattached > 0 }", "return f.Unattached > 0 && !f.KeptPart }"},
 	{"Metadata erases a disk that might be kept", runnerCleanFile, "protected == \"\" && plan.AllDisks {", "protected == \"\" && false {"},
@@ -242,9 +242,10 @@ var guards = []mutant{
 
 	// Which disk is written.
 	{"a disk is written by one of its paths", selectFile, "	case len(d.Paths) > 0:\n", "	case false:\n"},
-	{"a kept disk is written", selectFile, "	case isKept(d, keep):\n", "	case len(keep) > 99:\n"},
-	{"the label of a partition keeps nothing", selectFile, ", slices.Contains(d.PartitionNames, name):", ":"},
-	{"two paths without a WWN are two disks", sameFile, "return a.Serial != \"\" && SameSerial(a.Serial, b.Serial)", "return false && SameSerial(a.Serial, b.Serial)"},
-	{"two LUNs with one serial number are one disk", sameFile, "		return a.WWN == b.WWN\n", "		return a.WWN == b.WWN || SameSerial(a.Serial, b.Serial)\n"},
+	{"a kept disk is written", selectFile, "	case isKept(d, all, keep):\n", "	case len(keep) > 99:\n"},
+	{"a tenant keeps a disk with the name of another one", selectFile, "	case slices.ContainsFunc(all, identifies):\n		return false\n", ""},
+	{"the label of a partition keeps nothing", selectFile, "	case slices.Contains(d.PartitionNames, name):\n		return true\n", ""},
+	{"two paths without a WWN are two disks", sameFile, "return a.Serial != \"\" && diskname.SameSerial(a.Serial, b.Serial)", "return false && diskname.SameSerial(a.Serial, b.Serial)"},
+	{"two LUNs with one serial number are one disk", sameFile, "		return a.WWN == b.WWN\n", "		return a.WWN == b.WWN || diskname.SameSerial(a.Serial, b.Serial)\n"},
 	{"a disk with unknown content is written", selectFile, "	case d.Unreadable != \"\":\n", "	case false:\n"},
 }

@@ -2,10 +2,12 @@
 package cleaning
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 )
 
 // order are the policies from the weakest to the strongest. The empty policy of a host is stronger than None: it erases the metadata of the disks that the provider
@@ -45,24 +47,39 @@ func IsMinimum(policy v1alpha1.CleaningPolicy) bool {
 	return policy == v1alpha1.CleaningNone || AllDisks(policy)
 }
 
-// Kept is true for a disk that spec.storage.keep of its host names by its serial number or WWN. The case of letters does not matter. Labels are not compared: only
-// the agent can read them.
-func Kept(storage *v1alpha1.HostStorage, identities ...string) bool {
-	if storage == nil {
-		return false
+// Kept is true for a disk that spec.storage.keep of its host names by its serial number or WWN, in the forms that the agent accepts. Labels are not compared: only the
+// agent can read them.
+func Kept(storage *v1alpha1.HostStorage, serial, wwn string) bool {
+	return storage != nil && slices.ContainsFunc(storage.Keep, func(name string) bool { return diskname.Identifies(name, serial, wwn) })
+}
+
+// DiskText names a disk in an InspectionSummary by its serial number and its WWN, of which one may be empty: S1 (5000c500a1b2c3d4). It has at most limit bytes.
+func DiskText(serial, wwn string, limit int) string {
+	if text := serial + " (" + wwn + ")"; serial != "" && wwn != "" && len(text) <= limit {
+		return text
 	}
-	return slices.ContainsFunc(storage.Keep, func(kept string) bool {
-		return slices.ContainsFunc(identities, func(id string) bool { return id != "" && strings.EqualFold(strings.TrimSpace(kept), id) })
-	})
+	text := cmp.Or(serial, wwn)
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
+}
+
+// identityOf returns the serial number and the WWN in a text of DiskText. A text with one of them has it as both.
+func identityOf(text string) (serial, wwn string) {
+	if at := strings.LastIndex(text, " ("); at > 0 && strings.HasSuffix(text, ")") {
+		return text[:at], text[at+len(" (") : len(text)-1]
+	}
+	return text, text
 }
 
 // NotPurgeable returns the disks of a host that cannot be purged, as far as the agent's inspection (found, which may be nil) shows that. Disks that spec.storage.keep
-// names are not among them.
+// names by serial number or WWN are not among them.
 func NotPurgeable(host *v1alpha1.BareMetalHostSpec, found *v1alpha1.InspectionSummary) []string {
 	if found == nil || host.Inspection != v1alpha1.InspectionAgent && host.Inspection != v1alpha1.InspectionBoth {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(found.NotPurgeable), func(disk string) bool { return Kept(host.Storage, disk) })
+	return slices.DeleteFunc(slices.Clone(found.NotPurgeable), func(disk string) bool {
+		serial, wwn := identityOf(disk)
+		return Kept(host.Storage, serial, wwn)
+	})
 }
 
 // maxDisks is the maximum number of disks of a claim, as in the API.
@@ -96,9 +113,9 @@ func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
 
 // weakMethods are the erase methods that an inspection reports and that are never of the class Purge: no drive has another row for them in the table of the agent
 // (cmd/agent/internal/method), whose test compares both. Whether another method is of that class depends on the drive: the agent decides that when it erases.
-var weakMethods = []string{"discard", "write-zeroes", "ata-secure-erase", "ata-secure-erase-enhanced", "nvme-format-user", "nvme-sanitize-overwrite"}
+var weakMethods = []string{"overwrite", "discard", "write-zeroes", "ata-secure-erase", "ata-secure-erase-enhanced", "nvme-format-user", "nvme-sanitize-overwrite"}
 
-// MayPurge is true for a disk with these erase methods if it can be purged, or if that is unknown.
+// MayPurge is true for a disk with these erase methods if it can be purged, or if that is unknown. A disk that was asked has at least the method overwrite.
 func MayPurge(methods []string) bool {
 	return len(methods) == 0 || slices.ContainsFunc(methods, func(method string) bool { return !slices.Contains(weakMethods, method) })
 }

@@ -88,11 +88,29 @@ func TestNotPurgeable(t *testing.T) {
 	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1"}))
 	g.Expect(found.NotPurgeable).To(HaveLen(2), "the status is not changed")
 	g.Expect(Kept(h.Storage, "", "")).To(BeFalse(), "a disk without a name")
+	for _, name := range []string{"s1 ", "5000c500a1b2c3d4", "0x5000C500A1B2C3D4", "naa.5000c500a1b2c3d4"} { // as the agent accepts them
+		found := &v1alpha1.InspectionSummary{NotPurgeable: []string{DiskText("S1", "5000c500a1b2c3d4", 64), DiskText("S2", "", 64)}}
+		h.Storage.Keep = []string{name}
+		g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S2"}), name)
+	}
+}
+
+func TestDiskText(t *testing.T) {
+	g := NewWithT(t)
+	for _, c := range []struct{ serial, wwn, text string }{
+		{"S1", "5000", "S1 (5000)"}, {"S1", "", "S1"}, {"", "5000", "5000"}, {"", "", ""}, {"S (1)", "5000", "S (1) (5000)"},
+		{"123456789", "5000c500a1b2c3d4", "123456789"}, {"1234567890123456é", "", "1234567890123456"},
+	} {
+		g.Expect(DiskText(c.serial, c.wwn, 17)).To(Equal(c.text))
+	}
+	serial, wwn := identityOf("S (1) (5000)")
+	g.Expect([]string{serial, wwn}).To(Equal([]string{"S (1)", "5000"}))
 }
 
 func TestMayPurge(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(MayPurge(nil)).To(BeTrue(), "unknown")
+	g.Expect(MayPurge([]string{"overwrite"})).To(BeFalse(), "it was asked, and has no other")
 	g.Expect(MayPurge([]string{"discard", "write-zeroes"})).To(BeFalse())
 	g.Expect(MayPurge([]string{"discard", "ata-secure-erase"})).To(BeFalse())
 	g.Expect(MayPurge([]string{"ata-secure-erase-enhanced", "nvme-format-user", "nvme-sanitize-overwrite"})).To(BeFalse())

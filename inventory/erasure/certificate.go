@@ -133,13 +133,16 @@ func verificationText(v *v1alpha1.ErasureVerification) string {
 	if v.Passed {
 		result = "passed"
 	}
-	switch v.Kind {
-	case "ReadBack":
+	switch {
+	case v.Kind == "ReadBack":
 		return fmt.Sprintf("full: all that was overwritten was read back (%d bytes) and compared with zeros: %s", v.Bytes, result)
-	case "Samples":
+	case v.Kind == "Samples" && v.Changed == 0: // no content of before was known: blank samples, or an operation that an earlier boot began
+		return fmt.Sprintf("representative sampling: %d samples with %d bytes were read after the erasure (%d blank, %d unreadable), and none could be compared with content of "+
+			"before: %s", v.Samples, v.Bytes, v.Blank, v.Unreadable, result)
+	case v.Kind == "Samples":
 		return fmt.Sprintf("representative sampling: %d samples with %d bytes were compared with those before the erasure (%d changed, %d blank, %d unreadable): %s",
 			v.Samples, v.Bytes, v.Changed, v.Blank, v.Unreadable, result)
-	case "DriveStatus":
+	case v.Kind == "DriveStatus":
 		return "status that the drive reports; samples cannot be judged with this technique: " + result
 	default:
 		return fmt.Sprintf("%s: %s", v.Kind, result)

@@ -276,7 +276,7 @@ type Progress struct {
 	Total int64 `json:"total,omitempty"`
 	// Rate is in bytes per second, over the last seconds.
 	Rate int64 `json:"rate,omitempty"`
-	// Disks are the disks of a CleanPlan that are being erased, at most MaxProgressDisks.
+	// Disks are the disks of a CleanPlan that are being erased or have a result, which is 100 percent. They are at most MaxProgressDisks.
 	Disks []DiskProgress `json:"disks,omitempty"`
 }
 

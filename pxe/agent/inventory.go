@@ -89,7 +89,8 @@ type Disk struct {
 	ReadOnly  bool   `json:"readOnly,omitempty"`
 	// Health is OK, Warning or Critical: of NVMe from the log page SMART / Health, otherwise unknown.
 	Health string `json:"health,omitempty"`
-	// Erase are the erase methods that the disk offers, such as nvme-sanitize-crypto, nvme-format-crypto, ata-secure-erase, scsi-sanitize-crypto, discard.
+	// Erase are the erase methods that the disk offers, such as nvme-sanitize-crypto, nvme-format-crypto, ata-secure-erase, scsi-sanitize-crypto, discard. A disk whose
+	// methods are all known has the method overwrite.
 	Erase []string `json:"erase,omitempty"`
 	// Signatures are what the disk carries: gpt, mbr, lvm2, md, ext4, and so on.
 	Signatures []string `json:"signatures,omitempty"`

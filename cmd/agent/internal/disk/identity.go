@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 )
 
 // identify reads vendor, model, serial number, firmware and WWN.
@@ -80,7 +82,7 @@ func ataText(words []byte) string {
 
 // wwn returns a world-wide name as it is compared, or nothing for other identifiers (t10., nvme., uuid.), which are vendor, model and serial number again.
 func wwn(id string) string {
-	id = NormalWWN(strings.ReplaceAll(id, " ", ""))
+	id = diskname.NormalWWN(strings.ReplaceAll(id, " ", ""))
 	digits := strings.ReplaceAll(id, "-", "")
 	if b, err := hex.DecodeString(digits); err != nil || len(b) != 8 && len(b) != 16 || !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) {
 		return ""

@@ -18,22 +18,39 @@ func TestProtect(t *testing.T) {
 	}
 	for _, keep := range []string{"s1 ", "0x5000C500A0B1C2D3", "ceph-data", "DATA"} {
 		g := NewWithT(t)
-		g.Expect(Protect(disk, true, []string{"other", keep})).To(And(HaveField("Why", ContainSubstring("spec.storage.keep")), HaveField("Outside", true)), keep)
+		g.Expect(Protect(disk, []Disk{disk}, true, []string{"other", keep})).To(And(HaveField("Why", ContainSubstring("spec.storage.keep")), HaveField("Outside", true)), keep)
 	}
 	for _, keep := range []string{"", "data", "Ceph-Data", "S", "5000c500"} {
 		g := NewWithT(t)
-		g.Expect(Protect(disk, false, []string{keep})).To(Equal(Protection{}), keep)
+		g.Expect(Protect(disk, []Disk{disk}, false, []string{keep})).To(Equal(Protection{}), keep)
 	}
 	g := NewWithT(t)
 	shared := disk
 	shared.Found = []Signature{{Type: "vmfs"}}
-	g.Expect(Protect(shared, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Outside", false)))
-	g.Expect(Protect(shared, true, nil)).To(Equal(Protection{}))
+	g.Expect(Protect(shared, nil, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Outside", false)))
+	g.Expect(Protect(shared, nil, true, nil)).To(Equal(Protection{}))
 	shared.Transport = "fc"
-	g.Expect(Protect(shared, false, nil).Outside).To(BeTrue())
+	g.Expect(Protect(shared, nil, false, nil).Outside).To(BeTrue())
 	mounted := disk
 	mounted.Mounted = []string{"/"}
-	g.Expect(Protect(mounted, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Outside", false)))
+	g.Expect(Protect(mounted, nil, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Outside", false)))
+}
+
+// TestOtherDisksNameIsNoLabel: a tenant who knows which disk is kept cannot keep another one by writing that name as a label.
+func TestOtherDisksNameIsNoLabel(t *testing.T) {
+	kept := Disk{Disk: agent.Disk{Serial: "S1", WWN: "5000c500a0b1c2d3"}}
+	for _, name := range []string{"S1", "s1", "0x5000C500A0B1C2D3"} {
+		g := NewWithT(t)
+		parts, files := Disk{Disk: agent.Disk{Serial: "S2"}, PartitionNames: []string{name}}, Disk{Disk: agent.Disk{Serial: "S3"}, Found: []Signature{{Type: "xfs", Label: name}}}
+		pool := Disk{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "zfs"}}}
+		all := []Disk{kept, parts, files, pool}
+		for _, d := range []Disk{parts, files} {
+			g.Expect(Protect(d, all, false, []string{name})).To(Equal(Protection{}), name)
+			g.Expect(Protect(d, all[1:], false, []string{name}).Outside).To(BeTrue(), "a name that no disk has may be a label")
+		}
+		g.Expect(Protect(kept, all, false, []string{name}).Outside).To(BeTrue(), name)
+		g.Expect(Unproven(pool, all, []string{name})).To(BeEmpty(), "the disk to keep is found")
+	}
 }
 
 // TestUnproven: a disk without a serial number, and one with a volume whose labels are not read, might be a kept one, unless that one is found by its serial number, WWN
@@ -60,15 +77,15 @@ func TestBlankHints(t *testing.T) {
 		_, err := Select([]Disk{blank}, want, nil)
 		g.Expect(err).To(MatchError(ContainSubstring("no disk matches")))
 	}
-	g.Expect(Protected(blank, agent.RootDevice{Serial: " "}, nil)).NotTo(BeEmpty())
+	g.Expect(Protected(blank, nil, agent.RootDevice{Serial: " "}, nil)).NotTo(BeEmpty())
 }
 
 // TestNamedDiskThatCannotBeRead: it may have a label to keep.
 func TestNamedDiskThatCannotBeRead(t *testing.T) {
 	g := NewWithT(t)
 	d := Disk{Disk: agent.Disk{Serial: "S1", Size: 8 << 30}, Unreadable: "input/output error"}
-	g.Expect(Protect(d, true, []string{"data"}).Why).To(ContainSubstring("input/output error"))
-	g.Expect(Protect(d, true, nil).Why).To(BeEmpty())
+	g.Expect(Protect(d, nil, true, []string{"data"}).Why).To(ContainSubstring("input/output error"))
+	g.Expect(Protect(d, nil, true, nil).Why).To(BeEmpty())
 }
 
 // TestPartitionNames: the labels come from the primary table and from the backup, also if the primary one is damaged.

@@ -2,8 +2,8 @@ package disk
 
 import (
 	"slices"
-	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -16,8 +16,8 @@ func SameID(want, have agent.DiskID, alias string) bool {
 	if want.Size != 0 && have.Size != want.Size {
 		return false
 	}
-	wantWWN, haveWWN := NormalWWN(want.WWN), NormalWWN(have.WWN)
-	sameSerial, sameWWN := SameSerial(want.Serial, have.Serial), wantWWN == haveWWN
+	wantWWN, haveWWN := diskname.NormalWWN(want.WWN), diskname.NormalWWN(have.WWN)
+	sameSerial, sameWWN := diskname.SameSerial(want.Serial, have.Serial), wantWWN == haveWWN
 	switch {
 	case want.Serial == "" && wantWWN == "":
 		return want.ByPath != "" && (have.ByPath == want.ByPath || alias == want.ByPath)
@@ -26,20 +26,6 @@ func SameID(want, have agent.DiskID, alias string) bool {
 	default:
 		return want.Serial != "" && sameSerial || wantWWN != "" && sameWWN
 	}
-}
-
-// SameSerial compares serial numbers, without regard to case and to spaces around them.
-func SameSerial(a, b string) bool {
-	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
-}
-
-// NormalWWN returns a WWN in lower case and without the prefix that says what kind it is.
-func NormalWWN(wwn string) string {
-	wwn = strings.ToLower(strings.TrimSpace(wwn))
-	for _, prefix := range []string{"naa.", "eui.", "wwn-", "0x"} {
-		wwn = strings.TrimPrefix(wwn, prefix)
-	}
-	return wwn
 }
 
 // findPaths finds the devices that are one disk. The kernel joins the paths of an NVMe disk itself. A SAS disk with two ports, or a LUN behind two ports of a
@@ -64,6 +50,6 @@ func samePhysical(a, b Disk) bool {
 	case a.wwid != "" && b.wwid != "":
 		return a.wwid == b.wwid
 	default:
-		return a.Serial != "" && SameSerial(a.Serial, b.Serial) && a.Model == b.Model && a.Size == b.Size
+		return a.Serial != "" && diskname.SameSerial(a.Serial, b.Serial) && a.Model == b.Model && a.Size == b.Size
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -22,12 +23,12 @@ type Protection struct {
 }
 
 // Protect returns why no plan may touch a disk. A disk that the plan names by serial number is protected only if it is kept, mounted, read-only or reached by
-// several paths. keep are the serial numbers, WWNs, and labels of partitions and file systems that the plan keeps.
-func Protect(d Disk, named bool, keep []string) Protection {
+// several paths. all are the disks of the server. keep are the serial numbers, WWNs, and labels of partitions and file systems that the plan keeps.
+func Protect(d Disk, all []Disk, named bool, keep []string) Protection {
 	hasShared := func(s Signature) bool { return slices.Contains(shared, s.Type) }
 	at := slices.IndexFunc(d.Found, hasShared)
 	switch {
-	case isKept(d, keep):
+	case isKept(d, all, keep):
 		return Protection{Why: "the host's spec.storage.keep names it", Outside: true}
 	case len(d.Mounted) > 0:
 		return Protection{Why: "it is mounted at " + d.Mounted[0]}
@@ -55,26 +56,33 @@ func Protect(d Disk, named bool, keep []string) Protection {
 }
 
 // Protected is the clause of Protect. want is the plan's selection.
-func Protected(d Disk, want agent.RootDevice, keep []string) string {
-	return Protect(d, isSerial(want.Serial, d), keep).Why
+func Protected(d Disk, all []Disk, want agent.RootDevice, keep []string) string {
+	return Protect(d, all, isSerial(want.Serial, d), keep).Why
 }
 
 // isSerial is true for the serial number of a disk that has one: a blank hint identifies no disk.
 func isSerial(serial string, d Disk) bool {
-	return strings.TrimSpace(d.Serial) != "" && SameSerial(serial, d.Serial)
+	return strings.TrimSpace(d.Serial) != "" && diskname.SameSerial(serial, d.Serial)
 }
 
 // isKept compares what the plan keeps with the serial number, the WWN, and the labels of partitions and file systems. Labels have upper and lower case.
-func isKept(d Disk, keep []string) bool {
-	return slices.ContainsFunc(keep, d.isCalled)
+func isKept(d Disk, all []Disk, keep []string) bool {
+	return slices.ContainsFunc(keep, func(name string) bool { return d.isCalled(name, all) })
 }
 
-func (d Disk) isCalled(name string) bool {
+// isCalled is true for a name of the disk. The serial number or WWN of a disk of the server is never a label: whoever knows which disk is kept could otherwise keep
+// another one with it.
+func (d Disk) isCalled(name string, all []Disk) bool {
 	name = strings.TrimSpace(name)
+	identifies := func(other Disk) bool { return diskname.Identifies(name, other.Serial, other.WWN) }
 	switch {
 	case name == "":
 		return false
-	case d.Serial != "" && SameSerial(name, d.Serial), d.WWN != "" && NormalWWN(name) == NormalWWN(d.WWN), slices.Contains(d.PartitionNames, name):
+	case identifies(d):
+		return true
+	case slices.ContainsFunc(all, identifies):
+		return false
+	case slices.Contains(d.PartitionNames, name):
 		return true
 	default:
 		return slices.ContainsFunc(d.Found, func(s Signature) bool { return s.Label == name })
@@ -96,7 +104,7 @@ func Unproven(d Disk, all []Disk, keep []string) string {
 		return ""
 	}
 	for _, name := range keep {
-		if !slices.ContainsFunc(all, func(other Disk) bool { return other.isCalled(name) }) {
+		if !slices.ContainsFunc(all, func(other Disk) bool { return other.isCalled(name, all) }) {
 			return fmt.Sprintf("%s, and it might be %s, which the host's spec.storage.keep names and no disk is known to be: name the disk to keep by its serial number, "+
 				"or remove the name if that disk is gone", why, name)
 		}
@@ -120,7 +128,7 @@ func Select(disks []Disk, want agent.RootDevice, keep []string) (Disk, error) {
 			continue
 		}
 		matching = append(matching, d)
-		if reasons[i] = cmp.Or(Protected(d, want, keep), unproven(d, disks, want, keep)); reasons[i] == "" {
+		if reasons[i] = cmp.Or(Protected(d, disks, want, keep), unproven(d, disks, want, keep)); reasons[i] == "" {
 			candidates = append(candidates, d)
 		}
 	}
@@ -185,7 +193,7 @@ func mismatch(d Disk, want agent.RootDevice) string {
 		ok   bool
 	}{
 		{"serial", want.Serial == "" || isSerial(want.Serial, d)},
-		{"wwn", want.WWN == "" || NormalWWN(d.WWN) != "" && NormalWWN(want.WWN) == NormalWWN(d.WWN)},
+		{"wwn", want.WWN == "" || diskname.NormalWWN(d.WWN) != "" && diskname.NormalWWN(want.WWN) == diskname.NormalWWN(d.WWN)},
 		{"model", contains(d.Model, want.Model)},
 		{"vendor", contains(d.Vendor, want.Vendor)},
 		{"minimum size", d.Size >= want.MinSize},

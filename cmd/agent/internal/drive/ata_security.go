@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -51,8 +52,8 @@ func (d *Drive) Unlock() error {
 }
 
 // securityErase is a security erase: set the password, prepare, erase (ACS-5, 7.38 and 4.17). The erase removes the password. One that fails must not leave
-// the drive with it.
-func (d *Drive) securityErase(enhanced bool) error {
+// the drive with it. At the end of ctx the erase does not begin any more.
+func (d *Drive) securityErase(ctx context.Context, enhanced bool) error {
 	if err := d.Unlock(); err != nil {
 		return err
 	}
@@ -73,7 +74,10 @@ func (d *Drive) securityErase(enhanced bool) error {
 	if err := d.securityCommand("SECURITY SET PASSWORD", ataSetPassword, passwordBlock(false), askTimeout); err != nil {
 		return err
 	}
-	err = d.securityCommand("SECURITY ERASE PREPARE", ataErasePrepare, nil, askTimeout)
+	err = context.Cause(ctx)
+	if err == nil {
+		err = d.securityCommand("SECURITY ERASE PREPARE", ataErasePrepare, nil, askTimeout)
+	}
 	if err == nil {
 		err = d.securityCommand("SECURITY ERASE UNIT", ataEraseUnit, passwordBlock(enhanced), 2*timeout+time.Hour)
 	}

@@ -44,13 +44,13 @@ func (d *Drive) Erase(ctx context.Context, command Command, f Facts, watch Watch
 		if command == NVMeFormatCrypto {
 			ses = sesCrypto
 		}
-		return d.blocking(ctx, watch, f.Times[command], time.Duration(len(d.targets))*formatTimeout, func() error { return d.formatNVMe(ses, d.targets) })
+		return d.blocking(ctx, watch, f.Times[command], time.Duration(len(d.targets))*formatTimeout, func() error { return d.formatNVMe(ctx, ses, d.targets) })
 	case ATAErase, ATAEnhancedErase:
 		takes := f.Times[command]
 		if takes == 0 {
 			takes = unknownErase
 		}
-		return d.blocking(ctx, watch, f.Times[command], 2*takes+time.Hour, func() error { return d.securityErase(command == ATAEnhancedErase) })
+		return d.blocking(ctx, watch, f.Times[command], 2*takes+time.Hour, func() error { return d.securityErase(ctx, command == ATAEnhancedErase) })
 	default:
 		return fmt.Errorf("%s is no command of a drive", command)
 	}

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -224,11 +225,14 @@ const (
 
 // formatNVMe formats each namespace in the format that it has. A drive whose secure erase applies to all namespaces does it once. If only the format does (FNA bit 0), the
 // secure erase applies to the named namespace alone.
-func (d *Drive) formatNVMe(ses uint32, targets []uint32) error {
+func (d *Drive) formatNVMe(ctx context.Context, ses uint32, targets []uint32) error {
 	if d.controller.ErasesAll {
 		targets = targets[:1]
 	}
 	for _, id := range targets {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		data, err := d.identify(cnsNamespace, id)
 		if err != nil {
 			return fmt.Errorf("NVMe Identify Namespace %d: %w", id, err)

@@ -124,7 +124,8 @@ func milliseconds(d time.Duration) uint32 {
 	return uint32(min(d/time.Millisecond, 1<<31)) //nolint:gosec // 25 days fit
 }
 
-// ioctl sends a request and returns the result of the system call. It opens the device for each command: nothing else holds it while a command erases the drive.
+// ioctl sends a request and returns the result of the system call. It opens the device for each command. The runner holds the disk
+// open for reading meanwhile, so that its name does not become that of another disk.
 func (p KernelPort) ioctl(request uintptr, argument unsafe.Pointer) (uintptr, error) {
 	name := string(p)
 	if name == "" || strings.ContainsAny(name, "/\x00") {

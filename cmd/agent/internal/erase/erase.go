@@ -67,8 +67,6 @@ type Finder struct {
 type Result struct {
 	// Failure is nil if all disks were erased.
 	Failure *agent.Failure
-	// Erased are the disks that were erased and read back.
-	Erased []agent.DiskID
 	// Warnings name the disks that AllDisks leaves out.
 	Warnings []string
 	// Outcomes are what became of the disks that the plan means, also of those that must not be touched or are missing.
@@ -107,9 +105,7 @@ func Clean(ctx context.Context, plan agent.CleanPlan, disks []Disk, find Finder)
 			result.Outcomes = append(result.Outcomes, a.outcome)
 			if a.err != nil {
 				problems = append(problems, problem{agent.ReasonEraseFailed, fmt.Sprintf("%s: %v", name(a.task.disk), a.err)})
-				continue
 			}
-			result.Erased = append(result.Erased, a.task.disk.ID)
 		case <-ctx.Done():
 			for _, t := range waiting {
 				err := fmt.Errorf("it was not erased in time: %w", context.Cause(ctx))
@@ -119,7 +115,6 @@ func Clean(ctx context.Context, plan agent.CleanPlan, disks []Disk, find Finder)
 			waiting = nil
 		}
 	}
-	slices.SortFunc(result.Erased, func(a, b agent.DiskID) int { return strings.Compare(a.Serial+a.WWN+a.ByPath, b.Serial+b.WWN+b.ByPath) })
 	result.Failure = failureOf(problems)
 	return result
 }

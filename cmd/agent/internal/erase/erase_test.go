@@ -206,12 +206,23 @@ func plan(id agent.DiskID) agent.CleanPlan {
 	return agent.CleanPlan{Ranges: []agent.DiskRange{{Disk: id, Offset: secret.Offset, Length: secret.Length}}}
 }
 
+// erased returns the serial numbers of the disks that were erased.
+func erased(r erase.Result) []string {
+	var out []string
+	for _, o := range r.Outcomes {
+		if o.Err == nil {
+			out = append(out, o.Disk.ID.Serial)
+		}
+	}
+	return out
+}
+
 func TestErase(t *testing.T) {
 	g := NewWithT(t)
 	m := used()
 	r := erase.Clean(t.Context(), plan(agent.DiskID{Serial: "S1", Size: size}), []erase.Disk{disk(m, agent.DiskID{Serial: "S1"})}, finder)
 	g.Expect(r.Failure).To(BeNil())
-	g.Expect(r.Erased).To(Equal([]agent.DiskID{{Serial: "S1", Size: size}}))
+	g.Expect(erased(r)).To(Equal([]string{"S1"}))
 	check(g, m, used())
 	// Again: nothing changes.
 	g.Expect(erase.Clean(t.Context(), plan(agent.DiskID{Serial: "S1"}), []erase.Disk{disk(m, agent.DiskID{Serial: "S1"})}, finder).Failure).To(BeNil())
@@ -262,6 +273,8 @@ func TestFailures(t *testing.T) {
 		return nil
 	}
 	s1 := agent.DiskID{Serial: "S1"}
+	protected := disk(used(), s1)
+	protected.Protected = "spec.storage.keep names it"
 	for _, c := range []struct {
 		name    string
 		plan    agent.CleanPlan
@@ -278,14 +291,14 @@ func TestFailures(t *testing.T) {
 		{"flush error", plan(s1), []erase.Disk{disk(fails("flush"), s1)}, agent.ReasonEraseFailed, "cannot flush: input/output error"},
 		{"read error", plan(s1), []erase.Disk{disk(fails("read"), s1)}, agent.ReasonEraseFailed, "cannot read back"},
 		{"other data", plan(s1), []erase.Disk{disk(lies, s1)}, agent.ReasonEraseFailed, "it returns other data than the zeros"},
-		{"kept", agent.CleanPlan{Keep: []string{"s1"}, Ranges: plan(s1).Ranges}, []erase.Disk{disk(used(), s1)}, agent.ReasonProtectedDisk, "must not be touched"},
+		{"protected", plan(s1), []erase.Disk{protected}, agent.ReasonProtectedDisk, "must not be touched"},
 		{"outside", agent.CleanPlan{Ranges: []agent.DiskRange{{Disk: s1, Offset: size - 1, Length: 2}}}, []erase.Disk{disk(used(), s1)}, agent.ReasonPlanInvalid, "is not on the disk"},
 		{"cannot be opened", plan(s1), []erase.Disk{{ID: agent.DiskID{Serial: "S1", Size: size}, Name: "sda", Open: func() (erase.Device, error) { return nil, errors.New("busy") }}}, agent.ReasonEraseFailed, "cannot be opened for writing: busy"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			r := erase.Clean(t.Context(), c.plan, c.disks, finder)
-			g.Expect(r.Erased).To(BeEmpty())
+			g.Expect(erased(r)).To(BeEmpty())
 			g.Expect(r.Failure).NotTo(BeNil())
 			g.Expect(r.Failure.Reason).To(Equal(c.reason))
 			g.Expect(r.Failure.Message).To(ContainSubstring(c.message))
@@ -302,13 +315,13 @@ func TestAllDisks(t *testing.T) {
 		media[serial] = used()
 		disks = append(disks, disk(media[serial], agent.DiskID{Serial: serial}))
 	}
-	disks[3].Protected = "it is mounted"
+	disks[2].Protected, disks[3].Protected = "spec.storage.keep names it", "it is mounted"
 	media["A"].operation = func(string, int64) error { return errors.New("input/output error") }
-	p := agent.CleanPlan{AllDisks: true, Keep: []string{"KEPT"}}
+	p := agent.CleanPlan{AllDisks: true}
 	r := erase.Clean(t.Context(), p, disks, finder)
 	g.Expect(r.Failure).To(HaveField("Message", And(ContainSubstring(`"A"`), Not(ContainSubstring(`"B"`)))))
-	g.Expect(r.Erased).To(Equal([]agent.DiskID{{Serial: "B", Size: size}}))
-	g.Expect(r.Warnings).To(ConsistOf(ContainSubstring("list of disks to keep"), ContainSubstring("it is mounted")))
+	g.Expect(erased(r)).To(Equal([]string{"B"}))
+	g.Expect(r.Warnings).To(ConsistOf(ContainSubstring("spec.storage.keep names it"), ContainSubstring("it is mounted")))
 	g.Expect(media["kept"].calls).To(BeEmpty())
 	g.Expect(media["protected"].calls).To(BeEmpty())
 	g.Expect(media["B"].content[:mib]).To(Equal(make([]byte, mib)))

@@ -3,7 +3,6 @@ package erase
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
@@ -23,7 +22,7 @@ func selectDisks(plan agent.CleanPlan, disks []Disk, result *Result) ([]*task, [
 	for _, r := range plan.Ranges {
 		d, p := find(r.Disk, disks)
 		if p == nil {
-			p = checkRange(r, d, plan.Keep)
+			p = checkRange(r, d)
 		}
 		if p != nil {
 			problems = append(problems, *p)
@@ -42,12 +41,11 @@ func selectDisks(plan agent.CleanPlan, disks []Disk, result *Result) ([]*task, [
 		return todo, problems
 	}
 	for _, d := range disks {
-		switch why := protection(d, plan.Keep); {
-		case why != "":
-			result.Warnings = append(result.Warnings, fmt.Sprintf("%s was not erased: %.256s", name(d), why))
-		default:
-			taskOf(&todo, d)
+		if d.Protected != "" {
+			result.Warnings = append(result.Warnings, fmt.Sprintf("%s was not erased: %.256s", name(d), d.Protected))
+			continue
 		}
+		taskOf(&todo, d)
 	}
 	return todo, problems
 }
@@ -97,17 +95,9 @@ func find(id agent.DiskID, disks []Disk) (Disk, *problem) {
 	}
 }
 
-// protection says why a disk is not touched, or is empty.
-func protection(d Disk, keep []string) string {
-	if d.ID.Serial != "" && slices.ContainsFunc(keep, func(k string) bool { return disk.SameSerial(k, d.ID.Serial) }) {
-		return "its serial number is in the list of disks to keep"
-	}
-	return d.Protected
-}
-
-func checkRange(r agent.DiskRange, d Disk, keep []string) *problem {
-	if why := protection(d, keep); why != "" {
-		return &problem{agent.ReasonProtectedDisk, fmt.Sprintf("%s has bootstrap data and must not be touched: %.256s", name(d), why)}
+func checkRange(r agent.DiskRange, d Disk) *problem {
+	if d.Protected != "" {
+		return &problem{agent.ReasonProtectedDisk, fmt.Sprintf("%s has bootstrap data and must not be touched: %.256s", name(d), d.Protected)}
 	}
 	if r.Offset < 0 || r.Length < 0 || r.Length > d.ID.Size || r.Offset > d.ID.Size-r.Length {
 		return &problem{agent.ReasonPlanInvalid, fmt.Sprintf("%s: the range of %d bytes at %d is not on the disk, which has %d bytes", name(d), r.Length, r.Offset, d.ID.Size)}

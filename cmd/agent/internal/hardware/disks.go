@@ -33,11 +33,16 @@ type capabilities struct {
 	health   string
 	erase    []string
 	problems []string
+	// answered is true if erase is complete: an empty one means that the disk has no such command.
+	answered bool
 }
 
 func (c *capabilities) problemf(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
+
+// overwrite is the erase method of each disk that has said which others it has. Without it they are unknown.
+const overwrite = "overwrite"
 
 // disks adds health and erase methods to disks. Each disk is asked in a goroutine of its own: one that does not answer before the end of ctx is a problem, and
 // its goroutine ends when the kernel gives up its command.
@@ -57,6 +62,9 @@ func (c *collector) disks(ctx context.Context, disks []agent.Disk) {
 			delete(waiting, a.index)
 			disks[a.index].Health = a.health
 			disks[a.index].Erase = append(a.erase, disks[a.index].Erase...)
+			if a.answered {
+				disks[a.index].Erase = append(disks[a.index].Erase, overwrite)
+			}
 			slices.Sort(a.problems)
 			for _, p := range a.problems {
 				c.problemf("disk %s: %s", disks[a.index].Name, p)
@@ -94,6 +102,8 @@ func ask(disks Disks, index int, d agent.Disk) capabilities {
 		out.askNVMe(disks, d.Name)
 	case "sata", "sas", "scsi", "ata", "fc", "iscsi":
 		out.askSCSI(disks, d.Name)
+	default: // it has no commands
+		out.answered = true
 	}
 	return out
 }
@@ -103,6 +113,7 @@ func (c *capabilities) askNVMe(disks Disks, name string) {
 	err := disks.NVMeAdmin(name, nvmeIdentify, 0, nvmeController, identity)
 	if err == nil {
 		c.erase, err = ParseNVMeIdentify(identity)
+		c.answered = err == nil
 	}
 	if err != nil {
 		c.problemf("NVMe Identify Controller: %v", err)
@@ -133,6 +144,7 @@ func (c *capabilities) askSCSI(disks Disks, name string) {
 		c.askATA(disks, name)
 		return
 	}
+	c.answered = true
 	for _, s := range sanitizeActions {
 		answer := make([]byte, 64)
 		// A disk without the command REPORT SUPPORTED OPERATION CODES refuses it: then SANITIZE is not relied on.
@@ -154,7 +166,7 @@ func (c *capabilities) askATA(disks Disks, name string) {
 		c.problemf("ATA IDENTIFY DEVICE: %v", err)
 		return
 	}
-	c.erase = id.Methods
+	c.erase, c.answered = id.Methods, true
 	if id.Frozen {
 		c.problemf("ATA security is frozen by the firmware: a security erase needs a power cycle of the disk, or another setting of the firmware")
 	}

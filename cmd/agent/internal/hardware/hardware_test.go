@@ -213,11 +213,25 @@ func TestSCSI(t *testing.T) {
 	}}
 	s := hardware.Source{Root: qemu().write(t), Disks: d}
 	inv := s.Collect(t.Context(), []agent.Disk{{Name: "sda", Transport: "sas"}}, "")
-	g.Expect(inv.Disks[0].Erase).To(Equal([]string{"scsi-sanitize-crypto"}))
+	g.Expect(inv.Disks[0].Erase).To(Equal([]string{"scsi-sanitize-crypto", "overwrite"}))
 	for _, c := range [][]byte{nil, {0, 0, 0, 9}, {0, 1, 0, 0}} {
 		_, err := hardware.ParseVPDPages(c)
 		g.Expect(err).To(HaveOccurred())
 	}
+}
+
+// TestErasesByOverwrite: a disk that has answered can at least be overwritten. Of one that has not answered, no methods are known.
+func TestErasesByOverwrite(t *testing.T) {
+	g := NewWithT(t)
+	silent := errors.New("no answer")
+	s := hardware.Source{Root: qemu().write(t), Disks: disks{
+		nvme: func(byte, []byte) error { return silent }, scsi: func(_, _ []byte) (int, error) { return 0, silent },
+	}}
+	inv := s.Collect(t.Context(), []agent.Disk{{Name: "d0", Transport: "nvme"}, {Name: "d1", Transport: "sas"}, {Name: "d2", Transport: "virtio"}}, "")
+	g.Expect([][]string{inv.Disks[0].Erase, inv.Disks[1].Erase, inv.Disks[2].Erase}).To(Equal([][]string{nil, nil, {"overwrite"}}))
+	s.Disks = disks{nvme: func(byte, []byte) error { return nil }}
+	inv = s.Collect(t.Context(), []agent.Disk{{Name: "d0", Transport: "nvme"}}, "")
+	g.Expect(inv.Disks[0].Erase).To(Equal([]string{"overwrite"}), "it offers no command")
 }
 
 func TestSecureBoot(t *testing.T) {

@@ -183,7 +183,7 @@ var inspected = map[drive.Kind]map[string]drive.Command{
 func TestMayPurge(t *testing.T) {
 	g := NewWithT(t)
 	for kind, offers := range inspected {
-		names := append([]string{"discard", "write-zeroes"}, slices.Sorted(maps.Keys(offers))...)
+		names := append([]string{"overwrite", "discard", "write-zeroes"}, slices.Sorted(maps.Keys(offers))...)
 		for set := 1; set < 1<<len(names); set++ { // without any method it is unknown
 			var methods []string
 			commands := []drive.Command{drive.Overwrite}

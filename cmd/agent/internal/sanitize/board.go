@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// board has the progress of the disks that are being erased.
+// board has the progress of the disks that are being erased, and of those that have a result.
 type board struct {
 	report func([]agent.DiskProgress)
 
@@ -30,12 +30,9 @@ func (b *board) set(p agent.DiskProgress) {
 	b.send()
 }
 
-// remove takes a disk that has a result off the board.
-func (b *board) remove(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.disks = slices.DeleteFunc(b.disks, func(d agent.DiskProgress) bool { return d.Name == name })
-	b.send()
+// done reports that a disk has a result. It stays on the board, so that the number of disks does not change.
+func (b *board) done(d disk.Disk) {
+	b.set(agent.DiskProgress{Name: d.Name, Serial: d.Serial, Percent: 100})
 }
 
 func (b *board) send() {

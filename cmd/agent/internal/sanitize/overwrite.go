@@ -27,11 +27,11 @@ func (u *unit) removeBootstrapData(ctx context.Context) {
 		if len(t.ranges) == 0 {
 			continue
 		}
-		device, err := u.o.Open(t.disk)
-		if err != nil {
-			u.openFailed(t, err)
+		device := u.openBefore(t)
+		if device == nil {
 			continue
 		}
+		var err error
 		sector := int64(device.SectorSize())
 		for _, r := range t.ranges {
 			start := r.offset / sector * sector

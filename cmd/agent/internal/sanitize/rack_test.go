@@ -34,7 +34,9 @@ type part struct {
 type rack struct {
 	parts []part
 	// opens is called before a disk is opened.
-	opens    func(d disk.Disk) error
+	opens func(d disk.Disk) error
+	// contents changes a disk that is read again.
+	contents func(d *disk.Disk)
 	progress [][]agent.DiskProgress
 }
 
@@ -82,9 +84,15 @@ func (r *rack) options() sanitize.Options {
 			}
 			return r.find(d).drive.Namespace(r.find(d).index), nil
 		},
-		Port:     func(d disk.Disk) drive.Port { return r.find(d).drive.Port(r.find(d).index) },
-		Contents: func(_ context.Context, d disk.Disk) disk.Disk { d.Unreadable = ""; return d },
-		Report:   func(p []agent.DiskProgress) { r.progress = append(r.progress, p) },
+		Port: func(d disk.Disk) drive.Port { return r.find(d).drive.Port(r.find(d).index) },
+		Contents: func(_ context.Context, d disk.Disk) disk.Disk {
+			d.Unreadable = ""
+			if r.contents != nil {
+				r.contents(&d)
+			}
+			return d
+		},
+		Report: func(p []agent.DiskProgress) { r.progress = append(r.progress, p) },
 	}
 }
 

@@ -36,11 +36,12 @@ type Options struct {
 	Port func(d disk.Disk) drive.Port
 	// Contents reads again what a disk carries.
 	Contents func(ctx context.Context, d disk.Disk) disk.Disk
-	// Report is called with the progress of all disks that are being erased. It must not block.
+	// Report is called with the progress of all disks that are erased, also of those that have a result. It must not block.
 	Report func([]agent.DiskProgress)
 	Log    *slog.Logger
 
-	keep []string
+	plan agent.CleanPlan
+	all  []disk.Disk
 }
 
 // watchInterval is how often it is checked whether a drive hangs.
@@ -54,7 +55,7 @@ func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) 
 		return nil, &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the policy %.40q, which is neither Clear nor Purge", string(plan.Policy))}
 	}
 	s := selectDisks(plan, all)
-	o.keep = plan.Keep
+	o.plan, o.all = plan, all
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a drive that was given up and answers late is not erased further
 	b := &board{report: o.Report}
@@ -62,7 +63,9 @@ func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) 
 	for _, u := range s.units {
 		u.policy, u.o, u.board = plan.Policy, o, b
 		u.beat(ioPatience)
-		go func() { answers <- answer{u, u.run(ctx)} }()
+		unitCtx, cancel := context.WithCancel(ctx)
+		u.cancel = cancel
+		go func() { answers <- answer{u, u.run(unitCtx)} }()
 	}
 	results := slices.Concat(s.results, await(ctx, s.units, answers))
 	slices.SortStableFunc(results, func(x, y Result) int { return cmp.Compare(x.Name, y.Name) })

@@ -121,7 +121,7 @@ func Decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
 	has := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return d.Is(r.Disk) })
 	readable := d
 	readable.Unreadable = ""
-	p := disk.Protect(readable, named, plan.Keep)
+	p := disk.Protect(readable, all, named, plan.Keep)
 	switch {
 	case p.Why != "" && has:
 		return failed(r.ErasedDisk, agent.ReasonProtectedDisk, "it has bootstrap data and must not be touched: "+p.Why)

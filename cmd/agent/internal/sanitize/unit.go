@@ -33,6 +33,8 @@ type unit struct {
 	// probed is how many targets the drive was asked about.
 	probed   int
 	deadline atomic.Int64
+	// cancel ends the context of run.
+	cancel context.CancelFunc
 }
 
 // target is a disk that is erased.
@@ -56,10 +58,12 @@ func (u *unit) beat(patience time.Duration) { u.deadline.Store(time.Now().Add(pa
 // late is by how much the answer is too late.
 func (u *unit) late() time.Duration { return time.Since(time.Unix(0, u.deadline.Load())) }
 
-// abandoned are the results of a unit that does not answer. They have nothing that its goroutine may still change.
+// abandoned ends a unit that does not answer, so that it does nothing more when it answers late. Its results have nothing that its goroutine may still change.
 func (u *unit) abandoned(why string) []Result {
+	u.cancel()
 	var out []Result
 	for _, t := range u.targets {
+		u.board.done(t.disk)
 		out = append(out, failed(Identify(t.disk), "", why))
 	}
 	return out
@@ -79,7 +83,7 @@ func (u *unit) run(ctx context.Context) []Result {
 	for _, t := range u.targets {
 		t.result.StartedAt, t.result.EndedAt = t.started, time.Now().UTC()
 		t.result.Warnings = append(slices.Clone(u.facts.Warnings), t.warnings...)
-		u.board.remove(t.disk.Name)
+		u.board.done(t.disk)
 		out = append(out, t.result)
 	}
 	return out
@@ -179,6 +183,8 @@ func (u *unit) narrow() {
 func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 	u.probe()
 	switch {
+	case ctx.Err() != nil: // it was given up meanwhile
+		return "", context.Cause(ctx)
 	case u.facts.Locked:
 		if err := u.drive.Unlock(); err != nil {
 			return "", err
@@ -218,20 +224,26 @@ func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 func (u *unit) unreadable() {
 	for _, t := range u.open() {
 		if t.disk.Unreadable != "" {
-			t.fail(errors.New("what is on it is unknown, so it might be one that is kept: " + t.disk.Unreadable + ": erase or replace it"))
+			t.failUnreadable(t.disk.Unreadable)
 		}
 	}
 }
 
-// recheck reads what is on disks that could not be read before.
+func (t *target) failUnreadable(why string) {
+	t.fail(errors.New("what is on it is unknown, so it might be one that is kept: " + why + ": erase or replace it"))
+}
+
+// recheck decides again about disks that could not be read before. It does not change them: the watcher of the unit reads them.
 func (u *unit) recheck(ctx context.Context) {
 	for _, t := range u.open() {
 		u.beat(ioPatience)
 		again := u.o.Contents(ctx, t.disk)
-		if p := disk.Protect(again, len(t.ranges) > 0, u.o.keep); p.Why != "" {
-			t.fail(errors.New(p.Why))
+		switch r := Decide(again, u.o.all, u.o.plan); {
+		case r.Outcome != "":
+			t.result, t.warnings = r, append(t.warnings, r.Warnings...)
+		case again.Unreadable != "":
+			t.failUnreadable(again.Unreadable)
 		}
-		t.disk = again
 	}
 }
 

@@ -74,6 +74,69 @@ func TestSecondRun(t *testing.T) {
 	}
 }
 
+// TestUnlockedDiskIsJudgedAgain: what a drive carries that was locked at first protects it like any other disk.
+func TestUnlockedDiskIsJudgedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		contents func(*disk.Disk)
+		outcome  agent.Outcome
+		message  string
+		warning  string
+	}{
+		{"kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "btrfs", Label: "tank"}} }, agent.LeftOut, "spec.storage.keep names it", "it has btrfs"},
+		{"might be kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "zfs"}} }, agent.Failed, "it might be tank", ""},
+		{"shared", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "vmfs"}} }, agent.Failed, "which other servers may use", ""},
+		{"still unreadable", func(d *disk.Disk) { d.Unreadable = "input/output error" }, agent.Failed, "what is on it is unknown", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := &rack{contents: c.contents}
+			locked := only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true; d.SetPassword(drive.Password) })
+			d := r.add("sda", locked, func(d *disk.Disk) { d.Unreadable = "input/output error" })
+			results, _ := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"tank"}})
+			got := results["sda"]
+			g.Expect(got.Outcome).To(Equal(c.outcome))
+			g.Expect(got.Message).To(ContainSubstring(c.message))
+			if c.warning != "" {
+				g.Expect(got.Warnings).To(ContainElement(ContainSubstring(c.warning)))
+			}
+			g.Expect(hasSecret(d, 0)).To(BeTrue())
+		})
+	}
+}
+
+// TestGivenUp: a drive that answers after it was given up is not erased, although the others are still being erased: its result says that it was not.
+func TestGivenUp(t *testing.T) {
+	g := NewWithT(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := &rack{}
+		late := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase = true }), nil)
+		slow := r.add("sdb", only(drive.Block, nil), nil)
+		released := time.NewTimer(ioPatience + 2*time.Minute)
+		late.Hook = func(operation string) error {
+			if operation == "read" {
+				<-released.C
+				late.Hook = nil
+			}
+			return nil
+		}
+		slow.Hook = func(operation string) error {
+			if operation == "write" {
+				time.Sleep(ioPatience - time.Minute) // of the bubble's clock
+			}
+			return nil
+		}
+		results, _ := r.runIn(t.Context(), agent.CleanPlan{Policy: agent.CleanClear})
+		g.Expect(results["sda"].Message).To(ContainSubstring("it has not answered for too long"))
+		g.Expect(results["sdb"].Outcome).To(Equal(agent.Erased))
+		g.Expect(late.Operations()).NotTo(ContainElement("sanitize"))
+		g.Expect(hasSecret(late, 0)).To(BeTrue())
+	})
+}
+
+// ioPatience is that of package sanitize.
+const ioPatience = 10 * time.Minute
+
 // TestHanging: a drive that hangs fails after its time, and the others are erased.
 func TestHanging(t *testing.T) {
 	g := NewWithT(t)

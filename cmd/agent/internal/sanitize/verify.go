@@ -79,30 +79,34 @@ func isBlank(b []byte) bool {
 	return (b[0] == 0 || b[0] == 0xff) && !slices.ContainsFunc(b, func(c byte) bool { return c != b[0] })
 }
 
-// sample reads the samples before the erase. A disk on which that is not possible has none.
+// sample reads the samples before the erase. A disk on which that is not possible fails: a drive that lies would be called erased without them.
 func (u *unit) sample(ctx context.Context) {
 	for _, t := range u.open() {
-		device, err := u.o.Open(t.disk)
-		if err != nil {
-			u.openFailed(t, err)
+		device := u.openBefore(t)
+		if device == nil {
 			continue
 		}
 		found, err := u.readSamples(ctx, t, device)
 		if err = errors.Join(err, device.Close()); err != nil {
-			t.warnf("no samples were read before: %v", err)
+			t.fail(fmt.Errorf("no samples can be read before the erase: %w", err))
 			continue
 		}
 		t.before = found
 	}
 }
 
-// openFailed decides about a disk that cannot be opened. One that something holds is not erased behind its back.
-func (u *unit) openFailed(t *target, err error) {
-	if errors.Is(err, disk.ErrBusy) {
-		t.fail(err)
-		return
+// openBefore opens a disk before its erase, if necessary in a second attempt. It returns nil for a disk that cannot be opened, and that has failed. One that something
+// holds is not erased behind its back.
+func (u *unit) openBefore(t *target) disk.Device {
+	device, err := u.o.Open(t.disk)
+	if err != nil && !errors.Is(err, disk.ErrBusy) {
+		device, err = u.o.Open(t.disk)
 	}
-	t.warnf("it cannot be opened before the erase: %v", err)
+	if err != nil {
+		t.fail(fmt.Errorf("it cannot be opened before the erase: %w", err))
+		return nil
+	}
+	return device
 }
 
 // verify reads the samples after an erase, and sets the results.

@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/method"
@@ -23,6 +24,29 @@ func TestLosesWrites(t *testing.T) {
 	g.Expect(results["sda"].Verification).To(HaveField("Passed", false))
 	g.Expect(results["sda"].Outcome).To(Equal(agent.Failed))
 	g.Expect(hasSecret(d, 0)).To(BeTrue())
+}
+
+// TestLiesWithoutSamples: a disk that cannot be opened before the erase fails, because nothing would show that its drive lies. One attempt may fail.
+func TestLiesWithoutSamples(t *testing.T) {
+	for failures, outcome := range map[int]agent.Outcome{1: agent.Erased, 2: agent.Failed} {
+		g := NewWithT(t)
+		r := &rack{}
+		d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase, d.Lies = true, failures == 2 }), nil)
+		opens := 0
+		r.opens = func(disk.Disk) error {
+			if opens++; opens <= failures {
+				return errors.New("no such device or address")
+			}
+			return nil
+		}
+		results, _ := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+		g.Expect(results["sda"].Outcome).To(Equal(outcome))
+		g.Expect(hasSecret(d, 0)).To(Equal(outcome == agent.Failed))
+		if outcome == agent.Failed {
+			g.Expect(results["sda"].Message).To(ContainSubstring("it cannot be opened before the erase"))
+			g.Expect(d.Operations()).NotTo(ContainElement("sanitize"))
+		}
+	}
 }
 
 // TestUnreadableSamples: samples that cannot be read after the erase fail a drive that has no reason for that.
