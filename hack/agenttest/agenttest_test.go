@@ -155,6 +155,29 @@ func TestLinkDrops(t *testing.T) {
 	m.awaitEnd(s)
 }
 
+// TestLinkDropsWhileWriting: the cable is pulled for a minute while the agent writes an image. The agent continues where it stopped.
+func TestLinkDropsWhileWriting(t *testing.T) {
+	g := NewWithT(t)
+	service, from := prepared(t, debianImage)
+	w := newWire(t, "10.95.0.0/24")
+	w.dnsmasq(t, "10.95.0.100,10.95.0.150,2m")
+	s, sent := serve(t, w.address(), agent.PowerOff), &atomic.Int64{}
+	info := s.provide(t, service, from, sent)
+	m := start(t, machine{cards: []card{{model: "e1000e", tap: w.tap(t)}}, server: s.url, args: diskArgs(blankDisk(t))})
+	g.Eventually(sent.Load, patience, "20ms").Should(BeNumerically(">", info.DataBytes/4))
+	m.monitor("set_link net0 off")
+	atDrop := sent.Load()
+	g.Consistently(m.isOff, time.Minute, "1s").Should(BeFalse(), "the agent gave up")
+	g.Expect(sent.Load()).To(BeNumerically("<", info.DataBytes/2), "the image was written before")
+	m.monitor("set_link net0 on")
+	m.awaitImage(s)
+	t.Logf("%d of %d bytes were sent before the link dropped, and %d in all", atDrop, info.DataBytes, sent.Load())
+	g.Expect(m.said()).To(ContainSubstring("A request failed"))
+	// What was on its way is sent again, and not the whole image.
+	g.Expect(sent.Load()).To(BeNumerically("<", info.DataBytes*5/4))
+	g.Expect(s.Result().Written.ImageBytes).To(Equal(info.DataBytes))
+}
+
 // TestStatic: the network has no DHCP server. The host has a bond of two cards with a VLAN on it, of which the boot server's network is the tagged one.
 func TestStatic(t *testing.T) {
 	for _, mode := range []string{"active-backup", "802.3ad"} {

@@ -42,10 +42,35 @@ func (c *chassis) networkThenDisk(t *testing.T) {
 	c.ownOrder = true
 }
 
+// bootsAgentEntry expects one boot entry of agents in the firmware's variables, that of a machine, and expects it first in the boot order.
+func (c *chassis) bootsAgentEntry(t *testing.T, machine string) {
+	t.Helper()
+	g := NewWithT(t)
+	store, err := os.ReadFile(c.file("vars"))
+	g.Expect(err).NotTo(HaveOccurred())
+	variables := efiVariables(store)
+	entries := map[string]string{}
+	for name, value := range variables {
+		// A load option is 6 bytes, then its description in UTF-16 (UEFI 2.10, section 3.1.3). BootNext is shorter.
+		if len(name) != len("Boot0000") || !strings.HasPrefix(name, "Boot") || len(value) <= 6 {
+			continue
+		}
+		text, _, _ := bytes.Cut(value[6:], []byte{0, 0, 0})
+		if description := strings.ReplaceAll(string(text), "\x00", ""); strings.HasPrefix(description, "capbm: ") {
+			entries[name] = description
+		}
+	}
+	order := variables["BootOrder"]
+	g.Expect(order).NotTo(BeEmpty())
+	g.Expect(entries).To(Equal(map[string]string{fmt.Sprintf("Boot%04X", binary.LittleEndian.Uint16(order)): "capbm: " + machine}))
+}
+
 // efiVariables finds the variables in OVMF's store (AUTHENTICATED_VARIABLE_HEADER of EDK2's VariableFormat.h). Their values are parts of
 // the store.
 func efiVariables(store []byte) map[string][]byte {
-	const header, valid = 60, 0x3f
+	const volume, header, valid = 72, 60, 0x3f
+	// Behind the variables are copies that the firmware makes while it compacts them (VARIABLE_STORE_HEADER has their size).
+	store = store[:volume+int(binary.LittleEndian.Uint32(store[volume+16:]))]
 	found := map[string][]byte{}
 	for at := 0; at+header < len(store); at += 4 {
 		h := store[at:]

@@ -36,7 +36,7 @@ func (i *image) source() v1alpha1.BootSource {
 
 // initScript is the first program. For the boot server it does the same as cloud-init: it reads the seed that
 // the kernel command line names, and reports to where vendor-data says. Its address is DHCP's, unless e2e.address=ADDRESS/BITS on the
-// command line is another: busybox knows no DHCPv6.
+// command line is another, with a default route by e2e.gateway=ADDRESS: busybox knows no DHCPv6, and networks of media have no DHCP.
 const initScript = `#!/bin/busybox sh
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -50,6 +50,8 @@ report() {
   address=$(sed -n 's/.* e2e.address=\([^ ]*\).*/\1/p' /proc/cmdline)
   if [ -n "$address" ]; then
     ip address add $address dev eth0
+    gateway=$(sed -n 's/.* e2e.gateway=\([^ ]*\).*/\1/p' /proc/cmdline)
+    [ -z "$gateway" ] || ip route add default via $gateway
   else
     udhcpc -q -n -f -t 20 -T 1 -i eth0 -s /bin/lease || return
   fi

@@ -60,7 +60,9 @@ func TestImaging(t *testing.T) {
 	}
 	if everything() {
 		cases = append(cases,
-			imagingCase{name: "Debian by UEFI", image: "debian.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), cut: true},
+			imagingCase{
+				name: "Debian by UEFI", image: "debian.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), source: v1alpha1.DataSourceConfigDrive, cut: true,
+			},
 			imagingCase{name: "UEFI on virtio", image: "small-gpt.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), again: true},
 			imagingCase{name: "Secure Boot on NVMe", image: "small-gpt.raw", machine: secureUEFI(noIPv6...).onBlankDisk(nvmeDisk), mode: v1alpha1.BootModeUEFISecureBoot})
 	}
@@ -96,6 +98,8 @@ type imagingCase struct {
 	mode v1alpha1.BootMode
 	// policy is the cleaning policy of the host. Empty erases what the provider wrote.
 	policy v1alpha1.CleaningPolicy
+	// source is how the system finds its bootstrap data. Empty is NoCloud.
+	source v1alpha1.DataSource
 	// cut is true if the server loses its power while the image is written, and again if the host is claimed twice.
 	cut, again bool
 }
@@ -107,6 +111,9 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 	if c.policy != "" { // its disk is smaller than one that is taken without hints
 		image.RootDevice = &v1alpha1.RootDeviceHints{SerialNumber: "SCSI1"}
 	}
+	if c.source != "" {
+		image.DataSource = c.source
+	}
 	r.writeImage(t, image)
 	if c.cut {
 		r.await(t, imagingPatience, "the image is being written", func() bool { return r.chassis.diskUsage(t) > 32<<20 })
@@ -115,6 +122,12 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 		r.lostAttempts = 1
 	}
 	r.awaitProvisioned(t, imagingPatience, r.observed(v1alpha1.StageDHCP).Client, imagingStages...)
+	if c.machine.mode() == v1alpha1.BootModeUEFI {
+		r.chassis.bootsAgentEntry(t, r.record.Spec.MachineName)
+	}
+	if c.source == v1alpha1.DataSourceConfigDrive {
+		NewWithT(t).Expect(r.console()).To(ContainSubstring("DataSourceConfigDrive"), "what cloud-init read the bootstrap data from")
+	}
 	if c.mode == v1alpha1.BootModeUEFISecureBoot {
 		// The agent's kernel and the image's.
 		NewWithT(t).Expect(strings.Count(r.console(), "secureboot: Secure boot enabled")).To(BeNumerically(">=", 2))

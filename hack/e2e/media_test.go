@@ -34,8 +34,8 @@ func routed(t *testing.T) service {
 	return service{manager: front, hosts: back, mode: "off", router: inner, mediaURL: fmt.Sprintf("http://127.0.0.1:%d", bootconfig.DefaultHTTPPort)}
 }
 
-// TestVirtualMedia: a server without DHCP is inspected, gets an image and boots it, all by virtual media of sushy-tools. The agent and the operating system
-// have the static network of the host.
+// TestVirtualMedia: a server without DHCP is inspected, gets an image and boots it, then a kernel from a boot source, all by virtual media of sushy-tools. The
+// agent and the operating systems have the static network of the host.
 func TestVirtualMedia(t *testing.T) {
 	g := NewWithT(t)
 	s := startSite(t, routed(t))
@@ -77,9 +77,24 @@ func TestVirtualMedia(t *testing.T) {
 	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
 	r.releaseErasedDisk(t, machine.Disk)
+
+	r.bootSource(t, func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.Boot.CommandLine += fmt.Sprintf(" e2e.address=%s/%d e2e.gateway=%s", r.static, s.hosts.prefix.Bits(), s.router)
+	})
+	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
+	r.release(t)
 }
 
-// TestUefiHTTP: OVMF boots from the URL that the BMC sets in its variables. A DHCP server that knows nothing of booting gives it an address. sushy-tools attaches
+// bootSource claims the server again, for a machine with a kernel and an initrd, and waits until it boots these from a medium and runs.
+func (r *server) bootSource(t *testing.T, change ...func(*controllerstest.Claim)) {
+	t.Helper()
+	r.seen, r.silent = map[v1alpha1.BootStage]bool{}, false
+	r.boot(t, change...)
+	r.awaitProvisioned(t, patience, "", v1alpha1.StageMedia, v1alpha1.StageData, v1alpha1.StageReportedIn)
+	NewWithT(t).Expect(r.record.Spec.Agent).To(BeFalse())
+}
+
+// TestUefiHTTP: OVMF boots the agent, then a kernel from a boot source, from the URL that the BMC sets in its variables. A DHCP server that knows nothing of booting gives it an address. sushy-tools attaches
 // the medium of UefiHttp as a CD, so the BMC is the emulated one.
 func TestUefiHTTP(t *testing.T) {
 	w := newWire(t, "10.85.0.0/24")
@@ -95,7 +110,13 @@ func TestUefiHTTP(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodUefiHTTP))
 	g.Expect(s.gives(netip.MustParseAddr(r.observed(v1alpha1.StageMedia).Address))).To(BeTrue(), "the firmware fetches the medium")
+	r.chassis.bootsAgentEntry(t, r.record.Spec.MachineName)
 	r.releaseErased(t)
+
+	r.fetchesMedium = true
+	r.bootSource(t)
+	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodUefiHTTP))
+	r.release(t)
 }
 
 // consoleOf returns the function for what a machine of libvirt wrote to its serial line.

@@ -72,7 +72,9 @@ func demo(ctx context.Context, keep bool) (err error) {
 	}
 	stop := watchAgents(ctx, report, p, fail)
 	err = scenario(ctx, report, l, p)
-	stop()
+	if shown := stop(); err == nil {
+		err = shown
+	}
 	if err != nil {
 		if errors.Is(context.Cause(ctx), context.Canceled) {
 			fmt.Println("\nStopped.")

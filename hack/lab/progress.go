@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,10 +22,18 @@ const progressInterval = 300 * time.Millisecond
 type agents struct {
 	report  *printer
 	printed map[string]string // the last line of each host
+	writing bool              // a line had the progress of an image
 }
 
-// watchAgents prints the progress of the agents until the returned function is called. An error ends the demo.
-func watchAgents(ctx context.Context, report *printer, p *plane.Plane, fail context.CancelCauseFunc) (stop func()) {
+// writingLine matches a line with the progress of an image that an agent writes.
+var writingLine = regexp.MustCompile(`: Writing \d+ %`)
+
+// errNoProgress means that the BareMetalBoots showed no progress of an image.
+var errNoProgress = errors.New(`no agent showed the progress of its image: no line had "Writing ... %"`)
+
+// watchAgents prints the progress of the agents until the returned function is called. An error ends the demo. The function returns errNoProgress if no progress
+// of an image was printed.
+func watchAgents(ctx context.Context, report *printer, p *plane.Plane, fail context.CancelCauseFunc) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	a := &agents{report: report, printed: map[string]string{}}
@@ -39,10 +49,19 @@ func watchAgents(ctx context.Context, report *printer, p *plane.Plane, fail cont
 			}
 		}
 	}()
-	return func() {
+	return func() error {
 		cancel()
 		<-done
+		return a.check()
 	}
+}
+
+// check returns errNoProgress before a line had the progress of an image.
+func (a *agents) check() error {
+	if !a.writing {
+		return errNoProgress
+	}
+	return nil
 }
 
 func (a *agents) print(ctx context.Context, p *plane.Plane) error {
@@ -51,12 +70,19 @@ func (a *agents) print(ctx context.Context, p *plane.Plane) error {
 		return err
 	}
 	for _, b := range boots.Items {
-		if line := describeAgent(&b); line != "" && line != a.printed[b.Name] {
-			a.printed[b.Name] = line
-			a.report.linef(b.Name, "%s", line)
-		}
+		a.show(&b)
 	}
 	return nil
+}
+
+// show prints what the agent of a boot does, if that changed.
+func (a *agents) show(b *v1alpha1.BareMetalBoot) {
+	line := describeAgent(b)
+	if line == "" || line == a.printed[b.Name] {
+		return
+	}
+	a.printed[b.Name], a.writing = line, a.writing || writingLine.MatchString(line)
+	a.report.linef(b.Name, "%s", line)
 }
 
 // describeAgent says what the agent of a boot does; empty for a boot without an agent, or before its agent reported.
