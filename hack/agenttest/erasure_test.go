@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -118,7 +120,8 @@ func (u *usedDrives) add(t *testing.T, serial, device string, sector int) {
 	u.args = append(u.args, drive(fmt.Sprintf("d%d", len(u.files)), u.files[serial], device)...)
 }
 
-func newUsedDrives(t *testing.T) *usedDrives {
+// newUsedDrives returns the drives, with disks of the contents that makeVolumes has made.
+func newUsedDrives(t *testing.T, made map[string][]byte) *usedDrives {
 	t.Helper()
 	u := &usedDrives{files: map[string]string{}}
 	u.args = []string{"-device", "nvme,id=nvme0,serial=NVME", "-device", "virtio-scsi-pci,id=scsi"}
@@ -130,6 +133,10 @@ func newUsedDrives(t *testing.T) *usedDrives {
 	u.add(t, "SCSI", "scsi-hd,bus=scsi.0,serial=SCSI,wwn=0x5000c500a1b2c302,logical_block_size=4096,physical_block_size=4096", 4096)
 	u.add(t, "KEPT", "virtio-blk-pci,serial=KEPT", 512)
 	u.add(t, "LABEL", "virtio-blk-pci,serial=LABEL", 512)
+	for _, serial := range slices.Sorted(maps.Keys(made)) {
+		u.files[serial] = diskFile(t, made[serial])
+		u.args = append(u.args, drive(strings.ToLower(serial), u.files[serial], "virtio-blk-pci,serial="+serial)...)
+	}
 	return u
 }
 
@@ -173,8 +180,8 @@ const (
 	overwriteMethod = "Overwrite with zeros"
 )
 
-// methodOf is the method of docs/cleaning.md for a drive of newUsedDrives. The NVMe drives of QEMU have the format command, and its other drives no command that
-// erases. Whether a drive has discard changes nothing.
+// methodOf is the method of docs/cleaning.md for a drive of newUsedDrives. The NVMe drives of QEMU have the format command, and its other drives no command
+// that erases. Whether a drive has discard changes nothing.
 func methodOf(policy agent.CleanPolicy, serial string) string {
 	switch {
 	case policy == agent.CleanMetadata:
@@ -186,13 +193,14 @@ func methodOf(policy agent.CleanPolicy, serial string) string {
 	}
 }
 
-// TestErasure: what the last owner planted on data, partition tables and their backups is gone from each kind of drive, kept disks are as they were, and the agent
-// of the next owner finds nothing.
+// TestErasure: what the last owner planted on data, partition tables and their backups is gone from each kind of drive, and so are RAIDs and volume groups that
+// mdadm and LVM have made. Kept disks are as they were, and the agent of the next owner finds nothing.
 func TestErasure(t *testing.T) {
+	made := makeVolumes(t)
 	for _, policy := range []agent.CleanPolicy{agent.CleanClear, agent.CleanMetadata} {
 		t.Run(string(policy), func(t *testing.T) {
 			g := NewWithT(t)
-			u := newUsedDrives(t)
+			u := newUsedDrives(t, made)
 			w := newWire(t, "10.86.0.0/24")
 			w.dnsmasq(t, "10.86.0.100,10.86.0.150,2m")
 			before := map[string][]byte{}
@@ -225,6 +233,9 @@ func TestErasure(t *testing.T) {
 					g.Expect(bytes.Equal(after, content)).To(BeTrue(), "%s is as it was", serial)
 					continue
 				}
+				if _, isVolume := volumes[serial]; isVolume {
+					checkNoVolume(t, serial, file)
+				}
 				checkErased(t, policy, serial, file)
 			}
 			next := runPlan(t, w, u.args, agent.Plan{Title: "next owner", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{}})
@@ -244,7 +255,7 @@ func TestErasure(t *testing.T) {
 	}
 }
 
-// checkErased reads a disk after its erasure. Metadata erases the first and the last MiB, and the first MiB of the partition.
+// checkErased reads a disk after its erasure. Metadata erases the first and the last MiB, and the first MiB of the partition, if there is one.
 func checkErased(t *testing.T, policy agent.CleanPolicy, serial, file string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -256,8 +267,14 @@ func checkErased(t *testing.T, policy agent.CleanPolicy, serial, file string) {
 	disk, err := os.Open(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = disk.Close() }()
+	info, err := disk.Stat()
+	g.Expect(err).NotTo(HaveOccurred())
 	const mib = 1 << 20
-	for _, offset := range []int64{0, mib, usedSize - mib} {
+	offsets := []int64{0, info.Size() - mib}
+	if v, isVolume := volumes[serial]; !isVolume || v.partition {
+		offsets = append(offsets, mib)
+	}
+	for _, offset := range offsets {
 		area := make([]byte, mib)
 		_, err := disk.ReadAt(area, offset)
 		g.Expect(err).NotTo(HaveOccurred())
