@@ -56,16 +56,17 @@ func plantedContent(text map[int]string) []byte {
 	return content
 }
 
-// keptWWN is the WWN of the SCSI disk and keptEUI that of the NVMe namespace that the plan keeps. goneDisk is a name that it keeps and no disk has.
+// What the plan keeps: the WWN of a SCSI disk, the label of a file system, that of a partition, and a name that no disk has. The partition is in a namespace of
+// an NVMe drive: Linux takes no WWN from the NVMe drives of QEMU (NVME_QUIRK_BOGUS_NID).
 const (
-	keptWWN   = "0x5000c500a1b2c310"
-	keptEUI   = "0x525400a1b2c3d4e5"
-	keptLabel = "keep-me"
-	goneDisk  = "GONE"
+	keptWWN       = "0x5000c500a1b2c310"
+	keptLabel     = "keep-me"
+	keptPartition = "keep this"
+	goneDisk      = "GONE"
 )
 
-// newSparedDrives returns a drive for each row of the list "What is never touched" in docs/cleaning.md that QEMU has a drive for, and two that are erased. There
-// is no LUN of a storage system among them, and nothing is mounted or held.
+// newSparedDrives returns a drive for each row of the list "What is never touched" in docs/cleaning.md that QEMU has a drive for, and two that are erased.
+// There is no LUN of a storage system among them, and nothing is mounted or held.
 func newSparedDrives(t *testing.T) *sparedDrives {
 	t.Helper()
 	const failed, leftOut = agent.Failed, agent.LeftOut
@@ -89,7 +90,8 @@ func newSparedDrives(t *testing.T) *sparedDrives {
 		// What cannot be read.
 		"DEFECT": {1, failed, "what is on it is unknown", ""}, "NOSIZE n1": {1, failed, "the kernel reports no size", ""},
 		// What might be the disk that the plan keeps and that is not there.
-		"": {1, failed, "its serial number is unknown, and it might be " + goneDisk, ""}, "LVM": {1, failed, "it has lvm2, whose labels are not read, and it might be " + goneDisk, ""},
+		"":    {1, failed, "its serial number is unknown, and it might be " + goneDisk, ""},
+		"LVM": {1, failed, "it has lvm2, whose labels are not read, and it might be " + goneDisk, ""},
 		// What is erased beside them.
 		"PLAIN": {1, agent.Erased, "", overwriteMethod}, "PARTS n1": {1, agent.Erased, "", formatMethod},
 	}
@@ -97,7 +99,9 @@ func newSparedDrives(t *testing.T) *sparedDrives {
 	d.add(t, "wwn", plain, "", scsi("wwn")+",wwn="+keptWWN)
 	d.add(t, "fslabel", plantedContent(map[int]string{0x438: "\x53\xef", 0x478: keptLabel + "\x00"}), "", scsi("fslabel"))
 	d.add(t, "ns1", plain, ",discard=unmap", "nvme-ns,bus=parts,nsid=1")
-	d.add(t, "ns2", plain, ",discard=unmap", "nvme-ns,bus=parts,nsid=2,eui64="+keptEUI)
+	labelled := plantedContent(nil)
+	writeTables(labelled, 512, linuxType, keptPartition)
+	d.add(t, "ns2", labelled, ",discard=unmap", "nvme-ns,bus=parts,nsid=2")
 	d.add(t, "removable", plain, "", scsi("removable")+",removable=on")
 	d.add(t, "media", plain, "", scsi("media")+",vendor=AMI,product=Virtual HDisk0")
 	d.add(t, "vmfs", plantedContent(map[int]string{1 << 20: "\x0d\xd0\x01\xc0"}), "", scsi("vmfs"))
@@ -136,7 +140,8 @@ func TestErasureLeavesAlone(t *testing.T) {
 	w := newWire(t, "10.85.0.0/24")
 	w.dnsmasq(t, "10.85.0.100,10.85.0.150,2m")
 	cleaned := runPlan(t, w, d.args, agent.Plan{
-		Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanClear, AllDisks: true, Keep: []string{keptWWN, keptEUI, keptLabel, goneDisk}},
+		Title: "erasure", Purpose: agent.Clean,
+		Clean: &agent.CleanPlan{Policy: agent.CleanClear, AllDisks: true, Keep: []string{keptWWN, keptLabel, keptPartition, goneDisk}},
 	})
 	result := cleaned.Result()
 	t.Logf("%.1f s from the plan to the result", cleaned.took.Seconds())
