@@ -152,7 +152,7 @@ agenttest: osimage ## Boot the agent in QEMU with each kind of card, address and
 	go test -race -count=1 -timeout 60m -v ./hack/agenttest | grep -v '^=== '
 
 .PHONY: erasetest
-erasetest: ## Let the agent erase each kind of drive that QEMU has, with what a last owner wrote to it, and 24 disks at once; root.
+erasetest: ## Let the agent erase each kind of drive that QEMU has, with what a last owner wrote to it, and 24 disks at once, and leave alone what it must not touch; root.
 	@hack/agenttest.sh $(VERSION)
 	go test -count=1 -timeout 15m -v -run '^TestErasure' ./hack/agenttest | grep -v '^=== '
 

@@ -20,3 +20,4 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 "$root/hack/agent.sh" "$1" amd64
+"$root/hack/volumes.sh"

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -29,18 +31,27 @@ const planted = "the last owner's"
 func usedDisk(t *testing.T, sector int, label string) string {
 	t.Helper()
 	content := bytes.Repeat([]byte(planted), usedSize/len(planted))
-	writeTables(content, sector, label)
+	writeTables(content, sector, linuxType, label)
+	return diskFile(t, content)
+}
+
+// diskFile returns a file with a content.
+func diskFile(t *testing.T, content []byte) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "disk.raw")
 	NewWithT(t).Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
 	return file
 }
 
-// writeTables writes a protective MBR and both copies of a GPT with one partition (UEFI Specification 2.10, 5.2.3 and 5.3).
-func writeTables(disk []byte, sector int, label string) {
+// linuxType is the type of a partition with a Linux file system, as it is stored: 0fc63daf-8483-4772-8e79-3d69d8477de4.
+const linuxType = "\xaf\x3d\xc6\x0f\x83\x84\x72\x47\x8e\x79\x3d\x69\xd8\x47\x7d\xe4"
+
+// writeTables writes a protective MBR and both copies of a GPT with one partition (UEFI Specification 2.10, 5.2.3 and 5.3), from 1 MiB to 1 MiB before the end.
+func writeTables(disk []byte, sector int, kind, label string) {
 	const entries, entrySize, headerSize = 128, 128, 92
 	last := uint64(len(disk)/sector - 1)
 	table := make([]byte, entries*entrySize)
-	copy(table, "\xaf\x3d\xc6\x0f\x83\x84\x72\x47\x8e\x79\x3d\x69\xd8\x47\x7d\xe4planted-guid-001") // type: Linux file system
+	copy(table, kind+"planted-guid-001")
 	binary.LittleEndian.PutUint64(table[32:], uint64(1<<20/sector))
 	binary.LittleEndian.PutUint64(table[40:], last-uint64(1<<20/sector))
 	for i, c := range utf16.Encode([]rune(label)) {
@@ -109,7 +120,8 @@ func (u *usedDrives) add(t *testing.T, serial, device string, sector int) {
 	u.args = append(u.args, drive(fmt.Sprintf("d%d", len(u.files)), u.files[serial], device)...)
 }
 
-func newUsedDrives(t *testing.T) *usedDrives {
+// newUsedDrives returns the drives, with disks of the contents that makeVolumes has made.
+func newUsedDrives(t *testing.T, made map[string][]byte) *usedDrives {
 	t.Helper()
 	u := &usedDrives{files: map[string]string{}}
 	u.args = []string{"-device", "nvme,id=nvme0,serial=NVME", "-device", "virtio-scsi-pci,id=scsi"}
@@ -121,33 +133,74 @@ func newUsedDrives(t *testing.T) *usedDrives {
 	u.add(t, "SCSI", "scsi-hd,bus=scsi.0,serial=SCSI,wwn=0x5000c500a1b2c302,logical_block_size=4096,physical_block_size=4096", 4096)
 	u.add(t, "KEPT", "virtio-blk-pci,serial=KEPT", 512)
 	u.add(t, "LABEL", "virtio-blk-pci,serial=LABEL", 512)
+	for _, serial := range slices.Sorted(maps.Keys(made)) {
+		u.files[serial] = diskFile(t, made[serial])
+		u.args = append(u.args, drive(strings.ToLower(serial), u.files[serial], "virtio-blk-pci,serial="+serial)...)
+	}
 	return u
 }
 
 // kept are disks that the plan of these tests must not touch, by serial number and by the label of a partition.
 var kept = []string{"KEPT", "of LABEL"}
 
-// runPlan boots the agent with drives and a plan, and returns what it reported, and how long it took from the plan to the result.
-func runPlan(t *testing.T, w *wire, args []string, plan agent.Plan) (*server, time.Duration) {
+// planRun is what became of a plan.
+type planRun struct {
+	*server
+
+	// took is the time from the plan to the result.
+	took time.Duration
+	// writes is how many writes each drive got, by its ID.
+	writes map[string]int
+}
+
+// runPlan boots the agent with drives and a plan, until it has reported the result and has switched the server off.
+func runPlan(t *testing.T, w *wire, args []string, plan agent.Plan) planRun {
 	t.Helper()
 	g := NewWithT(t)
 	s := serve(t, w.address(), agent.PowerOff)
 	s.Plan = plan
-	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url, args: args})
+	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url, args: slices.Concat(args, noShutdown)})
 	g.Eventually(func() bool { return s.Result() != nil || m.isOff() }, 2*patience, "50ms").Should(BeTrue())
 	g.Expect(s.Result()).NotTo(BeNil(), "the server went off before")
-	m.awaitOff()
+	writes := m.awaitWrites()
 	plans, results := s.Requests(agent.EndpointPlan), s.Requests(agent.EndpointResult)
-	return s, results[0].At.Sub(plans[len(plans)-1].At)
+	return planRun{server: s, took: results[0].At.Sub(plans[len(plans)-1].At), writes: writes}
 }
 
-// TestErasure: what the last owner planted on data, partition tables and their backups is gone from each kind of drive, kept disks are as they were, and the agent
-// of the next owner finds nothing.
+// logDisks logs what a result says about the disks.
+func logDisks(t *testing.T, disks []agent.ErasedDisk) {
+	t.Helper()
+	for _, d := range disks {
+		t.Logf("%s %s: %s, %s (%s, %s), %+v %s", d.Name, d.Disk.Serial, d.Outcome, d.Method, d.Class, d.Basis, d.Verification, d.Message)
+	}
+}
+
+const (
+	formatMethod    = "NVMe format, user data erase"
+	overwriteMethod = "Overwrite with zeros"
+)
+
+// methodOf is the method of docs/cleaning.md for a drive of newUsedDrives. The NVMe drives of QEMU have the format command, and its other drives no command
+// that erases. Whether a drive has discard changes nothing.
+func methodOf(policy agent.CleanPolicy, serial string) string {
+	switch {
+	case policy == agent.CleanMetadata:
+		return "Overwrite of partition tables, signatures and bootstrap data"
+	case serial == "NVME":
+		return formatMethod
+	default:
+		return overwriteMethod
+	}
+}
+
+// TestErasure: what the last owner planted on data, partition tables and their backups is gone from each kind of drive, and so are RAIDs and volume groups that
+// mdadm and LVM have made. Kept disks are as they were, and the agent of the next owner finds nothing.
 func TestErasure(t *testing.T) {
+	made := makeVolumes(t)
 	for _, policy := range []agent.CleanPolicy{agent.CleanClear, agent.CleanMetadata} {
 		t.Run(string(policy), func(t *testing.T) {
 			g := NewWithT(t)
-			u := newUsedDrives(t)
+			u := newUsedDrives(t, made)
 			w := newWire(t, "10.86.0.0/24")
 			w.dnsmasq(t, "10.86.0.100,10.86.0.150,2m")
 			before := map[string][]byte{}
@@ -156,14 +209,12 @@ func TestErasure(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				before[serial] = content
 			}
-			s, took := runPlan(t, w, u.args, agent.Plan{
+			cleaned := runPlan(t, w, u.args, agent.Plan{
 				Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: policy, AllDisks: true, Keep: kept},
 			})
-			result := s.Result()
-			t.Logf("%s: %.1f s from the plan to the result", policy, took.Seconds())
-			for _, d := range result.Disks {
-				t.Logf("%s %s: %s, %s (%s, %s), %+v %s", d.Name, d.Disk.Serial, d.Outcome, d.Method, d.Class, d.Basis, d.Verification, d.Message)
-			}
+			result := cleaned.Result()
+			t.Logf("%s: %.1f s from the plan to the result", policy, cleaned.took.Seconds())
+			logDisks(t, result.Disks)
 			g.Expect(result.Failure).To(BeNil())
 			g.Expect(result.Disks).To(HaveLen(len(u.files)))
 			for _, d := range result.Disks {
@@ -172,6 +223,7 @@ func TestErasure(t *testing.T) {
 					continue
 				}
 				g.Expect(d.Outcome).To(Equal(agent.Erased), d.Disk.Serial)
+				g.Expect(d.Method).To(Equal(methodOf(policy, d.Disk.Serial)), d.Disk.Serial)
 				g.Expect(d.Verification).To(HaveField("Passed", BeTrue()), d.Disk.Serial)
 			}
 			for serial, file := range u.files {
@@ -181,9 +233,14 @@ func TestErasure(t *testing.T) {
 					g.Expect(bytes.Equal(after, content)).To(BeTrue(), "%s is as it was", serial)
 					continue
 				}
+				if _, isVolume := volumes[serial]; isVolume {
+					checkNoVolume(t, serial, file)
+				}
 				checkErased(t, policy, serial, file)
 			}
-			next, _ := runPlan(t, w, u.args, agent.Plan{Title: "next owner", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{}})
+			next := runPlan(t, w, u.args, agent.Plan{Title: "next owner", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{}})
+			g.Expect(next.writes).To(HaveLen(len(u.files)))
+			g.Expect(next.writes).To(HaveEach(0), "an inspection writes to no disk")
 			var found agent.Inventory
 			g.Expect(json.Unmarshal(next.Requests(agent.EndpointInventory)[0].Body, &found)).To(Succeed())
 			g.Expect(found.Disks).To(HaveLen(len(u.files)))
@@ -198,7 +255,7 @@ func TestErasure(t *testing.T) {
 	}
 }
 
-// checkErased reads a disk after its erasure. Metadata erases the first and the last MiB, and the first MiB of the partition.
+// checkErased reads a disk after its erasure. Metadata erases the first and the last MiB, and the first MiB of the partition, if there is one.
 func checkErased(t *testing.T, policy agent.CleanPolicy, serial, file string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -210,8 +267,14 @@ func checkErased(t *testing.T, policy agent.CleanPolicy, serial, file string) {
 	disk, err := os.Open(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = disk.Close() }()
+	info, err := disk.Stat()
+	g.Expect(err).NotTo(HaveOccurred())
 	const mib = 1 << 20
-	for _, offset := range []int64{0, mib, usedSize - mib} {
+	offsets := []int64{0, info.Size() - mib}
+	if v, isVolume := volumes[serial]; !isVolume || v.partition {
+		offsets = append(offsets, mib)
+	}
+	for _, offset := range offsets {
 		area := make([]byte, mib)
 		_, err := disk.ReadAt(area, offset)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -232,8 +295,8 @@ func TestErasureOfManyDisks(t *testing.T) {
 		g.Expect(os.Truncate(file, 10e12)).To(Succeed())
 		args = append(args, drive(fmt.Sprintf("d%d", i), file, fmt.Sprintf("scsi-hd,bus=scsi.0,scsi-id=%d,serial=DISK%d", i, i))...)
 	}
-	s, took := runPlan(t, w, args, agent.Plan{Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true}})
-	g.Expect(s.Result().Failure).To(BeNil())
-	g.Expect(s.Result().Disks).To(HaveLen(disks))
-	t.Logf("Metadata of %d disks: %.1f s from the plan to the result", disks, took.Seconds())
+	cleaned := runPlan(t, w, args, agent.Plan{Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true}})
+	g.Expect(cleaned.Result().Failure).To(BeNil())
+	g.Expect(cleaned.Result().Disks).To(HaveLen(disks))
+	t.Logf("Metadata of %d disks: %.1f s from the plan to the result", disks, cleaned.took.Seconds())
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // TestInspection: the report of the agent has the switch ports that neighbours announce by LLDP to each kind of card, the address of the BMC that the system
-// interface (KCS) of the server reaches, and a disk that has two paths.
+// interface (KCS) of the server reaches, and a disk that has two paths. It writes to no disk.
 func TestInspection(t *testing.T) {
 	g := NewWithT(t)
 	w := newWire(t, "10.90.0.0/24")
@@ -33,7 +33,7 @@ func TestInspection(t *testing.T) {
 		announce(t, c.tap, fmt.Sprintf("leaf-%d\x1b[2J", i), fmt.Sprintf("Ethernet%d", i))
 	}
 	disk := blankDisk(t)
-	m := start(t, machine{cards: cards, server: s.url, args: slices.Concat(bmc.args, []string{
+	m := start(t, machine{cards: cards, server: s.url, args: slices.Concat(bmc.args, noShutdown, []string{
 		"-device", "virtio-scsi-pci,id=scsi",
 		"-drive", "if=none,id=a,format=raw,file.locking=off,file=" + disk, "-device", "scsi-hd,bus=scsi.0,drive=a,serial=TWICE,wwn=0x5000c500a1b2c3d4,share-rw=on",
 		"-drive", "if=none,id=b,format=raw,file.locking=off,file=" + disk, "-device", "scsi-hd,bus=scsi.0,drive=b,serial=TWICE,wwn=0x5000c500a1b2c3d4,share-rw=on",
@@ -62,7 +62,7 @@ func TestInspection(t *testing.T) {
 	for _, name := range []string{"sda", "sdb"} {
 		g.Expect(found.Disks).To(ContainElement(And(HaveField("Name", name), HaveField("Protected", ContainSubstring("the same disk as sd")))))
 	}
-	m.awaitOff()
+	g.Expect(m.awaitWrites()).To(Equal(map[string]int{"a": 0, "b": 0, "c": 0}), "an inspection writes to no disk")
 }
 
 // announce sends LLDP frames to the server at a tap every second, as a switch does every 30 s. A bridge would not forward them (IEEE 802.1Q, table 8-1).

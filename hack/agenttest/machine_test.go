@@ -7,6 +7,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -193,8 +194,8 @@ func (r *running) secondsFromStart(s *server) float64 {
 	return s.Requests(agent.EndpointPlan)[0].At.Sub(r.started).Seconds()
 }
 
-// monitor gives a command to QEMU.
-func (r *running) monitor(command string) {
+// monitor gives a command to QEMU and returns what it prints.
+func (r *running) monitor(command string) string {
 	r.t.Helper()
 	g := NewWithT(r.t)
 	var conn net.Conn
@@ -205,15 +206,42 @@ func (r *running) monitor(command string) {
 	defer func() { _ = conn.Close() }()
 	g.Expect(conn.SetDeadline(time.Now().Add(patience))).To(Succeed())
 	prompt := bufio.NewReader(conn)
-	awaitPrompt := func() {
-		for text := ""; !strings.HasSuffix(text, "(qemu) "); {
+	awaitPrompt := func() string {
+		var text strings.Builder
+		for !strings.HasSuffix(text.String(), "(qemu) ") {
 			c, err := prompt.ReadByte()
+			if err != nil && command == "quit" {
+				break
+			}
 			g.Expect(err).NotTo(HaveOccurred())
-			text += string(c)
+			text.WriteByte(c)
 		}
+		return text.String()
 	}
 	awaitPrompt()
 	_, err := conn.Write([]byte(command + "\n"))
 	g.Expect(err).NotTo(HaveOccurred())
-	awaitPrompt()
+	return awaitPrompt()
+}
+
+// noShutdown are the arguments of QEMU with which it stays after the server has switched itself off, for awaitWrites.
+var noShutdown = []string{"-no-shutdown"}
+
+// statistics is a drive in the answer of QEMU to "info blockstats", with the number of its writes.
+var statistics = regexp.MustCompile(`(?m)^(\S+): rd_bytes=.* wr_operations=(\d+)`)
+
+// awaitWrites waits until a server with the arguments noShutdown has switched itself off, and ends QEMU. It returns how many writes each drive got, by its ID.
+func (r *running) awaitWrites() map[string]int {
+	r.t.Helper()
+	g := NewWithT(r.t)
+	g.Eventually(func() string { return r.monitor("info status") }, patience, "100ms").Should(ContainSubstring("shutdown"))
+	writes := map[string]int{}
+	for _, m := range statistics.FindAllStringSubmatch(r.monitor("info blockstats"), -1) {
+		n, err := strconv.Atoi(m[2])
+		g.Expect(err).NotTo(HaveOccurred())
+		writes[m[1]] = n
+	}
+	r.monitor("quit")
+	r.awaitOff()
+	return writes
 }

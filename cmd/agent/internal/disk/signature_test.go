@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -86,6 +87,38 @@ func checkSignature(t *testing.T, b []byte, sector int, kind, label string, part
 	}
 	if found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), sector); err != nil || len(found) != 0 {
 		t.Errorf("%s in partition %d: after the wipe there are %+v, %v", kind, partition, found, err)
+	}
+}
+
+// TestSharedPartitions: the type of a partition says that its file system is one that several servers share, in a GPT and in an MBR. GPFS and VMFS may have no
+// other signature that is known here.
+func TestSharedPartitions(t *testing.T) {
+	for _, test := range []struct{ kind, guid string }{
+		{"gpfs", "\x90\xfc\xaf\x37\x7d\xef\x96\x4e\x91\xc3\x2d\x7a\xe0\x55\xb1\x74"}, // 37affc90-ef7d-4e96-91c3-2d7ae055b174
+		{"vmfs", "\x2a\xe0\x31\xaa\x0f\x40\xdb\x11\x95\x90\x00\x0c\x29\x11\xd1\xb8"}, // aa31e02a-400f-11db-9590-000c2911d1b8, VMFS
+		{"vmfs", "\x80\x53\x27\x9d\xad\x40\xdb\x11\xbf\x97\x00\x0c\x29\x11\xd1\xb8"}, // 9d275380-40ad-11db-bf97-000c2911d1b8, vmkcore
+		{"vmfs", "\xfc\xef\x98\x91\xc0\x31\xdb\x11\x8f\x78\x00\x0c\x29\x11\xd1\xb8"}, // 9198effc-31c0-11db-8f78-000c2911d1b8, reserved
+	} {
+		for _, sector := range []int{512, 4096} {
+			b := make([]byte, 8*mib)
+			disktest.PutGPT(b, sector, []disktest.Part{{First: 100, Last: 110}, {First: uint64(2 * mib / sector), Last: uint64(3*mib/sector) - 1, GUID: test.guid}})
+			checkShared(t, b, sector, test.kind, 2)
+		}
+	}
+	b := make([]byte, 8*mib)
+	disktest.PutMBR(b, []disktest.Part{{First: 2048, Last: 4095, Type: 0xfb}})
+	checkShared(t, b, 512, "vmfs", 1)
+}
+
+func checkShared(t *testing.T, b []byte, sector int, kind string, partition int) {
+	t.Helper()
+	found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), sector)
+	if err != nil || !slices.ContainsFunc(found, func(s disk.Signature) bool { return s.Type == kind && s.Partition == partition }) {
+		t.Errorf("the type of the partition %d does not say %s: %+v, %v", partition, kind, found, err)
+	}
+	d := disk.Disk{Found: found}
+	if why := disk.Protect(d, false, nil).Why; !strings.Contains(why, "it has "+kind+", which other servers may use") {
+		t.Errorf("a disk with a partition of %s is not protected: %q", kind, why)
 	}
 }
 

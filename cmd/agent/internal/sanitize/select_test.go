@@ -214,6 +214,7 @@ func TestBusyNamespace(t *testing.T) {
 }
 
 // TestRamdiskAssemblesNothing: the ramdisk has no modules of md and of the device mapper, so nothing on the disks is assembled that would hold them.
+// TestErasureHoldsNothing in hack/agenttest reads the ramdisk that is built.
 func TestRamdiskAssemblesNothing(t *testing.T) {
 	content, err := os.ReadFile("../../../../hack/agent/modules.txt")
 	g := NewWithT(t)

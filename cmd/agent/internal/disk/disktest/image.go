@@ -1,6 +1,7 @@
 package disktest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"math/rand/v2"
@@ -12,8 +13,10 @@ type Part struct {
 	First, Last uint64
 	Attributes  uint64
 	Name        string
-	// Type is of an MBR. In a GPT the type is that of Linux file systems.
+	// Type is of an MBR.
 	Type byte
+	// GUID is the type in a GPT, as it is stored. Empty means a Linux file system.
+	GUID string
 }
 
 // Random returns bytes that have no zeros.
@@ -30,7 +33,7 @@ func Random(seed uint64, length int) []byte {
 }
 
 // linuxType is the type GUID of a Linux file system, 0fc63daf-8483-4772-8e79-3d69d8477de4, as it is stored.
-var linuxType = []byte{0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4}
+const linuxType = "\xaf\x3d\xc6\x0f\x83\x84\x72\x47\x8e\x79\x3d\x69\xd8\x47\x7d\xe4"
 
 // PutGPT writes a GPT with 128 entries into an image or the content of a disk: boot code and protective MBR, the primary, and the backup in the last sectors.
 // It shares no code with package gpt.
@@ -48,7 +51,7 @@ func PutGPT(b []byte, sector int, parts []Part) {
 			continue // an entry that is not used
 		}
 		e := entries[128*i:]
-		copy(e, linuxType)
+		copy(e[:16], cmp.Or(p.GUID, linuxType))
 		copy(e[16:32], Random(uint64(i)+p.First, 16))
 		binary.LittleEndian.PutUint64(e[32:], p.First)
 		binary.LittleEndian.PutUint64(e[40:], p.Last)
