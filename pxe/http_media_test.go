@@ -25,6 +25,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso/isotest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -299,6 +300,9 @@ func TestMediumRefusals(t *testing.T) {
 	got := l.do(http.MethodGet, mediumPath)
 	g.Expect(got.Code).To(Equal(want.Code))
 	g.Expect(got.Header()).To(Equal(want.Header()))
+	g.Expect(l.media.Refusals()).To(HaveExactElements(MatchError(ContainSubstring("the client is in none of media.allowedClients"))))
+	g.Expect(l.do(http.MethodGet, pxe.MediaPath("dc/h", "guess")).Body.String()).To(Equal(want.Body.String()))
+	g.Expect(l.media.Refusals()).To(HaveLen(1), "a client without the token writes nothing")
 	l.handler.MediaClients = append(l.handler.MediaClients, netip.MustParsePrefix("192.0.2.0/24"))
 	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusOK))
 }
@@ -333,6 +337,10 @@ func TestMediumFaults(t *testing.T) {
 	g.Expect(l.booter.Failures()).To(BeEmpty(), "the inventory has recorded it")
 	l.media.ScriptErr = nil
 	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusOK), "a failure is not kept")
+	other := newMediaLab(t)
+	other.media.Medium.Agent, other.media.Medium.Files = false, []artifact.Artifact{{URL: other.booter.Answer.Files[0].URL, Checksum: "sha256:" + strings.Repeat("0", 64)}}
+	g.Expect(other.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(other.media.Refusals()).To(HaveExactElements(MatchError(ContainSubstring("is still being fetched"))))
 	l.media.Err = errors.New("the API server says: secret")
 	answer := l.do(http.MethodGet, mediumPath)
 	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))
