@@ -49,6 +49,8 @@ type Medium struct {
 	Addresses []netip.Addr
 	// Observe records which part of the medium the client received. It must not block.
 	Observe func(MediaPart)
+	// ObserveRefusal records that the client has the token and was refused the medium, and why. It must not block.
+	ObserveRefusal func(why error)
 }
 
 // MediaPart is a part of a medium.
@@ -78,6 +80,8 @@ type Media interface {
 
 var (
 	errMediaClient = fmt.Errorf("%w: the client is in none of media.allowedClients", ErrRefused)
+	// errMediaFetched is recorded for a medium whose files are being fetched for the first time. A BMC may not repeat its request.
+	errMediaFetched = errors.New("not now: the kernel or an initrd of spec.boot is still being fetched")
 	// errTemplate is returned for a boot source that only iPXE can boot.
 	errTemplate = fmt.Errorf("%w: spec.boot.ipxeTemplate is a script for iPXE, and a boot medium has no iPXE: boot the host with the method PXE, "+
 		"or set spec.boot.kernel without a template", ErrBootSource)
@@ -110,12 +114,8 @@ const mediaType = "application/vnd.efi-iso"
 func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 	host, ok := hostOf(r)
 	from := clientOf(r)
-	switch {
-	case !ok:
+	if !ok {
 		refuse(w, r, errNoName)
-		return
-	case len(m.MediaClients) > 0 && !slices.ContainsFunc(m.MediaClients, func(p netip.Prefix) bool { return p.Contains(from) }):
-		refuse(w, r, errMediaClient)
 		return
 	}
 	request := MediaRequest{Host: host, Token: r.PathValue("token"), From: from, Client: r.UserAgent()}
@@ -124,11 +124,15 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
+	// The token is checked before the address, because only a refused client with the token is recorded: it is the BMC, and not a stranger.
+	if !m.permits(from) {
+		medium.ObserveRefusal(errMediaClient)
+		refuse(w, r, errMediaClient)
+		return
+	}
 	opened, err := m.open(r, request, medium) //nolint:contextcheck // the fetch outlives the request
 	if err != nil {
-		if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrNotYet) && !errors.Is(err, artifact.ErrNotYet) {
-			m.Booter.ObserveFailure(medium.MAC, err)
-		}
+		m.observeFailure(medium, err)
 		refuse(w, r, err)
 		return
 	}
@@ -148,6 +152,21 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	medium.Observe(opened.part(w, r))
+}
+
+// permits is true for a client that may fetch media.
+func (m *mediaServer) permits(from netip.Addr) bool {
+	return len(m.MediaClients) == 0 || slices.ContainsFunc(m.MediaClients, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+// observeFailure records why a medium was not served. The inventory has recorded its own refusals: those of MediaScript.
+func (m *mediaServer) observeFailure(medium Medium, err error) {
+	switch {
+	case errors.Is(err, artifact.ErrNotYet):
+		medium.ObserveRefusal(errMediaFetched)
+	case !errors.Is(err, ErrRefused) && !errors.Is(err, ErrNotYet):
+		m.Booter.ObserveFailure(medium.MAC, err)
+	}
 }
 
 // openedMedium is a medium whose files are open.

@@ -25,6 +25,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso/isotest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -299,6 +300,9 @@ func TestMediumRefusals(t *testing.T) {
 	got := l.do(http.MethodGet, mediumPath)
 	g.Expect(got.Code).To(Equal(want.Code))
 	g.Expect(got.Header()).To(Equal(want.Header()))
+	g.Expect(l.media.Refusals()).To(HaveExactElements(MatchError(ContainSubstring("the client is in none of media.allowedClients"))))
+	g.Expect(l.do(http.MethodGet, pxe.MediaPath("dc/h", "guess")).Body.String()).To(Equal(want.Body.String()))
+	g.Expect(l.media.Refusals()).To(HaveLen(1), "a client without the token writes nothing")
 	l.handler.MediaClients = append(l.handler.MediaClients, netip.MustParsePrefix("192.0.2.0/24"))
 	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusOK))
 }
@@ -333,6 +337,10 @@ func TestMediumFaults(t *testing.T) {
 	g.Expect(l.booter.Failures()).To(BeEmpty(), "the inventory has recorded it")
 	l.media.ScriptErr = nil
 	g.Expect(l.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusOK), "a failure is not kept")
+	other := newMediaLab(t)
+	other.media.Medium.Agent, other.media.Medium.Files = false, []artifact.Artifact{{URL: other.booter.Answer.Files[0].URL, Checksum: "sha256:" + strings.Repeat("0", 64)}}
+	g.Expect(other.do(http.MethodGet, mediumPath).Code).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(other.media.Refusals()).To(HaveExactElements(MatchError(ContainSubstring("is still being fetched"))))
 	l.media.Err = errors.New("the API server says: secret")
 	answer := l.do(http.MethodGet, mediumPath)
 	g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))
@@ -371,68 +379,4 @@ func FuzzMedium(f *testing.F) {
 			t.Fatalf("%q %q: %d", path, ranges, recorder.Code)
 		}
 	})
-}
-
-// TestThousandClients: a thousand BMCs read their media at once, each in ranges over one connection, and the memory does not grow with the media.
-func TestThousandClients(t *testing.T) {
-	g := NewWithT(t)
-	l := newMediaLab(t)
-	l.handler.Log = logr.Discard()
-	server := httptest.NewServer(l.handler.Mux())
-	t.Cleanup(server.Close)
-	size := int64(l.do(http.MethodGet, mediumPath).Body.Len())
-	const clients, part, ranges = 1000, 64 << 10, 8
-	var before, during runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	var ready, done sync.WaitGroup
-	read := make(chan struct{})
-	problems := make(chan error, clients)
-	ready.Add(clients)
-	for n := range clients {
-		done.Go(func() {
-			transport := &http.Transport{MaxConnsPerHost: 1}
-			defer transport.CloseIdleConnections()
-			client := &http.Client{Transport: transport}
-			url := server.URL + pxe.MediaPath(fmt.Sprintf("dc/h%d", n), fmt.Sprintf("token-h%d", n))
-			err := readRange(t, client, url, 0, 1)
-			ready.Done()
-			<-read
-			for i := int64(0); i < ranges && err == nil; i++ {
-				start := (int64(n)*7919 + i*part) % (size - part)
-				err = readRange(t, client, url, start, part)
-			}
-			problems <- err
-		})
-	}
-	ready.Wait() // all have a connection and a medium
-	runtime.GC()
-	runtime.ReadMemStats(&during)
-	close(read)
-	done.Wait()
-	for range clients {
-		g.Expect(<-problems).To(Succeed())
-	}
-	grown := (int64(during.HeapAlloc) - int64(before.HeapAlloc)) / clients
-	t.Logf("%d KiB of heap for each of %d clients, with both ends of its connection", grown>>10, clients)
-	g.Expect(grown).To(BeNumerically("<", 128<<10))
-}
-
-func readRange(t *testing.T, client *http.Client, url string, start, length int64) error {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", start, start+length-1))
-	answer, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	n, err := io.Copy(io.Discard, answer.Body)
-	if err == nil && (answer.StatusCode != http.StatusPartialContent || n != length) {
-		err = fmt.Errorf("status %d, %d bytes", answer.StatusCode, n)
-	}
-	return err
 }

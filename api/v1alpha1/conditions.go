@@ -168,6 +168,8 @@ const (
 	ReasonNoAddress = "NoAddress"
 	// ReasonSecondRequester means that two clients requested the script or the bootstrap data of one attempt.
 	ReasonSecondRequester = "SecondRequester"
+	// ReasonMediaRefused means that the BMC or the firmware requested the boot medium, and that the boot server refused the request.
+	ReasonMediaRefused = "MediaRefused"
 	// ReasonAgentKeyMissing means that the agent of a boot from a medium uses plain HTTP, so it has no key by which it is known.
 	ReasonAgentKeyMissing = "AgentKeyMissing"
 	// ReasonBootTimedOut means that the last attempt exceeded its deadline.

@@ -70,6 +70,7 @@ const (
 	MediaNoHTTPS            Fault = "MediaNoHTTPS"
 	MediaUnlicensed         Fault = "MediaUnlicensed"
 	MediaUnreachable        Fault = "MediaUnreachable"
+	MediaSlowInsert         Fault = "MediaSlowInsert"
 	MediaRewritesURL        Fault = "MediaRewritesURL"
 	InsertFails             Fault = "InsertFails"
 	IgnoresBootURI          Fault = "IgnoresBootURI"
@@ -143,6 +144,7 @@ var Faults = map[Fault]FaultInfo{
 	MediaNoHTTPS:            {What: "refuses https image URLs", Redfish: true},
 	MediaUnlicensed:         {What: "refuses an insert, because a licence is missing", Redfish: true},
 	MediaUnreachable:        {What: "accepts an image that it cannot fetch, and its drive stays empty", Redfish: true},
+	MediaSlowInsert:         {What: "answers 202 to an insert, and reports it as done once it has copied the image; one occasion is one read of the drive", Redfish: true},
 	MediaRewritesURL:        {What: "reports a shortened URL of the inserted image", Redfish: true},
 	InsertFails:             {What: "answers 503 to an insert, as some do while they eject another image", Redfish: true},
 	IgnoresBootURI:          {What: "accepts the URI of UEFI HTTP boot and drops it", Redfish: true},

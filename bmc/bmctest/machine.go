@@ -60,6 +60,8 @@ type Machine struct {
 	etag       int               // of the system; changes with it
 	media      map[string]string // the images in the virtual drives
 	lastImage  string            // the previous one of the drive that boots
+	copying    string            // the virtual drive into which a BMC with MediaSlowInsert copies an image
+	unread     string            // the image that such a BMC could not read
 	bootURI    string            // of a BMC with KeepsBootURI
 	bootedURI  string            // of the last boot
 	secure     bmc.SecureBoot

@@ -13,6 +13,9 @@ const (
 	ejectAction  = "/Actions/VirtualMedia.EjectMedia"
 )
 
+// insertTask is the monitor of the task that inserts an image.
+const insertTask = "/redfish/v1/TaskService/TaskMonitors/insert"
+
 // decoyDrives are the optical drives that accept no image, as on XCC (RDOC), Cisco (internal drives) and OpenBMC (slots of the web console).
 var decoyDrives = []string{"RDOC1", "RDOC2", "Slot_0", "Slot_1"}
 
@@ -47,7 +50,7 @@ func (m *Machine) drive(path, name string) object {
 		return nil
 	}
 	image := m.reportedImage(name)
-	o := object{"MediaTypes": []string{"CD", "DVD"}, "Inserted": image != "", "Image": nil}
+	o := object{"MediaTypes": []string{"CD", "DVD"}, "Inserted": image != "" && !m.copies(name), "Image": nil}
 	if m.faults.on(MediaDVDOnly) {
 		o["MediaTypes"] = []string{"DVD"}
 	}
@@ -68,6 +71,46 @@ func (m *Machine) drive(path, name string) object {
 		}
 	}
 	return o
+}
+
+// copies is true while the BMC copies an image into a drive. It counts an occasion of MediaSlowInsert.
+func (m *Machine) copies(drive string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if drive != m.copying {
+		return false
+	}
+	if m.media[drive] == "" || !m.faults.take(MediaSlowInsert) {
+		m.copying = ""
+	}
+	return m.copying != ""
+}
+
+// insertSlowly starts the task that inserts an image.
+func (m *Machine) insertSlowly(drive, image string) {
+	unreachable := m.faults.on(MediaUnreachable)
+	if !unreachable {
+		m.insert(drive, image)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.copying, m.unread = drive, ""; unreachable {
+		m.copying, m.unread = "", image
+	}
+}
+
+// task is the task that inserts an image.
+func (m *Machine) task() object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.copying != "":
+		return object{"TaskState": "Running"}
+	case m.unread != "":
+		return object{"TaskState": "Exception", "Messages": []object{{"Message": "The BMC cannot read " + m.unread}}}
+	default:
+		return object{"TaskState": "Completed"}
+	}
 }
 
 func (m *Machine) previousImage() string {
@@ -135,6 +178,10 @@ func (m *Machine) insertChecked(w http.ResponseWriter, drive, image string, body
 		refuse(w, http.StatusBadRequest, "ActionParameterValueFormatError", "The value "+image+" of Image is not valid: cannot read "+u.Path)
 	case m.faults.on(MediaNoHTTPS) && u.Scheme == "https":
 		refuse(w, http.StatusBadRequest, "ActionParameterValueFormatError", "The protocol is not supported")
+	case m.faults.on(MediaSlowInsert):
+		m.insertSlowly(drive, image)
+		w.Header().Set("Location", insertTask)
+		w.WriteHeader(http.StatusAccepted)
 	case m.faults.on(MediaUnreachable):
 		w.WriteHeader(http.StatusAccepted)
 	default:

@@ -114,6 +114,7 @@ func (m *Machine) fixed() map[string]func() object {
 			return object{"Devices": []object{{"Name": "Disk", "Model": "D480", "CapacityBytes": int64(480) << 30}}}
 		},
 		systemPath + "/SecureBoot":   m.secureBoot,
+		insertTask:                   m.task,
 		"/redfish/v1/SessionService": func() object { return object{"ServiceEnabled": true, "Sessions": link(sessionPath)} },
 	}
 }

@@ -1,12 +1,14 @@
 package redfish
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -57,6 +59,14 @@ func TestDocs(t *testing.T) {
 	}
 	for fault := range bmctest.Faults {
 		mentions("development/bmc-faults.md", string(fault))
+	}
+	page, err := os.ReadFile("../../docs/development/bmc-faults.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, bound := range []string{
+		fmt.Sprintf("`Failed` after %d minute |", defaultMediaTimeout/time.Minute), fmt.Sprintf("repeats the insert for %d minute,", defaultMediaTimeout/time.Minute),
+		fmt.Sprintf("waits up to %d minutes", maxCopyWaits*defaultMediaTimeout/time.Minute),
+	} {
+		g.Expect(string(page)).To(ContainSubstring(bound))
 	}
 	for _, known := range knownQuirks {
 		mentions("reference/hardware.md", known.name)

@@ -37,10 +37,15 @@ func (c *conn) hide(err error) {
 		return
 	}
 	for i, message := range e.messages {
-		message = bmc.MaskURLs(message)
-		for _, secret := range c.secrets {
-			message = strings.ReplaceAll(message, secret, hidden)
-		}
-		e.messages[i] = message
+		e.messages[i] = c.masked(message)
 	}
+}
+
+// masked masks the URLs in a message of the BMC.
+func (c *conn) masked(message string) string {
+	message = bmc.MaskURLs(message)
+	for _, secret := range c.secrets {
+		message = strings.ReplaceAll(message, secret, hidden)
+	}
+	return message
 }

@@ -17,6 +17,8 @@ import (
 const (
 	// defaultMediaTimeout is the default of Driver.MediaTimeout.
 	defaultMediaTimeout = time.Minute
+	// maxCopyWaits is how often Driver.MediaTimeout may pass while the BMC copies the image. Some BMCs read 200 KB/s: a medium takes four minutes then.
+	maxCopyWaits = 4
 	// maxMediaReads is how often a drive is read within Driver.MediaTimeout.
 	maxMediaReads = 60
 )
@@ -44,6 +46,12 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 	if len(candidates) == 0 {
 		return &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no virtual optical drive")}
 	}
+	if i := slices.IndexFunc(candidates, func(drive resource) bool { return isCopied(drive, image) }); i >= 0 {
+		// An earlier request still runs. Another one would start its copy again, or be refused.
+		if err := c.awaitDrive(ctx, candidates[i], isInserted); !errors.Is(err, errUnchanged) {
+			return insertError(op, image, err)
+		}
+	}
 	// An image that the drive reports is never trusted, also if it is the wanted one: iDRAC 9 reports an image for some time after its ejection
 	// (openstack/ironic, story 2008504). An image in another optical drive could boot.
 	var previous []string
@@ -58,9 +66,9 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 	var refusal error
 	deadline := time.Now().Add(c.driver.mediaTimeout())
 	for _, drive := range candidates {
-		err := c.insert(ctx, drive, image, deadline)
+		task, err := c.insert(ctx, drive, image, deadline)
 		if err == nil {
-			return c.awaitImage(ctx, op, drive, image, previous)
+			return insertError(op, image, c.awaitImage(ctx, drive, image, task, previous))
 		}
 		if !refused(err) || needsLicence(err) {
 			return insertError(op, image, err)
@@ -71,12 +79,12 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 }
 
 // insert inserts an image into a drive. It repeats the request until the deadline while the BMC answers that it has failed: iDRAC 9 answers so while it
-// ejects another image.
-func (c *conn) insert(ctx context.Context, drive resource, image string, deadline time.Time) error {
+// ejects another image. It returns the path of the BMC's task, or "".
+func (c *conn) insert(ctx context.Context, drive resource, image string, deadline time.Time) (task string, err error) {
 	for {
-		err := c.tryInsert(ctx, drive, image)
+		task, err := c.tryInsert(ctx, drive, image)
 		if !failedForNow(err) || time.Now().After(deadline) || !sleep(ctx, c.driver.mediaInterval()) {
-			return err
+			return task, err
 		}
 	}
 }
@@ -92,33 +100,33 @@ func failedForNow(err error) bool {
 }
 
 // tryInsert tries the insert action with the parameters that BMCs require or refuse in addition to the image, and a change of the properties, until the BMC
-// accepts one. The error is the most informative one.
-func (c *conn) tryInsert(ctx context.Context, drive resource, image string) error {
+// accepts one. It returns the path of the BMC's task, or "". The error is the most informative one.
+func (c *conn) tryInsert(ctx context.Context, drive resource, image string) (task string, err error) {
 	var refusal, failure error
 	if action := insertAction(drive); action != "" {
 		for _, body := range c.insertBodies(image) {
-			_, _, err := c.request(c.slow(ctx), http.MethodPost, action, body, nil)
+			answer, header, err := c.request(c.slow(ctx), http.MethodPost, action, body, nil)
 			switch {
 			case err == nil:
-				return nil
+				return c.taskOf(answer, header), nil
 			case failedForNow(err):
 				c.fatal = nil // a failure of the drive is not one of the BMC
 				failure = cmp.Or(failure, err)
 			case !refused(err) || needsLicence(err):
-				return err
+				return "", err
 			default:
 				refusal = cmp.Or(refusal, err)
 			}
 		}
 	}
 	if failure != nil {
-		return failure
+		return "", failure
 	}
-	err := c.patch(c.slow(ctx), drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
+	err = c.patch(c.slow(ctx), drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
 	if refused(err) {
-		return cmp.Or(refusal, err) // a drive with an action refuses the change because of the action
+		return "", cmp.Or(refusal, err) // a drive with an action refuses the change because of the action
 	}
-	return err
+	return "", err
 }
 
 // insertBodies are the parameters of the insert action. DSP0268, VirtualMedia.InsertMedia: some services require TransferProtocolType although the URL
@@ -136,24 +144,6 @@ func (c *conn) insertBodies(image string) []map[string]any {
 		bodies = bodies[1:]
 	}
 	return bodies
-}
-
-// awaitImage waits until the drive reports an image that is not a previous one.
-func (c *conn) awaitImage(ctx context.Context, op string, drive resource, image string, previous []string) error {
-	stale := false
-	err := c.awaitDrive(ctx, drive, func(now resource) bool {
-		// A URL that is shorter than the wanted one may be a shortened form, which is the same for all images.
-		reported := now.text("Image")
-		stale = isInserted(now) && reported != image && len(reported) >= len(image) && slices.Contains(previous, reported)
-		return isInserted(now) && !stale
-	})
-	switch {
-	case errors.Is(err, errUnchanged) && stale:
-		err = fmt.Errorf("%w: it still reports the previous image", err)
-	case errors.Is(err, errUnchanged):
-		err = fmt.Errorf("%w: it is empty. Check that the BMC reaches the address of the image from its network", err)
-	}
-	return insertError(op, image, err)
 }
 
 // eject empties a drive that may contain an image, and waits until it is empty.

@@ -149,6 +149,47 @@ func TestInsertFails(t *testing.T) {
 	}
 }
 
+// TestSlowCopy: while the BMC shows by its task, or by its drive, that it copies the image, the driver waits longer than for a drive. If that takes too long, the
+// next insertion waits for the same copy and does not start another one.
+func TestSlowCopy(t *testing.T) {
+	inserted := Equal([]string{"Media=" + testImage})
+	for name, sign := range map[string]bmctest.Fault{"the task": bmctest.MediaRewritesURL, "the drive": bmctest.MediaByPatch} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, ctx := NewWithT(t), t.Context()
+			machine, c := mediaMachine(t, bmctest.Options{}, time.Second)
+			misbehave(t, machine, sign, -1)
+			misbehave(t, machine, bmctest.MediaSlowInsert, 90) // 60 reads are the time of a drive
+			g.Expect(c.InsertMedia(ctx, testImage)).To(Succeed())
+			g.Expect(machine.Misbehaviour()[bmctest.MediaSlowInsert]).To(BeZero(), "the driver had to wait")
+			g.Expect(machine.CommandNames()).To(inserted)
+		})
+	}
+	t.Run("too slow", func(t *testing.T) {
+		t.Parallel()
+		g, ctx := NewWithT(t), t.Context()
+		machine, c := mediaMachine(t, bmctest.Options{}, 300*time.Millisecond)
+		misbehave(t, machine, bmctest.MediaSlowInsert, -1)
+		err := c.InsertMedia(ctx, testImage)
+		g.Expect(err).To(MatchError(And(ContainSubstring("still copies the image after 1.2s"), Not(ContainSubstring("empty")), Not(ContainSubstring("tok-")))))
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed))
+		misbehave(t, machine, bmctest.MediaSlowInsert, 3)
+		g.Expect(c.InsertMedia(ctx, testImage)).To(Succeed())
+		g.Expect(machine.CommandNames()).To(inserted)
+		g.Expect(c.EjectMedia(ctx)).To(Succeed())
+		g.Expect(machine.Image()).To(BeEmpty())
+	})
+	t.Run("the task fails", func(t *testing.T) {
+		t.Parallel()
+		g := NewWithT(t)
+		machine, c := mediaMachine(t, bmctest.Options{}, 300*time.Millisecond)
+		misbehave(t, machine, bmctest.MediaUnreachable, -1)
+		misbehave(t, machine, bmctest.MediaSlowInsert, -1)
+		err := c.InsertMedia(t.Context(), testImage)
+		g.Expect(err).To(MatchError(And(ContainSubstring("its task ended as Exception: The BMC cannot read http://192.0.2.1/(masked)"), Not(ContainSubstring("tok-")))))
+	})
+}
+
 // TestMediaURLsAreMasked: no error contains a URL's path that the BMC quotes, neither a whole URL with short parts nor the path alone.
 func TestMediaURLsAreMasked(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()

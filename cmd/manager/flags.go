@@ -111,7 +111,7 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.settings.MethodTimeout, "boot-method-timeout", o.settings.MethodTimeout,
 		"Time after the power-on that the first request of a boot method has, if the boot has another method. After it the next attempt uses that one. Values from --boot-timeout on have no effect.")
 	set.StringArrayVar(&o.bootMediaURLs, "boot-media-url", nil,
-		"The `[CIDR=]URL` of the boot server as BMCs and firmware reach it, for boot media. With a network in CIDR notation it is for the BMCs in that network, and otherwise for all others. The flag can be set several times. Without it servers boot by PXE only.")
+		"The `[CIDR=]URL` of the boot server as BMCs and firmware reach it, for boot media. With a network in CIDR notation it is for the BMCs in that network, and otherwise for all others. The flag can be set several times. Without it, or with none, servers boot by PXE only.")
 	set.DurationVar(&o.settings.EraseTimeout, "erase-timeout", o.settings.EraseTimeout,
 		"Maximum duration of an attempt to erase the disks of a server while its agent makes progress. Without progress an attempt ends after --boot-timeout.")
 	set.StringVar((*string)(&o.settings.MinimumCleaningPolicy), "minimum-cleaning-policy", string(v1alpha1.CleaningNone),

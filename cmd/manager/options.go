@@ -131,6 +131,9 @@ func (o *options) complete() error {
 // completeMediaURLs parses the URLs of the boot media.
 func (o *options) completeMediaURLs() error {
 	for _, text := range o.bootMediaURLs {
+		if text == "none" { // CAPBM_BOOT_MEDIA_URL is not set
+			continue
+		}
 		entry, err := host.ParseMediaURL(text)
 		if err != nil {
 			return err

@@ -87,6 +87,10 @@ func TestFlags(t *testing.T) {
 	g.Expect(o.mediaURLs.For("redfish://bmc.example")).To(Equal("https://boot.example:8443"))
 	g.Expect(o.mediaURLs.For("redfish://192.0.2.10")).To(Equal("http://192.0.2.1:8480"))
 
+	o, err = parse("--components=controllers", "--boot-media-url=none")
+	g.Expect(err).NotTo(HaveOccurred(), "CAPBM_BOOT_MEDIA_URL is not set")
+	g.Expect(o.mediaURLs).To(BeEmpty())
+
 	o, err = parse("--components=bootstrap")
 	g.Expect(err).NotTo(HaveOccurred(), "the bootstrap provider needs no configuration file")
 	g.Expect(o.podNamespace).To(Equal("capbm-bootstrap-system"))

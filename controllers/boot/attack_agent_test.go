@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,10 +27,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso/isotest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
@@ -43,8 +47,35 @@ type medium struct {
 	// address is that of HTTPS.
 	address string
 	// pin is the digest of the boot server's key.
-	pin         string
+	pin string
+	// image is the medium as a client of the BMC's network reads it. host and token are those in its configuration.
+	image       []byte
 	host, token string
+}
+
+// parameter matches a parameter of the agent on the command line in a medium.
+var parameter = regexp.MustCompile(`'capbm\.(host|token)=([^']+)'`)
+
+// read fetches the medium from its URL, which the BMC's network sees, and reads what it has for the agent.
+func (m *medium) read(url string) {
+	m.t.Helper()
+	g := NewWithT(m.t)
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: netip.MustParseAddr(malloryAddress).AsSlice()}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}}
+	response, err := client.Get(url) //nolint:noctx // it has a timeout
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = response.Body.Close() }()
+	m.image, err = io.ReadAll(response.Body)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	volume, err := isotest.Read(bytes.NewReader(m.image), int64(len(m.image)))
+	g.Expect(err).NotTo(HaveOccurred())
+	found := map[string]string{}
+	for _, match := range parameter.FindAllSubmatch(volume.Files["boot/grub/grub.cfg"], -1) {
+		found[string(match[1])] = string(match[2])
+	}
+	m.host, m.token = found["host"], found["token"]
+	g.Expect([]string{m.host, m.token}).NotTo(ContainElement(BeEmpty()))
 }
 
 // selfSigned returns a certificate with a new key.
@@ -65,9 +96,11 @@ func selfSigned(t *testing.T) tls.Certificate {
 func insert(t *testing.T) *medium {
 	t.Helper()
 	g := NewWithT(t)
-	w, _ := newAgentWorld(t)
-	r := w.mediumRequest(g)
-	certificate, dir := selfSigned(t), t.TempDir()
+	w := mediaWorld(t)
+	certificate, dir, loaders, agents := selfSigned(t), t.TempDir(), t.TempDir(), t.TempDir()
+	g.Expect(pxetest.WriteMediaLoaders(loaders)).To(Succeed())
+	_, err := pxetest.WriteAgent(agents)
+	g.Expect(err).NotTo(HaveOccurred())
 	private, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
 	g.Expect(err).NotTo(HaveOccurred())
 	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}, "tls.key": {Type: "PRIVATE KEY", Bytes: private}} {
@@ -79,10 +112,10 @@ func insert(t *testing.T) *medium {
 		g.Expect(err).NotTo(HaveOccurred())
 		at[i] = netip.AddrPortFrom(address, port).String()
 	}
-	s := &server.Server{Booter: w.Booter, Agents: w.Booter, Log: logr.Discard(), Config: server.Config{
+	s := &server.Server{Booter: w.Booter, Agents: w.Booter, Media: w.Booter, Log: logr.Discard(), Config: server.Config{
 		Networks:    []bootconfig.Network{{Name: "test", Mode: bootconfig.Off, Address: address, URL: "http://" + at[0]}},
 		HTTPAddress: at[0], HTTPSAddress: at[1], HTTPSBaseURL: "https://" + at[1], CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
-		Artifacts: artifact.Options{Dir: t.TempDir()},
+		Artifacts: artifact.Options{Dir: t.TempDir()}, LoaderDirs: []string{loaders}, AgentDir: agents,
 	}}
 	running, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -91,14 +124,10 @@ func insert(t *testing.T) *medium {
 		cancel()
 		NewWithT(t).Expect(<-done).To(Succeed())
 	})
-	g.Eventually(func() error {
-		conn, err := net.Dial("tcp4", at[1]) //nolint:noctx // returns at once
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}, "30s").Should(Succeed())
-	return &medium{w, t, at[1], pxe.KeyDigest(certificate.Leaf), r.Host, r.Token}
+	g.Eventually(func() error { return s.Ready(nil) }, "30s").Should(Succeed())
+	m := &medium{world: w, t: t, address: at[1], pin: pxe.KeyDigest(certificate.Leaf)}
+	m.read("http://" + at[0] + pxe.MediaPath("dc/h", boot.MediaToken([]byte("key"), w.boot())))
+	return m
 }
 
 // party is a program that speaks the protocol of agents, with a key of its own.
@@ -239,6 +268,20 @@ func TestAttackMedium(t *testing.T) {
 			mallory.refused()
 		})
 	}
+}
+
+// TestMediumHasNoBootstrapData: who reads the medium has the token of the agent, and neither the bootstrap data nor the token of the medium's URL.
+func TestMediumHasNoBootstrapData(t *testing.T) {
+	g := NewWithT(t)
+	m := insert(t)
+	for _, secret := range []string{"the bootstrap data", boot.MediaToken([]byte("key"), m.boot())} {
+		g.Expect(bytes.Contains(m.image, []byte(secret))).To(BeFalse(), secret)
+	}
+	own := m.party(serverAddress, m.address)
+	own.asks(agent.EndpointPlan, agent.EndpointImage, agent.EndpointProgress, agent.EndpointData)
+	_, answer := own.do(m.token, agent.EndpointData)
+	encoded := base64.StdEncoding.EncodeToString([]byte("the bootstrap data"))
+	g.Expect(answer).To(Or(ContainSubstring("the bootstrap data"), ContainSubstring(encoded)), "which the agent gets with the token")
 }
 
 // TestAttackMediumFirst: a client that has read the medium enrols before the agent, and asks for the bootstrap data at once. The data waits until the image is sent, and the

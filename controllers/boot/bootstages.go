@@ -296,7 +296,13 @@ func (b *Booter) recordProblem(boot *v1alpha1.BareMetalBoot, reason string, err 
 	}
 }
 
-func problemKey(p *v1alpha1.BootProblem) string { return p.Reason + ": " + p.Message }
+// problemKey identifies a problem among the recent writes of an attempt. A refusal of the medium names the client in its message, and is written once for all clients.
+func problemKey(p *v1alpha1.BootProblem) string {
+	if p.Reason == v1alpha1.ReasonMediaRefused {
+		return p.Reason
+	}
+	return p.Reason + ": " + p.Message
+}
 
 // enqueue queues a write, unless it was written for this attempt already. It drops the write if too many hosts are pending: the next request is written
 // instead. Operators read these stages; only the stage DHCP decides what is served, and memory has that too. It returns true if the write was queued.

@@ -3,6 +3,7 @@ package boot
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"strings"
 
@@ -27,7 +28,8 @@ func (b *Booter) Media(ctx context.Context, r pxe.MediaRequest) (pxe.Medium, err
 	medium := pxe.Medium{
 		Time: a.boot.Spec.StartedAt.Time, Namespace: a.host.Namespace, Agent: a.boot.Spec.Agent,
 		Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)), Addresses: configuredAddresses(a.host),
-		Observe: func(part pxe.MediaPart) { b.observeMedia(a.boot, r, part) },
+		Observe:        func(part pxe.MediaPart) { b.observeMedia(a.boot, r, part) },
+		ObserveRefusal: func(why error) { b.observeMediaRefusal(a.boot, r, why) },
 	}
 	if medium.MAC, err = net.ParseMAC(a.host.Spec.BootMACAddress); err != nil {
 		return pxe.Medium{}, refused("host %s has no boot MAC address: %v", r.Host, err)
@@ -145,6 +147,18 @@ func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, 
 		b.recordStage(boot, v1alpha1.StageKernel, r.From, r.Client)
 	default:
 	}
+}
+
+// observeMediaRefusal records that a client with the token was refused the medium, unless another one got it. So the condition does not claim that no request came.
+func (b *Booter) observeMediaRefusal(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, why error) {
+	if controllers.ObservedStage(boot, v1alpha1.StageMedia) != nil || controllers.Problem(boot) != nil {
+		return
+	}
+	who := r.From.String()
+	if r.Client != "" {
+		who += " (" + controllers.Clip(r.Client, controllers.MaxText) + ")"
+	}
+	b.recordProblem(boot, v1alpha1.ReasonMediaRefused, fmt.Errorf("%s requested the boot medium, and the boot server refused it: %w", who, why))
 }
 
 // loaderRead is true if the boot loaders of the medium of a boot were read, from this boot server or from another one.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -223,6 +224,41 @@ func TestMediaStages(t *testing.T) {
 			g.Expect(got).To(Equal(c.want))
 		})
 	}
+}
+
+// TestMediaRefusal: a refused client with the token is recorded once in an attempt, whatever its addresses are, until the medium is served. A client without the
+// token is not recorded: it gets no medium that could record it.
+func TestMediaRefusal(t *testing.T) {
+	g := NewWithT(t)
+	w := mediaWorld(t)
+	refuse := func(from netip.Addr) {
+		r := w.mediaRequest()
+		r.From = from
+		medium, err := w.Media(ctx, r)
+		g.Expect(err).NotTo(HaveOccurred())
+		medium.ObserveRefusal(errors.New("the client is in none of media.allowedClients"))
+	}
+	refuse(stranger)
+	for range 100 {
+		refuse(anywhere)
+	}
+	g.Expect(w.events).To(HaveLen(1))
+	g.Expect(<-w.events).To(ContainSubstring("BootNotServed Boot attempt 1: MediaRefused: 192.0.2.66 (curl/8) requested the boot medium, and the boot server refused it: " +
+		"the client is in none of media.allowedClients"))
+
+	g.Expect(nextBoot(w)).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method = v1alpha1.MethodVirtualMedia })).To(Succeed())
+	refuse(stranger)
+	g.Expect(w.events).To(HaveLen(1), "the next attempt")
+	<-w.events
+
+	g.Expect(nextBoot(w)).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method = v1alpha1.MethodVirtualMedia })).To(Succeed())
+	current := w.boot()
+	current.Status.Stages = []v1alpha1.ObservedStage{controllers.NewStage(current, v1alpha1.StageMedia)}
+	g.Expect(w.Client.Status().Update(ctx, current)).To(Succeed())
+	refuse(anywhere)
+	g.Expect(w.events).To(BeEmpty(), "the BMC got the medium")
 }
 
 // TestMediaAdmission: the agent of a medium needs no DHCP request of its firmware. Where this provider gives addresses, it needs one of the server's. A loader

@@ -195,7 +195,11 @@ func (v View) untilMethodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec
 // methodOver returns why an attempt ends so that the next one uses another method; empty while it may continue.
 func (v View) methodOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	if r := v.BMC.MethodRefused; r != nil && r.Boot == attempt.Number && v.hasNextMethod(s, attempt) {
-		return fmt.Sprintf("The BMC refused to boot the server by %s in attempt %d: %s", MethodOf(&attempt), attempt.Attempt, r.Message)
+		message := fmt.Sprintf("The BMC refused to boot the server by %s in attempt %d: %s", MethodOf(&attempt), attempt.Attempt, r.Message)
+		if refusal := v.mediaRefusal(); refusal != "" {
+			message += ". The likeliest cause: " + refusal
+		}
+		return message
 	}
 	if due := v.methodDeadline(s, attempt); due.IsZero() || v.Now.Before(due) {
 		return ""
@@ -203,12 +207,23 @@ func (v View) methodOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string 
 	return fmt.Sprintf("%s after the server was powered on in attempt %d: %s", cmp.Or(s.MethodTimeout, s.BootTimeout), attempt.Attempt, v.noRequest(attempt))
 }
 
-// noRequest says which request of a method did not come, and what to check.
+// mediaRefusal says who requested the medium and why the boot server refused it; empty if it did not.
+func (v View) mediaRefusal() string {
+	if v.Problem == nil || v.Problem.Reason != v1alpha1.ReasonMediaRefused {
+		return ""
+	}
+	return v.Problem.Message
+}
+
+// noRequest says which request of a method did not come, or was refused, and what to check.
 func (v View) noRequest(attempt v1alpha1.BareMetalBootSpec) string {
-	switch MethodOf(&attempt) {
-	case v1alpha1.MethodUefiHTTP:
+	refusal := v.mediaRefusal()
+	switch method := MethodOf(&attempt); {
+	case method != v1alpha1.MethodPXE && refusal != "":
+		return refusal
+	case method == v1alpha1.MethodUefiHTTP:
 		return fmt.Sprintf("the firmware never requested the boot medium from %s: check that it gets an address, and that it reaches that URL", v.MediaURL)
-	case v1alpha1.MethodVirtualMedia:
+	case method == v1alpha1.MethodVirtualMedia:
 		return fmt.Sprintf("the BMC never requested the boot medium from %s: check that it reaches that URL", v.MediaURL)
 	default:
 		return "the server requested no boot file (DHCP)"

@@ -172,6 +172,9 @@ func TestMethodGivenUp(t *testing.T) {
 		"the permission":                       {[]func(*View){on(late), bootsAgent, func(v *View) { v.Boot.CommitAllowedAt = &metav1.Time{Time: noon} }}, ""},
 		"the firmware, and no medium":          {[]func(*View){on(late), attempted(1, viaHTTP)}, never("the firmware never requested the boot medium from http://192.0.2.1: check")},
 		"the BMC, and no medium":               {[]func(*View){on(late), attempted(1, viaMedia)}, never("the BMC never requested the boot medium from http://192.0.2.1: check")},
+		"the BMC, and refused":                 {[]func(*View){on(late), attempted(1, viaMedia), mediumRefused}, never("192.0.2.66 requested the boot medium, and the boot server refused it: why")},
+		"the firmware, and refused":            {[]func(*View){on(late), attempted(1, viaHTTP), mediumRefused}, never("192.0.2.66 requested the boot medium, and")},
+		"the BMC refused what it did not get":  {[]func(*View){on(time.Second), attempted(1, viaMedia), refusedIn(1), mediumRefused}, "The BMC refused to boot the server by VirtualMedia in attempt 1: no. The likeliest cause: 192.0.2.66 requested"},
 		"firmware that only wants an address":  {[]func(*View){on(late), attempted(1, viaHTTP), stage(v1alpha1.StageDHCP)}, never("the firmware never requested")},
 		"the medium was requested":             {[]func(*View){on(late), attempted(1, viaMedia), stage(v1alpha1.StageMedia)}, ""},
 		"the BMC refused the method":           {[]func(*View){on(time.Second), refusedIn(1)}, "The BMC refused to boot the server by PXE in attempt 1: no"},
@@ -198,6 +201,11 @@ func TestMethodGivenUp(t *testing.T) {
 	}
 }
 
+// mediumRefused is a client with the token that was refused the medium.
+func mediumRefused(v *View) {
+	v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonMediaRefused, Message: "192.0.2.66 requested the boot medium, and the boot server refused it: why"}
+}
+
 func refusedIn(number int32) func(*View) {
 	return func(v *View) { v.BMC.MethodRefused = &MethodRefusal{Boot: number, Message: "no"} }
 }
@@ -220,6 +228,8 @@ func TestMediumTimeouts(t *testing.T) {
 		return v.describeTimeout(s, *v.Boot)
 	}
 	g.Expect(text(attempted(3, viaMedia))).To(HavePrefix("30m0s after boot attempt 3 began: the BMC never requested the boot medium from http://192.0.2.1: check that it reaches"))
+	g.Expect(text(attempted(3, viaMedia), mediumRefused)).To(Equal(
+		"30m0s after boot attempt 3 began: 192.0.2.66 requested the boot medium, and the boot server refused it: why"))
 	g.Expect(text(attempted(3, viaMedia), stage(v1alpha1.StageMedia))).To(HavePrefix(
 		"30m0s after boot attempt 3 began: the BMC requested the boot medium at 2026-01-01T11:59:00Z (192.0.2.9), but the server did not boot from it. The likeliest cause: "))
 	g.Expect(text(attempted(3, viaHTTP), fetched, stage(v1alpha1.StageDHCP))).To(ContainSubstring("the firmware requested the boot medium at 2026-01-01T11:59:00Z (192.0.2.9), but"))
@@ -237,6 +247,7 @@ func TestProgressOfAMedium(t *testing.T) {
 		"before the power-on":       {[]func(*View){func(v *View) { v.BMC.Power = v1alpha1.PowerOff }}, v1alpha1.ReasonPreparing, "Awaited until 2026-01-01T12:29:00Z: the BMC's request for the boot medium"},
 		"fetched before the power":  {[]func(*View){stage(v1alpha1.StageMedia), func(v *View) { v.BMC.Power = v1alpha1.PowerOff }}, v1alpha1.ReasonPreparing, "The server is being prepared"},
 		"nothing":                   {nil, v1alpha1.ReasonWaitingForMedia, "The server was powered on. Awaited until 2026-01-01T12:29:00Z: the BMC's request for the boot medium (HTTP)"},
+		"refused":                   {[]func(*View){mediumRefused}, v1alpha1.ReasonMediaRefused, "It cannot be served: 192.0.2.66 requested the boot medium, and the boot server refused it: why. It continues if that is fixed before"},
 		"fetched":                   {[]func(*View){stage(v1alpha1.StageMedia)}, v1alpha1.ReasonWaitingForMediaBoot, "The BMC requested the boot medium at 2026-01-01T11:59:00Z (192.0.2.9). Awaited"},
 		"fetched, and DHCP":         {[]func(*View){fetched, stage(v1alpha1.StageDHCP)}, v1alpha1.ReasonWaitingForMediaBoot, "The BMC requested the boot medium"},
 		"the loader":                {[]func(*View){fetched, stage(v1alpha1.StageLoader)}, v1alpha1.ReasonWaitingForKernel, "The server read the boot loader of the medium at 2026-01-01T11:59:00Z"},

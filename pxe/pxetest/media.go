@@ -24,6 +24,7 @@ type Media struct {
 
 	mu      sync.Mutex
 	parts   []pxe.MediaPart
+	refused []error
 	scripts int
 	clients map[string]int
 }
@@ -66,6 +67,11 @@ func (m *Media) Media(_ context.Context, r pxe.MediaRequest) (pxe.Medium, error)
 			m.parts = append(m.parts, part)
 		}
 	}
+	medium.ObserveRefusal = func(why error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.refused = append(m.refused, why)
+	}
 	return medium, nil
 }
 
@@ -85,6 +91,13 @@ func (m *Media) Parts() []pxe.MediaPart {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]pxe.MediaPart(nil), m.parts...)
+}
+
+// Refusals returns the observed refusals in their order.
+func (m *Media) Refusals() []error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]error(nil), m.refused...)
 }
 
 // ScriptCount counts the calls of MediaScript.
