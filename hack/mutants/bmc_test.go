@@ -38,6 +38,8 @@ var redfishMutants = []mutant{
 	{"an insert does not wait for the eject", "media_insert.go", "func(now resource) bool { return !isInserted(now) })", "func(resource) bool { return true })"},
 	{"an image is inserted into a full drive", "media_insert.go", "	if !claimsImage(drive) {\n", "	if !claimsImage(drive) || true {\n"},
 	{"the previous image is taken for the new one", "media_copy.go", "return isInserted(now) && !stale", "return isInserted(now)"},
+	{"a copy of an image has the time of a drive", "media_copy.go", "		case !runs && !isCopied(last, image):\n", "		case true:\n"},
+	{"an insertion starts a copy again", "media_insert.go", "return isCopied(drive, image) }); i >= 0 {", "return isCopied(drive, image) }); false && i >= 0 {"},
 	{"a drive that is not connected contains an image", "media.go", "return claimsImage(drive) && !strings.EqualFold(drive.text(\"ConnectedVia\"), \"NotConnected\")", "return claimsImage(drive)"},
 	{"an image goes into a drive that does not boot", "media.go", "	if len(named) > 0 {", "	if false {"},
 	{"an error contains the token of a URL that the BMC quotes", "hide.go", "	message = bmc.MaskURLs(message)\n", "	_ = bmc.MaskURLs(message)\n"},

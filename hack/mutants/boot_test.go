@@ -10,6 +10,7 @@ var pxeMutants = []mutant{
 	{"a namespace takes the turns of all others", "imageslots.go", " || s.places[namespace] >= maxImageAnswersPerNamespace", ""},
 	{"an image is read into memory", "http_bounds.go", "&io.LimitedReader{R: source, N: part}", "&io.LimitedReader{R: struct{ io.Reader }{source}, N: part}"},
 	{"any client fetches media", "http_media.go", "	return len(m.MediaClients) == 0 || ", "	return true || "},
+	{"a refused request of a medium is not recorded", "http_media.go", "		medium.ObserveRefusal(errMediaClient)\n", ""},
 	{"thousands of ranges are answered", "http_media.go", "		r.Header.Del(\"Range\")\n", ""},
 	{"an answer may be cached", "guard.go", "		w.Header().Set(\"Cache-Control\", \"no-store\")\n", ""},
 }
