@@ -126,7 +126,8 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 		r.chassis.bootsAgentEntry(t, r.record.Spec.MachineName)
 	}
 	if c.source == v1alpha1.DataSourceConfigDrive {
-		NewWithT(t).Expect(r.console()).To(ContainSubstring("DataSourceConfigDrive"), "what cloud-init read the bootstrap data from")
+		// cloud-init reports in before it writes its last message.
+		NewWithT(t).Eventually(r.console, patience).Should(ContainSubstring("Datasource DataSourceConfigDrive"))
 	}
 	if c.mode == v1alpha1.BootModeUEFISecureBoot {
 		// The agent's kernel and the image's.
