@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
-// printCertificate prints a certificate for people, and the form that they sign. What agents and BMCs reported is printed without control characters.
+// printCertificate prints a certificate for people, and the form that they complete and sign. What agents and BMCs reported is printed without control characters.
 func printCertificate(w io.Writer, entry *erasure.Entry) {
 	c := &entry.Certificate
 	title, policy := clean(c.Title), "Policy"
@@ -50,6 +50,35 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 	writef(w, "\n%s\n\n", clean(c.Basis))
 	fields("", "Record", c.Record, "Signature", string(entry.Signature.Algorithm)+" "+entry.Signature.Value, "Key", entry.Signature.KeyID)
 	writef(w, "This text is not signed. To check the signature, export with -o json, and run bmcctl erasures verify.\n")
+	if c.Standard != "" {
+		printForm(w, len(c.Media))
+	}
+}
+
+// The fields of a certificate in NIST SP 800-88 Rev. 2 (section 4.6, and the sample in appendix C) that only people know. The standard asks for those of persons
+// twice: for the sanitization and for its validation.
+var (
+	mediaFields  = []string{"Media source", "Confidentiality before", "Confidentiality after", "Media destination"}
+	personFields = []string{"Name", "Title", "Organization", "Date", "Location", "Phone", "Signature"}
+)
+
+// printForm prints empty lines for what only people know. Each medium has its own property number. A record of an erasure of metadata has no form: it is not a
+// sanitization that somebody could certify.
+func printForm(w io.Writer, media int) {
+	blanks := func(prefix string, names ...string) {
+		for _, name := range names {
+			writef(w, "%s%-*s %s\n", prefix, 26-len(prefix), name+":", strings.Repeat("_", 40))
+		}
+	}
+	writef(w, "\nTo be completed by hand\n")
+	for i := range media {
+		blanks("  ", fmt.Sprintf("Property no., medium %d", i+1))
+	}
+	blanks("  ", mediaFields...)
+	for _, role := range []string{"Sanitization performed by", "Validated by"} {
+		writef(w, "%s\n", role)
+		blanks("  ", personFields...)
+	}
 }
 
 // timeFormat is that of certificates: RFC 3339 without the T.

@@ -86,13 +86,16 @@ func (b *Booter) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest
 
 // recordAgentDone records the event and the metrics of a plan that succeeded.
 func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
-	note := "Erased the disks that the provider wrote"
+	note, warnings := "Erased the disks that the provider wrote", controllers.ClipAll(result.Warnings[:min(len(result.Warnings), 4)])
 	switch a.boot.Spec.Purpose {
 	case v1alpha1.PurposeClean:
 		metrics.Erased(a.boot.Spec.CleaningPolicy, true)
 		if e := a.boot.Spec.Erasure; e != nil {
 			left := slices.DeleteFunc(slices.Clone(e.Disks), func(d v1alpha1.ErasedDisk) bool { return d.Outcome != v1alpha1.ErasureLeftOut })
 			note = fmt.Sprintf("Erased %d disks (%s), and left out %d", len(e.Disks)-len(left), e.Policy, len(left))
+			if warning := diskWarning(e.Disks); warning != "" {
+				warnings = append(warnings, warning)
+			}
 		}
 	case v1alpha1.PurposeInspect:
 		note = "Read the hardware. The BareMetalInspection of the host has the report"
@@ -103,8 +106,18 @@ func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
 			metrics.ImageWritten(w.ImageBytes, time.Duration(w.Seconds)*time.Second)
 		}
 	}
-	notes := append([]string{note}, controllers.ClipAll(result.Warnings[:min(len(result.Warnings), 4)])...)
-	b.recordAgentEvent(a.boot, len(result.Warnings) > 0, controllers.EventAgentDone, "%s", strings.Join(notes, ". "))
+	b.recordAgentEvent(a.boot, len(warnings) > 0, controllers.EventAgentDone, "%s", strings.Join(append([]string{note}, warnings...), ". "))
+}
+
+// diskWarning says how many disks of an erasure have warnings, with the first of them; empty if none has any. The BareMetalErasure has all of them.
+func diskWarning(disks []v1alpha1.ErasedDisk) string {
+	warned := slices.DeleteFunc(slices.Clone(disks), func(d v1alpha1.ErasedDisk) bool { return len(d.Warnings) == 0 })
+	if len(warned) == 0 {
+		return ""
+	}
+	first := &warned[0]
+	name := cmp.Or(first.Disk.SerialNumber, first.Disk.WWN, first.Name)
+	return fmt.Sprintf("Disks with warnings: %d. The first one is %s: %s", len(warned), controllers.Clip(name, 64), controllers.Clip(first.Warnings[0], 192))
 }
 
 // agentFailed records why a plan failed. The lifecycle decides what follows. A result that is recorded already, whose answer was lost, is counted once.

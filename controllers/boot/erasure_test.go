@@ -112,6 +112,42 @@ func TestErasureIsRecorded(t *testing.T) {
 	g.Expect(w.boot().Spec.Erasure).To(Equal(report))
 }
 
+// TestWarningsOfDisks: the event of an erasure says how many disks have warnings, and has the first of them, which is cut. With one it is a Warning.
+func TestWarningsOfDisks(t *testing.T) {
+	warns := func(warnings ...string) func(*agent.ErasedDisk) {
+		return func(d *agent.ErasedDisk) { d.Warnings = warnings }
+	}
+	for name, test := range map[string]struct {
+		first, left []string
+		want        string
+	}{
+		"none": {nil, nil, "Normal AgentDone Erased 2 disks (Clear), and left out 1"},
+		"one":  {[]string{"RPMB", "a boot partition"}, nil, "Warning AgentDone Erased 2 disks (Clear), and left out 1. Disks with warnings: 1. The first one is S1: RPMB"},
+		"a disk that was left out": {nil, []string{"it has LVM2_member"},
+			"Warning AgentDone Erased 2 disks (Clear), and left out 1. Disks with warnings: 1. The first one is K1: it has LVM2_member"},
+		"two, of a hostile agent": {[]string{"\x1b[2J" + strings.Repeat("x", 500)}, []string{"y"},
+			"Warning AgentDone Erased 2 disks (Clear), and left out 1. Disks with warnings: 2. The first one is S1: [2J" + strings.Repeat("x", 186) + "..."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
+			kept := leftOut("K1")
+			kept.Warnings = test.left
+			_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{
+				erasedDisk("S1", agent.CleanClear, warns(test.first...)), erasedDisk("S2", agent.CleanClear), kept,
+			}})
+			g.Expect(err).NotTo(HaveOccurred())
+			var done []string
+			for len(w.events) > 0 {
+				if event := <-w.events; strings.Contains(event, " AgentDone Erased ") {
+					done = append(done, event)
+				}
+			}
+			g.Expect(done).To(ConsistOf(test.want))
+		})
+	}
+}
+
 // TestErasureEndsDuringPause: what an agent reports of an erasure that has begun is recorded although the host is paused or in maintenance, and no erasure begins then.
 func TestErasureEndsDuringPause(t *testing.T) {
 	for name, pause := range map[string]func(*v1alpha1.BareMetalHost){

@@ -10,7 +10,7 @@ import (
 )
 
 // Certificate is a certificate of sanitization with the fields of the sample in NIST SP 800-88 Rev. 2, as far as a program knows them. All of it follows from the
-// signed statement. The fields that only people know, such as who takes responsibility, are absent: an organization adds them to its own form.
+// signed statement. The fields that only people know, such as who takes responsibility, are absent: the text form of bmcctl has empty lines for them.
 type Certificate struct {
 	// Title and Standard name what this is. The policy Metadata is no sanitization by the standard, and its title says so.
 	Title    string `json:"title"`

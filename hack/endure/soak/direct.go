@@ -46,9 +46,9 @@ func (s *soak) provisionDirectCluster(ctx context.Context) error {
 // machine is a Machine that the driver created directly.
 type machine struct {
 	name      string
-	installed bool // it runs from the disk
-	image     bool // an agent writes its disk
-	clears    bool // its release erases all disks, and not only what the agent wrote
+	installed bool                    // it runs from the disk
+	image     bool                    // an agent writes its disk
+	cleaning  v1alpha1.CleaningPolicy // of all disks at its release; if it is empty, only what the agent wrote is erased
 	deleting  bool
 	host      string // the only host that fits, if not empty
 }
@@ -102,10 +102,7 @@ func (s *soak) create(ctx context.Context, m *machine) error {
 		if err := s.client.Get(ctx, client.ObjectKeyFromObject(owner), owner); err != nil {
 			return err
 		}
-		bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: boot, Image: image}}
-		if m.clears {
-			bare.Spec.CleaningPolicy = v1alpha1.CleaningClear
-		}
+		bare := &v1alpha1.BareMetalMachine{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.BareMetalMachineSpec{Boot: boot, Image: image, CleaningPolicy: m.cleaning}}
 		if m.host != "" {
 			bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"server": v1alpha1.LabelValue(m.host)}}
 		}

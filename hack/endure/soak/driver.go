@@ -38,6 +38,7 @@ var operations = []operation{
 	{"host detached and taken back", 3, (*soak).detachOne},
 	{"host externally provisioned and not", 2, (*soak).lendOne},
 	{reregistered, 3, (*soak).reregister},
+	{"free host erased once", 2, (*soak).eraseOne},
 	{"host force-released without fencing", 2, (*soak).forceRelease},
 	{"MachineDeployment scaled", 4, (*soak).scale},
 	{"Machine of Cluster API deleted", 3, (*soak).deleteWorker},
@@ -142,7 +143,13 @@ func (s *soak) createOne(ctx context.Context) bool {
 	}
 	s.created++
 	kind := s.operate.IntN(4) // two in four from memory, one that installs itself, and one from an image
-	m := &machine{name: fmt.Sprintf("m-%04d", s.created), installed: kind < 2, image: kind == 0, clears: s.created%8 == 0}
+	m := &machine{name: fmt.Sprintf("m-%04d", s.created), installed: kind < 2, image: kind == 0}
+	switch s.created % 16 {
+	case 0, 8:
+		m.cleaning = v1alpha1.CleaningClear
+	case 4:
+		m.cleaning = v1alpha1.CleaningMetadata
+	}
 	s.machines[m.name] = m
 	s.mu.Unlock()
 	s.task("create "+m.name, func() error { return s.create(ctx, m) })
@@ -221,7 +228,7 @@ func (s *soak) lendOne(ctx context.Context) bool {
 	s.task("lend "+h.Name, func() error {
 		defer s.free(h)
 		// A host that a machine claims at the same moment is not lent: it would be the server of another.
-		if lent, err := s.lend(ctx, h); err != nil || !lent {
+		if lent, err := s.changeFree(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }); err != nil || !lent {
 			return err
 		}
 		time.Sleep(after) // the duration of the change
@@ -230,20 +237,41 @@ func (s *soak) lendOne(ctx context.Context) bool {
 	return true
 }
 
-func (s *soak) lend(ctx context.Context, h *host) (bool, error) {
-	lent := false
-	err := retry(ctx, "lend "+h.Name, func(ctx context.Context) error {
+// eraseOne requests the erasure of a free host, whose releases erase the metadata of all disks from then on. The host is not busy meanwhile: other operations may meet
+// its erasure, and the operator helps if it cannot begin or fails.
+func (s *soak) eraseOne(ctx context.Context) bool {
+	h := s.pick("erased once", func(h *host, seen *v1alpha1.BareMetalHost) bool {
+		return isFree(h, seen) && seen.Status.Hardware != nil
+	})
+	if h == nil {
+		return false
+	}
+	serial := s.checker.Host(h.id()).Status.Hardware.SerialNumber
+	s.task("erase "+h.Name, func() error {
+		defer s.free(h)
+		_, err := s.changeFree(ctx, h, func(h *v1alpha1.BareMetalHost) {
+			h.Spec.CleaningPolicy, h.Spec.EraseOnce = v1alpha1.CleaningMetadata, serial
+		})
+		return err
+	})
+	return true
+}
+
+// changeFree changes a host if no machine has it, and returns whether it did.
+func (s *soak) changeFree(ctx context.Context, h *host, change func(*v1alpha1.BareMetalHost)) (bool, error) {
+	changed := false
+	err := retry(ctx, "change "+h.Name, func(ctx context.Context) error {
 		var live v1alpha1.BareMetalHost
 		if err := s.client.Get(ctx, h.key(), &live); err != nil || live.Spec.ConsumerRef != nil {
 			return client.IgnoreNotFound(err)
 		}
 		before := live.DeepCopy()
-		live.Spec.ExternallyProvisioned = true
+		change(&live)
 		err := s.client.Patch(ctx, &live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		lent = lent || err == nil
+		changed = changed || err == nil
 		return err
 	})
-	return lent, err
+	return changed, err
 }
 
 // reregister deletes a free host, and creates it again.

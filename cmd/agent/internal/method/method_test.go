@@ -47,7 +47,7 @@ func TestPage(t *testing.T) {
 func methods() string {
 	kinds := map[drive.Kind]string{drive.NVMe: "NVMe", drive.ATA: "SATA", drive.SCSI: "SAS, SCSI", drive.Block: "virtio, others"}
 	var out strings.Builder
-	out.WriteString("| drive | policy | method | class | basis | typical time | verification |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	out.WriteString("| drive | policy | method | class | basis | typical time | verification | tested on |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range Table {
 		what := kinds[r.Kind]
 		if r.Media != anyMedia {
@@ -60,9 +60,17 @@ func methods() string {
 		if r.Class == agent.CleanPurge {
 			policies = "`Purge`, `Clear`"
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s | %s |\n", what, policies, r.Name, r.Class, r.Basis, r.Time, r.Expect)
+		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", what, policies, r.Name, r.Class, r.Basis, r.Time, r.Expect, testedOn(r))
 	}
 	return out.String()
+}
+
+// testedOn says on which drives the tests run a method: TestErasure of hack/agenttest has those that QEMU emulates, all other methods run on drivetest only.
+func testedOn(r Row) string {
+	if r.Command == drive.NVMeFormatUser || r.Command == drive.Overwrite && r.Kind != drive.NVMe {
+		return "QEMU"
+	}
+	return "fakes"
 }
 
 func obstacles() string {
