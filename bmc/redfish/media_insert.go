@@ -33,9 +33,11 @@ func (c *conn) slow(ctx context.Context) context.Context {
 	return context.WithValue(ctx, slowRequest{}, 2*c.driver.mediaTimeout())
 }
 
+// insertOp names the insertion in errors.
+const insertOp = "Insert the image"
+
 // InsertMedia ejects the images in the optical drives, and inserts the image into the first drive that accepts it.
 func (c *conn) InsertMedia(ctx context.Context, image string) error {
-	const op = "Insert the image"
 	c.hideURL(image)
 	drives, err := c.readDrives(ctx)
 	if err != nil {
@@ -44,12 +46,12 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 	c.readManager(ctx) // its firmware's version may have an entry in the table
 	candidates := c.bootDrives(drives)
 	if len(candidates) == 0 {
-		return &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no virtual optical drive")}
+		return &bmc.Error{Kind: bmc.Unsupported, Op: insertOp, Err: errors.New("the BMC has no virtual optical drive")}
 	}
 	if i := slices.IndexFunc(candidates, func(drive resource) bool { return isCopied(drive, image) }); i >= 0 {
 		// An earlier request still runs. Another one would start its copy again, or be refused.
 		if err := c.awaitDrive(ctx, candidates[i], isInserted); !errors.Is(err, errUnchanged) {
-			return insertError(op, image, err)
+			return insertError(image, err)
 		}
 	}
 	// An image that the drive reports is never trusted, also if it is the wanted one: iDRAC 9 reports an image for some time after its ejection
@@ -68,14 +70,14 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 	for _, drive := range candidates {
 		task, err := c.insert(ctx, drive, image, deadline)
 		if err == nil {
-			return insertError(op, image, c.awaitImage(ctx, drive, image, task, previous))
+			return insertError(image, c.awaitImage(ctx, drive, image, task, previous))
 		}
 		if !refused(err) || needsLicence(err) {
-			return insertError(op, image, err)
+			return insertError(image, err)
 		}
 		refusal = cmp.Or(refusal, err)
 	}
-	return insertError(op, image, refusal)
+	return insertError(image, refusal)
 }
 
 // insert inserts an image into a drive. It repeats the request until the deadline while the BMC answers that it has failed: iDRAC 9 answers so while it
@@ -169,7 +171,7 @@ func (c *conn) eject(ctx context.Context, drive resource) error {
 // ejectError returns the error of an ejection. It is not Unsupported, which means that there is no drive: this drive contains an image.
 func ejectError(op string, err error) error {
 	var e *bmc.Error
-	if errors.As(wrap(op, err), &e) && e.Kind == bmc.Unsupported {
+	if errors.As(wrap(insertOp, err), &e) && e.Kind == bmc.Unsupported {
 		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: e.Err}
 	}
 	return wrap(op, err)
@@ -240,13 +242,13 @@ func needsLicence(err error) bool {
 }
 
 // insertError returns the error of an insertion with its remedy.
-func insertError(op, image string, err error) error {
+func insertError(image string, err error) error {
 	var e *bmc.Error
-	if !errors.As(wrap(op, err), &e) {
+	if !errors.As(wrap(insertOp, err), &e) {
 		return nil
 	}
 	add := func(kind bmc.Kind, remedy string) error {
-		return &bmc.Error{Kind: kind, Op: op, Err: fmt.Errorf("%w: %s", e.Err, remedy), RetryAfter: e.RetryAfter}
+		return &bmc.Error{Kind: kind, Op: insertOp, Err: fmt.Errorf("%w: %s", e.Err, remedy), RetryAfter: e.RetryAfter}
 	}
 	u, parseErr := url.Parse(image)
 	switch {

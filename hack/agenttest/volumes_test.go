@@ -2,6 +2,7 @@ package agenttest_test
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -75,7 +76,7 @@ func volumeOn(t *testing.T, serial string, content []byte) (wipefs, mdadm string
 	program := exec.CommandContext(t.Context(), filepath.Join(tree, "lib64/ld-linux-x86-64.so.2"), "--library-path", filepath.Join(tree, "lib/x86_64-linux-gnu"),
 		filepath.Join(tree, "sbin/mdadm"), "--examine", file)
 	said, err := program.CombinedOutput()
-	if _, failed := err.(*exec.ExitError); !failed { // the code 1 says that it finds no superblock
+	if failed := new(exec.ExitError); !errors.As(err, &failed) { // the code 1 says that it finds no superblock
 		g.Expect(err).NotTo(HaveOccurred(), "hack/volumes.sh unpacks it")
 	}
 	return strings.TrimSpace(string(found)), string(said)

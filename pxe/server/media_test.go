@@ -59,23 +59,31 @@ func newMediaLab(t *testing.T) *mediaLab {
 	return l
 }
 
-// read requests a medium, or a range of it, and returns the answer with its body.
-func read(t *testing.T, client *http.Client, url, ranges string) (*http.Response, []byte, error) {
+// received is an answer without its body, which was read.
+type received struct {
+	StatusCode, ProtoMajor int
+	ContentLength          int64
+	Header                 http.Header
+	TLS                    *tls.ConnectionState
+}
+
+// read requests a medium, or a range of it, and returns the answer and its body.
+func read(t *testing.T, client *http.Client, url, ranges string) (received, []byte, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
-		return nil, nil, err
+		return received{}, nil, err
 	}
 	if ranges != "" {
 		request.Header.Set("Range", ranges)
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, nil, err
+		return received{}, nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
-	return answer, body, err
+	return received{answer.StatusCode, answer.ProtoMajor, answer.ContentLength, answer.Header, answer.TLS}, body, err
 }
 
 // TestMediaOverHTTPS: a medium has the same bytes and the same ETag over HTTP and HTTPS, as a whole and in ranges, also for a client that has TLS 1.2 at most, as

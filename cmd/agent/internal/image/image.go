@@ -94,9 +94,9 @@ func (w *writer) run(ctx context.Context) error {
 		return err // the disk is as it was
 	}
 	if err := w.beforeCommit(ctx); err != nil {
-		return errors.Join(err, w.empty())
+		return errors.Join(err, w.empty()) //nolint:contextcheck // ctx may have ended
 	}
-	return w.commit()
+	return w.commit() //nolint:contextcheck // a commit that has begun is not interrupted
 }
 
 // beforeCommit is everything that leaves a disk which does not boot.

@@ -233,7 +233,7 @@ func (t *target) failUnreadable(why string) {
 	t.fail(errors.New("what is on it is unknown, so it might be one that is kept: " + why + ": erase or replace it"))
 }
 
-// recheck decides again about disks that could not be read before. It does not change them: the watcher of the unit reads them.
+// recheck decides again about disks that could not be read before. It does not change them: abandoned reads them in another goroutine.
 func (u *unit) recheck(ctx context.Context) {
 	for _, t := range u.open() {
 		u.beat(ioPatience)
