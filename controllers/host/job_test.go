@@ -84,6 +84,7 @@ func TestRefusedOverride(t *testing.T) {
 	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "HTTP", Method: "NoMode"}))
 	g.Expect(got.bmc.OverrideSet).To(BeTrue())
 	g.Expect(got.bmc.NetworkBootSetAt).To(Equal(j.decidedAt))
+	g.Expect(got.bmc.NetworkBootNumber).To(Equal(j.boot.Number))
 
 	r, j = newTestReconciler(t)
 	c = &scriptedBMC{set: func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {

@@ -115,7 +115,7 @@ func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, overr
 	r.updateObservation(j, func(h *hostObservation) {
 		h.override, h.bmc.OverrideSet = tried, true // the BMC may have set it although it answered with an error
 		if err == nil {
-			h.bmc.NetworkBootSetAt = j.decidedAt // the job may end after the next attempt began, and is not for it
+			h.bmc.NetworkBootNumber, h.bmc.NetworkBootSetAt = j.boot.Number, j.decidedAt // the job may end after the next attempt began, and is not for it
 		}
 	})
 	return err

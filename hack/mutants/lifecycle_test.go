@@ -194,6 +194,7 @@ var lifecycleMutants = []mutant{
 	{"a boot has no deadline", bootFile, "	case !v.Now.Before(deadline):\n", "	case false:\n"},
 	{"a boot waits without looking at its deadline", bootFile, `if step.Action == "" && (step.RequeueAt.IsZero() || step.RequeueAt.After(deadline)) {`, `if step.Action == "" && step.RequeueAt.After(deadline) {`},
 	{"a server that boots is power-cycled", bootFile, "case attempt.PoweredOffAt == nil && !off:", "case !off && v.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffAt == nil && !off:"},
+	{"the override of the boot before is that of a boot in its second", bootFile, "v.BMC.NetworkBootNumber != attempt.Number || ", ""},
 	{"a server that has its data boots from the network", bootFile, "case mayRepeat(attempt) && !v.networkBootPending(attempt):", "case !v.networkBootPending(attempt):"},
 	{
 		"a machine that ran from memory is started again", bootFile,

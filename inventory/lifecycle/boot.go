@@ -330,7 +330,7 @@ func (v View) ranFromMemory(attempt v1alpha1.BareMetalBootSpec) bool {
 // override was set, the override is used up, and the server would boot its disk.
 func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	set := v.BMC.NetworkBootSetAt
-	if set.IsZero() || v.BMC.CleanedAt.After(set) { // a release clears it, maybe in the second in which the next boot starts
+	if set.IsZero() || v.BMC.NetworkBootNumber != attempt.Number || v.BMC.CleanedAt.After(set) { // a release clears it, maybe in the second in which the next boot starts
 		return false
 	}
 	// The clock was set back since: it may be the override of an earlier boot. Only the wall time shows that, and the times in the record have no other.

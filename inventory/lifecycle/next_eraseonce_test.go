@@ -20,7 +20,7 @@ func toErase(v *View) {
 // erasingOnceView is a free host whose disks are being erased. Its server is off, the network is its next boot device, and it may be powered on.
 func erasingOnceView(changes ...func(*View)) View {
 	v := freeView(toErase, netbootSet, func(v *View) {
-		v.Spec.Boots = 7
+		v.Spec.Boots, v.BMC.NetworkBootNumber = 7, 7
 		v.Boot = &v1alpha1.BareMetalBootSpec{
 			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeClean, Agent: true, ClaimID: "erasure-1", CleaningPolicy: v1alpha1.CleaningClear,
 			StartedAt: metav1.NewTime(noon.Add(-time.Minute)), PoweredOffAt: at(time.Minute), PoweredOnAt: at(50 * time.Second),

@@ -46,7 +46,7 @@ func clockSetBack(v *View) {
 
 func bootingView(changes ...func(*View)) View {
 	return claimedView(append([]func(*View){func(v *View) {
-		v.MoveBlocked = true
+		v.MoveBlocked, v.BMC.NetworkBootNumber = true, 1
 		off := metav1.NewTime(noon.Add(-time.Minute))
 		v.Boot, v.Spec.Boots = &v1alpha1.BareMetalBootSpec{
 			Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m", StartedAt: off, PoweredOffAt: &off, PoweredOnAt: &off,
@@ -60,11 +60,13 @@ func seeded(v *View)    { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-30 
 func writtenDisk(v *View) {
 	v.Boot.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
 }
-func seededLongAgo(v *View)      { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
-func deleting(v *View)           { v.Consumer.Deleting = true }
-func ownerDeleting(v *View)      { v.Consumer.OwnerDeleting = true }
-func provisioned(v *View)        { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
-func netbootSet(v *View)         { v.BMC.NetworkBootSetAt = noon.Add(-10 * time.Second) }
+func seededLongAgo(v *View) { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
+func deleting(v *View)      { v.Consumer.Deleting = true }
+func ownerDeleting(v *View) { v.Consumer.OwnerDeleting = true }
+func provisioned(v *View)   { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
+func netbootSet(v *View) {
+	v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = noon.Add(-10*time.Second), v.Boot.Number
+}
 func maintenance(v *View)        { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
 func external(v *View)           { v.Spec.ExternallyProvisioned = true }
 func quarantined(v *View)        { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }

@@ -84,7 +84,7 @@ func (d draw) bmc() BMC {
 		MethodWorked:        pick(d, "worked", "", "", v1alpha1.MethodPXE, v1alpha1.MethodVirtualMedia),
 		ModelMethod:         pick(d, "worked on the model", "", "", v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
 		MethodRefused:       pick(d, "refused", nil, nil, &MethodRefusal{Boot: 2, Message: "no"}), MediaInserted: d.flag("inserted"),
-		NetworkBootSetAt: d.ago("netboot"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
+		NetworkBootSetAt: d.ago("netboot"), NetworkBootNumber: rapid.Int32Range(0, 3).Draw(d.T, "netbootNumber"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
 		Missing: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
 	}

@@ -171,6 +171,8 @@ type BMC struct {
 	MediaInserted bool
 	// NetworkBootSetAt is when the BMC last accepted the method of a boot as the next boot device.
 	NetworkBootSetAt time.Time
+	// NetworkBootNumber is the number of that boot. The times alone do not tell two boots apart that begin in one second: those of the record have whole seconds.
+	NetworkBootNumber int32
 	// FirstShutDownAt is when the operating system was first asked to shut down. It is zero again once the server reads as off, is switched on, or
 	// its power hold has ended.
 	FirstShutDownAt time.Time

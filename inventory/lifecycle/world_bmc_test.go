@@ -117,6 +117,7 @@ func (w *world) executeNetworkBoot() string {
 		}
 		return v1alpha1.ReasonBMCError
 	}
+	b.NetworkBootNumber = w.v.Boot.Number
 	b.NetworkBootSetAt, w.netAt, w.overridden, w.method = now, now, w.overridden || w.mood != pretends, method
 	return ""
 }

@@ -144,7 +144,7 @@ func untouched(f bmctest.Fault) func(step) string {
 		bmctest.BusyInTransition, bmctest.DropsInTransition, bmctest.StalePower, bmctest.TransitionStates:
 		why, touched = "no command is given", append(touched, heldOff)
 	case bmctest.Down:
-		touched = append(touched, erasing, clearing, purging)
+		touched = append(touched, erasing, clearing, purging, freeing)
 	default:
 	}
 	return func(s step) string {

@@ -22,7 +22,7 @@ func (l *life) remove(o client.Object) {
 }
 
 func noMachine(s step) string {
-	if s.is(registering, available, quarantined) {
+	if s.is(registering, available, quarantined, freeing) {
 		return "there is no machine"
 	}
 	return ""
@@ -190,7 +190,7 @@ var deletions = []fault{
 		}
 	}, want: func(l *life, s step) {
 		switch {
-		case s.is(registering, available, quarantined, waiting):
+		case s.is(registering, available, quarantined, waiting, freeing):
 		case s.is(leaving...):
 			l.machineGone()
 		default:

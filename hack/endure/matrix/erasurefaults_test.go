@@ -26,12 +26,16 @@ func (l *life) proven(s step) {
 	keys, err := l.site.ErasureKeys(l.Context(), env.Client)
 	l.Expect(err).NotTo(HaveOccurred())
 	l.Expect(l.site.Proven(l.Context(), env.Client, keys, h.Name, policy, firstDisk+h.Name, rig.SecondDisk+h.Name)).To(Succeed())
+	if policy == v1alpha1.CleaningMetadata { // it leaves data, and there was no machine
+		l.Expect(h.Spec.EraseOnce).To(BeEmpty(), "%s", l.story())
+		return
+	}
 	l.Expect(l.server.Data()).To(BeEmpty(), "it has data of the machine")
 }
 
 // again powers a server off whose agent has erased the disks and is held at its result: the agent of the next attempt gets the plan again.
 func (l *life) again(s step) {
-	if s.is(clearing) {
+	if s.is(clearing, freeing) {
 		l.extraOns++
 		l.server.SetPower(false)
 	}
@@ -61,7 +65,7 @@ func notErased(prefix string) func(*life, step) {
 
 // erasureFaults are those of a server all of whose disks are erased.
 var erasureFaults = []fault{
-	{name: "disk missing at the erasure", stays: true, na: only(clearing, purging), inject: func(l *life, s step) {
+	{name: "disk missing at the erasure", stays: true, na: only(clearing, purging, freeing), inject: func(l *life, s step) {
 		l.server.RemoveDisk(l.T, rig.SecondDisk)
 		l.again(s)
 	}, want: notErased(rig.SecondDisk)},
@@ -72,10 +76,10 @@ var erasureFaults = []fault{
 		notErased(rig.ThirdDisk)(l, s)
 		l.Expect(l.server.Data()).To(ConsistOf(rig.ThirdDisk+l.server.Name), "a new disk was erased")
 	}},
-	{name: "agent reports an unverified disk", stays: true, na: only(clearing, purging), inject: func(l *life, _ step) {
+	{name: "agent reports an unverified disk", stays: true, na: only(clearing, purging, freeing), inject: func(l *life, _ step) {
 		l.server.SetUnverified()
 	}, want: notErased(firstDisk)},
-	{name: "server restarts in mid-erasure", na: only(clearing, purging), inject: func(l *life, _ step) {
+	{name: "server restarts in mid-erasure", na: only(clearing, purging, freeing), inject: func(l *life, _ step) {
 		l.extraOns++
 		l.server.Restart()
 	}},

@@ -194,7 +194,7 @@ func (l *life) pass(ctx context.Context, point string) {
 // held waits until a caller has reached the point.
 func (l *life) held() {
 	l.Helper()
-	l.Eventually(l.arrived, stepTimeout).Should(BeClosed(), "nobody came to %q: %v", l.hold, l.server.Errors())
+	l.Eventually(l.arrived, stepTimeout).Should(BeClosed(), func() string { return fmt.Sprintf("nobody came to %q: %s", l.hold, l.story()) })
 }
 
 // letGo opens the point permanently.

@@ -21,7 +21,7 @@ func noRecord(s step) string {
 
 // notInDoubt returns where it does not matter what was served to the server for its claim: no machine has the host, or it continues without the record.
 func notInDoubt(s step) string {
-	if s.is(registering, available, waiting, quarantined) {
+	if s.is(registering, available, waiting, quarantined, freeing) {
 		return "no boot of the server is of a claim"
 	}
 	if s.is(leaving...) {
@@ -181,10 +181,18 @@ var recordFaults = []fault{
 			return "a machine has the host, or there is no boot"
 		}
 		return ""
-	}, inject: func(l *life, _ step) { l.takeRecord() }},
+	}, inject: func(l *life, s step) {
+		if s.is(freeing) {
+			l.extraOns++ // the disks are erased again
+		}
+		l.takeRecord()
+	}},
 	{name: "boot of another claim", na: func(s step) string {
 		if s.is(leaving...) {
 			return notInDoubt(s)
+		}
+		if s.is(freeing) {
+			return "the server is on"
 		}
 		return noRecord(s)
 	}, inject: loses(ofAnother), during: func(l *life, s step) {
@@ -197,7 +205,7 @@ var recordFaults = []fault{
 		l.Expect(l.host().Spec.ConsumerRef).To(BeNil(), "a host was claimed whose boot is not void")
 	}},
 	{name: "boot without its status", stays: true, na: func(s step) string {
-		if s.is(clearing, purging) {
+		if s.is(clearing, purging, freeing) {
 			return "the record is missing for a moment, which ends the erasure: that is a fault of its own"
 		}
 		return noRecord(s)

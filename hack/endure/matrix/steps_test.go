@@ -57,6 +57,7 @@ const (
 	erasing     = "agent: disk erased"
 	clearing    = "agent: disks cleared"
 	purging     = "agent: disks to be purged"
+	freeing     = "agent: free host erased"
 	quarantined = "quarantined"
 	maintenance = "maintenance"
 )
@@ -127,6 +128,14 @@ func eraseAll(point string) func(*life) {
 	}
 }
 
+// eraseFree brings a host that no machine has to the end of the erasure that spec.eraseOnce requests, which the agent has not reported.
+func eraseFree(l *life) {
+	l.makeAvailable()
+	l.holdAt(rig.ResultPoint)
+	l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = h.Status.Hardware.SerialNumber })
+	l.held()
+}
+
 func powerOffForHold(l *life) {
 	provision(l)
 	l.holdAt("reset GracefulShutdown")
@@ -179,6 +188,7 @@ var steps = []step{
 	{erasing, erase, goOn, endReleased, 2},
 	{clearing, eraseAll(rig.ResultPoint), goOn, endReleased, 3},
 	{purging, eraseAll(rig.PlanPoint), goOn, endReleased, 3},
+	{freeing, eraseFree, goOn, endAvailable, 2},
 	{quarantined, func(l *life) {
 		l.makeAvailable()
 		l.modify(func(h *v1alpha1.BareMetalHost) {
@@ -240,10 +250,10 @@ var claimed = slices.Concat(booting, leaving, []string{reported, running, heldOf
 var leaving = []string{releasing, cleaning, erasing, clearing, purging}
 
 // withAgent are the steps in which an agent runs.
-var withAgent = []string{writing, written, bootable, erasing, clearing, purging}
+var withAgent = []string{writing, written, bootable, erasing, clearing, purging, freeing}
 
 // policies are the cleaning policies of the steps in which all disks are erased.
-var policies = map[string]v1alpha1.CleaningPolicy{clearing: v1alpha1.CleaningClear, purging: v1alpha1.CleaningPurge}
+var policies = map[string]v1alpha1.CleaningPolicy{clearing: v1alpha1.CleaningClear, purging: v1alpha1.CleaningPurge, freeing: v1alpha1.CleaningMetadata}
 
 // exists is true while an object is there.
 func (l *life) exists(o client.Object) bool {
