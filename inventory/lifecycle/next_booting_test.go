@@ -22,11 +22,13 @@ var nextBooting = map[string]nextCase{
 	"booting: set the override":   {bootingView(), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: switch on":          {bootingView(netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: an earlier boot set the override, in the second in which this one began": {
-		bootingView(func(v *View) { v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = v.Boot.PoweredOffAt.Add(time.Millisecond), 0 }),
+		bootingView(func(v *View) {
+			v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = v.Boot.PoweredOffAt.Add(time.Millisecond), 0
+		}),
 		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
-	"booting: clock set back":     {bootingView(clockSetBack), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-	"booting: and override set":   {bootingView(clockSetBack, netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"booting: clock set back":   {bootingView(clockSetBack), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"booting: and override set": {bootingView(clockSetBack, netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: an earlier boot set the override, before the clock was set back": {
 		bootingView(func(v *View) { v.BMC.NetworkBootSetAt = noon.Add(time.Hour) }), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
