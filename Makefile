@@ -63,7 +63,7 @@ linkcheck: ## Follow the links of the site to other sites; needs the Internet.
 .PHONY: test
 test: test-programs ## All tests, with the race detector: unit, conformance, seedcheck, contract and crash.
 	@# The second lane waits more than it works.
-	@hack/lanes.sh "unit" "-j2 -Otarget conformance seedcheck; contract; crash"
+	@hack/lanes.sh "unit-packages" "-j2 -Otarget conformance seedcheck; contract; crash; unit-programs"
 
 .PHONY: test-programs
 test-programs: lab-programs peers # What several suites install: two package managers at once are in each other's way.
@@ -76,14 +76,23 @@ test-programs: lab-programs peers # What several suites install: two package man
 # -count=1 where tests run other programs: Go's cache of test results sees what the test itself reads, and not what kustomize, clusterctl or
 # a manager that it starts are made of or read.
 .PHONY: unit
-unit: lab-programs peers ## Unit tests, controllers against a real API server (envtest), and drivers against emulated BMCs.
+unit: ## Unit tests: unit-packages and unit-programs.
+	@$(MAKE) --no-print-directory unit-packages
+	@$(MAKE) --no-print-directory unit-programs
+
+.PHONY: unit-packages
+unit-packages: lab-programs peers ## Unit tests of the packages, controllers against a real API server (envtest), and drivers against emulated BMCs.
 	@hack/promtool.sh
 	@# These write gigabytes: the race detector makes them ten times as slow. The other tests of the package run with it.
 	go test -timeout 15m -run '^Test(CutEverywhere|CutSeeded|Faults)$$' ./cmd/agent/internal/image
 	@# Three packages at once on two processors: those with a controller wait more than they work. The longest start first.
 	go test -race -p 3 -timeout 20m -skip '^Test(CutEverywhere|CutSeeded|Faults)$$' ./controllers/host ./controllers/boot $$(go list ./... | grep -v -e /cmd/internal/inventorycheck$$ -e /cmd/manager$$ -e /hack/docs$$ -e /hack/agenttest$$ -e /hack/bench/fleet$$ -e /hack/contract -e /hack/e2e$$ -e /hack/endure/crash$$ -e /hack/endure/matrix$$ -e /hack/imagecheck$$ -e /hack/netbench -e /hack/nodetest$$ -e /hack/osimagetest$$ -e /hack/seedcheck$$ -e /bmc/peertest$$)
-	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 	go -C hack/image test -race ./...
+
+.PHONY: unit-programs
+unit-programs: lab-programs ## Tests that run the manager and other programs.
+	@hack/promtool.sh
+	go test -race -count=1 -timeout 15m ./cmd/internal/inventorycheck ./cmd/manager ./hack/docs
 
 .PHONY: properties-full
 properties-full: ## The properties of the lifecycle over many more sequences, from a new SEED each time, and how often each state and transition was visited. CHECKS=5000
