@@ -148,7 +148,7 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	}
 	b.Log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
 		"log", result.Log[max(0, len(result.Log)-agent.MaxLog):])
-	// It is written before the answer: the agent does not repeat its result.
+	// It is written before the answer: an agent that got its answer does not repeat its result.
 	if err := controllers.ApplyProblem(ctx, b.Client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
 		return agent.Answer{}, err
 	}

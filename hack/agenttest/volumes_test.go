@@ -67,7 +67,7 @@ func volumeOn(t *testing.T, serial string, content []byte) (wipefs, mdadm string
 	t.Helper()
 	g := NewWithT(t)
 	if volumes[serial].partition {
-		content = content[1<<20 : volumeSize-1<<20] // as writeTables places it, but for less than a sector
+		content = content[1<<20 : volumeSize-1<<20] // where writeTables puts the partition, to within a sector
 	}
 	file := diskFile(t, content)
 	found, err := exec.CommandContext(t.Context(), "wipefs", "--noheadings", "--output", "TYPE", file).CombinedOutput()

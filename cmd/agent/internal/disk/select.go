@@ -70,7 +70,7 @@ func isKept(d Disk, all []Disk, keep []string) bool {
 	return slices.ContainsFunc(keep, func(name string) bool { return d.isCalled(name, all) })
 }
 
-// isCalled is true for a name of the disk. The serial number or WWN of a disk of the server is never a label: whoever knows which disk is kept could otherwise keep
+// isCalled is true for a name of the disk. The serial number or WWN of a disk of the server is never a label: a tenant that knows which disk is kept could otherwise keep
 // another one with it.
 func (d Disk) isCalled(name string, all []Disk) bool {
 	name = strings.TrimSpace(name)

@@ -152,7 +152,7 @@ func TestDialPrefersUsed(t *testing.T) {
 			conn, err := m.DialContext(ctx, "tcp", "192.0.2.1:80")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(conn.Close()).To(Succeed())
-			time.Sleep(time.Minute) // those that are late end
+			time.Sleep(time.Minute) // of the bubble's clock: connections that are late end
 		}
 		dial()
 		g.Expect(m.used).To(Equal("eth1"))
