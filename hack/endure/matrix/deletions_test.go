@@ -72,7 +72,7 @@ func letGoUnfenced(l *life, s step) {
 	}
 	l.wait(phase(v1alpha1.PhaseOrphaned))
 	l.told(v1alpha1.ReadyCondition, v1alpha1.ReasonClusterNotFound, v1alpha1.ReleaseUnfencedAnnotation)
-	before := len(l.server.Commands())
+	before := l.countCommands()
 	l.remove(l.claim.Machine)
 	l.remove(l.claim.BareMetalMachine)
 	l.wait(phase(v1alpha1.PhaseOrphaned))

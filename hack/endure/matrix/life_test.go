@@ -67,6 +67,7 @@ type life struct {
 
 	unlinked       atomic.Bool  // the agent has no link
 	failedRequests atomic.Int32 // of the agent, without a link
+	commandsSent   atomic.Int32 // to the BMC, without an answer yet; those that are held back count
 
 	mu      sync.Mutex
 	hold    string // the point of a boot, or the command to the BMC, that is held back
@@ -140,9 +141,18 @@ func (g *gated) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		request = request.Clone(request.Context())
 		request.Body = io.NopCloser(bytes.NewReader(content))
+		g.life.commandsSent.Add(1)
+		defer g.life.commandsSent.Add(-1)
 		g.life.pass(request.Context(), commandOf(request, content)) //nolint:contextcheck // it is the request's
 	}
 	return g.next.RoundTrip(request)
+}
+
+// countCommands returns how many commands the server got. One that was held back until a moment ago may still be on its way: it counts.
+func (l *life) countCommands() int {
+	l.Helper()
+	l.Eventually(l.commandsSent.Load, stepTimeout).Should(BeZero())
+	return len(l.server.Commands())
 }
 
 // commandOf names a change at a BMC: "reset On", "override Pxe", "other".

@@ -96,7 +96,7 @@ func isUnknown(why string) func(*life, step) {
 		})
 		l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootUnknown, why)
 		l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootUnknown, ", or delete the Machine to have it replaced")
-		commands, lives := len(l.server.Commands()), len(l.server.Lives())
+		commands, lives := l.countCommands(), len(l.server.Lives())
 		l.until(moment, func() bool { return false })
 		l.Expect(l.server.Commands()).To(HaveLen(commands), "the server got a command, and nobody knows what it was given: %s", l.story())
 		l.Expect(l.server.Lives()).To(HaveLen(lives), "the server was served, and nobody knows what it was given before")
