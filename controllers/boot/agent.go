@@ -234,13 +234,11 @@ func (b *Booter) Image(ctx context.Context, r pxe.AgentRequest) (*pxe.OpenedImag
 	if err != nil {
 		return nil, err
 	}
-	info, err := opened.Data.Stat()
-	if err != nil {
-		return nil, errors.Join(err, opened.Data.Close())
-	}
 	key := keyOf(a.boot)
-	opened.Sent = func(n int64) { b.imagesSent.add(key, n, info.Size()) }
-	return opened, nil
+	return &pxe.OpenedImage{
+		Manifest: opened.Manifest, Data: opened.Data,
+		Sent: func(n int64) { b.imagesSent.add(key, n, opened.Info.DataBytes) },
+	}, nil
 }
 
 // recordAgentEvent records an event of an agent's boot.

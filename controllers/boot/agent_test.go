@@ -38,7 +38,9 @@ func (i *images) Open(string, image.Source) (*image.Opened, error) {
 		return nil, i.err
 	}
 	data, err := os.Open(filepath.Join(i.dir, "data"))
-	return &image.Opened{Manifest: func() ([]byte, error) { return []byte("the manifest"), nil }, Data: data}, err
+	return &image.Opened{
+		Manifest: func() ([]byte, error) { return []byte("the manifest"), nil }, Info: image.Info{DataBytes: int64(len("the image"))}, Data: data,
+	}, err
 }
 
 var debian = &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64), DataSource: v1alpha1.DataSourceNoCloud}
@@ -49,6 +51,7 @@ func newAgentWorld(t *testing.T, networks ...bootconfig.Network) (*world, *image
 	w, i := newWorld(networks...), &images{dir: t.TempDir()}
 	g := NewWithT(t)
 	g.Expect(os.WriteFile(filepath.Join(i.dir, "data"), []byte("the image"), 0o600)).To(Succeed())
+	g.Expect(os.Truncate(filepath.Join(i.dir, "data"), 1<<20)).To(Succeed()) // the rest of the disk is a hole
 	w.Images = i
 	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) {
 		m.Spec.Boot, m.Spec.Image = v1alpha1.BootSource{}, debian.DeepCopy()

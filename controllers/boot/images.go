@@ -53,7 +53,7 @@ func (b *Booter) prepareImage(ctx context.Context, namespace string, i *v1alpha1
 }
 
 // openImage opens the converted image of a machine.
-func (b *Booter) openImage(ctx context.Context, namespace string, i *v1alpha1.Image) (*pxe.OpenedImage, error) {
+func (b *Booter) openImage(ctx context.Context, namespace string, i *v1alpha1.Image) (*image.Opened, error) {
 	if b.Images == nil {
 		return nil, errNoImages
 	}
@@ -66,7 +66,7 @@ func (b *Booter) openImage(ctx context.Context, namespace string, i *v1alpha1.Im
 	case err != nil:
 		return nil, err
 	}
-	return &pxe.OpenedImage{Manifest: opened.Manifest, Data: opened.Data}, nil
+	return opened, nil
 }
 
 // pullCredentials reads the credentials for a registry; nil without a Secret.

@@ -21,24 +21,24 @@ type imagesSent struct {
 	boots *lru.Cache // from attemptKey to *imageSent
 }
 
-// imageSent is what an agent was sent of its image, and the size of that, in bytes.
-type imageSent struct{ sent, size int64 }
+// imageSent is what an agent was sent of its image, and the data of that without its holes, which no agent downloads, in bytes.
+type imageSent struct{ sent, data int64 }
 
 func newImagesSent() *imagesSent { return &imagesSent{boots: lru.New(maxProgressBoots)} }
 
-// add counts that an agent was sent n bytes of an image of size bytes.
-func (s *imagesSent) add(key attemptKey, n, size int64) {
+// add counts that an agent was sent n bytes of an image with data bytes.
+func (s *imagesSent) add(key attemptKey, n, data int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	image := &imageSent{}
 	if known, ok := s.boots.Get(key); ok {
 		image = known.(*imageSent) //nolint:forcetypeassert // nothing else is put in
 	}
-	image.sent, image.size = image.sent+n, size
+	image.sent, image.data = image.sent+n, data
 	s.boots.Add(key, image)
 }
 
-// whole is true for an agent that was sent as many bytes as its image has.
+// whole is true for an agent that was sent as many bytes as its image has data.
 func (s *imagesSent) whole(key attemptKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *imagesSent) whole(key attemptKey) bool {
 		return false
 	}
 	image := known.(*imageSent) //nolint:forcetypeassert // nothing else is put in
-	return image.sent >= image.size
+	return image.sent >= image.data
 }
 
 // awaitImage returns an error that matches pxe.ErrNotYet for an agent of a boot medium whose bootstrap data must wait. Others may have read the medium. If one of them
