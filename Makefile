@@ -171,10 +171,13 @@ agent-figures: osimage ## Measure the agent in QEMU, for docs/agent.md; root.
 	AGENT_HOSTS=$(or $(AGENT_HOSTS),10) AGENT_MEMORY=$(or $(AGENT_MEMORY),320) go test -count=1 -timeout 60m -v \
 		-run '^Test(DHCP|Inspection|Memory|Throughput|ServersAtOnce)$$' ./hack/agenttest | grep -v '^=== '
 
-.PHONY: e2e
-e2e: osimage ## The whole provider boots real firmware in QEMU, by real BMC software, to a real cloud-init, from the network and from an image on a disk; root.
+.PHONY: e2e-programs
+e2e-programs: osimage # What e2e runs: firmware, BMC software, guests, the images and the agent.
 	@hack/build.sh etcd kube-apiserver kubectl
 	@hack/agenttest.sh $(VERSION)
+
+.PHONY: e2e
+e2e: e2e-programs ## The whole provider boots real firmware in QEMU, by real BMC software, to a real cloud-init, from the network and from an image on a disk; root.
 	E2E=$(E2E) go test -race -count=1 -timeout 60m -parallel 2 ./hack/e2e
 
 .PHONY: e2e-full

@@ -30,15 +30,13 @@ func TestAgent(t *testing.T) {
 		mode       v1alpha1.BootMode
 		firmware   agent.Firmware
 	}
-	cases := []agentCase{
-		{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
-		{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", agent.UEFI},
-	}
+	cases := []agentCase{{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", agent.UEFI}}
 	if everything() {
 		cases = append(cases, []agentCase{
 			{"BIOS PXE by iPXE in ROM", "agent-rom", bios(), "", agent.BIOS},
 			{"BIOS PXE", "agent-bios", plainBIOS(), "", agent.BIOS},
 			{"UEFI PXE", "agent-uefi", uefi(), "", agent.UEFI},
+			{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
 			{"Secure Boot by UEFI HTTP boot", "agent-secure-http", secureUEFI(httpOnly...), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
 		}...)
 	}

@@ -61,11 +61,14 @@ func TestAlone(t *testing.T) {
 			c.test(t, s)
 		})
 	}
-	for _, c := range []firmwareCase{
+	toDisk := []firmwareCase{
 		{name: "to the disk by a BIOS", host: "disk-bios", machine: bios(), client: "iPXE, Intel x86PC", stages: stages},
-		{name: "to the disk by UEFI", host: "disk-uefi", machine: uefi(noIPv6...), client: "PXE, EFI x86-64", stages: withLoader},
 		{name: "to the disk by UEFI and iPXE in ROM", host: "disk-uefi-rom", machine: uefi(noIPv6...).withROM(), client: "iPXE, EFI x86-64", stages: stages},
-	} {
+	}
+	if everything() {
+		toDisk = append(toDisk, firmwareCase{name: "to the disk by UEFI", host: "disk-uefi", machine: uefi(noIPv6...), client: "PXE, EFI x86-64", stages: withLoader})
+	}
+	for _, c := range toDisk {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			testDisk(t, s, c)
@@ -78,12 +81,16 @@ func TestProxy(t *testing.T) {
 	w := newWire(t, "10.78.0.0/24")
 	first, last := startDnsmasq(t, w)
 	s := startSite(t, beside(w, first, last))
-	boots(t, s, []firmwareCase{
-		{name: "BIOS PXE by iPXE in ROM", host: "bios-rom", machine: bios(), client: "iPXE, Intel x86PC", stages: stages},
+	cases := []firmwareCase{
 		{name: "UEFI PXE", host: "uefi", machine: uefi(), client: "PXE, EFI x86-64", stages: withLoader},
 		{name: "BIOS PXE", host: "bios", machine: plainBIOS(), client: "PXE, Intel x86PC", stages: withLoader},
-		{name: "UEFI HTTP boot", host: "uefi-http", machine: uefi(httpOnly...), client: "UEFI HTTP boot, EFI x86-64 boot from HTTP", stages: withLoader},
-	})
+	}
+	if everything() {
+		cases = append(cases,
+			firmwareCase{name: "BIOS PXE by iPXE in ROM", host: "bios-rom", machine: bios(), client: "iPXE, Intel x86PC", stages: stages},
+			firmwareCase{name: "UEFI HTTP boot", host: "uefi-http", machine: uefi(httpOnly...), client: "UEFI HTTP boot, EFI x86-64 boot from HTTP", stages: withLoader})
+	}
+	boots(t, s, cases)
 }
 
 // TestRelay: the servers are on a network behind a router with a DHCP relay.

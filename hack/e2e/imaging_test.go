@@ -55,7 +55,7 @@ const imagingPatience = 25 * time.Minute
 func TestImaging(t *testing.T) {
 	s := startSite(t, authoritative(newWire(t, "10.79.0.0/24")))
 	cases := []imagingCase{
-		{name: "BIOS on AHCI", image: "small-mbr.raw", machine: bios().onBlankDisk(ahciDisk), again: true},
+		{name: "BIOS on AHCI", image: "small-mbr.raw", machine: bios().onBlankDisk(ahciDisk), again: everything()},
 		{name: "UEFI on SCSI with sectors of 4096 bytes", image: "small-gpt4096.raw", machine: uefi(noIPv6...).onBlankDisk(scsi4Kn), policy: v1alpha1.CleaningClear},
 	}
 	if everything() {

@@ -61,7 +61,8 @@ func TestVirtualMedia(t *testing.T) {
 		},
 	}}}
 	r.register(t)
-	g.Expect(r.record.Spec).To(And(HaveField("Purpose", v1alpha1.PurposeInspect), HaveField("Method", v1alpha1.MethodVirtualMedia), HaveField("AgentKey", Not(BeEmpty()))))
+	r.inspected(t, "UEFI")
+	g.Expect(r.record.Spec).To(And(HaveField("Method", v1alpha1.MethodVirtualMedia), HaveField("AgentKey", Not(BeEmpty()))))
 	g.Expect(r.observed(v1alpha1.StageMedia).Address).To(Equal("127.0.0.1"), "the BMC fetches the medium")
 	g.Expect(r.observed(v1alpha1.StageAgent).Address).To(Equal(r.static.String()))
 

@@ -38,6 +38,7 @@ var operations = []operation{
 	{"host detached and taken back", 3, (*soak).detachOne},
 	{"host externally provisioned and not", 2, (*soak).lendOne},
 	{reregistered, 3, (*soak).reregister},
+	{"free host erased once", 2, (*soak).eraseOne},
 	{"host force-released without fencing", 2, (*soak).forceRelease},
 	{"MachineDeployment scaled", 4, (*soak).scale},
 	{"Machine of Cluster API deleted", 3, (*soak).deleteWorker},
@@ -131,7 +132,11 @@ func (s *soak) runs(h *host, seen *v1alpha1.BareMetalHost) bool {
 }
 
 func isFree(h *host, seen *v1alpha1.BareMetalHost) bool {
-	return h.namespace == direct && seen.Spec.ConsumerRef == nil && seen.Status.Phase == v1alpha1.PhaseAvailable
+	return h.namespace == direct && isUnclaimed(seen)
+}
+
+func isUnclaimed(seen *v1alpha1.BareMetalHost) bool {
+	return seen.Spec.ConsumerRef == nil && seen.Status.Phase == v1alpha1.PhaseAvailable
 }
 
 func (s *soak) createOne(ctx context.Context) bool {
@@ -232,6 +237,27 @@ func (s *soak) lendOne(ctx context.Context) bool {
 		}
 		time.Sleep(after) // the duration of the change
 		return s.patch(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = false })
+	})
+	return true
+}
+
+// eraseOne requests the erasure of a free host, whose releases erase the metadata of all disks from then on. The host is not busy meanwhile: other operations may meet
+// its erasure, and the operator helps if it cannot begin or fails. The provider refuses it in the namespace of the Cluster that is driven by hand: its annotation says
+// that it is paused, so its hosts may be moving.
+func (s *soak) eraseOne(ctx context.Context) bool {
+	h := s.pick("erased once", func(h *host, seen *v1alpha1.BareMetalHost) bool {
+		return h.namespace == whole && isUnclaimed(seen) && seen.Status.Hardware != nil
+	})
+	if h == nil {
+		return false
+	}
+	serial := s.checker.Host(h.id()).Status.Hardware.SerialNumber
+	s.task("erase "+h.Name, func() error {
+		defer s.free(h)
+		_, err := s.changeFree(ctx, h, func(h *v1alpha1.BareMetalHost) {
+			h.Spec.CleaningPolicy, h.Spec.EraseOnce = v1alpha1.CleaningMetadata, serial
+		})
+		return err
 	})
 	return true
 }
