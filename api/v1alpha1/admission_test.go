@@ -188,6 +188,8 @@ func TestHostRefused(t *testing.T) {
 		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "must be On or Off"},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
 		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Metadata", "Clear", "Purge", "Manual"`},
+		{"Purge without an inspection", func(h host) { h.Spec.CleaningPolicy = "Purge" }, "spec", "must not be Purge unless inspection is Agent or Both"},
+		{"Purge with an inspection by the BMC", func(h host) { h.Spec.CleaningPolicy, h.Spec.Inspection = "Purge", "BMC" }, "spec", "must not be Purge unless inspection is Agent or Both"},
 		{"unfenced at once", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(59)) }, "spec.releaseUnfencedAfterSeconds", "should be greater than or equal to 60"},
 		{"failure domain of two lines", domain("rack-1\nrack-2"), failureDomain, "must be a label value"},
 		{"failure domain ending in a newline", domain("rack-1\n"), failureDomain, "must be a label value"},

@@ -20,6 +20,7 @@ const (
 // powerHolds too, and the provider removes eraseOnce.
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || !('UefiHttp' in self.bootMethods) || !has(self.bootMode) || self.bootMode != 'Legacy'",message="bootMethods must not contain UefiHttp with the bootMode Legacy: only UEFI firmware boots from a URL"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || 'PXE' in self.bootMethods || self.bmc.address.startsWith('redfish')",message="bootMethods must contain PXE unless bmc.address is a Redfish address: no other protocol can set a URL or insert virtual media"
+// +kubebuilder:validation:XValidation:rule="!has(self.cleaningPolicy) || self.cleaningPolicy != 'Purge' || has(self.inspection) && self.inspection in ['Agent', 'Both']",message="cleaningPolicy must not be Purge unless inspection is Agent or Both: only the agent finds out whether the disks can be purged"
 // +kubebuilder:validation:XValidation:rule="!has(self.eraseOnce) || !has(self.consumerRef) || has(oldSelf.eraseOnce) && has(oldSelf.consumerRef)",message="eraseOnce and consumerRef exclude each other: no machine can claim a host whose disks are to be erased, and the disks of a machine are erased when it is deleted"
 type BareMetalHostSpec struct {
 	// Users write the following fields.
@@ -158,8 +159,8 @@ type BareMetalHostSpec struct {
 	//   Rev. 2). Hours may pass on large hard disks.
 	// - Purge boots the agent, which erases all disks with commands of the drives
 	//   so that their data cannot be recovered in a laboratory either (Purge of
-	//   NIST SP 800-88 Rev. 2). A host with a disk that offers no such command is
-	//   not available, as far as an inspection by the agent shows that.
+	//   NIST SP 800-88 Rev. 2). It needs the inspection Agent or Both: a host with
+	//   a disk that offers no such command is not available.
 	// - Manual wipes no disk. It puts the host into quarantine until a person has
 	//   wiped the disks and removed spec.quarantine.
 	//

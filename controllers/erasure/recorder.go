@@ -6,6 +6,7 @@ package erasure
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -109,6 +110,8 @@ func specOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*v1alph
 		reason = fmt.Sprintf("boot %d failed: %s", b.Number, b.Failure.Message)
 	case b.AgentDoneAt == nil || b.Erasure == nil:
 		reason = fmt.Sprintf("the agent reported no erasure in boot %d", b.Number)
+	case b.Erasure.Policy != cmp.Or(b.CleaningPolicy, v1alpha1.CleaningMetadata): // without a policy, what the provider wrote is erased
+		reason = fmt.Sprintf("boot %d has the policy %q, and its report %q", b.Number, b.CleaningPolicy, b.Erasure.Policy)
 	}
 	if reason != "" {
 		return nil, &erasure.UnprovenError{Reason: reason}

@@ -61,7 +61,7 @@ func (s *site) erased(name string, number int32) (*v1alpha1.BareMetalHost, *v1al
 	boot := &v1alpha1.BareMetalBoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: v1alpha1.BareMetalBootSpec{
-			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneAt: &at,
+			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneAt: &at, CleaningPolicy: v1alpha1.CleaningPurge,
 			Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningPurge, StartedAt: at, EndedAt: at, Agent: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{
 				Disk: v1alpha1.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize, crypto erase", Class: v1alpha1.CleaningPurge,
 				Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64},
@@ -151,6 +151,8 @@ func TestUnproven(t *testing.T) {
 		"not verified":     {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Verification.Passed = false }, `"NVME0001" is not proven: its verification did not pass`},
 		"a failed disk":    {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Outcome = "Failed" }, `"NVME0001"`},
 		"no disks":         {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks = nil }, "no disk"},
+		"another policy":   {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Policy = v1alpha1.CleaningMetadata }, `boot 1 has the policy "Purge", and its report "Metadata"`},
+		"no policy":        {func(b *v1alpha1.BareMetalBootSpec) { b.CleaningPolicy = "" }, "has the policy \"\", and its report \"Purge\""},
 		"less than wanted": {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Class = v1alpha1.CleaningClear }, "below the policy"},
 	} {
 		host, boot := s.erased("h", 1)

@@ -88,13 +88,13 @@ func TestErasureAfterANetworkBoot(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
 	defer startRecording(t, r)()
-	server := serverToErase(t, v1alpha1.CleaningPurge)
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningPurge))
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear })
+	server := serverToErase(t, v1alpha1.CleaningClear)
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningMetadata })
 	endErasure(t, server)
 	wait(t, server, expectReleasedClean)
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningPurge))
-	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", v1alpha1.CleaningPurge)))
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
+	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", v1alpha1.CleaningClear)))
 	g.Expect(r.released.Load()).To(BeFalse())
 }
 
