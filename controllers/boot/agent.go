@@ -98,13 +98,18 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 			b.recordProblem(a.boot, v1alpha1.ReasonVersionDiffers, err)
 			return err
 		}
-		switch {
-		case a.boot.Spec.AgentDoneAt != nil:
+		if a.boot.Spec.AgentDoneAt != nil {
 			return refused("the agent of %s is done", r.Host)
-		case a.boot.Spec.Purpose == v1alpha1.PurposeClean && lifecycle.BootFor(a.view, b.Settings) != lifecycle.BootAgent:
-			return refused("%s is paused, or in maintenance, or not managed: no erasure begins", r.Host)
 		}
 		var err error
+		if a.boot.Spec.Purpose == v1alpha1.PurposeClean { // the cache may not have the last change of what is kept
+			if a, err = b.liveAttemptOf(ctx, a.boot); err != nil {
+				return err
+			}
+			if lifecycle.BootFor(a.view, b.Settings) != lifecycle.BootAgent {
+				return refused("%s is paused, or in maintenance, or not managed: no erasure begins", r.Host)
+			}
+		}
 		plan, err = b.planFor(ctx, a)
 		return err
 	})

@@ -48,7 +48,7 @@ func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
 }
 
 // judgeErasure returns why the report of an agent does not prove that the plan of its boot was carried out; empty if it proves that, as far as a report can. A report of
-// Metadata may have no disks.
+// Metadata may have no disks, unless the provider wrote one.
 func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 	policy := a.boot.Spec.CleaningPolicy
 	if len(disks) == 0 {
@@ -89,10 +89,10 @@ const factDisks = "disks"
 func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {
+	case len(a.boot.Spec.WrittenDisks) > 0 || cleaning.AllDisks(policy) && len(expectedDisks(a)) > 0:
+		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")
 	case !cleaning.AllDisks(policy) && !lifecycle.IsEraseOnce(&a.boot.Spec):
 		return ""
-	case len(expectedDisks(a)) > 0 || len(a.boot.Spec.WrittenDisks) > 0:
-		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")
 	case hardware != nil && len(hardware.Disks) > 0:
 		return fmt.Sprintf("The erasure is not proven: the agent reports no disk, and the BMC reports %d. The agent may have no driver for their controller", len(hardware.Disks))
 	case !knowsDisks(hardware):

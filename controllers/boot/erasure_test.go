@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -165,7 +166,50 @@ func TestErasureEndsDuringPause(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(w.boot().Spec.Erasure).NotTo(BeNil())
 		})
+		t.Run(name+", for spec.eraseOnce", func(t *testing.T) {
+			g := NewWithT(t)
+			w := newEraseOnceWorld(t, v1alpha1.CleaningClear)
+			r := w.agentRequest(g)
+			_, err := w.Plan(ctx, r, hello)
+			g.Expect(err).NotTo(HaveOccurred())
+			w.updateHost(g, pause)
+			_, err = w.Plan(ctx, r, hello)
+			g.Expect(err).To(MatchError(pxe.ErrRefused))
+			g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Done: 1, Total: 2})).To(Succeed())
+			_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear)}})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(w.boot().Spec.Erasure).NotTo(BeNil())
+		})
 	}
+}
+
+// staleHost is a client whose cache has an earlier state of the host.
+type staleHost struct {
+	client.Client
+
+	host *v1alpha1.BareMetalHost
+}
+
+func (s staleHost) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if h, ok := o.(*v1alpha1.BareMetalHost); ok {
+		s.host.DeepCopyInto(h)
+		return nil
+	}
+	return s.Client.Get(ctx, key, o, opts...)
+}
+
+// TestErasurePlanIsLive: the plan of an erasure has what the host keeps now, and there is none for a host in maintenance, also if the cache does not know it.
+func TestErasurePlanIsLive(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
+	w.Booter.Client = staleHost{w.Booter.Client, w.host()}
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Storage = &v1alpha1.HostStorage{Keep: []string{"S2"}} })
+	plan, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(plan.Clean.Keep).To(ConsistOf("S2"))
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a fan"} })
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
 // TestErasureHasItsBoot: the record of an erasure says which agent reported it, and how it was booted.
@@ -282,6 +326,14 @@ func TestErasureWithoutDisks(t *testing.T) {
 	}
 
 	w, r, _ = newErasingWorld(t, "")
+	_, err = w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil(), "the provider wrote a disk")
+	g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("disk S1 is missing"))
+	g.Expect(w.boot().Spec.WrittenDisks).NotTo(BeEmpty())
+
+	w, r, _ = newErasingWorld(t, "")
+	g.Expect(w.changeBoot(diskless)).To(Succeed())
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())

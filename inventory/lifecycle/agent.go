@@ -61,6 +61,16 @@ var transientAgentReasons = []string{
 	v1alpha1.ReasonEraseFailed, v1alpha1.ReasonAgentPanicked,
 }
 
+// failsForGood is true for an attempt with a problem that another attempt would repeat. That an agent of a boot medium reports one ends only its attempt, unless it is the
+// last one: others may have read the medium, and report what they like (decision 0034).
+func (v View) failsForGood(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
+	if !mayRepeat(attempt) || v.Problem == nil || !IsPermanent(v.Problem.Reason) {
+		return false
+	}
+	doubtful := UsesMedium(&attempt) && slices.Contains(permanentAgentReasons, v.Problem.Reason)
+	return !doubtful || attempt.Attempt >= v.attempts(s)
+}
+
 // agentGaveUp is true when the agent reported that its plan failed. The attempt ends then, and does not wait for its deadline.
 func (v View) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
 	return attempt.Agent && mayRepeat(attempt) && v.Problem != nil &&

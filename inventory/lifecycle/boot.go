@@ -235,7 +235,7 @@ func bootHost(v View, s Settings) Step {
 			Message: attemptName(attempt) + " begins",
 		}
 	}
-	if mayRepeat(attempt) && v.Problem != nil && IsPermanent(v.Problem.Reason) {
+	if v.failsForGood(s, attempt) {
 		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+remedyOf(v.Problem.Reason))
 	}
 	deadline := v.Deadline(s)

@@ -58,13 +58,13 @@ func (v View) erasesOnce(s Settings) bool {
 	return b != nil && b.AgentDoneAt == nil && b.Failure == nil && v.bootCounted() && v.Now.Before(v.Deadline(s))
 }
 
-// eraseOnceGrace is how long after the deadline of an attempt its record still leads to an action on the server. An older record may come from a backup: the
-// server may have been given to a machine since.
-const eraseOnceGrace = time.Hour
+// ownBootGrace is how long after the deadline of an attempt the record of a boot of no machine still leads to an action on the server. An older record may come from a
+// backup: the server may have been given to a machine since.
+const ownBootGrace = time.Hour
 
-// eraseOnceOutdated is true for the record of an attempt that is too old to act on the server.
-func (v View) eraseOnceOutdated(s Settings) bool {
-	return !v.Now.Before(v.Deadline(s).Add(eraseOnceGrace))
+// ownBootOutdated is true for the record of an attempt of no machine that is too old to act on the server.
+func (v View) ownBootOutdated(s Settings) bool {
+	return !v.Now.Before(v.Deadline(s).Add(ownBootGrace))
 }
 
 // mayRunEraser is true if the erasure has powered the server on, so that the agent may run on it. A record of that is not enough, because it may come from a
@@ -72,7 +72,7 @@ func (v View) eraseOnceOutdated(s Settings) bool {
 // powered on, and has no PoweredOffAt then.
 func (v View) mayRunEraser(s Settings) bool {
 	switch b := v.EraseOnceBoot(); {
-	case b == nil || v.eraseOnceOutdated(s):
+	case b == nil || v.ownBootOutdated(s):
 		return false
 	case b.PoweredOffAt == nil:
 		return true
@@ -182,7 +182,7 @@ func (v View) eraseOnce(s Settings, step Step) Step {
 	switch {
 	case attempt.AgentDoneAt != nil || attempt.Failure != nil:
 		return v.endEraseOnce(s, step)
-	case v.givesUpErasing(attempt):
+	case v.givesUpErasing(s, attempt):
 		return v.giveUpErasing(step, attempt)
 	case !v.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased (spec.eraseOnce)"
@@ -197,9 +197,11 @@ func (v View) eraseOnce(s Settings, step Step) Step {
 }
 
 // givesUpErasing is true for an attempt that has not powered the server on and must not do so: something forbids the erasure, a machine has claimed the host,
-// or something else has powered the server on.
-func (v View) givesUpErasing(attempt v1alpha1.BareMetalBootSpec) bool {
-	if attempt.PoweredOnAt != nil && v.bootCounted() {
+// or something else has powered the server on. The power-on is recorded before its command, which may wait for the BMC: until an agent has got its plan, a server that
+// is off has not been erased.
+func (v View) givesUpErasing(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
+	begun := attempt.DataAddress != "" || v.mayRunEraser(s) || v.BMC.Power != v1alpha1.PowerOff
+	if attempt.PoweredOnAt != nil && v.bootCounted() && begun {
 		return false
 	}
 	return v.Claimed() || v.bmcRead() && (v.eraseOnceRefusal(attempt.CleaningPolicy) != "" || attempt.PoweredOffAt != nil && v.notOff())
@@ -251,9 +253,9 @@ func (v View) endEraseOnceAttempt(s Settings, step, unknown Step, attempt v1alph
 		return failErasing(step, attempt, after+". A machine has claimed the host, so there is no other attempt")
 	case refusal != "" && v.bmcRead():
 		return failErasing(step, attempt, after+". Another attempt is not possible: "+refusal)
-	case v.eraseOnceOutdated(s):
+	case v.ownBootOutdated(s):
 		return failErasing(step, attempt, fmt.Sprintf(
-			"%s. That was more than %s ago, so the server is left as it is: the record of the erasure may come from a backup", after, eraseOnceGrace))
+			"%s. That was more than %s ago, so the server is left as it is: the record of the erasure may come from a backup", after, ownBootGrace))
 	}
 	next := step
 	switch {

@@ -28,10 +28,10 @@ func (v View) erasing() bool {
 	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.AgentDoneAt == nil && b.Failure == nil
 }
 
-// ErasureRuns is true while an agent may be erasing the disks of a host that is being released. It is so too while nothing is done to the host, because it is paused or in
-// maintenance: an erasure that has begun ends by itself.
+// ErasureRuns is true while an agent may be erasing the disks of a host that is being released, or for spec.eraseOnce. It is so too while nothing is done to the host,
+// because it is paused or in maintenance: an erasure that has begun ends by itself.
 func (v View) ErasureRuns(s Settings) bool {
-	return v.erasing() && v.bootCounted() && v.Boot.PoweredOnAt != nil && v.Now.Before(v.Deadline(s))
+	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnce(s)) && v.Boot.PoweredOnAt != nil
 }
 
 // mayHaveBooted is true if the server may have been booted for the claim.
@@ -103,7 +103,7 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because the erasure that spec.eraseOnce requested was not completed. Wipe the disks")
 	}
 	policy := v.policy(s)
-	written := v.Consumer.Image && v.Spec.ConsumerRef.ClaimID != "" && v.bootedSinceClaim()
+	written := v.Consumer.Image && v.mayHaveBooted()
 	switch {
 	case !cleaning.Erases(policy) || v.recordOfClaim() != nil:
 		return nil

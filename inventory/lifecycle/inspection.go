@@ -43,9 +43,9 @@ func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
 
 // mayRunAgent is true if an inspection has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one
 // may begin with a server that the attempt before has powered on, and has no PoweredOffAt then.
-func (v View) mayRunAgent() bool {
+func (v View) mayRunAgent(s Settings) bool {
 	b := v.InspectionBoot()
-	return b != nil && (b.PoweredOnAt != nil || b.PoweredOffAt == nil)
+	return b != nil && (b.PoweredOnAt != nil || b.PoweredOffAt == nil) && !v.ownBootOutdated(s)
 }
 
 // byAgent is true for a host that the agent inspects.
@@ -183,9 +183,7 @@ func inspectHost(v View, s Settings) Step {
 // driveInspection returns the next step of an inspection that is not over. The power is known.
 func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
 	if attempt.PoweredOffAt != nil && attempt.PoweredOnAt == nil && v.notOff() {
-		ended := v.voidBoot()
-		ended.Phase, ended.Reason, ended.Message = step.Phase, step.Reason, "Something other than the provider powered the server on, so it is not inspected"
-		return ended
+		return v.voidInspection(step, "Something other than the provider powered the server on, so it is not inspected")
 	}
 	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
 	drive.Phase, drive.Reason = step.Phase, step.Reason
@@ -199,6 +197,9 @@ func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBo
 // endInspectionAttempt ends an attempt to inspect the server. After the last one the inspection has failed.
 func (v View) endInspectionAttempt(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
 	switch {
+	case v.ownBootOutdated(s):
+		return v.voidInspection(step, fmt.Sprintf("%s. That was more than %s ago, so the server is left as it is: the record of the inspection may come from a backup",
+			after, ownBootGrace))
 	case attempt.Attempt < v.attempts(s) && (v.Inspection.PausedCluster != "" || v.QueuePosition != nil):
 		step.Message, step.RequeueAt = after+". The next attempt waits until no Cluster of the namespace is paused, and for a boot slot", v.Now.Add(s.ActiveInterval)
 		return step
@@ -213,11 +214,27 @@ func (v View) endInspectionAttempt(s Settings, step Step, attempt v1alpha1.BareM
 	return step
 }
 
+// leaveInspection ends an inspection without a command when a person takes the server over: what runs on it later is not the agent. Without an inspection it returns
+// the step unchanged.
+func (v View) leaveInspection(step Step) Step {
+	if v.InspectionBoot() != nil {
+		void := v.voidBoot()
+		step.Action, step.Boot = void.Action, void.Boot
+	}
+	return step
+}
+
+// voidInspection ends an inspection without a command. Its report is still missing, so the next one begins when the server is off.
+func (v View) voidInspection(step Step, message string) Step {
+	void := v.voidBoot()
+	step.Action, step.Boot, step.Message = void.Action, void.Boot, message
+	return step
+}
+
 // endInspection powers the server off if the agent may run on it, and voids the boot.
 func endInspection(v View, s Settings, step Step) Step {
-	over := v.voidBoot()
-	over.Phase, over.Reason, over.Message = step.Phase, step.Reason, "The inspection is over"
-	if !v.mayRunAgent() {
+	over := v.voidInspection(step, "The inspection is over")
+	if !v.mayRunAgent(s) {
 		return over
 	}
 	unknown := step

@@ -313,7 +313,7 @@ func TestMediumChangesOnlyWhileOff(t *testing.T) {
 func TestInspectionEjects(t *testing.T) {
 	g := NewWithT(t)
 	done := func(v *View) {
-		v.Boot.Method, v.Boot.AgentDoneAt, v.BMC.MediaInserted = viaMedia, &metav1.Time{Time: noon}, true
+		v.Boot.Method, v.Boot.AgentDoneAt, v.BMC.MediaInserted, v.Furthest.Stage = viaMedia, &metav1.Time{Time: noon}, true, v1alpha1.StageAgent
 	}
 	g.Expect(Next(inspectingView(hasMedia, poweredOn, done), DefaultSettings()).Action).To(Equal(ForceOff))
 	v := inspectingView(hasMedia, done)

@@ -236,21 +236,21 @@ func stayOrphaned(v View, s Settings) Step {
 }
 
 func stayInMaintenance(v View, s Settings) Step {
-	step := pollBMC(v, s)
+	step := v.leaveInspection(pollBMC(v, s))
 	step.Phase, step.Reason = v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance
 	step.Message = "In maintenance: " + v.Spec.Maintenance.Reason
 	return step
 }
 
 func stayExternallyProvisioned(v View, s Settings) Step {
-	step := pollBMC(v, s)
+	step := v.leaveInspection(pollBMC(v, s))
 	step.Phase, step.Reason = v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned
 	step.Message = "Something other than this provider runs the server: it gets no power or boot command"
 	return step
 }
 
 func stayQuarantined(v View, s Settings) Step {
-	step := pollBMC(v, s)
+	step := v.leaveInspection(pollBMC(v, s))
 	if v.eraseOnceIsOver() {
 		step = v.concludeEraseOnce(Step{})
 	}

@@ -156,6 +156,20 @@ func TestRemedyOfPermanentFailure(t *testing.T) {
 	}
 }
 
+// TestReaderOfMediumFailsNoBoot: who has read a boot medium can report a permanent failure. It ends the attempt, and the boot only if it is the last one.
+func TestReaderOfMediumFailsNoBoot(t *testing.T) {
+	g := NewWithT(t)
+	viaMedium := func(v *View) { v.Boot.Method = viaMedia }
+	reported := []func(*View){hasMedia, bootsAgent, viaMedium, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)}
+	step := Next(bootingView(reported...), DefaultSettings())
+	g.Expect(step.Action).To(Equal(RecordBoot))
+	g.Expect([]any{step.Boot.Failure, step.Boot.Attempt}).To(Equal([]any{(*v1alpha1.BootFailure)(nil), int32(2)}), step.Message)
+	step = Next(bootingView(append(reported, attempt3)...), DefaultSettings())
+	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Reason", v1alpha1.ReasonNoDiskMatches)))
+	step = Next(bootingView(append(reported, gaveUp(v1alpha1.ReasonBootstrapDataInvalid))...), DefaultSettings())
+	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Reason", v1alpha1.ReasonBootstrapDataInvalid)), "the boot server finds that out itself")
+}
+
 // TestErasureFails: after the last attempt the host goes into quarantine, also after its boot is void.
 func TestErasureFails(t *testing.T) {
 	g := NewWithT(t)

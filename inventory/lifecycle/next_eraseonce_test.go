@@ -55,58 +55,104 @@ func machineInNamespace(v *View) { v.UnrecordedConsumer = "m" }
 
 // nextEraseOnce are hosts whose disks are erased because of spec.eraseOnce.
 var nextEraseOnce = map[string]nextCase{
-	"erase once: begins":                  {freeView(toErase), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
-	"erase once: the minimum is enough":   {freeView(toErase, hostPolicy(purge)), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
-	"erase once: inspected first":         {freeView(toErase, byAgent), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
-	"erase once: the inspection failed":   {freeView(toErase, byAgent, inspectionFailed), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
-	"erase once: an inspection is open":   {inspectingView(toErase), StateFree, PowerOn, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"erase once: read as off once":        {freeView(toErase, justOff), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
-	"erase once: just powered off":        {freeView(toErase, justOff, commanded(CommandForceOff, 2*time.Second)), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
-	"erase once: the inventory is old":    {freeView(toErase, oldInventory), StateFree, Inspect, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
-	"erase once: queued":                  {freeView(toErase, queued), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonWaitingForBootSlot},
-	"erase once: found running":           {freeView(toErase, poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
-	"erase once: wanted on":               {freeView(toErase, poweredOn, wantedOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: held off":                {freeView(toErase, powerHeld), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: a Cluster is paused":     {freeView(toErase, clusterPaused), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: another serial number":   {freeView(toErase, otherSerial), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: no serial number":        {freeView(toErase, unknownSerial), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: a machine has it":        {freeView(toErase, machineOnServer), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: a machine runs there":    {freeView(toErase, machineInNamespace), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing},
-	"erase once: no policy":               {freeView(toErase, hostPolicy("")), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: None":                    {freeView(toErase, hostPolicy(none)), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: Manual":                  {freeView(toErase, hostPolicy(manual)), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
-	"erase once: not purgeable":           {freeView(toErase, hostPolicy(purge), func(v *View) { v.Inspection.NotPurgeable = []string{"S1"} }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonCleaningPolicyNotPossible},
-	"erase once: a conflict":              {freeView(toErase, conflicting), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"erase once: in quarantine":           {freeView(toErase, quarantined), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
-	"erase once: in maintenance":          {freeView(toErase, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
-	"erase once: external":                {freeView(toErase, external), StateExternallyProvisioned, Nothing, v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned},
-	"erase once: detached":                {freeView(toErase, detached), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
-	"erase once: paused":                  {freeView(toErase, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
-	"erase once: the host is deleted":     {freeView(toErase, beingDeleted), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
-	"erase once: counted":                 {erasingOnceView(uncounted), StateFree, CountBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: set network boot":        {erasingOnceView(notPoweredOn, func(v *View) { v.BMC.NetworkBootSetAt = time.Time{} }), StateFree, SetNetworkBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: record the power-on":     {erasingOnceView(notPoweredOn), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: power on":                {erasingOnceView(), StateFree, PowerOn, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: runs":                    {erasingOnceView(poweredOn), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: the record is deleted":   {erasingOnceView(poweredOn, bootDeleting), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: done, on":                {erasingOnceView(poweredOn, agentSeen, agentDone), StateFree, ForceOff, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: done, off":               {erasingOnceView(agentSeen, agentDone, commanded(CommandForceOff, 30*time.Second)), StateFree, EndEraseOnce, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: done, consumed":          {erasingOnceView(agentSeen, agentDone, eraseOnceRemoved, commanded(CommandForceOff, 30*time.Second)), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: failed, on":              {erasingOnceView(poweredOn, agentSeen, eraseFailed), StateFree, ForceOff, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: failed, off":             {erasingOnceView(agentSeen, eraseFailed, commanded(CommandForceOff, 30*time.Second)), StateFree, EndEraseOnce, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: failed, in quarantine":   {erasingOnceView(eraseFailed, eraseOnceRemoved, quarantined), StateQuarantined, RecordBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
-	"erase once: done, in quarantine":     {erasingOnceView(agentDone, quarantined), StateQuarantined, EndEraseOnce, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
-	"erase once: late, an old inventory":  {erasingOnceView(poweredOn, powerCommanded, expired, oldInventory), StateFree, Inspect, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: late":                    {erasingOnceView(poweredOn, powerCommanded, expired), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: runs, a Cluster paused":  {erasingOnceView(poweredOn, clusterPaused), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: runs, no longer wanted":  {erasingOnceView(poweredOn, eraseOnceRemoved), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
-	"erase once: deleted, runs":           {erasingOnceView(poweredOn, agentSeen, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
-	"erase once: deleted, from a backup":  {erasingOnceView(poweredOn, agentSeen, beingDeleted, fromBackup), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
-	"erase once: claimed, runs":           {erasingOnceView(poweredOn, claimedDuringErasure), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonErasing},
-	"erase once: claimed, not powered on": {erasingOnceView(notPoweredOn, claimedDuringErasure), StateClaimed, RecordBoot, v1alpha1.PhaseClaimed, v1alpha1.ReasonErasing},
-	"erase once: claimed, done":           {erasingOnceView(agentSeen, agentDone, claimedDuringErasure, commanded(CommandForceOff, 30*time.Second)), StateClaimed, RecordBoot, v1alpha1.PhaseClaimed, v1alpha1.ReasonErasing},
-	"erase once: claimed, failed":         {erasingOnceView(eraseFailed, claimedDuringErasure), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDisksNotErased},
-	"erase once: provisioned":             {erasingOnceView(poweredOn, claimedDuringErasure, provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"erase once: begins":                   {freeView(toErase), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
+	"erase once: the minimum is enough":    {freeView(toErase, hostPolicy(purge)), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
+	"erase once: inspected first":          {freeView(toErase, byAgent), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
+	"erase once: the inspection failed":    {freeView(toErase, byAgent, inspectionFailed), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
+	"erase once: an inspection is open":    {inspectingView(toErase), StateFree, PowerOn, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
+	"erase once: read as off once":         {freeView(toErase, justOff), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
+	"erase once: just powered off":         {freeView(toErase, justOff, commanded(CommandForceOff, 2*time.Second)), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
+	"erase once: the inventory is old":     {freeView(toErase, oldInventory), StateFree, Inspect, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOncePending},
+	"erase once: queued":                   {freeView(toErase, queued), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonWaitingForBootSlot},
+	"erase once: found running":            {freeView(toErase, poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
+	"erase once: wanted on":                {freeView(toErase, poweredOn, wantedOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: held off":                 {freeView(toErase, powerHeld), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: a Cluster is paused":      {freeView(toErase, clusterPaused), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: another serial number":    {freeView(toErase, otherSerial), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: no serial number":         {freeView(toErase, unknownSerial), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: a machine has it":         {freeView(toErase, machineOnServer), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: a machine runs there":     {freeView(toErase, machineInNamespace), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing},
+	"erase once: no policy":                {freeView(toErase, hostPolicy("")), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: None":                     {freeView(toErase, hostPolicy(none)), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: Manual":                   {freeView(toErase, hostPolicy(manual)), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonEraseOnceRefused},
+	"erase once: not purgeable":            {freeView(toErase, hostPolicy(purge), func(v *View) { v.Inspection.NotPurgeable = []string{"S1"} }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonCleaningPolicyNotPossible},
+	"erase once: a conflict":               {freeView(toErase, conflicting), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"erase once: in quarantine":            {freeView(toErase, quarantined), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
+	"erase once: in maintenance":           {freeView(toErase, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+	"erase once: external":                 {freeView(toErase, external), StateExternallyProvisioned, Nothing, v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned},
+	"erase once: detached":                 {freeView(toErase, detached), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
+	"erase once: paused":                   {freeView(toErase, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
+	"erase once: the host is deleted":      {freeView(toErase, beingDeleted), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"erase once: counted":                  {erasingOnceView(uncounted), StateFree, CountBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: set network boot":         {erasingOnceView(notPoweredOn, func(v *View) { v.BMC.NetworkBootSetAt = time.Time{} }), StateFree, SetNetworkBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: record the power-on":      {erasingOnceView(notPoweredOn), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: power on":                 {erasingOnceView(), StateFree, PowerOn, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: runs":                     {erasingOnceView(poweredOn), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: the record is deleted":    {erasingOnceView(poweredOn, bootDeleting), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: done, on":                 {erasingOnceView(poweredOn, agentSeen, agentDone), StateFree, ForceOff, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: done, off":                {erasingOnceView(agentSeen, agentDone, commanded(CommandForceOff, 30*time.Second)), StateFree, EndEraseOnce, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: done, consumed":           {erasingOnceView(agentSeen, agentDone, eraseOnceRemoved, commanded(CommandForceOff, 30*time.Second)), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: failed, on":               {erasingOnceView(poweredOn, agentSeen, eraseFailed), StateFree, ForceOff, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: failed, off":              {erasingOnceView(agentSeen, eraseFailed, commanded(CommandForceOff, 30*time.Second)), StateFree, EndEraseOnce, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: failed, in quarantine":    {erasingOnceView(eraseFailed, eraseOnceRemoved, quarantined), StateQuarantined, RecordBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
+	"erase once: done, in quarantine":      {erasingOnceView(agentDone, quarantined), StateQuarantined, EndEraseOnce, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
+	"erase once: late, an old inventory":   {erasingOnceView(poweredOn, powerCommanded, expired, oldInventory), StateFree, Inspect, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: late":                     {erasingOnceView(poweredOn, powerCommanded, expired), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: runs, a Cluster paused":   {erasingOnceView(poweredOn, clusterPaused), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: runs, no longer wanted":   {erasingOnceView(poweredOn, eraseOnceRemoved), StateFree, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: no longer wanted, off":    {erasingOnceView(eraseOnceRemoved), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: held off before it is on": {erasingOnceView(powerHeld), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
+	"erase once: claimed before it is on":  {erasingOnceView(claimedDuringErasure), StateClaimed, RecordBoot, v1alpha1.PhaseClaimed, v1alpha1.ReasonErasing},
+	"erase once: deleted, runs":            {erasingOnceView(poweredOn, agentSeen, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+	"erase once: deleted, from a backup":   {erasingOnceView(poweredOn, agentSeen, beingDeleted, fromBackup), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"erase once: claimed, runs":            {erasingOnceView(poweredOn, claimedDuringErasure), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonErasing},
+	"erase once: claimed, not powered on":  {erasingOnceView(notPoweredOn, claimedDuringErasure), StateClaimed, RecordBoot, v1alpha1.PhaseClaimed, v1alpha1.ReasonErasing},
+	"erase once: claimed, done":            {erasingOnceView(agentSeen, agentDone, claimedDuringErasure, commanded(CommandForceOff, 30*time.Second)), StateClaimed, RecordBoot, v1alpha1.PhaseClaimed, v1alpha1.ReasonErasing},
+	"erase once: claimed, failed":          {erasingOnceView(eraseFailed, claimedDuringErasure), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDisksNotErased},
+	"erase once: provisioned":              {erasingOnceView(poweredOn, claimedDuringErasure, provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+}
+
+// TestEraseOnceWithdrawn: until the server is on, what forbids the erasure ends it, also after the power-on was recorded. Then it is finished.
+func TestEraseOnceWithdrawn(t *testing.T) {
+	planned := func(v *View) { v.Boot.DataAddress = "192.0.2.1" }
+	for name, c := range map[string]struct {
+		view View
+		void bool
+	}{
+		"the command waits for the BMC":   {erasingOnceView(eraseOnceRemoved), true},
+		"it is read as off once":          {erasingOnceView(eraseOnceRemoved, justOff), true},
+		"the command was sent":            {erasingOnceView(eraseOnceRemoved, powerCommanded), false},
+		"a stage was observed":            {erasingOnceView(eraseOnceRemoved, stage(v1alpha1.StageDHCP)), false},
+		"the agent has the plan":          {erasingOnceView(eraseOnceRemoved, planned, poweredOn), false},
+		"the server is on":                {erasingOnceView(eraseOnceRemoved, poweredOn), false},
+		"wanted, and the command waits":   {erasingOnceView(), false},
+		"wanted, and it is read off once": {erasingOnceView(justOff), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := Next(c.view, DefaultSettings())
+			NewWithT(t).Expect(step.Boot != nil && step.Boot.VoidedAt != nil).To(Equal(c.void), "%s: %s", step.Action, step.Message)
+		})
+	}
+}
+
+// TestErasureRuns: an erasure is reported from its power-on to its deadline, whatever happens to the host.
+func TestErasureRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		view View
+		runs bool
+	}{
+		"of a release":               {erasingView(poweredOn), true},
+		"of a free host":             {erasingOnceView(poweredOn), true},
+		"in maintenance":             {erasingOnceView(poweredOn, maintenance), true},
+		"of a host that was claimed": {erasingOnceView(poweredOn, claimedDuringErasure), true},
+		"not powered on":             {erasingOnceView(notPoweredOn), false},
+		"not counted":                {erasingOnceView(uncounted), false},
+		"done":                       {erasingOnceView(poweredOn, agentDone), false},
+		"late":                       {erasingOnceView(poweredOn, expired), false},
+		"late, of a release":         {erasingView(poweredOn, expired), false},
+	} {
+		NewWithT(t).Expect(c.view.ErasureRuns(DefaultSettings())).To(Equal(c.runs), name)
+	}
 }
 
 // TestEraseOnceRecord: an erasure of a free host has an ID of its own and the policy of the host, keeps the disks that were not erased, and does not block a

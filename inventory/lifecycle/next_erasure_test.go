@@ -56,6 +56,8 @@ type released struct {
 	quarantine string
 }
 
+func withImage(v *View) { v.Consumer.Image = true }
+
 // release follows the steps until the host is released, or an erasure begins.
 func release(t *testing.T, v View, s Settings) (released, Step) {
 	t.Helper()
@@ -115,6 +117,9 @@ func TestErasureOfARelease(t *testing.T) {
 		"the record is lost, and the minimum asks":                   {releasedView(noRecord), clears, released{false, "", lost}},
 		"the record is lost of a machine without an image":           {releasedView(noRecord), "", released{}},
 		"the claim has no ID":                                        {releasedView(hostPolicy(purge), noClaimID), "", released{false, "", lost}},
+		"an image, and the claim has no ID":                          {releasedView(withImage, noClaimID), "", released{false, "", lost}},
+		"an image, and the record is lost":                           {releasedView(withImage, noRecord), "", released{false, "", lost}},
+		"something else runs the server in mid-erasure":              {erasingView(poweredOn, external), "", released{false, "", lost}},
 		"the record is lost of a server that was never booted":       {neverBooted(hostPolicy(purge), noRecord), "", released{}},
 		"erased":                               {erasingView(cleaned, agentDone, hostPolicy(purge), func(v *View) { v.Boot.CleaningPolicy, v.Boot.WrittenDisks = purge, nil }), "", released{}},
 		"erased, and the policy was raised":    {erasingView(cleaned, agentDone, hostPolicy(purge), func(v *View) { v.Boot.CleaningPolicy, v.Boot.WrittenDisks = clears, nil }), "", released{}},

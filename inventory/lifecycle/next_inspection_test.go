@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ var nextInspection = map[string]nextCase{
 	"inspect: a Cluster is paused": {freeView(byAgent, clusterPaused), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
 	"inspect: read as off once":    {freeView(byAgent, justOff), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
 	"inspect: queued":              {freeView(byAgent, queued), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonWaitingForBootSlot},
-	"inspect: in maintenance":      {inspectingView(maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
+	"inspect: in maintenance":      {inspectingView(maintenance), StateMaintenance, RecordBoot, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
 	"inspect: another machine's":   {freeView(byAgent, func(v *View) { v.UnrecordedConsumer = "m" }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing},
 	"inspect: conflict":            {freeView(byAgent, func(v *View) { v.MACTakenBy = "host-2" }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"inspect: counted":             {inspectingView(uncounted), StateFree, CountBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
@@ -83,18 +84,18 @@ var nextInspection = map[string]nextCase{
 	"inspect: record the power-on": {inspectingView(notPoweredOn), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: power on":            {inspectingView(), StateFree, PowerOn, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: runs":                {inspectingView(poweredOn), StateFree, Nothing, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"inspect: done, on":            {inspectingView(poweredOn, agentDone), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
+	"inspect: done, on":            {inspectingView(agentRuns, agentDone), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: done, off":           {inspectingView(agentDone, commanded(CommandForceOff, 30*time.Second)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"inspect: late":                {inspectingView(poweredOn, expired), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
+	"inspect: late":                {inspectingView(agentRuns, expired), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: late, a Cluster is paused": {
-		inspectingView(poweredOn, expired, clusterPaused), StateFree, Nothing, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting,
+		inspectingView(agentRuns, expired, clusterPaused), StateFree, Nothing, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting,
 	},
 	"inspect: power lost":           {inspectingView(agentSeen, commanded(CommandPowerOn, 45*time.Second)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"inspect: gave up":              {inspectingView(poweredOn, gaveUp(v1alpha1.ReasonBootServerUnreachable)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"inspect: no longer wanted":     {inspectingView(poweredOn, func(v *View) { v.Spec.Inspection = "" }), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"inspect: the host is deleted":  {inspectingView(poweredOn, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
+	"inspect: gave up":              {inspectingView(agentRuns, gaveUp(v1alpha1.ReasonBootServerUnreachable)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
+	"inspect: no longer wanted":     {inspectingView(agentRuns, func(v *View) { v.Spec.Inspection = "" }), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
+	"inspect: the host is deleted":  {inspectingView(agentRuns, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
 	"inspect: deleted, not on":      {inspectingView(notPoweredOn, poweredOn, beingDeleted), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
-	"inspect: claimed, runs":        {inspectingView(poweredOn, claimedDuringInspection), StateClaimed, ForceOff, v1alpha1.PhaseClaimed, v1alpha1.ReasonPreparing},
+	"inspect: claimed, runs":        {inspectingView(agentRuns, claimedDuringInspection), StateClaimed, ForceOff, v1alpha1.PhaseClaimed, v1alpha1.ReasonPreparing},
 	"inspect: claimed, not counted": {inspectingView(uncounted, notPoweredOn, claimedDuringInspection), StateClaimed, RecordBoot, v1alpha1.PhaseClaimed, v1alpha1.ReasonPreparing},
 	"inspect: provisioned":          {inspectingView(poweredOn, claimedDuringInspection, provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"inspect: someone switched it on": {
@@ -107,18 +108,56 @@ func clusterPaused(v *View) { v.Inspection.PausedCluster = "c" }
 // TestInspectionFails: after the last attempt the inspection has failed, the server is powered off, and the record keeps the failure.
 func TestInspectionFails(t *testing.T) {
 	g := NewWithT(t)
-	v := inspectingView(poweredOn, attempt3, expired)
+	v := inspectingView(agentRuns, attempt3, expired)
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonInspectionFailed))
 	g.Expect(step.Boot.Failure.Message).To(ContainSubstring(v1alpha1.InspectAnnotation))
 	v.Boot = step.Boot
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
-	v = inspectingView(commanded(CommandForceOff, 30*time.Second), func(v *View) { v.Boot = step.Boot })
+	v = inspectingView(agentSeen, commanded(CommandForceOff, 30*time.Second), func(v *View) { v.Boot = step.Boot })
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
 	v.Boot = step.Boot
 	g.Expect(v.InspectionFailure()).NotTo(BeNil())
 	g.Expect(Next(v, DefaultSettings()).Reason).To(Equal(v1alpha1.ReasonInspectionFailed))
+}
+
+// agentRuns is the fact that the agent of a boot was seen, and the server is on.
+func agentRuns(v *View) {
+	poweredOn(v)
+	agentSeen(v)
+}
+
+// TestInspectionLeavesServerAlone: a person has taken the server over meanwhile, or the record of the inspection is so old that it may come from a backup. The inspection
+// ends without a command, and the next one waits until the server is off.
+func TestInspectionLeavesServerAlone(t *testing.T) {
+	old := func(v *View) { v.Boot.StartedAt = metav1.NewTime(noon.Add(-24 * time.Hour)) }
+	ended := func(v *View) { v.Spec.Maintenance, v.Spec.ExternallyProvisioned, v.Spec.Quarantine = nil, false, nil }
+	for name, v := range map[string]View{
+		"maintenance":                     inspectingView(agentRuns, maintenance),
+		"externally provisioned":          inspectingView(agentRuns, func(v *View) { v.Spec.ExternallyProvisioned = true }),
+		"quarantine":                      inspectingView(agentRuns, func(v *View) { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Noise"} }),
+		"from a backup":                   inspectingView(agentRuns, old),
+		"from a backup, the last attempt": inspectingView(agentRuns, old, attempt3),
+		"from a backup, a later attempt":  inspectingView(agentRuns, old, func(v *View) { v.Boot.PoweredOffAt, v.Boot.Attempt = nil, 2 }),
+		"from a backup, done":             inspectingView(agentRuns, old, agentDone),
+		"from a backup, no longer wanted": inspectingView(agentRuns, old, func(v *View) { v.Spec.Inspection = "" }),
+		"from a backup, claimed":          inspectingView(agentRuns, old, claimedDuringInspection),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			if deleted := v; strings.HasPrefix(name, "from a backup") {
+				beingDeleted(&deleted)
+				g.Expect(Next(deleted, DefaultSettings()).Action).NotTo(Equal(ForceOff), "its deletion")
+			}
+			step := Next(v, DefaultSettings())
+			g.Expect(step.Action).To(Equal(RecordBoot), step.Message)
+			g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+			v.Boot = step.Boot
+			ended(&v)
+			g.Expect(Next(v, DefaultSettings()).Action).To(Equal(Nothing))
+		})
+	}
 }
 
 // TestInspectionOfServerThatRuns: a server that something else powered on is left alone.

@@ -54,8 +54,8 @@ func offerVerified(v View, s Settings) Step {
 		if b := v.StrayBoot(); b != nil && b.MachineName == v.UnrecordedConsumer {
 			consumer = fmt.Sprintf("spec.consumerRef to {name: %s, claimID: %s}", b.MachineName, b.ClaimID)
 		}
-		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to return the host to it, or delete that machine",
-			v.UnrecordedConsumer, consumer)
+		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to return the host to it. Or delete that machine: its "+
+			"disks are not erased then", v.UnrecordedConsumer, consumer)
 	case v.StrayBoot() != nil && v.BootMachinePending:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server has the bootstrap data of BareMetalMachine %q, which spec.consumerRef no longer names. Set spec.consumerRef to {name: %s, "+
@@ -63,8 +63,8 @@ func offerVerified(v View, s Settings) Step {
 	case v.StrayBoot() != nil:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server was booted for BareMetalMachine %q, which spec.consumerRef no longer names. To return the host to it, set "+
-			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, then delete BareMetalBoot %q",
-			v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID, v.Name)
+			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, wipe its disks%s, then delete BareMetalBoot %q",
+			v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID, v.namedDisks(), v.Name)
 	case v.BootHasForeignFinalizer:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, but a finalizer of another controller keeps it. That controller must remove its finalizer", v.Name)

@@ -95,6 +95,8 @@ func TestDeleteDuringBoot(t *testing.T) {
 		"never powered off":                        {[]func(*View){poweredOn, notPoweredOff}, Forget},
 		"maintenance":                              {[]func(*View){poweredOn, maintenance}, Forget},
 		"externally provisioned":                   {[]func(*View){poweredOn, external}, Forget},
+		"on, and it reported in":                   {[]func(*View){poweredOn, reported}, Forget},
+		"on, and a machine may run there":          {[]func(*View){poweredOn, machineInNamespace}, Forget},
 		"another claim's":                          {[]func(*View){poweredOn, recordOfOtherClaim}, ForceOff},
 		"no boot yet":                              {[]func(*View){poweredOn, oldRecord}, Forget},
 		"no record":                                {[]func(*View){poweredOn, noRecord}, Forget},

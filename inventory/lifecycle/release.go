@@ -11,9 +11,11 @@ import (
 )
 
 // deleteUnclaimed removes the finalizer of an unclaimed host. If a boot is under way, the server is powered off first, unless the provider must not
-// command its power.
+// command its power. A server that reported in, or that a machine with its provider ID may run on, is left as it is.
 func deleteUnclaimed(v View, s Settings) Step {
-	booting := v.StrayBoot() != nil && v.Boot.PoweredOffAt != nil || v.mayRunAgent() || v.mayRunEraser(s)
+	stray := v.StrayBoot()
+	booting := stray != nil && stray.PoweredOffAt != nil && stray.ReportedAt == nil && v.UnrecordedConsumer == "" ||
+		v.mayRunAgent(s) || v.mayRunEraser(s)
 	if !booting || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.NamespaceDeleting && v.secretMissing() {
 		return forget(v, s)
 	}
@@ -44,7 +46,7 @@ func releaseHost(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing}
 	switch {
 	case v.Spec.ExternallyProvisioned:
-		step.Action, step.Drop = Release, v.PowerRequests.All
+		step.Action, step.Drop, step.Quarantine = Release, v.PowerRequests.All, v.quarantineUnerased(s)
 		return step
 	case v.releaseOverdue():
 		return releaseUnfenced(v, s)
