@@ -154,14 +154,14 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	if view.AgentAt = AgentAt(boot); !view.AgentAt.IsZero() {
 		view.Agent = boot.Status.Agent
 	}
-	view.Image = imageOf(boot, consumer)
+	view.Image = imageOf(host, boot, consumer)
 	return view
 }
 
-// imageOf returns the state of the consumer's image at the boot server. The status may still show the image of an earlier machine.
-func imageOf(boot *v1alpha1.BareMetalBoot, consumer *Consumer) lifecycle.Image {
-	status := boot.Status.Image
-	if consumer == nil || consumer.BareMetalMachine == nil || status == nil {
+// imageOf returns the state of the consumer's image at the boot server. The status may still show the image of an earlier machine, which may have been the same.
+func imageOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *Consumer) lifecycle.Image {
+	status, claim := boot.Status.Image, host.Spec.ConsumerRef
+	if consumer == nil || consumer.BareMetalMachine == nil || claim == nil || status == nil || status.ClaimID != claim.ClaimID {
 		return lifecycle.Image{}
 	}
 	if image := consumer.BareMetalMachine.Spec.Image; image == nil || image.Checksum != status.Checksum {

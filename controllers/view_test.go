@@ -34,6 +34,20 @@ func TestOwnerDeleting(t *testing.T) {
 	}
 }
 
+// TestViewImage: a host shows the state of the image of its current claim, and not that of a machine before.
+func TestViewImage(t *testing.T) {
+	g := NewWithT(t)
+	host := &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}}}
+	boot := &v1alpha1.BareMetalBoot{Status: v1alpha1.BareMetalBootStatus{Image: &v1alpha1.ImageStatus{ClaimID: "c", Checksum: "sha256:1", Ready: true}}}
+	consumer := &controllers.Consumer{BareMetalMachine: &v1alpha1.BareMetalMachine{Spec: v1alpha1.BareMetalMachineSpec{Image: &v1alpha1.Image{Checksum: "sha256:1"}}}}
+	ready := func() bool { return controllers.View(host, boot, consumer, time.Now()).Image.Ready }
+	g.Expect(ready()).To(BeTrue())
+	boot.Status.Image.Checksum = "sha256:2"
+	g.Expect(ready()).To(BeFalse(), "another image")
+	boot.Status.Image.Checksum, boot.Status.Image.ClaimID = "sha256:1", "earlier"
+	g.Expect(ready()).To(BeFalse(), "of another claim")
+}
+
 // TestViewNode: a host shows the Node of its current claim's boot, and not the Node of the previous machine.
 func TestViewNode(t *testing.T) {
 	g := NewWithT(t)

@@ -69,6 +69,10 @@ type DiskProgress struct {
 
 // ImageStatus is the state of a machine's image at the boot server, which downloads, verifies and converts it before the first boot.
 type ImageStatus struct {
+	// claimID is the claim of the host for which the image was prepared. What an earlier machine got says nothing: the boot server may have lost the image since.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClaimID string `json:"claimID,omitempty"`
 	// checksum is the checksum of the image.
 	// +optional
 	// +kubebuilder:validation:MaxLength=135

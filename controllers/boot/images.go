@@ -183,10 +183,12 @@ func wantsImage(a attempt) bool {
 // imageStatus prepares the image of an attempt and returns its state, and when to check it again.
 func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.ImageStatus, time.Duration) {
 	source := a.consumer.BareMetalMachine.Spec.Image
-	status := v1alpha1.ImageStatus{Checksum: source.Checksum}
+	status := v1alpha1.ImageStatus{Checksum: source.Checksum, ClaimID: a.host.Spec.ConsumerRef.ClaimID}
+	was := a.boot.Status.Image
+	elsewhere := was != nil && was.Ready && was.Checksum == status.Checksum && was.ClaimID == status.ClaimID // another replica, or the boot server of another network, has it
 	info, err := r.prepareImage(ctx, a.host.Namespace, source)
 	waiting := new(image.NotReady)
-	switch was := a.boot.Status.Image; {
+	switch {
 	case err == nil && info.Header.Table == manifest.NoTable && source.DataSource != v1alpha1.DataSourceNone:
 		status.Reason, status.Message = v1alpha1.ReasonPartitionTableInvalid, fmt.Sprintf("The image %s has no partition table, and so no place for the bootstrap data: correct "+
 			"spec.image.url, or set spec.image.dataSource to None", withoutQuery(source.URL))
@@ -199,12 +201,12 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 		status.Ready, status.SizeBytes, status.DataBytes = true, info.Header.Size, info.DataBytes
 		return status, imageKeepInterval
 	case errors.As(err, &waiting):
-		if was != nil && was.Checksum == source.Checksum && was.Ready { // another replica has it
+		if elsewhere {
 			return *was, imagePollInterval
 		}
 		status.Reason, status.Message = v1alpha1.ReasonWaitingForImage, fmt.Sprintf("The boot server prepares the image %s: %s", withoutQuery(source.URL), waiting.Step)
 		return status, imagePollInterval
-	case was != nil && was.Checksum == source.Checksum && was.Ready: // the boot server of another network may have it
+	case elsewhere:
 		r.Log.Error(err, "Failed to prepare an image that another boot server has", "host", client.ObjectKeyFromObject(a.host), "url", withoutQuery(source.URL))
 		return *was, imageErrorInterval
 	default:

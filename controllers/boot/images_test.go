@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
 )
 
 // reconcileImage reconciles the image of the host, and returns its state.
@@ -52,6 +54,23 @@ func TestBootstrapDataForImage(t *testing.T) {
 	g.Expect(w.HostOfImage(ctx, owner)).To(BeEmpty(), "its BareMetalMachine names no host")
 	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Status.HostRef = &v1alpha1.HostReference{Name: "h"} })
 	g.Expect(w.HostOfImage(ctx, owner)).To(ConsistOf(HaveField("NamespacedName.Name", "h")), "the wait ends with a change of the Machine")
+}
+
+// TestImageOfEarlierMachine: that a machine before had the same image does not make it ready. What another boot server has for the same claim does.
+func TestImageOfEarlierMachine(t *testing.T) {
+	g := NewWithT(t)
+	w, images := newAgentWorld(t)
+	ready := w.reconcileImage(g)
+	g.Expect(ready.Ready).To(BeTrue())
+	for _, err := range []error{&image.NotReady{Step: "downloading"}, &image.Error{Reason: v1alpha1.ReasonChecksumMismatch, Message: "m"}} {
+		images.err = err
+		g.Expect(w.reconcileImage(g)).To(Equal(ready), "of the same claim")
+		earlier := ready
+		earlier.ClaimID = "earlier"
+		g.Expect(controllers.ApplyImage(ctx, w.Client, types.NamespacedName{Namespace: "dc", Name: "h"}, earlier)).To(Succeed())
+		g.Expect(w.reconcileImage(g).Ready).To(BeFalse(), "%v", err)
+		g.Expect(controllers.ApplyImage(ctx, w.Client, types.NamespacedName{Namespace: "dc", Name: "h"}, ready)).To(Succeed())
+	}
 }
 
 // TestNetworkOfImage: the kernel command line, on which dracut needs the tag in the name of a VLAN, restricts the networks of network boots alone.
