@@ -22,7 +22,19 @@ type AgentFiles struct {
 
 	mu sync.Mutex
 	// unzipped are kernels that were decompressed, by architecture. They stay in memory: 38 MB for arm64, if a server has asked for it.
-	unzipped map[string][]byte
+	unzipped map[string]unzippedFile
+}
+
+// unzippedFile is the content of a gzip file, and what the file was when its content was read.
+type unzippedFile struct {
+	file    os.FileInfo
+	content []byte
+}
+
+// isOf is true if the content is that of the file as it is now: files may be replaced while the boot server runs. os.SameFile finds another file with the
+// same size and time, which files of reproducible builds have.
+func (u unzippedFile) isOf(now os.FileInfo) bool {
+	return u.file != nil && u.file.Size() == now.Size() && u.file.ModTime().Equal(now.ModTime()) && os.SameFile(u.file, now)
 }
 
 // The files of an agent by their index in a URL.
@@ -62,31 +74,35 @@ func (f *AgentFiles) Open(architecture string, index int) (io.ReadSeekCloser, er
 func (f *AgentFiles) unzip(architecture, name string) (io.ReadSeekCloser, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.unzipped[architecture] == nil {
-		content, err := readGzip(name)
-		if err != nil {
-			return nil, err
-		}
-		if f.unzipped == nil {
-			f.unzipped = map[string][]byte{}
-		}
-		f.unzipped[architecture] = content
-	}
-	return struct {
-		*bytes.Reader // a boot medium reads it at offsets
-		io.Closer
-	}{bytes.NewReader(f.unzipped[architecture]), io.NopCloser(nil)}, nil
-}
-
-func readGzip(name string) ([]byte, error) {
 	file, err := os.Open(name) //nolint:gosec // made of known words
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	now, err := file.Stat() // before the read: a file that is changed during it is read again
+	if err != nil {
+		return nil, err
+	}
+	if !f.unzipped[architecture].isOf(now) {
+		content, err := readGzip(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if f.unzipped == nil {
+			f.unzipped = map[string]unzippedFile{}
+		}
+		f.unzipped[architecture] = unzippedFile{file: now, content: content}
+	}
+	return struct {
+		*bytes.Reader // a boot medium reads it at offsets
+		io.Closer
+	}{bytes.NewReader(f.unzipped[architecture].content), io.NopCloser(nil)}, nil
+}
+
+func readGzip(file io.Reader) ([]byte, error) {
 	content, err := gzip.NewReader(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	return io.ReadAll(content)
 }

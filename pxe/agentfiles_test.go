@@ -5,11 +5,14 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -67,6 +70,53 @@ func TestAgentFiles(t *testing.T) {
 			g.Expect(part.Body.String()).To(Equal(test.kernel[1:4]))
 			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/1").Body.String()).To(Equal("ramdisk of " + test.architecture))
 			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/3").Code).To(Equal(http.StatusForbidden))
+		})
+	}
+}
+
+// TestAgentFilesReplaced: a kernel that was decompressed is read again when its file was replaced, although the boot server still runs.
+func TestAgentFilesReplaced(t *testing.T) {
+	folder := t.TempDir()
+	writeAgents(t, folder)
+	name := filepath.Join(folder, "arm64", "kernel.gz")
+	var files *pxe.AgentFiles
+	first := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	// write writes the kernel without compression: contents of one length have files of one size.
+	write := func(g *WithT, name, content string, modified time.Time) {
+		var out bytes.Buffer
+		w, err := gzip.NewWriterLevel(&out, gzip.NoCompression)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = w.Write([]byte(content))
+		g.Expect(errors.Join(err, w.Close())).To(Succeed())
+		g.Expect(os.WriteFile(name, out.Bytes(), 0o600)).To(Succeed())
+		g.Expect(os.Chtimes(name, modified, modified)).To(Succeed())
+	}
+	read := func(g *WithT) string {
+		opened, err := files.Open("arm64", 2)
+		g.Expect(err).NotTo(HaveOccurred())
+		content, err := io.ReadAll(opened)
+		g.Expect(errors.Join(err, opened.Close())).To(Succeed())
+		return string(content)
+	}
+	for what, replace := range map[string]func(g *WithT){
+		"another size": func(g *WithT) { write(g, name, "a longer kernel", first) },
+		"another time": func(g *WithT) { write(g, name, "kernel2", first.Add(time.Nanosecond)) },
+		"another file": func(g *WithT) {
+			write(g, name+".new", "kernel3", first)
+			g.Expect(os.Rename(name+".new", name)).To(Succeed())
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			g := NewWithT(t)
+			write(g, name, "kernel1", first)
+			files = &pxe.AgentFiles{Dir: folder}
+			g.Expect(read(g)).To(Equal("kernel1"))
+			old, err := files.Open("arm64", 2)
+			g.Expect(err).NotTo(HaveOccurred())
+			replace(g)
+			g.Expect(read(g)).NotTo(Equal("kernel1"))
+			g.Expect(io.ReadAll(old)).To(BeEquivalentTo("kernel1"), "what is being read stays")
+			g.Expect(old.Close()).To(Succeed())
 		})
 	}
 }

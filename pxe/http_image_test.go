@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -77,14 +78,31 @@ func (f *fileWriter) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// TestImageSendfile: a range reaches the ReadFrom of the connection as a file, at most 1 MiB at a time, so that the kernel sends it.
+// imageSent returns the value of capbm_image_sent_bytes_total.
+func imageSent(g *WithT) float64 {
+	families, err := metrics.Registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == "capbm_image_sent_bytes_total" {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	g.Fail("there is no metric capbm_image_sent_bytes_total")
+	return 0
+}
+
+// TestImageSendfile: a range reaches the ReadFrom of the connection as a file, at most 1 MiB at a time, so that the kernel sends it. Its bytes are counted, each time.
 func TestImageSendfile(t *testing.T) {
 	g := NewWithT(t)
 	l, _ := newImageLab(t, 4<<20)
-	w := &fileWriter{nowhere: nowhere{header: http.Header{}}}
-	l.handler.Mux().ServeHTTP(w, imageRequest(t, "", "dc/h", 1<<20, 4<<20))
-	g.Expect(w.status).To(Equal(http.StatusPartialContent))
-	g.Expect([]int64{w.files, w.bytes}).To(Equal([]int64{3, 3 << 20}))
+	sent := imageSent(g)
+	for n := range 2 {
+		w := &fileWriter{nowhere: nowhere{header: http.Header{}}}
+		l.handler.Mux().ServeHTTP(w, imageRequest(t, "", "dc/h", 1<<20, 4<<20))
+		g.Expect(w.status).To(Equal(http.StatusPartialContent))
+		g.Expect([]int64{w.files, w.bytes}).To(Equal([]int64{3, 3 << 20}))
+		g.Expect(imageSent(g) - sent).To(BeEquivalentTo((n + 1) * 3 << 20))
+	}
 }
 
 // stalled opens connections whose clients request the image and read nothing.

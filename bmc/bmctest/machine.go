@@ -303,6 +303,9 @@ func (m *Machine) insert(drive, image string) {
 		m.lastImage = m.media[drive]
 	}
 	m.media[drive] = image
+	if drive == m.copying {
+		m.copying = "" // an eject ends the copy, and its task
+	}
 }
 
 // setSecureBoot enables or disables Secure Boot from the next boot on.

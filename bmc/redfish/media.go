@@ -83,7 +83,11 @@ func (c *conn) readDrives(ctx context.Context) ([]resource, error) {
 // isInserted is true if a drive contains an image. NotConnected means that it is empty, although Supermicro keeps Image after an eject
 // (ansible-collections/community.general#4839). Old services do not have Inserted.
 func isInserted(drive resource) bool {
-	return claimsImage(drive) && !strings.EqualFold(drive.text("ConnectedVia"), "NotConnected")
+	return claimsImage(drive) && !notConnected(drive)
+}
+
+func notConnected(drive resource) bool {
+	return strings.EqualFold(drive.text("ConnectedVia"), "NotConnected")
 }
 
 // claimsImage is true if a drive contains an image, or properties of it contradict each other.

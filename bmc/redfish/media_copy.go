@@ -43,7 +43,12 @@ func (c *conn) awaitImage(ctx context.Context, drive resource, image, task strin
 
 // isCopied is true for a drive that has the image and reports that it is not inserted yet.
 func isCopied(drive resource, image string) bool {
-	return drive.has("Inserted") && !drive.boolean("Inserted") && drive.text("Image") == image && !strings.EqualFold(drive.text("ConnectedVia"), "NotConnected")
+	return mayBeCopied(drive) && drive.text("Image") == image
+}
+
+// mayBeCopied is true for a drive that has an image and reports that it is not inserted: the BMC still copies the image, or keeps the text after an eject.
+func mayBeCopied(drive resource) bool {
+	return drive.has("Inserted") && !drive.boolean("Inserted") && drive.text("Image") != "" && !notConnected(drive)
 }
 
 // taskOf returns the path of the task monitor, or of the task, of a request that the BMC carries out in the background (DSP0266, 13.5); "" if it names none.

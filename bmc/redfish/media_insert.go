@@ -148,16 +148,16 @@ func (c *conn) insertBodies(image string) []map[string]any {
 	return bodies
 }
 
-// eject empties a drive that may contain an image, and waits until it is empty.
+// eject empties a drive that may contain an image, or get one from a copy that still runs, and waits until it is empty.
 func (c *conn) eject(ctx context.Context, drive resource) error {
 	c.hideURL(drive.text("Image"))
-	if !claimsImage(drive) {
+	if !claimsImage(drive) && !mayBeCopied(drive) {
 		return nil
 	}
 	op := "Eject the image in " + drive.id()
 	if err := c.tryEject(ctx, drive); err != nil {
 		if now, readErr := c.get(ctx, drive.link("@odata.id")); refused(err) && readErr == nil && !isInserted(now) {
-			return nil // it was empty
+			return nil // it was empty: some BMCs keep Image after an eject
 		}
 		return ejectError(op, err)
 	}

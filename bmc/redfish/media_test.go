@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,6 +189,77 @@ func TestSlowCopy(t *testing.T) {
 		err := c.InsertMedia(t.Context(), testImage)
 		g.Expect(err).To(MatchError(And(ContainSubstring("its task ended as Exception: The BMC cannot read http://192.0.2.1/(masked)"), Not(ContainSubstring("tok-")))))
 	})
+}
+
+// TestEjectDuringCopy: an image that the BMC still copies is ejected, so that it is not in the drive later. The drive reports it as not inserted.
+func TestEjectDuringCopy(t *testing.T) {
+	for name, sign := range map[string]bmctest.Fault{"by the action": "", "by a change": bmctest.MediaByPatch} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, ctx := NewWithT(t), t.Context()
+			machine, c := mediaMachine(t, bmctest.Options{}, 300*time.Millisecond)
+			if sign != "" {
+				misbehave(t, machine, sign, -1)
+			}
+			copies := func() {
+				t.Helper()
+				misbehave(t, machine, bmctest.MediaSlowInsert, -1)
+				g.Expect(c.InsertMedia(ctx, oldImage)).To(MatchError(ContainSubstring("still copies the image")))
+				drives, err := c.Media(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(drives).To(ConsistOf(And(HaveField("Image", oldImage), HaveField("Inserted", false))))
+			}
+			copies()
+			g.Expect(c.EjectMedia(ctx)).To(Succeed())
+			misbehave(t, machine, bmctest.MediaSlowInsert, 0) // a copy that still runs would be complete
+			drives, err := c.Media(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(drives).To(ConsistOf(And(HaveField("Image", ""), HaveField("Inserted", false))))
+			g.Expect(machine.CommandNames()).To(Equal([]string{"Media=" + oldImage, "Media="}))
+			g.Expect(c.EjectMedia(ctx)).To(Succeed(), "it is idempotent")
+			g.Expect(machine.CommandNames()).To(HaveLen(2))
+
+			copies()
+			misbehave(t, machine, bmctest.MediaSlowInsert, 0)
+			g.Expect(c.InsertMedia(ctx, testImage)).To(Succeed())
+			g.Expect(machine.CommandNames()[2:]).To(Equal([]string{"Media=" + oldImage, "Media=", "Media=" + testImage}), "another image is not inserted before")
+		})
+	}
+}
+
+// TestEjectStaleImage: a drive that keeps the text of Image after an eject, and refuses another eject, is empty.
+func TestEjectStaleImage(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		drive  string
+		asked  bool
+	}{
+		"not inserted":   {http.StatusBadRequest, `{"Inserted":false,"Image":"` + oldImage + `"}`, true},
+		"an error":       {http.StatusInternalServerError, `{"Inserted":false,"Image":"` + oldImage + `","ConnectedVia":"URI"}`, true},
+		"not connected":  {http.StatusBadRequest, `{"Inserted":false,"Image":"` + oldImage + `","ConnectedVia":"NotConnected"}`, false},
+		"no image":       {http.StatusBadRequest, `{"Inserted":false,"Image":null}`, false},
+		"an empty image": {http.StatusBadRequest, `{"Inserted":false,"Image":" "}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			machine, _ := newMachine(t)
+			var asked atomic.Bool
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case !strings.Contains(r.URL.Path, "VirtualMedia/CD"):
+					machine.ServeHTTP(w, r)
+				case r.Method == http.MethodGet:
+					_, _ = w.Write([]byte(`{"@odata.id":"` + r.URL.Path + `","Id":"CD","MediaTypes":["CD"],` + test.drive[1:]))
+				default:
+					asked.Store(true)
+					w.WriteHeader(test.status)
+				}
+			}))
+			t.Cleanup(server.Close)
+			g.Expect(open(t, endpointOf(t, server, redfish.SchemeInsecure)).EjectMedia(t.Context())).To(Succeed())
+			g.Expect(asked.Load()).To(Equal(test.asked))
+		})
+	}
 }
 
 // TestMediaURLsAreMasked: no error contains a URL's path that the BMC quotes, neither a whole URL with short parts nor the path alone.

@@ -215,6 +215,8 @@ func TestQEMU(t *testing.T) {
 func TestPadding(t *testing.T) {
 	g := NewWithT(t)
 	disk := make([]byte, manifest.ChunkSize+4096*3+5)
+	copy(disk[446:], "\x00\x00\x02\x00\xee\xff\xff\xff\x01\x00\x00\x00\xff\xff\xff\xff") // the protective MBR
+	copy(disk[510:], "\x55\xaa")
 	copy(disk[4096:], gptHeader(4096))
 	disk[len(disk)-1] = 7
 	data, encoded, err := run(t.Context(), t.TempDir(), disk, &account{limit: 1 << 30}, 1<<40)

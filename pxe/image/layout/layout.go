@@ -11,11 +11,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
-// InvalidError means that the partition table of an image is damaged. It is permanent.
+// InvalidError means that an image is not that of a disk that the agent would write: its partition table is damaged, or firmware would not use it. It is
+// permanent.
 type InvalidError struct{ Message string }
 
 func (e *InvalidError) Error() string { return e.Message }
@@ -44,8 +46,8 @@ func (d *disk) read(offset, length int64) ([]byte, error) {
 // partition is a partition that may have EFI boot loaders.
 type partition struct{ offset, size int64 }
 
-// Scan returns the header of the manifest of a disk of size bytes. Its Size is size, rounded up to sectors. An image with a protective MBR but without a valid
-// primary GPT is an *InvalidError: firmware and the agent would take the backup, or nothing.
+// Scan returns the header of the manifest of a disk of size bytes. Its Size is size, rounded up to sectors. An ISO 9660 image, and a disk whose
+// GPT is not usable, are an *InvalidError: the agent refuses them as well, but only after a server was powered on for them.
 func Scan(ctx context.Context, from io.ReaderAt, size int64) (manifest.Header, error) {
 	d := &disk{ctx: ctx, from: from, size: size}
 	header := manifest.Header{SectorSize: 512, Table: manifest.NoTable}
@@ -57,6 +59,13 @@ func Scan(ctx context.Context, from io.ReaderAt, size int64) (manifest.Header, e
 		return header, err
 	}
 	first = append(first, make([]byte, 512-len(first))...)
+	iso, err := d.isISO()
+	switch {
+	case err != nil:
+		return header, err
+	case iso:
+		return header, &InvalidError{"the image is an ISO 9660 image, and not that of a disk: use the raw or qcow2 image of the operating system"}
+	}
 	header.BIOSLoader = hasSignature(first) && len(bytes.Trim(first[:bootCodeSize], "\x00")) > 0
 	systems, err := d.partitions(&header, first)
 	if err != nil {
@@ -83,24 +92,50 @@ func ignoreDamage(err error) error {
 	return err
 }
 
-// partitions returns the EFI system partitions, and sets the kind of the table and the sector size.
+// The identifier of the first volume descriptor, in sector 16 of 2048 bytes (ECMA-119, sections 6.2.1 and 8.1.2).
+const (
+	isoIdentifierAt = 16*2048 + 1
+	isoIdentifier   = "CD001"
+)
+
+// isISO is true for an ISO 9660 image. A hybrid one has a partition table as well, and the agent refuses it too: firmware may boot the
+// El Torito catalogue, so that the agent could not make the disk bootable with the first sector alone.
+func (d *disk) isISO() (bool, error) {
+	identifier, err := d.read(isoIdentifierAt, int64(len(isoIdentifier)))
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil // the disk ends before
+	}
+	return string(identifier) == isoIdentifier, err
+}
+
+// partitions returns the EFI system partitions, and sets the kind of the table and the sector size. A protective MBR without a valid primary GPT is an error:
+// firmware and the agent would take the backup, or nothing. So is a GPT without a protective MBR.
 func (d *disk) partitions(header *manifest.Header, first []byte) ([]partition, error) {
+	table := mbrPartitions(first)
 	for _, sector := range []int64{512, 4096} {
 		entries, err := d.gpt(sector)
 		if err != nil {
 			return nil, err
 		}
 		if entries != nil {
+			if !slices.ContainsFunc(table, mbrPartition.protects) {
+				return nil, &InvalidError{"the image has a GPT without a protective MBR: firmware ignores its partitions. Repair the image with gdisk, which writes one"}
+			}
 			header.Table, header.SectorSize = manifest.GPT, int(sector)
 			return d.gptSystems(entries, sector)
 		}
 	}
-	systems, protective, ok := d.mbr(first)
-	switch {
-	case protective:
-		return nil, &InvalidError{"the image has a protective MBR, but no valid GPT header at 512 or 4096 bytes: its partition table is damaged"}
-	case ok:
+	if len(table) > 0 {
 		header.Table = manifest.MBR
+	}
+	var systems []partition
+	for _, p := range table {
+		switch p.kind {
+		case mbrTypeGPT:
+			return nil, &InvalidError{"the image has a protective MBR, but no valid GPT header at 512 or 4096 bytes: its partition table is damaged"}
+		case mbrTypeSystem:
+			systems = d.add(systems, p.start, p.start+p.sectors-1, 512)
+		}
 	}
 	return systems, nil
 }
@@ -200,34 +235,39 @@ const (
 	mbrSignatureAt   = 510
 	mbrSignature     = 0xaa55
 	mbrTypeUndefined = 0
+	// gptHeaderSector is where the entry of a protective MBR starts.
+	gptHeaderSector = 1
 )
 
 func hasSignature(first []byte) bool {
 	return binary.LittleEndian.Uint16(first[mbrSignatureAt:]) == mbrSignature
 }
 
-// mbr returns the EFI system partitions of an MBR, true if it is protective, and true if there is a valid table. A file system's boot sector has the same
-// signature, but its code is where a table has the status of a partition.
-func (d *disk) mbr(first []byte) (systems []partition, protective, ok bool) {
+// mbrPartition is an entry of an MBR that is in use.
+type mbrPartition struct {
+	kind           byte
+	start, sectors uint64
+}
+
+// protects is true for the entry of a protective MBR, without which firmware ignores a GPT (UEFI specification 2.10, section 5.2.3).
+func (p mbrPartition) protects() bool { return p.kind == mbrTypeGPT && p.start == gptHeaderSector }
+
+// mbrPartitions returns the entries of an MBR that are in use, and none if there is no valid table. A file system's boot sector has the same signature, but its
+// code is where a table has the status of a partition.
+func mbrPartitions(first []byte) []mbrPartition {
 	if !hasSignature(first) {
-		return nil, false, false
+		return nil
 	}
+	var used []mbrPartition
 	for at := mbrEntries; at < mbrSignatureAt; at += mbrEntry {
 		e := first[at : at+mbrEntry]
 		if e[0] != 0 && e[0] != mbrStatusActive {
-			return nil, false, false
+			return nil
 		}
-		start, sectors := uint64(binary.LittleEndian.Uint32(e[8:])), uint64(binary.LittleEndian.Uint32(e[12:]))
-		if e[4] == mbrTypeUndefined || sectors == 0 {
-			continue
-		}
-		ok = true
-		switch e[4] {
-		case mbrTypeGPT:
-			protective = true
-		case mbrTypeSystem:
-			systems = d.add(systems, start, start+sectors-1, 512)
+		p := mbrPartition{e[4], uint64(binary.LittleEndian.Uint32(e[8:])), uint64(binary.LittleEndian.Uint32(e[12:]))}
+		if p.kind != mbrTypeUndefined && p.sectors > 0 {
+			used = append(used, p)
 		}
 	}
-	return systems, protective, ok
+	return used
 }

@@ -213,6 +213,82 @@ func TestGPTThatTheAgentRefuses(t *testing.T) {
 	}
 }
 
+// TestGPTWithoutProtectiveMBR: firmware ignores a GPT without a protective MBR, and the agent refuses it.
+func TestGPTWithoutProtectiveMBR(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(first []byte)
+		refused bool
+	}{
+		"protective":      {func([]byte) {}, false},
+		"an active entry": {func(b []byte) { b[mbrEntries] = mbrStatusActive }, false},
+		"in the last entry": {func(b []byte) {
+			copy(b[mbrEntries+3*mbrEntry:], b[mbrEntries:][:mbrEntry])
+			clear(b[mbrEntries:][:mbrEntry])
+		}, false},
+		"a hybrid MBR": {func(b []byte) {
+			b[mbrEntries+mbrEntry+4] = 0x83
+			b[mbrEntries+mbrEntry+9] = 8
+			b[mbrEntries+mbrEntry+12] = 1
+		}, false},
+		"empty":                  {func(b []byte) { clear(b) }, true},
+		"no signature":           {func(b []byte) { b[mbrSignatureAt] = 0 }, true},
+		"another type":           {func(b []byte) { b[mbrEntries+4] = 0x83 }, true},
+		"another start":          {func(b []byte) { b[mbrEntries+8] = 2 }, true},
+		"no sectors":             {func(b []byte) { clear(b[mbrEntries+12:][:4]) }, true},
+		"a file system's sector": {func(b []byte) { b[mbrEntries+mbrEntry] = 0x0f }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, sector := range []int{512, 4096} {
+				g := NewWithT(t)
+				d := gptDisk(sector, make([]byte, 8*sector))
+				c.change(d[:512])
+				h, err := scan(d)
+				if !c.refused {
+					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(h.Table).To(Equal(manifest.GPT))
+					continue
+				}
+				g.Expect(err).To(MatchError(ContainSubstring("a GPT without a protective MBR: firmware ignores its partitions")))
+				g.Expect(errors.As(err, new(*InvalidError))).To(BeTrue())
+			}
+		})
+	}
+}
+
+// TestISO: an ISO 9660 image is no disk, also if it has a partition table.
+func TestISO(t *testing.T) {
+	const end = isoIdentifierAt + len(isoIdentifier)
+	hybrid := make([]byte, 2*end)
+	copy(hybrid[mbrEntries:], []byte{mbrStatusActive, 0, 0, 0, 0x17, 0, 0, 0, 0, 0, 0, 0, 64})
+	binary.LittleEndian.PutUint16(hybrid[mbrSignatureAt:], mbrSignature)
+	for name, c := range map[string]struct {
+		disk       []byte
+		identifier string
+		refused    bool
+	}{
+		"an ISO image":               {make([]byte, 2*end), isoIdentifier, true},
+		"that ends there":            {make([]byte, end), isoIdentifier, true},
+		"hybrid with an MBR":         {hybrid, isoIdentifier, true},
+		"hybrid with a GPT":          {gptDisk(512, fatDisk(12)), isoIdentifier, true},
+		"hybrid with a GPT for 4096": {gptDisk(4096, fatDisk(16)), isoIdentifier, true},
+		"another identifier":         {hybrid, "CD002", false},
+		"a disk that ends before":    {hybrid[:end-1], "CD00", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			d := slices.Clone(c.disk)
+			copy(d[isoIdentifierAt:], c.identifier)
+			_, err := scan(d)
+			if !c.refused {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring("is an ISO 9660 image, and not that of a disk: use ")))
+			g.Expect(errors.As(err, new(*InvalidError))).To(BeTrue())
+		})
+	}
+}
+
 func TestMBR(t *testing.T) {
 	g := NewWithT(t)
 	system := fatDisk(16)

@@ -65,6 +65,15 @@ func TestUnproven(t *testing.T) {
 	g.Expect(Unproven(labelled, all, []string{"S9"})).To(BeEmpty())
 	g.Expect(Unproven(pool, all, []string{"data"})).To(BeEmpty())
 	g.Expect(Unproven(pool, all, []string{"tank"})).To(ContainSubstring("it has zfs, whose labels are not read, and it might be tank"))
+	for _, d := range []Disk{
+		{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "f2fs"}}},
+		{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "gpt"}}}, // it is damaged
+	} {
+		g.Expect(Unproven(d, append(all, d), []string{"tank"})).To(ContainSubstring("it might be tank"), d.Found[0].Type)
+		g.Expect(Unproven(d, append(all, d), []string{"data"})).To(BeEmpty())
+	}
+	table := Disk{Disk: agent.Disk{Serial: "S5"}, Found: []Signature{{Type: "gpt"}, {Type: "ext", Label: "root", Partition: 1}}}
+	g.Expect(Unproven(table, append(all, table), []string{"tank"})).To(BeEmpty())
 	_, err := Select(all, agent.RootDevice{Serial: "S3"}, []string{"tank"})
 	g.Expect(err).To(MatchError(ContainSubstring("remove the name if that disk is gone")))
 }

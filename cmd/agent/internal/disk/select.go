@@ -90,16 +90,20 @@ func (d Disk) isCalled(name string, all []Disk) bool {
 }
 
 // unread are the signatures of volumes whose labels, or the labels of what is in them, are not read.
-var unread = []string{"lvm2", "md", "luks", "zfs", "bcache", "bluestore", "ntfs", "exfat", "imsm", "ddf"}
+var unread = []string{
+	"lvm2", "md", "luks", "zfs", "bcache", "bluestore", "ntfs", "exfat", "imsm", "ddf", "f2fs", "bcachefs", "jfs", "reiserfs", "nilfs2", "udf", "hfsplus", "apfs", "erofs", "squashfs",
+}
 
 // Unproven protects a disk while the plan keeps a name that no disk has, and the disk might be that one: its serial number is unknown, or it has a volume whose labels are
-// not read. all are the disks of the server.
+// not read, or a partition table whose partitions are not read. all are the disks of the server.
 func Unproven(d Disk, all []Disk, keep []string) string {
 	at := slices.IndexFunc(d.Found, func(s Signature) bool { return slices.Contains(unread, s.Type) })
 	why := "its serial number is unknown"
 	switch {
 	case at >= 0:
 		why = fmt.Sprintf("it has %s, whose labels are not read", d.Found[at].Type)
+	case d.hasUnreadTable():
+		why = "it has a GPT without a partition that can be read"
 	case d.Serial != "":
 		return ""
 	}
@@ -110,6 +114,12 @@ func Unproven(d Disk, all []Disk, keep []string) string {
 		}
 	}
 	return ""
+}
+
+// hasUnreadTable is true for a disk with the header of a GPT and no known partition.
+func (d Disk) hasUnreadTable() bool {
+	isTable := func(s Signature) bool { return s.Type == "gpt" }
+	return len(d.PartitionNames) == 0 && slices.ContainsFunc(d.Found, isTable) && !slices.ContainsFunc(d.Found, func(s Signature) bool { return s.Partition > 0 })
 }
 
 // Select returns the disk that a plan means. Protected disks are not candidates.

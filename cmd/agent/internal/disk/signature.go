@@ -14,7 +14,8 @@ import (
 
 // Signature is a magic number that says what a disk, or a part of it, contains.
 type Signature struct {
-	// Type is gpt, mbr, lvm2, md, zfs, ext, xfs, btrfs, vfat, exfat, ntfs, swap, luks, iso9660, bcache, vmfs, gpfs, gfs2, ocfs2, bluestore, imsm or ddf.
+	// Type is gpt, mbr, lvm2, md, zfs, ext, xfs, btrfs, vfat, exfat, ntfs, swap, luks, iso9660, bcache, vmfs, gpfs, gfs2, ocfs2, bluestore, imsm, ddf, f2fs, bcachefs,
+	// jfs, reiserfs, nilfs2, udf, hfsplus, apfs, erofs or squashfs.
 	Type string
 	// Offset and Length are what must be zeroed to remove it, in bytes from the start of the disk.
 	Offset, Length int64
@@ -78,6 +79,17 @@ var magics = []magic{
 	{"lvm2", 0x600, "LABELONE", 0, 0},
 	{"md", 0, "\xfc\x4e\x2b\xa9\x01\x00\x00\x00", 0, 0},      // version 1.1
 	{"md", 0x1000, "\xfc\x4e\x2b\xa9\x01\x00\x00\x00", 0, 0}, // version 1.2
+	{"f2fs", 0x400, "\x10\x20\xf5\xf2", 0, 0},
+	{"bcachefs", 0x1018, "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef", 0, 0},
+	{"jfs", 0x8000, "JFS1", 0, 0},
+	{"reiserfs", 0x10034, "ReIsEr", 0, 0},
+	{"nilfs2", 0x406, "\x34\x34", 0, 0},
+	{"udf", 0x8001, "BEA01", 0, 0},
+	{"hfsplus", 0x400, "H+\x00\x04", 0, 0},
+	{"hfsplus", 0x400, "HX\x00\x05", 0, 0},
+	{"apfs", 0x20, "NXSB", 0, 0},
+	{"erofs", 0x400, "\xe2\xe1\xf5\xe0", 0, 0},
+	{"squashfs", 0, "hsqs", 0, 0},
 	{"swap", 0xff6, "SWAPSPACE2", 0x41c, 16},
 	{"swap", 0x1ff6, "SWAPSPACE2", 0x41c, 16},
 	{"swap", 0x3ff6, "SWAPSPACE2", 0x41c, 16},

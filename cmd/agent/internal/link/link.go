@@ -211,7 +211,8 @@ func (m *Manager) present() []Interface {
 }
 
 // DialContext connects to the boot server through the first interface through which it answers. Then it keeps to that interface and its address, as long as
-// the boot server answers there. It tries until ctx ends: interfaces may be late, and addresses too.
+// the boot server answers there. It tries until ctx ends: interfaces may be late, and addresses too. So ctx must have an end of its own where DialContext is that
+// of an http.Transport, which does not end it with the request.
 func (m *Manager) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	m.init()
 	var last error

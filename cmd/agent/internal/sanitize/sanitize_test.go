@@ -57,13 +57,27 @@ func TestMethods(t *testing.T) {
 			g.Expect(got.Method).To(Equal(c.method))
 			g.Expect(got.Class).To(Equal(c.class))
 			g.Expect(got.Basis).To(ContainSubstring("NIST SP 800-88 Rev. 2"))
-			g.Expect(got.Verification).To(And(HaveField("Kind", c.kind), HaveField("Passed", true), HaveField("Bytes", BeNumerically(">=", 0))))
+			g.Expect(got.Verification).To(And(HaveField("Kind", c.kind), HaveField("Passed", true)))
+			checkBytes(g, *got.Verification)
 			g.Expect(got.StartedAt).NotTo(BeZero())
 			g.Expect(hasSecret(c.drive, 0)).To(BeFalse())
 			g.Expect(c.drive.Locked()).To(BeFalse())
 			g.Expect(r.progress).NotTo(BeEmpty())
 			g.Expect(r.progress[len(r.progress)-1]).To(HaveExactElements(HaveField("Percent", 100)), "a disk with a result is still counted")
 		})
+	}
+}
+
+// checkBytes checks how many bytes a verification says that it has read.
+func checkBytes(g *WithT, v agent.Verification) {
+	const sampleSize = 4096 // that of package sanitize
+	switch v.Kind {
+	case agent.ReadBack:
+		g.Expect(v).To(And(HaveField("Bytes", int64(size)), HaveField("Samples", 0)))
+	case agent.Samples:
+		g.Expect(v).To(And(HaveField("Bytes", int64(v.Samples*sampleSize)), HaveField("Samples", BeNumerically(">", 100)), HaveField("Unreadable", 0)))
+	case agent.DriveStatus:
+		g.Expect(v).To(And(HaveField("Bytes", int64(0)), HaveField("Samples", BeNumerically(">", 100)), HaveField("Unreadable", v.Samples)), "deallocated blocks cannot be read")
 	}
 }
 
@@ -101,17 +115,23 @@ func TestFallback(t *testing.T) {
 	g.Expect(d.Locked()).To(BeFalse(), "the password is removed")
 }
 
-// TestDeadline: the end of the context fails what is not erased.
+// TestDeadline: the end of the context fails what is not erased. Until then the time that remains is estimated by the time so far.
 func TestDeadline(t *testing.T) {
 	g := NewWithT(t)
+	r := &rack{}
+	r.add("nvme0", only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.Steps = true, 100 }), nil)
 	synctest.Test(t, func(t *testing.T) {
-		r := &rack{}
-		r.add("nvme0", only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.Steps = true, 1000 }), nil)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the time is over"))
 		defer cancel()
 		_, failure := r.runIn(ctx, agent.CleanPlan{Policy: agent.CleanPurge})
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("the time is over")))
 	})
+	progress := func(percent int, remaining int64) OmegaMatcher {
+		return ContainElement(HaveExactElements(And(HaveField("Name", "nvme0n1"), HaveField("Percent", percent), HaveField("RemainingSeconds", remaining))))
+	}
+	g.Expect(r.progress).To(progress(0, 0))
+	// The drive is asked 15 times, after 0.25, 0.75, 1.75, 3.75, 7.75, 12.75 and so on until 57.75 seconds. 15 of 100 steps are 14 % in the units of the drive.
+	g.Expect(r.progress).To(progress(14, 57*86/14))
 }
 
 // TestWarnings: what an erase does not reach, and what the next system may take from a disk that is left out.

@@ -1,6 +1,7 @@
 package sanitize_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -92,26 +93,34 @@ func TestExpected(t *testing.T) {
 	g.Expect(b.Operations()).To(BeEmpty())
 }
 
-// TestPlanInvalid: a plan that cannot be carried out touches nothing.
+// TestPlanInvalid: a plan that cannot be carried out touches nothing. A range that names no disk fails the plan, and the disks are erased: it is unknown which of them has
+// the bootstrap data.
 func TestPlanInvalid(t *testing.T) {
 	g := NewWithT(t)
 	r := &rack{}
 	d := r.add("sda", only(drive.Block, nil), nil)
-	for _, policy := range []agent.CleanPolicy{"", agent.CleanMetadata, "Shred"} {
-		_, failure := r.run(t, agent.CleanPlan{Policy: policy})
-		g.Expect(failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
-	}
-	for id, reason := range map[agent.DiskRange]string{
-		{Disk: agent.DiskID{Serial: "S-sda"}, Offset: size - 1, Length: 2}: agent.ReasonPlanInvalid,
-		{}: agent.ReasonPlanInvalid,
-		{Disk: agent.DiskID{Serial: "S-sda"}, Length: 1, Offset: -1}: agent.ReasonPlanInvalid,
+	before := d.Medium(0)
+	id := agent.DiskID{Serial: "S-sda"}
+	for _, c := range []struct {
+		plan   agent.CleanPlan
+		reason string
+	}{
+		{agent.CleanPlan{}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: agent.CleanMetadata}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: "Shred"}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-sda"}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
 	} {
-		_, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{id}})
-		g.Expect(failure).To(HaveField("Reason", reason))
+		_, failure := r.run(t, c.plan)
+		g.Expect(failure).To(HaveField("Reason", c.reason))
+		g.Expect(bytes.Equal(d.Medium(0), before)).To(BeTrue(), "%+v", c.plan)
+		g.Expect(d.Operations()).To(BeEmpty(), "%+v", c.plan)
 	}
-	_, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-sda"}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S-sda"}, Length: 1}}})
-	g.Expect(failure).To(HaveField("Reason", agent.ReasonProtectedDisk))
-	g.Expect(d.Operations()).NotTo(ContainElement("sanitize"))
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{}}})
+	g.Expect(failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
+	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
+	g.Expect(hasSecret(d, 0)).To(BeFalse())
 }
 
 // TestKeptNamespace: a kept namespace forbids what acts on the whole drive, and keeps its content.

@@ -35,6 +35,9 @@ const (
 	answerTimeout = agent.MaxPoll + 30*time.Second
 	// smallTimeout is how long a request with a small answer may take as a whole.
 	smallTimeout = 2 * time.Minute
+	// dialTimeout is how long a connection may take. It is shorter than smallTimeout, so that the error of a request has that of its connection, and longer
+	// than link keeps to the last path that worked.
+	dialTimeout = 90 * time.Second
 	// maxAnswer bounds a plan, an answer to a result, and a refusal, in bytes.
 	maxAnswer = 1 << 20
 	// maxWait bounds Retry-After.
@@ -52,7 +55,7 @@ type Config struct {
 	Host, Token string
 	// Pins are the digests of the public keys that the boot server may have, in base64url. They are required for https.
 	Pins []string
-	// Dial makes the connections. Defaults to that of a net.Dialer.
+	// Dial makes the connections. Its context ends after dialTimeout, and not with the request. Defaults to that of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -92,7 +95,7 @@ func New(c Config) (*Client, error) {
 		secure.Certificates, secure.NextProtos = []tls.Certificate{certificate}, []string{agent.TLSProtocol, "http/1.1"}
 	}
 	transport := &http.Transport{
-		DialContext:           c.Dial,
+		DialContext:           bounded(c.Dial),
 		TLSClientConfig:       secure,
 		TLSHandshakeTimeout:   30 * time.Second,
 		ResponseHeaderTimeout: answerTimeout,
@@ -102,6 +105,16 @@ func New(c Config) (*Client, error) {
 	}
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a redirect would carry the token elsewhere
 	return &Client{c, &http.Client{Transport: transport, CheckRedirect: refuse}}, nil
+}
+
+// bounded ends each connection attempt after dialTimeout. net/http does not end it with its request (context.WithoutCancel in Transport.getConn, since Go
+// 1.23): without a bound, each request that times out while the boot server is unreachable would leave an attempt that never ends.
+func bounded(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
 }
 
 // pinned accepts exactly the certificates with one of the public keys. Names and validity are not checked: a key says more than a name, and the server's

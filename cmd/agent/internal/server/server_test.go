@@ -8,14 +8,17 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
@@ -212,6 +215,41 @@ func TestWriteThroughHTTP(t *testing.T) {
 	if err := retry.Do(t.Context(), func(ctx context.Context) error { _, err := source.Manifest(ctx); return err }); !failure.HasReason(err, agent.ReasonImageCorrupt) {
 		t.Errorf("another manifest: %v", err)
 	}
+}
+
+// TestDialEnds: a connection attempt ends although net/http does not end it with its request. Without that, each request that times out would leave one.
+func TestDialEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const requests = 3
+		started, ended := make(chan struct{}, requests), make(chan struct{}, requests)
+		c, err := server.New(server.Config{URL: "http://192.0.2.1", Host: host, Token: "secret", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			started <- struct{}{}
+			<-ctx.Done() // the boot server is unreachable
+			ended <- struct{}{}
+			return nil, fmt.Errorf("no way to the boot server: %w", ctx.Err())
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range requests - 1 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := c.Progress(ctx, agent.Progress{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if len(ended) > 0 {
+			t.Error("the connection attempts end with their requests: this test proves nothing")
+		}
+		// The error of a request with all its time has that of its connection.
+		if err := c.Progress(t.Context(), agent.Progress{}); err == nil || !strings.Contains(err.Error(), "no way to the boot server") {
+			t.Error(err)
+		}
+		for range requests {
+			<-started
+			<-ended // otherwise the test ends with a deadlock
+		}
+	})
 }
 
 // TestPins: a certificate is accepted if and only if its key is pinned, whatever its name and dates.

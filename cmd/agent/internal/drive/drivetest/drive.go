@@ -159,6 +159,25 @@ func (d *Drive) Restart() {
 	d.Hook, d.prepared, d.locked = nil, false, d.password != ""
 }
 
+// The names of sanitize commands. Those that give access to data after a failed operation are not recorded as Sanitize.
+const (
+	Sanitize = "sanitize"
+	// SanitizeUnrestricted permits ExitFailureMode after a failure.
+	SanitizeUnrestricted = "unrestricted sanitize"
+	ExitFailureMode      = "exit failure mode"
+)
+
+func sanitizeName(unrestricted, exit bool) string {
+	switch {
+	case exit:
+		return ExitFailureMode
+	case unrestricted:
+		return SanitizeUnrestricted
+	default:
+		return Sanitize
+	}
+}
+
 // begin records an operation, and calls the hook without the lock.
 func (d *Drive) begin(operation string) error {
 	d.mu.Lock()

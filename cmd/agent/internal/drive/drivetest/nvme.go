@@ -21,7 +21,11 @@ func (p *port) Admin(c *drive.AdminCommand) error {
 	if d.Kind != drive.NVMe || !ok {
 		return syscall.ENOTTY
 	}
-	if err := d.begin(name); err != nil {
+	recorded := name
+	if name == Sanitize { // AUSE, and the action Exit Failure Mode (NVM Express Base Specification 2.1, figure 372)
+		recorded = sanitizeName(c.CDW10&(1<<3) != 0, c.CDW10&7 == 1)
+	}
+	if err := d.begin(recorded); err != nil {
 		return err
 	}
 	d.mu.Lock()

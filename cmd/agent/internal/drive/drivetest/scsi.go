@@ -32,7 +32,16 @@ func (p *port) SCSI(c *drive.SCSICommand) error {
 	if name == "ata" {
 		name = ataNames[c.CDB[14]]
 	}
-	if err := d.begin(name); err != nil {
+	recorded := name
+	switch {
+	case name != Sanitize:
+	case c.CDB[0] == 0x85: // FAILURE MODE, and CLEAR SANITIZE OPERATION FAILED of SANITIZE STATUS EXT (ACS-5, 7.35)
+		status := c.CDB[4] == 0
+		recorded = sanitizeName(!status && c.CDB[6]&(1<<4) != 0, status && c.CDB[6]&1 != 0)
+	default: // AUSE, and EXIT FAILURE MODE (SBC-5, 5.34)
+		recorded = sanitizeName(c.CDB[1]&(1<<5) != 0, c.CDB[1]&0x1f == 0x1f)
+	}
+	if err := d.begin(recorded); err != nil {
 		return err
 	}
 	d.mu.Lock()
