@@ -161,9 +161,9 @@ agenttest: osimage ## Boot the agent in QEMU with each kind of card, address and
 	go test -race -count=1 -timeout 60m -v ./hack/agenttest | grep -v '^=== '
 
 .PHONY: erasetest
-erasetest: ## Let the agent erase each kind of drive that QEMU has, with what a last owner wrote to it, and 24 disks at once, and leave alone what it must not touch; root.
+erasetest: ## Let the agent erase each kind of drive that QEMU has, with what a last owner wrote to it, and 24 disks at once, and leave alone what it must not touch, and check the boot medium; root.
 	@hack/agenttest.sh $(VERSION)
-	go test -count=1 -timeout 15m -v -run '^TestErasure' ./hack/agenttest | grep -v '^=== '
+	go test -count=1 -timeout 15m -v -run '^Test(Erasure|MediumIsValid$$)' ./hack/agenttest | grep -v '^=== '
 
 .PHONY: agent-figures
 agent-figures: osimage ## Measure the agent in QEMU, for docs/agent.md; root.

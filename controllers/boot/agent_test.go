@@ -11,7 +11,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -147,13 +149,16 @@ func TestAgentProvisions(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.Failure).To(BeNil(), "after the permission a second client does not fail a machine that may run")
 
-	next, err := w.Result(ctx, r, agent.Result{Written: &agent.Written{Name: "sda", ImageBytes: 1e9, Seconds: 8}})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(next.Next).To(Equal(agent.Reboot))
+	bytes, images, seconds := count(t, "capbm_image_written_bytes_total", nil), count(t, "capbm_image_write_duration_seconds", nil), imageWriteSeconds(g)
+	for range 2 { // the answer to the first may be lost
+		next, err := w.Result(ctx, r, agent.Result{Written: &agent.Written{Name: "sda", ImageBytes: 1e9, Seconds: 8}})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(next.Next).To(Equal(agent.Reboot))
+	}
 	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
-	next, err = w.Result(ctx, r, agent.Result{})
-	g.Expect(err).NotTo(HaveOccurred(), "the first answer may be lost")
-	g.Expect(next.Next).To(Equal(agent.Reboot))
+	g.Expect(count(t, "capbm_image_written_bytes_total", nil)-bytes).To(BeEquivalentTo(1e9), "it is counted once")
+	g.Expect(count(t, "capbm_image_write_duration_seconds", nil)-images).To(BeEquivalentTo(1), "it is counted once")
+	g.Expect(imageWriteSeconds(g) - seconds).To(BeEquivalentTo(8))
 	_, err = w.Plan(ctx, r, hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "nothing is written again")
 	_, err = w.Data(ctx, r, sda, "http://boot")
@@ -162,6 +167,19 @@ func TestAgentProvisions(t *testing.T) {
 	answer, err = w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.Boot).To(Equal(pxe.Disk))
+}
+
+// imageWriteSeconds returns the sum of capbm_image_write_duration_seconds.
+func imageWriteSeconds(g *WithT) float64 {
+	families, err := metrics.Registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == "capbm_image_write_duration_seconds" {
+			return family.GetMetric()[0].GetHistogram().GetSampleSum()
+		}
+	}
+	g.Fail("there is no metric capbm_image_write_duration_seconds")
+	return 0
 }
 
 // TestReportOfEarlierBoot: the system on a disk that an earlier attempt completed has the token of that attempt. It reports once the agent of the next attempt has found
@@ -266,13 +284,18 @@ func TestAgentFails(t *testing.T) {
 		g := NewWithT(t)
 		w, _ := newAgentWorld(t)
 		r := w.agentRequest(g)
-		before, recorded := count(t, "capbm_boot_problems_total", map[string]string{"reason": want}), len(w.events)
+		problems := func() float64 { return count(t, "capbm_boot_problems_total", map[string]string{"reason": want}) }
+		failures := func() float64 {
+			return count(t, "capbm_agent_failures_total", map[string]string{"purpose": "Provision", "reason": want})
+		}
+		problemsBefore, failuresBefore, recorded := problems(), failures(), len(w.events)
 		for range 2 { // the answer to the first may be lost
 			answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: given, Message: "the disk has 1 GiB"}, Log: "one\ntwo\nthree\nfour\nfive\nsix\n"})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(answer.Next).To(Equal(agent.Wait))
 		}
-		g.Expect(count(t, "capbm_boot_problems_total", map[string]string{"reason": want})).To(Equal(before+1), "it is counted once")
+		g.Expect(problems()-problemsBefore).To(BeEquivalentTo(1), "it is counted once")
+		g.Expect(failures()-failuresBefore).To(BeEquivalentTo(1), "it is counted once")
 		g.Expect(w.events).To(HaveLen(recorded + 1))
 		problem := w.boot().Status.Problem
 		g.Expect(problem.Reason).To(Equal(want))
@@ -305,11 +328,21 @@ func TestAgentCleans(t *testing.T) {
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "a release gives out no bootstrap data")
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
-	answer, err := w.Result(ctx, r, agent.Result{})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(answer.Next).To(Equal(agent.PowerOff))
+	erasures := erasureCount(t, v1alpha1.CleaningMetadata, "Succeeded")
+	for range 2 { // the answer to the first may be lost
+		answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanMetadata)}})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(answer.Next).To(Equal(agent.PowerOff))
+	}
+	g.Expect(erasureCount(t, v1alpha1.CleaningMetadata, "Succeeded")-erasures).To(BeEquivalentTo(1), "it is counted once, and without a policy as Metadata")
 	g.Expect(w.boot().Spec.WrittenDisks).To(BeEmpty())
 	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+}
+
+// erasureCount returns how many erasures with a policy had an outcome.
+func erasureCount(t *testing.T, policy v1alpha1.CleaningPolicy, outcome string) float64 {
+	t.Helper()
+	return count(t, "capbm_erasures_total", map[string]string{"policy": string(policy), "outcome": outcome})
 }
 
 // TestImageProblems: an image that cannot be used gives no plan, and the condition has the reason.
@@ -336,7 +369,8 @@ func TestImageProblems(t *testing.T) {
 	g.Expect(string(i.credentials)).To(Equal("{}"))
 }
 
-// TestAgentProgress: progress is written at most every 15 seconds for a step, and it never exceeds 100 percent.
+// TestAgentProgress: the status has the progress of the agent, with percent, rate and estimate. It is written at most every 15 seconds for a step. What is impossible is
+// bounded, because the agent is not trusted.
 func TestAgentProgress(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
@@ -346,14 +380,31 @@ func TestAgentProgress(t *testing.T) {
 	r := w.agentRequest(g)
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepWriting, Done: 150, Total: 200, Rate: 10_000_000})).To(Succeed())
-	g.Eventually(func() *v1alpha1.AgentProgress { return w.boot().Status.Agent }).ShouldNot(BeNil())
-	p := w.boot().Status.Agent
-	g.Expect([]any{p.Step, p.Percent, p.Number}).To(Equal([]any{"Writing", int32(75), int32(3)}))
-	g.Expect(w.boot().Status.Progress).To(Equal("Writing 75 %, 10 MB/s"))
-	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepWriting, Done: 300, Total: 200, Rate: -5})).To(Succeed())
+	// written reports a progress, and returns what the status then has, without its time.
+	written := func(p agent.Progress) v1alpha1.AgentProgress {
+		g.Expect(w.Progress(ctx, r, p)).To(Succeed())
+		g.Eventually(func(g Gomega) {
+			g.Expect(w.boot().Status.Agent).NotTo(BeNil())
+			g.Expect(w.boot().Status.Agent.Step).To(Equal(string(p.Step)))
+		}).Should(Succeed())
+		out := *w.boot().Status.Agent
+		g.Expect(out.Time.IsZero()).To(BeFalse())
+		out.Time = metav1.Time{}
+		return out
+	}
+
+	g.Expect(written(agent.Progress{Step: agent.StepWriting, Done: 15_000_000_000, Total: 20_000_000_000, Rate: 10_000_000})).To(Equal(v1alpha1.AgentProgress{
+		Number: 3, Step: "Writing", DoneBytes: 15_000_000_000, TotalBytes: 20_000_000_000, Percent: 75, BytesPerSecond: 10_000_000, SecondsLeft: 500,
+	}))
+	g.Expect(w.boot().Status.Progress).To(Equal("Writing 75 %, 10 MB/s, 8m20s left"))
+	g.Expect(written(agent.Progress{Step: agent.StepData, Total: 1 << 50, Rate: 1})).To(Equal(v1alpha1.AgentProgress{
+		Number: 3, Step: "Data", TotalBytes: 1 << 50, BytesPerSecond: 1, SecondsLeft: 30 * 24 * 60 * 60,
+	}), "an estimate is at most 30 days")
+	verifying := v1alpha1.AgentProgress{Number: 3, Step: "Verifying", DoneBytes: 200, TotalBytes: 200, Percent: 100}
+	g.Expect(written(agent.Progress{Step: agent.StepVerifying, Done: 300, Total: 200, Rate: -5})).To(Equal(verifying), "more than everything, at a negative rate")
+	g.Expect(written(agent.Progress{Step: agent.StepVerifying, Done: 20, Total: 200, Rate: 5})).To(Equal(verifying), "too early")
 	g.Expect(w.Progress(ctx, r, agent.Progress{Step: "Dancing"})).To(MatchError(pxe.ErrRefused), "a step that no agent has")
 	cancel()
 	g.Eventually(done, 10*time.Second).Should(Receive(BeNil()))
-	g.Expect(w.boot().Status.Agent.Percent).To(Equal(int32(75)), "too early")
+	g.Expect(w.boot().Status.Agent.Percent).To(Equal(int32(100)), "too early: it is not written later either")
 }

@@ -43,8 +43,10 @@ func TestAgentErasesAFreeHost(t *testing.T) {
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "an erasure gets no bootstrap data")
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
+	erasures := erasureCount(t, v1alpha1.CleaningPurge, "Succeeded")
 	next, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), erasedDisk("new", agent.CleanPurge)}})
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(erasureCount(t, v1alpha1.CleaningPurge, "Succeeded") - erasures).To(BeEquivalentTo(1))
 	g.Expect(next.Next).To(Equal(agent.PowerOff))
 	boot := w.boot().Spec
 	g.Expect(boot.AgentDoneAt).NotTo(BeNil())
@@ -71,9 +73,18 @@ func TestErasureOfAFreeHostIsNotProven(t *testing.T) {
 			r := w.agentRequest(g)
 			_, err := w.Plan(ctx, r, hello)
 			g.Expect(err).NotTo(HaveOccurred())
-			answer, err := w.Result(ctx, r, agent.Result{Disks: c.disks})
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(answer.Next).To(Equal(agent.Wait))
+			failures := func() float64 {
+				return count(t, "capbm_agent_failures_total", map[string]string{"purpose": "Clean", "reason": v1alpha1.ReasonEraseFailed})
+			}
+			failuresBefore, failed, succeeded := failures(), erasureCount(t, c.policy, "Failed"), erasureCount(t, c.policy, "Succeeded")
+			for range 2 { // the answer to the first may be lost
+				answer, err := w.Result(ctx, r, agent.Result{Disks: c.disks})
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(answer.Next).To(Equal(agent.Wait))
+			}
+			g.Expect(failures()-failuresBefore).To(BeEquivalentTo(1), "it is counted once")
+			g.Expect(erasureCount(t, c.policy, "Failed")-failed).To(BeEquivalentTo(1), "it is counted once")
+			g.Expect(erasureCount(t, c.policy, "Succeeded")).To(Equal(succeeded))
 			boot := w.boot()
 			g.Expect(boot.Spec.AgentDoneAt).To(BeNil())
 			g.Expect(boot.Status.Problem.Message).To(ContainSubstring(c.want))

@@ -172,11 +172,13 @@ func TestMediaFromMemory(t *testing.T) {
 	}
 	g.Expect(w.reads.Load()).To(Equal(before))
 	r.Token = "guess"
+	start := time.Now()
 	for range 5000 {
 		_, err := w.Media(ctx, r)
 		g.Expect(err).To(MatchError(pxe.ErrRefused))
 	}
-	g.Expect(w.reads.Load() - before).To(BeNumerically("<", 500))
+	// 100 at once and 20 for each second, however long this machine takes.
+	g.Expect(w.reads.Load() - before).To(BeNumerically("<=", 100+20*(time.Since(start).Seconds()+1)))
 }
 
 // TestMediaFault: an API server that does not answer is no refusal.

@@ -225,14 +225,14 @@ var withoutFinalizers = client.RawPatch(types.MergePatchType, []byte(`{"metadata
 func (e *Env) empty(t *testing.T, namespace string) {
 	t.Helper()
 	g := NewWithT(t)
-	ctx, cancel := context.WithTimeout(context.Background(), longWait)
-	defer cancel()
 	for _, list := range []client.ObjectList{
 		&v1alpha1.BareMetalMachineList{}, &clusterv1.MachineList{}, &clusterv1.ClusterList{}, &v1alpha1.BareMetalHostList{}, &v1alpha1.BareMetalBootList{},
 	} {
-		g.Expect(e.Client.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+		g.Expect(e.Client.List(context.Background(), list, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(meta.EachListItem(list, func(item k8sruntime.Object) error {
-			o := item.(client.Object) //nolint:forcetypeassert // the items of these lists are objects
+			o := item.(client.Object)                                          //nolint:forcetypeassert // the items of these lists are objects
+			ctx, cancel := context.WithTimeout(context.Background(), longWait) // each object, because a test may have thousands
+			defer cancel()
 			if err := e.Client.Patch(ctx, o, withoutFinalizers); err != nil {
 				return client.IgnoreNotFound(err)
 			}

@@ -283,7 +283,11 @@ func checkErased(t *testing.T, policy agent.CleanPolicy, serial, file string) {
 	g.Expect(data).To(BeNumerically(">", 0), "the other data of %s is not erased by Metadata", serial)
 }
 
-// TestErasureOfManyDisks logs how long the agent takes for the policy Metadata with 24 disks of 10 TB. The figure is in docs/cleaning.md.
+// maxManyDisks is how long the agent may take for TestErasureOfManyDisks: three times the target of 10 s, which is for a machine without other work. This one may be busy.
+// docs/cleaning.md has the target and the time that was measured.
+const maxManyDisks = 30 * time.Second
+
+// TestErasureOfManyDisks: the agent is fast enough for the policy Metadata with 24 disks of 10 TB. The test logs how long it takes.
 func TestErasureOfManyDisks(t *testing.T) {
 	g := NewWithT(t)
 	const disks = 24
@@ -299,4 +303,5 @@ func TestErasureOfManyDisks(t *testing.T) {
 	g.Expect(cleaned.Result().Failure).To(BeNil())
 	g.Expect(cleaned.Result().Disks).To(HaveLen(disks))
 	t.Logf("Metadata of %d disks: %.1f s from the plan to the result", disks, cleaned.took.Seconds())
+	g.Expect(cleaned.took).To(BeNumerically("<", maxManyDisks))
 }

@@ -184,10 +184,15 @@ func (r *server) releaseErasedDisk(t *testing.T, file string) {
 	g.Expect(r.host.Spec.Quarantine).To(BeNil())
 	g.Expect(r.record.Spec.Purpose).To(Equal(v1alpha1.PurposeClean))
 	g.Expect(r.record.Spec.WrittenDisks).To(BeEmpty())
+	info, err := os.Stat(file)
+	g.Expect(err).NotTo(HaveOccurred())
 	disk, err := os.Open(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = disk.Close() }()
-	for what, span := range map[string][2]int64{"the first MiB": {0, 1 << 20}, "the bootstrap data": {written[0].DataOffset, written[0].DataLength}} {
+	const mib = 1 << 20
+	for what, span := range map[string][2]int64{
+		"the first MiB": {0, mib}, "the bootstrap data": {written[0].DataOffset, written[0].DataLength}, "the last MiB, with the backup of a GPT,": {info.Size() - mib, mib},
+	} {
 		content := make([]byte, span[1])
 		_, err := disk.ReadAt(content, span[0])
 		g.Expect(err).NotTo(HaveOccurred())

@@ -75,8 +75,10 @@ func TestVirtualMedia(t *testing.T) {
 	})
 	// sushy-tools never ends an override for one boot: the firmware would try the empty drive and the network, for minutes.
 	g.Expect(libvirt.EndOverride(t.Context(), machine.Name, peertest.OpticalDrive)).To(Succeed())
-	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
+	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
+	// Without the count of the bytes of the image that the agent was sent, it would get the bootstrap data 15 minutes after the power-on.
+	g.Expect(r.observed(v1alpha1.StageData).Time.Sub(r.observed(v1alpha1.StageAgent).Time.Time)).To(BeNumerically("<", 10*time.Minute))
 	r.releaseErasedDisk(t, machine.Disk)
 	if !everything() {
 		return
