@@ -369,7 +369,7 @@ func TestImageProblems(t *testing.T) {
 	g.Expect(string(i.credentials)).To(Equal("{}"))
 }
 
-// TestAgentProgress: the status has the progress of the agent, with percent, rate and estimate. It is written at most every 15 seconds for a step. What is impossible is
+// TestAgentProgress: the status has the progress of the agent, with percent, rate and estimate. It is written at most every 15 seconds for a step. Impossible values are
 // bounded, because the agent is not trusted.
 func TestAgentProgress(t *testing.T) {
 	g := NewWithT(t)

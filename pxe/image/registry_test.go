@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestRegistryFailures: a registry that needs the credentials of a user, and that has no image. The reason says whether the credentials are the cause. After a failure other
-// credentials are tried at once.
+// TestRegistryFailures: a registry that needs the credentials of a user, and that has no image. The reason says whether the credentials are the cause. After a
+// failure other credentials are tried at once.
 func TestRegistryFailures(t *testing.T) {
 	g := NewWithT(t)
 	registry := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
