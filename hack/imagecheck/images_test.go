@@ -58,7 +58,7 @@ func (b *built) testImageService(t *testing.T) {
 	namespace := env.Namespace(t)
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot = v1alpha1.BootSource{}
-		c.BareMetalMachine.Spec.Image = &v1alpha1.Image{URL: origin.URL + "/disk", Checksum: "sha256:" + digest}
+		c.BareMetalMachine.Spec.Image = &v1alpha1.Image{URL: origin.URL + "/disk", Checksum: "sha256:" + digest, DataSource: v1alpha1.DataSourceNone}
 	})
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
 	server.Host.Spec.ConsumerRef = controllerstest.Claimed(claim.BareMetalMachine.Name)
@@ -68,7 +68,7 @@ func (b *built) testImageService(t *testing.T) {
 		boot := controllerstest.BootOf(t, env, server.Host)
 		g.Expect(boot).NotTo(BeNil())
 		g.Expect(boot.Status.Image).NotTo(BeNil())
-		g.Expect(*boot.Status.Image).To(HaveField("Ready", BeTrue()))
+		g.Expect(*boot.Status.Image).To(HaveField("Ready", BeTrue()), "%+v", *boot.Status.Image)
 	}).Should(Succeed())
 	entries, err := os.ReadDir(all["images"])
 	g.Expect(err).NotTo(HaveOccurred())
