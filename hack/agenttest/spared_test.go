@@ -153,6 +153,11 @@ func TestErasureLeavesAlone(t *testing.T) {
 		if m := namespaceOf.FindStringSubmatch(r.Name); m != nil {
 			key += " " + m[1]
 		}
+		if r.Disk.Serial == "PARTS" { // Linux numbers namespaces in the order in which it finds them. The content of both is compared below
+			if key = "PARTS n2"; r.Outcome == agent.Erased {
+				key = "PARTS n1"
+			}
+		}
 		paths[key]++
 		want, known := d.want[key]
 		g.Expect(known).To(BeTrue(), "the disk %q of the result", key)
