@@ -12,7 +12,7 @@ import (
 )
 
 // dataDelay is how long after its power-on a server is started by then, even by firmware that takes its time. An agent of a boot medium gets the bootstrap data earlier only
-// if this process has sent it the whole image.
+// if this process has sent it as many bytes as the image has data.
 const dataDelay = 15 * time.Minute
 
 // imagesSent counts what the agents of the last boots were sent of their images. The zero value is not ready to use.

@@ -218,8 +218,7 @@ func (v View) endInspectionAttempt(s Settings, step Step, attempt v1alpha1.BareM
 // the step unchanged.
 func (v View) leaveInspection(step Step) Step {
 	if v.InspectionBoot() != nil {
-		void := v.voidBoot()
-		step.Action, step.Boot = void.Action, void.Boot
+		return v.voidInspection(step, step.Message)
 	}
 	return step
 }

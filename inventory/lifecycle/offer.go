@@ -54,8 +54,8 @@ func offerVerified(v View, s Settings) Step {
 		if b := v.StrayBoot(); b != nil && b.MachineName == v.UnrecordedConsumer {
 			consumer = fmt.Sprintf("spec.consumerRef to {name: %s, claimID: %s}", b.MachineName, b.ClaimID)
 		}
-		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to return the host to it. Or delete that machine: its "+
-			"disks are not erased then", v.UnrecordedConsumer, consumer)
+		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to return the host to it. Or delete that machine: the "+
+			"disks of the server are not erased then", v.UnrecordedConsumer, consumer)
 	case v.StrayBoot() != nil && v.BootMachinePending:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server has the bootstrap data of BareMetalMachine %q, which spec.consumerRef no longer names. Set spec.consumerRef to {name: %s, "+
