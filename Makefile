@@ -157,12 +157,12 @@ imagecheck: ## Build the image and a release, let skopeo and umoci read them, an
 .PHONY: agenttest
 agenttest: osimage ## Boot the agent in QEMU with each kind of card, address and static network, and measure how it writes; root. AGENT_MEMORY=256,224 tries these MiB.
 	@hack/build.sh etcd kube-apiserver kubectl
-	@hack/agenttest.sh $(VERSION)
+	@hack/agenttest.sh $(VERSION) amd64 arm64
 	go test -race -count=1 -timeout 60m -v ./hack/agenttest | grep -v '^=== '
 
 .PHONY: erasetest
 erasetest: ## Let the agent erase each kind of drive that QEMU has, with what a last owner wrote to it, and 24 disks at once, and leave alone what it must not touch, and check the boot medium; root.
-	@hack/agenttest.sh $(VERSION)
+	@hack/agenttest.sh $(VERSION) amd64 arm64
 	go test -count=1 -timeout 15m -v -run '^Test(Erasure|MediumIsValid$$)' ./hack/agenttest | grep -v '^=== '
 
 .PHONY: agent-figures

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds kernel and ramdisk of the agent: hack/agent.sh VERSION ARCH... writes out/agent/ARCH, where ARCH is amd64 or arm64. In it are
 #
-#   kernel     Debian's kernel, with Debian's signature; for arm64 kernel.gz, compressed by us
+#   kernel     Debian's kernel, with Debian's signature; for arm64 kernel.gz, compressed by us, and kernel.squashfs with the same kernel for boot media
 #   ramdisk    kernel modules with Debian's signatures and firmware of network cards, and the agent as /init; two archives of cpio in zstd
 #   packages   what it was made of: package, version, checksum of the file that the archive gave
 #   modules    the modules and the firmware, with their sizes
@@ -89,7 +89,7 @@ base() {
   echo "agent.sh: compressing kernel modules and firmware for $1 (20 s)" >&2
   local kernels=("$input"/linux-image-*/)
   .cache/agent/bin/ramdisk base --kernel "${kernels[0]%/}" --packages "$input" --modules hack/agent/modules.txt --output "$work/base/new" \
-    --xz "$(program xz)" --zstd "$(program zstd)"
+    --xz "$(program xz)" --zstd "$(program zstd)" --mksquashfs "$(program mksquashfs)"
   LC_ALL=C sort "$input/PACKAGES" >"$work/base/new/packages"
   echo "$stamp" >"$work/base/new/.stamp"
   replace "$output" "$work/base/new"
@@ -124,7 +124,7 @@ case $PWD in *[[:space:]]*) debian_fail "the path of this folder has a blank: $P
 for arch in "$@"; do
   case $arch in amd64 | arm64) ;; *) debian_fail "ARCH is amd64 or arm64, and not $arch" ;; esac
 done
-unpack tools "$(dpkg --print-architecture)" main "libc6 libgcc-s1 liblz4-1 liblzma5 libstdc++6 xz-utils zlib1g zstd"
+unpack tools "$(dpkg --print-architecture)" main "libc6 libgcc-s1 liblz4-1 liblzma5 liblzo2-2 libstdc++6 libzstd1 squashfs-tools xz-utils zlib1g zstd"
 mkdir -p .cache/agent/bin
 CGO_ENABLED=0 GOFLAGS='' go build -trimpath -buildvcs=false -o .cache/agent/bin/ramdisk ./hack/agent
 for arch in "$@"; do

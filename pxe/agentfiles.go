@@ -2,6 +2,7 @@ package pxe
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -15,7 +16,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// AgentFiles are the kernel and the ramdisk of the agent, for each architecture: DIR/ARCH/kernel or DIR/ARCH/kernel.gz, and DIR/ARCH/ramdisk.
+// AgentFiles are the kernel and the ramdisk of the agent, for each architecture: DIR/ARCH/kernel, or DIR/ARCH/kernel.gz and DIR/ARCH/kernel.squashfs, and
+// DIR/ARCH/ramdisk.
 type AgentFiles struct {
 	// Dir is the folder.
 	Dir string
@@ -44,12 +46,18 @@ const (
 	agentRamdisk
 	// agentKernelUnzipped is the kernel for a boot loader that cannot decompress it. GRUB verifies the signature of the bytes that it receives.
 	agentKernelUnzipped
+	// agentKernelOfMedium is the kernel on a boot medium.
+	agentKernelOfMedium
 )
 
 // agentKernelFile is the name of the kernel's file. Debian's kernel for x86 decompresses itself. That for arm64 does not, and is stored with gzip.
 var agentKernelFile = map[string]string{"amd64": "kernel", "arm64": "kernel" + gzipSuffix}
 
 const gzipSuffix = ".gz"
+
+// squashedKernel are the files in which the kernel is the file kernel of a squashfs file system, by architecture. GRUB reads it on a boot medium, and verifies the
+// signature of what it has decompressed. Another architecture needs none.
+var squashedKernel = map[string]string{"arm64": "kernel.squashfs"}
 
 // Open opens a file of an architecture by its index.
 func (f *AgentFiles) Open(architecture string, index int) (io.ReadSeekCloser, error) {
@@ -61,6 +69,8 @@ func (f *AgentFiles) Open(architecture string, index int) (io.ReadSeekCloser, er
 	switch {
 	case index == agentRamdisk:
 		return os.Open(filepath.Join(folder, "ramdisk")) //nolint:gosec // made of known words
+	case index == agentKernelOfMedium:
+		return os.Open(filepath.Join(folder, cmp.Or(squashedKernel[architecture], kernel))) //nolint:gosec // made of known words
 	case index == agentKernelUnzipped && strings.HasSuffix(kernel, gzipSuffix):
 		return f.unzip(architecture, filepath.Join(folder, kernel))
 	case index == agentKernel, index == agentKernelUnzipped:
@@ -94,7 +104,7 @@ func (f *AgentFiles) unzip(architecture, name string) (io.ReadSeekCloser, error)
 		f.unzipped[architecture] = unzippedFile{file: now, content: content}
 	}
 	return struct {
-		*bytes.Reader // a boot medium reads it at offsets
+		io.ReadSeeker
 		io.Closer
 	}{bytes.NewReader(f.unzipped[architecture].content), io.NopCloser(nil)}, nil
 }
@@ -109,7 +119,7 @@ func readGzip(file io.Reader) ([]byte, error) {
 
 // Check returns an error if the files of an architecture are missing.
 func (f *AgentFiles) Check(architecture string) error {
-	for _, index := range []int{agentKernel, agentRamdisk} {
+	for _, index := range []int{agentKernel, agentKernelOfMedium, agentRamdisk} {
 		opened, err := f.Open(architecture, index)
 		if err != nil {
 			return fmt.Errorf("the boot server has no agent for %s: agent.dir of its configuration file must be the folder that `make agent` writes: %w", architecture, err)

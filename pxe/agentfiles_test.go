@@ -31,7 +31,8 @@ func writeAgents(t *testing.T, folder string) (zipped []byte) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.Close()).To(Succeed())
 	for name, content := range map[string]string{
-		"amd64/kernel": "kernel of amd64", "amd64/ramdisk": "ramdisk of amd64", "arm64/kernel.gz": out.String(), "arm64/ramdisk": "ramdisk of arm64",
+		"amd64/kernel": "kernel of amd64", "amd64/ramdisk": "ramdisk of amd64", "arm64/kernel.gz": out.String(),
+		"arm64/kernel.squashfs": "kernel of arm64 for GRUB", "arm64/ramdisk": "ramdisk of arm64",
 	} {
 		file := filepath.Join(folder, name)
 		g.Expect(os.MkdirAll(filepath.Dir(file), 0o700)).To(Succeed())
@@ -69,7 +70,7 @@ func TestAgentFiles(t *testing.T) {
 			part := l.do(http.MethodGet, "/boot/"+mac+"/"+test.index, "Range", "bytes=1-3")
 			g.Expect(part.Body.String()).To(Equal(test.kernel[1:4]))
 			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/1").Body.String()).To(Equal("ramdisk of " + test.architecture))
-			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/3").Code).To(Equal(http.StatusForbidden))
+			g.Expect(l.do(http.MethodGet, "/boot/"+mac+"/4").Code).To(Equal(http.StatusForbidden))
 		})
 	}
 }
@@ -161,6 +162,10 @@ func TestAgentFilesMissing(t *testing.T) {
 	g.Expect(os.Truncate(kernel, 20)).To(Succeed())
 	_, err := files.Open("arm64", 2)
 	g.Expect(err).To(MatchError(ContainSubstring("unexpected EOF")))
-	g.Expect(os.Remove(kernel)).To(Succeed())
-	g.Expect(files.Check("arm64")).To(MatchError(ContainSubstring("has no agent for arm64")))
+	for _, name := range []string{"kernel.gz", "kernel.squashfs", "ramdisk"} {
+		writeAgents(t, folder)
+		g.Expect(files.Check("arm64")).To(Succeed())
+		g.Expect(os.Remove(filepath.Join(folder, "arm64", name))).To(Succeed())
+		g.Expect(files.Check("arm64")).To(MatchError(ContainSubstring("has no agent for arm64")), name)
+	}
 }

@@ -2,7 +2,6 @@ package pxe_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -116,18 +115,15 @@ func TestMedium(t *testing.T) {
 	g.Expect(another.Header().Get("ETag")).NotTo(Equal(answer.Header().Get("ETag")))
 }
 
-// TestMediumOfARM: the kernel of arm64 is compressed in its file, and not in the medium: GRUB verifies what it loads.
+// TestMediumOfARM: the medium for arm64 has the kernel in a file system, from which GRUB loads it.
 func TestMediumOfARM(t *testing.T) {
 	g := NewWithT(t)
 	l := newMediaLab(t)
 	folder := filepath.Join(l.handler.AgentFiles.Dir, "arm64")
 	g.Expect(os.Mkdir(folder, 0o700)).To(Succeed())
 	kernel := bytes.Repeat([]byte("kernel of arm64;"), 10_000)
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err := w.Write(kernel)
-	g.Expect(errors.Join(err, w.Close())).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(folder, "kernel.gz"), packed.Bytes(), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "kernel.gz"), []byte("for iPXE"), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "kernel.squashfs"), kernel, 0o600)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(folder, "ramdisk"), []byte("ramdisk of arm64"), 0o600)).To(Succeed())
 	l.media.Medium.Architecture, l.media.Script.Agent.Architecture = "arm64", "arm64"
 	answer := l.do(http.MethodGet, mediumPath)
@@ -135,6 +131,7 @@ func TestMediumOfARM(t *testing.T) {
 	volume, err := isotest.Read(bytes.NewReader(answer.Body.Bytes()), int64(answer.Body.Len()))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(bytes.Equal(volume.Files["boot/kernel"], kernel)).To(BeTrue())
+	g.Expect(string(volume.Files["boot/grub/grub.cfg"])).To(MatchRegexp(`\n *loopback kernel '/boot/kernel'\n *if linux '\(kernel\)/kernel' 'console=tty0' 'console=ttyAMA0,115200n8' `))
 }
 
 // TestMediumCannotBeRead: an error in the middle of an answer is recorded: the status of the answer was sent before.

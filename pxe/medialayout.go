@@ -112,7 +112,7 @@ func (m Medium) answer() Answer {
 // contents returns the indexes of the kernel and the initrds of a medium.
 func (m Medium) contents() []int {
 	if m.Agent {
-		return []int{agentKernelUnzipped, agentRamdisk}
+		return []int{agentKernelOfMedium, agentRamdisk}
 	}
 	out := make([]int, len(m.Files))
 	for i := range out {
@@ -149,6 +149,7 @@ func (m *mediaServer) config(r *http.Request, request MediaRequest, medium Mediu
 		return nil, err
 	}
 	v := grub.MediumValues{Title: script.Title, Mark: "/" + mediaMark + markOf(request.Token), CommandLine: line}
+	v.Squashed = medium.Agent && squashedKernel[medium.Architecture] != ""
 	for i := range medium.contents() {
 		if path := "/" + mediaFilePath(i); i == 0 {
 			v.Kernel = path

@@ -51,7 +51,8 @@ func TestClosure(t *testing.T) {
 	NewWithT(t).Expect(closure(a, all)).To(Equal([]*module{b, c}))
 }
 
-// TestKernel: a kernel that is not compressed is written with gzip, always with the same bytes, and the signed bytes are in it.
+// TestKernel: a kernel that is not compressed is written with gzip, always with the same bytes, and the signed bytes are in it. TestMediumIsValid of hack/agenttest
+// reads the file system that the real mksquashfs makes of it.
 func TestKernel(t *testing.T) {
 	g := NewWithT(t)
 	folder := t.TempDir()
@@ -61,8 +62,11 @@ func TestKernel(t *testing.T) {
 		return name
 	}
 	arm := append(bytes.Repeat([]byte("MZ"), armMagicOffset/2), "ARM\x64 and more"...)
-	g.Expect(writeKernel(write("arm64", arm), folder)).To(Succeed())
-	g.Expect(writeKernel(write("amd64", []byte("MZ, compressed")), folder)).To(Succeed())
+	copies := write("mksquashfs", []byte("cp \"$1/kernel\" \"$2\"\n"))
+	g.Expect(writeKernel(write("arm64", arm), folder, "sh "+copies)).To(Succeed())
+	g.Expect(os.ReadFile(filepath.Join(folder, "kernel.squashfs"))).To(Equal(arm))
+	g.Expect(writeKernel(write("arm64", arm), folder, "sh -c false")).To(MatchError(ContainSubstring("exit status 1")))
+	g.Expect(writeKernel(write("amd64", []byte("MZ, compressed")), folder, "false")).To(Succeed())
 	g.Expect(os.ReadFile(filepath.Join(folder, "kernel"))).To(BeEquivalentTo("MZ, compressed"))
 	zipped, err := os.ReadFile(filepath.Join(folder, "kernel.gz"))
 	g.Expect(err).NotTo(HaveOccurred())

@@ -17,9 +17,9 @@ import (
 
 // options are the flags.
 type options struct {
-	kernel, firmware, list, xz, zstd string
-	base, program, output            string
-	limit                            int64
+	kernel, firmware, list, xz, zstd, mksquashfs string
+	base, program, output                        string
+	limit                                        int64
 }
 
 func main() {
@@ -40,6 +40,7 @@ func run(args []string) error {
 	set.StringVar(&o.output, "output", "", "The folder to write to.")
 	set.StringVar(&o.xz, "xz", "xz", "The program xz.")
 	set.StringVar(&o.zstd, "zstd", "zstd", "The program zstd.")
+	set.StringVar(&o.mksquashfs, "mksquashfs", "mksquashfs", "The program mksquashfs.")
 	set.Int64Var(&o.limit, "limit", 0, "The largest size of kernel and ramdisk together, in bytes.")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -85,7 +86,7 @@ func writeBase(o options) error {
 	if err := r.write(filepath.Join(o.output, "ramdisk"), o.zstd); err != nil {
 		return err
 	}
-	if err := writeKernel(filepath.Join(o.kernel, "boot", "vmlinuz-"+release), o.output); err != nil {
+	if err := writeKernel(filepath.Join(o.kernel, "boot", "vmlinuz-"+release), o.output, o.mksquashfs); err != nil {
 		return err
 	}
 	if err := writeLicences(o, found); err != nil {

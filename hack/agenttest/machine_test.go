@@ -39,6 +39,8 @@ type machine struct {
 	memory int
 	// initrd is the initial RAM disk. Defaults to the agent's.
 	initrd string
+	// architecture of the server. Defaults to amd64.
+	architecture string
 	// firmware, if not empty, are the arguments of QEMU for firmware that boots a medium, instead of the kernel and the initial RAM disk.
 	firmware []string
 	// patience is how long it may take to the end of the plan. Defaults to the constant.
@@ -65,7 +67,13 @@ type running struct {
 }
 
 // output is the folder of the agent's kernel and ramdisk.
-const output = "../../out/agent/amd64"
+const output = agents + "/amd64"
+
+// agents is the folder of the agents of all architectures.
+const agents = "../../out/agent"
+
+// programs are those of QEMU, with the processor that they emulate.
+var programs = map[string]struct{ name, cpu string }{"amd64": {"qemu-system-x86_64", "max"}, "arm64": {"qemu-system-aarch64", "cortex-a72"}}
 
 func macOf(number int) string { return fmt.Sprintf("52:54:00:00:00:%02x", number+1) }
 
@@ -77,8 +85,9 @@ func start(t *testing.T, m machine) *running {
 	if m.server != "" {
 		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, cmp.Or(m.host, host), agent.ParamToken, token)
 	}
+	program := programs[cmp.Or(m.architecture, "amd64")]
 	args := []string{
-		"-cpu", "max", "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
+		"-cpu", program.cpu, "-m", strconv.Itoa(cmp.Or(m.memory, 512)), "-smp", "1", "-nodefaults", "-display", "none", "-no-reboot",
 		"-serial", "stdio", "-monitor", "unix:" + r.socket + ",server=on,wait=off",
 	}
 	if len(m.firmware) > 0 {
@@ -98,7 +107,7 @@ func start(t *testing.T, m machine) *running {
 		}
 		args = append(args, "-netdev", netdev+",id=net"+strconv.Itoa(i), "-device", fmt.Sprintf("%s,netdev=net%d,mac=%s,romfile=", c.model, i, macOf(i+c.number)))
 	}
-	command := exec.Command("qemu-system-x86_64", args...) //nolint:noctx // ended with the test
+	command := exec.Command(program.name, args...) //nolint:noctx // ended with the test
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := command.StdoutPipe()
 	g.Expect(err).NotTo(HaveOccurred())

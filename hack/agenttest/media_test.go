@@ -27,18 +27,19 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// maxMedium is the maximum size of a medium with the agent for amd64.
+// maxMedium is the maximum size of a medium with the agent.
 const maxMedium = 45_000_000
 
 // mediaHandler serves the medium of the host of serve, with the agent and the boot loaders that are installed. Its agent finds the boot server at a URL.
-func mediaHandler(t *testing.T, agentURL string) (*pxetest.Media, http.Handler) {
+func mediaHandler(t *testing.T, agentURL, architecture string) (*pxetest.Media, http.Handler) {
 	t.Helper()
 	set, err := loader.Load("../../.cache/loaders")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "hack/agenttest.sh makes it")
 	media := pxetest.NewMedia()
-	media.Script.Title, media.Script.Agent = "a test of media", &pxe.AgentScript{Architecture: "amd64", Host: host, Token: token}
+	media.Medium.Architecture = architecture
+	media.Script.Title, media.Script.Agent = "a test of media", &pxe.AgentScript{Architecture: architecture, Host: host, Token: token}
 	h := &pxe.Handler{
-		Booter: &pxetest.Booter{}, Media: media, Loaders: set, AgentFiles: &pxe.AgentFiles{Dir: filepath.Dir(output)}, Log: logr.Discard(),
+		Booter: &pxetest.Booter{}, Media: media, Loaders: set, AgentFiles: &pxe.AgentFiles{Dir: agents}, Log: logr.Discard(),
 		BaseURL: func(netip.Addr) string { return agentURL },
 	}
 	return media, h.Mux()
@@ -56,10 +57,10 @@ type mediaServer struct {
 	bytes    int64
 }
 
-func serveMedium(t *testing.T, at netip.Addr, agentURL string) *mediaServer {
+func serveMedium(t *testing.T, at netip.Addr, agentURL, architecture string) *mediaServer {
 	t.Helper()
 	s := &mediaServer{}
-	media, handler := mediaHandler(t, agentURL)
+	media, handler := mediaHandler(t, agentURL, architecture)
 	s.media = media
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String()) //nolint:noctx // at an address of this test
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -100,38 +101,46 @@ func (s *mediaServer) sent() (requests int, bytes int64) {
 // TestMedia: each kind of firmware boots the medium, which QEMU reads over HTTP in ranges as a BMC does, up to the end of the agent's plan.
 func TestMedia(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		firmware qemu.Firmware
-		says     string
+		name, architecture string
+		firmware           qemu.Firmware
+		drive              []string
+		says               string
 	}{
-		{"BIOS", qemu.BIOS(), `"firmware":"BIOS"`},
-		{"UEFI", qemu.UEFI(), `"firmware":"UEFI"`},
-		{"Secure Boot", qemu.SecureUEFI(), `"firmware":"UEFI"`},
+		{"BIOS", "amd64", qemu.BIOS(), ideDrive, `"firmware":"BIOS"`},
+		{"UEFI", "amd64", qemu.UEFI(), ideDrive, `"firmware":"UEFI"`},
+		{"Secure Boot", "amd64", qemu.SecureUEFI(), ideDrive, `"firmware":"UEFI"`},
+		{"UEFI of arm64", "arm64", qemu.UEFIOfARM(), usbDrive, `"firmware":"UEFI"`},
+		{"Secure Boot of arm64", "arm64", qemu.SecureUEFIOfARM(), usbDrive, `"firmware":"UEFI"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			w := newWire(t, "10.89.0.0/24")
 			w.dnsmasq(t, "10.89.0.100,10.89.0.150,2m")
 			s := serve(t, w.address(), agent.PowerOff)
-			medium := serveMedium(t, w.address(), s.url)
+			medium := serveMedium(t, w.address(), s.url, c.architecture)
 			m := start(t, machine{
-				firmware: prepare(t, c.firmware), memory: 1024, patience: 3 * patience, cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}},
-				args: []string{
-					"-drive", "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=" + medium.url, "-device", "ide-cd,drive=cd,bootindex=0",
-				},
+				architecture: c.architecture, firmware: prepare(t, c.firmware), memory: 1024, patience: 5 * patience,
+				cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}},
+				args:  append([]string{"-drive", "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=" + medium.url}, c.drive...),
 			})
 			m.awaitEnd(s)
 			requests, bytes := medium.sent()
 			t.Logf("%s: %.1f s from QEMU's start to the request for the plan, %d requests for %d bytes of the medium", c.name, m.secondsFromStart(s), requests, bytes)
-			g.Expect(string(s.Requests(agent.EndpointPlan)[0].Body)).To(ContainSubstring(c.says))
+			g.Expect(string(s.Requests(agent.EndpointPlan)[0].Body)).To(And(ContainSubstring(c.says), ContainSubstring(`"architecture":"`+c.architecture+`"`)))
 			g.Expect(medium.media.Parts()).To(ContainElements(pxe.MediaHeaders, pxe.MediaLoader, pxe.MediaKernel))
 			g.Expect(m.said()).To(ContainSubstring("a test of media"))
-			if c.name == "Secure Boot" {
+			if strings.HasPrefix(c.name, "Secure Boot") {
 				g.Expect(m.said()).To(MatchRegexp("(?i)secure boot enabled|Kernel is locked down"))
 			}
 		})
 	}
 }
+
+// Drives for a medium: one of an ATA controller, and one of USB, as which BMCs show their media.
+var (
+	ideDrive = []string{"-device", "ide-cd,drive=cd,bootindex=0"}
+	usbDrive = []string{"-device", "qemu-xhci", "-device", "usb-storage,drive=cd,removable=on,bootindex=0"}
+)
 
 // prepare returns the arguments of QEMU for firmware.
 func prepare(t *testing.T, f qemu.Firmware) []string {
@@ -151,7 +160,7 @@ func TestMediaByFirmware(t *testing.T) {
 	g := NewWithT(t)
 	w := newWire(t, "10.88.0.0/24")
 	s := serve(t, w.address(), agent.PowerOff)
-	medium := serveMedium(t, w.address(), s.url)
+	medium := serveMedium(t, w.address(), s.url, "amd64")
 	w.dnsmasq(t, "10.88.0.100,10.88.0.150,2m", "--dhcp-match=set:firmware,option:client-arch,16", "--dhcp-option-force=tag:firmware,60,HTTPClient",
 		"--dhcp-boot=tag:firmware,"+medium.url)
 	m := start(t, machine{
@@ -170,48 +179,83 @@ func TestMediaByFirmware(t *testing.T) {
 // complaint matches the messages of xorriso and isoinfo about what is wrong. isoinfo prints its own to its standard error, and most of them do not change its exit code.
 const complaint = `(?i): (WARNING|SORRY|MISHAP|FAILURE|FATAL) :|not readable|isoinfo: |warning(:| -)|\*\*bad|bad rock ridge|illegal`
 
-// TestMediumIsValid: programs that nobody here wrote find nothing wrong with the medium, and it is not too large.
+// TestMediumIsValid: programs that nobody here wrote find nothing wrong with the media, and they are not too large.
 func TestMediumIsValid(t *testing.T) {
-	g := NewWithT(t)
-	_, handler := mediaHandler(t, "http://192.0.2.1:8480")
-	file := filepath.Join(t.TempDir(), "boot.iso")
-	writeMedium(g, handler, file)
-	info, err := os.Stat(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Logf("the medium has %d bytes", info.Size())
-	g.Expect(info.Size()).To(BeNumerically("<=", maxMedium))
+	for _, architecture := range []string{"amd64", "arm64"} {
+		t.Run(architecture, func(t *testing.T) {
+			g := NewWithT(t)
+			_, handler := mediaHandler(t, "http://192.0.2.1:8480", architecture)
+			file := filepath.Join(t.TempDir(), "boot.iso")
+			writeMedium(g, handler, file)
+			info, err := os.Stat(file)
+			g.Expect(err).NotTo(HaveOccurred())
+			t.Logf("the medium has %d bytes", info.Size())
+			g.Expect(info.Size()).To(BeNumerically("<=", maxMedium))
+			checkByXorriso(t, file, architecture)
+			checkByIsoinfo(t, file, architecture)
+			checkLoaders(t, file, architecture)
+		})
+	}
+}
 
+// checkByXorriso has xorriso find the boot images of a medium. Firmware of arm64 is always UEFI.
+func checkByXorriso(t *testing.T, file, architecture string) {
+	t.Helper()
+	g := NewWithT(t)
 	out := run(t, "xorriso", "-abort_on", "WARNING", "-indev", file, "-report_el_torito", "plain", "-find", "/", "-exec", "lsdl")
 	g.Expect(out).NotTo(MatchRegexp(complaint))
-	g.Expect(out).To(MatchRegexp(`El Torito boot img :\s+1\s+BIOS\s+y`))
-	g.Expect(out).To(MatchRegexp(`El Torito boot img :\s+2\s+UEFI\s+y`))
-	g.Expect(out).To(ContainSubstring("boot-info-table"))
+	if architecture == "amd64" {
+		g.Expect(out).To(MatchRegexp(`El Torito boot img :\s+1\s+BIOS\s+y`))
+		g.Expect(out).To(MatchRegexp(`El Torito boot img :\s+2\s+UEFI\s+y`))
+		g.Expect(out).To(ContainSubstring("boot-info-table"))
+	} else {
+		g.Expect(out).To(MatchRegexp(`El Torito boot img :\s+1\s+UEFI\s+y`))
+		g.Expect(out).NotTo(ContainSubstring("BIOS"))
+	}
 	g.Expect(run(t, "xorriso", "-abort_on", "WARNING", "-indev", file, "-check_media", "--")).NotTo(MatchRegexp(complaint))
+}
 
-	out = run(t, "isoinfo", "-debug", "-d", "-i", file)
+// checkByIsoinfo has isoinfo list and read the files of a medium.
+func checkByIsoinfo(t *testing.T, file, architecture string) {
+	t.Helper()
+	g := NewWithT(t)
+	out := run(t, "isoinfo", "-debug", "-d", "-i", file)
 	g.Expect(out).NotTo(MatchRegexp(complaint))
 	g.Expect(out).To(ContainSubstring("CD-ROM is in ISO 9660 format"))
 	g.Expect(out).To(MatchRegexp(`Volume id: CAPBM_[0-9A-F]{8}`))
 	g.Expect(out).To(ContainSubstring("El Torito VD version 1 found"))
 	out = run(t, "isoinfo", "-l", "-i", file)
 	g.Expect(out).NotTo(MatchRegexp(complaint))
-	for _, name := range []string{"GRUB.CFG;1", "KERNEL.;1", "INITRD1.;1", "UEFI.IMG;1", "BIOS.IMG;1"} {
+	names := []string{"GRUB.CFG;1", "KERNEL.;1", "INITRD1.;1", "UEFI.IMG;1"}
+	kernel := "kernel.squashfs"
+	if architecture == "amd64" {
+		names, kernel = append(names, "BIOS.IMG;1"), "kernel"
+	}
+	for _, name := range names {
 		g.Expect(out).To(ContainSubstring(name))
 	}
-	for path, want := range map[string]string{"/BOOT/KERNEL.;1": "kernel", "/BOOT/INITRD1.;1": "ramdisk"} {
-		content, err := exec.Command("isoinfo", "-x", path, "-i", file).Output() //nolint:noctx // a short program
+	for path, name := range map[string]string{"/BOOT/KERNEL.;1": kernel, "/BOOT/INITRD1.;1": "ramdisk"} {
+		content, err := os.ReadFile(filepath.Join(agents, architecture, name))
 		g.Expect(err).NotTo(HaveOccurred())
-		original, err := os.ReadFile(filepath.Join(output, want))
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(bytes.Equal(content, original)).To(BeTrue(), path)
+		g.Expect(bytes.Equal(outputOf(t, "isoinfo", "-x", path, "-i", file), content)).To(BeTrue(), path)
 	}
+	if architecture == "arm64" {
+		packed := filepath.Join(agents, architecture, kernel)
+		g.Expect(run(t, "unsquashfs", "-llnumeric", packed)).To(MatchRegexp(`(?m)^-rw-r--r-- 0/0 +\d+ 1970-01-01 00:00 squashfs-root/kernel$`))
+		unpacked := outputOf(t, "unsquashfs", "-cat", packed, "kernel")
+		g.Expect(bytes.Equal(unpacked, outputOf(t, "gzip", "--decompress", "--stdout", filepath.Join(agents, architecture, "kernel.gz")))).To(BeTrue())
+	}
+}
 
+// checkLoaders has dosfstools and mtools read the EFI system partition of a medium.
+func checkLoaders(t *testing.T, file, architecture string) {
+	t.Helper()
+	g := NewWithT(t)
 	esp := filepath.Join(t.TempDir(), "esp")
-	content, err := exec.Command("isoinfo", "-x", "/BOOT/UEFI.IMG;1", "-i", file).Output() //nolint:noctx // a short program
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(os.WriteFile(esp, content, 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(esp, outputOf(t, "isoinfo", "-x", "/BOOT/UEFI.IMG;1", "-i", file), 0o600)).To(Succeed())
 	run(t, "/sbin/fsck.vfat", "-n", esp)
-	g.Expect(run(t, "mdir", "-b", "-/", "-i", esp)).To(MatchRegexp(`(?i)EFI/BOOT/BOOTX64\.EFI(.|\n)*EFI/BOOT/grubx64\.efi`))
+	of := map[string]string{"amd64": "X64", "arm64": "AA64"}[architecture]
+	g.Expect(run(t, "mdir", "-b", "-/", "-i", esp)).To(MatchRegexp(fmt.Sprintf(`(?i)EFI/BOOT/BOOT%[1]s\.EFI(.|\n)*EFI/BOOT/grub%[1]s\.efi`, of)))
 }
 
 // writeMedium writes the medium of a handler to a file.
@@ -231,4 +275,12 @@ func run(t *testing.T, program string, args ...string) string {
 	out, err := exec.Command(program, args...).CombinedOutput() //nolint:noctx // short programs of this test
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), fmt.Sprintf("%s %s: %s (hack/agenttest.sh installs it)", program, strings.Join(args, " "), out))
 	return escapes.ReplaceAllString(string(out), "\n")
+}
+
+// outputOf returns what a program writes.
+func outputOf(t *testing.T, program string, args ...string) []byte {
+	t.Helper()
+	out, err := exec.Command(program, args...).Output() //nolint:noctx // short programs of this test
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), fmt.Sprintf("%s %s (hack/agenttest.sh installs it)", program, strings.Join(args, " ")))
+	return out
 }

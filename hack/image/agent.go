@@ -13,10 +13,10 @@ import (
 // serverArchs are the architectures of servers that there is an agent for.
 var serverArchs = []string{"amd64", "arm64"}
 
-// agentKernel is the file of the kernel of an agent. The boot server knows these names, too.
-var agentKernel = map[string]string{"amd64": "kernel", "arm64": "kernel.gz"}
+// agentFiles are the files of an agent that the boot server serves. It knows these names, too.
+var agentFiles = map[string][]string{"amd64": {"kernel", "ramdisk"}, "arm64": {"kernel.gz", "kernel.squashfs", "ramdisk"}}
 
-// addAgents adds the folder of each agent: its files, the licences, and the list of their checksums. The boot server serves kernel and ramdisk.
+// addAgents adds the folder of each agent: its files, the licences, and the list of their checksums. The boot server serves agentFiles.
 func addAgents(t *tree, folder string) error {
 	for _, arch := range serverArchs {
 		from, to := filepath.Join(folder, arch), "usr/lib/capbm/agent/"+arch+"/"
@@ -28,7 +28,7 @@ func addAgents(t *tree, folder string) error {
 		for _, fields := range sums {
 			names = append(names, fields[1])
 		}
-		for _, needed := range []string{agentKernel[arch], "ramdisk"} {
+		for _, needed := range agentFiles[arch] {
 			if !slices.Contains(names, needed) {
 				return fmt.Errorf("%s/SHA256SUMS has no %s", from, needed)
 			}

@@ -34,8 +34,10 @@ func input(t *testing.T) (*options, *packages) {
 	}
 	for _, arch := range serverArchs {
 		write("agents/"+arch+"/packages", "linux-image-6.12 6.12-1 "+hash+"\nfirmware-used 2025-1 "+hash+"\nfirmware-unused 2025-1 "+hash+"\n")
-		write("agents/"+arch+"/SHA256SUMS", hash+"  "+agentKernel[arch]+"\n"+hash+"  licenses/firmware-used\n"+hash+"  packages\n"+hash+"  ramdisk\n")
-		for _, name := range []string{agentKernel[arch], "ramdisk", "licenses/firmware-used"} {
+		listed := append(slices.Clone(agentFiles[arch]), "licenses/firmware-used", "packages")
+		slices.Sort(listed)
+		write("agents/"+arch+"/SHA256SUMS", sums(listed...))
+		for _, name := range append(slices.Clone(agentFiles[arch]), "licenses/firmware-used") {
 			write("agents/"+arch+"/"+name, name+" of "+arch)
 		}
 		write("agent-"+arch+".tar.gz", "agent of "+arch)
@@ -208,24 +210,34 @@ func TestAgents(t *testing.T) {
 			names = append(names, of)
 		}
 	}
-	expect(t, "an agent", names, "SHA256SUMS", "kernel.gz", "licenses/firmware-used", "packages", "ramdisk")
-	if len(files.entries) != 2*len(names) {
+	expect(t, "an agent", names, "SHA256SUMS", "kernel.gz", "kernel.squashfs", "licenses/firmware-used", "packages", "ramdisk")
+	if len(files.entries) != 2*len(names)-1 { // amd64 needs no second form of the kernel
 		t.Errorf("%d files", len(files.entries))
 	}
 	if err := os.WriteFile(filepath.Join(o.agents, "arm64", "kernel"), nil, 0o600); err != nil { // not the one that the boot server opens
 		t.Fatal(err)
 	}
 	list := filepath.Join(o.agents, "arm64", "SHA256SUMS")
-	for _, sums := range []string{
-		hash + "  kernel.gz\n", hash + "  kernel\n" + hash + "  ramdisk\n", hash + "  kernel.gz\n" + hash + "  ramdisk\n" + hash + "  missing\n", "ramdisk\n",
+	whole := agentFiles["arm64"]
+	for _, listed := range []string{
+		sums(whole[1:]...), sums(whole[0], whole[2]), sums(whole[:2]...), sums("kernel", "kernel.squashfs", "ramdisk"), sums(append(whole, "missing")...), "ramdisk\n",
 	} {
-		if err := os.WriteFile(list, []byte(sums), 0o600); err != nil {
+		if err := os.WriteFile(list, []byte(listed), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := addAgents(newTree(), o.agents); err == nil {
-			t.Errorf("%q is accepted", sums)
+			t.Errorf("%q is accepted", listed)
 		}
 	}
+}
+
+// sums returns a list of checksums of files.
+func sums(names ...string) string {
+	var out strings.Builder
+	for _, name := range names {
+		out.WriteString(hash + "  " + name + "\n")
+	}
+	return out.String()
 }
 
 // TestArchive: an archive of one image has one manifest, an archive of two has an index with the platform of each.

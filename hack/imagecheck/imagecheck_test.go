@@ -193,7 +193,7 @@ func (b *built) testSBOM(t *testing.T) {
 	}
 }
 
-// agentKernels are the files of the agents' kernels, by the architecture of servers.
+// agentKernels are the files of the agents' kernels that a network boot loads, by the architecture of servers.
 var agentKernels = map[string]string{"amd64": "kernel", "arm64": "kernel.gz"}
 
 // maxAgent is the maximum size of kernel and ramdisk together.

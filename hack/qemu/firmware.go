@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Firmware is the firmware of a PC, with the chipset that it needs.
+// Firmware is the firmware of a server, with the chipset that it needs.
 type Firmware struct {
 	// Args are arguments of QEMU. FOLDER in them is the folder of the machine.
 	Args []string
@@ -45,6 +45,22 @@ func SecureUEFI() Firmware {
 		},
 		Variables: "/usr/share/OVMF/OVMF_VARS_4M.ms.fd",
 	}
+}
+
+// SecureUEFIOfARM is the UEFI of QEMU's arm64 server, with the same keys and Secure Boot on.
+func SecureUEFIOfARM() Firmware {
+	return Firmware{Args: armArgs, Variables: "/usr/share/AAVMF/AAVMF_VARS.ms.fd"}
+}
+
+// UEFIOfARM is the UEFI of QEMU's arm64 server.
+func UEFIOfARM() Firmware {
+	return Firmware{Args: armArgs, Variables: "/usr/share/AAVMF/AAVMF_VARS.fd"}
+}
+
+var armArgs = []string{
+	"-machine", "virt,accel=tcg",
+	"-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/AAVMF/AAVMF_CODE.fd",
+	"-drive", "if=pflash,unit=1,format=raw,file=FOLDER/vars",
 }
 
 // Prepare puts the variables of the firmware into the folder of a machine.

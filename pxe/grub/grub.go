@@ -55,7 +55,12 @@ exit
 set again=1
 while [ "$again" = 1 ]; do
   if search --no-floppy --file --set=root {{ quote .Mark }}; then
+{{- if .Squashed }}
+    loopback kernel {{ quote .Kernel }}
+    if linux '(kernel)/kernel'{{ range .Words }} {{ . }}{{ end }}; then
+{{- else }}
     if linux {{ quote .Kernel }}{{ range .Words }} {{ . }}{{ end }}; then
+{{- end }}
 {{- if .Initrds }}
       if initrd{{ range .Initrds }} {{ quote . }}{{ end }}; then
         boot
@@ -128,8 +133,10 @@ type MediumValues struct {
 	Title string
 	// Mark is a file that no other medium of the server has.
 	Mark, Kernel string
-	Initrds      []string
-	CommandLine  string
+	// Squashed is true if Kernel is a squashfs file system with the kernel as the file kernel.
+	Squashed    bool
+	Initrds     []string
+	CommandLine string
 }
 
 // Medium returns the configuration on a boot medium, which boots a kernel of that medium.

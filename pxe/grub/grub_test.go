@@ -43,7 +43,12 @@ func TestGolden(t *testing.T) {
 		"disk.cfg":             func() ([]byte, error) { return Disk("52:54:00:00:00:01") },
 		"medium.cfg":           func() ([]byte, error) { return Medium(mediumValues(2, commandLine)) },
 		"medium-noinitrd.cfg":  func() ([]byte, error) { return Medium(mediumValues(0, "a=$b c={d} e=&f g=|h  i=<j> k=#l")) },
-		"again.cfg":            func() ([]byte, error) { return Again("The boot files are being fetched", 1) },
+		"medium-squashed.cfg": func() ([]byte, error) {
+			v := mediumValues(1, commandLine)
+			v.Squashed = true
+			return Medium(v)
+		},
+		"again.cfg": func() ([]byte, error) { return Again("The boot files are being fetched", 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -45,7 +45,8 @@ func WriteAgent(dir string) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, content := range map[string][]byte{"amd64/kernel": kernel, "amd64/ramdisk": ramdisk, "arm64/kernel.gz": zipped, "arm64/ramdisk": ramdisk} {
+	for name, content := range map[string][]byte{"amd64/kernel": kernel, "amd64/ramdisk": ramdisk, "arm64/kernel.gz": zipped,
+		"arm64/kernel.squashfs": kernel, "arm64/ramdisk": ramdisk} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, content, 0o600))
 	}
