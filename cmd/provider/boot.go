@@ -52,10 +52,11 @@ func (p *Provider) addBoot(ctx context.Context) error {
 		Client: p.GetClient(), APIReader: p.GetAPIReader(), Settings: o.Settings, Key: key, PreviousKey: previous, Namespace: o.ProviderNamespace,
 		Networks: networks, Tenants: o.Tenants, Images: o.Boot.Images, Recorder: p.recorder("capbm-boot"), Log: log, Clock: o.Clock,
 	})
+	p.BootServer = &server.Server{Config: o.Boot.Server, Booter: booter, Agents: booter, Media: booter, Log: log, BootSlots: server.NewBootSlots(networks, booter)}
+	booter.Prefetcher = p.BootServer
 	if err := booter.SetupImages(p); err != nil {
 		return fmt.Errorf("set up the controller of images: %w", err)
 	}
-	p.BootServer = &server.Server{Config: o.Boot.Server, Booter: booter, Agents: booter, Media: booter, Log: log, BootSlots: server.NewBootSlots(networks, booter)}
 	addresses := &addressWatch{
 		networks: networks, local: o.Boot.LocalAddresses, node: o.Boot.NodeName, pod: o.Boot.Pod, recorder: p.recorder("capbm-boot"), log: log,
 	}

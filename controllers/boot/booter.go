@@ -46,6 +46,8 @@ type Booter struct {
 	Tenants bootconfig.Tenants
 	// Images has the images that agents write. Nil has none.
 	Images Images
+	// Prefetcher has the kernels and initrds of spec.boot. Nil fetches none before a server boots.
+	Prefetcher Prefetcher
 	// Recorder records the events of hosts. Nil records none.
 	Recorder events.EventRecorder
 	Log      logr.Logger

@@ -113,8 +113,8 @@ const (
 	imageKeepInterval  = 5 * time.Minute
 )
 
-// imageReconciler prepares the images of claimed hosts before they boot, so that a bad image costs no power cycle, and writes their state to the status of the boots.
-// Every boot server runs one, because each has its own images.
+// imageReconciler prepares the images of claimed hosts before they boot, so that a bad image costs no power cycle, and writes their state to the status of the boots. It
+// fetches the files of machines with spec.boot too. Every boot server runs one, because each has its own images and files.
 type imageReconciler struct{ *Booter }
 
 // SetupImages adds the controller that prepares images to a manager.
@@ -128,14 +128,14 @@ func (b *Booter) SetupImages(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// hostOf returns the host whose image may be prepared when a BareMetalMachine changes, or when the Machine that owns it gets its bootstrap data.
+// hostOf returns the host whose image or files may be prepared when a BareMetalMachine changes, or when the Machine that owns it gets its bootstrap data.
 func (r *imageReconciler) hostOf(ctx context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(*v1alpha1.BareMetalMachine)
 	if owner, owns := o.(*clusterv1.Machine); owns {
 		m = &v1alpha1.BareMetalMachine{}
 		ok = r.Client.Get(ctx, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Spec.InfrastructureRef.Name}, m) == nil
 	}
-	if !ok || m.Spec.Image == nil || m.Status.HostRef == nil {
+	if !ok || m.Status.HostRef == nil {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Status.HostRef.Name}}}
@@ -152,8 +152,13 @@ func (r *imageReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 		return reconcile.Result{RequeueAfter: imageErrorInterval}, err
 	}
 	a, err := r.view(ctx, r.Client, host, boot)
-	if err != nil || !wantsImage(a) {
+	switch {
+	case err != nil:
 		return reconcile.Result{}, err
+	case prefetches(a):
+		return reconcile.Result{RequeueAfter: r.prefetch(a)}, nil
+	case !wantsImage(a):
+		return reconcile.Result{}, nil
 	}
 	status, again := r.imageStatus(ctx, a)
 	if was := boot.Status.Image; was == nil || *was != status {

@@ -119,7 +119,6 @@ func TestUefiHTTP(t *testing.T) {
 	r.chassis.bootsAgentEntry(t, r.record.Spec.MachineName)
 	r.releaseErased(t)
 
-	r.fetchesMedium = true
 	r.bootSource(t)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodUefiHTTP))
 	r.release(t)

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
@@ -56,9 +55,6 @@ type emulated struct {
 	chassis *chassis
 	// mayGoOff is true for a server whose system may switch it off, as an agent does.
 	mayGoOff bool
-	// fetchesMedium is true for a server whose BMC waits before a boot from a URL until the boot server has the medium: the first request for a kernel makes the boot
-	// server fetch that, and the firmware makes one request.
-	fetchesMedium bool
 	// networkFirst, where true, makes it boot from the network whatever its BMC says: so are many servers set up.
 	networkFirst atomic.Bool
 }
@@ -111,9 +107,6 @@ func (e *emulated) run(ctx context.Context, t *testing.T, boot bmc.BootTarget) {
 	t.Helper()
 	network := boot == bmc.BootPXE || boot == bmc.BootHTTP
 	if uri := e.bmc.BootedURI(); boot == bmc.BootHTTP && uri != "" {
-		if e.fetchesMedium {
-			e.awaitMedium(ctx, t, uri)
-		}
 		e.chassis.setBootURI(t, uri)
 	}
 	for restarts := e.chassis.restarts(); ; restarts++ {
@@ -140,31 +133,6 @@ func (e *emulated) run(ctx context.Context, t *testing.T, boot bmc.BootTarget) {
 		}
 		e.bmc.SetPower(false) //nolint:contextcheck // the server's own ends with it
 		return
-	}
-}
-
-// awaitMedium waits until the boot server has a medium.
-func (e *emulated) awaitMedium(ctx context.Context, t *testing.T, uri string) {
-	t.Helper()
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
-	for ctx.Err() == nil {
-		request, err := http.NewRequestWithContext(ctx, http.MethodHead, uri, nil)
-		if err != nil {
-			t.Errorf("ask for the medium: %v", err)
-			return
-		}
-		if answer, err := http.DefaultClient.Do(request); err == nil {
-			_ = answer.Body.Close() // it is empty
-			t.Logf("%5.1f s  the BMC asked for the medium: %s", e.elapsed(), answer.Status)
-			if answer.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-look.C:
-		}
 	}
 }
 

@@ -95,7 +95,8 @@ type Server struct {
 	// BootSlots limits how many servers of a network boot at once: see NewBootSlots. Nil sets no limit.
 	BootSlots *pxe.BootSlots
 
-	problem atomic.Pointer[error] // why it is not ready; nil before it started
+	problem atomic.Pointer[error]          // why it is not ready; nil before it started
+	cache   atomic.Pointer[artifact.Cache] // nil while it does not run
 }
 
 // NeedLeaderElection is false: boot servers answer from their caches, and write with optimistic locks.
@@ -110,6 +111,8 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("open the cache of boot files: %w", err)
 	}
 	defer cache.Close()
+	s.cache.Store(cache)
+	defer s.cache.Store(nil)
 	loaders, problem := loader.Load(s.Config.LoaderDirs...)
 	if problem != nil {
 		// The other loaders are served: a fleet that does not need the missing one keeps booting.
@@ -124,6 +127,19 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.problem.Store(&problem)
 	return group.Wait()
+}
+
+// Prefetch begins to fetch a kernel or an initrd for a namespace, and does not wait: until the file is here, the error is artifact.ErrNotYet.
+func (s *Server) Prefetch(namespace string, file artifact.Artifact) error {
+	cache := s.cache.Load()
+	if cache == nil {
+		return artifact.ErrNotYet
+	}
+	opened, err := cache.Open(namespace, file)
+	if err != nil {
+		return err
+	}
+	return opened.Close()
 }
 
 // Ready returns nil if all listeners run and every boot loader matches its manifest. It is a check of /readyz.

@@ -216,3 +216,29 @@ func TestRefusals(t *testing.T) {
 	code, _ = status(http.MethodPost, "/report/dc/h/guess/up")
 	g.Expect(code).To(Equal(http.StatusForbidden))
 }
+
+// TestPrefetch: a file is fetched before a server asks for it. A file that cannot be had is an error.
+func TestPrefetch(t *testing.T) {
+	g := NewWithT(t)
+	var content atomic.Value
+	content.Store("good")
+	files := newBooter(t, &content).Answer.Files
+	s := &server.Server{
+		Config: server.Config{
+			Networks: []bootconfig.Network{{Name: "test", Mode: bootconfig.Off}}, HTTPAddress: netip.AddrPortFrom(bootAddress, freePort(t)).String(),
+			Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
+		},
+		Booter: &pxetest.Booter{}, Log: logr.Discard(),
+	}
+	g.Expect(s.Prefetch("dc", files[0])).To(MatchError(artifact.ErrNotYet), "the boot server does not run")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	g.Eventually(func() error { return s.Prefetch("dc", files[0]) }).Should(Succeed())
+	content.Store("bad") // what is here is not fetched again
+	g.Expect(s.Prefetch("dc", files[0])).To(Succeed())
+	g.Eventually(func() error { return s.Prefetch("dc", files[1]) }).Should(MatchError(artifact.ErrChecksum))
+	cancel()
+	g.Expect(<-done).To(Succeed())
+	g.Expect(s.Prefetch("dc", files[0])).To(MatchError(artifact.ErrNotYet), "the boot server runs no more")
+}
