@@ -195,6 +195,17 @@ func TestDataAfterImage(t *testing.T) {
 	send(g, w, r, int64(len("the image"))-half)
 	g.Expect(w.askAs(r, agent.EndpointData)).To(Succeed())
 
+	// The cluster is restored from a backup, and uses the number of the attempt again: what was sent before does not count, and the token is another one.
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
+		b.StartedAt = metav1.NewTime(b.StartedAt.Add(-time.Minute))
+		b.Method, b.DataAddress, b.AgentKey, b.DataServedAt = "", "", "", nil
+	})).To(Succeed())
+	g.Expect(w.askAs(r, agent.EndpointData)).To(MatchError(pxe.ErrRefused))
+	r = w.mediumRequest(g)
+	_, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.askAs(r, agent.EndpointData)).To(MatchError(pxe.ErrNotYet))
+
 	w, r = start(g)
 	on := metav1.NewTime(w.Clock.Now().Add(-15 * time.Minute))
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = &on })).To(Succeed())

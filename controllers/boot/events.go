@@ -17,15 +17,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
-// attemptKey identifies a boot attempt.
+// attemptKey identifies a boot attempt. A cluster that was restored from a backup uses a number again.
 type attemptKey struct {
-	host   types.NamespacedName
-	claim  string
-	number int32
+	host    types.NamespacedName
+	claim   string
+	number  int32
+	started int64
 }
 
 func keyOf(boot *v1alpha1.BareMetalBoot) attemptKey {
-	return attemptKey{client.ObjectKeyFromObject(boot), boot.Spec.ClaimID, boot.Spec.Number}
+	return attemptKey{client.ObjectKeyFromObject(boot), boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartedAt.Unix()}
 }
 
 // recordServedEvent records that the bootstrap data was served, and to which address. Only the boot server that wrote it to the boot records the event.

@@ -62,13 +62,18 @@ func earlierNumber(p purpose, boot *v1alpha1.BareMetalBootSpec) int32 {
 }
 
 // makeToken returns the token of the boot of a claim with a number, and exists 1 if the boot can still be served. The claim and the number identify a boot: names are
-// used again, and `clusterctl move` changes UIDs.
+// used again, and `clusterctl move` changes UIDs. A cluster that was restored from a backup uses a number again, so the time of the boot is in the token too. It is not
+// in that of the report, since the token of an earlier boot may be valid: see earlierNumber.
 func makeToken(key []byte, p purpose, boot *v1alpha1.BareMetalBoot, number int32) (token string, exists int) {
 	spec := &boot.Spec
 	if spec.Number > 0 && lifecycle.IsOpen(spec) {
 		exists = 1
 	}
-	return hmacOf(key, string(p), boot.Namespace, boot.Name, spec.ClaimID, strconv.FormatInt(int64(number), 10)), exists
+	fields := []string{string(p), boot.Namespace, boot.Name, spec.ClaimID, strconv.FormatInt(int64(number), 10)}
+	if p != forReport {
+		fields = append(fields, strconv.FormatInt(spec.StartedAt.Unix(), 10))
+	}
+	return hmacOf(key, fields...), exists
 }
 
 // hmacOf returns the HMAC of fields. Each is prefixed with its length, so that no two lists of fields give the same text.

@@ -46,12 +46,15 @@ func TestToken(t *testing.T) {
 		"a boot before":                        func(o *v1alpha1.BareMetalBoot) { o.Spec.Number = 6 },
 		"a host that had no boot yet":          func(o *v1alpha1.BareMetalBoot) { o.Spec = v1alpha1.BareMetalBootSpec{} },
 		"a record without a claim":             func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID = "" },
+		"the same number after a restore":      func(o *v1alpha1.BareMetalBoot) { o.Spec.StartedAt = metav1.NewTime(time.Unix(1001, 0)) },
 		"a claim and a number that read alike": func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID, o.Spec.Number = "clai", 7 },
 	} {
 		other := tokenBoot(change)
 		g.Expect(b.opens(seed, forSeed, other)).To(BeFalse(), name)
 		g.Expect(b.opens(b.token(forSeed, other), forSeed, boot)).To(BeFalse(), name)
 	}
+	precise := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.StartedAt = metav1.NewTime(time.Unix(1000, 5)) })
+	g.Expect(b.token(forSeed, precise)).To(Equal(seed), "the API server keeps whole seconds")
 	void := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.VoidedAt = new(metav1.Now()) })
 	g.Expect(b.opens(seed, forSeed, void)).To(BeFalse(), "the claim ended")
 	g.Expect(b.opens(report, forReport, void)).To(BeFalse(), "the claim ended")
