@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
@@ -69,10 +70,14 @@ func serverOfProviderID(o client.Object) []string {
 func serverIndexValue(namespace, host string) string { return namespace + "/" + host }
 
 // serialNumber returns the serial number of the host's server: what the BMC reports, or if it reports none, what the agent found in the last inspection. It is
-// empty if it is unknown.
+// empty if it is unknown, and if the BMC no longer reports the one that it reported earlier: that may be of a server that was replaced, and so may the agent's.
 func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
 	key := client.ObjectKeyFromObject(host)
-	if h := r.observations.get(key).hardware; h != nil && h.SerialNumber != "" {
+	switch h := r.observations.get(key).hardware; {
+	case h == nil || h.SerialNumber == "":
+	case isKept(h, bmc.FactSerialNumber):
+		return "", nil
+	default:
 		return h.SerialNumber, nil
 	}
 	if !inspectedByAgent(host) {

@@ -37,23 +37,33 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 	h.hardware, h.replacement, h.description = hardware, nil, status
 }
 
+// keptMessage is the message of a fact whose value is from an earlier inspection.
+const keptMessage = "from an earlier inspection: the last inspection could not read it"
+
+// isKept is true for a fact whose value is from an earlier inspection. The server may have been replaced since.
+func isKept(hardware *v1alpha1.Hardware, name bmc.FactName) bool {
+	i := indexOfFact(hardware.Facts, name)
+	return i >= 0 && hardware.Facts[i].Message == keptMessage
+}
+
+func indexOfFact(facts []v1alpha1.Fact, name bmc.FactName) int {
+	return slices.IndexFunc(facts, func(f v1alpha1.Fact) bool { return f.Name == string(name) })
+}
+
 // keepEarlierFacts copies earlier values for facts that timed out. It does the same for facts that identify the server, if the BMC does not report them
 // this time.
 func keepEarlierFacts(read, before *v1alpha1.Hardware, facts []bmc.Fact) {
 	if before == nil {
 		return
 	}
-	indexOf := func(facts []v1alpha1.Fact, name bmc.FactName) int {
-		return slices.IndexFunc(facts, func(f v1alpha1.Fact) bool { return f.Name == string(name) })
-	}
 	for _, fact := range facts {
-		i, at := indexOf(before.Facts, fact.Name), indexOf(read.Facts, fact.Name)
+		i, at := indexOfFact(before.Facts, fact.Name), indexOfFact(read.Facts, fact.Name)
 		identifies := fact.Name == bmc.FactSerialNumber || fact.Name == bmc.FactSystemUUID
 		if i < 0 || at < 0 || before.Facts[i].State == v1alpha1.FactUnknown || !fact.TimedOut && (!identifies || fact.State == bmc.FactKnown) {
 			continue
 		}
 		read.Facts[at] = before.Facts[i]
-		read.Facts[at].Message = "from an earlier inspection: the last inspection could not read it"
+		read.Facts[at].Message = keptMessage
 		switch fact.Name {
 		case bmc.FactCPU:
 			read.CPU, read.Architecture = before.CPU, before.Architecture

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -22,7 +23,11 @@ func TestSerialNumber(t *testing.T) {
 		report     []client.Object
 		want       string
 	}{
-		"the BMC's":                           {&v1alpha1.Hardware{SerialNumber: "bmc"}, v1alpha1.InspectionAgent, []client.Object{report}, "bmc"},
+		"the BMC's": {&v1alpha1.Hardware{SerialNumber: "bmc"}, v1alpha1.InspectionAgent, []client.Object{report}, "bmc"},
+		"the BMC reports none any more": {
+			&v1alpha1.Hardware{SerialNumber: "earlier", Facts: []v1alpha1.Fact{{Name: string(bmc.FactSerialNumber), State: v1alpha1.FactKnown, Message: keptMessage}}},
+			v1alpha1.InspectionAgent, []client.Object{report}, "",
+		},
 		"the BMC reports none":                {&v1alpha1.Hardware{}, v1alpha1.InspectionBoth, []client.Object{report}, "agent"},
 		"the BMC was not read":                {nil, v1alpha1.InspectionAgent, []client.Object{report}, "agent"},
 		"no inspection yet":                   {nil, v1alpha1.InspectionAgent, nil, ""},
