@@ -124,7 +124,8 @@ func (u *usedDrives) add(t *testing.T, serial, device string, sector int) {
 func newUsedDrives(t *testing.T, made map[string][]byte) *usedDrives {
 	t.Helper()
 	u := &usedDrives{files: map[string]string{}}
-	u.args = []string{"-device", "nvme,id=nvme0,serial=NVME", "-device", "virtio-scsi-pci,id=scsi"}
+	// The NVMe drive is in a subsystem that may have several controllers, and has one, as a drive with two ports of which one is used.
+	u.args = []string{"-device", "nvme-subsys,id=subsystem,nqn=erasure", "-device", "nvme,id=nvme0,serial=NVME,subsys=subsystem", "-device", "virtio-scsi-pci,id=scsi"}
 	u.add(t, "NVME", "nvme-ns,bus=nvme0,nsid=1", 512)
 	u.add(t, "NVME-2", "nvme-ns,bus=nvme0,nsid=2", 512)
 	u.add(t, "DISCARD", "virtio-blk-pci,serial=DISCARD,discard=on,write-zeroes=on", 512)

@@ -62,7 +62,7 @@ type Facts struct {
 	// Hidden is how many bytes are not accessible, and HiddenBy why.
 	Hidden   int64
 	HiddenBy string
-	// Shared is true if another server may use the drive: an NVMe subsystem with several controllers.
+	// Shared is true if another server may use the drive: its NVMe subsystem has several controllers, or does not say how many.
 	Shared bool
 	// FormatsAll is true if an NVMe format applies to all namespaces. Unattached is how many namespaces of the drive this controller does not have.
 	FormatsAll bool
@@ -152,7 +152,7 @@ func (d *Drive) probeNVMe(f *Facts) error {
 		return err
 	}
 	d.controller = c
-	f.Shared, f.FormatsAll = c.Several, c.FormatsAll
+	f.Shared, f.FormatsAll = d.mayBeShared(c), c.FormatsAll
 	f.offer(c.SanitizeCrypto, NVMeSanitizeCrypto)
 	f.offer(c.SanitizeBlock, NVMeSanitizeBlock)
 	f.offer(c.Format && c.FormatCrypto, NVMeFormatCrypto)

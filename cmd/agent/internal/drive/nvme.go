@@ -21,11 +21,12 @@ const (
 
 // The data structures of Identify (5.1.13.1, figure 310).
 const (
-	cnsNamespace  = 0x00
-	cnsController = 0x01
-	cnsActive     = 0x02
-	cnsAllocated  = 0x10
-	identifySize  = 4096
+	cnsNamespace   = 0x00
+	cnsController  = 0x01
+	cnsActive      = 0x02
+	cnsAllocated   = 0x10
+	cnsControllers = 0x13
+	identifySize   = 4096
 )
 
 const (
@@ -38,7 +39,9 @@ const (
 // Controller is what an NVMe controller says in its Identify Controller data structure (5.1.13.2.1, figure 313).
 type Controller struct {
 	Serial, Model, Firmware string
-	// Several is true if the subsystem may have several controllers (CMIC bit 1): another server may use it.
+	// ID identifies it in its subsystem (CNTLID). Several is true if the subsystem may have several controllers (CMIC bit 1), also if it has one now: a drive with
+	// two ports says so.
+	ID      uint16
 	Several bool
 	// Security, Format and Management are the support of Security Receive, Format NVM and Namespace Management (OACS bits 0, 1 and 3).
 	Security, Format, Management bool
@@ -59,7 +62,7 @@ func ParseController(data []byte) (Controller, error) {
 	oacs, fna, sanicap := binary.LittleEndian.Uint16(data[256:]), data[524], binary.LittleEndian.Uint32(data[328:])
 	return Controller{
 		Serial: asciiText(data[4:24]), Model: asciiText(data[24:64]), Firmware: asciiText(data[64:72]),
-		Several:  data[76]&(1<<1) != 0,
+		ID: binary.LittleEndian.Uint16(data[78:]), Several: data[76]&(1<<1) != 0,
 		Security: oacs&1 != 0, Format: oacs&(1<<1) != 0, Management: oacs&(1<<3) != 0,
 		FormatsAll: fna&3 != 0, ErasesAll: fna&(1<<1) != 0, FormatCrypto: fna&(1<<2) != 0,
 		SanitizeCrypto: sanicap&1 != 0, SanitizeBlock: sanicap&(1<<1) != 0,
@@ -116,6 +119,38 @@ func ParseNamespaceList(data []byte) ([]uint32, error) {
 		out = append(out, id)
 	}
 	return out, nil
+}
+
+// ParseControllerList parses a controller list: the number of identifiers, and the identifiers in ascending order (4.4.1).
+func ParseControllerList(data []byte) ([]uint16, error) {
+	if len(data) < identifySize {
+		return nil, fmt.Errorf("the controller list has %d bytes instead of %d", len(data), identifySize)
+	}
+	count := int(binary.LittleEndian.Uint16(data))
+	if count > identifySize/2-1 {
+		return nil, fmt.Errorf("the controller list has %d controllers, and at most %d fit", count, identifySize/2-1)
+	}
+	out := make([]uint16, count)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint16(data[2+2*i:])
+		if i > 0 && out[i] <= out[i-1] {
+			return nil, fmt.Errorf("the controller list has %d after %d", out[i], out[i-1])
+		}
+	}
+	return out, nil
+}
+
+// mayBeShared is true for a drive that another server may use, through another controller of its subsystem. A drive that does not list its controllers may be.
+func (d *Drive) mayBeShared(c Controller) bool {
+	if !c.Several {
+		return false
+	}
+	data, err := d.identify(cnsControllers, 0)
+	if err != nil {
+		return true
+	}
+	list, err := ParseControllerList(data)
+	return err != nil || len(list) != 1 || list[0] != c.ID
 }
 
 // SanitizeState is the state of the most recent sanitize operation.

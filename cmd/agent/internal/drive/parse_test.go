@@ -3,6 +3,7 @@ package drive
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,43 +35,6 @@ func TestRecordedSanitizeLogs(t *testing.T) {
 	g.Expect(ParseSanitizeStatus(bytesOf(t, "ffff 0300 04000000"+rest))).To(HaveField("State", SanitizeFailed))
 	_, err := ParseSanitizeStatus(bytesOf(t, "ffff 0500 04000000"+rest))
 	g.Expect(err).To(MatchError(ContainSubstring("unknown sanitize state 5")))
-}
-
-// qvo is the IDENTIFY DEVICE data of a Samsung SSD 870 QVO 4TB, in words, as CrystalDiskInfo shows it in a public report; the serial number is replaced.
-const qvo = `
-0040 3FFF C837 0010 0000 0000 003F 0000 0000 0000 3030 3030 3030 3030 3030 3030 3030 3020 2020 2020
-0000 0000 0000 5356 5130 3242 3651 5361 6D73 756E 6720 5353 4420 3837 3020 5156 4F20 3454 4220 2020
-2020 2020 2020 2020 2020 2020 2020 8001 4001 2F00 4000 0200 0200 0007 3FFF 0010 003F FC10 00FB 0101
-FFFF 0FFF 0000 0007 0003 0078 0078 0078 0078 4F30 0000 0000 0000 0000 0000 001F 850E 00C6 056C 0060
-09FC 005E 746B 7D01 4163 7469 BC01 4163 407F 0002 0004 0000 FFFE 0000 0000 0000 0000 0000 0000 0000
-BEB0 D1C0 0001 0000 0000 0008 4000 0000 5002 538F 4372 DD3A 0000 0000 0000 0000 0000 0000 0000 401E
-401C 0000 0000 0000 0000 0000 0000 0000 0029`
-
-// words returns data of 512 bytes from words.
-func words(t *testing.T, text string) []byte {
-	t.Helper()
-	out := make([]byte, 512)
-	for i, w := range strings.Fields(text) {
-		b := bytesOf(t, w)
-		out[2*i], out[2*i+1] = b[1], b[0]
-	}
-	return out
-}
-
-func TestRecordedIdentity(t *testing.T) {
-	g := NewWithT(t)
-	data := words(t, qvo)
-	data[2*217] = 1
-	id, err := ParseIdentity(data)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(id).To(Equal(Identity{
-		Serial: "000000000000000", Model: "Samsung SSD 870 QVO 4TB", Firmware: "SVQ02B6Q", Sectors: 0x1d1c0beb0, SectorSize: 512, SolidState: true, Encrypts: true,
-		Security: Security{Supported: true, Frozen: true, Enhanced: true, Normal: 4 * time.Minute, Thorough: 8 * time.Minute},
-		HPA:      true, Configuration: true,
-	}))
-	data[510] = 0xa5
-	_, err = ParseIdentity(data)
-	g.Expect(err).To(MatchError(ContainSubstring("checksum")))
 }
 
 func TestIdentity(t *testing.T) {
@@ -181,6 +145,22 @@ func TestNamespace(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
+func TestControllerList(t *testing.T) {
+	g := NewWithT(t)
+	data := make([]byte, 4096)
+	g.Expect(ParseControllerList(data)).To(BeEmpty())
+	data[0], data[2], data[4] = 2, 1, 7
+	g.Expect(ParseControllerList(data)).To(Equal([]uint16{1, 7}))
+	for name, change := range map[string]func([]byte) []byte{
+		"not ascending": func(b []byte) []byte { b[4] = 1; return b },
+		"too many":      func(b []byte) []byte { b[0], b[1] = 0, 8; return b },
+		"short":         func(b []byte) []byte { return b[:100] },
+	} {
+		_, err := ParseControllerList(change(slices.Clone(data)))
+		g.Expect(err).To(HaveOccurred(), name)
+	}
+}
+
 func TestDiscovery(t *testing.T) {
 	g := NewWithT(t)
 	data := make([]byte, 80)
@@ -211,6 +191,9 @@ func FuzzNVMe(f *testing.F) {
 		}
 		if list, err := ParseNamespaceList(data); err == nil && len(list) > 1024 {
 			t.Fatalf("%d namespaces", len(list))
+		}
+		if list, err := ParseControllerList(data); err == nil && len(list) > 2047 {
+			t.Fatalf("%d controllers", len(list))
 		}
 		if s, err := ParseSanitizeStatus(data); err == nil && (s.Percent < 0 || s.Percent > 100) {
 			t.Fatalf("%d%%", s.Percent)

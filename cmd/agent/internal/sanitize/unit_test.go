@@ -26,6 +26,9 @@ func TestObstacles(t *testing.T) {
 	}{
 		{"Opal", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Opal = true }), "PSID"},
 		{"several controllers", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Several = true }), "another server may use it"},
+		{"two controllers", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Several, d.Controllers = true, []uint16{1, 2} }), "another server may use it"},
+		{"another controller", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Several, d.Controllers = true, []uint16{2} }), "another server may use it"},
+		{"an invalid list of controllers", only(drive.NVMe, func(d *drivetest.Drive) { all(d); d.Several, d.Controllers = true, []uint16{1, 1} }), "another server may use it"},
 		{"hidden", only(drive.ATA, func(d *drivetest.Drive) { all(d); d.Hidden = 8 }), "4096 bytes of it are hidden by a host protected area"},
 		{"frozen", only(drive.ATA, func(d *drivetest.Drive) { all(d); d.SanitizeFrozen = true }), "switch the server off and on"},
 		{"password", only(drive.ATA, func(d *drivetest.Drive) { all(d); d.SetPassword("unknown") }), "password that this project did not set"},
@@ -51,6 +54,17 @@ func TestObstacles(t *testing.T) {
 			g.Expect(c.drive.Operations()).NotTo(ContainElement(BeElementOf(drivetest.ExitFailureMode, drivetest.SanitizeUnrestricted)))
 		})
 	}
+}
+
+// TestSecondPort: a drive with two ports, of which this server uses the only one that is in use, is erased as any other.
+func TestSecondPort(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	d := r.add("disk0", only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.Several, d.Controllers = true, true, []uint16{1} }), nil)
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+	g.Expect(failure).To(BeNil())
+	g.Expect(results[r.parts[0].disk.Name].Outcome).To(Equal(agent.Erased))
+	g.Expect(hasSecret(d, 0)).To(BeFalse())
 }
 
 // TestSecondRun: a drive that the first run left locked, or in a sanitize operation, is erased.

@@ -41,6 +41,8 @@ type Drive struct {
 	Several, FormatsAll, ErasesNamed bool
 	Unattached                       int
 	RPMB, Boot                       bool
+	// Controllers are those of its NVMe subsystem. The one that answers is 1. Without any, it does not list them.
+	Controllers []uint16
 	// DULBE is true if reads of deallocated blocks fail.
 	DULBE bool
 	// Frozen and SanitizeFrozen are of an ATA drive, and Hidden how many of its sectors are not accessible.

@@ -72,7 +72,7 @@ func (d *Drive) identifyNVMe(c *drive.AdminCommand) error {
 	case 1: // Identify Controller
 		copy(c.Data[4:24], "SERIAL              ")
 		copy(c.Data[24:64], "MODEL")
-		c.Data[76] = bit(d.Several, 1)
+		c.Data[76], c.Data[78] = bit(d.Several, 1), firstController
 		c.Data[256] = bit(d.Opal, 0) | bit(d.Format || d.FormatCrypto, 1) | bit(d.Unattached > 0, 3)
 		c.Data[524] = bit(d.FormatsAll, 0) | bit(d.FormatsAll && !d.ErasesNamed, 1) | bit(d.FormatCrypto, 2)
 		c.Data[328] = bit(d.Crypto, 0) | bit(d.BlockErase, 1)
@@ -85,11 +85,22 @@ func (d *Drive) identifyNVMe(c *drive.AdminCommand) error {
 		for i := range n {
 			binary.LittleEndian.PutUint32(c.Data[4*i:], uint32(i+1))
 		}
+	case 0x13: // the controllers of the subsystem
+		if len(d.Controllers) == 0 {
+			return &drive.NVMeError{Status: 2}
+		}
+		binary.LittleEndian.PutUint16(c.Data, uint16(len(d.Controllers))) //nolint:gosec // a fake: the test gives the sizes
+		for i, id := range d.Controllers {
+			binary.LittleEndian.PutUint16(c.Data[2+2*i:], id)
+		}
 	default:
 		return &drive.NVMeError{Status: 2}
 	}
 	return nil
 }
+
+// firstController identifies the controller that answers.
+const firstController = 1
 
 func (d *Drive) logNVMe(c *drive.AdminCommand) error {
 	switch c.CDW10 & 0xff {
