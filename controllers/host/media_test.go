@@ -104,7 +104,7 @@ func TestVirtualMedia(t *testing.T) {
 		b.DataAddress, b.DataServedAt = "192.0.2.7", &now
 	})
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.LastOperation.Name).To(Equal("EjectMedia"))
+		g.Expect(h.Status.LastOperation).To(HaveValue(And(HaveField("Name", "EjectMedia"), HaveField("Outcome", v1alpha1.OperationSucceeded))))
 	})
 	g.Expect(server.Image()).To(BeEmpty())
 	expectNoSecret(t, server, recorded)
