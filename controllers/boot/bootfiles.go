@@ -24,19 +24,16 @@ func prefetches(a attempt) bool {
 }
 
 // prefetch fetches the kernel and the initrds of a machine before its server requests them. A BMC that requests a medium whose files are not here yet is refused, and
-// may not request it again. It returns when to look again, 0 if all files are here. An error is recorded when the server boots, and the cache logs it.
+// may not request it again. It returns when to look again: files that are here are kept only if they are used. An error is recorded when the server boots, whose request
+// starts another fetch, and the cache logs it.
 func (r *imageReconciler) prefetch(a attempt) time.Duration {
 	if r.Prefetcher == nil {
 		return 0
 	}
-	var again time.Duration
+	again := imageKeepInterval
 	for _, file := range files(a.consumer.BareMetalMachine.Spec.Boot) {
-		switch err := r.Prefetcher.Prefetch(a.host.Namespace, file); {
-		case err == nil:
-		case errors.Is(err, artifact.ErrNotYet):
-			again = max(again, imagePollInterval)
-		default:
-			again = imageErrorInterval
+		if err := r.Prefetcher.Prefetch(a.host.Namespace, file); errors.Is(err, artifact.ErrNotYet) {
+			again = imagePollInterval
 		}
 	}
 	return again

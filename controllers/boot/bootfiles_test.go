@@ -24,7 +24,8 @@ func (f *prefetcher) Prefetch(_ string, file artifact.Artifact) error {
 	return f.errs[len(f.asked)-1]
 }
 
-// TestPrefetch: the kernel and the initrds of a machine are fetched from its claim until its system has booted, and a file that is not here is asked for again.
+// TestPrefetch: the kernel and the initrds of a machine are fetched from its claim until its system has booted, and kept. A file that cannot be had is not fetched again
+// and again.
 func TestPrefetch(t *testing.T) {
 	kernel, initrd := v1alpha1.Artifact{URL: "http://origin/kernel", Checksum: "sha256:1"}, v1alpha1.Artifact{URL: "http://origin/initrd", Checksum: "sha256:2"}
 	both := []artifact.Artifact{{URL: kernel.URL, Checksum: kernel.Checksum}, {URL: initrd.URL, Checksum: initrd.Checksum}}
@@ -41,8 +42,8 @@ func TestPrefetch(t *testing.T) {
 		requeue time.Duration
 	}{
 		"claimed":         {claimed, v1alpha1.BootSource{Kernel: kernel, Initrds: []v1alpha1.Artifact{initrd}}, []error{artifact.ErrNotYet, nil}, both, 2 * time.Second},
-		"booting":         {booting, v1alpha1.BootSource{Kernel: kernel, Initrds: []v1alpha1.Artifact{initrd}}, []error{nil, nil}, both, 0},
-		"failed":          {booting, v1alpha1.BootSource{Kernel: kernel, Initrds: []v1alpha1.Artifact{initrd}}, []error{artifact.ErrNotYet, artifact.ErrChecksum}, both, 15 * time.Second},
+		"booting":         {booting, v1alpha1.BootSource{Kernel: kernel, Initrds: []v1alpha1.Artifact{initrd}}, []error{nil, nil}, both, 5 * time.Minute},
+		"failed":          {booting, v1alpha1.BootSource{Kernel: kernel, Initrds: []v1alpha1.Artifact{initrd}}, []error{nil, artifact.ErrChecksum}, both, 5 * time.Minute},
 		"booted":          {reported, v1alpha1.BootSource{Kernel: kernel}, nil, nil, 0},
 		"only a template": {booting, v1alpha1.BootSource{IPXETemplate: "#!ipxe"}, nil, nil, 0},
 	} {

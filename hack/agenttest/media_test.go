@@ -241,7 +241,7 @@ func checkByIsoinfo(t *testing.T, file, architecture string) {
 	}
 	if architecture == "arm64" {
 		packed := filepath.Join(agents, architecture, kernel)
-		g.Expect(run(t, "unsquashfs", "-llnumeric", packed)).To(MatchRegexp(`(?m)^-rw-r--r-- 0/0 +\d+ 1970-01-01 00:00 squashfs-root/kernel$`))
+		g.Expect(run(t, "unsquashfs", "-UTC", "-llnumeric", packed)).To(MatchRegexp(`(?m)^-rw-r--r-- 0/0 +\d+ 1970-01-01 00:00 squashfs-root/kernel$`))
 		unpacked := outputOf(t, "unsquashfs", "-cat", packed, "kernel")
 		g.Expect(bytes.Equal(unpacked, outputOf(t, "gzip", "--decompress", "--stdout", filepath.Join(agents, architecture, "kernel.gz")))).To(BeTrue())
 	}

@@ -231,6 +231,7 @@ var guards = []mutant{
 	{"a disk without a size is no disk", "cmd/agent/internal/disk/list.go", "size == 0 && (d.Removable", "size == 0 && (true || d.Removable"},
 	{"a second controller is no other server's", "cmd/agent/internal/drive/nvme.go", "len(list) != 1 || list[0] != c.ID", "len(list) == 0"},
 	{"a drive that does not list its controllers is nobody else's", "cmd/agent/internal/drive/nvme.go", "	if err != nil {\n		return true\n", "	if err != nil {\n		return false\n"},
+	{"namespaces that only another controller has are nobody else's", "cmd/agent/internal/drive/facts.go", "	if d.controller.Several && f.Unattached > 0 {\n", "	if false {\n"},
 	{"a kept namespace hides another one", "cmd/agent/internal/method/obstacle.go", "return f.Unattached > 0 }", "return f.Unattached > 0 && !f.KeptPart }"},
 	{"Metadata erases a disk that might be kept", runnerCleanFile, "protected == \"\" && plan.AllDisks {", "protected == \"\" && false {"},
 	{"a result that does not list all disks proves an erasure", runnerCleanFile, "out.Failure == nil && (plan.AllDisks", "false && (plan.AllDisks"},

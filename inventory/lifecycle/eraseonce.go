@@ -96,7 +96,8 @@ func (v View) eraseOnceRefusal(policy v1alpha1.CleaningPolicy) string {
 		return "The request was removed"
 	case known == "":
 		return fmt.Sprintf("It is %q, and the serial number of the server is unknown: neither the BMC nor an inspection by the agent reports one. "+
-			"If the BMC reported one earlier, the annotation %s reads it again. Otherwise set spec.inspection to Both", wanted, v1alpha1.RetryBMCAnnotation)
+			"If the BMC reported one earlier, the annotation %s reads it again; if that does not help, delete the host and create it again. "+
+			"Otherwise set spec.inspection to Both", wanted, v1alpha1.RetryBMCAnnotation)
 	case !strings.EqualFold(wanted, known):
 		return fmt.Sprintf("It is %q, and the serial number of the server is %q. Correct it if this is the server whose disks are to be erased, "+
 			"or remove it", wanted, known)

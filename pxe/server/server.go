@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -95,8 +96,10 @@ type Server struct {
 	// BootSlots limits how many servers of a network boot at once: see NewBootSlots. Nil sets no limit.
 	BootSlots *pxe.BootSlots
 
-	problem atomic.Pointer[error]          // why it is not ready; nil before it started
-	cache   atomic.Pointer[artifact.Cache] // nil while it does not run
+	problem atomic.Pointer[error] // why it is not ready; nil before it started
+
+	mu    sync.RWMutex
+	cache *artifact.Cache // nil while it does not run
 }
 
 // NeedLeaderElection is false: boot servers answer from their caches, and write with optimistic locks.
@@ -111,8 +114,8 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("open the cache of boot files: %w", err)
 	}
 	defer cache.Close()
-	s.cache.Store(cache)
-	defer s.cache.Store(nil)
+	s.setCache(cache)
+	defer s.setCache(nil) // before it is closed
 	loaders, problem := loader.Load(s.Config.LoaderDirs...)
 	if problem != nil {
 		// The other loaders are served: a fleet that does not need the missing one keeps booting.
@@ -131,15 +134,22 @@ func (s *Server) Start(ctx context.Context) error {
 
 // Prefetch begins to fetch a kernel or an initrd for a namespace, and does not wait: until the file is here, the error is artifact.ErrNotYet.
 func (s *Server) Prefetch(namespace string, file artifact.Artifact) error {
-	cache := s.cache.Load()
-	if cache == nil {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.cache == nil {
 		return artifact.ErrNotYet
 	}
-	opened, err := cache.Open(namespace, file)
+	opened, err := s.cache.Open(namespace, file)
 	if err != nil {
 		return err
 	}
 	return opened.Close()
+}
+
+func (s *Server) setCache(cache *artifact.Cache) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cache = cache
 }
 
 // Ready returns nil if all listeners run and every boot loader matches its manifest. It is a check of /readyz.

@@ -219,6 +219,9 @@ func (d *Drive) probeNamespaces(f *Facts) error {
 			f.Unattached++
 		}
 	}
+	if d.controller.Several && f.Unattached > 0 {
+		f.Shared = true // a controller that is off now may have these namespaces, and not be in the list
+	}
 	return nil
 }
 

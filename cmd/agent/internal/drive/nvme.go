@@ -39,8 +39,7 @@ const (
 // Controller is what an NVMe controller says in its Identify Controller data structure (5.1.13.2.1, figure 313).
 type Controller struct {
 	Serial, Model, Firmware string
-	// ID identifies it in its subsystem (CNTLID). Several is true if the subsystem may have several controllers (CMIC bit 1), also if it has one now: a drive with
-	// two ports says so.
+	// ID identifies it in its subsystem (CNTLID). Several is true if the subsystem may have several controllers (CMIC bit 1), also if it has one now.
 	ID      uint16
 	Several bool
 	// Security, Format and Management are the support of Security Receive, Format NVM and Namespace Management (OACS bits 0, 1 and 3).

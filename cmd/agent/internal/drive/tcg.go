@@ -24,13 +24,14 @@ const (
 // errNoLocking means that a drive has no feature Locking.
 var errNoLocking = errors.New("the drive has no TCG locking")
 
-// ParseDiscovery returns the feature Locking of a Level 0 Discovery. It does not use the length in the header: drives such as the HGST SSD400M count it without the
-// header (pull request 233 of Drive-Trust-Alliance/sedutil), and Locking would seem to be missing. The features end with the reserved code 0, as the buffer is zeroed.
+// ParseDiscovery returns the feature Locking of a Level 0 Discovery. Drives such as the HGST SSD400M count the length in the header without the header (pull request 233 of
+// Drive-Trust-Alliance/sedutil), so as many bytes follow it at most. The features end with the reserved code 0, as the buffer is zeroed.
 func ParseDiscovery(data []byte) (Locking, error) {
 	if len(data) < discoveryHeader {
 		return Locking{}, errNoLocking
 	}
-	rest := data[discoveryHeader:]
+	length := uint64(binary.BigEndian.Uint32(data))
+	rest := data[discoveryHeader:min(uint64(len(data)), discoveryHeader+length)]
 	for len(rest) >= 4 {
 		code, size := binary.BigEndian.Uint16(rest), int(rest[3])
 		if code == 0 || len(rest) < 4+size {

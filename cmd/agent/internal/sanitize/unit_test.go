@@ -56,7 +56,7 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-// TestSecondPort: a drive with two ports, of which this server uses the only one that is in use, is erased as any other.
+// TestSecondPort: a drive that may have several controllers, and lists only the one that answers, is erased as any other.
 func TestSecondPort(t *testing.T) {
 	g := NewWithT(t)
 	r := &rack{}
