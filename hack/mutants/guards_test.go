@@ -236,7 +236,7 @@ var guards = []mutant{
 	{"Metadata erases a disk that might be kept", runnerCleanFile, "protected == \"\" && plan.AllDisks {", "protected == \"\" && false {"},
 	{"a result that does not list all disks proves an erasure", runnerCleanFile, "out.Failure == nil && (plan.AllDisks", "false && (plan.AllDisks"},
 	{"an erasure is forgotten that is not recorded", hostOnceFile, "boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false"},
-	{"a serial number that the BMC no longer reports identifies the server", hostOnceFile, "	case isKept(h, bmc.FactSerialNumber):\n", "	case false:\n"},
+	{"a serial number that the BMC no longer reports identifies the server", hostOnceFile, "	case isKept(h, bmc.FactSerialNumber):\n", "	case isKept(h, bmc.FactSerialNumber) && false:\n"},
 	{"a report that proves nothing ends an erasure", hostOnceFile, "	case errors.As(err, &unproven) && host.Spec.Quarantine != nil:\n", "	case errors.As(err, &unproven):\n"},
 	{"the BMC's facts hide those of the agent", factsFile, "host.Spec.Inspection == v1alpha1.InspectionAgent || host.Spec.Inspection == v1alpha1.InspectionBoth", "host.Spec.Inspection == v1alpha1.InspectionAgent"},
 	{"a link that is down counts", factsFile, " && (n.LinkUp == nil || *n.LinkUp)", ""},
