@@ -36,8 +36,8 @@ type Options struct {
 	On bool
 	// MemoryGiB and Threads size the server. Default to 64 and 16.
 	MemoryGiB, Threads int
-	// Run runs the server's firmware and operating system. Its context ends when the server is switched off. Run calls booted when the
-	// operating system accepts shutdown requests.
+	// Run runs the server's firmware and operating system. Its context ends when the server is switched off. After the next power-on it is called again once it has
+	// returned: a server runs one system. Run calls booted when the operating system accepts shutdown requests.
 	Run func(ctx context.Context, boot bmc.BootTarget, booted func())
 }
 
@@ -71,6 +71,7 @@ type Machine struct {
 	lastToken  int
 	refused    int // logins
 	stop       context.CancelFunc
+	ended      chan struct{} // closed when the last Run has returned; nil before the first one
 	running    sync.WaitGroup
 }
 
@@ -227,9 +228,14 @@ func (m *Machine) boot() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m.stop = cancel
+	earlier, ended := m.ended, make(chan struct{})
+	m.stop, m.ended = cancel, ended
 	m.running.Go(func() {
+		defer close(ended)
 		defer cancel()
+		if earlier != nil {
+			<-earlier
+		}
 		m.opts.Run(ctx, boot, func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
