@@ -305,7 +305,7 @@ type Written struct {
 	DataLength int64 `json:"dataLength,omitempty"`
 	// Committed is true if the disk is complete.
 	Committed bool `json:"committed,omitempty"`
-	// ImageBytes is how much was written, without holes, and Seconds how long that took.
+	// ImageBytes is how much of the image was written, without holes and without the first MiB, which is written at the end. Seconds is how long that took.
 	ImageBytes int64 `json:"imageBytes,omitempty"`
 	Seconds    int64 `json:"seconds,omitempty"`
 }
