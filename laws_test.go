@@ -114,8 +114,7 @@ func reaches(folders map[string][]file, folder, imported string, seen map[string
 		if f.isTest() {
 			return false
 		}
-		direct := slices.ContainsFunc(f.syntax.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(imported) })
-		return direct || slices.ContainsFunc(f.ours(), func(to string) bool { return reaches(folders, to, imported, seen) })
+		return f.imports(imported) || slices.ContainsFunc(f.ours(), func(to string) bool { return reaches(folders, to, imported, seen) })
 	})
 }
 
@@ -130,6 +129,30 @@ func (f file) calls(name string) bool {
 		return !found
 	})
 	return found
+}
+
+// TestSeeds: each package whose tests use rapid imports rapidtest, so a failure is reproducible and each change draws other values.
+func TestSeeds(t *testing.T) {
+	const library, seeds = "pgregory.net/rapid", "inventory/rapidtest"
+	checked := 0
+	for folder, files := range goFiles(t) {
+		draws := slices.ContainsFunc(files, func(f file) bool { return f.isTest() && f.imports(library) })
+		if !draws {
+			continue
+		}
+		checked++
+		if !slices.ContainsFunc(files, func(f file) bool { return f.isTest() && slices.Contains(f.ours(), seeds) }) {
+			t.Errorf("the tests of %s use rapid: import %s/%s for its effect", folder, module, seeds)
+		}
+	}
+	if checked < 20 {
+		t.Errorf("%d packages use rapid: this test reads the wrong folders", checked)
+	}
+}
+
+// imports is true if the file imports the package with this path.
+func (f file) imports(imported string) bool {
+	return slices.ContainsFunc(f.syntax.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(imported) })
 }
 
 // file is a Go file of this module, whatever its build constraints.

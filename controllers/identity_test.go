@@ -7,6 +7,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 func drawPrecedence(t *rapid.T, name string) precedence {

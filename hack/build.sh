@@ -57,6 +57,7 @@ lookup() {
     controller-gen)          echo "tools sigs.k8s.io/controller-tools/cmd/controller-gen 20" ;;
     crd-ref-docs)            echo "tools github.com/elastic/crd-ref-docs 20" ;;
     kustomize)               echo "tools sigs.k8s.io/kustomize/kustomize/v5 20" ;;
+    gotestsum)               echo "tools gotest.tools/gotestsum 10" ;;
     golangci-lint)           echo "tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint 180" ;;
     lab)                     echo ".. ./hack/lab 60" ;;
     manager)                 echo ".. ./cmd/manager 30" ;;

@@ -7,6 +7,8 @@ import (
 	"github.com/google/uuid"
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
+
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 func TestProviderID(t *testing.T) {

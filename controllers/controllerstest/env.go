@@ -2,6 +2,7 @@
 package controllerstest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,6 +72,7 @@ func Root() string {
 // Main runs a package's tests with an API server: func TestMain(m *testing.M) { controllerstest.Main(m, &env) }.
 func Main(m *testing.M, env **Env) {
 	ctrl.SetLogger(logr.Discard())
+	Need(m, "make lab-programs", filepath.Join(assets(), "etcd"), filepath.Join(assets(), "kube-apiserver"))
 	if os.Getenv("GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT") == "" {
 		SetDefaultEventuallyTimeout(2 * time.Minute) // Gomega's second is too short on a busy machine
 	}
@@ -92,6 +94,11 @@ func run(m *testing.M, env **Env) (int, error) {
 	return m.Run(), nil
 }
 
+// assets is the folder of kube-apiserver and etcd.
+func assets() string {
+	return cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(Root(), ".cache", "bin"))
+}
+
 // Start starts an API server, for tests that need several. Stop it.
 func Start() (*Env, error) {
 	module := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
@@ -99,10 +106,6 @@ func Start() (*Env, error) {
 	capi, err := module.Output()
 	if err != nil {
 		return nil, fmt.Errorf("find the module of Cluster API: %w", err)
-	}
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join(Root(), ".cache", "bin")
 	}
 	data, err := os.MkdirTemp("", "capbm-etcd-")
 	if err != nil {
@@ -112,7 +115,7 @@ func Start() (*Env, error) {
 		ControlPlane:             envtest.ControlPlane{Etcd: &envtest.Etcd{DataDir: data}},
 		ControlPlaneStartTimeout: longWait, ControlPlaneStopTimeout: longWait,
 		CRDInstallOptions:     envtest.CRDInstallOptions{MaxTime: longWait},
-		BinaryAssetsDirectory: assets,
+		BinaryAssetsDirectory: assets(),
 		CRDDirectoryPaths: []string{
 			filepath.Join(Root(), "config", "crd", "bases"),
 			filepath.Join(Root(), "config", "bootstrap", "crd", "bases"),

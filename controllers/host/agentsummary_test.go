@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 // TestSummarize: disks that may be written, links by speed, GPUs and switches are counted.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 // leader is a process that reconciles one machine. Each of its requests to the API server waits until the test lets it through. So the test decides

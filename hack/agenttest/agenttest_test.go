@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
@@ -25,7 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(netns.Main(func() int {
+	controllerstest.Need(m, "make agenttest", "out/agent/amd64/ramdisk", ".cache/osimage/stamp", ".cache/volumes")
+	os.Exit(netns.Main(m, func() int {
 		if err := netns.Do("ip link set lo up"); err != nil {
 			fmt.Fprintf(os.Stderr, "agenttest: %v (hack/agenttest.sh installs what is needed)\n", err)
 			return 1

@@ -24,23 +24,19 @@ func TestAgent(t *testing.T) {
 	output := filepath.Join(controllerstest.Root(), "out", "agent", "amd64")
 	kernel := serve(t, filepath.Join(output, "kernel"), "make agent writes it")
 	ramdisk := serve(t, filepath.Join(output, "ramdisk"), "make agent writes it")
-	type agentCase struct {
+	for _, c := range []struct {
 		name, host string
 		machine    machine
 		mode       v1alpha1.BootMode
 		firmware   agent.Firmware
-	}
-	cases := []agentCase{{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", agent.UEFI}}
-	if everything() {
-		cases = append(cases, []agentCase{
-			{"BIOS PXE by iPXE in ROM", "agent-rom", bios(), "", agent.BIOS},
-			{"BIOS PXE", "agent-bios", plainBIOS(), "", agent.BIOS},
-			{"UEFI PXE", "agent-uefi", uefi(), "", agent.UEFI},
-			{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
-			{"Secure Boot by UEFI HTTP boot", "agent-secure-http", secureUEFI(httpOnly...), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
-		}...)
-	}
-	for _, c := range cases {
+	}{
+		{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", agent.UEFI},
+		{"BIOS PXE by iPXE in ROM", "agent-rom", bios(), "", agent.BIOS},
+		{"BIOS PXE", "agent-bios", plainBIOS(), "", agent.BIOS},
+		{"UEFI PXE", "agent-uefi", uefi(), "", agent.UEFI},
+		{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
+		{"Secure Boot by UEFI HTTP boot", "agent-secure-http", secureUEFI(httpOnly...), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)

@@ -22,7 +22,8 @@ import (
 var env *controllerstest.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(netns.Main(func() int {
+	controllerstest.Need(m, "make e2e", "out/agent/amd64/ramdisk", ".cache/osimage/stamp", ".cache/peers/stamp", ".cache/bin/kubectl")
+	os.Exit(netns.Main(m, func() int {
 		err := netns.Do("ip link set lo up",
 			// libvirt opens taps as a user without rights, which not every system lets it.
 			"mount --make-rprivate /", "mount -t tmpfs none /dev/net", "mknod -m 666 /dev/net/tun c 10 200")
@@ -64,9 +65,7 @@ func TestAlone(t *testing.T) {
 	toDisk := []firmwareCase{
 		{name: "to the disk by a BIOS", host: "disk-bios", machine: bios(), client: "iPXE, Intel x86PC", stages: stages},
 		{name: "to the disk by UEFI and iPXE in ROM", host: "disk-uefi-rom", machine: uefi(noIPv6...).withROM(), client: "iPXE, EFI x86-64", stages: stages},
-	}
-	if everything() {
-		toDisk = append(toDisk, firmwareCase{name: "to the disk by UEFI", host: "disk-uefi", machine: uefi(noIPv6...), client: "PXE, EFI x86-64", stages: withLoader})
+		{name: "to the disk by UEFI", host: "disk-uefi", machine: uefi(noIPv6...), client: "PXE, EFI x86-64", stages: withLoader},
 	}
 	for _, c := range toDisk {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,16 +80,12 @@ func TestProxy(t *testing.T) {
 	w := newWire(t, "10.78.0.0/24")
 	first, last := startDnsmasq(t, w)
 	s := startSite(t, beside(w, first, last))
-	cases := []firmwareCase{
+	boots(t, s, []firmwareCase{
 		{name: "UEFI PXE", host: "uefi", machine: uefi(), client: "PXE, EFI x86-64", stages: withLoader},
 		{name: "BIOS PXE", host: "bios", machine: plainBIOS(), client: "PXE, Intel x86PC", stages: withLoader},
-	}
-	if everything() {
-		cases = append(cases,
-			firmwareCase{name: "BIOS PXE by iPXE in ROM", host: "bios-rom", machine: bios(), client: "iPXE, Intel x86PC", stages: stages},
-			firmwareCase{name: "UEFI HTTP boot", host: "uefi-http", machine: uefi(httpOnly...), client: "UEFI HTTP boot, EFI x86-64 boot from HTTP", stages: withLoader})
-	}
-	boots(t, s, cases)
+		{name: "BIOS PXE by iPXE in ROM", host: "bios-rom", machine: bios(), client: "iPXE, Intel x86PC", stages: stages},
+		{name: "UEFI HTTP boot", host: "uefi-http", machine: uefi(httpOnly...), client: "UEFI HTTP boot, EFI x86-64 boot from HTTP", stages: withLoader},
+	})
 }
 
 // TestRelay: the servers are on a network behind a router with a DHCP relay.

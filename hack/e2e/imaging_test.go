@@ -55,16 +55,11 @@ const imagingPatience = 25 * time.Minute
 func TestImaging(t *testing.T) {
 	s := startSite(t, authoritative(newWire(t, "10.79.0.0/24")))
 	cases := []imagingCase{
-		{name: "BIOS on AHCI", image: "small-mbr.raw", machine: bios().onBlankDisk(ahciDisk), again: everything()},
+		{name: "BIOS on AHCI", image: "small-mbr.raw", machine: bios().onBlankDisk(ahciDisk), again: true},
 		{name: "UEFI on SCSI with sectors of 4096 bytes", image: "small-gpt4096.raw", machine: uefi(noIPv6...).onBlankDisk(scsi4Kn), policy: v1alpha1.CleaningClear},
-	}
-	if everything() {
-		cases = append(cases,
-			imagingCase{
-				name: "Debian by UEFI", image: "debian.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), source: v1alpha1.DataSourceConfigDrive, cut: true,
-			},
-			imagingCase{name: "UEFI on virtio", image: "small-gpt.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), again: true},
-			imagingCase{name: "Secure Boot on NVMe", image: "small-gpt.raw", machine: secureUEFI(noIPv6...).onBlankDisk(nvmeDisk), mode: v1alpha1.BootModeUEFISecureBoot})
+		{name: "Debian by UEFI", image: "debian.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), source: v1alpha1.DataSourceConfigDrive, cut: true},
+		{name: "UEFI on virtio", image: "small-gpt.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), again: true},
+		{name: "Secure Boot on NVMe", image: "small-gpt.raw", machine: secureUEFI(noIPv6...).onBlankDisk(nvmeDisk), mode: v1alpha1.BootModeUEFISecureBoot},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,9 +81,6 @@ func TestImaging(t *testing.T) {
 		})
 	}
 }
-
-// everything is true for the runs that try all kinds of firmware and disks: make e2e-full.
-func everything() bool { return os.Getenv("E2E") == "full" }
 
 // imagingCase is an image on a kind of server.
 type imagingCase struct {

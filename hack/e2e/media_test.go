@@ -34,9 +34,22 @@ func routed(t *testing.T) service {
 	return service{manager: front, hosts: back, mode: "off", router: inner, mediaURL: fmt.Sprintf("http://127.0.0.1:%d", bootconfig.DefaultHTTPPort)}
 }
 
-// TestVirtualMedia: a server without DHCP is inspected, gets an image and boots it, then a kernel from a boot source, all by virtual media of sushy-tools. The
-// agent and the operating systems have the static network of the host.
-func TestVirtualMedia(t *testing.T) {
+// TestVirtualMedia: a server without DHCP is inspected, gets a small image and boots it, all by virtual media of sushy-tools. The agent and the operating system
+// have the static network of the host.
+func TestVirtualMedia(t *testing.T) { testVirtualMedia(t, "small-gpt.qcow2") }
+
+// TestVirtualMediaDebian: the same with Debian and its cloud-init; then the server boots a kernel from a boot source.
+func TestVirtualMediaDebian(t *testing.T) {
+	s, r := testVirtualMedia(t, "debian.qcow2")
+	r.bootSource(t, func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.Boot.CommandLine += fmt.Sprintf(" e2e.address=%s/%d e2e.gateway=%s", r.static, s.hosts.prefix.Bits(), s.router)
+	})
+	NewWithT(t).Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
+	r.release(t)
+}
+
+func testVirtualMedia(t *testing.T, image string) (*site, *server) {
+	t.Helper()
 	g := NewWithT(t)
 	s := startSite(t, routed(t))
 	machine := peertest.Machine{Name: "media", UUID: "27946b59-9e44-4fa7-8e91-f3527a1e0078", MAC: nextMAC(), Tap: s.hosts.tap(t, peertest.TapOwner), DiskGiB: 4, CPU: "maximum"}
@@ -68,7 +81,7 @@ func TestVirtualMedia(t *testing.T) {
 
 	r.seen = map[v1alpha1.BootStage]bool{}
 	r.boot(t, func(c *controllerstest.Claim) {
-		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, "debian.qcow2")
+		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, image)
 	})
 	r.await(t, imagingPatience, "the image is on the disk", func() bool {
 		return r.record.Spec.Purpose == v1alpha1.PurposeProvision && r.record.Spec.CommitAllowedAt != nil
@@ -80,15 +93,7 @@ func TestVirtualMedia(t *testing.T) {
 	// Without the count of the bytes of the image that the agent was sent, it would get the bootstrap data 15 minutes after the power-on.
 	g.Expect(r.observed(v1alpha1.StageData).Time.Sub(r.observed(v1alpha1.StageAgent).Time.Time)).To(BeNumerically("<", 10*time.Minute))
 	r.releaseErasedDisk(t, machine.Disk)
-	if !everything() {
-		return
-	}
-
-	r.bootSource(t, func(c *controllerstest.Claim) {
-		c.BareMetalMachine.Spec.Boot.CommandLine += fmt.Sprintf(" e2e.address=%s/%d e2e.gateway=%s", r.static, s.hosts.prefix.Bits(), s.router)
-	})
-	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
-	r.release(t)
+	return s, r
 }
 
 // bootSource claims the server again, for a machine with a kernel and an initrd, and waits until it boots these from a medium and runs.

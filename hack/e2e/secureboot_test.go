@@ -17,11 +17,9 @@ func secureUEFI(args ...string) machine { return withFirmware(qemu.SecureUEFI(),
 // which is not signed: without that the rest would prove nothing.
 func TestSecureBoot(t *testing.T) {
 	s := startSite(t, authoritative(newWire(t, "10.79.0.0/24")))
-	cases := []firmwareCase{{name: "UEFI PXE", host: "secure-pxe", machine: secureUEFI(), client: "PXE, EFI x86-64", stages: withLoader}}
-	if everything() {
-		cases = append(cases, firmwareCase{
-			name: "UEFI HTTP boot", host: "secure-http", machine: secureUEFI(httpOnly...), client: "UEFI HTTP boot, EFI x86-64 boot from HTTP", stages: withLoader,
-		})
+	cases := []firmwareCase{
+		{name: "UEFI PXE", host: "secure-pxe", machine: secureUEFI(), client: "PXE, EFI x86-64", stages: withLoader},
+		{name: "UEFI HTTP boot", host: "secure-http", machine: secureUEFI(httpOnly...), client: "UEFI HTTP boot, EFI x86-64 boot from HTTP", stages: withLoader},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,7 +44,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(netns.Main(func() int {
+	controllerstest.Need(m, "make imagecheck", ".cache/image/first.tar", ".cache/bin/kustomize")
+	os.Exit(netns.Main(m, func() int {
 		err := netns.Do("ip link set lo up", "ip link add "+device+" type veth peer name peer0",
 			"ip address add "+bootAddress+"/24 dev "+device, "ip address add "+bootAddressV6+"/64 dev "+device+" nodad",
 			"ip link set "+device+" up", "ip link set peer0 up", "mount --make-rprivate /")

@@ -25,7 +25,8 @@ import (
 var env *controllerstest.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(netns.Main(func() int {
+	controllerstest.Need(m, "make netbench", ".cache/netbench", ".cache/loaders")
+	os.Exit(netns.Main(m, func() int {
 		if err := netns.Do("ip link set lo up"); err != nil { // the API server listens there
 			fmt.Fprintln(os.Stderr, err)
 			return 1

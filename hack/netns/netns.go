@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
 // inside is the environment variable of the process in the new namespaces.
@@ -19,15 +22,12 @@ const inside = "NETNS_INSIDE"
 
 // Main runs the tests of a package in a process with its own network and mounts, and returns the exit code. It starts the test program again in new
 // namespaces. These have no name and belong to the process: they end with it, and no other run can see them. Main also ends the processes that an
-// interrupted test left behind. It needs root.
-func Main(run func() int) int {
+// interrupted test left behind. It needs root: without it the tests are skipped, as controllerstest.NeedRoot says.
+func Main(m *testing.M, run func() int) int {
 	if os.Getenv(inside) != "" {
 		return run()
 	}
-	if os.Geteuid() != 0 {
-		fmt.Fprintln(os.Stderr, "run as root: the tests make a network namespace and listen on the ports 67 and 69")
-		return 1
-	}
+	controllerstest.NeedRoot(m)
 	self, err := os.Executable()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

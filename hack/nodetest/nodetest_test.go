@@ -10,11 +10,13 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(netns.Main(func() int {
+	controllerstest.Need(m, "make e2e-node", "out/agent/amd64/ramdisk", ".cache/nodeimage", ".cache/peers/stamp", ".cache/bin/kubeadm")
+	os.Exit(netns.Main(m, func() int {
 		err := netns.Do("ip link set lo up",
 			// libvirt opens taps as a user without rights, which not every system lets it.
 			"mount --make-rprivate /", "mount -t tmpfs none /dev/net", "mknod -m 666 /dev/net/tun c 10 200")

@@ -12,12 +12,14 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/qemu"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(netns.Main(func() int {
+	controllerstest.Need(m, "make osimage-test", ".cache/osimage/stamp", ".cache/firmware")
+	os.Exit(netns.Main(m, func() int {
 		if err := netns.Do("ip link set lo up"); err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			return 1

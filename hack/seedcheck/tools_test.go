@@ -6,7 +6,6 @@ package seedcheck
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
 // root is where the tools are unpacked.
@@ -37,18 +38,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	var files []string
 	for _, tool := range []string{networkGenerator, initrdGenerator, nmcli, netplan, systemd, systemctl, ignitionBinary, "usr/lib/python3/dist-packages/cloudinit"} {
-		if _, err := os.Stat(filepath.Join(root, tool)); err != nil {
-			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh, which unpacks the tools\n", err)
-			os.Exit(1)
-		}
+		files = append(files, filepath.Join(root, tool))
 	}
-	for _, tool := range []string{"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/unshare", "/sbin/fsck.vfat", "/usr/bin/mcopy", "/sbin/blkid"} {
-		if _, err := os.Stat(tool); err != nil {
-			fmt.Fprintf(os.Stderr, "seedcheck: %v\nrun hack/seedtools.sh as root, which installs what the tools run with\n", err)
-			os.Exit(1)
-		}
-	}
+	controllerstest.Need(m, "make seedcheck, which unpacks the tools", append(files,
+		"/usr/bin/python3", "/bin/busybox", "/bin/dash", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/unshare", "/sbin/fsck.vfat", "/usr/bin/mcopy", "/sbin/blkid")...)
 	os.Exit(m.Run())
 }
 

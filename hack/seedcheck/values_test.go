@@ -12,6 +12,7 @@ import (
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/bootstrap/render"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 // hostileValues are texts that some reader between a Secret and a file of the node would interpret, and some random ones.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 // testKey returns the private key of a test. Equal numbers give equal keys, so that golden files have one signature.

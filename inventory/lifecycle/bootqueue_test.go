@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 func queued(v *View) { v.QueuePosition = &QueuePosition{Number: 37, Booting: 250} }

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"flag"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -10,19 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMain makes all runs the same, unless flags say otherwise, so that the counts of visits do not depend on chance.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	given := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "150", "rapid.nofailfile": "true"} {
-		if !given[name] {
-			if err := flag.Set(name, value); err != nil {
-				panic(err)
-			}
-		}
+// checks is how many sequences each property draws. -rapid.checks counts.
+const checks = "150"
+
+func init() { //nolint:gochecknoinits // before the flags are parsed: see rapidtest
+	if err := flag.Set("rapid.checks", checks); err != nil {
+		panic(err)
 	}
-	os.Exit(m.Run())
 }
 
 // sequences runs random sequences of events, and judges every step by a promise. At the end of each sequence it calls end.

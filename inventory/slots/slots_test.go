@@ -1,7 +1,6 @@
 package slots_test
 
 import (
-	"flag"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,20 +10,11 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/slots"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-
-// TestMain fixes the seed of the properties, so a failure comes again, and leaves no files of failures behind, of which mutants have many.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	m.Run()
-}
 
 const queueTTL = time.Minute
 

@@ -11,6 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
+
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 type data struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 	"pgregory.net/rapid"
 
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso/isotest"
 )

@@ -2,7 +2,6 @@ package origin
 
 import (
 	"context"
-	"flag"
 	"io"
 	"maps"
 	"slices"
@@ -12,17 +11,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
-)
 
-// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	m.Run()
-}
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
+)
 
 // TestPropertyLanes: a namespace with fewer fetches than its own lanes does not wait for other namespaces unless all lanes are
 // taken; no lane is free while a waiting fetch may use it; and the bounds hold.

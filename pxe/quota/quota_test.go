@@ -1,24 +1,15 @@
 package quota
 
 import (
-	"flag"
 	"net/netip"
 	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
-)
 
-// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	m.Run()
-}
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
+)
 
 func TestPrefixOf(t *testing.T) {
 	g := NewWithT(t)

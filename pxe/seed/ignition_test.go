@@ -15,6 +15,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 	"pgregory.net/rapid"
 
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/seedtest"
 )

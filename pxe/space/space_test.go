@@ -2,7 +2,6 @@ package space
 
 import (
 	"errors"
-	"flag"
 	"maps"
 	"strconv"
 	"testing"
@@ -10,22 +9,14 @@ import (
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
+
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 var (
 	errFull    = errors.New("full")
 	errRevoked = errors.New("revoked")
 )
-
-// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	m.Run()
-}
 
 // TestPropertyShares: a namespace whose files do not exceed its share always gets space for them, and that takes no file of another
 // namespace that uses no more than its share.

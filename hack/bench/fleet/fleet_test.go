@@ -1,14 +1,21 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
 )
+
+func TestMain(m *testing.M) {
+	controllerstest.Need(m, "make lab-programs", ".cache/bin/etcd", ".cache/bin/kube-apiserver", ".cache/bin/kube-controller-manager")
+	os.Exit(m.Run())
+}
 
 // TestFleet runs a small fleet through all phases, and checks the number of requests per host. It does not check durations, which depend on the load of the
 // machine.

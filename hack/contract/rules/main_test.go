@@ -1,17 +1,9 @@
 package rules
 
 import (
-	"os"
 	"testing"
-	"time"
 
-	. "github.com/onsi/gomega"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
 )
 
-// TestMain gives conditions more time than Gomega's second, which a busy machine may take.
-func TestMain(m *testing.M) {
-	if os.Getenv("GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT") == "" {
-		SetDefaultEventuallyTimeout(30 * time.Second)
-	}
-	m.Run()
-}
+func TestMain(m *testing.M) { contracttest.Main(m) }

@@ -5,10 +5,8 @@ package crash
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,17 +14,12 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/shard"
 )
 
 var env *controllerstest.Env
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
-
-// point is a point at which a provider is halted.
-type point struct {
-	n    int
-	when moment
-}
 
 // row is a line of the report.
 type row struct {
@@ -41,25 +34,16 @@ type row struct {
 	runs, failures, unreached int
 }
 
-// number reads a number from the environment.
-func number(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
-// TestCrash runs each path undisturbed to count its points, and then once for each point. CRASH_SAMPLE is the number of points of a path that are drawn by
-// CRASH_SEED; 0 is all. CRASH_PATH selects paths by prefix, and CRASH_AT points, as in 12/before,12/after.
+// TestCrash runs each path undisturbed to list its points, and then once for each point that is selected: those of the shard that SHARD names and those in
+// testdata/always.txt, or all with SHARD=all. CRASH_PATH selects paths by prefix, and CRASH_AT one point, such as "claim 1 after".
 func TestCrash(t *testing.T) {
-	sample, seed := number(t, "CRASH_SAMPLE", 12), number(t, "CRASH_SEED", 1)
-	t.Logf("CRASH_SAMPLE=%d CRASH_SEED=%d", sample, seed)
+	if shard.Unset() && os.Getenv("CRASH_AT") == "" {
+		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make crash-full")
+	}
+	always, err := shard.ReadAlways("testdata/always.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	start := time.Now()
 	var report []*row
 	for _, p := range paths {
@@ -82,16 +66,29 @@ func TestCrash(t *testing.T) {
 	t.Run("crashed", func(t *testing.T) {
 		for _, r := range report {
 			r.enumerate(t)
-			for _, at := range choose(t, r.points, sample, seed) {
-				t.Run(fmt.Sprintf("%s/%d-%s", r.path.name, at.n, at.when), func(t *testing.T) {
-					t.Parallel()
-					r.crash(t, at)
-				})
+			for _, at := range r.points {
+				if r.selected(at, always) {
+					t.Run(r.name(at), func(t *testing.T) {
+						t.Parallel()
+						r.crash(t, at)
+					})
+				}
 			}
 		}
 	})
 	printReport(t, report)
 	t.Logf("took %s", time.Since(start).Round(time.Second))
+}
+
+// name is the name of a case.
+func (r *row) name(at point) string { return r.path.name + "/" + at.String() }
+
+// selected reports whether the provider is halted at this point. CRASH_AT names one.
+func (r *row) selected(at point, always shard.Always) bool {
+	if one := os.Getenv("CRASH_AT"); one != "" {
+		return at.String() == one
+	}
+	return always.Selected(r.name(at))
 }
 
 // enumerate lists the points of a path: what was counted in the run without a crash.
@@ -102,13 +99,16 @@ func (r *row) enumerate(t *testing.T) {
 	}
 	r.writes, r.commands, _ = r.counter.counted()
 	r.named = map[string]int{}
+	nth := map[string]int{}
 	for i, what := range r.counter.what {
 		t.Logf("%s %3d %s", r.path.name, i+1, what)
 		if _, name, ok := strings.Cut(what, ": "); ok {
 			name, _, _ = strings.Cut(name, " as ")
 			r.named[name]++
 		}
-		r.points = append(r.points, point{i + 1, before}, point{i + 1, after})
+		label := r.counter.labels[i]
+		nth[label]++
+		r.points = append(r.points, point{label, nth[label], before}, point{label, nth[label], after})
 	}
 	for _, name := range r.path.writes {
 		if r.named[name] == 0 {
@@ -120,7 +120,7 @@ func (r *row) enumerate(t *testing.T) {
 // crash runs a path and halts the provider at a point.
 func (r *row) crash(t *testing.T, at point) {
 	t.Helper()
-	f := &fuse{at: at.n, when: at.when}
+	f := &fuse{at: at}
 	defer func() {
 		_, _, tripped := f.counted()
 		r.mu.Lock()
@@ -129,40 +129,13 @@ func (r *row) crash(t *testing.T, at point) {
 		switch {
 		case t.Failed():
 			r.failures++
-			t.Logf("the provider was halted %s request %d: %s", at.when, at.n, tripped)
+			t.Logf("the provider was halted %s this request: %s", at.when, tripped)
+			t.Logf("rerun: CRASH_PATH=%s CRASH_AT='%s' go test -count=1 ./hack/endure/crash -run TestCrash -v", r.path.name, at)
 		case tripped == "":
 			r.unreached++
 		}
 	}()
 	r.path.walk(t, f)
-}
-
-// choose draws some of the points, or returns all.
-func choose(t *testing.T, points []point, sample, seed int) []point {
-	t.Helper()
-	if at := os.Getenv("CRASH_AT"); at != "" {
-		var chosen []point
-		for one := range strings.SplitSeq(at, ",") {
-			n, when, _ := strings.Cut(one, "/")
-			number, err := strconv.Atoi(n)
-			if err != nil {
-				t.Fatal("CRASH_AT: ", err)
-			}
-			if !slices.Contains([]moment{before, after}, moment(when)) {
-				t.Fatalf("CRASH_AT: %q is neither N/%s nor N/%s", one, before, after)
-			}
-			chosen = append(chosen, point{number, moment(when)})
-		}
-		return chosen
-	}
-	if sample == 0 || sample >= len(points) {
-		return points
-	}
-	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	random.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
-	points = points[:sample]
-	slices.SortFunc(points, func(a, b point) int { return a.n - b.n })
-	return points
 }
 
 // printReport prints the report.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,17 +23,28 @@ const (
 
 // fuse counts a provider's changes in API servers and BMCs, and halts the provider at one of them.
 type fuse struct {
-	at   int // counts from 1; 0 is never
-	when moment
+	at point // the zero point is never reached
 
 	mu      sync.Mutex
 	armed   bool
 	kill    func()
 	count   int
 	writes  int
-	what    []string // the counted requests
+	what    []string       // the counted requests, for the log
+	labels  []string       // what each of them does
+	times   map[string]int // how many had the label
 	tripped string
 }
+
+// point is a request at which a provider is halted. Its number among all requests differs from run to run, since controllers write concurrently.
+type point struct {
+	label string // what the request does
+	nth   int    // counts the requests with this label from 1
+	when  moment
+}
+
+// String is a part of the name of a case.
+func (p point) String() string { return fmt.Sprintf("%s %d %s", p.label, p.nth, p.when) }
 
 func (f *fuse) arm() {
 	f.mu.Lock()
@@ -71,7 +83,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func (f *fuse) pass(what string, next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	fires := f.fires(what, r)
-	if fires && f.when == before {
+	if fires && f.at.when == before {
 		f.kill()
 		if r.Body != nil {
 			_ = r.Body.Close()
@@ -106,8 +118,13 @@ func (f *fuse) fires(what string, r *http.Request) bool {
 	if manager := r.URL.Query().Get("fieldManager"); manager != "" {
 		did += " as " + manager
 	}
-	f.what = append(f.what, did)
-	if f.count == f.at {
+	label := labelOf(what, r)
+	f.what, f.labels = append(f.what, did), append(f.labels, label)
+	if f.times == nil {
+		f.times = map[string]int{}
+	}
+	f.times[label]++
+	if label == f.at.label && f.times[label] == f.at.nth {
 		f.tripped = did
 		return true
 	}
@@ -146,6 +163,27 @@ var writes = map[string][]struct{ name, part string }{
 	},
 	"baremetalinspections": nil,
 	"baremetalerasures":    nil,
+}
+
+// labelOf says what a request does, without names of objects and servers. It has no slash, which divides the names of tests.
+func labelOf(what string, r *http.Request) string {
+	if name := nameOf(r); name != "" {
+		return name
+	}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if what == "BMC" {
+		return strings.ToLower(r.Method) + " " + parts[len(parts)-1] + " of the BMC"
+	}
+	resource := parts[len(parts)-1]
+	if i := slices.Index(parts, "namespaces"); i >= 0 && i+2 < len(parts) {
+		resource = parts[i+2]
+	} else if i = slices.Index(parts, "v1"); i >= 0 && i+1 < len(parts) {
+		resource = parts[i+1] // without a namespace, such as a Node
+	}
+	if parts[len(parts)-1] == "status" {
+		resource = "status of " + resource
+	}
+	return strings.ToLower(r.Method) + " " + resource
 }
 
 // nameOf names a write to a host or its boot. It is empty for other requests.

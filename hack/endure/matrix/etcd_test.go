@@ -13,10 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/shard"
 )
 
 // TestEtcdRestarted: etcd is stopped while there are hosts at every step, and restarted with its data. The hosts continue as far as possible in between.
 func TestEtcdRestarted(t *testing.T) {
+	if shard.Unset() {
+		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full")
+	}
 	at, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()) // as many as there are run at once
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	columns := steps

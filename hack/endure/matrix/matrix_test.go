@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,18 +23,13 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/shard"
 )
 
 var env *controllerstest.Env
 
-// full is true where every case is to run, and not a sample.
-var full = os.Getenv("MATRIX") == "full"
-
-// What a sample takes, unless MATRIX_SAMPLE and MATRIX_SEED say otherwise.
-const (
-	sampleSize = 80
-	sampleSeed = 1
-)
+// full is true where every case is to run, and not a shard: some cases take longer then.
+var full = os.Getenv("SHARD") == "all"
 
 // faults are the rows of the matrix.
 func faults() []fault {
@@ -123,14 +117,8 @@ func cases() []pair {
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
-func number(t *testing.T, name string, or int) int {
-	t.Helper()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(or)))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return n
-}
-
-// chosen are the cases that are to run: all, those whose name contains one of the parts in MATRIX_CASE, or a sample that has every fault and every step.
+// chosen are the cases that are to run: those whose name contains one of the parts in MATRIX_CASE, or those of the shard that SHARD names, with those in
+// testdata/always.txt. SHARD=all is all.
 func chosen(t *testing.T) []pair {
 	t.Helper()
 	all := cases()
@@ -139,46 +127,36 @@ func chosen(t *testing.T) []pair {
 			return !slices.ContainsFunc(strings.Split(part, ","), func(part string) bool { return strings.Contains(p.String(), part) })
 		})
 	}
-	if full {
-		return all
+	if shard.Unset() {
+		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full")
 	}
-	seed := number(t, "MATRIX_SEED", sampleSeed)
-	t.Logf("MATRIX_SEED=%d", seed)
-	return sample(all, number(t, "MATRIX_SAMPLE", sampleSize), uint64(seed))
+	always := always(t)
+	return slices.DeleteFunc(all, func(p pair) bool { return !always.Selected(p.String()) })
 }
 
-// sample takes cases at random: first one of each fault, then more of those steps that have the fewest.
-func sample(all []pair, size int, seed uint64) []pair {
-	random := rand.New(rand.NewPCG(seed, 0))
-	all = slices.Clone(all)
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	perFault, perStep := map[string]int{}, map[string]int{}
-	var taken []pair
-	for len(taken) < size && len(all) > 0 {
-		best := 0
-		for i, p := range all {
-			b := all[best]
-			if cmp.Or(cmp.Compare(perFault[p.fault.name], perFault[b.fault.name]), cmp.Compare(perStep[p.step.name], perStep[b.step.name])) < 0 {
-				best = i
-			}
-		}
-		p := all[best]
-		perFault[p.fault.name]++
-		perStep[p.step.name]++
-		taken, all = append(taken, p), slices.Delete(all, best, best+1)
-	}
-	return taken
+// always are the cases that every run has.
+func always(t *testing.T) shard.Always {
+	t.Helper()
+	list, err := shard.ReadAlways("testdata/always.txt")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return list
 }
 
 // TestMatrix runs the cases. go test's -parallel says how many at once.
 func TestMatrix(t *testing.T) {
+	selected := chosen(t)
 	startNamespaces(t)
 	began := time.Now()
 	t.Cleanup(func() { fmt.Printf("%d cases took %s\n", len(covered.done), time.Since(began).Round(time.Second)) })
-	for _, p := range chosen(t) {
+	for _, p := range selected {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
 			t.Cleanup(func() { covered.end(t, p) })
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("rerun: MATRIX_CASE='%s' go test -count=1 ./hack/endure/matrix -run TestMatrix -v", p)
+				}
+			})
 			p.run(t)
 		})
 	}
@@ -351,19 +329,27 @@ func (l *life) collect() {
 	}, stepTimeout, 100*time.Millisecond).Should(Succeed(), "a boot is left")
 }
 
-// TestSample: a sample has every fault and every step, the same for the same seed.
-func TestSample(t *testing.T) {
+// TestShards: ten consecutive shards run every case, and once each but for those that always run, which exist.
+func TestShards(t *testing.T) {
 	g := NewWithT(t)
-	taken := sample(cases(), 120, 7)
-	g.Expect(taken).To(HaveLen(120))
-	again := sample(cases(), 120, 7)
-	has := map[string]bool{}
-	for i, p := range taken {
-		g.Expect(again[i].String()).To(Equal(p.String()))
-		has[p.fault.name], has[p.step.name] = true, true
-	}
+	t.Setenv("MATRIX_CASE", "")
+	always, names, runs := always(t), []string{}, map[string]int{}
 	for _, p := range cases() {
-		g.Expect(has).To(And(HaveKey(p.fault.name), HaveKey(p.step.name)))
+		names = append(names, p.String())
+	}
+	g.Expect(always.Unknown(names)).To(BeEmpty(), "testdata/always.txt names cases that do not exist")
+	for number := range shard.Count {
+		t.Setenv("SHARD", strconv.Itoa(number))
+		for _, p := range chosen(t) {
+			runs[p.String()]++
+		}
+	}
+	for _, name := range names {
+		if always[name] {
+			g.Expect(runs[name]).To(Equal(shard.Count), name)
+		} else {
+			g.Expect(runs[name]).To(Equal(1), name)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -50,6 +51,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveMedia(address))
 		os.Exit(1)
 	}
+	controllerstest.Need(m, "make media-bench", ".cache/netbench", ".cache/loaders", "out/agent/amd64/ramdisk")
 	os.Exit(m.Run())
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -25,19 +24,10 @@ import (
 	"github.com/ulikunitz/xz"
 	"pgregory.net/rapid"
 
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/format"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
-
-// TestMain fixes the seed of the properties, so that failures are reproducible, and stores no files of failures, of which mutants have many.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	m.Run()
-}
 
 // account counts as a reservation does, with a limit.
 type account struct{ used, most, limit int64 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 

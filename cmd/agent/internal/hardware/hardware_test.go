@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 

@@ -1,0 +1,9 @@
+package guides
+
+import (
+	"testing"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
+)
+
+func TestMain(m *testing.M) { contracttest.Main(m) }

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs tests and reports them: hack/gotest.sh SUITE GROUP... Each group is the arguments of one run of go test, such as "-race ./bmc/...". It prints a line for
+# each package, the output of failed tests, the command that reruns each of them alone, and at the end "N passed, N failed, N skipped". A group that fails does not
+# stop the next one. .cache/results/SUITE has the events of all tests (go doc test2json).
+set -euo pipefail
+
+[ $# -ge 2 ] || { echo "gotest.sh: usage: gotest.sh SUITE GROUP..." >&2; exit 1; }
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+hack/build.sh gotestsum
+results=.cache/results/$1
+shift
+rm -rf "$results"
+mkdir -p "$results"
+export CAPBM_TESTS=complete # a program that is missing fails the tests that need it, which are skipped otherwise
+
+number=0
+for group in "$@"; do
+  number=$((number + 1))
+  file=$results/$number.json
+  echo "$group" >"$file.args"
+  # shellcheck disable=SC2086 # arguments of go test
+  .cache/bin/gotestsum --format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$file" -- $group || true # testreport judges
+done
+go run ./hack/testreport "$results"/*.json
