@@ -75,18 +75,19 @@ SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
 PURE := ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/gpt/... \
 	./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./cmd/agent/internal/method/... ./pxe/agent/... ./pxe/bootconfig/... ./pxe/grub/... \
-	./pxe/image/format/... ./pxe/image/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
-# These write gigabytes: the race detector makes them ten times as slow. The other tests of their package run with it.
-WRITES := ^Test(CutEverywhere|CutSeeded|Faults)$$
-# promtool is a Debian package: make monitoring runs these.
+	./pxe/image/convert/... ./pxe/image/format/... ./pxe/image/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
+# These write and hash gigabytes: the race detector makes them ten times as slow. The other tests of their package run with it.
+WRITES := ^Test(CutEverywhere|CutSeeded|Faults|Refusals)$$
+# They run programs of a distribution: make conformance and make monitoring run them.
+PROGRAMS := ^Test(RealIpmitool.*|CpioReadsArchive)$$
 MONITORING := ^Test(Rules|DashboardQueries|Wrong|Life)$$
 
 .PHONY: test
 test: lab-programs ## 10 min: what a change of the code can break. No root, no package of a distribution.
 	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ | tr '\n' ' '); \
 	hack/gotest.sh test \
-		"-race -p 3 -timeout 20m -skip $(WRITES) ./controllers/host ./controllers/boot $$others" \
-		"-p 2 -timeout 15m $(PURE)" \
+		"-race -p 3 -timeout 20m -skip $(WRITES)|$(PROGRAMS) ./controllers/host ./controllers/boot $$others" \
+		-- "-p 1 -timeout 15m $(PURE)" \
 		"-timeout 15m -run $(WRITES) ./cmd/agent/internal/image" \
 		"-race -count=1 -timeout 15m -skip $(MONITORING) ./cmd/manager" \
 		"-timeout 10m -run ^TestPlaces$$ ./hack/mutants" \
@@ -141,7 +142,7 @@ sigkill: lab-programs ## 11 min: kill the manager KILLS=20 times at random momen
 
 .PHONY: conformance
 conformance: peers ## 3 min: the drivers against BMC software of others: sushy-tools, virtualbmc, ipmi_sim; Debian 12.
-	@hack/gotest.sh conformance "-race -count=1 -timeout 20m ./bmc/peertest"
+	@hack/gotest.sh conformance "-race -count=1 -timeout 20m ./bmc/peertest" "-race -count=1 -timeout 20m -run $(PROGRAMS) ./bmc/bmclib ./hack/agent"
 
 CORPUS ?= ../shared/corpus
 

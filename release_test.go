@@ -18,7 +18,12 @@ type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Jobs        map[string]struct {
 		Permissions map[string]string `json:"permissions"`
-		Container   struct {
+		Strategy    struct {
+			Matrix struct {
+				Part []string `json:"part"`
+			} `json:"matrix"`
+		} `json:"strategy"`
+		Container struct {
 			Image string `json:"image"`
 		} `json:"container"`
 		Steps []struct {
@@ -30,11 +35,49 @@ type workflow struct {
 	} `json:"jobs"`
 }
 
+// TestParts: CI and the nightly run on GitHub have the parts of .ci/run and .ci/nightly, but for recordings that are not a part of the project.
+func TestParts(t *testing.T) {
+	targets := regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
+	exists := map[string]bool{}
+	for _, target := range targets.FindAllStringSubmatch(readPage(t, "Makefile"), -1) {
+		exists[target[1]] = true
+	}
+	nightly := regexp.MustCompile(`(?s)\nparts=\((.*?)\)`).FindStringSubmatch(readPage(t, ".ci/nightly"))
+	if nightly == nil {
+		t.Fatal(".ci/nightly has no list of parts")
+	}
+	want := strings.Fields(nightly[1])
+	var got []string
+	for _, file := range []string{"ci", "nightly"} {
+		var w workflow
+		if err := yaml.Unmarshal([]byte(readPage(t, ".github/workflows/"+file+".yaml")), &w); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, w.Jobs["part"].Strategy.Matrix.Part...)
+	}
+	for _, part := range want {
+		if !exists[part] {
+			t.Errorf(".ci/nightly has the part %s, which is not a target", part)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the workflows have the parts\n%s\nand .ci/nightly has\n%s", got, want)
+	}
+	ci := readPage(t, ".ci/run")
+	for _, part := range []string{"verify", "test", "test-system", "test-vm", "demo"} {
+		if !regexp.MustCompile(`["; ]` + part + `["; $]`).MatchString(ci) {
+			t.Errorf(".ci/run does not run %s", part)
+		}
+	}
+}
+
 // TestWorkflows: the workflows name only targets, scripts and files of a release that exist. What others wrote is pinned to a commit, and no step gets more
 // than it needs.
 func TestWorkflows(t *testing.T) {
 	files, err := filepath.Glob(".github/workflows/*.y*ml")
-	if err != nil || len(files) != 2 {
+	if err != nil || len(files) != 3 {
 		t.Fatalf("workflows: %s, %v", files, err)
 	}
 	makefile := readPage(t, "Makefile")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs tests and reports them: hack/gotest.sh SUITE GROUP... Each group is the arguments of one run of go test, such as "-race ./bmc/...". It prints a line for
-# each package, the output of failed tests, the command that reruns each of them alone, and at the end "N passed, N failed, N skipped". A group that fails does not
-# stop the next one. .cache/results/SUITE has the events of all tests (go doc test2json).
+# Runs tests and reports them: hack/gotest.sh SUITE GROUP... [-- GROUP...]. Each group is the arguments of one run of go test, such as "-race ./bmc/...". It prints
+# a line for each package, the output of failed tests, the command that reruns each of them alone, and at the end "N passed, N failed, N skipped". A group that fails
+# does not stop the next one. The groups after -- run beside those before it. .cache/results/SUITE has the events of all tests (go doc test2json).
 set -euo pipefail
 
 [ $# -ge 2 ] || { echo "gotest.sh: usage: gotest.sh SUITE GROUP..." >&2; exit 1; }
@@ -14,12 +14,24 @@ rm -rf "$results"
 mkdir -p "$results"
 export CAPBM_TESTS=complete # a program that is missing fails the tests that need it, which are skipped otherwise
 
-number=0
-for group in "$@"; do
-  number=$((number + 1))
-  file=$results/$number.json
-  echo "$group" >"$file.args"
-  # shellcheck disable=SC2086 # arguments of go test
-  .cache/bin/gotestsum --format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$file" -- $group || true # testreport judges
+# run LANE GROUP... runs groups one after another.
+run() {
+  local lane=$1 number=0 group file
+  shift
+  for group in "$@"; do
+    number=$((number + 1)) file=$results/$lane$number.json
+    echo "$group" >"$file.args"
+    # shellcheck disable=SC2086 # arguments of go test
+    .cache/bin/gotestsum --format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$file" -- $group || true # testreport judges
+  done
+}
+
+first=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  first+=("$1")
+  shift
 done
+run a "${first[@]}" &
+[ $# -lt 2 ] || run b "${@:2}"
+wait
 go run ./hack/testreport "$results"/*.json

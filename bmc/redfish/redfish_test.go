@@ -56,7 +56,7 @@ func endpointOf(t *testing.T, server *httptest.Server, scheme string) bmc.Endpoi
 // newDriver returns a driver whose connections are closed when the test ends.
 func newDriver(t *testing.T) *redfish.Driver {
 	t.Helper()
-	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: 2 * time.Second, MediaTimeout: 5 * time.Second}
+	driver := &redfish.Driver{Permit: bmctest.Loopback, RequestTimeout: time.Minute, MediaTimeout: time.Minute}
 	t.Cleanup(driver.CloseIdleConnections)
 	return driver
 }

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestArchive(t *testing.T) {
+func TestCpioReadsArchive(t *testing.T) {
 	g := NewWithT(t)
 	build := func(order ...string) []byte {
 		var r ramdisk

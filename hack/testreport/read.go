@@ -86,13 +86,10 @@ func (r *run) record(e event) {
 	case "pass", "fail", "skip":
 		t.action = e.Action
 	case "run":
-		for parent := e.Test; ; {
-			end := strings.LastIndex(parent, "/")
-			if end < 0 {
-				break
+		for end, c := range e.Test {
+			if parent := r.tests[e.Package+" "+e.Test[:end]]; c == '/' && parent != nil { // a name may have slashes of its own
+				parent.parent = true
 			}
-			parent = parent[:end]
-			r.get(e.Package, parent).parent = true
 		}
 	case "output":
 		if found := note.FindStringSubmatch(e.Output); found != nil {

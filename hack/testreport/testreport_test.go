@@ -24,9 +24,9 @@ func TestRead(t *testing.T) {
 		"a test with subtests counts by them": {
 			`{"Action":"run","Package":"P/a","Test":"TestA"}
 {"Action":"run","Package":"P/a","Test":"TestA/one"}
-{"Action":"run","Package":"P/a","Test":"TestA/two"}
+{"Action":"run","Package":"P/a","Test":"TestA/http://two"}
 {"Action":"pass","Package":"P/a","Test":"TestA/one"}
-{"Action":"pass","Package":"P/a","Test":"TestA/two"}
+{"Action":"pass","Package":"P/a","Test":"TestA/http://two"}
 {"Action":"pass","Package":"P/a","Test":"TestA"}
 {"Action":"pass","Package":"P/a"}`,
 			results{passed: 2},

@@ -192,6 +192,7 @@ func (d draw) requests(v *View) {
 
 // TestDraw: every fact on which the lifecycle decides is drawn.
 func TestDraw(t *testing.T) {
+	setFlag(t, "rapid.seed", "1") // some facts are drawn rarely
 	drawn := map[string]bool{}
 	var look func(name string, v reflect.Value)
 	look = func(name string, v reflect.Value) {
