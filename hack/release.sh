@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes what clusterctl installs and generates from, one folder a provider: components, templates and metadata. Usage: hack/release.sh FOLDER VERSION IMAGE
-# It writes FOLDER/infrastructure-baremetal/VERSION and FOLDER/bootstrap-baremetal/VERSION: clusterctl reads the version from the path.
+# It writes FOLDER/infrastructure-NAME/VERSION and FOLDER/bootstrap-NAME/VERSION, with the name of the provider: clusterctl reads the version from the path.
 #
 # The default template is cluster-template.yaml; the folder NAME of config/templates/flavors becomes cluster-template-NAME.yaml, and the
 # folder NAME of config/templates/clusterclasses becomes clusterclass-NAME.yaml: where clusterctl looks for them.
@@ -9,8 +9,9 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 version=$2
 image=$3
-infrastructure=$1/infrastructure-baremetal/$version
-bootstrap=$1/bootstrap-baremetal/$version
+name=$(sed -n 's/.*provider: infrastructure-//p' "$root/config/provider/infrastructure/kustomization.yaml")
+infrastructure=$1/infrastructure-$name/$version
+bootstrap=$1/bootstrap-$name/$version
 
 mkdir -p "$infrastructure" "$bootstrap"
 rm -f "$infrastructure"/*.yaml "$bootstrap"/*.yaml

@@ -56,7 +56,8 @@ digest=${digest%% *}
 
 # The manifests.
 hack/release.sh "$folder" "$version" "$image@$digest"
-cp "$folder/infrastructure-baremetal/$version"/*.yaml "$folder/bootstrap-baremetal/$version/bootstrap-components.yaml" "$page/" # one metadata.yaml for both
+name=$(sed -n 's/.*provider: infrastructure-//p' "config/provider/infrastructure/kustomization.yaml")
+cp "$folder/infrastructure-$name/$version"/*.yaml "$folder/bootstrap-$name/$version/bootstrap-components.yaml" "$page/" # one metadata.yaml for both
 
 # The programs, and the boot loaders for sites with a TFTP server of their own.
 programs=()

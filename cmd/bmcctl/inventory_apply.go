@@ -87,7 +87,7 @@ func (r *registration) checkLive(ctx context.Context) error {
 		err = r.client.List(ctx, &hosts, client.InNamespace(r.namespace))
 	}
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return errors.New("the cluster does not have the kind BareMetalHost: install the provider first (clusterctl init --infrastructure baremetal), or use --context")
+		return errors.New("the cluster does not have the kind BareMetalHost: install the provider first (clusterctl init --infrastructure capbm-io-baremetal), or use --context")
 	}
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -141,7 +142,7 @@ func (r *released) testFiles(t *testing.T) {
 			want = append(want, program+"-"+strings.ReplaceAll(platform, "/", "-"))
 		}
 	}
-	repository, err := os.ReadDir(filepath.Join(r.folder, "infrastructure-baremetal", imageVersion))
+	repository, err := os.ReadDir(filepath.Join(r.folder, provider.Infrastructure, imageVersion))
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, e := range repository {
 		want = append(want, e.Name())
@@ -224,8 +225,8 @@ func (r *released) testManifests(t *testing.T) {
 	g := NewWithT(t)
 	for folder, files := range map[string][]string{
 		r.page: {"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml", "bootstrap-components.yaml"},
-		filepath.Join(r.folder, "infrastructure-baremetal", imageVersion): {"infrastructure-components.yaml"},
-		filepath.Join(r.folder, "bootstrap-baremetal", imageVersion):      {"bootstrap-components.yaml"},
+		filepath.Join(r.folder, provider.Infrastructure, imageVersion): {"infrastructure-components.yaml"},
+		filepath.Join(r.folder, provider.Bootstrap, imageVersion):      {"bootstrap-components.yaml"},
 	} {
 		for _, file := range files {
 			content, err := os.ReadFile(filepath.Join(folder, file))

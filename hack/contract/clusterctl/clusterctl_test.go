@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
@@ -147,8 +148,8 @@ func (s *story) init(t *testing.T) { //nolint:thelper // a step: a failure is to
 	g := NewWithT(t)
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).To(MatchRegexp(`capbm-system +infrastructure-baremetal +\S+ +InfrastructureProvider +baremetal +v0\.1\.0`))
-	g.Expect(out).To(MatchRegexp(`capbm-bootstrap-system +bootstrap-baremetal +\S+ +BootstrapProvider +baremetal +v0\.1\.0`))
+	g.Expect(out).To(MatchRegexp(`capbm-system +` + provider.Infrastructure + ` +\S+ +InfrastructureProvider +` + provider.Name + ` +v0\.1\.0`))
+	g.Expect(out).To(MatchRegexp(`capbm-bootstrap-system +` + provider.Bootstrap + ` +\S+ +BootstrapProvider +` + provider.Name + ` +v0\.1\.0`))
 	g.Expect(out).To(MatchRegexp(`capi-kubeadm-bootstrap-system +bootstrap-kubeadm +\S+ +BootstrapProvider +kubeadm `), "both bootstrap providers are named")
 }
 
@@ -189,8 +190,8 @@ func (s *story) upgrade(t *testing.T) { //nolint:thelper // a step: a failure is
 
 	out, err = s.source.Clusterctl(s.ctx, "upgrade", "plan")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).To(MatchRegexp(`infrastructure-baremetal +capbm-system +InfrastructureProvider +v0\.1\.0 +` + regexp.QuoteMeta(plane.NextVersion)))
-	g.Expect(out).To(MatchRegexp(`bootstrap-baremetal +capbm-bootstrap-system +BootstrapProvider +v0\.1\.0 +` + regexp.QuoteMeta(plane.NextVersion)))
+	g.Expect(out).To(MatchRegexp(provider.Infrastructure + ` +capbm-system +InfrastructureProvider +v0\.1\.0 +` + regexp.QuoteMeta(plane.NextVersion)))
+	g.Expect(out).To(MatchRegexp(provider.Bootstrap + ` +capbm-bootstrap-system +BootstrapProvider +v0\.1\.0 +` + regexp.QuoteMeta(plane.NextVersion)))
 	s.upgradeProviders(t, s.source)
 	s.upgraded(t)
 
@@ -217,8 +218,8 @@ func (s *story) upgraded(t *testing.T) {
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
 	g.Expect(err).NotTo(HaveOccurred())
 	for provider, deployment := range map[string][]string{
-		"infrastructure-baremetal": {"capbm-system", "capbm-controller-manager"},
-		"bootstrap-baremetal":      {"capbm-bootstrap-system", "capbm-bootstrap-controller-manager"},
+		provider.Infrastructure: {"capbm-system", "capbm-controller-manager"},
+		provider.Bootstrap:      {"capbm-bootstrap-system", "capbm-bootstrap-controller-manager"},
 	} {
 		g.Expect(out).To(MatchRegexp(provider + ` .* ` + regexp.QuoteMeta(plane.NextVersion)))
 		image, err := s.source.Kubectl(s.ctx, "-n", deployment[0], "get", "deployment", deployment[1], "-o", "jsonpath={..image}")

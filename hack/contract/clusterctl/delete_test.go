@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
@@ -112,13 +113,13 @@ func (s *story) deleteBootstrap(t *testing.T) { //nolint:thelper // a step: a fa
 		ContainSubstring("capbm-bootstrap-validating-webhook-configuration"), ContainSubstring("baremetalconfigtemplates.bootstrap.cluster.x-k8s.io"),
 		ContainSubstring("clusterrole.rbac.authorization.k8s.io/capbm-bootstrap-system-manager"))))
 	s.source.StopBootstrap()
-	_, err := s.source.Clusterctl(s.ctx, "delete", "--bootstrap", "baremetal", "--include-crd", "--include-namespace")
+	_, err := s.source.Clusterctl(s.ctx, "delete", "--bootstrap", provider.Name, "--include-crd", "--include-namespace")
 	g.Expect(err).NotTo(HaveOccurred())
 	s.until(t, time.Minute, s.nothingOf(own))
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).NotTo(ContainSubstring("bootstrap-baremetal"))
-	g.Expect(out).To(And(ContainSubstring("bootstrap-kubeadm"), ContainSubstring("infrastructure-baremetal")))
+	g.Expect(out).NotTo(ContainSubstring(provider.Bootstrap))
+	g.Expect(out).To(And(ContainSubstring("bootstrap-kubeadm"), ContainSubstring(provider.Infrastructure)))
 	g.Expect(s.source.Client.Get(s.ctx, inNamespace(site.JoinSecret), &corev1.Secret{})).To(Succeed())
 	g.Expect(s.source.Client.Get(s.ctx, inNamespace(site.NodeLabels), &corev1.ConfigMap{})).To(Succeed())
 	g.Expect(s.hosts(t, s.source, v1alpha1.PhaseAvailable)).To(HaveLen(5))
@@ -133,7 +134,7 @@ func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a fai
 	g.Expect(err).NotTo(HaveOccurred())
 	s.until(t, time.Minute, s.noBoots(s.source)) // the provider must run for it
 	s.source.StopProvider()
-	remove := []string{"delete", "--infrastructure", "baremetal", "--include-crd", "--include-namespace"}
+	remove := []string{"delete", "--infrastructure", provider.Name, "--include-crd", "--include-namespace"}
 	var records v1alpha1.BareMetalErasureList
 	g.Expect(s.source.Client.List(s.ctx, &records)).To(Succeed())
 	g.Expect(records.Items).To(HaveLen(1), "the record that was moved")

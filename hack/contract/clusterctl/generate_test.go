@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
@@ -34,7 +35,7 @@ func (s *story) generateCluster(t *testing.T, name, namespace, flavor string) (s
 		}
 	}
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	_, err := s.source.Clusterctl(s.ctx, "generate", "cluster", name, "--infrastructure", "baremetal", "--flavor", flavor, "--target-namespace", namespace,
+	_, err := s.source.Clusterctl(s.ctx, "generate", "cluster", name, "--infrastructure", provider.Name, "--flavor", flavor, "--target-namespace", namespace,
 		"--kubernetes-version", site.KubernetesVersion, "--control-plane-machine-count", "1", "--worker-machine-count", "2", "--write-to", file)
 	return file, err
 }

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
@@ -30,7 +31,7 @@ func released(ctx context.Context, t *testing.T) map[string]string {
 	_, err := proc.Run(ctx, nil, filepath.Join(project, "hack", "release.sh"), folder, "v0.1.0", releasedImage)
 	g.Expect(err).NotTo(HaveOccurred())
 	files := map[string]string{}
-	for provider, prefix := range map[string]string{"infrastructure-baremetal": "", "bootstrap-baremetal": "bootstrap-baremetal/"} {
+	for provider, prefix := range map[string]string{provider.Infrastructure: "", provider.Bootstrap: provider.Bootstrap + "/"} {
 		entries, err := os.ReadDir(filepath.Join(folder, provider, "v0.1.0"))
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, e := range entries {
@@ -42,7 +43,7 @@ func released(ctx context.Context, t *testing.T) map[string]string {
 	return files
 }
 
-const bootstrapComponents = "bootstrap-baremetal/bootstrap-components.yaml"
+var bootstrapComponents = provider.Bootstrap + "/bootstrap-components.yaml"
 
 // TestRelease: the release has the files that clusterctl reads, with the requested image.
 func TestRelease(t *testing.T) {
@@ -50,7 +51,7 @@ func TestRelease(t *testing.T) {
 	files := released(contracttest.Context(t, 5*time.Minute), t)
 	for _, name := range []string{
 		"infrastructure-components.yaml", "single-pod-components.yaml", "boot-components.yaml", "metadata.yaml", "cluster-template.yaml", "cluster-template-ha.yaml",
-		"cluster-template-external-loadbalancer.yaml", "cluster-template-network-boot.yaml", "cluster-template-ignition.yaml", "bootstrap-baremetal/metadata.yaml", bootstrapComponents,
+		"cluster-template-external-loadbalancer.yaml", "cluster-template-network-boot.yaml", "cluster-template-ignition.yaml", provider.Bootstrap + "/metadata.yaml", bootstrapComponents,
 	} {
 		g.Expect(files).To(HaveKey(name))
 	}

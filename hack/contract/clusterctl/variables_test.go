@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
@@ -93,7 +94,7 @@ func (s *story) upgradeWithoutMode(t *testing.T) { //nolint:thelper // a step: a
 	g.Expect(err).To(MatchError(ContainSubstring("[CAPBM_DHCP_MODE]")))
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).To(MatchRegexp(`capbm-system +infrastructure-baremetal +\S+ +InfrastructureProvider +baremetal +v0\.1\.0`))
+	g.Expect(out).To(MatchRegexp(`capbm-system +` + provider.Infrastructure + ` +\S+ +InfrastructureProvider +` + provider.Name + ` +v0\.1\.0`))
 	g.Expect(s.installedConfigs(t)).To(Equal(before))
 }
 

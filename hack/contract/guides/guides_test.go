@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
@@ -158,7 +159,7 @@ func newLab(ctx context.Context, t *testing.T) *lab {
 
 // useLabTemplate makes the lab's template with disk images the default one of the repository: emulated servers need an etcd outside of them.
 func (l *lab) useLabTemplate() error {
-	templates, err := filepath.Glob(filepath.Join(filepath.Dir(l.Repository.Config), "infrastructure-baremetal", "*", "cluster-template-lab-image.yaml"))
+	templates, err := filepath.Glob(filepath.Join(filepath.Dir(l.Repository.Config), provider.Infrastructure, "*", "cluster-template-lab-image.yaml"))
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 )
 
 const (
@@ -389,15 +390,15 @@ func (s *suite) bootstrapClusterctl(t *testing.T) {
 	g := NewWithT(t)
 	installed := &unstructured.Unstructured{}
 	installed.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("Provider"))
-	s.get(t, bootstrapNamespace, "bootstrap-baremetal", installed)
+	s.get(t, bootstrapNamespace, provider.Bootstrap, installed)
 	kind, _, err := unstructured.NestedString(installed.Object, "type")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(kind).To(Equal("BootstrapProvider"))
-	folder := filepath.Join(filepath.Dir(filepath.Dir(s.repository())), "bootstrap-baremetal", filepath.Base(s.repository()))
+	folder := filepath.Join(filepath.Dir(filepath.Dir(s.repository())), provider.Bootstrap, filepath.Base(s.repository()))
 	g.Expect(s.readFile(t, filepath.Join(folder, "metadata.yaml"))).To(Equal(s.readFile(t, filepath.Join(s.lab.Root, "metadata.yaml"))))
 	deployments := 0
 	for _, o := range decode(t, s.readFile(t, filepath.Join(folder, "bootstrap-components.yaml"))) {
-		g.Expect(o.GetLabels()).To(HaveKeyWithValue(providerLabel, "bootstrap-baremetal"), "%s %s", o.GetKind(), o.GetName())
+		g.Expect(o.GetLabels()).To(HaveKeyWithValue(providerLabel, provider.Bootstrap), "%s %s", o.GetKind(), o.GetName())
 		if !clusterWide(o) {
 			g.Expect(o.GetNamespace()).To(Equal(bootstrapNamespace), "%s %s", o.GetKind(), o.GetName())
 		}

@@ -21,13 +21,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
 const (
 	providerLabel = "cluster.x-k8s.io/provider"
-	providerName  = "infrastructure-baremetal"
 	components    = "infrastructure-components.yaml"
 )
 
@@ -41,8 +41,8 @@ func (s *suite) localRepository(t *testing.T) {
 	}
 	installed := &unstructured.Unstructured{}
 	installed.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("Provider"))
-	s.get(t, providerNamespace, providerName, installed)
-	for field, want := range map[string]string{"type": "InfrastructureProvider", "version": filepath.Base(s.repository()), "providerName": "baremetal"} {
+	s.get(t, providerNamespace, provider.Infrastructure, installed)
+	for field, want := range map[string]string{"type": "InfrastructureProvider", "version": filepath.Base(s.repository()), "providerName": provider.Name} {
 		got, _, err := unstructured.NestedString(installed.Object, field)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(got).To(Equal(want))
@@ -74,7 +74,7 @@ func (s *suite) metadata(t *testing.T) {
 
 func (s *suite) componentsName(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(s.readFile(t, s.lab.Repository.SplitConfig)).To(MatchRegexp(`/`+providerName+`/v[0-9.]+/`+components), "the lab installs the release")
+	g.Expect(s.readFile(t, s.lab.Repository.SplitConfig)).To(MatchRegexp(`/`+provider.Infrastructure+`/v[0-9.]+/`+components), "the lab installs the release")
 }
 
 func (s *suite) components(t *testing.T) []*unstructured.Unstructured {
@@ -150,7 +150,7 @@ func (s *suite) componentsVariables(t *testing.T) {
 func (s *suite) componentsLabels(t *testing.T) {
 	g := NewWithT(t)
 	for _, o := range s.components(t) {
-		g.Expect(o.GetLabels()).To(HaveKeyWithValue(providerLabel, providerName), "%s %s", o.GetKind(), o.GetName())
+		g.Expect(o.GetLabels()).To(HaveKeyWithValue(providerLabel, provider.Infrastructure), "%s %s", o.GetKind(), o.GetName())
 	}
 	for _, kind := range append([]string{"BareMetalHost", "BareMetalBoot"}, kinds...) {
 		crd, _ := s.crd(t, kind)
@@ -170,7 +170,7 @@ func (s *suite) componentsTransformed(t *testing.T) {
 	g.Expect(len(objects)).To(BeNumerically(">=", len(s.components(t))))
 	for _, o := range objects {
 		what := o.GetKind() + " " + o.GetName()
-		g.Expect(o.GetLabels()).To(And(HaveKeyWithValue(providerLabel, providerName), HaveKey(clusterctlv1.ClusterctlLabel)), what)
+		g.Expect(o.GetLabels()).To(And(HaveKeyWithValue(providerLabel, provider.Infrastructure), HaveKey(clusterctlv1.ClusterctlLabel)), what)
 		switch {
 		case o.GetKind() == "Namespace":
 			g.Expect(o.GetName()).To(Equal("elsewhere"))
@@ -226,7 +226,7 @@ func (s *suite) generate(t *testing.T, file string) []*unstructured.Unstructured
 	t.Helper()
 	g := NewWithT(t)
 	s.setVariables(t, filepath.Join(s.repository(), file))
-	text, err := s.plane.Clusterctl(t.Context(), "generate", "cluster", "generated", "--infrastructure", "baremetal", "--flavor", flavor(file),
+	text, err := s.plane.Clusterctl(t.Context(), "generate", "cluster", "generated", "--infrastructure", provider.Name, "--flavor", flavor(file),
 		"--target-namespace", "elsewhere", "--kubernetes-version", site.KubernetesVersion, "--control-plane-machine-count", "3", "--worker-machine-count", "5")
 	g.Expect(err).NotTo(HaveOccurred(), file)
 	objects := decode(t, text)

@@ -24,6 +24,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
@@ -175,7 +176,7 @@ func decode(t *testing.T, text string) []*unstructured.Unstructured {
 
 // repository returns the folder of the clusterctl repository that this provider was installed from.
 func (s *suite) repository() string {
-	return filepath.Join(filepath.Dir(s.lab.Repository.Config), "infrastructure-baremetal", "v0.1.0")
+	return filepath.Join(filepath.Dir(s.lab.Repository.Config), provider.Infrastructure, "v0.1.0")
 }
 
 func (s *suite) readFile(t *testing.T, path string) string {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -69,7 +70,7 @@ func label(t *testing.T, e *controllerstest.Env) {
 		crd.Labels["clusterctl.cluster.x-k8s.io/core"] = ""
 		crd.Labels[clusterv1.ProviderNameLabel] = "cluster-api"
 		if crd.Spec.Group == v1alpha1.GroupVersion.Group {
-			crd.Labels[clusterv1.ProviderNameLabel] = "infrastructure-baremetal"
+			crd.Labels[clusterv1.ProviderNameLabel] = provider.Infrastructure
 		}
 		if slices.Contains([]string{"BareMetalHost", "BareMetalBoot", "BareMetalInspection", "BareMetalErasure"}, crd.Spec.Names.Kind) {
 			crd.Labels["clusterctl.cluster.x-k8s.io/move"] = "" // as config/crd has it

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -82,9 +83,9 @@ func NewRepository(ctx context.Context, root, bin, dir string) (*Repository, err
 	}
 	r := &Repository{Config: filepath.Join(dir, "clusterctl.yaml"), SplitConfig: filepath.Join(dir, "clusterctl-split.yaml")}
 	for path, components := range map[string]string{r.Config: "single-pod-components.yaml", r.SplitConfig: "infrastructure-components.yaml"} {
-		content := fmt.Appendf(nil, "%s- {name: baremetal, type: InfrastructureProvider, url: %q}\n- {name: baremetal, type: BootstrapProvider, url: %q}\n", &config,
-			filepath.Join(dir, "infrastructure-baremetal", providerVersion, components),
-			filepath.Join(dir, "bootstrap-baremetal", providerVersion, "bootstrap-components.yaml"))
+		content := fmt.Appendf(nil, "%s- {name: %s, type: InfrastructureProvider, url: %q}\n- {name: %[2]s, type: BootstrapProvider, url: %[4]q}\n", &config, provider.Name,
+			filepath.Join(dir, provider.Infrastructure, providerVersion, components),
+			filepath.Join(dir, provider.Bootstrap, providerVersion, "bootstrap-components.yaml"))
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, err
 		}
@@ -98,7 +99,7 @@ func release(ctx context.Context, root, bin, dir, version string) error {
 		return err
 	}
 	for flavor, source := range labTemplates {
-		if err := build(ctx, bin, filepath.Join(root, source), filepath.Join(dir, "infrastructure-baremetal", version, "cluster-template-"+flavor+".yaml")); err != nil {
+		if err := build(ctx, bin, filepath.Join(root, source), filepath.Join(dir, provider.Infrastructure, version, "cluster-template-"+flavor+".yaml")); err != nil {
 			return err
 		}
 	}
@@ -144,11 +145,11 @@ func (p *Plane) install(ctx context.Context) error {
 		return err
 	}
 	// clusterctl installs its default bootstrap provider, kubeadm, only if none is named.
-	if _, err := p.Clusterctl(ctx, "init", "--core", "cluster-api:"+capiVersion, "--bootstrap", "kubeadm:"+capiVersion, "--bootstrap", "baremetal:"+providerVersion,
-		"--control-plane", "kubeadm:"+capiVersion, "--infrastructure", "baremetal:"+providerVersion); err != nil {
+	if _, err := p.Clusterctl(ctx, "init", "--core", "cluster-api:"+capiVersion, "--bootstrap", "kubeadm:"+capiVersion, "--bootstrap", provider.Name+":"+providerVersion,
+		"--control-plane", "kubeadm:"+capiVersion, "--infrastructure", provider.Name+":"+providerVersion); err != nil {
 		return err
 	}
-	for _, m := range append(slices.Clone(managers), provider, bootstrapProvider) {
+	for _, m := range append(slices.Clone(managers), infrastructureProvider, bootstrapProvider) {
 		if err := p.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(m.namespace)); err != nil {
 			return err
 		}

@@ -220,10 +220,10 @@ var managers = []manager{
 	{"capi-kubeadm-control-plane", "capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-manager", true},
 }
 
-// provider is this project's manager, and bootstrapProvider the same program with another role.
+// infrastructureProvider is this project's manager, and bootstrapProvider the same program with another role.
 var (
-	provider          = manager{"manager", "capbm-system", "capbm-manager", true}
-	bootstrapProvider = manager{"bootstrap", "capbm-bootstrap-system", "capbm-bootstrap-manager", true}
+	infrastructureProvider = manager{"manager", "capbm-system", "capbm-manager", true}
+	bootstrapProvider      = manager{"bootstrap", "capbm-bootstrap-system", "capbm-bootstrap-manager", true}
 )
 
 // StartProvider starts this provider's manager with the plane's flags and further ones, which replace the plane's. program is its path. A plane runs one such manager at a time.
@@ -233,7 +233,7 @@ func (p *Plane) StartProvider(ctx context.Context, program string, args ...strin
 	if slices.ContainsFunc(args, isBootConfig) { // of several files the manager reads the first
 		own = slices.DeleteFunc(slices.Clone(own), isBootConfig)
 	}
-	p.provider, err = p.startManager(ctx, provider, program, slices.Concat([]string{"--webhook-host=127.0.0.1"}, own, args)...)
+	p.provider, err = p.startManager(ctx, infrastructureProvider, program, slices.Concat([]string{"--webhook-host=127.0.0.1"}, own, args)...)
 	return err
 }
 
@@ -241,7 +241,7 @@ func isBootConfig(arg string) bool { return strings.HasPrefix(arg, "--boot-confi
 
 // StartAnother starts an additional manager of this provider, with the same service account, without webhooks, and with only these flags.
 func (p *Plane) StartAnother(ctx context.Context, args ...string) (*proc.Process, error) {
-	another := provider
+	another := infrastructureProvider
 	another.webhooks = false
 	return p.startManager(ctx, another, p.opts.Manager, append([]string{"--webhook-port=0"}, args...)...)
 }
@@ -283,11 +283,11 @@ func (p *Plane) startManager(ctx context.Context, m manager, program string, arg
 		args = append(args, fmt.Sprintf("--webhook-port=%d", s.port), "--webhook-cert-dir="+s.dir)
 	}
 	env := []string{"POD_NAMESPACE=" + m.namespace, "POD_NAME=" + m.program, "POD_UID=lab"}
-	if m.program == provider.program {
+	if m.program == infrastructureProvider.program {
 		env = append(env, "GOGC=40") // as in the Deployments, since benchmarks measure the memory
 	}
 	ready := fmt.Sprintf("http://127.0.0.1:%d/readyz", health)
-	if m == provider {
+	if m == infrastructureProvider {
 		env, p.health = append(env, p.opts.ManagerEnv...), ready
 	}
 	return p.start(ctx, m.program, cmp.Or(program, filepath.Join(p.opts.Bin, m.program)), env, ready, args...)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
@@ -141,7 +142,7 @@ func (l *Lab) CreateCluster(ctx context.Context, p *plane.Plane, c Cluster) erro
 			return err
 		}
 	}
-	yaml, err := p.Clusterctl(ctx, "generate", "cluster", c.Name, "--infrastructure", "baremetal", "--flavor", cmp.Or(c.Flavor, "lab"),
+	yaml, err := p.Clusterctl(ctx, "generate", "cluster", c.Name, "--infrastructure", provider.Name, "--flavor", cmp.Or(c.Flavor, "lab"),
 		"--target-namespace", c.Namespace, "--kubernetes-version", cmp.Or(c.Version, KubernetesVersion),
 		"--control-plane-machine-count", strconv.Itoa(max(c.ControlPlanes, 1)), "--worker-machine-count", strconv.Itoa(c.Workers))
 	if err != nil {
