@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs tests and reports them: hack/gotest.sh SUITE GROUP... [-- GROUP...]. Each group is the arguments of one run of go test, such as "-race ./bmc/...". It prints
+# Runs tests and reports them: hack/gotest.sh SUITE GROUP... [-- GROUP...]... Each group is the arguments of one run of go test, such as "-race ./bmc/...". It prints
 # a line for each package, the output of failed tests, the command that reruns each of them alone, and at the end "N passed, N failed, N skipped". A group that fails
-# does not stop the next one. The groups after -- run beside those before it. .cache/results/SUITE has the events of all tests (go doc test2json).
+# does not stop the next one. The groups after each -- run beside the others. .cache/results/SUITE has the events of all tests (go doc test2json).
 set -euo pipefail
 
 [ $# -ge 2 ] || { echo "gotest.sh: usage: gotest.sh SUITE GROUP..." >&2; exit 1; }
@@ -26,12 +26,14 @@ run() {
   done
 }
 
-first=()
-while [ $# -gt 0 ] && [ "$1" != -- ]; do
-  first+=("$1")
-  shift
+lane=1 groups=()
+for group in "$@" --; do
+  if [ "$group" = -- ]; then
+    run "$lane-" "${groups[@]}" &
+    lane=$((lane + 1)) groups=()
+  else
+    groups+=("$group")
+  fi
 done
-run a "${first[@]}" &
-[ $# -lt 2 ] || run b "${@:2}"
 wait
 go run ./hack/testreport "$results"/*.json
