@@ -87,7 +87,7 @@ test: lab-programs ## 10 min: what a change of the code can break. No root, no p
 	@# controllers/host waits more than it works, one test after another: two processes, each with an API server of its own.
 	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ | tr '\n' ' '); \
 	hack/gotest.sh test \
-		"-race -p 2 -timeout 30m -skip $(WRITES)|$(PROGRAMS) ./controllers/boot ./controllers/machine $$others" \
+		"-race -p 2 -timeout 30m -skip $(WRITES)|$(PROGRAMS)|^TestCorpus$$ ./controllers/boot ./controllers/machine $$others" \
 		-- "-race -timeout 30m -run ^Test[A-H] ./controllers/host" \
 		"-count=1 -timeout 15m -run ^TestContract$$/^InfraMachine$$ ./hack/contract/rules" \
 		-- "-race -timeout 30m -skip ^Test[A-H] ./controllers/host" \

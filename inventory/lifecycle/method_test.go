@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -362,10 +361,9 @@ func TestMethodThatWorked(t *testing.T) {
 	}
 }
 
-// TestPropertyOneNumberHasOneMethod: no step changes the method of a boot, and no attempt ends early once its server booted, or got anything. Attempts that end
-// early are rare: enough views are drawn for some.
+// TestPropertyOneNumberHasOneMethod: no step changes the method of a boot, and no attempt ends early once its server booted, or got anything.
 func TestPropertyOneNumberHasOneMethod(t *testing.T) {
-	setFlag(t, "rapid.checks", strconv.Itoa(40*number(t, "rapid.checks")))
+	drawMore(t)
 	early := 0
 	rapid.Check(t, func(t *rapid.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView, drawMediaView)(t)

@@ -39,6 +39,7 @@ func drawAgentView(t *rapid.T) View {
 // TestPropertyAPermissionIsNotForgotten: the boot with the last permission of a claim is named until an agent is done, and no step takes a record of the agent back or
 // forgets a written disk.
 func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
+	drawMore(t)
 	named := 0
 	rapid.Check(t, func(t *rapid.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView)(t)

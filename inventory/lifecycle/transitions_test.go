@@ -180,6 +180,12 @@ func (w *world) branch(t *testing.T, k kind, h event, p uint64) {
 	}
 }
 
+// drawMore draws 40 times as much until the end of the test, which demands something that is drawn rarely.
+func drawMore(t *testing.T) {
+	t.Helper()
+	setFlag(t, "rapid.checks", strconv.Itoa(40*number(t, "rapid.checks")))
+}
+
 // number returns the value of a flag.
 func number(t *testing.T, name string) int {
 	t.Helper()

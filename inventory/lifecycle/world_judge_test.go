@@ -293,7 +293,7 @@ func (w *world) judgeBooting(v View, a Action, off bool) {
 
 func (w *world) judgeFree(v View, a Action) {
 	switch {
-	case v.Deleting && (v.StrayBoot() != nil || v.mayRunAgent(w.s) || v.mayRunEraser(w.s)) && a == ForceOff:
+	case v.Deleting && (v.StrayBoot() != nil || v.mayRunAgent(w.s) || v.mayRunEraser(w.s)) && (a == ForceOff || a == EjectMedia && v.BMC.Power == v1alpha1.PowerOff):
 	case v.OwnBoot() != nil && v.Spec.Quarantine == nil:
 		w.judgeInspection(v, a)
 	case v.Spec.Quarantine != nil:
