@@ -20,7 +20,7 @@ func TestProviderName(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A name after the type of a provider: a label or folder, or an argument of clusterctl.
-	named := regexp.MustCompile(`\b(?:infrastructure-|bootstrap-|--infrastructure[ =]|--bootstrap[ =])([a-z-]*baremetal)\b`)
+	named := regexp.MustCompile(`\b(?:infrastructure-|bootstrap-|--infrastructure[ =]|--bootstrap[ =]|--infrastructure", "|--bootstrap", ")(?:[a-z-]+/)?([a-z-]*baremetal)\b`)
 	places := 0
 	for _, file := range strings.Fields(string(out)) {
 		if strings.HasPrefix(file, "docs/decisions/") {

@@ -159,8 +159,8 @@ func (s *story) upgradeProviders(t *testing.T, p *plane.Plane) {
 	g := NewWithT(t)
 	p.StopProvider()
 	p.StopBootstrap()
-	_, err := p.Clusterctl(s.ctx, "upgrade", "apply", "--infrastructure", "capbm-system/baremetal:"+plane.NextVersion,
-		"--bootstrap", "capbm-bootstrap-system/baremetal:"+plane.NextVersion)
+	_, err := p.Clusterctl(s.ctx, "upgrade", "apply", "--infrastructure", "capbm-system/"+provider.Name+":"+plane.NextVersion,
+		"--bootstrap", "capbm-bootstrap-system/"+provider.Name+":"+plane.NextVersion)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(p.StartProvider(s.ctx, s.lab.Manager())).To(Succeed())
 	g.Expect(p.StartBootstrap(s.ctx, s.lab.Manager())).To(Succeed())

@@ -90,7 +90,7 @@ func (s *story) upgradeWithoutMode(t *testing.T) { //nolint:thelper // a step: a
 	g.Expect(before).To(HaveLen(2))
 	env := []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CAPBM_BOOT_ADDRESS=192.0.2.1"}
 	_, err := proc.Run(s.ctx, env, filepath.Join(project, ".cache", "bin", "clusterctl"), "upgrade", "apply",
-		"--infrastructure", "capbm-system/baremetal:"+plane.NextVersion, "--kubeconfig", s.source.Kubeconfig, "--config", s.lab.Repository.Config)
+		"--infrastructure", "capbm-system/"+provider.Name+":"+plane.NextVersion, "--kubeconfig", s.source.Kubeconfig, "--config", s.lab.Repository.Config)
 	g.Expect(err).To(MatchError(ContainSubstring("[CAPBM_DHCP_MODE]")))
 	out, err := s.source.Kubectl(s.ctx, "get", "providers.clusterctl.cluster.x-k8s.io", "-A")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -163,7 +163,7 @@ func (s *suite) componentsTransformed(t *testing.T) {
 	g := NewWithT(t)
 	s.setVariables(t, filepath.Join(s.repository(), components))
 	text, err := proc.Run(t.Context(), []string{"CLUSTERCTL_DISABLE_VERSIONCHECK=true"}, filepath.Join(s.lab.Bin, "clusterctl"), "generate", "provider",
-		"--infrastructure", "baremetal:"+filepath.Base(s.repository()), "--target-namespace", "elsewhere", "--config", s.lab.Repository.SplitConfig)
+		"--infrastructure", provider.Name+":"+filepath.Base(s.repository()), "--target-namespace", "elsewhere", "--config", s.lab.Repository.SplitConfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(variable.FindAllString(text, -1)).To(BeEmpty(), "every variable was replaced")
 	objects := decode(t, text)
