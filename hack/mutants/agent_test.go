@@ -2,7 +2,7 @@ package mutants
 
 // agentTargets are which disks the agent writes or erases, in which order, and when it reports success.
 var agentTargets = []target{
-	// A wrong order of writes must be found by the power cuts.
+	// The power cuts come first, because only they notice a wrong order of writes.
 	{"cmd/agent/internal/image", []string{"-test.run=^TestCut(Everywhere|Seeded)$", "-test.run=^TestFaults$", "-test.skip=^Test(Cut.*|Faults)$"}, []mutant{
 		{"LBA 0 is written with the first MiB", "writer.commit", "first, {{sector, head[sector : 2*sector]}}, {{0, head[:sector]}}",
 			"append(first, part{0, head[:2*sector]})"},

@@ -24,18 +24,11 @@ type fragment struct {
 	base token.Pos // of the first byte of text
 }
 
-// frames are the surroundings in which the text of a fragment is valid Go.
-var frames = []struct {
-	before, after string
-	find          func(ast.Decl) list
-}{
-	{"package p; var _ = _{", "}", func(d ast.Decl) list {
-		return elements(d.(*ast.GenDecl).Specs[0].(*ast.ValueSpec).Values[0].(*ast.CompositeLit).Elts)
-	}},
-	{"package p; func _() {", "\n}", func(d ast.Decl) list { return listOf(d.(*ast.FuncDecl).Body.List) }},
-	{"package p; func _() { switch {", "\n} }", func(d ast.Decl) list {
-		return listOf(d.(*ast.FuncDecl).Body.List[0].(*ast.SwitchStmt).Body.List)
-	}},
+// frames are the surroundings in which the text of a fragment is valid Go: a literal, a function or a switch.
+var frames = []struct{ before, after string }{
+	{"package p; var _ = _{", "}"},
+	{"package p; func _() {", "\n}"},
+	{"package p; func _() { switch {", "\n} }"},
 }
 
 // parse reads the text of a fragment. An empty text is a fragment without nodes.
@@ -44,31 +37,34 @@ func parse(text string) (fragment, error) {
 	for _, frame := range frames {
 		file, err := parser.ParseFile(token.NewFileSet(), "", frame.before+text+frame.after, parser.SkipObjectResolution)
 		if err == nil {
-			return fragment{frame.find(file.Decls[0]), text, file.FileStart + token.Pos(len(frame.before))}, nil
+			base := file.FileStart + token.Pos(len(frame.before))
+			return fragment{outermost(file, base, base+token.Pos(len(text))), text, base}, nil
 		}
 		problem = err
 	}
 	return fragment{}, fmt.Errorf("%q is not an expression, statements or clauses: %w", text, problem)
 }
 
-func listOf[T ast.Node](nodes []T) list {
-	var l list
-	for _, n := range nodes {
-		l.nodes = append(l.nodes, n)
-	}
-	return l
-}
-
-// elements returns expressions as a list. A single expression with && or || is the list of its operands.
-func elements(expressions []ast.Expr) list {
-	if len(expressions) == 1 {
-		if l, ok := operandsOf(expressions[0]); ok {
+// outermost returns the first list between two positions. If it is a single expression with && or ||, it is the list of its operands.
+func outermost(file *ast.File, from, to token.Pos) (found list) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if n == nil || len(found.nodes) > 0 {
+			return false
+		}
+		for _, l := range below(n) {
+			if l.nodes[0].Pos() >= from && l.nodes[len(l.nodes)-1].End() <= to {
+				found = l
+				return false
+			}
+		}
+		return true
+	})
+	if len(found.nodes) == 1 {
+		if l, ok := operandsOf(found.nodes[0]); ok {
 			return l
 		}
 	}
-	l := listOf(expressions)
-	l.separator = token.COMMA
-	return l
+	return found
 }
 
 // operandsOf returns a, b and c of "a && b && c", which the syntax tree has as "(a && b) && c".
@@ -96,25 +92,32 @@ func below(n ast.Node) []list {
 	var all []list
 	fields := reflect.ValueOf(n).Elem()
 	for i := range fields.NumField() {
-		switch field := fields.Field(i); field.Kind() {
-		case reflect.Interface, reflect.Pointer:
-			if child, ok := field.Interface().(ast.Node); ok && !field.IsNil() {
-				all = append(all, list{nodes: []ast.Node{child}})
-			}
-		case reflect.Slice:
-			var l list
-			for j := range field.Len() {
-				if child, ok := field.Index(j).Interface().(ast.Node); ok {
-					l.nodes = append(l.nodes, child)
-				}
-			}
-			if _, ok := field.Interface().([]ast.Expr); ok {
-				l.separator = token.COMMA
-			}
+		field := fields.Field(i)
+		if child, ok := field.Interface().(ast.Node); ok && !field.IsNil() {
+			all = append(all, list{nodes: []ast.Node{child}})
+		}
+		if l := listOf(field); len(l.nodes) > 0 {
 			all = append(all, l)
 		}
 	}
 	return all
+}
+
+// listOf returns the nodes in a field of a node that is a slice.
+func listOf(field reflect.Value) list {
+	var l list
+	if field.Kind() != reflect.Slice {
+		return l
+	}
+	for i := range field.Len() {
+		if n, ok := field.Index(i).Interface().(ast.Node); ok {
+			l.nodes = append(l.nodes, n)
+		}
+	}
+	if _, ok := field.Interface().([]ast.Expr); ok {
+		l.separator = token.COMMA
+	}
+	return l
 }
 
 // rename returns the text of the fragment with the names that local variables have today.

@@ -77,6 +77,25 @@ func (m mutant) String() string {
 	return fmt.Sprintf("mutant %q in %s:\n\t%s\nbecomes\n\t%s\n", m.name, m.in, m.old, m.new)
 }
 
+// load reads the package in a folder. It reads the tests, too: then Go knows that a stored result of a mutant is outdated.
+func load(folder string) (*code, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			texts[filepath.Base(path)] = string(text)
+		}
+	}
+	return read(texts)
+}
+
 // typed is a package for the type checker.
 type typed struct {
 	*code

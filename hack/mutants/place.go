@@ -6,8 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -45,30 +44,11 @@ type place struct {
 	names       names
 }
 
-// load reads the package in a folder. It reads the tests, too: then Go knows that a stored result of a mutant is outdated.
-func load(folder string) (*code, error) {
-	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		return nil, err
-	}
-	texts := map[string]string{}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if !strings.HasSuffix(path, "_test.go") {
-			texts[filepath.Base(path)] = string(text)
-		}
-	}
-	return read(texts)
-}
-
 // read reads the files of a package.
 func read(texts map[string]string) (*code, error) {
 	c := &code{positions: token.NewFileSet(), texts: texts}
-	for name, text := range texts {
-		file, err := parser.ParseFile(c.positions, name, text, parser.SkipObjectResolution)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		file, err := parser.ParseFile(c.positions, name, texts[name], parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
@@ -232,9 +212,10 @@ func (c *code) change(m mutant) (file, text string, err error) {
 func (p place) bounds(old, instead fragment) (from, to token.Pos) {
 	from, to = p.nodes[p.first].Pos(), p.nodes[p.last].End()
 	isRemoved := len(instead.nodes) == 0
-	switch _, isHead := headOf(old.nodes[0]); {
-	case isHead && !isRemoved:
-		to = p.nodes[p.first].(*ast.CaseClause).Colon + 1
+	clause, isClause := p.nodes[p.last].(*ast.CaseClause)
+	switch _, isHead := headOf(old.nodes[len(old.nodes)-1]); {
+	case isHead && isClause && !isRemoved:
+		to = clause.Colon + 1
 	case !isRemoved || p.separator == token.ILLEGAL:
 	case p.last+1 < len(p.nodes): // a comma or an operator is removed as well
 		to = p.nodes[p.last+1].Pos()

@@ -61,7 +61,7 @@ var changes = []struct {
 	{"a clause is removed", "server.stop", "case s.busy:", "", "server.go", "switch {\n\t\n\tcase s.off"},
 	{"the head of a clause", "server.stop", "case s.off, force:", "case false:", "server.go", "case false:\n\t\treturn \"off\""},
 	{"a whole clause", "server.stop", `case s.busy: return "busy"`, `case s.on: return "on"`, "server.go", `case s.on: return "on"`},
-	{"the header of a branch", "server.stop", "err := s.check(); err != nil || force", "err := s.check(); err != nil", "server.go", "if err := s.check(); err != nil {"},
+	{"the header of a branch", "server.stop", "err := s.check(); err != nil || force", "err := s.check(); force", "server.go", "if err := s.check(); force {"},
 	{"the statement of a header", "server.stop", "err := s.check()", "err := error(nil)", "server.go", "if err := error(nil); err"},
 	{"a renamed receiver", "server.mayBoot", "!me.busy", "!me.off", "server.go", "s.on && !s.off &&"},
 	{"a renamed receiver that could be another variable", "server.mayBoot", "me.on", "me.off", "", ""},
