@@ -25,9 +25,8 @@ import (
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/bmc/ipmi"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
-	_ "github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
-
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/shard"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
 // root is the project's folder.
