@@ -1,53 +1,101 @@
-package mutants_test
+package mutants
 
-const (
-	commitFile  = "commit.go"
-	prepareFile = "prepare.go"
-	imageFile   = "image.go"
-	imageFetch  = "fetch.go"
-	verifyFile  = "verify.go"
-	lookFile    = "look.go"
-	dataFile    = "data.go"
-)
-
-// imageMutants are those of cmd/agent/internal/image. The first are wrong orders of writing, which only a power failure shows.
-var imageMutants = []mutant{
-	{
-		"LBA 0 is written with the first MiB", commitFile, "[][]part{first, {{sector, head[sector : 2*sector]}}, {{0, head[:sector]}}}",
-		"[][]part{append(first, part{0, head[:2*sector]})}",
-	},
-	{
-		"LBA 0 is written with LBA 1", commitFile, "{{sector, head[sector : 2*sector]}}, {{0, head[:sector]}}}",
-		"{{sector, head[sector : 2*sector]}, {0, head[:sector]}}}",
-	},
-	{"LBA 1 is written with the first MiB", commitFile, "first, {{sector, head[sector : 2*sector]}}, {{0", "append(first, part{sector, head[sector : 2*sector]}), {{0"},
-	{"LBA 0 is written first", commitFile, "{first, {{sector, head[sector : 2*sector]}}, {{0, head[:sector]}}}", "{{{0, head[:sector]}}, {{sector, head[sector : 2*sector]}}, first}"},
-	{"the backup GPT is written first", commitFile, "first := []part{{2 * sector, head[2*sector:]}}", "first := []part{{2 * sector, head[2*sector:]}, {w.tailAt, w.layout.Backup}}"},
-	{"the commit is not flushed", commitFile, "	if err := w.Device.Flush(); err != nil {\n		return w.diskFailed(\"flush\", parts[0].offset, err)\n	}\n", ""},
-	{"a commit is not read back", commitFile, "w.expect(p.content, p.offset)", "error(nil)"},
-	{"a failed commit stays", commitFile, "known := w.Device.ZeroRange(0, int64(sector)) == nil && ", "known := "},
-	{"the image is not flushed", verifyFile, "	if err := w.Device.Flush(); err != nil {\n		return w.diskFailed(\"flush\", 0, err)\n	}\n	w.meter", "	w.meter"},
-	{"the wipe is not flushed", prepareFile, "	if err := w.Device.Flush(); err != nil {\n		return w.diskFailed(\"flush\", 0, err)\n	}\n", ""},
-	{"the wipe is not read back", prepareFile, "	for _, s := range w.wiped {\n		if err := w.expectZeros", "	for _, s := range w.wiped[:0] {\n		if err := w.expectZeros"},
-	{"the image's own backup GPT is written", imageFetch, "h.take(i.offset, part)", "_ = h"},
-	{"the first MiB is written with the image", imageFetch, "if c.Index == 0 {", "if c.Index < 0 {"},
-	{"holes keep what was there", imageFetch, "return w.zero(ctx, span{i.offset, i.length})", "return nil"},
-	{"the permission is not asked for", imageFile, "w.verify, w.permission}", "w.verify}"},
-	{"the image is not read back", verifyFile, "if err := w.verifyImage(ctx); err != nil {", "if err := error(nil); err != nil {"},
-	{"the bootstrap data is not read back", verifyFile, "if w.hasData() {", "if false {"},
-	{"any chunk is written", imageFetch, "got != c.Digest", "got != got"},
-	{"a failure leaves the bootstrap data", prepareFile, "if w.hasData() {", "if false {"},
-	{"a failed commit leaves the bootstrap data", commitFile, "err), w.empty())", "err), error(nil))"},
-	{"an emptied disk is not read back", prepareFile, "err = w.expectZeros(context.Background(), s)", "err = error(nil)"},
-	{"an attempt is not known", dataFile, "	if at < 0 {", "	if true {"},
-	{"a look takes any disk", lookFile, "	return Unknown, nil\n}\n", "	return Complete, nil\n}\n"},
-	{"a look takes an empty disk", lookFile, "		return Empty, nil", "		return Complete, nil"},
-	{"the label of another disk means nothing", prepareFile, "strings.EqualFold(s.Label, label)", "false"},
-}
-
-// imageRuns try the proof first: it has to notice a wrong order.
-var imageRuns = []testRun{
-	{"proof", []string{"-test.run=^TestCut(Everywhere|Seeded)$"}},
-	{"faults", []string{"-test.run=^TestFaults$"}},
-	{"others", []string{"-test.skip=^Test(Cut.*|Faults)$"}},
+// agentTargets are which disks the agent writes or erases, in which order, and when it reports success.
+var agentTargets = []target{
+	// The power cuts come first, because only they notice a wrong order of writes.
+	{"cmd/agent/internal/image", []string{"-test.run=^TestCut(Everywhere|Seeded)$", "-test.run=^TestFaults$", "-test.skip=^Test(Cut.*|Faults)$"}, []mutant{
+		{"LBA 0 is written with the first MiB", "writer.commit", "first, {{sector, head[sector : 2*sector]}}, {{0, head[:sector]}}",
+			"append(first, part{0, head[:2*sector]})"},
+		{"LBA 0 is written with LBA 1", "writer.commit", "{{sector, head[sector : 2*sector]}}, {{0, head[:sector]}}",
+			"{{sector, head[sector : 2*sector]}, {0, head[:sector]}}"},
+		{"LBA 1 is written with the first MiB", "writer.commit", "first, {{sector, head[sector : 2*sector]}}",
+			"append(first, part{sector, head[sector : 2*sector]})"},
+		{"LBA 0 is written first", "writer.commit", "first, {{sector, head[sector : 2*sector]}}, {{0, head[:sector]}}",
+			"{{0, head[:sector]}}, {{sector, head[sector : 2*sector]}}, first"},
+		{"the backup GPT is written first", "writer.commit", "{2 * sector, head[2*sector:]}", "{2 * sector, head[2*sector:]}, {w.tailAt, w.layout.Backup}"},
+		{"the commit is not flushed", "writer.writeFlushed", "w.Device.Flush()", "error(nil)"},
+		{"a commit is not read back", "writer.writeFlushed", "w.expect(p.content, p.offset)", "w.expect(p.content[:0], p.offset)"},
+		{"a failed commit stays on the disk", "writer.uncommitted", "w.Device.ZeroRange(0, int64(sector)) == nil", ""},
+		{"the image is not flushed", "writer.verify", "w.Device.Flush()", "error(nil)"},
+		{"the wipe is not flushed", "writer.wipe", "w.Device.Flush()", "error(nil)"},
+		{"the wipe is not read back", "writer.wipe", "w.expectZeros(ctx, s)", "w.expectZeros(ctx, span{s.offset, 0})"},
+		{"the image's own backup GPT is written", "writer.writeItem", "h.take(i.offset, part)", "_ = h"},
+		{"the first MiB is written with the image", "fetcher.all", "c.Index == 0", "c.Index < 0"},
+		{"holes keep the old content", "writer.writeItem", "w.zero(ctx, span{i.offset, i.length})", "nil"},
+		{"the permission is not asked for", "writer.beforeCommit", "w.permission", ""},
+		{"the image is not read back", "writer.verify", "w.verifyImage(ctx)", "error(nil)"},
+		{"the bootstrap data is not read back", "writer.verify", "w.hasData()", "false"},
+		{"any chunk is written", "fetcher.extent", "c.Digest", "got"},
+		{"a failed write leaves the bootstrap data on the disk", "writer.empty", "w.hasData()", "false"},
+		{"a failed commit leaves the bootstrap data on the disk", "writer.uncommitted", "w.empty()", "error(nil)"},
+		{"an emptied disk is not read back", "writer.empty", "w.expectZeros(context.Background(), s)", "w.expectZeros(context.Background(), span{s.offset, 0})"},
+		{"an attempt is not recorded on the disk", "writer.writeRecord", "at < 0", "true"},
+		{"any record on the disk is that of the attempt", "Look", "bytes.Equal(last, record(unique, sector))", "bytes.Equal(last, last)"},
+		{"an empty disk counts as complete", "Look", "Empty, nil", "Complete, nil"},
+		{"the label of another disk is ignored", "writer.checkPlan", "strings.EqualFold(s.Label, label)", "false"},
+	}},
+	{"cmd/agent/internal/method", nil, []mutant{
+		{"any class meets a policy", "Meets", "rank(class) >= rank(policy)", "rank(class) > 0"},
+		{"a crypto erase needs no encryption", "Row.isFor", "r.Media == hardDisk && !f.Rotational, r.Encrypts && !f.Encrypts",
+			"r.Media == hardDisk && !f.Rotational"},
+		{"a command that a drive does not offer is chosen", "Row.isFor", "slices.Contains(f.Commands, r.Command)", `r.Command != ""`},
+		{"a command for hard disks is chosen for flash", "Row.isFor", "r.Media == hardDisk && !f.Rotational", "false"},
+		{"a drive with an excluded part is sanitized", "Obstacles", "slices.Contains(sanitizes, r.Command) || format && f.FormatsAll", "format && f.FormatsAll"},
+		{"a drive with an excluded part is formatted", "Obstacles", "f.FormatsAll", "false"},
+		{"a drive with several controllers is sanitized", "Obstacles", "f.Shared", "f.Shared && f.Locked"},
+		{"a drive with hidden sectors is purged", "Obstacles", "agent.CleanPurge", "agent.CleanMetadata"},
+		{"a drive in failure mode is sanitized", "Obstacles", "f.FailureMode", "false && f.FailureMode"},
+		{"an excluded namespace hides another one", "Obstacles", "f.Unattached > 0", "f.Unattached > 0 && !f.KeptPart"},
+	}},
+	{"cmd/agent/internal/sanitize", nil, []mutant{
+		{"an excluded disk is erased", "Decide", "case p.Outside:", ""},
+		{"a disk of a storage system is erased", "Decide", "!has", "false"},
+		{"an unexpected disk is erased", "Decide", "case Unexpected(plan, d):", ""},
+		{"a missing disk is no failure", "selectDisks", "s.results = append(s.results, Missing(plan, all)...)", ""},
+		{"a disk in use is erased", "Decide", "len(d.Holders) > 0", "len(d.Holders) > 99"},
+		{"a disk that might be kept is erased", "Decide", "all, plan.Keep", "all, nil"},
+		{"an excluded namespace is ignored", "selectDisks", "u.spared = append(u.spared, d)", ""},
+		{"a namespace that failed is erased with the others", "unit.narrow", "u.spared = append(u.spared, t.disk)", ""},
+		{"a silent NVMe drive is overwritten", "unit.probe", "u.drive.Kind == drive.NVMe", "false"},
+		{"an unreadable disk is erased", "unit.unreadable", `t.disk.Unreadable != ""`, `t.disk.Unreadable == "-"`},
+		{"a failed verification is an erasure", "target.erased", "err != nil || !v.Passed", "false"},
+		{"an abandoned drive is erased late", "unit.abandoned", "u.cancel()", ""},
+		{"an unlocked disk is not judged again", "unit.recheck", "Decide(again, u.o.all, u.o.plan)", "(Result{})"},
+		{"a disk without samples is erased", "unit.openBefore", `t.fail(fmt.Errorf("it cannot be opened before the erase: %w", err))`, ""},
+		{"the bootstrap data is not overwritten first", "unit.erase", "u.removeBootstrapData(ctx)", ""},
+		{"samples that have not changed prove an erase", "Judge", "known && s.digest == old.digest",
+			"known && s.digest == old.digest && mayNotRead && v.Samples < 0"},
+		{"samples that cannot be read are ignored", "Judge", "!mayNotRead", "false"},
+		{"blank samples prove an erase", "Judge", "v.Changed > 0 || expect == method.Blank && v.Blank == len(after)", "len(after) > 0"},
+		{"what was overwritten is not read back", "unit.overwrite", "at >= 0", "at > int(part)"},
+		{"zeros are left to the disk", "unit.overwrite", "_, err := device.WriteAt(zeros[:length], offset)", "err := device.ZeroRange(offset, length)"},
+	}},
+	{"cmd/agent/internal/runner", nil, []mutant{
+		{"a disk that took over a name is erased", "hold", "a.ID() == d.ID()", ""},
+		{"a late disk is not erased", "Cleaner.Run", "settledFor", "0*settledFor"},
+		{"a disk that took over a name is written", "Provisioner.provision",
+			"if err != nil { return unwritten, nil, err }; device, err := openDisk(p.Disks, selected)", "device, err := openDisk(p.Disks, selected)"},
+		{"a late disk with the same serial number is ignored", "Provisioner.provision", "settled = settledForKnown", "settled = 0"},
+		{"the chain of logical partitions is erased", "findPartitions", "Table: p.Extended()", ""},
+		{"Metadata erases a disk that might be kept", "Cleaner.eraseDisks", "plan.AllDisks", "false"},
+		{"a result that does not list all disks proves an erasure", "bounded", "out.Failure == nil", "false"},
+	}},
+	{"cmd/agent/internal/disk", nil, []mutant{
+		{"a disk whose label is not read is erased", "Unproven", "at >= 0", "false"},
+		{"a blank serial number identifies a disk", "isSerial", `strings.TrimSpace(d.Serial) != ""`, ""},
+		{"a disk without a size is ignored", "sysDisk.read", `d.Removable || d.Transport == "usb" || d.Transport == ""`,
+			`true || d.Removable || d.Transport == "usb" || d.Transport == ""`},
+		{"a disk is written through one of its paths", "Protect", "len(d.Paths) > 0", "false"},
+		{"an excluded disk is written", "Protect", "isKept(d, all, keep)", "len(keep) > 99"},
+		{"a name of another disk excludes a disk", "Disk.isCalled", "case slices.ContainsFunc(all, identifies):", ""},
+		{"the label of a partition excludes nothing", "Disk.isCalled", "case slices.Contains(d.PartitionNames, name):", ""},
+		{"two paths without a WWN are two disks", "samePhysical", `a.Serial != ""`, "false"},
+		{"two LUNs with one serial number are one disk", "samePhysical", "a.WWN == b.WWN", "a.WWN == b.WWN || diskname.SameSerial(a.Serial, b.Serial)"},
+		{"a disk with unknown content is written", "Protect", `d.Unreadable != ""`, "false"},
+	}},
+	{"cmd/agent/internal/drive", nil, []mutant{
+		{"a second controller is ignored", "Drive.mayBeShared", "len(list) != 1 || list[0] != c.ID", "len(list) == 0"},
+		{"a drive that does not list its controllers is not shared", "Drive.mayBeShared", "return true", "return false"},
+		{"namespaces of another controller are ignored", "Drive.probeNamespaces", "d.controller.Several && f.Unattached > 0", "false"},
+	}},
 }

@@ -1,10 +1,17 @@
-// Package mutants_test breaks packages of this project on purpose, in one place at a time, and demands that the tests of the package notice.
-package mutants_test
+package mutants
 
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,186 +21,247 @@ import (
 	"testing"
 	"time"
 
-	// What they import is read from here: so Go knows that the result is old when it changed.
+	// Go runs the mutants again if one of the packages that these import has changed.
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/bmc/ipmi"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/shard"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
 
 // root is the project's folder.
 const root = "../.."
 
-// seed decides which mutants are tried unless MUTANTS=all, or MUTANTS has parts of names, as in "record,void".
-const seed = 1
-
-// mutant is a change to a source file that makes it wrong: old, which occurs exactly once, becomes new.
-type mutant struct {
-	name, file, old, new string
-}
-
 // target is a package with its mutants.
 type target struct {
-	// folder is the package's, from the project's folder on.
-	folder  string
+	folder string
+	// runs are the arguments of the package's tests, one run after the other, until one fails. Without runs, all tests run at once.
+	runs    []string
 	mutants []mutant
-	// sampled is how many of the mutants are tried unless MUTANTS says otherwise.
-	sampled int
-	// runs are how the package's tests are run, one after the other, until one notices the mutant.
-	runs []testRun
 }
 
-// testRun is one run of a package's tests with these arguments. name is the word for what noticed a mutant.
-type testRun struct {
-	name string
-	args []string
+// targets returns the packages that are changed.
+func targets() []target {
+	return slices.Concat(lifecycleTargets, bmcTargets, bootTargets, agentTargets, guardTargets)
 }
 
-// allTests runs every test of a package.
-var allTests = []testRun{{name: "tests"}}
-
-// targets are the packages that are broken.
-var targets = []target{
-	{"inventory/lifecycle", lifecycleMutants, 4, []testRun{
-		// The properties know what must not happen, the other tests what should.
-		{"properties", []string{"-test.run=^TestProperty", "-rapid.shrinktime=1ms"}},
-		{"tables", []string{"-test.skip=^TestProperty", "-rapid.shrinktime=1ms"}},
-	}},
-	{"bmc", bmcMutants, 1, allTests},
-	{"bmc/ipmi", ipmiMutants, 1, allTests},
-	{"bmc/redfish", redfishMutants, 1, allTests},
-	{"pxe", pxeMutants, 1, allTests},
-	{"pxe/artifact", artifactMutants, 1, allTests},
-	{"cmd/agent/internal/image", imageMutants, 1, imageRuns},
-	{"cmd/agent/internal/method", methodMutants, 1, allTests},
-	{"cmd/agent/internal/sanitize", sanitizeMutants, 1, allTests},
-	// Left out is what takes longest and guards nothing that is broken here.
-	{"controllers/boot", bootMutants, 1, []testRun{{"tests", []string{"-test.skip=^Test(StagesAreWrittenAtOnce|Problems|Template|Formats|EventsOfLife|EventsOfFailures)$"}}}},
-}
-
-// TestMutants: the tests of each package notice each of its mutants.
-func TestMutants(t *testing.T) {
-	for _, target := range slices.Concat(targets, guardTargets()) {
-		t.Run(target.folder, target.test)
+// TestPlaces finds the place of each mutant, and type-checks the package with it.
+func TestPlaces(t *testing.T) {
+	seen := map[string]bool{}
+	var folders []string
+	for _, target := range targets() {
+		folders = append(folders, "./"+target.folder)
 	}
-}
-
-func (p target) test(t *testing.T) {
-	sources := p.read(t)
-	if t.Failed() {
-		return
-	}
-	chosen, all := p.choose()
-	if all {
-		t.Run("unchanged", func(t *testing.T) {
-			if by, test := p.try(t, mutant{file: p.mutants[0].file}, sources[p.mutants[0].file]); by != "" {
-				t.Fatalf("%s fails without a mutant: what it notices says nothing", test)
+	imported := importsOf(t, folders)
+	for _, target := range targets() {
+		t.Run(target.folder, func(t *testing.T) {
+			checked, err := newPackage(target.folder, imported)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range target.mutants {
+				if seen[m.name] {
+					t.Errorf("two mutants have the name %q", m.name)
+				}
+				seen[m.name] = true
+				if err := checked.check(m); err != nil {
+					t.Errorf("%s: %v", m, err)
+				}
 			}
 		})
 	}
-	caught, tried := map[string]int{}, 0
-	for _, m := range chosen {
-		t.Run(m.name, func(t *testing.T) {
-			tried++
-			by, test := p.try(t, m, sources[m.file])
-			if by == "" {
-				t.Errorf("it survives: no test notices that %s says\n%s\nin the place of\n%s", m.file, m.new, m.old)
-				return
-			}
-			caught[by]++
-			t.Logf("%-10s %s (%s)", by, test, m.file)
-		})
-	}
-	t.Logf("%s: %d mutants of %d tried, caught by: %v", p.folder, tried, len(p.mutants), caught)
 }
 
-// read returns the package's files by their names, and holds the mutants against them.
-func (p target) read(t *testing.T) map[string]string {
-	t.Helper()
-	sources := map[string]string{}
-	files, err := filepath.Glob(filepath.Join(root, p.folder, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found no sources: %v", err)
+func (m mutant) String() string {
+	return fmt.Sprintf("mutant %q in %s:\n\t%s\nbecomes\n\t%s\n", m.name, m.in, m.old, m.new)
+}
+
+// load reads the package in a folder. It reads the tests, too: then Go knows that a stored result of a mutant is outdated.
+func load(folder string) (*code, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range files { // the tests too: Go sees what is read, and so when a result is old
-		content, err := os.ReadFile(name)
+	texts := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		sources[filepath.Base(name)] = string(content)
+		if !strings.HasSuffix(path, "_test.go") {
+			texts[filepath.Base(path)] = string(text)
+		}
 	}
-	names := map[string]bool{}
-	for _, m := range p.mutants {
-		if n := strings.Count(sources[m.file], m.old); n != 1 {
-			t.Errorf("%q: what it changes stands %d times in %s: update the table\n%s", m.name, n, m.file, m.old)
-		}
-		if names[m.name] {
-			t.Errorf("%q stands in the table twice", m.name)
-		}
-		names[m.name] = true
-	}
-	return sources
+	return read(texts)
 }
 
-// choose returns the mutants to try. all is true where MUTANTS wants them all.
-func (p target) choose() (chosen []mutant, all bool) {
-	chosen = slices.Clone(p.mutants)
-	switch parts := os.Getenv("MUTANTS"); parts {
-	case "all":
-		return chosen, true
-	case "":
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
-		return chosen[:min(p.sampled, len(chosen))], false
-	default:
-		return slices.DeleteFunc(chosen, func(m mutant) bool {
-			return !slices.ContainsFunc(strings.Split(parts, ","), func(part string) bool { return strings.Contains(m.name, part) })
-		}), false
-	}
+// typed is a package for the type checker.
+type typed struct {
+	*code
+	files     map[string]*ast.File
+	positions *token.FileSet
+	imported  types.Importer
 }
 
-// try builds the tests of the package with the mutant in the place of what it changes, and runs them. by is the run that noticed it, and test its
-// first test that failed; both are empty where all pass. Nothing in the tree is changed.
-func (p target) try(t *testing.T, m mutant, source string) (by, test string) {
+func newPackage(folder string, imported types.Importer) (*typed, error) {
+	c, err := load(filepath.Join(root, folder))
+	if err != nil {
+		return nil, err
+	}
+	here, err := build.ImportDir(filepath.Join(root, folder), 0) // without files for other systems
+	if err != nil {
+		return nil, err
+	}
+	p := &typed{code: c, files: map[string]*ast.File{}, positions: token.NewFileSet(), imported: imported}
+	for _, name := range here.GoFiles {
+		if p.files[name], err = parser.ParseFile(p.positions, name, c.texts[name], parser.SkipObjectResolution); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// check finds the place of a mutant, and reports whether the package with it is valid.
+func (p *typed) check(m mutant) error {
+	name, text, err := p.change(m)
+	if err != nil {
+		return err
+	}
+	changed, err := parser.ParseFile(p.positions, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	files := []*ast.File{changed}
+	for other, file := range p.files {
+		if other != name {
+			files = append(files, file)
+		}
+	}
+	_, err = (&types.Config{Importer: p.imported}).Check("p", p.positions, files, nil)
+	return err
+}
+
+// importsOf returns the types of all packages that those in the folders import, as the compiler wrote them.
+func importsOf(t *testing.T, folders []string) types.Importer {
 	t.Helper()
-	dir, folder := t.TempDir(), filepath.Join(root, p.folder)
-	file, binary, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "package.test"), filepath.Join(dir, "overlay.json")
-	replaced, err := filepath.Abs(filepath.Join(folder, m.file))
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, folders...)...)
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", list, err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+}
+
+// TestMutants expects that the tests of each package fail with each of its mutants. SHARD selects a tenth of them, MUTANTS those with a part of a name.
+func TestMutants(t *testing.T) {
+	parts := os.Getenv("MUTANTS")
+	if parts == "" && os.Getenv("SHARD") == "" {
+		t.Skip(`it builds a package for each mutant: run SHARD=0 go test -v ./hack/mutants, or MUTANTS="part of a name,another part", or MUTANTS=all`)
+	}
+	for _, target := range targets() {
+		t.Run(target.folder, func(t *testing.T) { target.test(t, parts) })
+	}
+}
+
+func (p target) test(t *testing.T, parts string) {
+	c, err := load(filepath.Join(root, p.folder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	instead, err := json.Marshal(map[string]any{"Replace": map[string]string{replaced: file}})
+	if parts == "all" {
+		t.Run("unchanged", func(t *testing.T) {
+			if test := p.try(t, "", ""); test != "" {
+				t.Fatalf("%s fails without a mutant, so failures with mutants prove nothing", test)
+			}
+		})
+	}
+	for _, m := range p.mutants {
+		if !selected(m.name, parts) {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			file, text, err := c.change(m)
+			if err != nil {
+				t.Fatalf("%s: %v", m, err)
+			}
+			test := p.try(t, file, text)
+			if test == "" {
+				t.Fatalf("no test fails with %s", m)
+			}
+			t.Logf("%s fails (%s)", test, file)
+		})
+	}
+}
+
+// selected reports whether this run has a mutant. MUTANTS has parts of names, as in "replayed,MAC".
+func selected(name, parts string) bool {
+	if parts == "" || parts == "all" {
+		return shard.Selected(name)
+	}
+	return slices.ContainsFunc(strings.Split(parts, ","), func(part string) bool { return strings.Contains(name, part) })
+}
+
+// try builds the tests of the package with another text of a file, and runs them. It returns the first test that fails. The folder stays unchanged.
+func (p target) try(t *testing.T, file, text string) (failed string) {
+	t.Helper()
+	folder, err := filepath.Abs(filepath.Join(root, p.folder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{file: []byte(strings.Replace(source, m.old, m.new, 1)), overlay: instead} {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "package.test")
+	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}
+	if file != "" {
+		args = append(args, "-overlay", overlay(t, dir, filepath.Join(folder, file), text))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "go", append(args, folder)...).CombinedOutput(); err != nil {
+		t.Fatalf("it does not compile: %v\n%s", err, out)
+	}
+	for _, flags := range append(slices.Clone(p.runs), make([]string, max(0, 1-len(p.runs)))...) {
+		run := exec.CommandContext(ctx, binary, append(strings.Fields(flags), "-test.failfast", "-test.timeout=5m")...)
+		run.Dir = folder
+		out, err := run.CombinedOutput()
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+		case ctx.Err() != nil || !errors.As(err, &exit):
+			t.Fatalf("it did not end: %v\n%s", err, out[max(0, len(out)-2000):])
+		default:
+			return firstFailed(string(out))
+		}
+	}
+	return ""
+}
+
+// overlay writes a file that tells Go to read another text instead of a file.
+func overlay(t *testing.T, dir, path, text string) string {
+	t.Helper()
+	changed, overlay := filepath.Join(dir, filepath.Base(path)), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{changed: []byte(text), overlay: replace} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, folder).CombinedOutput(); err != nil {
-		t.Fatalf("it does not compile: %v\n%s", err, out)
-	}
-	for _, kind := range p.runs {
-		run := exec.CommandContext(ctx, binary, append([]string{"-test.failfast", "-test.timeout=5m"}, kind.args...)...)
-		run.Dir = folder
-		out, err := run.CombinedOutput()
-		if ctx.Err() != nil {
-			t.Fatalf("it takes too long:\n%s", out[max(0, len(out)-2000):])
-		}
-		if err != nil {
-			return kind.name, firstFailed(string(out))
-		}
-	}
-	return "", ""
+	return overlay
 }
 
-var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
 func firstFailed(out string) string {
-	if found := failed.FindStringSubmatch(out); found != nil {
+	if found := failedTest.FindStringSubmatch(out); found != nil {
 		return found[1]
 	}
-	return "a panic, or a deadline: " + out[max(0, len(out)-200):]
+	return "a panic or a timeout: " + out[max(0, len(out)-200):]
 }

@@ -351,3 +351,33 @@ func TestEmptyIsReadBack(t *testing.T) {
 		}
 	}
 }
+
+// TestReadBackFromMedium: all that is read back before the commit was flushed before, so it does not come from a cache of the disk.
+func TestReadBackFromMedium(t *testing.T) {
+	c := setups(4*mib + 64<<10)[0]
+	d, s := c.newDisk(), c.newSource()
+	var ops []disktest.Op
+	s.commit = func() error {
+		ops = d.Ops()
+		return nil
+	}
+	if _, err := Write(t.Context(), c.options(d, s)); err != nil {
+		t.Fatal(err)
+	}
+	changed, flushed := 0, 0
+	for i, op := range ops {
+		switch op.Kind {
+		case disktest.Write, disktest.Zero:
+			changed = i
+		case disktest.Flush:
+			flushed = i
+		case disktest.Read:
+		}
+	}
+	if flushed < changed {
+		t.Fatalf("%s is not flushed before the commit", ops[changed])
+	}
+	if at := slices.IndexFunc(ops[changed:flushed], func(op disktest.Op) bool { return op.Kind == disktest.Read }); at >= 0 {
+		t.Errorf("%s comes before the flush", ops[changed+at])
+	}
+}
