@@ -41,7 +41,7 @@ var guardTargets = []target{
 		{"one of its namespaces loses a file for all", "Store.overShare",
 			"least := int64(math.MaxInt64); for namespace := range t.holders { least = min(least, use[namespace]) }",
 			"least := int64(math.MinInt64); for namespace := range t.holders { least = max(least, use[namespace]) }"},
-		{"a revoked fetch continues", "Reservation.hold", "case r.revoked:", ""},
+		{"a revoked fetch continues", "Store.revoke", "chosen.revoked = true", ""},
 	}},
 	{"pxe/quota", nil, []mutant{
 		{"an address has any number of connections", "Clients.Enter", "c.addresses[address] >= c.PerAddress", ""},

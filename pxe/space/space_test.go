@@ -101,6 +101,20 @@ func TestRevoked(t *testing.T) {
 	g.Expect(partial).To(BeEquivalentTo(5))
 }
 
+// TestMoreThanItsShare: a namespace with more than its share gets nothing for which a thing within its retention would have to go, not even its own.
+func TestMoreThanItsShare(t *testing.T) {
+	g := NewWithT(t)
+	store := New(Options{MaxBytes: 10, Retention: time.Hour, Delete: func(string) error { t.Error("deleted"); return nil }, Full: errFull, Revoked: errRevoked})
+	for namespace, size := range map[string]int64{"mallory": 6, "dc": 4} {
+		r := store.Reserve(namespace, func(error) { t.Error("revoked") })
+		g.Expect(r.Commit(namespace, size, func() error { return nil })).To(Succeed())
+		r.Release()
+	}
+	more := store.Reserve("mallory", func(error) { t.Error("revoked") })
+	defer more.Release()
+	g.Expect(more.Add(1)).To(MatchError(errFull))
+}
+
 // TestTrim: after a restart with a lower bound, the least recently used things are deleted.
 func TestTrim(t *testing.T) {
 	g := NewWithT(t)
