@@ -24,7 +24,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -43,7 +43,7 @@ var buildAgent = sync.OnceValues(func() (program string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	built, program := filepath.Join(temp, "agent"), filepath.Join(folder, "agent")
-	if err := imaging.Build(ctx, controllerstest.Root(), built); err != nil {
+	if err := emulated.Build(ctx, controllerstest.Root(), built); err != nil {
 		return "", err
 	}
 	return program, os.Rename(built, program)
@@ -58,31 +58,11 @@ const (
 // WithImage makes the machine of a claim one whose image an agent writes. Its server needs a disk.
 func (s *Site) WithImage(t *testing.T) func(*controllerstest.Claim) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.imageSum == "" {
-		var err error
-		s.imageSum, err = imaging.WriteImage(s.imageFile(), imageVersion, imageBytes)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	}
-	image := &v1alpha1.Image{URL: s.origin.URL + imagePath, Checksum: s.imageSum, DataSource: v1alpha1.DataSourceNoCloud}
+	image, err := s.emulated.Origin.DiskImage(imageVersion, imageBytes)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, image.DeepCopy()
 	}
-}
-
-// imagePath is the path of the image at the origin.
-const imagePath = "/image"
-
-func (s *Site) imageFile() string { return filepath.Join(s.files, "image.raw") }
-
-// serveOrigin serves the boot file and the image.
-func (s *Site) serveOrigin(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == imagePath {
-		http.ServeFile(w, r, s.imageFile())
-		return
-	}
-	_, _ = w.Write([]byte(kernel))
 }
 
 // The points of an agent and of the disk that it writes. The points of ImagePoint are those of its requests for parts of the image, from 1 on: the first gets the
@@ -120,7 +100,7 @@ func (s *Server) runAgent(ctx context.Context, system *pxetest.System) (agent.Ne
 	defer proxy.close()
 	parameters := *system.Agent
 	parameters.Server = proxy.url
-	next, err := s.machine.RunAgent(ctx, &pxetest.System{Address: system.Address, Agent: &parameters})
+	next, err := s.RunAgent(ctx, &pxetest.System{Address: system.Address, Agent: &parameters})
 	return next, errors.Join(err, s.judgeDisk())
 }
 
@@ -143,7 +123,7 @@ func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", netip.AddrPortFrom(s.site.address(3), 0).String())
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", netip.AddrPortFrom(s.site.emulated.Address(3), 0).String())
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ listen api
     default-server check check-ssl verify none inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
 `, host, port)
 	for i := firstLease; i <= lastLease; i++ {
-		fmt.Fprintf(&config, "    server s%d %s\n", i, netip.AddrPortFrom(r.address(1, byte(i)), node.APIPort))
+		fmt.Fprintf(&config, "    server s%d %s\n", i, netip.AddrPortFrom(r.Address(1, byte(i)), node.APIPort))
 	}
 	path := filepath.Join(r.Dir, "haproxy.cfg")
 	if err := os.WriteFile(path, []byte(config.String()), 0o600); err != nil {

@@ -1,4 +1,4 @@
-package imaging_test
+package emulated_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
@@ -67,10 +67,10 @@ func convert(t *testing.T) *image.Opened {
 	t.Helper()
 	g := NewWithT(t)
 	published := filepath.Join(t.TempDir(), "image.raw")
-	checksum, err := imaging.WriteImage(published, version, 3<<20+5)
+	checksum, err := emulated.WriteImage(published, version, 3<<20+5)
 	g.Expect(err).NotTo(HaveOccurred())
 	again := filepath.Join(t.TempDir(), "again")
-	g.Expect(imaging.WriteImage(again, version, 3<<20+5)).To(Equal(checksum))
+	g.Expect(emulated.WriteImage(again, version, 3<<20+5)).To(Equal(checksum))
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, published) }))
 	t.Cleanup(origin.Close)
 	images, err := image.New(image.Options{
@@ -122,13 +122,13 @@ func (b *boots) system() *pxetest.System {
 	return &pxetest.System{Address: netip.MustParseAddr("127.0.0.9"), Agent: &pxetest.Agent{Server: b.url, Host: host, Token: token}}
 }
 
-func newMachine(t *testing.T, firmware agent.Firmware) *imaging.Machine {
+func newMachine(t *testing.T, firmware agent.Firmware) *emulated.Hardware {
 	t.Helper()
 	g := NewWithT(t)
 	dir := t.TempDir()
-	m := &imaging.Machine{Program: filepath.Join(dir, "agent"), Disk: filepath.Join(dir, "S1"), Firmware: firmware, Log: filepath.Join(dir, "agent.log")}
-	g.Expect(imaging.NewDisk(m.Disk, diskSize)).To(Succeed())
-	g.Expect(imaging.Build(t.Context(), controllerstest.Root(), m.Program)).To(Succeed())
+	m := &emulated.Hardware{Program: filepath.Join(dir, "agent"), Disk: filepath.Join(dir, "S1"), Firmware: firmware, Log: filepath.Join(dir, "agent.log")}
+	g.Expect(emulated.NewDisk(m.Disk, diskSize)).To(Succeed())
+	g.Expect(emulated.Build(t.Context(), controllerstest.Root(), m.Program)).To(Succeed())
 	return m
 }
 
@@ -160,7 +160,7 @@ func TestAgent(t *testing.T) {
 			g.Expect(string(system.UserData)).To(Equal("#cloud-config\n"))
 			g.Expect(system.MetaData).To(HaveKeyWithValue("hostname", "node-1"))
 			g.Expect(system.VendorData).NotTo(BeEmpty())
-			stamp, ok := imaging.Version(system)
+			stamp, ok := emulated.Version(system)
 			g.Expect(ok).To(BeTrue())
 			g.Expect(stamp).To(Equal(version))
 
