@@ -180,7 +180,7 @@ func (s *Server) begin(system *pxetest.System) *Life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.booted++
-	return &Life{System: system, Number: s.booted, Machine: system.MetaData["hostname"], At: time.Now(), FromDisk: system.Volumes != nil}
+	return &Life{System: system, Number: s.booted, Machine: system.MetaData["hostname"], FromDisk: system.Volumes != nil}
 }
 
 // install records the operating system that is on the disk from now on; nil for none.

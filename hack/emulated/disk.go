@@ -83,19 +83,13 @@ func (h *Hardware) Torn(image string, dataBytes int64) (problem string, err erro
 }
 
 // CorruptDisk changes a byte of the image on the disk, as a disk does that returns other data than was written to it.
-func (h *Hardware) CorruptDisk() (err error) {
+func (h *Hardware) CorruptDisk() error {
 	const at = imageStart + fat16.Size // the data of the image, which has no holes
 	content, err := readRange(h.Disk, at, 1)
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(h.Disk, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = file.WriteAt([]byte{^content[0]}, at)
-	return err
+	return writeAt(h.Disk, []byte{^content[0]}, at)
 }
 
 // instanceLine is the line of NoCloud's metadata with the instance ID.

@@ -66,12 +66,12 @@ func (o *Origin) url(file, version string) string {
 
 // Kernel returns the kernel.
 func (o *Origin) Kernel() v1alpha1.Artifact {
-	return v1alpha1.Artifact{URL: "http://" + o.web.Addr + "/kernel", Checksum: "sha256:" + sum(kernel)}
+	return v1alpha1.Artifact{URL: "http://" + o.web.Addr + "/kernel", Checksum: "sha256:" + sum([]byte(kernel))}
 }
 
 // Initrd returns the initrd of a version.
 func (o *Origin) Initrd(version string) v1alpha1.Artifact {
-	checksum := sum(initrd(version))
+	checksum := sum([]byte(initrd(version)))
 	o.initrds.Store(checksum, version)
 	return v1alpha1.Artifact{URL: o.url("initrd", version), Checksum: "sha256:" + checksum}
 }
@@ -100,7 +100,7 @@ func (o *Origin) VersionOf(system *pxetest.System) (string, error) {
 	if version, ok := Version(system); ok {
 		return version, nil
 	}
-	if files := system.Files; len(files) == 2 && files[0] == sum(kernel) {
+	if files := system.Files; len(files) == 2 && files[0] == sum([]byte(kernel)) {
 		if version, ok := o.initrds.Load(files[1]); ok {
 			return version.(string), nil //nolint:forcetypeassert // nothing else is stored
 		}
@@ -108,7 +108,7 @@ func (o *Origin) VersionOf(system *pxetest.System) (string, error) {
 	return "", fmt.Errorf("the kernel, the initrd or the disk is not what it should be: %v", system.Files)
 }
 
-func sum(content string) string {
-	s := sha256.Sum256([]byte(content))
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
 	return hex.EncodeToString(s[:])
 }

@@ -82,7 +82,6 @@ type Life struct {
 	Number int
 	// Machine is the name that the operating system was given.
 	Machine string
-	At      time.Time
 	// FromDisk is true for a system that was booted from a disk.
 	FromDisk bool
 

@@ -93,7 +93,7 @@ func (s *Server) runAgent(ctx context.Context, system *pxetest.System) (agent.Ne
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	proxy, err := s.newProxy(ctx, system.Agent.Server)
+	proxy, err := s.newProxy(ctx, system)
 	if err != nil {
 		return "", err
 	}
@@ -115,11 +115,8 @@ type proxy struct {
 	images int
 }
 
-// fromAddress is the context key of the address of a request's client.
-type fromAddress struct{}
-
-func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
-	target, err := url.Parse(to)
+func (s *Server) newProxy(ctx context.Context, system *pxetest.System) (*proxy, error) {
+	target, err := url.Parse(system.Agent.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +130,9 @@ func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: s.replacePlan,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			from, _ := ctx.Value(fromAddress{}).(net.IP)
-			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: 10 * time.Second}).DialContext(ctx, network, address)
-		}},
+		Transport: &http.Transport{
+			DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: system.Address.AsSlice()}, Timeout: 10 * time.Second}).DialContext,
+		},
 	}
 	p.web = &http.Server{
 		ReadHeaderTimeout: time.Minute,
@@ -146,10 +142,6 @@ func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
 			}
 			forward.ServeHTTP(w, r)
 		}),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			address, _ := c.RemoteAddr().(*net.TCPAddr)
-			return context.WithValue(ctx, fromAddress{}, address.IP)
-		},
 	}
 	go func() { _ = p.web.Serve(listener) }() // ends with close
 	return p, nil
@@ -172,16 +164,9 @@ func (p *proxy) admit(r *http.Request) error {
 			return err
 		}
 	case agent.EndpointData:
-		var where agent.DataRequest
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
+		if err := edit(r, func(where *agent.DataRequest) { p.server.dataAt(where.Offset) }); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(body, &where); err != nil {
-			return err
-		}
-		p.server.dataAt(where.Offset)
-		setBody(r, body)
 	}
 	if err := p.server.pass(p.ctx, point); err != nil {
 		return err
@@ -201,14 +186,7 @@ func (s *Server) replaceVersion(r *http.Request) error {
 	if version == 0 {
 		return nil
 	}
-	var hello agent.Hello
-	if err := json.NewDecoder(r.Body).Decode(&hello); err != nil {
-		return err
-	}
-	hello.Version = version
-	body, err := json.Marshal(hello)
-	setBody(r, body)
-	return err
+	return edit(r, func(hello *agent.Hello) { hello.Version = version })
 }
 
 // The method that a drive of SetPurges reports.
@@ -229,15 +207,11 @@ func (s *Server) replacePlan(response *http.Response) error {
 	if !s.purges.Load() || response.StatusCode != http.StatusOK || path.Base(response.Request.URL.Path) != agent.EndpointPlan {
 		return nil
 	}
-	var plan agent.Plan
-	err := json.NewDecoder(response.Body).Decode(&plan)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return err
-	}
-	if plan.Clean != nil && plan.Clean.Policy == agent.CleanPurge {
-		plan.Clean.Policy = agent.CleanClear
-	}
-	body, err := json.Marshal(plan)
+	body, err := changed(response.Body, func(plan *agent.Plan) {
+		if plan.Clean != nil && plan.Clean.Policy == agent.CleanPurge {
+			plan.Clean.Policy = agent.CleanClear
+		}
+	})
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	return err
@@ -249,22 +223,33 @@ func (s *Server) replaceResult(r *http.Request) error {
 	if !purges && !unverified {
 		return nil
 	}
-	var result agent.Result
-	if err := json.NewDecoder(r.Body).Decode(&result); err != nil {
-		return err
-	}
-	for i := range result.Disks {
-		d := &result.Disks[i]
-		if d.Outcome != agent.Erased {
-			continue
+	return edit(r, func(result *agent.Result) {
+		for i := range result.Disks {
+			d := &result.Disks[i]
+			if d.Outcome != agent.Erased {
+				continue
+			}
+			if purges {
+				d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, agent.CleanPurge
+				d.Verification.Kind = agent.Samples
+			}
+			d.Verification.Passed = d.Verification.Passed && !unverified
 		}
-		if purges {
-			d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, agent.CleanPurge
-			d.Verification.Kind = agent.Samples
-		}
-		d.Verification.Passed = d.Verification.Passed && !unverified
-	}
-	body, err := json.Marshal(result)
-	setBody(r, body)
+	})
+}
+
+// edit changes the body of a request.
+func edit[T any](r *http.Request, change func(*T)) error {
+	body, err := changed(r.Body, change)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return err
+}
+
+func changed[T any](body io.ReadCloser, change func(*T)) ([]byte, error) {
+	content := new(T)
+	if err := errors.Join(json.NewDecoder(body).Decode(content), body.Close()); err != nil {
+		return nil, err
+	}
+	change(content)
+	return json.Marshal(content)
 }

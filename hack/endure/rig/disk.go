@@ -1,11 +1,8 @@
 package rig
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,9 +112,4 @@ func (s *Server) Torn() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.torn)
-}
-
-// setBody replaces the body of a request that was read.
-func setBody(r *http.Request, body []byte) {
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }

@@ -2,7 +2,6 @@ package rack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -57,17 +56,18 @@ listen api
 	if r.balancer, err = proc.Start(ctx, r.Dir, "haproxy", nil, program, "-db", "-f", path); err != nil {
 		return err
 	}
-	return r.balancer.Wait(ctx, time.Minute, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", host, port))
-		return errors.Join(err, closeConn(conn))
-	})
+	return r.balancer.Wait(ctx, time.Minute, listens(host, port))
 }
 
-func closeConn(conn net.Conn) error {
-	if conn == nil {
-		return nil
+// listens returns a check that a program listens.
+func listens(host string, port uint16) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", host, port))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
 	}
-	return conn.Close()
 }
 
 // Addresses of servers end with these numbers.

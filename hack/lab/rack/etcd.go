@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
@@ -59,13 +58,7 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 }
 
 func (r *Rack) waitForEtcd(ctx context.Context, process *proc.Process) error {
-	return process.Wait(ctx, time.Minute, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", r.Address(1), r.ports["etcd"]))
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	})
+	return process.Wait(ctx, time.Minute, listens(r.Address(1).String(), r.ports["etcd"]))
 }
 
 // ForgetCluster empties the etcd of the clusters, so that another cluster can be created after one was deleted.

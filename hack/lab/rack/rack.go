@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -16,24 +18,17 @@ import (
 // Rack is a rack of emulated servers.
 type Rack struct {
 	*emulated.Site
+	// Options are for servers that are added from now on. New sets a PowerDelay of one second and DiskBytes of 8 GiB. An agent that erases all of a disk writes and reads
+	// each byte. Add sets what differs between servers.
+	emulated.Options
 
 	Bin string
 	// Event, if not nil, gets the events of a server: those of package emulated, what happens to its operating system, or an error.
 	Event func(server, what string)
 	// Seeded, if not nil, gets what a server booted with once the server has its bootstrap data.
 	Seeded func(server string, system *pxetest.System)
-	// The following fields are for servers that are added from now on.
-
-	// Persist, if not zero, is how long a server's firmware and operating system repeat a request without an answer.
-	Persist time.Duration
-	// PowerDelay is how long a change of power takes. New sets one second.
-	PowerDelay time.Duration
 	// ImageBytes is how much data a disk image has. New sets 1 MiB.
 	ImageBytes int64
-	// DiskBytes is the size of the disks. New sets 8 GiB. An agent that erases all of a disk writes and reads each byte.
-	DiskBytes int64
-	// Rate is how many bytes a second an agent's network transfers. Zero is without a limit.
-	Rate int
 	// IPMIEvery selects the servers whose BMC has IPMI: every nth. New sets 3. The others have Redfish.
 	IPMIEvery int
 
@@ -48,12 +43,11 @@ type Rack struct {
 // networks is the number of networks from 127.64.0.0/16 on, of which a rack takes one.
 const networks = 128
 
-// retryDelay is the time from a failed network boot to the next.
-const retryDelay = 3 * time.Second
-
 // New makes a rack without servers, and the etcd of its clusters. Close it, also after an error.
 func New(ctx context.Context, dir, bin string, event func(server, what string)) (*Rack, error) {
-	r := &Rack{Bin: bin, Event: event, PowerDelay: time.Second, IPMIEvery: 3, ImageBytes: 1 << 20, DiskBytes: 8 << 30, ports: map[string]uint16{}}
+	r := &Rack{Bin: bin, Event: event, IPMIEvery: 3, ImageBytes: 1 << 20, ports: map[string]uint16{}}
+	r.Username, r.Password, r.PowerDelay, r.DiskBytes, r.RetryDelay = Username, Password, time.Second, 8<<30, 3*time.Second
+	r.Installs = func(system *pxetest.System) bool { return strings.Contains(system.CommandLine, node.Install) }
 	var err error
 	r.Site, err = emulated.NewSite(ctx, emulated.SiteOptions{Dir: dir, UEFI: true, First: netip.MustParsePrefix("127.64.0.0/16"), Count: networks})
 	if err != nil {

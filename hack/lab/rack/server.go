@@ -10,10 +10,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 // Credentials of every BMC of the rack.
@@ -50,21 +48,16 @@ func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server
 			r.Event(name, what)
 		}
 	}
+	o := r.Options
+	o.Name, o.MAC = name, fmt.Sprintf("52:54:00:ca:%02x:%02x", byte(0xfe-number>>8), byte(number)) //nolint:gosec // the halves of the number
+	o.UUID, o.Serial = fmt.Sprintf("00000000-0000-4000-8000-%012x", number), "DISK-"+strings.ToUpper(name)
+	o.BMC, o.IPMI = r.Address(byte(2+number>>8), byte(number)), number%r.IPMIEvery == 0 //nolint:gosec // a rack has some thousand servers
+	o.Event, o.Failed = event, func(err error) { event("failed: " + err.Error()) }
+	o.Run = func(ctx context.Context, life *emulated.Life, again bool, booted func()) error {
+		return s.run(ctx, life, again, booted, event)
+	}
 	var err error
-	s.Server, err = r.Site.Add(ctx, emulated.Options{
-		Options: bmctest.Options{
-			Name: name, MAC: fmt.Sprintf("52:54:00:ca:%02x:%02x", byte(0xfe-number>>8), byte(number)), //nolint:gosec // the halves of the number
-			UUID: fmt.Sprintf("00000000-0000-4000-8000-%012x", number), Username: Username, Password: Password, PowerDelay: r.PowerDelay,
-		},
-		BMC:    r.Address(byte(2+number>>8), byte(number)), //nolint:gosec // a rack has some thousand servers
-		IPMI:   number%r.IPMIEvery == 0,
-		Serial: "DISK-" + strings.ToUpper(name), DiskBytes: r.DiskBytes, Rate: r.Rate, Persist: r.Persist, RetryDelay: retryDelay,
-		Installs: func(system *pxetest.System) bool { return strings.Contains(system.CommandLine, node.Install) },
-		Run: func(ctx context.Context, life *emulated.Life, again bool, booted func()) error {
-			return s.run(ctx, life, again, booted, event)
-		},
-		Event: event, Failed: func(err error) { event("failed: " + err.Error()) },
-	})
+	s.Server, err = r.Site.Add(ctx, o)
 	if err != nil {
 		return nil, err
 	}
