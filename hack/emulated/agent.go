@@ -1,6 +1,3 @@
-// Package emulated has emulated servers: a BMC, firmware that boots over the network with the real protocols, and a disk that is a file. They run the real agent. It
-// is an ordinary process, whose connections come from the address of the server, and the servers boot what it wrote to that file. What the operating system does is
-// the caller's: hack/endure/rig runs the whole provider in one process with them, and hack/lab runs it with Cluster API as processes.
 package emulated
 
 import (
@@ -61,7 +58,8 @@ func (h *Hardware) RunAgent(ctx context.Context, system *pxetest.System) (agent.
 	}
 	var printed, messages bytes.Buffer
 	arguments := []string{
-		"--server=" + link.url, "--host=" + system.Agent.Host, "--token-file=" + token, "--pins=" + strings.Join(system.Agent.Pins, ","), "--firmware=" + string(h.Firmware),
+		"--server=" + link.url, "--host=" + system.Agent.Host, "--token-file=" + token, "--pins=" + strings.Join(system.Agent.Pins, ","),
+		"--firmware=" + string(h.Firmware),
 	}
 	for _, disk := range append([]string{h.Disk}, h.More...) {
 		arguments = append(arguments, "--disk="+disk)

@@ -85,7 +85,8 @@ func (s *Server) bootNetwork(ctx context.Context, booted func()) (outcome, error
 		return stays, err
 	}
 	firmware := &pxetest.Firmware{
-		MAC: mac, DHCPServer: netip.AddrPortFrom(s.site.Address(1), s.site.DHCP), Relay: s.site.Address(2), TFTPPort: s.site.TFTP, Persist: s.opts.Persist, Stage: s.event,
+		MAC: mac, DHCPServer: netip.AddrPortFrom(s.site.Address(1), s.site.DHCP), Relay: s.site.Address(2), TFTPPort: s.site.TFTP,
+		Persist: s.opts.Persist, Stage: s.event,
 	}
 	if s.site.UEFI {
 		firmware.Arch = iana.EFI_X86_64

@@ -57,7 +57,8 @@ func (h *Hardware) read(with func(pxetest.Disk) error) error {
 // imageStart is where the partitions of an image begin, in bytes. What is before them differs between the image and the disk: the partition table.
 const imageStart = 1 << 20
 
-// Torn returns what is missing on a disk that firmware boots: its bootstrap data, or the whole image with dataBytes of data. It is empty for one that is not bootable.
+// Torn returns what is missing on a disk that firmware boots: its bootstrap data, or the whole image with dataBytes of data. It is empty if nothing is missing,
+// and for a disk that is not bootable.
 func (h *Hardware) Torn(image string, dataBytes int64) (problem string, err error) {
 	if boots, err := h.Bootable(); err != nil || !boots {
 		return "", err

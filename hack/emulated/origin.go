@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
-// Origin serves what the servers of a site boot, by the version of Kubernetes. The empty version is that of the programs. The version is only a stamp on the files.
+// Origin serves what the servers of a site boot, by the version of Kubernetes. The version is only a stamp on the files. The empty one is that of the programs.
 type Origin struct {
 	dir     string // of the disk images
 	web     *http.Server

@@ -1,7 +1,11 @@
+// Package emulated has emulated servers: a BMC, firmware that boots over the network with the real protocols, and a disk that is a file. They run the real
+// agent. It is an ordinary process, whose connections come from the address of the server, and the servers boot what it wrote to that file. The operating
+// system is the caller's: hack/endure/rig runs the whole provider in one process with these servers, and hack/lab runs it as processes with Cluster API.
 package emulated
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -84,9 +88,9 @@ func (s *Site) takeNetwork(ctx context.Context, first netip.Prefix, count int) e
 	var err error
 	for range count {
 		n := (os.Getpid() + int(networks.Add(1))) % count
-		bytes := first.Addr().As4()
-		at := int(bytes[0])<<24 | int(bytes[1])<<16 | int(bytes[2])<<8 | int(bytes[3]) + n<<(32-first.Bits())
-		s.network = netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)}), first.Bits()) //nolint:gosec // the bytes of an address
+		at := first.Addr().As4()
+		binary.BigEndian.PutUint32(at[:], binary.BigEndian.Uint32(at[:])+uint32(n)<<(32-first.Bits())) //nolint:gosec // count bounds it
+		s.network = netip.PrefixFrom(netip.AddrFrom4(at), first.Bits())
 		if s.taken, err = listen(ctx, s.Address(1), mark); err == nil {
 			return nil
 		}

@@ -34,8 +34,8 @@ type ServerOptions struct {
 	Run func(ctx context.Context, life *Life)
 	// Disk gives the server a disk for an image, and lets it run the agent.
 	Disk bool
-	// Point, if not nil, is called before each request of an agent goes to the boot server, and before the server boots its disk. It may block. The connection fails
-	// if it returns an error.
+	// Point, if not nil, is called before each request of an agent goes to the boot server, and before the server boots its disk. It may block. The
+	// request or the boot fails if it returns an error.
 	Point func(ctx context.Context, point string) error
 	// Emulated changes what is emulated.
 	Emulated func(*bmctest.Options)

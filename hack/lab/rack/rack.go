@@ -18,8 +18,8 @@ import (
 // Rack is a rack of emulated servers.
 type Rack struct {
 	*emulated.Site
-	// Options are for servers that are added from now on. New sets a PowerDelay of one second and DiskBytes of 8 GiB. An agent that erases all of a disk writes and reads
-	// each byte. Add sets what differs between servers.
+	// Options are for servers that are added from now on. Add sets what differs between servers. New sets a PowerDelay of one second and DiskBytes of 8 GiB.
+	// An agent that erases all of a disk writes and reads each byte.
 	emulated.Options
 
 	Bin string
@@ -99,8 +99,8 @@ func (r *Rack) TemplateVariables() ([]string, error) {
 		"IMAGE_URL="+image.URL, "IMAGE_CHECKSUM="+image.Checksum), nil
 }
 
-// Image returns the files of a network boot of a version of Kubernetes. The server runs the same programs in every version, and its kubelet reports this version. It may
-// therefore differ from theirs only behind the patch version, as in v1.36.3+2.
+// Image returns the files of a network boot of a version of Kubernetes. The server runs the same programs in every version, and its kubelet reports this
+// version. It may therefore differ from theirs only behind the patch version, as in v1.36.3+2.
 func (r *Rack) Image(version string) v1alpha1.BootSource {
 	return v1alpha1.BootSource{Kernel: r.Origin.Kernel(), Initrds: []v1alpha1.Artifact{r.Origin.Initrd(version)}}
 }

@@ -87,8 +87,9 @@ func (s *Server) run(ctx context.Context, life *emulated.Life, again bool, boote
 		}
 		return life.Report(ctx) // cloud-init continues with what it had not done
 	}
-	n := node.Node{Dir: filepath.Join(s.rack.Dir, s.Name, fmt.Sprintf("life-%d", life.Number)), Bin: s.rack.Bin, Version: version, Balanced: s.rack.balancer != nil}
-	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
+	dir := filepath.Join(s.rack.Dir, s.Name, fmt.Sprintf("life-%d", life.Number))
+	n := node.Node{Dir: dir, Bin: s.rack.Bin, Version: version, Balanced: s.rack.balancer != nil}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
