@@ -21,7 +21,7 @@ const (
 	PoweredOn    = "powered on"
 	PoweredOff   = "powered off"
 	AgentBooted  = "agent"
-	AgentReboots = "the agent restarts the server"
+	AgentReboots = "the agent restarts the server, which boots its disk"
 	AgentPowers  = "the agent powers the server off"
 )
 
