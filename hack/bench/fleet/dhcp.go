@@ -15,7 +15,7 @@ import (
 func (f *fleet) answersDHCP(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	server, relay := f.lab.Rack.DHCP()
+	server, relay := netip.AddrPortFrom(f.lab.Rack.Address(1), f.lab.Rack.DHCP), f.lab.Rack.Address(2)
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(relay, 0)))
 	if err != nil {
 		return err

@@ -80,12 +80,7 @@ const boots = "boots"
 
 func (f *fleet) register(ctx context.Context, n int) error {
 	s := f.servers[n]
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.Name}
-	secret := &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"username": rack.Username, "password": rack.Password}}
-	secret.Labels = map[string]string{v1alpha1.BMCSecretLabel: ""}
-	host := &v1alpha1.BareMetalHost{ObjectMeta: meta, Spec: v1alpha1.BareMetalHostSpec{
-		BMC: v1alpha1.BMC{Address: s.BMC, CredentialsSecretName: s.Name}, BootMACAddress: s.MAC,
-	}}
+	secret, host := s.Objects(namespace)
 	host.Labels = f.labels(n)
 	if n < f.boots {
 		host.Labels[boots] = "true"
@@ -131,12 +126,8 @@ func (f *fleet) machineMeta(name string, n int) metav1.ObjectMeta {
 
 // createBareMetalMachine creates the BareMetalMachine of the nth machine.
 func (f *fleet) createBareMetalMachine(ctx context.Context, owner *clusterv1.Machine, n int, host *rack.Server) error {
-	image := f.lab.Rack.Image("")
-	bare := &v1alpha1.BareMetalMachine{ObjectMeta: f.machineMeta(owner.Name, n), Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{
-		Kernel:      v1alpha1.Artifact{URL: image.Kernel, Checksum: image.KernelChecksum},
-		Initrds:     []v1alpha1.Artifact{{URL: image.Initrd, Checksum: image.InitrdChecksum}},
-		Persistence: v1alpha1.PersistenceInstalled,
-	}}}
+	bare := &v1alpha1.BareMetalMachine{ObjectMeta: f.machineMeta(owner.Name, n), Spec: v1alpha1.BareMetalMachineSpec{Boot: f.lab.Rack.Image("")}}
+	bare.Spec.Boot.Persistence = v1alpha1.PersistenceInstalled
 	bare.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{boots: "true"}}
 	for key, value := range f.labels(n) {
 		bare.Spec.HostSelector.MatchLabels[key] = v1alpha1.LabelValue(value)

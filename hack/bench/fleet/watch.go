@@ -13,6 +13,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/bench/report"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 )
 
 // watcher watches every change of hosts, boots and machines, and measures the time from an external event to the change.
@@ -70,9 +71,9 @@ func (w *watcher) serverEvent(server, what string) {
 	switch stage := stages[what]; {
 	case stage != "":
 		w.began(shown(stage), server)
-	case what == "powered on":
+	case what == emulated.PoweredOn:
 		w.began(power(v1alpha1.PowerOn), server)
-	case what == "powered off":
+	case what == emulated.PoweredOff:
 		w.began(power(v1alpha1.PowerOff), server)
 	case strings.Contains(what, "a disk that is empty"): // of an adopted server, whose system was installed before
 	default:

@@ -26,7 +26,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/contract/contracttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
@@ -223,12 +222,7 @@ func raw(value any) apiextensionsv1.JSON {
 }
 
 // networkBootOf returns an image for a network boot in the form of the variable "images".
-func networkBootOf(i rack.Image) map[string]any {
-	return map[string]any{"boot": map[string]any{
-		"kernel":  map[string]string{"url": i.Kernel, "checksum": i.KernelChecksum},
-		"initrds": []map[string]string{{"url": i.Initrd, "checksum": i.InitrdChecksum}},
-	}}
-}
+func networkBootOf(boot v1alpha1.BootSource) map[string]any { return map[string]any{"boot": boot} }
 
 // addImage adds the image of the version of the upgrade to a variable "images".
 func addImage(g Gomega, v *clusterv1.ClusterVariable, image map[string]any) {

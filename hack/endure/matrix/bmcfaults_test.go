@@ -54,7 +54,9 @@ func bmcFault(f bmctest.Fault) fault {
 			}
 			l.until(moment, func() bool { return false })
 			l.explained()
-			l.stops = append(l.stops, func() { l.clock.Pass(20 * time.Minute) }) // until the inventory is read again
+			if !s.is(override) { // the boot of that step continues, and its deadline would pass too
+				l.stops = append(l.stops, func() { l.clock.Pass(20 * time.Minute) }) // until the inventory is read again
+			}
 		}
 		row.want = func(l *life, s step) { l.escalate(s, true) }
 	case bmctest.RebootMidCall:

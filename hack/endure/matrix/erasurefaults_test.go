@@ -83,7 +83,13 @@ var erasureFaults = []fault{
 		l.extraOns++
 		l.server.Restart()
 	}},
-	{name: "boot deleted by force in mid-erasure", stays: true, na: only(clearing, purging), inject: func(l *life, _ step) {
+	{name: "boot deleted by force in mid-erasure", stays: true, na: only(erasing, clearing, purging), inject: func(l *life, _ step) {
 		l.takeRecord()
-	}, want: notErased(firstDisk)},
+	}, want: func(l *life, s step) {
+		prefix := firstDisk
+		if s.is(erasing) { // the message is about all that the provider wrote
+			prefix = ""
+		}
+		notErased(prefix)(l, s)
+	}},
 }

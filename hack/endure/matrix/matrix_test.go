@@ -344,6 +344,7 @@ func TestShards(t *testing.T) {
 			runs[p.String()]++
 		}
 	}
+	t.Logf("%d cases", len(names))
 	for _, name := range names {
 		if always[name] {
 			g.Expect(runs[name]).To(Equal(shard.Count), name)

@@ -180,6 +180,9 @@ var recordFaults = []fault{
 		if s.is(registering) || notInDoubt(s) == "" {
 			return "a machine has the host, or there is no boot"
 		}
+		if s.is(erasing, clearing, purging) {
+			return "the host is being released: see the boot that is deleted in mid-erasure"
+		}
 		return ""
 	}, inject: func(l *life, s step) {
 		if s.is(freeing) {

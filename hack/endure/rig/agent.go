@@ -24,7 +24,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -43,7 +43,7 @@ var buildAgent = sync.OnceValues(func() (program string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	built, program := filepath.Join(temp, "agent"), filepath.Join(folder, "agent")
-	if err := imaging.Build(ctx, controllerstest.Root(), built); err != nil {
+	if err := emulated.Build(ctx, controllerstest.Root(), built); err != nil {
 		return "", err
 	}
 	return program, os.Rename(built, program)
@@ -58,31 +58,11 @@ const (
 // WithImage makes the machine of a claim one whose image an agent writes. Its server needs a disk.
 func (s *Site) WithImage(t *testing.T) func(*controllerstest.Claim) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.imageSum == "" {
-		var err error
-		s.imageSum, err = imaging.WriteImage(s.imageFile(), imageVersion, imageBytes)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	}
-	image := &v1alpha1.Image{URL: s.origin.URL + imagePath, Checksum: s.imageSum, DataSource: v1alpha1.DataSourceNoCloud}
+	image, err := s.emulated.Origin.DiskImage(imageVersion, imageBytes)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, image.DeepCopy()
 	}
-}
-
-// imagePath is the path of the image at the origin.
-const imagePath = "/image"
-
-func (s *Site) imageFile() string { return filepath.Join(s.files, "image.raw") }
-
-// serveOrigin serves the boot file and the image.
-func (s *Site) serveOrigin(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == imagePath {
-		http.ServeFile(w, r, s.imageFile())
-		return
-	}
-	_, _ = w.Write([]byte(kernel))
 }
 
 // The points of an agent and of the disk that it writes. The points of ImagePoint are those of its requests for parts of the image, from 1 on: the first gets the
@@ -113,14 +93,14 @@ func (s *Server) runAgent(ctx context.Context, system *pxetest.System) (agent.Ne
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	proxy, err := s.newProxy(ctx, system.Agent.Server)
+	proxy, err := s.newProxy(ctx, system)
 	if err != nil {
 		return "", err
 	}
 	defer proxy.close()
 	parameters := *system.Agent
 	parameters.Server = proxy.url
-	next, err := s.machine.RunAgent(ctx, &pxetest.System{Address: system.Address, Agent: &parameters})
+	next, err := s.RunAgent(ctx, &pxetest.System{Address: system.Address, Agent: &parameters})
 	return next, errors.Join(err, s.judgeDisk())
 }
 
@@ -135,15 +115,12 @@ type proxy struct {
 	images int
 }
 
-// fromAddress is the context key of the address of a request's client.
-type fromAddress struct{}
-
-func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
-	target, err := url.Parse(to)
+func (s *Server) newProxy(ctx context.Context, system *pxetest.System) (*proxy, error) {
+	target, err := url.Parse(system.Agent.Server)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", netip.AddrPortFrom(s.site.address(3), 0).String())
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", netip.AddrPortFrom(s.site.emulated.Address(3), 0).String())
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +130,9 @@ func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: s.replacePlan,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			from, _ := ctx.Value(fromAddress{}).(net.IP)
-			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: 10 * time.Second}).DialContext(ctx, network, address)
-		}},
+		Transport: &http.Transport{
+			DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: system.Address.AsSlice()}, Timeout: 10 * time.Second}).DialContext,
+		},
 	}
 	p.web = &http.Server{
 		ReadHeaderTimeout: time.Minute,
@@ -166,10 +142,6 @@ func (s *Server) newProxy(ctx context.Context, to string) (*proxy, error) {
 			}
 			forward.ServeHTTP(w, r)
 		}),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			address, _ := c.RemoteAddr().(*net.TCPAddr)
-			return context.WithValue(ctx, fromAddress{}, address.IP)
-		},
 	}
 	go func() { _ = p.web.Serve(listener) }() // ends with close
 	return p, nil
@@ -192,16 +164,9 @@ func (p *proxy) admit(r *http.Request) error {
 			return err
 		}
 	case agent.EndpointData:
-		var where agent.DataRequest
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
+		if err := edit(r, func(where *agent.DataRequest) { p.server.dataAt(where.Offset) }); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(body, &where); err != nil {
-			return err
-		}
-		p.server.dataAt(where.Offset)
-		setBody(r, body)
 	}
 	if err := p.server.pass(p.ctx, point); err != nil {
 		return err
@@ -221,14 +186,7 @@ func (s *Server) replaceVersion(r *http.Request) error {
 	if version == 0 {
 		return nil
 	}
-	var hello agent.Hello
-	if err := json.NewDecoder(r.Body).Decode(&hello); err != nil {
-		return err
-	}
-	hello.Version = version
-	body, err := json.Marshal(hello)
-	setBody(r, body)
-	return err
+	return edit(r, func(hello *agent.Hello) { hello.Version = version })
 }
 
 // The method that a drive of SetPurges reports.
@@ -249,15 +207,11 @@ func (s *Server) replacePlan(response *http.Response) error {
 	if !s.purges.Load() || response.StatusCode != http.StatusOK || path.Base(response.Request.URL.Path) != agent.EndpointPlan {
 		return nil
 	}
-	var plan agent.Plan
-	err := json.NewDecoder(response.Body).Decode(&plan)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return err
-	}
-	if plan.Clean != nil && plan.Clean.Policy == agent.CleanPurge {
-		plan.Clean.Policy = agent.CleanClear
-	}
-	body, err := json.Marshal(plan)
+	body, err := changed(response.Body, func(plan *agent.Plan) {
+		if plan.Clean != nil && plan.Clean.Policy == agent.CleanPurge {
+			plan.Clean.Policy = agent.CleanClear
+		}
+	})
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	response.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	return err
@@ -269,22 +223,33 @@ func (s *Server) replaceResult(r *http.Request) error {
 	if !purges && !unverified {
 		return nil
 	}
-	var result agent.Result
-	if err := json.NewDecoder(r.Body).Decode(&result); err != nil {
-		return err
-	}
-	for i := range result.Disks {
-		d := &result.Disks[i]
-		if d.Outcome != agent.Erased {
-			continue
+	return edit(r, func(result *agent.Result) {
+		for i := range result.Disks {
+			d := &result.Disks[i]
+			if d.Outcome != agent.Erased {
+				continue
+			}
+			if purges {
+				d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, agent.CleanPurge
+				d.Verification.Kind = agent.Samples
+			}
+			d.Verification.Passed = d.Verification.Passed && !unverified
 		}
-		if purges {
-			d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, agent.CleanPurge
-			d.Verification.Kind = agent.Samples
-		}
-		d.Verification.Passed = d.Verification.Passed && !unverified
-	}
-	body, err := json.Marshal(result)
-	setBody(r, body)
+	})
+}
+
+// edit changes the body of a request.
+func edit[T any](r *http.Request, change func(*T)) error {
+	body, err := changed(r.Body, change)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return err
+}
+
+func changed[T any](body io.ReadCloser, change func(*T)) ([]byte, error) {
+	content := new(T)
+	if err := errors.Join(json.NewDecoder(body).Decode(content), body.Close()); err != nil {
+		return nil, err
+	}
+	change(content)
+	return json.Marshal(content)
 }

@@ -3,11 +3,9 @@ package rig
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -210,12 +208,11 @@ func (p *Provider) options(over *redfish.Driver, images *image.Service) provider
 
 // bootServer returns where the boot server of the site listens and what it serves.
 func (s *Site) bootServer() server.Config {
-	at := func(port uint16) string { return net.JoinHostPort(s.address(1).String(), strconv.Itoa(int(port))) }
+	e := s.emulated
 	return server.Config{
 		Networks:    []bootconfig.Network{s.networkConfig()},
-		DHCPAddress: at(s.ports.dhcp), TFTPAddress: at(s.ports.tftp), HTTPAddress: at(s.ports.http), LoaderDirs: []string{s.loaders},
-		Artifacts: artifact.Options{Dir: filepath.Join(s.files, "artifacts"), Outbound: loopback, RetryAfter: 10 * time.Millisecond},
-		AgentDir:  s.agentDir(),
+		DHCPAddress: e.At(e.DHCP), TFTPAddress: e.At(e.TFTP), HTTPAddress: e.At(e.HTTP), LoaderDirs: []string{e.Loaders()}, AgentDir: e.AgentDir(),
+		Artifacts: artifact.Options{Dir: filepath.Join(e.Dir, "artifacts"), Outbound: loopback, RetryAfter: 10 * time.Millisecond},
 	}
 }
 
@@ -224,5 +221,5 @@ var loopback = outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePref
 
 // images returns the image service of a provider. What an earlier one prepared is in the folder.
 func (s *Site) images() (*image.Service, error) {
-	return image.New(image.Options{Dir: filepath.Join(s.files, "images"), Outbound: loopback, RetryAfter: 10 * time.Millisecond})
+	return image.New(image.Options{Dir: filepath.Join(s.emulated.Dir, "prepared-images"), Outbound: loopback, RetryAfter: 10 * time.Millisecond})
 }

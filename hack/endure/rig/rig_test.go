@@ -90,7 +90,16 @@ func TestRig(t *testing.T) {
 
 // TestImage: the real agent writes an image, the server boots it, and the release erases it. The points of the agent come in their order.
 func TestImage(t *testing.T) {
-	t.Parallel()
+	for _, source := range []v1alpha1.DataSource{v1alpha1.DataSourceNoCloud, v1alpha1.DataSourceConfigDrive} {
+		t.Run(string(source), func(t *testing.T) {
+			t.Parallel()
+			testImage(t, source)
+		})
+	}
+}
+
+func testImage(t *testing.T, source v1alpha1.DataSource) {
+	t.Helper()
 	g := NewWithT(t)
 	site := rig.NewSite(t, env)
 	settings := controllerstest.Settings()
@@ -104,7 +113,7 @@ func TestImage(t *testing.T) {
 		return nil
 	}}).Register(t)
 	p := site.Provider(t, rig.Options{Settings: settings}).Start(t).Ready(t)
-	claim := site.Claim(t, "m-"+site.Namespace, site.WithImage(t))
+	claim := site.Claim(t, "m-"+site.Namespace, site.WithImage(t), func(c *controllerstest.Claim) { c.BareMetalMachine.Spec.Image.DataSource = source })
 	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.Spec.ProviderID).To(Equal("baremetal://"+site.Namespace+"/s/"+m.Name), s.AgentLog())
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/invariant"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -11,9 +12,9 @@ import (
 
 // What agents do, by the events of their servers.
 var agentWork = map[string]string{
-	"agent":                           "agents booted",
-	"restarts and boots its disk":     "images written by an agent",
-	"the agent powers the server off": "disks erased by an agent",
+	emulated.AgentBooted:  "agents booted",
+	emulated.AgentReboots: "images written by an agent",
+	emulated.AgentPowers:  "disks erased by an agent",
 }
 
 // Disks returns what agents left on the disk of the server.
@@ -48,15 +49,11 @@ func (s *soak) endQuarantine(h *host) error {
 // source returns how the machine gets its operating system.
 func (s *soak) source(m *machine) (boot v1alpha1.BootSource, image *v1alpha1.Image, err error) {
 	if m.image {
-		disk, err := s.lab.Rack.DiskImage("")
-		return boot, &v1alpha1.Image{URL: disk.URL, Checksum: disk.Checksum, DataSource: v1alpha1.DataSourceNoCloud}, err
+		image, err := s.lab.Rack.DiskImage("")
+		return boot, image, err
 	}
-	files := s.lab.Rack.Image("")
-	boot = v1alpha1.BootSource{
-		Kernel:      v1alpha1.Artifact{URL: files.Kernel, Checksum: files.KernelChecksum},
-		Initrds:     []v1alpha1.Artifact{{URL: files.Initrd, Checksum: files.InitrdChecksum}},
-		Persistence: v1alpha1.PersistenceEphemeral,
-	}
+	boot = s.lab.Rack.Image("")
+	boot.Persistence = v1alpha1.PersistenceEphemeral
 	if m.installed {
 		boot.Persistence, boot.CommandLine = v1alpha1.PersistenceInstalled, node.Install
 	}

@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
@@ -297,10 +295,7 @@ func (s *soak) reregister(ctx context.Context) bool {
 				return fmt.Errorf("host %s is not gone", h.Name)
 			}
 		}
-		secret, again := &corev1.Secret{}, &v1alpha1.BareMetalHost{}
-		if err := unmarshalHost(h.HostYAML(h.namespace), secret, again); err != nil {
-			return err
-		}
+		_, again := h.Objects(h.namespace)
 		return retry(ctx, "create host", func(ctx context.Context) error {
 			again.ResourceVersion = ""
 			return client.IgnoreAlreadyExists(s.client.Create(ctx, again))
@@ -365,13 +360,4 @@ func (s *soak) seen(h *host, what string, is func(*v1alpha1.BareMetalHost) bool)
 		}
 		return nil
 	}
-}
-
-// unmarshalHost reads the manifests of a host.
-func unmarshalHost(manifests string, secret *corev1.Secret, h *v1alpha1.BareMetalHost) error {
-	documents := splitYAML(manifests)
-	if err := yaml.Unmarshal([]byte(documents[0]), secret); err != nil {
-		return err
-	}
-	return yaml.Unmarshal([]byte(documents[1]), h)
 }

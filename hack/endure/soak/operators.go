@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +13,6 @@ import (
 
 func objectMeta(key client.ObjectKey) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
-}
-
-func splitYAML(manifests string) []string {
-	return slices.DeleteFunc(strings.Split(manifests, "---\n"), func(d string) bool { return strings.TrimSpace(d) == "" })
 }
 
 // actAsOperator does what an operator does about hosts that wait for one. It replaces machines that are lost, as a MachineHealthCheck does. It ends with

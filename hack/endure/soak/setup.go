@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/invariant"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
@@ -256,7 +257,7 @@ func (s *soak) close(keepLogs bool) error {
 func (s *soak) serverEvent(server, what string) {
 	s.mu.Lock()
 	h := s.byName[server]
-	if h != nil && what == "powered on" {
+	if h != nil && what == emulated.PoweredOn {
 		h.life++
 	}
 	s.mu.Unlock()
@@ -265,7 +266,7 @@ func (s *soak) serverEvent(server, what string) {
 	}
 	switch {
 	case h == nil:
-	case what == "powered on":
+	case what == emulated.PoweredOn:
 		s.checker.PoweredOn(h.id())
 	default:
 		s.checker.Note(h.id(), "server: "+what)

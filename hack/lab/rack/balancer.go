@@ -2,7 +2,6 @@ package rack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -47,7 +46,7 @@ listen api
     default-server check check-ssl verify none inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
 `, host, port)
 	for i := firstLease; i <= lastLease; i++ {
-		fmt.Fprintf(&config, "    server s%d %s\n", i, netip.AddrPortFrom(r.address(1, byte(i)), node.APIPort))
+		fmt.Fprintf(&config, "    server s%d %s\n", i, netip.AddrPortFrom(r.Address(1, byte(i)), node.APIPort))
 	}
 	path := filepath.Join(r.Dir, "haproxy.cfg")
 	if err := os.WriteFile(path, []byte(config.String()), 0o600); err != nil {
@@ -57,17 +56,18 @@ listen api
 	if r.balancer, err = proc.Start(ctx, r.Dir, "haproxy", nil, program, "-db", "-f", path); err != nil {
 		return err
 	}
-	return r.balancer.Wait(ctx, time.Minute, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", host, port))
-		return errors.Join(err, closeConn(conn))
-	})
+	return r.balancer.Wait(ctx, time.Minute, listens(host, port))
 }
 
-func closeConn(conn net.Conn) error {
-	if conn == nil {
-		return nil
+// listens returns a check that a program listens.
+func listens(host string, port uint16) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", host, port))
+		if err != nil {
+			return err
+		}
+		return conn.Close()
 	}
-	return conn.Close()
 }
 
 // Addresses of servers end with these numbers.

@@ -27,17 +27,12 @@ const bootConfig, otherBootConfig = "boot.yaml", "other-boot.yaml"
 
 // leases is the range of addresses of the boot server.
 func (r *Rack) leases() string {
-	return fmt.Sprintf("%s-%s", r.address(1, firstLease), r.address(1, lastLease))
+	return fmt.Sprintf("%s-%s", r.Address(1, firstLease), r.Address(1, lastLease))
 }
 
 // MakeRoom gives boot servers that start later addresses for some 14,000 servers instead of 250. The balancer of the rack does not know these addresses.
 func (r *Rack) MakeRoom() error {
-	return r.writeBootConfig(bootConfig, r.address(0, 1), fmt.Sprintf("%s-%s", r.address(200, 1), r.address(254, 254)))
-}
-
-// DHCP returns the address at which the boot server answers DHCP, and the address of the relay of the servers.
-func (r *Rack) DHCP() (server netip.AddrPort, relay netip.Addr) {
-	return netip.AddrPortFrom(r.address(0, 1), r.ports["dhcp"]), r.address(0, 2)
+	return r.writeBootConfig(bootConfig, r.Address(1), fmt.Sprintf("%s-%s", r.Address(200, 1), r.Address(254, 254)))
 }
 
 // Network is a network of real firmware, which a boot server serves beside the rack.
@@ -54,13 +49,13 @@ type Network struct {
 
 // ServeAlso makes boot servers that start later serve another network too, at the ports that firmware uses.
 func (r *Rack) ServeAlso(n Network) error {
-	r.ports["dhcp"], r.ports["tftp"], r.beside = 67, 69, &n
-	return r.writeBootConfig(bootConfig, r.address(0, 1), r.leases())
+	r.DHCP, r.TFTP, r.beside = 67, 69, &n
+	return r.writeBootConfig(bootConfig, r.Address(1), r.leases())
 }
 
 // writeBootConfig writes the configuration file of a boot server at an address, with a range of addresses.
 func (r *Rack) writeBootConfig(name string, address netip.Addr, leases string) error {
-	loaders, agent, beside := filepath.Join(r.Dir, "loaders"), r.agentDir(), ""
+	loaders, agent, beside := r.Loaders(), r.AgentDir(), ""
 	if n := r.beside; n != nil {
 		loaders, agent = n.Loaders, n.Agent
 		beside = fmt.Sprintf("- {name: beside, mode: authoritative, address: %s, subnet: %s, ranges: [%s-%s], router: %[1]s}\n", n.Address, n.Subnet, n.First, n.Last)
@@ -77,9 +72,9 @@ networks:
 %s- name: rack
   mode: authoritative
   address: %s
-  subnet: %s/16
+  subnet: %s
   ranges: [%s]
-`, r.ports["http"], r.ports["tftp"], r.ports["dhcp"], loaders, filepath.Join(r.Dir, "artifacts"), agent, filepath.Join(r.Dir, "images-of-"+name),
-		beside, address, r.address(0, 0), leases)
+`, r.HTTP, r.TFTP, r.DHCP, loaders, filepath.Join(r.Dir, "artifacts"), agent, filepath.Join(r.Dir, "images-of-"+name),
+		beside, address, r.Subnet(), leases)
 	return os.WriteFile(filepath.Join(r.Dir, name), []byte(content), 0o600)
 }

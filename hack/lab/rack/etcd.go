@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
@@ -18,7 +17,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
@@ -35,8 +33,8 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	e := &etcd{endpoint: "https://" + netip.AddrPortFrom(r.address(0, 1), r.ports["etcd"]).String()}
-	files, err := e.makeCertificates(r.address(0, 1).AsSlice())
+	e := &etcd{endpoint: "https://" + netip.AddrPortFrom(r.Address(1), r.ports["etcd"]).String()}
+	files, err := e.makeCertificates(r.Address(1).AsSlice())
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +44,7 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 		}
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
-	peer := "http://" + netip.AddrPortFrom(r.address(0, 1), r.ports["etcd-peer"]).String()
+	peer := "http://" + netip.AddrPortFrom(r.Address(1), r.ports["etcd-peer"]).String()
 	e.process, err = proc.Start(ctx, dir, "etcd", nil, filepath.Join(r.Bin, "etcd"),
 		"--data-dir="+file("data"), "--listen-client-urls="+e.endpoint, "--advertise-client-urls="+e.endpoint,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer,
@@ -60,13 +58,7 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 }
 
 func (r *Rack) waitForEtcd(ctx context.Context, process *proc.Process) error {
-	return process.Wait(ctx, time.Minute, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", r.address(0, 1), r.ports["etcd"]))
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	})
+	return process.Wait(ctx, time.Minute, listens(r.Address(1).String(), r.ports["etcd"]))
 }
 
 // ForgetCluster empties the etcd of the clusters, so that another cluster can be created after one was deleted.
@@ -139,22 +131,4 @@ func (r *Rack) EtcdSecrets(namespace, cluster string) (string, error) {
 		out.WriteString("---\n" + string(secret))
 	}
 	return out.String(), nil
-}
-
-// HostYAML returns the manifests that register a server.
-func (s *Server) HostYAML(namespace string) string {
-	return fmt.Sprintf(`---
-apiVersion: v1
-kind: Secret
-metadata: {namespace: %[1]s, name: %[2]s-bmc, labels: {%[7]s: ""}}
-stringData: {username: %[5]s, password: %[6]s}
----
-apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
-kind: BareMetalHost
-metadata: {namespace: %[1]s, name: %[2]s}
-spec:
-  bmc: {address: "%[3]s", credentialsSecretName: %[2]s-bmc}
-  bootMACAddress: "%[4]s"
-  storage: {rootDevice: {serialNumber: %[8]s}}
-`, namespace, s.Name, s.BMC, s.MAC, Username, Password, v1alpha1.BMCSecretLabel, s.serialNumber())
 }

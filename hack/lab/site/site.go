@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/config/provider"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/imaging"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
@@ -54,7 +54,7 @@ func New(ctx context.Context, root string, log func(format string, args ...any),
 	if _, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-o", l.Manager(), "./cmd/manager"); err != nil {
 		return l, err
 	}
-	if err := imaging.Build(ctx, root, l.agent()); err != nil {
+	if err := emulated.Build(ctx, root, l.agent()); err != nil {
 		return l, err
 	}
 	if l.Repository, err = plane.NewRepository(ctx, root, l.Bin, filepath.Join(l.Dir, "repository")); err != nil {

@@ -1,6 +1,4 @@
-// Package imaging lets emulated servers run the real agent. It is an ordinary process, whose disk is a file, and whose connections come from the address of the
-// server. The servers boot what it wrote to that file.
-package imaging
+package emulated
 
 import (
 	"bytes"
@@ -8,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -28,8 +24,8 @@ func Build(ctx context.Context, root, out string) error {
 	return err
 }
 
-// Machine is the part of an emulated server that the agent works with.
-type Machine struct {
+// Hardware is the part of an emulated server that an agent works with.
+type Hardware struct {
 	// Program is what Build built.
 	Program string
 	// Disk is the file that is the disk. Its base name is the serial number. NewDisk makes it.
@@ -44,35 +40,31 @@ type Machine struct {
 	Rate int
 }
 
-// NewDisk makes an empty disk, which takes no space. Another one with this name is replaced.
-func NewDisk(name string, size int64) error {
-	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, nil, 0o600), os.Truncate(name, size))
-}
-
 // RunAgent runs the agent that a firmware booted, until its end or that of ctx, which is a power failure. It returns what the agent does at its end. The error
 // of an agent that failed has the end of its log: a real one powers the server off then.
-func (m *Machine) RunAgent(ctx context.Context, system *pxetest.System) (agent.Next, error) {
-	link, err := m.connect(ctx, system)
+func (h *Hardware) RunAgent(ctx context.Context, system *pxetest.System) (agent.Next, error) {
+	link, err := h.connect(ctx, system)
 	if err != nil {
 		return "", err
 	}
 	defer link.close()
-	token := m.Disk + ".token"
+	token := h.Disk + ".token"
 	if err := os.WriteFile(token, []byte(system.Agent.Token), 0o600); err != nil {
 		return "", err
 	}
-	log, err := os.OpenFile(m.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(h.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", err
 	}
 	var printed, messages bytes.Buffer
 	arguments := []string{
-		"--server=" + link.url, "--host=" + system.Agent.Host, "--token-file=" + token, "--pins=" + strings.Join(system.Agent.Pins, ","), "--firmware=" + string(m.Firmware),
+		"--server=" + link.url, "--host=" + system.Agent.Host, "--token-file=" + token, "--pins=" + strings.Join(system.Agent.Pins, ","),
+		"--firmware=" + string(h.Firmware),
 	}
-	for _, disk := range append([]string{m.Disk}, m.More...) {
+	for _, disk := range append([]string{h.Disk}, h.More...) {
 		arguments = append(arguments, "--disk="+disk)
 	}
-	cmd := exec.CommandContext(ctx, m.Program, arguments...) //nolint:gosec // the lab's own
+	cmd := exec.CommandContext(ctx, h.Program, arguments...) //nolint:gosec // the lab's own
 	cmd.Stdout, cmd.Stderr = &printed, io.MultiWriter(log, &messages)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 10 * time.Second
@@ -93,44 +85,13 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// BootDisk boots the operating system on the disk, which has an address and repeats its requests for persist.
-func (m *Machine) BootDisk(address netip.Addr, persist time.Duration) (system *pxetest.System, err error) {
-	err = m.read(func(d pxetest.Disk) error {
-		system, err = d.Boot(address, persist)
-		return err
-	})
-	return system, err
-}
-
-// Bootable is true if firmware would boot something from the disk.
-func (m *Machine) Bootable() (bootable bool, err error) {
-	err = m.read(func(d pxetest.Disk) error {
-		bootable = d.Bootable()
-		return nil
-	})
-	return bootable, err
-}
-
-func (m *Machine) read(with func(pxetest.Disk) error) error {
-	file, err := os.Open(m.Disk)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }() // nothing was written
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return with(pxetest.Disk{ReaderAt: file, Size: info.Size()})
-}
-
 // connect makes the network of the server: connections to it come to the boot server from the address of the server.
-func (m *Machine) connect(ctx context.Context, system *pxetest.System) (*link, error) {
+func (h *Hardware) connect(ctx context.Context, system *pxetest.System) (*link, error) {
 	server, err := url.Parse(system.Agent.Server)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(ctx, system.Address, server.Host, m.Rate)
+	l, err := newLink(ctx, system.Address, server.Host, h.Rate)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,7 @@
-package imaging
+package emulated
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -47,10 +44,12 @@ func WriteImage(name, version string, dataBytes int64) (checksum string, err err
 		Size: 3*mib + fat16.Size + (dataBytes+mib-1)/mib*mib, SectorSize: 512,
 		Partitions: []disk.Partition{{Number: 1, Type: disk.ESP, File: esp}, {Number: 2, Type: disk.Linux, File: data}},
 	}
-	if err := errors.Join(image.Write(name), writeBootCode(name)); err != nil {
+	// For a BIOS it has boot code: INT 18h, which tells a BIOS that nothing was booted.
+	if err := errors.Join(image.Write(name), writeAt(name, []byte{0xcd, 0x18}, 0)); err != nil {
 		return "", err
 	}
-	return sumFile(name)
+	content, err := os.ReadFile(name) //nolint:gosec // a file of this package
+	return "sha256:" + sum(content), err
 }
 
 // writeESP writes a file system with the boot loaders at the fallback path (UEFI specification, 3.5.1.1).
@@ -66,34 +65,18 @@ func writeESP(name, version string) error {
 }
 
 // writeData writes bytes that no compression and no hole makes fewer.
-func writeData(name string, length int64) (err error) {
-	file, err := os.Create(name) //nolint:gosec // in a folder of this package
+func writeData(name string, length int64) error {
+	content := make([]byte, length)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(content) // never fails
+	return os.WriteFile(name, content, 0o600)
+}
+
+func writeAt(name string, content []byte, offset int64) (err error) {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0) //nolint:gosec // a file of this package
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = io.CopyN(file, rand.NewChaCha8([32]byte{}), length)
+	_, err = file.WriteAt(content, offset)
 	return err
-}
-
-// writeBootCode makes the image one for a BIOS too: INT 18h, which tells a BIOS that nothing was booted.
-func writeBootCode(name string) (err error) {
-	file, err := os.OpenFile(name, os.O_WRONLY, 0) //nolint:gosec // as above
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = file.WriteAt([]byte{0xcd, 0x18}, 0)
-	return err
-}
-
-func sumFile(name string) (checksum string, err error) {
-	file, err := os.Open(name) //nolint:gosec // as above
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	sum := sha256.New()
-	_, err = io.Copy(sum, file)
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), err
 }
