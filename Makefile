@@ -73,7 +73,7 @@ endif
 SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/imagecheck$$ \
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
-PURE := ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/gpt/... \
+PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/gpt/... \
 	./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./cmd/agent/internal/method/... ./pxe/agent/... ./pxe/bootconfig/... ./pxe/grub/... \
 	./pxe/image/convert/... ./pxe/image/format/... ./pxe/image/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
 # These write and hash gigabytes: the race detector makes them ten times as slow. The other tests of their package run with it.

@@ -278,7 +278,7 @@ func TestStagesAreWrittenAtOnce(t *testing.T) {
 	g := NewWithT(t)
 	booter, _ := watcher(t)
 	namespace := env.Namespace(t)
-	const hosts = 20
+	const hosts = 4
 	var took []time.Duration
 	for number := range byte(hosts) {
 		host, mac := bootingHost(t, booter, namespace, 0x40+number)

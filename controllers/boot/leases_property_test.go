@@ -21,6 +21,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
@@ -289,6 +290,7 @@ func (w *world) check() {
 
 // TestOneAddressOneHost: no address is leased to two hosts, whatever boot servers with stale caches do in whatever order.
 func TestOneAddressOneHost(t *testing.T) {
+	rapidtest.Checks(t, 30) // each has hundreds of operations
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		for range 3 {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
-	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
 )
 
 // leader is a process that reconciles one machine. Each of its requests to the API server waits until the test lets it through. So the test decides
@@ -145,13 +145,14 @@ func version[T any](t *rapid.T, name string, versions []T) T {
 
 // TestPropertyOneHost: with several leaders at once, caches of any age and delayed requests, a machine has at most one host.
 func TestPropertyOneHost(t *testing.T) {
+	rapidtest.Checks(t, 40) // each has hundreds of requests
 	claims := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		for range 2 {
 			claims += untilClaimed(t, rt)
 		}
 	})
-	NewWithT(t).Expect(claims).To(BeNumerically(">", 50), "hardly anything was claimed")
+	NewWithT(t).Expect(claims).To(BeNumerically(">", 20), "hardly anything was claimed")
 }
 
 // untilClaimed runs leaders and other writers on a new machine until it has a host and no request waits. It returns how many hosts it has.

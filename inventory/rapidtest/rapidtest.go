@@ -1,4 +1,4 @@
-// Package rapidtest makes the properties of this project draw the same values for the same tree. A test that uses rapid imports it for its effect.
+// Package rapidtest makes the tests of this project draw the same values for the same tree. A test that uses rapid imports it for its effect.
 package rapidtest
 
 import (
@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
+	"testing"
 
 	_ "pgregory.net/rapid" // has the flags
 )
@@ -14,14 +16,37 @@ import (
 // reproducible. The default is 1.
 const variable = "SEED"
 
+func value() string { return cmp.Or(os.Getenv(variable), "1") }
+
 // It sets defaults before the flags are parsed, so the flags -rapid.seed and -rapid.nofailfile still count.
 func init() { //nolint:gochecknoinits // a flag has no other place for a default that a package of tests shares
 	for name, value := range map[string]string{
-		"rapid.seed":       cmp.Or(os.Getenv(variable), "1"),
+		"rapid.seed":       value(),
 		"rapid.nofailfile": "true", // the seed reproduces it, and mutants fail often
 	} {
 		if err := flag.Set(name, value); err != nil {
 			panic(fmt.Sprintf("rapidtest: %s=%s: %v", variable, value, err))
 		}
+	}
+}
+
+// Seed returns the seed for tests that draw values without rapid.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(value(), 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return seed
+}
+
+// Checks sets how many times the properties of a test are checked. Without it rapid checks 100 times, or as often as -rapid.checks says.
+func Checks(t testing.TB, checks int) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	before := f.Value.String()
+	t.Cleanup(func() { _ = f.Value.Set(before) }) // it was valid
+	if err := f.Value.Set(strconv.Itoa(checks)); err != nil {
+		t.Fatal(err)
 	}
 }
