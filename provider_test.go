@@ -22,7 +22,7 @@ func TestProviderName(t *testing.T) {
 	// A name after the type of a provider: a label or folder, or an argument of clusterctl.
 	named := regexp.MustCompile(`\b(?:infrastructure-|bootstrap-|--infrastructure[ =]|--bootstrap[ =]|--infrastructure", "|--bootstrap", ")(?:[a-z-]+/)?([a-z-]*baremetal)\b`)
 	places := 0
-	for _, file := range strings.Fields(string(out)) {
+	for file := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(file, "docs/decisions/") {
 			continue // they say what was true then
 		}

@@ -125,7 +125,7 @@ func (s *Server) bootDisk(ctx context.Context, booted func()) (outcome, error) {
 	life, address := s.installed, s.address
 	s.mu.Unlock()
 	if s.Hardware != nil {
-		system, err := s.Hardware.BootDisk(address, s.opts.Persist)
+		system, err := s.BootDisk(address, s.opts.Persist)
 		switch {
 		case errors.Is(err, pxetest.ErrNotBootable):
 			if life != nil && life.FromDisk {
@@ -156,7 +156,7 @@ func (s *Server) obey(ctx context.Context, system *pxetest.System) (outcome, err
 		s.installed = nil // it is not in the file, and what is in the file is decided when that is booted
 	}
 	s.mu.Unlock()
-	run := s.Hardware.RunAgent
+	run := s.RunAgent
 	if s.opts.RunAgent != nil {
 		run = s.opts.RunAgent
 	}
@@ -173,7 +173,7 @@ func (s *Server) obey(ctx context.Context, system *pxetest.System) (outcome, err
 		s.event(AgentReboots)
 		return restarts, nil
 	}
-	return stays, nil
+	return stays, nil //nolint:nilerr // the error is an event, and the server is off
 }
 
 // begin starts a life.

@@ -136,7 +136,7 @@ func (s *Server) listen(ctx context.Context) error {
 			return err
 		}
 		s.packets = &countedConn{PacketConn: socket}
-		go func() { _ = s.ServeIPMI(s.packets) }() // ends with Close
+		go func() { _ = s.ServeIPMI(s.packets) }() //nolint:contextcheck // ends with Close
 		s.bmc, s.BMC = socket, "ipmi://"+socket.LocalAddr().String()
 		return nil
 	}

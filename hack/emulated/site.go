@@ -135,7 +135,7 @@ func (s *Site) Close() error {
 	var problems []error
 	for _, server := range s.Servers() {
 		problems = append(problems, server.bmc.Close())
-		server.Machine.Close()
+		server.Close()
 	}
 	if s.Origin != nil {
 		problems = append(problems, s.Origin.web.Close())

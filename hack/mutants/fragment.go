@@ -90,9 +90,7 @@ func below(n ast.Node) []list {
 		return append(below(&ast.IfStmt{Body: branch.Body, Else: branch.Else}), header)
 	}
 	var all []list
-	fields := reflect.ValueOf(n).Elem()
-	for i := range fields.NumField() {
-		field := fields.Field(i)
+	for _, field := range reflect.ValueOf(n).Elem().Fields() {
 		if child, ok := field.Interface().(ast.Node); ok && !field.IsNil() {
 			all = append(all, list{nodes: []ast.Node{child}})
 		}

@@ -169,7 +169,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-func (p target) test(t *testing.T, parts string) {
+func (p target) test(t *testing.T, parts string) { //nolint:thelper // the test itself
 	c, err := load(filepath.Join(root, p.folder))
 	if err != nil {
 		t.Fatal(err)

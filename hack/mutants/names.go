@@ -70,8 +70,8 @@ func (n names) equal(entry, today reflect.Value) bool {
 		}
 		return true
 	default:
-		if at, ok := entry.Interface().(token.Pos); ok {
-			return at.IsValid() == today.Interface().(token.Pos).IsValid()
+		if entry.Type() == reflect.TypeFor[token.Pos]() { // where something stands does not matter, only that it does
+			return entry.IsZero() == today.IsZero()
 		}
 		return entry.Equal(today)
 	}
@@ -103,38 +103,42 @@ func (n names) equalNodes(entry, today ast.Node) bool {
 // localsOf returns the names that a function declares: its receiver, parameters, results, variables and labels.
 func localsOf(declaration ast.Node) map[string]bool {
 	local := map[string]bool{}
-	add := func(e ast.Expr) {
-		if name, ok := e.(*ast.Ident); ok && name.Name != "_" {
-			local[name.Name] = true
-		}
-	}
 	ast.Inspect(declaration, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.Field:
-			for _, name := range n.Names {
-				add(name)
+		for _, e := range declaredBy(n) {
+			if name, ok := e.(*ast.Ident); ok && name.Name != "_" && n != declaration {
+				local[name.Name] = true
 			}
-		case *ast.AssignStmt:
-			for _, name := range n.Lhs {
-				if n.Tok == token.DEFINE {
-					add(name)
-				}
-			}
-		case *ast.RangeStmt:
-			if n.Tok == token.DEFINE {
-				add(n.Key)
-				add(n.Value)
-			}
-		case *ast.ValueSpec:
-			for _, name := range n.Names {
-				if n != declaration {
-					add(name)
-				}
-			}
-		case *ast.LabeledStmt:
-			add(n.Label)
 		}
 		return true
 	})
 	return local
+}
+
+// declaredBy returns the names that a node declares, without those of nodes below it.
+func declaredBy(n ast.Node) []ast.Expr {
+	switch n := n.(type) {
+	case *ast.Field:
+		return expressions(n.Names)
+	case *ast.ValueSpec:
+		return expressions(n.Names)
+	case *ast.LabeledStmt:
+		return []ast.Expr{n.Label}
+	case *ast.AssignStmt:
+		if n.Tok == token.DEFINE {
+			return n.Lhs
+		}
+	case *ast.RangeStmt:
+		if n.Tok == token.DEFINE {
+			return []ast.Expr{n.Key, n.Value}
+		}
+	}
+	return nil
+}
+
+func expressions(names []*ast.Ident) []ast.Expr {
+	all := make([]ast.Expr, len(names))
+	for i, name := range names {
+		all[i] = name
+	}
+	return all
 }

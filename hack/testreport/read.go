@@ -21,7 +21,10 @@ const maxLine = 16 << 20
 
 // event is a line of "go test -json", of which other fields are not needed (go doc test2json).
 type event struct {
-	Action, Package, Test, Output string
+	Action  string `json:"Action"`
+	Package string `json:"Package"`
+	Test    string `json:"Test"`
+	Output  string `json:"Output"`
 }
 
 // test is what is known of a test, or of a package if its name is empty.
@@ -45,8 +48,8 @@ func read(name string) (results, error) {
 	if err != nil {
 		return results{}, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	args, err := os.ReadFile(name + ".args")
+	defer func() { _ = file.Close() }()      // it was only read
+	args, err := os.ReadFile(name + ".args") //nolint:gosec // beside it
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return results{}, err
 	}

@@ -31,22 +31,22 @@ func init() { //nolint:gochecknoinits // a flag has no other place for a default
 }
 
 // Seed returns the seed for tests that draw values without rapid.
-func Seed(t testing.TB) uint64 {
-	t.Helper()
+func Seed(tb testing.TB) uint64 {
+	tb.Helper()
 	seed, err := strconv.ParseUint(value(), 10, 64)
 	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
+		tb.Fatalf("%s: %v", variable, err)
 	}
 	return seed
 }
 
 // Checks sets how many times the properties of a test are checked. Without it rapid checks 100 times, or as often as -rapid.checks says.
-func Checks(t testing.TB, checks int) {
-	t.Helper()
+func Checks(tb testing.TB, checks int) {
+	tb.Helper()
 	f := flag.Lookup("rapid.checks")
 	before := f.Value.String()
-	t.Cleanup(func() { _ = f.Value.Set(before) }) // it was valid
+	tb.Cleanup(func() { _ = f.Value.Set(before) }) // it was valid
 	if err := f.Value.Set(strconv.Itoa(checks)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
