@@ -61,7 +61,6 @@ lookup() {
     golangci-lint)           echo "tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint 180" ;;
     lab)                     echo ".. ./hack/lab 60" ;;
     manager)                 echo ".. ./cmd/manager 30" ;;
-    fetch)                   echo ".. ./hack/fetch 18" ;;
     *) echo "build.sh: unknown program: $1" >&2; return 2 ;;
   esac
 }
@@ -151,7 +150,7 @@ compile() {
   read -r module package _ flags <<<"$(lookup "$1")"
   case $1 in
     manager) package=$(cd "$root" && go list -f '{{join .Imports " "}}' "$package") settings=() ;; # without linking it: each lab links its own
-    lab | fetch) ;;
+    lab) ;;
     *) settings+=(-p 2 -buildvcs=false -ldflags "-s -w $flags"); export GOFLAGS= ;;
   esac
   # shellcheck disable=SC2086 # packages of the manager
@@ -169,7 +168,7 @@ build() {
     fail "building $1 failed"
   fi
   progress_stop
-  case $1 in lab | manager | fetch) ;; *) stamp "$1" >"$bin/$1.stamp" ;; esac
+  case $1 in lab | manager) ;; *) stamp "$1" >"$bin/$1.stamp" ;; esac
 }
 
 build_all() {
@@ -183,17 +182,11 @@ build_all() {
 # reach succeeds if downloads can be reached. One attempt decides, since every further one would cost a machine without the Internet its time limit again.
 reach() {
   local path message
-  plan fetch "${buildable[@]}" "${always[@]}"
-  progress_plan "${#fetchable[@]}" "$planned"
-  build_all fetch
   read -r path _ <<<"$(release "${fetchable[0]}")"
-  progress_step 0
-  if ! message=$("$bin/fetch" -probe -mirror "$mirror" "$path" 2>&1); then
-    progress_stop
-    echo "build.sh: everything is built, since downloads cannot be reached (LAB_DOWNLOAD=never does not try): ${message#fetch: }" >&2
+  if ! message=$(FETCH_MIRROR=$mirror "$root/hack/fetch.sh" probe "$path" 2>&1); then
+    echo "build.sh: everything is built, since downloads cannot be reached (LAB_DOWNLOAD=never does not try): $message" >&2
     return 1
   fi
-  progress_stop
 }
 
 # download starts to fetch the programs of fetchable beside what is built.
@@ -204,7 +197,7 @@ download() {
     wanted+=("$name=$path${member:+!$member}")
   done
   progress_results=$(mktemp "$logs/fetch.XXXXXX")
-  "$bin/fetch" -sums "$sums" -into "$bin" -mirror "$mirror" "${wanted[@]}" >"$progress_results" 2>"$logs/fetch.log" &
+  FETCH_MIRROR=$mirror "$root/hack/fetch.sh" install "$sums" "$bin" "${wanted[@]}" >"$progress_results" 2>"$logs/fetch.log" &
   fetch_pid=$!
 }
 

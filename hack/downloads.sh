@@ -16,16 +16,15 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 sums=$root/hack/downloads.sha256
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-(cd "$root" && CGO_ENABLED=0 go build -trimpath -o "$temporary/fetch" ./hack/fetch)
-fetch() { "$temporary/fetch" -mirror "${DOWNLOADS_TEST_SERVER:-}" "$@"; } # the variable is for the test of this script
+fetch() { FETCH_MIRROR=${DOWNLOADS_TEST_SERVER:-} "$root/hack/fetch.sh" "$@"; } # the variable is for the test of this script
 
 # published PATH prints the checksum that the project publishes, if any.
 published() {
   local folder=${1%/*} file=${1##*/}
   case $1 in
-    dl.k8s.io/*) fetch -print "$1.sha256" | cut -d' ' -f1 ;;
-    */etcd/*) fetch -print "$folder/SHA256SUMS" | awk -v file="$file" '$2 == file { print $1 }' ;;
-    */kustomize/*) fetch -print "$folder/checksums.txt" | awk -v file="$file" '$2 == file { print $1 }' ;;
+    dl.k8s.io/*) fetch print "$1.sha256" | cut -d' ' -f1 ;;
+    */etcd/*) fetch print "$folder/SHA256SUMS" | awk -v file="$file" '$2 == file { print $1 }' ;;
+    */kustomize/*) fetch print "$folder/checksums.txt" | awk -v file="$file" '$2 == file { print $1 }' ;;
   esac
 }
 
@@ -33,7 +32,7 @@ grep '^#' "$sums" >"$temporary/sums"
 for arch in amd64 arm64; do
   "$root/hack/build.sh" --releases "$arch" >"$temporary/releases"
   while read -r path _; do
-    line=$(fetch -hash "$path")
+    line=$(fetch hash "$path")
     sum=$(published "$path")
     case $path:$sum in
       */cluster-api/*:) echo "not compared: $line" >&2 ;;

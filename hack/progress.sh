@@ -54,15 +54,15 @@ progress_step() {
   disown # so that bash does not report its end
 }
 
-# progress_done NAME: the program of the last progress_step is finished. fetch is no program of the lab.
+# progress_done NAME: the program of the last progress_step is finished.
 progress_done() {
   local took=$((SECONDS - progress_began)) ready left=
-  [ "$1" = fetch ] || progress_finished=$((progress_finished + 1))
+  progress_finished=$((progress_finished + 1))
   progress_seconds=$((progress_seconds - progress_current))
   progress_spent=$((progress_spent + took))
   progress_estimated=$((progress_estimated + progress_current))
   progress_current=0
-  if [ -t 2 ] || [ "$1" = fetch ] || [ "$took" -lt "$progress_visible" ]; then return 0; fi
+  if [ -t 2 ] || [ "$took" -lt "$progress_visible" ]; then return 0; fi
   ready=$((progress_finished + $(progress_downloaded)))
   [ "$ready" -ge "$progress_count" ] || left=", $(progress_left)"
   echo "[$ready/$progress_count] built $1 in $took s$left" >&2

@@ -1,4 +1,5 @@
-package main
+// Package buildtest runs the real hack/build.sh and hack/downloads.sh in projects of their own. Their mirror serves programs of the lab; their compiler is a script.
+package buildtest
 
 import (
 	"archive/tar"
@@ -25,13 +26,10 @@ import (
 	"time"
 )
 
-// The tests of this file run the real hack/build.sh in a project of their own. Its mirror serves programs of the lab; its compiler is replaced by a script,
-// for all but this package.
-
+// stubGo builds scripts that say so.
 const stubGo = `#!/usr/bin/env bash
-# Builds hack/fetch for real, and a script that says so in place of other programs.
 set -euo pipefail
-case "$*" in "env "* | *" ./hack/fetch") exec %[1]q "$@" ;; esac
+case "$*" in "env "*) exec %[1]q "$@" ;; esac
 echo "go: downloading example.org/module v1.0.0" >&2
 [ -z "${STUB_FAILS:-}" ] || { echo "compile: syntax error" >&2; exit 1; }
 while [ "$1" != -o ]; do shift; done
@@ -51,16 +49,7 @@ type project struct {
 func newProject(t *testing.T, files map[string][]byte) *project {
 	t.Helper()
 	p := &project{root: t.TempDir()}
-	copied, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range copied {
-		if !strings.HasSuffix(name, "_test.go") {
-			p.write(t, "hack/fetch/"+name, read(t, name), 0o600)
-		}
-	}
-	for _, name := range []string{"build.sh", "progress.sh", "downloads.sh", "etcd/go.mod", "etcd/go.sum", "kube/go.mod", "kube/go.sum", "capi/go.mod", "capi/go.sum", "tools/go.mod", "tools/go.sum"} {
+	for _, name := range []string{"build.sh", "fetch.sh", "progress.sh", "downloads.sh", "etcd/go.mod", "etcd/go.sum", "kube/go.mod", "kube/go.sum", "capi/go.mod", "capi/go.sum", "tools/go.mod", "tools/go.sum"} {
 		p.write(t, "hack/"+name, read(t, "../"+name), 0o700)
 	}
 	p.write(t, "go.mod", []byte("module example.org/project\n\ngo 1.26.0\n"), 0o600)
@@ -297,14 +286,14 @@ func TestBuildInPlaceOfADownload(t *testing.T) {
 		want   string
 	}{
 		"wrong checksum": {"kubectl", good, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("an attack")) }, "has the checksum " + sum([]byte("an attack"))},
-		"not found":      {"kubectl", good, http.NotFound, "404 Not Found"},
+		"not found":      {"kubectl", good, http.NotFound, "error: 404"},
 		"truncated": {"kubectl", good, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = w.Write([]byte("a release"))
-		}, "unexpected EOF after 9 bytes"},
+		}, "transfer closed with 91 bytes remaining"},
 		"redirect to nowhere": {"kubectl", good, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
-		}, "connection refused"},
+		}, "Failed to connect to 127.0.0.1 port 1"},
 		"no such member": {"etcd", good, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(good[etcd]) }, "has no etcd-v"},
 		"no archive":     {"etcd", map[string][]byte{etcd: []byte("a release")}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a release")) }, "is no archive"},
 		"no checksum":    {"kubectl", nil, http.NotFound, "kubectl is built: hack/downloads.sha256 has no line for " + kubectl},
@@ -353,7 +342,7 @@ func TestBuildWithoutAMirror(t *testing.T) {
 
 	p = newProject(t, files)
 	out = p.mustBuild(t, address, "kubectl", "kubeadm")
-	if connections.Load() != 1 || strings.Count(out, "no answer within 3s") != 1 {
+	if connections.Load() != 1 || strings.Count(out, "timed out after 3") != 1 {
 		t.Errorf("a server that says nothing: %d connections\n%s", connections.Load(), out)
 	}
 	p.has(t, "kubectl", []byte(built))
@@ -362,10 +351,34 @@ func TestBuildWithoutAMirror(t *testing.T) {
 	_ = listener.Close()
 	p = newProject(t, files)
 	out = p.mustBuild(t, address, "kubectl", "kubeadm")
-	if strings.Count(out, "everything is built") != 1 || !strings.Contains(out, "connection refused") {
+	if strings.Count(out, "everything is built") != 1 || !strings.Contains(out, "Failed to connect") {
 		t.Errorf("no server:\n%s", out)
 	}
 	p.has(t, "kubeadm", []byte(built))
+}
+
+// TestBuildWithoutCurl: everything is built, and the output says why.
+func TestBuildWithoutCurl(t *testing.T) {
+	content := []byte("a release")
+	files := map[string][]byte{releases(t)["kubectl"]: content}
+	p, m := newProject(t, files), newMirror(t, files)
+	others := t.TempDir()
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		programs, err := filepath.Glob(filepath.Join(folder, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, program := range programs {
+			if name := filepath.Base(program); name != "curl" {
+				_ = os.Symlink(program, filepath.Join(others, name)) // the first folder that has it counts
+			}
+		}
+	}
+	out := p.mustBuild(t, m.env()+" PATH="+filepath.Join(p.root, "path")+":"+others, "kubectl")
+	if !strings.Contains(out, "everything is built") || !strings.Contains(out, "curl is missing") || m.count() != 0 {
+		t.Errorf("requests %v:\n%s", m.requests, out)
+	}
+	p.has(t, "kubectl", []byte(built))
 }
 
 func TestBuildRefusesVariables(t *testing.T) {
