@@ -175,7 +175,7 @@ mutants-full: lab-programs ## 30 min: break the guards of hack/mutants, one at a
 
 .PHONY: properties-full
 properties-full: ## 5 min: the properties of the lifecycle over CHECKS=5000 sequences, and how often each state and transition was visited.
-	go test -count=1 -timeout 60m -v -run TestProperty ./inventory/lifecycle -rapid.checks=$(or $(CHECKS),5000)
+	go test -count=1 -timeout 60m -v -run TestProperty ./inventory/lifecycle -rapid.seed=$(SEED) -rapid.checks=$(or $(CHECKS),5000)
 
 .PHONY: fuzz
 fuzz: ## 11 min: fuzz the parsers of untrusted input, each for FUZZTIME=30s.
