@@ -118,7 +118,7 @@ func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
 	seen := newTally()
 	setFlag(t, "rapid.seed", "1")
 	setFlag(t, "rapid.checks", strconv.Itoa(2*number(t, "rapid.checks")))
-	sequences(t, seen, "", nil)
+	sequences(t, seen, nil, nil)
 	goOn(t, seen)
 	for _, from := range states() {
 		if seen.states[from] == 0 {

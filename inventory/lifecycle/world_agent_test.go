@@ -9,6 +9,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // agentDisk is the truth about the disk that agents write.
@@ -81,9 +82,9 @@ func (w *world) eraseDisks(v View, b *v1alpha1.BareMetalBootSpec, now metav1.Tim
 	w.notef("the agent erased the disks: %q", b.CleaningPolicy)
 	switch {
 	case !v.Claimed() || !v.releasing():
-		w.brokenf(inUseUntouched, "the disks of a host are erased that no machine releases")
+		w.brokenf(promise.Command, "the disks of a host are erased that no machine releases")
 	case all && !w.disk.used:
-		w.brokenf(inUseUntouched, "all disks of a server are erased that was not booted for its machine")
+		w.brokenf(promise.Command, "all disks of a server are erased that was not booted for its machine")
 	}
 	b.AgentDoneAt, b.WrittenDisks, w.installed = &now, nil, false
 	w.disk = agentDisk{used: w.disk.used && !all, missing: w.disk.missing, begun: w.disk.begun && !all}
@@ -105,7 +106,7 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 	switch {
 	case w.disk.step == agentStarts && w.disk.bootable:
 		if looksFor := committedNumber(b); looksFor != w.disk.by {
-			w.brokenf(inUseUntouched, "an agent looks for the disk of boot %d, and writes the one that boot %d made bootable", looksFor, w.disk.by)
+			w.brokenf(promise.Commit, "an agent looks for the disk of boot %d, and writes the one that boot %d made bootable", looksFor, w.disk.by)
 		}
 		w.disk.step = agentCommitted
 	case w.disk.step == agentStarts:
@@ -149,7 +150,7 @@ func (w *world) runInstalled() {
 		return // it installed itself
 	}
 	if w.disk.ran != 0 && w.disk.ran != w.disk.by {
-		w.brokenf(inUseUntouched, "the system of boot %d runs, and that of boot %d ran before for the same machine", w.disk.by, w.disk.ran)
+		w.brokenf(promise.System, "the system of boot %d runs, and that of boot %d ran before for the same machine", w.disk.by, w.disk.ran)
 	}
 	w.disk.ran = w.disk.by
 }
@@ -159,15 +160,15 @@ func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
 	wiped := b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonDisksNotErased // by a person, as the quarantine says
 	switch {
 	case v.Claimed() && v.Boot != nil && v.Boot.Number >= v.Spec.Boots && len(v.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
-		w.brokenf(offeredClean, "it is forgotten that disks were written")
+		w.brokenf(promise.Clean, "it is forgotten that disks were written")
 	case before == nil:
 	case b.Number == before.Number && (before.CommitAllowedAt != nil && b.CommitAllowedAt == nil || before.AgentDoneAt != nil && b.AgentDoneAt == nil || before.CommittedNumber != b.CommittedNumber):
-		w.brokenf(inUseUntouched, "a record of the agent is taken back")
+		w.brokenf(promise.Records, "a record of the agent is taken back")
 	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.Purpose == v1alpha1.PurposeProvision && before.AgentDoneAt != nil:
-		w.brokenf(inUseUntouched, "an attempt follows an agent that was done")
+		w.brokenf(promise.Command, "an attempt follows an agent that was done")
 	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedAt != nil && b.CommittedNumber != before.Number,
 		b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedAt == nil && b.CommittedNumber != before.CommittedNumber:
-		w.brokenf(inUseUntouched, "the next attempt does not know that the disk may be bootable")
+		w.brokenf(promise.Commit, "the next attempt does not know that the disk may be bootable")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // switchTo switches the server on or off after a while.
@@ -125,7 +126,7 @@ func (w *world) executeNetworkBoot() string {
 // insertMedia inserts the boot medium. The BMC may fetch it at once.
 func (w *world) insertMedia() {
 	if w.on && !w.uncertain {
-		w.brokenf(inUseUntouched, "a medium is inserted while the server is on")
+		w.brokenf(promise.Command, "a medium is inserted while the server is on")
 	}
 	w.v.BMC.MediaInserted = true
 	if w.mood == refuses || w.mood == pretends {
@@ -143,7 +144,7 @@ func (w *world) insertMedia() {
 // ejectMedia ejects the boot medium.
 func (w *world) ejectMedia() {
 	if w.on && w.fromNetwork && !w.runs && !w.uncertain && w.media && w.method == v1alpha1.MethodVirtualMedia {
-		w.brokenf(inUseUntouched, "a medium is ejected under a server that boots from it")
+		w.brokenf(promise.Command, "a medium is ejected under a server that boots from it")
 	}
 	w.media = w.media && (w.mood == refuses || w.mood == pretends)
 	w.v.BMC.MediaInserted = w.v.BMC.MediaInserted && w.mood == silent

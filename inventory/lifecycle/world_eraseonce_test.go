@@ -7,6 +7,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // wrongWithEraseOnce says why no attempt to erase a free host may begin; "" if one may. A later attempt may begin with a server that is on.
@@ -47,10 +48,10 @@ func (w *world) cannotRecordEraseOnce(v View) bool {
 func (w *world) endEraseOnce(v View, step Step) {
 	b := v.EraseOnceBoot()
 	if b == nil || b.AgentDoneAt == nil && b.Failure == nil {
-		w.brokenf(recordsAreTrue, "spec.eraseOnce is removed, and its erasure is not over")
+		w.brokenf(promise.Records, "spec.eraseOnce is removed, and its erasure is not over")
 	}
 	if step.Quarantine == nil && b.Failure != nil {
-		w.brokenf(offeredClean, "spec.eraseOnce is removed after a failure, and the host is not in quarantine")
+		w.brokenf(promise.Clean, "spec.eraseOnce is removed after a failure, and the host is not in quarantine")
 	}
 	w.v.Spec.EraseOnce = ""
 	if w.v.Spec.Quarantine == nil {
@@ -70,7 +71,7 @@ func (w *world) advanceEraseOnce(v View, b v1alpha1.BareMetalBootSpec) bool {
 		w.notef("the agent begins to erase the disks: %q", b.CleaningPolicy)
 		w.disk.step, w.disk.begun = agentGotData, true
 		if !cleaning.AllDisks(b.CleaningPolicy) {
-			w.brokenf(inUseUntouched, "disks are erased with the policy %q", b.CleaningPolicy)
+			w.brokenf(promise.Command, "disks are erased with the policy %q", b.CleaningPolicy)
 		}
 		return true
 	}

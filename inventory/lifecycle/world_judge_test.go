@@ -2,30 +2,19 @@ package lifecycle
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
-)
-
-// promise is a sentence that the lifecycle must keep.
-type promise string
-
-const (
-	waitsExplained       promise = "a wait has a deadline and a reason"
-	inUseUntouched       promise = "a host that is in use, or in maintenance, is untouched unless its release was started or a user requested an action"
-	absenceCausesNothing promise = "a missing object causes no action"
-	offeredClean         promise = "no host is offered before its power-off and its cleaning were confirmed"
-	comesToRest          promise = "everything comes to rest"
-	recordsAreTrue       promise = "the record of a power hold is true"
-	slotsRespected       promise = "no boot attempt begins without a boot slot"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // brokenf fails the test when the world is judged by that promise.
-func (w *world) brokenf(p promise, format string, args ...any) {
+func (w *world) brokenf(p, format string, args ...any) {
 	w.t.Helper()
-	if w.promise == "" || w.promise == p {
-		w.fatalf(string(p)+": "+format, args...)
+	if len(w.promises) == 0 || slices.Contains(w.promises, p) {
+		w.fatalf(p+": "+format, args...)
 	}
 }
 
@@ -33,10 +22,10 @@ func (w *world) brokenf(p promise, format string, args ...any) {
 func (w *world) judgeStep(v View, step Step) {
 	w.t.Helper()
 	if wrong := wrongWithWait(v, step); wrong != "" {
-		w.brokenf(waitsExplained, "%s in %s: %s", step.Action, step.State, wrong)
+		w.brokenf(promise.Explained, "%s in %s: %s", step.Action, step.State, wrong)
 	}
 	if wrong := wrongWithAbsence(v, step); wrong != "" {
-		w.brokenf(absenceCausesNothing, "%s in %s: %s", step.Action, step.State, wrong)
+		w.brokenf(promise.Absence, "%s in %s: %s", step.Action, step.State, wrong)
 	}
 	if step.Phase == v1alpha1.PhaseAvailable {
 		w.judgeOffer(v, step)
@@ -45,21 +34,21 @@ func (w *world) judgeStep(v View, step Step) {
 		w.judgeBoot(v, step)
 	}
 	if step.Action == EndEraseOnce && step.Quarantine == nil && w.disk.begun {
-		w.brokenf(offeredClean, "spec.eraseOnce is removed before the disks are erased")
+		w.brokenf(promise.Clean, "spec.eraseOnce is removed before the disks are erased")
 	}
 	switch {
 	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
-		w.brokenf(inUseUntouched, "the record is removed that keeps a machine from getting its bootstrap data twice")
+		w.brokenf(promise.Command, "the record is removed that keeps a machine from getting its bootstrap data twice")
 	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.PowerOffProvider == "":
-		w.brokenf(inUseUntouched, "the server is powered off that the provider runs on")
+		w.brokenf(promise.Command, "the server is powered off that the provider runs on")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
 	case step.Action == Forget && (v.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.DeletedForMove && v.Detached == "":
-		w.brokenf(inUseUntouched, "the object is removed while it is paused")
+		w.brokenf(promise.Command, "the object is removed while it is paused")
 	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
-		w.brokenf(inUseUntouched, "the object is removed while a machine has the host")
+		w.brokenf(promise.Command, "the object is removed while a machine has the host")
 	case step.Action == RecordPowerHold && step.PowerHold.OffAt != nil && v.Spec.PowerHoldOffAt == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
-		w.brokenf(recordsAreTrue, "recorded as kept off, but it is on or about to be")
+		w.brokenf(promise.Records, "recorded as kept off, but it is on or about to be")
 	}
 }
 
@@ -73,33 +62,33 @@ func (w *world) judgeBoot(v View, step Step) {
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.QueuePosition != nil:
-		w.brokenf(slotsRespected, "its queue position is %d", v.QueuePosition.Number)
+		w.brokenf(promise.Slots, "its queue position is %d", v.QueuePosition.Number)
 	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout && v.Problem == nil && b.Purpose != v1alpha1.PurposeClean:
-		w.brokenf(slotsRespected, "it timed out although it waited for a slot lately")
+		w.brokenf(promise.Slots, "it timed out although it waited for a slot lately")
 	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Inspection.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
-		w.brokenf(inUseUntouched, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
+		w.brokenf(promise.Command, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
 	case begins && IsEraseOnce(b) && wrongWithEraseOnce(v, before != nil) != "":
-		w.brokenf(inUseUntouched, "an erasure begins, and %s", wrongWithEraseOnce(v, before != nil))
+		w.brokenf(promise.Command, "an erasure begins, and %s", wrongWithEraseOnce(v, before != nil))
 	case begins && w.seeded && b.Purpose != v1alpha1.PurposeClean:
-		w.brokenf(inUseUntouched, "the machine is provisioned a second time")
+		w.brokenf(promise.Data, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
-		w.brokenf(inUseUntouched, "the number falls")
+		w.brokenf(promise.Numbers, "the number of the boot falls")
 	case begins && (v.Boot != nil && b.Number == v.Boot.Number || b.Number <= v.Spec.Boots):
-		w.brokenf(inUseUntouched, "the number is that of another boot")
+		w.brokenf(promise.Numbers, "the number is that of another boot")
 	case before != nil && before.Number == b.Number && before.DataServedAt != nil && b.DataServedAt == nil:
-		w.brokenf(inUseUntouched, "it is forgotten that the bootstrap data was given out")
+		w.brokenf(promise.Data, "it is forgotten that it was given out")
 	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
-		w.brokenf(inUseUntouched, "a server that was found running is booted")
+		w.brokenf(promise.Command, "a server that was found running is booted")
 	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Deleting || v.Claimed() && len(v.SharesConsumerWith) > 0):
-		w.brokenf(inUseUntouched, "a host is booted that is being deleted, or shares its machine")
+		w.brokenf(promise.Command, "a host is booted that is being deleted, or shares its machine")
 	case before != nil && before.Number == b.Number && before.Method != b.Method:
-		w.brokenf(recordsAreTrue, "the method of boot %d becomes %s", b.Number, b.Method)
+		w.brokenf(promise.Records, "the method of boot %d becomes %s", b.Number, b.Method)
 	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && v.agentOver(w.s, *before) == "" && (before.DataServedAt != nil || before.CommitAllowedAt != nil || v.bootedMedium()):
-		w.brokenf(inUseUntouched, "an attempt ends early although its server asked")
+		w.brokenf(promise.Command, "an attempt ends early although its server asked")
 	case begins && b.Attempt > max(w.s.BootAttempts, 3):
-		w.brokenf(comesToRest, "attempt %d", b.Attempt)
+		w.brokenf(promise.Ends, "attempt %d", b.Attempt)
 	case b.PoweredOffAt != nil && (begins || before != nil && before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
-		w.brokenf(recordsAreTrue, "recorded as off, but it does not read as off")
+		w.brokenf(promise.Records, "recorded as off, but it does not read as off")
 	}
 }
 
@@ -160,19 +149,19 @@ func (w *world) judgeOffer(v View, step Step) {
 	}
 	switch {
 	case step.State != StateFree || v.Claimed() || v.Spec.Quarantine != nil || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.Detached != "":
-		w.brokenf(offeredClean, "offered although it is in use, or out of service")
+		w.brokenf(promise.Clean, "offered although it is in use, or out of service")
 	case v.StrayBoot() != nil || v.Boot == nil || v.BootDeleting:
-		w.brokenf(offeredClean, "offered although its boot is not void, or the record is missing")
+		w.brokenf(promise.Void, "offered although its boot is not void, or the record is missing")
 	case v.EraseOnceBoot() != nil || v.Spec.EraseOnce != "" || w.disk.begun:
-		w.brokenf(offeredClean, "offered although its disks are to be erased, or are erased in part")
+		w.brokenf(promise.Clean, "offered although its disks are to be erased, or are erased in part")
 	case v.InspectionBoot() != nil || v.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
-		w.brokenf(offeredClean, "offered although it is being inspected, or has to be")
+		w.brokenf(promise.Clean, "offered although it is being inspected, or has to be")
 	case v.UnrecordedConsumer != "":
-		w.brokenf(offeredClean, "offered although a machine says that it runs there")
+		w.brokenf(promise.Clean, "offered although a machine says that it runs there")
 	case w.dirty:
-		w.brokenf(offeredClean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
+		w.brokenf(promise.Clean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
 	case !v.usable() || v.BMC.Power != want || !v.Verified():
-		w.brokenf(offeredClean, "offered although its readings do not allow that")
+		w.brokenf(promise.Clean, "offered although its readings do not allow that")
 	}
 }
 
@@ -183,13 +172,13 @@ func (w *world) judgeRelease(v View, step Step) {
 	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
 	switch {
 	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil && !v.BootMachinePending:
-		w.brokenf(inUseUntouched, "released before its boot is void")
+		w.brokenf(promise.Void, "released before its boot is void")
 	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
-		w.brokenf(inUseUntouched, "released although it is detached or in maintenance")
+		w.brokenf(promise.Command, "released although it is detached or in maintenance")
 	case !started && (!absent || v.ReleaseUnfenced == ""):
-		w.brokenf(inUseUntouched, "released without a release that was started")
+		w.brokenf(promise.Command, "released without a release that was started")
 	case absent && v.ReleaseUnfenced == "":
-		w.brokenf(absenceCausesNothing, "released because something is missing")
+		w.brokenf(promise.Absence, "released because something is missing")
 	case step.Quarantine != nil:
 		w.judgeQuarantine(v, step.Quarantine.Reason)
 	case v.Spec.Quarantine != nil:
@@ -205,9 +194,9 @@ func (w *world) judgeQuarantine(v View, reason string) {
 	after := v.Spec.ReleaseUnfencedAfterSeconds
 	switch {
 	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
-		w.brokenf(offeredClean, "released without a power-off before anybody requested that")
+		w.brokenf(promise.Clean, "released without a power-off before anybody requested that")
 	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.CleaningStartedAt.Time):
-		w.brokenf(offeredClean, "the cleaning failed without a try")
+		w.brokenf(promise.Clean, "the cleaning failed without a try")
 	}
 }
 
@@ -215,17 +204,17 @@ func (w *world) judgeQuarantine(v View, reason string) {
 func (w *world) judgeClean(v View) {
 	switch {
 	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
-		w.brokenf(offeredClean, "released as clean although its cleaning is manual")
+		w.brokenf(promise.Clean, "released as clean although its cleaning is manual")
 	case w.disk.used && cleaning.AllDisks(v.policy(w.s)) && (v.erasure() == nil || cleaning.Reaches(v.erasure().CleaningPolicy, v.policy(w.s))):
-		w.brokenf(offeredClean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.policy(w.s))
+		w.brokenf(promise.Clean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.policy(w.s))
 	case (w.disk.data || w.disk.bootable) && cleaning.Erases(v.policy(w.s)):
-		w.brokenf(offeredClean, "released as clean although its disk has bootstrap data, or boots")
+		w.brokenf(promise.Erased, "released as clean although its disk has bootstrap data, or boots")
 	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
-		w.brokenf(offeredClean, "released without a confirmed power-off")
+		w.brokenf(promise.Clean, "released without a confirmed power-off")
 	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):
-		w.brokenf(offeredClean, "released with a boot override, or an image in a virtual drive")
+		w.brokenf(promise.Clean, "released with a boot override, or an image in a virtual drive")
 	case !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
-		w.brokenf(offeredClean, "released as off, and it is on or about to be")
+		w.brokenf(promise.Clean, "released as off, and it is on or about to be")
 	}
 }
 
@@ -238,13 +227,13 @@ func (w *world) judgeCommand(v View, a Action) {
 	held := len(v.powerHolds()) > 0
 	switch {
 	case v.Detached != "" || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned:
-		w.brokenf(inUseUntouched, "%s to a host that must not be touched", a)
+		w.brokenf(promise.Command, "%s to a host that must not be touched", a)
 	case v.DeletedForMove || v.Claimed() && c.DeletedForMove:
-		w.brokenf(inUseUntouched, "%s to a host that is moved", a)
+		w.brokenf(promise.Command, "%s to a host that is moved", a)
 	case (v.Paused || v.Claimed() && c.Paused) && (released || !v.InFlight()):
-		w.brokenf(inUseUntouched, "%s to a host that is paused", a)
+		w.brokenf(promise.Command, "%s to a host that is paused", a)
 	case v.Claimed() && (!c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()), w.noSecret:
-		w.brokenf(absenceCausesNothing, "%s although something is missing", a)
+		w.brokenf(promise.Absence, "%s although something is missing", a)
 	case !v.Claimed():
 		w.judgeFree(v, a)
 	case v.OwnBoot() != nil && !v.Provisioned() && !released:
@@ -252,7 +241,7 @@ func (w *world) judgeCommand(v View, a Action) {
 	case released:
 		w.judgeReleased(v, a)
 	case a == CleanUp:
-		w.brokenf(inUseUntouched, "cleaned although it is not released")
+		w.brokenf(promise.Command, "cleaned although it is not released")
 	case v.Provisioned() || w.seeded && (v.CurrentBoot() == nil || !v.Boot.Agent || !mayRepeat(*v.Boot) || v.Boot.Purpose == v1alpha1.PurposeClean):
 		w.judgeRunning(v, a, off, held)
 	default:
@@ -264,30 +253,30 @@ func (w *world) judgeCommand(v View, a Action) {
 func (w *world) judgeRest() {
 	v := w.view()
 	if !w.gone && w.last.State == StateProvisioned && w.offForHold && !w.on && !w.uncertain && v.Consumer.Persistence == v1alpha1.PersistenceInstalled {
-		w.brokenf(recordsAreTrue, "it was switched off for a power hold that is over, and stays off")
+		w.brokenf(promise.Records, "it was switched off for a power hold that is over, and stays off")
 	}
 }
 
 func (w *world) judgeReleased(v View, a Action) {
 	erases := v.erasing() && v.bootCounted() && v.Spec.CleaningStartedAt != nil
 	if (a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride || a == EjectMedia) && !erases {
-		w.brokenf(inUseUntouched, "%s to a server that is released", a)
+		w.brokenf(promise.Command, "%s to a server that is released", a)
 	}
 	if a == CleanUp && v.BMC.Power != v1alpha1.PowerOff {
-		w.brokenf(inUseUntouched, "cleaned while it is on")
+		w.brokenf(promise.Command, "cleaned while it is on")
 	}
 }
 
 func (w *world) judgeBooting(v View, a Action, off bool) {
 	switch {
 	case v.CurrentBoot() == nil || v.Boot.Failure != nil || v.Boot.Number != v.Spec.Boots:
-		w.brokenf(inUseUntouched, "%s without a boot that is recorded", a)
+		w.brokenf(promise.Command, "%s without a boot that is recorded", a)
 	case off && v.Boot.PoweredOffAt != nil:
-		w.brokenf(inUseUntouched, "%s to a server that is booting: it would be power-cycled twice", a)
+		w.brokenf(promise.PowerCycle, "%s to a server that is booting", a)
 	case a == PowerOn && v.Boot.PoweredOnAt == nil:
-		w.brokenf(recordsAreTrue, "%s that is not recorded", a)
+		w.brokenf(promise.Records, "%s that is not recorded", a)
 	case (a == PowerOn || a == SetNetworkBoot) && v.Boot.PoweredOffAt == nil:
-		w.brokenf(inUseUntouched, "%s to a server that was not seen off", a)
+		w.brokenf(promise.Command, "%s to a server that was not seen off", a)
 	}
 }
 
@@ -297,10 +286,10 @@ func (w *world) judgeFree(v View, a Action) {
 	case v.OwnBoot() != nil && v.Spec.Quarantine == nil:
 		w.judgeInspection(v, a)
 	case v.Spec.Quarantine != nil:
-		w.brokenf(inUseUntouched, "%s to a host in quarantine", a)
+		w.brokenf(promise.Command, "%s to a host in quarantine", a)
 	case a == PowerOn && v.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Spec.Power == v1alpha1.PowerOff:
 	default:
-		w.brokenf(inUseUntouched, "%s to an unclaimed host, and nobody requested it", a)
+		w.brokenf(promise.Command, "%s to an unclaimed host, and nobody requested it", a)
 	}
 }
 
@@ -311,11 +300,11 @@ func (w *world) judgeInspection(v View, a Action) {
 	over := (v.Claimed() || v.Deleting) && !waits || v.Boot.AgentDoneAt != nil || v.Boot.Failure != nil
 	switch {
 	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:
-		w.brokenf(inUseUntouched, "%s in an inspection", a)
+		w.brokenf(promise.Command, "%s in an inspection", a)
 	case a == ForceOff && v.Boot.PoweredOnAt == nil && v.Boot.Attempt == 1:
-		w.brokenf(inUseUntouched, "%s to a server that its inspection has not powered on", a)
+		w.brokenf(promise.Command, "%s to a server that its inspection has not powered on", a)
 	case a == PowerOn && v.Boot.PoweredOnAt == nil, a != ForceOff && !v.bootCounted():
-		w.brokenf(recordsAreTrue, "%s that is not recorded", a)
+		w.brokenf(promise.Records, "%s that is not recorded", a)
 	}
 }
 
@@ -325,20 +314,20 @@ func (w *world) judgeRunning(v View, a Action, off, held bool) {
 	booting := !v.Provisioned() && v.InFlight()
 	switch {
 	case off && (!held || v.Spec.PowerHoldSince == nil):
-		w.brokenf(inUseUntouched, "%s to a server that runs its machine, and nobody requested it, or it is not recorded", a)
+		w.brokenf(promise.Command, "%s to a server that runs its machine, and nobody requested it, or it is not recorded", a)
 	case off && v.Spec.PowerHoldOffAt != nil:
-		w.brokenf(inUseUntouched, "%s to a server that counts as off", a)
+		w.brokenf(promise.Command, "%s to a server that counts as off", a)
 	case a == PowerOn && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
-		w.brokenf(inUseUntouched, "switched on although the machine ran from memory, and is lost")
+		w.brokenf(promise.Command, "switched on although the machine ran from memory, and is lost")
 	case a == PowerOn && v.Spec.PowerHoldOffAt != nil && v.Provisioned():
-		w.brokenf(inUseUntouched, "switched on while it counts as off")
+		w.brokenf(promise.Command, "switched on while it counts as off")
 	case a == PowerOn && held && v.Provisioned():
-		w.brokenf(inUseUntouched, "switched on during a power hold")
+		w.brokenf(promise.Command, "switched on during a power hold")
 	case a == PowerOn && !owed && !booting:
-		w.brokenf(inUseUntouched, "switched on, and nobody requested it")
+		w.brokenf(promise.Command, "switched on, and nobody requested it")
 	case a == SetNetworkBoot:
-		w.brokenf(inUseUntouched, "the server of a machine that got its bootstrap data is to boot from the network again")
+		w.brokenf(promise.Command, "the server of a machine that got its bootstrap data is to boot from the network again")
 	case (a == ClearBootOverride || a == EjectMedia) && v.Provisioned():
-		w.brokenf(inUseUntouched, "%s to a server that runs its machine", a)
+		w.brokenf(promise.Command, "%s to a server that runs its machine", a)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // mood is how the BMC behaves.
@@ -34,8 +35,8 @@ const (
 type world struct {
 	t rapid.TB
 	s Settings
-	// promise is the promise by which the world is judged; empty for all.
-	promise promise
+	// promises are those by which the world is judged; none for all.
+	promises []string
 	// v are the facts. They contain the host object, its machine and the BMC's readings. The method view makes a View of them.
 	v View
 	// absent is the machine while it does not exist, as in a move. It may come back.
@@ -317,7 +318,7 @@ func (w *world) reconcile() {
 		}
 		w.halt = max(w.halt, 0)
 	}
-	w.brokenf(comesToRest, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
+	w.brokenf(promise.Ends, "it comes to no end: the last of 30 steps in a moment is %s in %s", w.last.Action, w.last.State)
 }
 
 func (t *tally) visit(from, to State) {
@@ -431,7 +432,7 @@ func (w *world) release(step Step) {
 
 func (w *world) submit(v View, action Action) {
 	if w.job != nil {
-		w.brokenf(inUseUntouched, "%s while the BMC is busy with %s", action, w.job.action)
+		w.brokenf(promise.Command, "%s while the BMC is busy with %s", action, w.job.action)
 	}
 	w.v.RetryNow = false
 	took := time.Second
@@ -541,7 +542,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 		return
 	}
 	if w.seeded {
-		w.brokenf(inUseUntouched, "the machine got its bootstrap data twice")
+		w.brokenf(promise.Data, "the machine got it twice")
 	}
 	w.notef("the bootstrap data is given out")
 	b.DataServedAt = &metav1.Time{Time: v.Now}
@@ -581,7 +582,7 @@ func (w *world) runToRest() {
 		}
 		w.pass(20 * time.Second)
 	}
-	w.brokenf(comesToRest, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
+	w.brokenf(promise.Ends, "it did not come to rest in four hours: %s in %s: %s", w.last.Action, w.last.State, w.last.Message)
 }
 
 // atRest is true when the host waits for nothing that this world does without an event.

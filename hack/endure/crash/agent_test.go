@@ -11,6 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // disks returns two servers with disks, one of which has BMC sessions. change may change their hosts.
@@ -34,9 +35,9 @@ func (r *run) leftOn(s *rig.Server, wantBoots, wantData bool) error {
 	case err != nil:
 		return err
 	case len(torn) > 0:
-		return fmt.Errorf("server %s: %v", s.Name, torn)
+		return fmt.Errorf("%s: server %s: %v", promise.Commit, s.Name, torn)
 	case boots != wantBoots || data != wantData:
-		return fmt.Errorf("server %s: its disk boots: %t, has bootstrap data: %t", s.Name, boots, data)
+		return fmt.Errorf("%s: server %s: its disk boots: %t, has bootstrap data: %t", promise.Erased, s.Name, boots, data)
 	}
 	return nil
 }
@@ -96,10 +97,10 @@ func eraseAll(t *testing.T, f *fuse, policy v1alpha1.CleaningPolicy) { //nolint:
 		}
 	}
 	s := r.released(f)
-	g.Expect(s.Data()).To(BeEmpty(), "it has data of the machine")
+	g.Expect(s.Data()).To(BeEmpty(), promise.Erased)
 	keys, err := r.site.ErasureKeys(t.Context(), env.Client)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, policy, "DISK-"+s.Name, rig.SecondDisk+s.Name)).To(Succeed())
+	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, policy, "DISK-"+s.Name, rig.SecondDisk+s.Name)).To(Succeed(), promise.Proven)
 	r.ended(powers{switched: [][2]int{{3, 3}, {1, 1}}, boots: 1})
 }
 
@@ -133,7 +134,7 @@ func eraseOnce(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	g.Expect(boot.VoidedAt).NotTo(BeNil())
 	keys, err := r.site.ErasureKeys(t.Context(), env.Client)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, v1alpha1.CleaningClear, "DISK-"+s.Name)).To(Succeed())
+	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, v1alpha1.CleaningClear, "DISK-"+s.Name)).To(Succeed(), promise.Proven)
 	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}})
 }
 

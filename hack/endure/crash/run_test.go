@@ -19,6 +19,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // factTimeout is the maximum time from one fact to the next, on a busy machine.
@@ -239,15 +240,15 @@ func (r *run) recorded() error {
 		owned := slices.ContainsFunc(b.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == h.UID })
 		switch ref := h.Spec.ConsumerRef; {
 		case !there:
-			return fmt.Errorf("host %s has no boot", h.Name)
+			return fmt.Errorf("%s: host %s has no boot", promise.Records, h.Name)
 		case !owned || !slices.Contains(b.Finalizers, v1alpha1.BootFinalizer):
-			return fmt.Errorf("boot %s has the owners %v and the finalizers %v", b.Name, b.OwnerReferences, b.Finalizers)
+			return fmt.Errorf("%s: boot %s has the owners %v and the finalizers %v", promise.Records, b.Name, b.OwnerReferences, b.Finalizers)
 		case b.Spec.Number != h.Spec.Boots:
-			return fmt.Errorf("boot %s has the number %d, and its host counts %d", b.Name, b.Spec.Number, h.Spec.Boots)
+			return fmt.Errorf("%s: boot %s has the number %d, and its host counts %d", promise.Records, b.Name, b.Spec.Number, h.Spec.Boots)
 		case ref == nil && b.Spec.ClaimID != "" && b.Spec.VoidedAt == nil:
-			return fmt.Errorf("host %s is free, and its boot is not void", h.Name)
+			return fmt.Errorf("%s: host %s is free, and its boot is not void", promise.Void, h.Name)
 		case ref != nil && b.Spec.Number > 0 && (b.Spec.ClaimID != ref.ClaimID || b.Spec.VoidedAt != nil):
-			return fmt.Errorf("boot %s is of claim %q, void %v, and not of claim %q", b.Name, b.Spec.ClaimID, b.Spec.VoidedAt, ref.ClaimID)
+			return fmt.Errorf("%s: boot %s is of claim %q, void %v, and not of claim %q", promise.Forgotten, b.Name, b.Spec.ClaimID, b.Spec.VoidedAt, ref.ClaimID)
 		}
 		delete(boots, h.Name)
 	}
@@ -305,7 +306,7 @@ func (r *run) oneClaim(machine string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if hosts := slices.Collect(maps.Keys(r.claims[machine])); len(hosts) != 1 {
-		return fmt.Errorf("machine %s had the hosts %v one after the other", machine, hosts)
+		return fmt.Errorf("%s: machine %s had the hosts %v one after the other", promise.OneHost, machine, hosts)
 	}
 	return nil
 }
@@ -365,8 +366,11 @@ func (r *run) powers() powers {
 }
 
 func (p powers) equal(want powers) error {
-	if p.boots != want.boots || !slices.Equal(p.switched, want.switched) {
-		return fmt.Errorf("the servers were switched on and off %v times and booted %d systems, and not %v and %d", p.switched, p.boots, want.switched, want.boots)
+	if !slices.Equal(p.switched, want.switched) {
+		return fmt.Errorf("%s: the servers were switched on and off %v times, and not %v", promise.PowerCycle, p.switched, want.switched)
+	}
+	if p.boots != want.boots {
+		return fmt.Errorf("%s: %d systems booted, and not %d", promise.Data, p.boots, want.boots)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // Disk is what an agent left on a disk of an emulated server.
@@ -70,15 +71,15 @@ func (c *Checker) agentBootStands(name string, f bootFacts) {
 	found := f.agentDone && f.wrote(f.committedNumber) // its agent found the disk of that boot complete, and wrote nothing
 	switch {
 	case f.committed && !f.served:
-		c.violatef(RuleCommit, name, "boot %d may make a disk bootable, and no bootstrap data was given out for it", f.number)
+		c.violatef(promise.Commit, name, "boot %d may make a disk bootable, and no bootstrap data was given out for it", f.number)
 	case (f.committed || f.served && !found) && !f.wrote(f.number):
-		c.violatef(RuleCommit, name, "boot %d has a disk with bootstrap data, or one that boots, and its place is not recorded: %q", f.number, f.written)
+		c.violatef(promise.Commit, name, "boot %d has a disk with bootstrap data, or one that boots, and its place is not recorded: %q", f.number, f.written)
 	case f.agentDone && !f.committed && f.committedNumber == 0:
-		c.violatef(RuleCommit, name, "the agent of boot %d completed a disk without permission", f.number)
+		c.violatef(promise.Commit, name, "the agent of boot %d completed a disk without permission", f.number)
 	}
 	key := name + " " + f.claimID
 	if before := c.commits[key]; before != 0 && before < f.number && f.committedNumber != before {
-		c.violatef(RuleCommit, name, "boot %d does not look for the disk that boot %d was allowed to make bootable, but for that of boot %d", f.number, before, f.committedNumber)
+		c.violatef(promise.Commit, name, "boot %d does not look for the disk that boot %d was allowed to make bootable, but for that of boot %d", f.number, before, f.committedNumber)
 	}
 	if f.committed {
 		c.commits[key] = max(c.commits[key], f.number)
@@ -92,7 +93,7 @@ func (c *Checker) writtenChanged(name string, before, after bootFacts) {
 	}
 	for _, place := range before.places() {
 		if !slices.Contains(after.places(), place) {
-			c.violatef(RuleErased, name, "boot %d knew that the disk %s was written, and boot %d does not", before.number, place, after.number)
+			c.violatef(promise.Erased, name, "boot %d knew that the disk %s was written, and boot %d does not", before.number, place, after.number)
 		}
 	}
 }
@@ -104,7 +105,7 @@ func (c *Checker) Ran(host, machine, instance, serial string) {
 	c.note(host, fmt.Sprintf("the system of %s (%s) boots from disk %s", machine, instance, serial))
 	now, claim := system{host, serial, instance}, claimOf(instance)
 	if before, ran := c.systems[claim]; ran && before != now {
-		c.violatef(RuleSystem, host, "claim %s ran the system %v, and now %v", claim, before, now)
+		c.violatef(promise.System, host, "claim %s ran the system %v, and now %v", claim, before, now)
 	}
 	c.systems[claim] = now
 	at := time.Now()
@@ -129,9 +130,9 @@ func (c *Checker) judgeSystem(host, instance string, at time.Time) {
 	switch {
 	case !registered, c.unseen(from, to):
 	case had:
-		c.violatef(RuleCommit, host, "it booted the system %s, whose disk was not to be made bootable", instance)
+		c.violatef(promise.Commit, host, "it booted the system %s, whose disk was not to be made bootable", instance)
 	default:
-		c.violatef(RuleSystem, host, "it booted the system %s, and its claim is another one", instance)
+		c.violatef(promise.System, host, "it booted the system %s, and its claim is another one", instance)
 	}
 }
 
@@ -151,9 +152,9 @@ func (c *Checker) judgeErased(name string, released hostFacts, written span) {
 	for _, d := range c.servers[name].Disks() {
 		switch {
 		case d.isOf(released.claimID):
-			c.violatef(RuleErased, name, "machine %s released it, and disk %s has its bootstrap data (boots: %t)", released.consumer, d.Serial, d.Bootable)
+			c.violatef(promise.Erased, name, "machine %s released it, and disk %s has its bootstrap data (boots: %t)", released.consumer, d.Serial, d.Bootable)
 		case d.Bootable && !c.cameOn[name].After(written.from):
-			c.violatef(RuleErased, name, "machine %s released it, and disk %s boots", released.consumer, d.Serial)
+			c.violatef(promise.Erased, name, "machine %s released it, and disk %s boots", released.consumer, d.Serial)
 		}
 	}
 }
@@ -171,6 +172,6 @@ func (c *Checker) judgeProven(name string, released hostFacts, at time.Time) {
 		return v.facts.claimID == released.claimID && v.facts.purpose == v1alpha1.PurposeClean && v.facts.agentDone
 	})
 	if erased && !c.erasures[name+" "+released.claimID] && !c.unseen(at.Add(-c.times.Slack), at) {
-		c.violatef(RuleProven, name, "machine %s released it, and no BareMetalErasure is about claim %s", released.consumer, released.claimID)
+		c.violatef(promise.Proven, name, "machine %s released it, and no BareMetalErasure is about claim %s", released.consumer, released.claimID)
 	}
 }

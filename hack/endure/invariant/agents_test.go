@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // The data partition of boot 1 is at the place 99, and that of boot 2 at the same place.
@@ -44,20 +45,20 @@ func TestAgentBoots(t *testing.T) {
 		broken []string
 	}{
 		"data served, and its place recorded": {[]*v1alpha1.BareMetalBoot{newBoot(byAgent), newBoot(byAgent, served, wrote(firstDisk))}, []string{}},
-		"data served, and no place recorded":  {[]*v1alpha1.BareMetalBoot{newBoot(byAgent), newBoot(byAgent, served)}, []string{RuleCommit}},
+		"data served, and no place recorded":  {[]*v1alpha1.BareMetalBoot{newBoot(byAgent), newBoot(byAgent, served)}, []string{promise.Commit}},
 		"data served, and the place of an earlier boot recorded": {
-			[]*v1alpha1.BareMetalBoot{newBoot(second, byAgent, wrote(firstDisk)), newBoot(second, byAgent, served, wrote(firstDisk))}, []string{RuleCommit},
+			[]*v1alpha1.BareMetalBoot{newBoot(second, byAgent, wrote(firstDisk)), newBoot(second, byAgent, served, wrote(firstDisk))}, []string{promise.Commit},
 		},
 		"committed":                      {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, wrote(firstDisk))}, []string{}},
-		"committed without a place":      {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed)}, []string{RuleCommit}},
-		"committed without data":         {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, committed, wrote(firstDisk))}, []string{RuleCommit}},
-		"done without a permission":      {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, agentDone, wrote(firstDisk))}, []string{RuleCommit}},
+		"committed without a place":      {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed)}, []string{promise.Commit}},
+		"committed without data":         {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, committed, wrote(firstDisk))}, []string{promise.Commit}},
+		"done without a permission":      {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, agentDone, wrote(firstDisk))}, []string{promise.Commit}},
 		"repeated after data was served": {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, wrote(firstDisk)), newBoot(second, byAgent, wrote(firstDisk))}, []string{}},
 		"repeated after the permission": {
 			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, wrote(firstDisk)), newBoot(second, byAgent, checksFirst, wrote(firstDisk))}, []string{},
 		},
 		"repeated, and the permission is forgotten": {
-			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, wrote(firstDisk)), newBoot(second, byAgent, wrote(firstDisk))}, []string{RuleCommit},
+			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, wrote(firstDisk)), newBoot(second, byAgent, wrote(firstDisk))}, []string{promise.Commit},
 		},
 		"the disk of the earlier boot is complete": {
 			[]*v1alpha1.BareMetalBoot{
@@ -66,10 +67,10 @@ func TestAgentBoots(t *testing.T) {
 			}, []string{},
 		},
 		"repeated after the agent was done": {
-			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, agentDone, wrote(firstDisk)), newBoot(second, byAgent, checksFirst, wrote(firstDisk))}, []string{RuleSeed},
+			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, agentDone, wrote(firstDisk)), newBoot(second, byAgent, checksFirst, wrote(firstDisk))}, []string{promise.Data},
 		},
 		"repeated after the report": {
-			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, reported, wrote(firstDisk)), newBoot(second, byAgent, checksFirst, wrote(firstDisk))}, []string{RuleSeed},
+			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, reported, wrote(firstDisk)), newBoot(second, byAgent, checksFirst, wrote(firstDisk))}, []string{promise.Data},
 		},
 		"erased after the agent was done": {
 			[]*v1alpha1.BareMetalBoot{
@@ -77,13 +78,13 @@ func TestAgentBoots(t *testing.T) {
 			}, []string{},
 		},
 		"the permission taken back": {
-			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, wrote(firstDisk)), newBoot(byAgent, served, wrote(firstDisk))}, []string{RuleBootRecords},
+			[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, committed, wrote(firstDisk)), newBoot(byAgent, served, wrote(firstDisk))}, []string{promise.Records},
 		},
 		"another permission looked for": {
-			[]*v1alpha1.BareMetalBoot{newBoot(second, byAgent, wrote(firstDisk)), newBoot(second, byAgent, checksFirst, wrote(firstDisk))}, []string{RuleBootRecords},
+			[]*v1alpha1.BareMetalBoot{newBoot(second, byAgent, wrote(firstDisk)), newBoot(second, byAgent, checksFirst, wrote(firstDisk))}, []string{promise.Records},
 		},
-		"a disk forgotten":                 {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, wrote(firstDisk)), newBoot(second, byAgent)}, []string{RuleErased}},
-		"a disk forgotten by an erasure":   {[]*v1alpha1.BareMetalBoot{newBoot(voided, wrote(firstDisk)), newBoot(second, erases)}, []string{RuleErased}},
+		"a disk forgotten":                 {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, wrote(firstDisk)), newBoot(second, byAgent)}, []string{promise.Erased}},
+		"a disk forgotten by an erasure":   {[]*v1alpha1.BareMetalBoot{newBoot(voided, wrote(firstDisk)), newBoot(second, erases)}, []string{promise.Erased}},
 		"an erasure that failed":           {[]*v1alpha1.BareMetalBoot{newBoot(erases, wrote(firstDisk)), newBoot(erases, failed)}, []string{}},
 		"the same place written again":     {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, wrote(firstDisk)), newBoot(second, byAgent, served, wrote(secondDisk))}, []string{}},
 		"another disk, the first one kept": {[]*v1alpha1.BareMetalBoot{newBoot(byAgent, served, wrote(firstDisk)), newBoot(second, byAgent, served, wrote(firstDisk, written(2, "S2", 99)))}, []string{}},
@@ -151,7 +152,7 @@ func TestAgentCommands(t *testing.T) {
 			c.Judge(at.Add(time.Second))
 			want := []string{}
 			if test.forbidden {
-				want = []string{RuleCommand}
+				want = []string{promise.Command}
 			}
 			g.Expect(rules(c)).To(Equal(want))
 		})
@@ -164,10 +165,10 @@ func TestUnblockedBoots(t *testing.T) {
 		boot   *v1alpha1.BareMetalBoot
 		broken []string
 	}{
-		"provisions": {newBoot(byAgent), []string{RuleBootRecords}},
+		"provisions": {newBoot(byAgent), []string{promise.Records}},
 		"erases":     {newBoot(erases), []string{}},
 		"inspects":   {newBoot(inspects), []string{}},
-		"unknown":    {nil, []string{RuleBootRecords}},
+		"unknown":    {nil, []string{promise.Records}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker()
@@ -206,7 +207,7 @@ func TestErased(t *testing.T) {
 			judgeNow(c)
 			want := []string{}
 			if test.broken {
-				want = []string{RuleErased}
+				want = []string{promise.Erased}
 			}
 			NewWithT(t).Expect(rules(c)).To(Equal(want))
 		})
@@ -216,7 +217,7 @@ func TestErased(t *testing.T) {
 	c.Know(hostName, server{disk: Disk{Serial: "S1", Instance: "claim-0-1"}})
 	c.ObserveHost(hostName, newHost())
 	c.Rest()
-	g.Expect(rules(c)).To(Equal([]string{RuleErased}))
+	g.Expect(rules(c)).To(Equal([]string{promise.Erased}))
 }
 
 // TestProven: a host that is released after all its disks were erased has the record of the erasure.
@@ -245,7 +246,7 @@ func TestProven(t *testing.T) {
 			}
 			c.ObserveHost(hostName, test.after)
 			judgeNow(c)
-			NewWithT(t).Expect(slices.Contains(rules(c), RuleProven)).To(Equal(test.broken), "%v", c.Violations())
+			NewWithT(t).Expect(slices.Contains(rules(c), promise.Proven)).To(Equal(test.broken), "%v", c.Violations())
 		})
 	}
 }
@@ -262,12 +263,12 @@ func TestSystems(t *testing.T) {
 	}{
 		"its own":                       {newHost(claimed, counted), complete, []string{"claim-1-1", "claim-1-1"}, []string{}},
 		"of the boot that had it":       {newHost(claimed, counted), again, []string{"claim-1-1"}, []string{}},
-		"of another claim":              {newHost(claimed, counted), complete, []string{"claim-0-1"}, []string{RuleSystem}},
-		"of another claim, free":        {newHost(counted), newBoot(voided), []string{"claim-1-1"}, []string{RuleSystem}},
+		"of another claim":              {newHost(claimed, counted), complete, []string{"claim-0-1"}, []string{promise.System}},
+		"of another claim, free":        {newHost(counted), newBoot(voided), []string{"claim-1-1"}, []string{promise.System}},
 		"in quarantine":                 {newHost(quarantined, counted), newBoot(voided), []string{"claim-1-1"}, []string{}},
-		"without a permission":          {newHost(claimed, counted), newBoot(byAgent, served, wrote(firstDisk)), []string{"claim-1-1"}, []string{RuleCommit}},
+		"without a permission":          {newHost(claimed, counted), newBoot(byAgent, served, wrote(firstDisk)), []string{"claim-1-1"}, []string{promise.Commit}},
 		"while it is erased":            {newHost(claimed, counted, cleaning), newBoot(second, erases, wrote(firstDisk)), []string{"claim-1-1"}, []string{}},
-		"two of one claim, one of each": {newHost(claimed, counted), again, []string{"claim-1-1", "claim-1-2"}, []string{RuleSystem, RuleCommit}},
+		"two of one claim, one of each": {newHost(claimed, counted), again, []string{"claim-1-1", "claim-1-2"}, []string{promise.System, promise.Commit}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker()
@@ -288,7 +289,7 @@ func TestSystems(t *testing.T) {
 	c.Ran(hostName, "m-1", "claim-1-1", "S1")
 	c.Ran(hostName, "m-1", "claim-1-1", "S2")
 	judgeNow(c)
-	g.Expect(rules(c)).To(Equal([]string{RuleSystem}), "two disks of one claim")
+	g.Expect(rules(c)).To(Equal([]string{promise.System}), "two disks of one claim")
 }
 
 // TestAgentSeeds: an agent may get its bootstrap data again, at its address and on its server.
@@ -302,11 +303,11 @@ func TestAgentSeeds(t *testing.T) {
 	judgeNow(c)
 	g.Expect(rules(c)).To(BeEmpty())
 	c.Seeded(hostName, "m-1", "claim-1-1", "192.0.2.2", 0)
-	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "at another address")
+	g.Expect(rules(c)).To(Equal([]string{promise.Data}), "at another address")
 	c.Seeded("ns/host-2", "m-1", "claim-1-1", "192.0.2.2", 0)
-	g.Expect(rules(c)).To(Equal([]string{RuleSeed, RuleSeed}), "on a second server")
+	g.Expect(rules(c)).To(Equal([]string{promise.Data, promise.Data}), "on a second server")
 	judgeNow(c)
-	g.Expect(rules(c)).To(Equal([]string{RuleSeed, RuleSeed, RuleSeed}), "whose claim it is not")
+	g.Expect(rules(c)).To(Equal([]string{promise.Data, promise.Data, promise.Data}), "whose claim it is not")
 	c.Seeded(hostName, "m-1", "claim-0-1", "192.0.2.1", 0)
 	judgeNow(c)
 	g.Expect(rules(c)).To(HaveLen(4), "of an earlier claim of the same machine")
@@ -328,5 +329,5 @@ func TestAgentHangs(t *testing.T) {
 	judge(5)
 	g.Expect(rules(c)).To(BeEmpty())
 	judge(1)
-	g.Expect(rules(c)).To(Equal([]string{RulePhase}))
+	g.Expect(rules(c)).To(Equal([]string{promise.Ends}))
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // bootFacts are what the rules read from a BareMetalBoot. They are comparable: only changes are kept.
@@ -111,14 +112,14 @@ func (c *Checker) observeBoot(name string, b *v1alpha1.BareMetalBoot, written sp
 // bootStands checks one version of a boot.
 func (c *Checker) bootStands(name string, f bootFacts) {
 	if (f.scriptAddress != "" || f.dataAddress != "" || f.served) && !f.poweredOn {
-		c.violatef(RuleBootRecords, name, "boot %d was served something before its server was to be powered on", f.number)
+		c.violatef(promise.Records, name, "boot %d was served something before its server was to be powered on", f.number)
 	}
 	if f.claimID == "" {
 		return
 	}
 	key := name + " " + f.claimID
 	if used := c.used[key]; used != 0 && used != f.number && f.purpose == v1alpha1.PurposeProvision {
-		c.violatef(RuleSeed, name, "boot %d of claim %s began although a system may use the bootstrap data of boot %d", f.number, f.claimID, used)
+		c.violatef(promise.Data, name, "boot %d of claim %s began although a system may use the bootstrap data of boot %d", f.number, f.claimID, used)
 	}
 	if f.isUsed() {
 		c.used[key] = f.number
@@ -140,18 +141,18 @@ func (c *Checker) bootChanged(name string, before, after bootFacts) {
 	moved := func(before, after string) bool { return before != "" && before != after }
 	switch {
 	case after.number < before.number:
-		c.violatef(RuleNumbers, name, "the number of its boot fell from %d to %d", before.number, after.number)
+		c.violatef(promise.Numbers, name, "the number of its boot fell from %d to %d", before.number, after.number)
 	case after.number > before.number || before.number == 0:
 	case moved(before.claimID, after.claimID), moved(before.machine, after.machine), moved(string(before.purpose), string(after.purpose)), before.agent != after.agent,
 		before.committedNumber != after.committedNumber, !after.started.Equal(before.started):
-		c.violatef(RuleBootRecords, name, "boot %d was of claim %s of machine %s, and is of claim %s of machine %s", before.number, before.claimID, before.machine, after.claimID, after.machine)
+		c.violatef(promise.Records, name, "boot %d was of claim %s of machine %s, and is of claim %s of machine %s", before.number, before.claimID, before.machine, after.claimID, after.machine)
 	case moved(before.dataAddress, after.dataAddress):
-		c.violatef(RuleSeed, name, "the bootstrap data was given to %s and to %q", before.dataAddress, after.dataAddress)
+		c.violatef(promise.Data, name, "the bootstrap data was given to %s and to %q", before.dataAddress, after.dataAddress)
 	case moved(before.scriptAddress, after.scriptAddress):
-		c.violatef(RuleBootRecords, name, "the script was given to %s and to %q", before.scriptAddress, after.scriptAddress)
+		c.violatef(promise.Records, name, "the script was given to %s and to %q", before.scriptAddress, after.scriptAddress)
 	case before.wasOff && !after.wasOff, before.poweredOn && !after.poweredOn, before.served && !after.served, before.reported && !after.reported,
 		before.failed && !after.failed, before.voided && !after.voided, before.committed && !after.committed, before.agentDone && !after.agentDone:
-		c.violatef(RuleBootRecords, name, "a record of boot %d was taken back", after.number)
+		c.violatef(promise.Records, name, "a record of boot %d was taken back", after.number)
 	}
 }
 
@@ -162,7 +163,7 @@ func (c *Checker) judgeLoss(name string, lost bootFacts, written span) {
 			return
 		}
 	}
-	c.violatef(RuleBootRecords, name, "the record of boot %d is gone, and machine %s still has the host", lost.number, lost.machine)
+	c.violatef(promise.Records, name, "the record of boot %d is gone, and machine %s still has the host", lost.number, lost.machine)
 }
 
 // judgeVoid checks that the boot of a free host was void at a revision of the host.
@@ -171,7 +172,7 @@ func (c *Checker) judgeVoid(name, revision string, at span, what string) {
 		return // an earlier version may have been missed
 	}
 	if f, known := c.bootHistory(name).before(revision); known && f.stands() {
-		c.violatef(RuleVoid, name, "it was free when it was %s, and boot %d of claim %s was not void", what, f.number, f.claimID)
+		c.violatef(promise.Void, name, "it was free when it was %s, and boot %d of claim %s was not void", what, f.number, f.claimID)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // TestDates: a version was written between the last reading without it and the first reading with it.
@@ -52,7 +54,7 @@ func TestLateWatch(t *testing.T) {
 	}{
 		"before":          {span{time.Unix(-2, 0), time.Unix(-1, 0)}, []string{}},
 		"about that time": {span{time.Unix(-1, 0), time.Unix(1, 0)}, []string{}},
-		"after":           {span{time.Unix(1, 0), time.Unix(2, 0)}, []string{RuleCommand}},
+		"after":           {span{time.Unix(1, 0), time.Unix(2, 0)}, []string{promise.Command}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -85,11 +87,11 @@ func TestLateRelease(t *testing.T) {
 		broken   []string
 	}{
 		"off":                  {server{}, -time.Hour, -time.Hour, []string{}},
-		"was on":               {server{on: true}, -time.Hour, -time.Hour, []string{RuleClean}},
+		"was on":               {server{on: true}, -time.Hour, -time.Hour, []string{promise.Clean}},
 		"switched on since":    {server{on: true}, time.Second, -time.Hour, []string{}},
-		"was in the drive":     {server{image: "http://x"}, -time.Hour, -time.Hour, []string{RuleClean}},
+		"was in the drive":     {server{image: "http://x"}, -time.Hour, -time.Hour, []string{promise.Clean}},
 		"put into it since":    {server{image: "http://x"}, -time.Hour, time.Second, []string{}},
-		"on, and in the drive": {server{on: true, image: "http://x"}, -time.Hour, -time.Hour, []string{RuleClean, RuleClean}},
+		"on, and in the drive": {server{on: true, image: "http://x"}, -time.Hour, -time.Hour, []string{promise.Clean, promise.Clean}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // judgeEvery is how often Judge is called.
@@ -50,7 +51,7 @@ func (c *Checker) judgeTimes(now time.Time) {
 			bound = c.times.Boot
 		}
 		if h.phaseFor > bound {
-			c.violatef(RulePhase, name, "it is %s for more than %s, and nothing is wrong with its BMC", f.phase, bound)
+			c.violatef(promise.Ends, name, "it is %s for more than %s, and nothing is wrong with its BMC", f.phase, bound)
 			h.phaseFor = 0
 		}
 	}
@@ -61,7 +62,7 @@ func (c *Checker) judgeTimes(now time.Time) {
 			continue
 		}
 		if m.phaseFor += judgeEvery; m.phaseFor > c.times.Phase {
-			c.violatef(RuleUnclaimed, name, "it has no host for more than %s, and %d hosts are Available", c.times.Phase, available)
+			c.violatef(promise.Unclaimed, name, "it has no host for more than %s, and %d hosts are Available", c.times.Phase, available)
 			m.phaseFor = 0
 		}
 	}
@@ -77,10 +78,10 @@ func (c *Checker) Rest() {
 			continue
 		}
 		if underWay(f) {
-			c.violatef(RulePhase, name, "it is %s, and everything else is at rest", f.phase)
+			c.violatef(promise.Ends, name, "it is %s, and everything else is at rest", f.phase)
 		}
 		if b := c.bootHistory(name).last(); f.consumer == "" && b.stands() {
-			c.violatef(RuleVoid, name, "it is free, and boot %d of claim %s is not void", b.number, b.claimID)
+			c.violatef(promise.Void, name, "it is free, and boot %d of claim %s is not void", b.number, b.claimID)
 		}
 		server := c.servers[name]
 		if server != nil && f.phase == v1alpha1.PhaseAvailable {
@@ -92,11 +93,11 @@ func (c *Checker) Rest() {
 // restsAvailable checks a host that is Available when nothing is under way.
 func (c *Checker) restsAvailable(name string, f hostFacts, server Server) {
 	if server.On() || server.Image() != "" {
-		c.violatef(RuleClean, name, "it is Available, and its server is on or has an image in its drive")
+		c.violatef(promise.Clean, name, "it is Available, and its server is on or has an image in its drive")
 	}
 	for _, d := range server.Disks() {
 		if f.erases && (d.Bootable || d.Instance != "") {
-			c.violatef(RuleErased, name, "it is Available, and disk %s boots (%t) or has the bootstrap data %q", d.Serial, d.Bootable, d.Instance)
+			c.violatef(promise.Erased, name, "it is Available, and disk %s boots (%t) or has the bootstrap data %q", d.Serial, d.Bootable, d.Instance)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 const hostName, machineName = "ns/host-1", "ns/m-1"
@@ -194,7 +195,7 @@ func TestCommands(t *testing.T) {
 			g.Expect(c.Judged).To(Equal(1))
 			want := []string{}
 			if test.forbidden {
-				want = []string{RuleCommand}
+				want = []string{promise.Command}
 			}
 			g.Expect(rules(c)).To(Equal(want))
 		})
@@ -214,7 +215,7 @@ func TestCommandTimes(t *testing.T) {
 	c.Command(hostName, "ForceOff", now)
 	c.Command(hostName, "ForceOff", now.Add(2*time.Minute)) // long after
 	c.Judge(now.Add(time.Hour))
-	g.Expect(rules(c)).To(Equal([]string{RuleCommand}))
+	g.Expect(rules(c)).To(Equal([]string{promise.Command}))
 
 	over := c.Trouble()
 	c.Command(hostName, "ForceOff", now.Add(2*time.Minute))
@@ -245,22 +246,22 @@ func TestChanges(t *testing.T) {
 		broken        []string
 	}{
 		"claimed":                   {server{}, newHost(), newHost(claimed), []string{}},
-		"claimed in quarantine":     {server{}, newHost(quarantined), newHost(quarantined, claimed), []string{RuleClaimable}},
-		"claimed out of quarantine": {server{}, newHost(quarantined), newHost(claimed), []string{RuleClaimable}},
-		"claimed in maintenance":    {server{}, newHost(maintained), newHost(maintained, claimed), []string{RuleClaimable}},
-		"claimed while lent":        {server{}, newHost(external), newHost(external, claimed), []string{RuleClaimable}},
-		"claimed while detached":    {server{}, newHost(detached), newHost(detached, claimed), []string{RuleClaimable}},
-		"taken over":                {server{}, newHost(claimed), newHost(claimedByOther), []string{RuleOneMachine}},
+		"claimed in quarantine":     {server{}, newHost(quarantined), newHost(quarantined, claimed), []string{promise.Claimable}},
+		"claimed out of quarantine": {server{}, newHost(quarantined), newHost(claimed), []string{promise.Claimable}},
+		"claimed in maintenance":    {server{}, newHost(maintained), newHost(maintained, claimed), []string{promise.Claimable}},
+		"claimed while lent":        {server{}, newHost(external), newHost(external, claimed), []string{promise.Claimable}},
+		"claimed while detached":    {server{}, newHost(detached), newHost(detached, claimed), []string{promise.Claimable}},
+		"taken over":                {server{}, newHost(claimed), newHost(claimedByOther), []string{promise.OneMachine}},
 		"released":                  {server{}, newHost(claimed, cleaning), newHost(), []string{}},
-		"released, on":              {server{on: true}, newHost(claimed, cleaning), newHost(), []string{RuleClean}},
-		"released with media":       {server{image: "http://x"}, newHost(claimed, cleaning), newHost(), []string{RuleClean}},
-		"released, not cleaned":     {server{}, newHost(claimed), newHost(), []string{RuleClean}},
+		"released, on":              {server{on: true}, newHost(claimed, cleaning), newHost(), []string{promise.Clean}},
+		"released with media":       {server{image: "http://x"}, newHost(claimed, cleaning), newHost(), []string{promise.Clean}},
+		"released, not cleaned":     {server{}, newHost(claimed), newHost(), []string{promise.Clean}},
 		"released into quarantine":  {server{on: true}, newHost(claimed), newHost(quarantined), []string{}},
 		"counted":                   {server{}, newHost(claimed), newHost(claimed, counts), []string{}},
-		"counted, no move waits":    {server{}, newHost(claimed), newHost(claimed, counted), []string{RuleBootRecords}},
-		"counted back":              {server{}, newHost(claimed, counts), newHost(claimed), []string{RuleNumbers}},
-		"claimed by another claim":  {server{}, newHost(claimed), newHost(claimedAnew), []string{RuleForgotten}},
-		"nobody knows":              {server{}, newHost(claimed, counted), newHost(claimed, counted, bootUnknown), []string{RuleBootRecords}},
+		"counted, no move waits":    {server{}, newHost(claimed), newHost(claimed, counted), []string{promise.Records}},
+		"counted back":              {server{}, newHost(claimed, counts), newHost(claimed), []string{promise.Numbers}},
+		"claimed by another claim":  {server{}, newHost(claimed), newHost(claimedAnew), []string{promise.Forgotten}},
+		"nobody knows":              {server{}, newHost(claimed, counted), newHost(claimed, counted, bootUnknown), []string{promise.Records}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker()
@@ -283,19 +284,19 @@ func TestBootChanges(t *testing.T) {
 	}{
 		"begun":                      {&v1alpha1.BareMetalBoot{}, newBoot(), []string{}},
 		"served":                     {newBoot(poweredOn), newBoot(poweredOn, scripted, served), []string{}},
-		"served while off":           {newBoot(poweredOff), newBoot(poweredOff, scripted), []string{RuleBootRecords}},
-		"served to another address":  {newBoot(poweredOn, served), newBoot(poweredOn, servedElsewhere), []string{RuleSeed}},
-		"script to another address":  {newBoot(poweredOn, scripted), newBoot(poweredOn, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = "192.0.2.2" }), []string{RuleBootRecords}},
+		"served while off":           {newBoot(poweredOff), newBoot(poweredOff, scripted), []string{promise.Records}},
+		"served to another address":  {newBoot(poweredOn, served), newBoot(poweredOn, servedElsewhere), []string{promise.Data}},
+		"script to another address":  {newBoot(poweredOn, scripted), newBoot(poweredOn, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = "192.0.2.2" }), []string{promise.Records}},
 		"next boot":                  {newBoot(poweredOn), newBoot(second), []string{}},
-		"next boot after it served":  {newBoot(poweredOn, served), newBoot(second), []string{RuleSeed}},
+		"next boot after it served":  {newBoot(poweredOn, served), newBoot(second), []string{promise.Data}},
 		"next boot of another claim": {newBoot(poweredOn, served, voided), newBoot(second, ofOther), []string{}},
-		"number falls":               {newBoot(second), newBoot(), []string{RuleNumbers}},
-		"another claim":              {newBoot(), newBoot(ofOther), []string{RuleBootRecords}},
-		"seen off, and not":          {newBoot(poweredOff), newBoot(), []string{RuleBootRecords}},
-		"void, and not":              {newBoot(voided), newBoot(), []string{RuleBootRecords}},
+		"number falls":               {newBoot(second), newBoot(), []string{promise.Numbers}},
+		"another claim":              {newBoot(), newBoot(ofOther), []string{promise.Records}},
+		"seen off, and not":          {newBoot(poweredOff), newBoot(), []string{promise.Records}},
+		"void, and not":              {newBoot(voided), newBoot(), []string{promise.Records}},
 		"restored":                   {newBoot(served, poweredOn), anew, []string{}},
 		"void, and lost":             {newBoot(voided), nil, []string{}},
-		"lost":                       {newBoot(), nil, []string{RuleBootRecords}},
+		"lost":                       {newBoot(), nil, []string{promise.Records}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newChecker()
@@ -329,13 +330,13 @@ func TestFreeIsVoid(t *testing.T) {
 		},
 		"void after it is free": {
 			[]*v1alpha1.BareMetalHost{at("10", newHost(claimed, cleaning)), at("21", newHost())},
-			[]*v1alpha1.BareMetalBoot{boot("11", newBoot()), boot("22", newBoot(voided))}, []string{RuleVoid},
+			[]*v1alpha1.BareMetalBoot{boot("11", newBoot()), boot("22", newBoot(voided))}, []string{promise.Void},
 		},
 		"claimed, no boot yet": {
 			[]*v1alpha1.BareMetalHost{at("10", newHost()), at("21", newHost(claimed))}, []*v1alpha1.BareMetalBoot{boot("9", &v1alpha1.BareMetalBoot{})}, []string{},
 		},
 		"claimed, and another claim's is not void": {
-			[]*v1alpha1.BareMetalHost{at("10", newHost()), at("21", newHost(claimed))}, []*v1alpha1.BareMetalBoot{boot("9", newBoot(ofOther))}, []string{RuleVoid},
+			[]*v1alpha1.BareMetalHost{at("10", newHost()), at("21", newHost(claimed))}, []*v1alpha1.BareMetalBoot{boot("9", newBoot(ofOther))}, []string{promise.Void},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -359,7 +360,7 @@ func TestTwoHosts(t *testing.T) {
 	c.ObserveHost("other/host-2", newHost(claimed)) // another namespace's machine
 	g.Expect(rules(c)).To(BeEmpty())
 	c.ObserveHost("ns/host-2", newHost(claimed))
-	g.Expect(rules(c)).To(Equal([]string{RuleOneHost}))
+	g.Expect(rules(c)).To(Equal([]string{promise.OneHost}))
 }
 
 func TestPowerCycle(t *testing.T) {
@@ -372,7 +373,7 @@ func TestPowerCycle(t *testing.T) {
 	g.Expect(rules(c)).To(BeEmpty())
 	c.PoweredOn(hostName)
 	judgeNow(c)
-	g.Expect(rules(c)).To(Equal([]string{RulePowerCycle}))
+	g.Expect(rules(c)).To(Equal([]string{promise.PowerCycle}))
 	c.PowerLost(hostName, "lost its power")
 	c.PoweredOn(hostName)
 	judgeNow(c)
@@ -391,7 +392,7 @@ func TestPowerCycleOfLateReport(t *testing.T) {
 	c.PowerLost(hostName, "lost its power")
 	c.observeBoot(hostName, newBoot(poweredOn, reported), span{at.Add(-time.Second), at.Add(time.Second)}, true)
 	judgeNow(c)
-	g.Expect(rules(c)).To(Equal([]string{RulePowerCycle}))
+	g.Expect(rules(c)).To(Equal([]string{promise.PowerCycle}))
 }
 
 func TestSeeds(t *testing.T) {
@@ -403,17 +404,17 @@ func TestSeeds(t *testing.T) {
 	judgeNow(c)
 	g.Expect(rules(c)).To(BeEmpty())
 	c.Seeded(hostName, "m-1", "claim-1-1", "192.0.2.1", 2)
-	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "it was switched on again, and got the same")
+	g.Expect(rules(c)).To(Equal([]string{promise.Data}), "it was switched on again, and got the same")
 	c.Seeded(hostName, "m-2", "claim-2-1", "192.0.2.1", 3)
 	judgeNow(c)
-	g.Expect(rules(c)).To(Equal([]string{RuleSeed, RuleSeed}), "another's")
+	g.Expect(rules(c)).To(Equal([]string{promise.Data, promise.Data}), "another's")
 
 	c = newChecker()
 	c.ObserveHost(hostName, newHost(claimed, counts))
 	c.ObserveBoot(hostName, newBoot(poweredOn))
 	c.Seeded(hostName, "m-1", "claim-1-1", "192.0.2.1", 1)
 	judgeNow(c)
-	g.Expect(rules(c)).To(Equal([]string{RuleSeed}), "it was not recorded")
+	g.Expect(rules(c)).To(Equal([]string{promise.Data}), "it was not recorded")
 }
 
 // TestHangs: a transient phase ends unless the BMC has a fault, and a machine gets a host.
@@ -440,7 +441,7 @@ func TestHangs(t *testing.T) {
 	judge(3)
 	g.Expect(rules(c)).To(BeEmpty())
 	judge(1)
-	g.Expect(rules(c)).To(Equal([]string{RulePhase}))
+	g.Expect(rules(c)).To(Equal([]string{promise.Ends}))
 
 	c = newChecker()
 	c.ObserveHost(hostName, newHost())
@@ -448,7 +449,7 @@ func TestHangs(t *testing.T) {
 	judge(3)
 	g.Expect(rules(c)).To(BeEmpty())
 	judge(1)
-	g.Expect(rules(c)).To(Equal([]string{RuleUnclaimed}))
+	g.Expect(rules(c)).To(Equal([]string{promise.Unclaimed}))
 }
 
 // TestRest: at rest nothing is under way, and free servers are off.
@@ -460,12 +461,12 @@ func TestRest(t *testing.T) {
 	c.ObserveHost("ns/host-2", newHost(claimed, func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBooting }))
 	c.ObserveBoot("ns/host-2", newBoot())
 	c.Rest()
-	g.Expect(rules(c)).To(ConsistOf(RuleClean, RulePhase))
+	g.Expect(rules(c)).To(ConsistOf(promise.Clean, promise.Ends))
 	c = newChecker()
 	c.ObserveHost(hostName, newHost())
 	c.ObserveBoot(hostName, newBoot())
 	c.Rest()
-	g.Expect(rules(c)).To(ConsistOf(RuleVoid))
+	g.Expect(rules(c)).To(ConsistOf(promise.Void))
 }
 
 // TestUnseen: no change is judged by versions that were missed.
@@ -476,5 +477,5 @@ func TestUnseen(t *testing.T) {
 	c.observeHost(hostName, newHost(claimedByOther), span{}, false)
 	g.Expect(rules(c)).To(BeEmpty())
 	c.ObserveHost(hostName, newHost(claimed))
-	g.Expect(rules(c)).To(Equal([]string{RuleOneMachine}))
+	g.Expect(rules(c)).To(Equal([]string{promise.OneMachine}))
 }

@@ -8,27 +8,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-)
-
-// The rules.
-const (
-	RuleOneHost     = "a machine has one host"
-	RuleOneMachine  = "a host has one machine"
-	RuleClaimable   = "only a host that is offered is claimed"
-	RuleClean       = "a free host is off and clean"
-	RuleCommand     = "a server gets no command without a reason"
-	RulePowerCycle  = "a boot has one power cycle"
-	RuleSeed        = "bootstrap data is handed out once, and to one address"
-	RulePhase       = "no phase hangs"
-	RuleUnclaimed   = "a machine gets a host while there are some"
-	RuleForgotten   = "a claim is not lost"
-	RuleBootRecords = "the record of a boot stays, and is written before what it is for"
-	RuleNumbers     = "the number of a host's boots never falls"
-	RuleVoid        = "the boot of a free host is void"
-	RuleCommit      = "a disk is made bootable by permission, and its place is recorded before"
-	RuleSystem      = "a claim has one system, on the host that it has"
-	RuleErased      = "a free host has no disk that boots, and no bootstrap data"
-	RuleProven      = "a host whose disks were all erased has the record of it"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // ObserveHost records a version of a host; nil means that the host is gone. The caller passes every version.
@@ -77,11 +57,11 @@ func (c *Checker) hostChanged(name string, before, after hostFacts, written span
 	switch {
 	case before.consumer == after.consumer:
 	case before.consumer != "" && after.consumer != "":
-		c.violatef(RuleOneMachine, name, "it went from machine %s to %s without a release", before.consumer, after.consumer)
+		c.violatef(promise.OneMachine, name, "it went from machine %s to %s without a release", before.consumer, after.consumer)
 	case after.consumer != "" && (after.quarantine != "" || before.quarantine != ""):
-		c.violatef(RuleClaimable, name, "claimed by %s in quarantine (%s)", after.consumer, after.quarantine+before.quarantine)
+		c.violatef(promise.Claimable, name, "claimed by %s in quarantine (%s)", after.consumer, after.quarantine+before.quarantine)
 	case after.consumer != "" && (after.maintained || after.external || after.detached || after.deleting || after.tainted):
-		c.violatef(RuleClaimable, name, "claimed by %s although it is not offered: %s", after.consumer, after)
+		c.violatef(promise.Claimable, name, "claimed by %s although it is not offered: %s", after.consumer, after)
 	case after.consumer == "":
 		c.released(name, before, after, written)
 	}
@@ -91,12 +71,12 @@ func (c *Checker) hostChanged(name string, before, after hostFacts, written span
 func (c *Checker) countChanged(name string, before, after hostFacts, every bool) {
 	switch {
 	case after.boots < before.boots:
-		c.violatef(RuleNumbers, name, "the number of its boots fell from %d to %d", before.boots, after.boots)
+		c.violatef(promise.Numbers, name, "the number of its boots fell from %d to %d", before.boots, after.boots)
 	case after.phase == v1alpha1.PhaseBootUnknown && before.phase != after.phase:
-		c.violatef(RuleBootRecords, name, "it is %s, and nobody took the record of its boot away", after.phase)
+		c.violatef(promise.Records, name, "it is %s, and nobody took the record of its boot away", after.phase)
 	case !every:
 	case before.consumer != "" && before.consumer == after.consumer && before.claimID != after.claimID:
-		c.violatef(RuleForgotten, name, "machine %s had it by claim %s, and has it by claim %q", before.consumer, before.claimID, after.claimID)
+		c.violatef(promise.Forgotten, name, "machine %s had it by claim %s, and has it by claim %q", before.consumer, before.claimID, after.claimID)
 	case before.boots != after.boots && !after.blocked:
 		now := time.Now()
 		c.pending = append(c.pending, event{now, func() { c.judgeUnblocked(name, after.boots, now) }})
@@ -110,7 +90,7 @@ func (c *Checker) judgeUnblocked(name string, number int32, at time.Time) {
 	if i >= 0 && boots[i].facts.purpose != v1alpha1.PurposeProvision || i < 0 && c.unseen(at.Add(-time.Minute), at) {
 		return
 	}
-	c.violatef(RuleBootRecords, name, "boot %d is under way, and no move waits for it", number)
+	c.violatef(promise.Records, name, "boot %d is under way, and no move waits for it", number)
 }
 
 // released checks a release: the server is off, and its drive is empty. The release may become known when the next machine already has the server. Commands
@@ -121,10 +101,10 @@ func (c *Checker) released(name string, before, after hostFacts, written span) {
 		return
 	}
 	if !before.cleaning {
-		c.violatef(RuleClean, name, "machine %s released it without a cleaning", before.consumer)
+		c.violatef(promise.Clean, name, "machine %s released it without a cleaning", before.consumer)
 	}
 	if server.On() && !c.cameOn[name].After(written.from) {
-		c.violatef(RuleClean, name, "machine %s released it, and the server is on", before.consumer)
+		c.violatef(promise.Clean, name, "machine %s released it, and the server is on", before.consumer)
 	}
 	c.judgeErased(name, before, written)
 	if before.erasesAll {
@@ -133,7 +113,7 @@ func (c *Checker) released(name string, before, after hostFacts, written span) {
 	if image := server.Image(); image != "" {
 		c.pending = append(c.pending, event{now, func() {
 			if !c.insertedIn(name, written.from, now) {
-				c.violatef(RuleClean, name, "machine %s released it, and %s is in its drive", before.consumer, image)
+				c.violatef(promise.Clean, name, "machine %s released it, and %s is in its drive", before.consumer, image)
 			}
 		}})
 	}
@@ -164,7 +144,7 @@ func (c *Checker) holderChanged(name, before, after string) {
 	}
 	c.holders[machine][name] = true
 	if len(c.holders[machine]) > 1 {
-		c.violatef(RuleOneHost, name, "machine %s has the hosts %v", machine, slices.Sorted(maps.Keys(c.holders[machine])))
+		c.violatef(promise.OneHost, name, "machine %s has the hosts %v", machine, slices.Sorted(maps.Keys(c.holders[machine])))
 	}
 }
 
@@ -190,7 +170,7 @@ func (c *Checker) observeMachine(name string, m *v1alpha1.BareMetalMachine, writ
 		all.phaseFor = 0
 	}
 	if before.providerID != "" && before.uid == after.uid && before.providerID != after.providerID {
-		c.violatef(RuleForgotten, name, "its provider ID was %s and is %q", before.providerID, after.providerID)
+		c.violatef(promise.Forgotten, name, "its provider ID was %s and is %q", before.providerID, after.providerID)
 	}
 }
 
@@ -234,7 +214,7 @@ func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 	key := fmt.Sprintf("%s %s %d", host, b.uid, b.number)
 	c.powerOns[key]++
 	if n := c.powerOns[key]; n > 1 {
-		c.violatef(RulePowerCycle, host, "the server came on %d times in boot %d for machine %s", n, b.number, b.machine)
+		c.violatef(promise.PowerCycle, host, "the server came on %d times in boot %d for machine %s", n, b.number, b.machine)
 	}
 }
 
@@ -246,7 +226,7 @@ func (c *Checker) Seeded(host, machine, instance, address string, life int) {
 	c.note(host, fmt.Sprintf("got the bootstrap data of %s (%s) at %s", machine, instance, address))
 	now := seed{host, address, life}
 	if before, again := c.seeds[instance]; again && before != now {
-		c.violatef(RuleSeed, host, "the bootstrap data of %s was handed out to %v and to %v", instance, before, now)
+		c.violatef(promise.Data, host, "the bootstrap data of %s was handed out to %v and to %v", instance, before, now)
 	}
 	c.seeds[instance] = now
 	at := time.Now()
@@ -267,9 +247,9 @@ func (c *Checker) judgeSeed(host, machine, instance string, at time.Time) {
 	}
 	switch {
 	case !had:
-		c.violatef(RuleSeed, host, "it got the bootstrap data %s of machine %s, whose claim does not have it", instance, machine)
+		c.violatef(promise.Data, host, "it got the bootstrap data %s of machine %s, whose claim does not have it", instance, machine)
 	case !c.unseen(from, to):
-		c.violatef(RuleSeed, host, "it got the bootstrap data of machine %s, and no boot has a record of it", machine)
+		c.violatef(promise.Data, host, "it got the bootstrap data of machine %s, and no boot has a record of it", machine)
 	}
 }
 
@@ -327,7 +307,7 @@ func (c *Checker) judgeCommand(host, name string, at time.Time) {
 		c.Unjudged++ // the version that permits it may have been missed
 	default:
 		c.Judged++
-		c.violatef(RuleCommand, host, "%s at %s: at no moment between %s and %s was it in order", name, at.Format(clock), from.Format(clock), to.Format(clock))
+		c.violatef(promise.Command, host, "%s at %s: at no moment between %s and %s was it in order", name, at.Format(clock), from.Format(clock), to.Format(clock))
 	}
 }
 

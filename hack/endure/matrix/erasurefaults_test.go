@@ -6,6 +6,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 // firstDisk is the prefix of the serial number of the disk with the image.
@@ -25,12 +26,12 @@ func (l *life) proven(s step) {
 	l.Expect(h.Spec.ConsumerRef).To(BeNil(), "%s", l.story())
 	keys, err := l.site.ErasureKeys(l.Context(), env.Client)
 	l.Expect(err).NotTo(HaveOccurred())
-	l.Expect(l.site.Proven(l.Context(), env.Client, keys, h.Name, policy, firstDisk+h.Name, rig.SecondDisk+h.Name)).To(Succeed())
+	l.Expect(l.site.Proven(l.Context(), env.Client, keys, h.Name, policy, firstDisk+h.Name, rig.SecondDisk+h.Name)).To(Succeed(), promise.Proven)
 	if policy == v1alpha1.CleaningMetadata { // it leaves data, and there was no machine
 		l.Expect(h.Spec.EraseOnce).To(BeEmpty(), "%s", l.story())
 		return
 	}
-	l.Expect(l.server.Data()).To(BeEmpty(), "it has data of the machine")
+	l.Expect(l.server.Data()).To(BeEmpty(), promise.Erased)
 }
 
 // again powers a server off whose agent has erased the disks and is held at its result: the agent of the next attempt gets the plan again.

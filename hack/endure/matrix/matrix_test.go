@@ -24,6 +24,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/shard"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
 var env *controllerstest.Env
@@ -229,7 +230,7 @@ func (l *life) atRest() {
 		if h.ResourceVersion != version {
 			version, since = h.ResourceVersion, time.Now()
 		}
-		g.Expect(time.Since(since)).To(BeNumerically(">", 2*time.Second), "something is still written")
+		g.Expect(time.Since(since)).To(BeNumerically(">", 2*time.Second), "%s: something is still written", promise.Ends)
 	})
 	l.explained()
 }
@@ -240,7 +241,7 @@ func (l *life) explained() {
 	for _, c := range l.host().Status.Conditions {
 		tells := slices.Contains([]string{v1alpha1.ReadyCondition, v1alpha1.BootedCondition, v1alpha1.BootProgressCondition}, c.Type)
 		if tells && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonBMCNotContacted {
-			l.Expect(c.Message).NotTo(BeEmpty(), "%s is %s for the reason %s, without a word", c.Type, c.Status, c.Reason)
+			l.Expect(c.Message).NotTo(BeEmpty(), "%s: %s is %s for the reason %s, without a word", promise.Explained, c.Type, c.Status, c.Reason)
 		}
 	}
 }
@@ -252,7 +253,7 @@ func (l *life) check(s step) {
 	for _, c := range l.server.Commands() {
 		for _, w := range l.quiet {
 			inside := c.At.After(w.from) && (w.to.IsZero() || c.At.Before(w.to))
-			l.Expect(inside && !strings.HasPrefix(c.Name, "Boot=")).To(BeFalse(), "%s at %s, while it ran its machine: %s", c.Name, c.At, l.story())
+			l.Expect(inside && !strings.HasPrefix(c.Name, "Boot=")).To(BeFalse(), "%s: %s at %s, while it ran its machine: %s", promise.Command, c.Name, c.At, l.story())
 		}
 	}
 	attempts := 1
@@ -260,14 +261,14 @@ func (l *life) check(s step) {
 		attempts = int(boot.Spec.Attempt)
 	}
 	ons, _ := l.server.Switched()
-	l.Expect(ons).To(BeNumerically("<=", s.ons+l.extraOns+attempts-1), "it was switched on too often: %v", l.server.Commands())
-	l.Expect(len(l.server.Lives())).To(BeNumerically("<=", 1), "it was given bootstrap data twice")
+	l.Expect(ons).To(BeNumerically("<=", s.ons+l.extraOns+attempts-1), "%s: it was switched on too often: %v", promise.PowerCycle, l.server.Commands())
+	l.Expect(len(l.server.Lives())).To(BeNumerically("<=", 1), promise.Data)
 	var hosts v1alpha1.BareMetalHostList
 	l.Expect(env.Client.List(l.Context(), &hosts, client.InNamespace(l.site.Namespace))).To(Succeed())
 	has := map[string]string{}
 	for _, h := range hosts.Items {
 		if ref := h.Spec.ConsumerRef; ref != nil {
-			l.Expect(has[ref.Name]).To(BeEmpty(), "%s has %s too", ref.Name, h.Name)
+			l.Expect(has[ref.Name]).To(BeEmpty(), "%s: %s has %s too", promise.OneHost, ref.Name, h.Name)
 			has[ref.Name] = h.Name
 		}
 	}
@@ -282,11 +283,11 @@ func (l *life) recorded() {
 		return
 	}
 	h, boot := l.host(), l.record()
-	l.Expect(boot).NotTo(BeNil(), "the host has no boot")
-	l.Expect(boot.Spec.Number).To(Equal(h.Spec.Boots), "%s", l.story())
+	l.Expect(boot).NotTo(BeNil(), promise.Records)
+	l.Expect(boot.Spec.Number).To(Equal(h.Spec.Boots), "%s: %s", promise.Records, l.story())
 	l.Expect(boot.Finalizers).To(Or(ContainElement(v1alpha1.BootFinalizer), BeEmpty()))
 	if ref := h.Spec.ConsumerRef; ref == nil {
-		l.Expect(boot.Spec.ClaimID == "" || boot.Spec.VoidedAt != nil).To(BeTrue(), "the host is free, and its boot is not void: %s", l.story())
+		l.Expect(boot.Spec.ClaimID == "" || boot.Spec.VoidedAt != nil).To(BeTrue(), "%s: %s", promise.Void, l.story())
 	} else if boot.Spec.Number > 0 && conditions.IsTrue(h, v1alpha1.BootedCondition) {
 		l.Expect(boot.Spec.ClaimID).To(Equal(ref.ClaimID))
 		l.Expect(boot.Spec.VoidedAt).To(BeNil())
