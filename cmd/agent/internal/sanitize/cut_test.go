@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/method"
-	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -35,6 +35,7 @@ func cuts(operations []string) []int {
 
 // TestCut: the power is cut at an operation of each kind of drive. A second run erases the drive, or says why not.
 func TestCut(t *testing.T) {
+	rapidtest.Checks(t, 40) // each erases whole drives
 	rapid.Check(t, func(rt *rapid.T) {
 		g := NewWithT(rt)
 		kind := rapid.SampledFrom([]drive.Kind{drive.NVMe, drive.ATA, drive.SCSI, drive.Block}).Draw(rt, "kind")
