@@ -84,7 +84,7 @@ PROGRAMS := ^Test(RealIpmitool.*|CpioReadsArchive)$$
 MONITORING := ^Test(Rules|DashboardQueries|Wrong|Life)$$
 
 .PHONY: test
-test: lab-programs ## 10 min: what a change of the code can break. No root, no package of a distribution.
+test: lab-programs ## 13 min: what a change of the code can break. No root, no package of a distribution.
 	@# controllers/host waits more than it works, one test after another: two processes, each with an API server of its own.
 	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ -e /agent/internal/image$$ -e /agent/internal/erase$$ | tr '\n' ' '); \
 	hack/gotest.sh test \
@@ -99,7 +99,7 @@ test: lab-programs ## 10 min: what a change of the code can break. No root, no p
 		"-timeout 15m -skip ^TestMutants$$ ./hack/mutants"
 
 .PHONY: verify
-verify: generate ## 3 min: generated files are up to date, code is formatted and linted, go.mod is tidy, links lead somewhere.
+verify: generate ## 2 min: generated files are up to date, code is formatted and linted, go.mod is tidy.
 	@hack/build.sh golangci-lint kustomize
 	@folder=$$(mktemp -d); hack/release.sh $$folder $(VERSION) $(IMAGE); rm -r $$folder
 	go mod tidy
@@ -110,11 +110,11 @@ verify: generate ## 3 min: generated files are up to date, code is formatted and
 	go -C hack/image test ./...
 
 .PHONY: test-system
-test-system: lab-programs ## 8 min: the tenth SHARD of crashes and faults, and the rules of Cluster API's contract.
+test-system: lab-programs ## 12 min: the tenth SHARD of crashes and faults, and the rules of Cluster API's contract.
 	@hack/gotest.sh system "-count=1 -p 3 -parallel 12 -timeout 30m ./hack/endure/crash ./hack/endure/matrix ./hack/contract/rules"
 
 .PHONY: test-vm
-test-vm: e2e-programs ## 10 min: real firmware in QEMU boots by BIOS, by Secure Boot and from virtual media, gets an image and is erased; root, Debian 12.
+test-vm: e2e-programs ## 6 min: real firmware in QEMU boots by BIOS, by Secure Boot and from virtual media, gets an image and is erased; root, Debian 12.
 	@hack/gotest.sh vm "-count=1 -timeout 60m -parallel 2 -run ^(TestImaging|TestVirtualMedia)$$/^(BIOS_on_AHCI|Secure_Boot_on_NVMe)$$ ./hack/e2e"
 
 .PHONY: test-all
@@ -172,7 +172,7 @@ bench-check: lab-programs ## 2 min: 20 hosts through all phases of bench-fleet; 
 	@hack/gotest.sh bench "-count=1 -timeout 15m ./hack/bench/fleet"
 
 .PHONY: mutants-full
-mutants-full: lab-programs ## 30 min: break the guards of hack/mutants, one at a time; tests must notice. MUTANTS="part of a name,another"
+mutants-full: lab-programs ## 60 min and more: break the guards of hack/mutants, one at a time; tests must notice. MUTANTS="part of a name,another"
 	@SHARD=all MUTANTS=$(or $(MUTANTS),all) hack/gotest.sh mutants "-count=1 -timeout 150m ./hack/mutants"
 
 .PHONY: properties-full
