@@ -13,6 +13,9 @@ shift
 rm -rf "$results"
 mkdir -p "$results"
 export CAPBM_TESTS=complete # a program that is missing fails the tests that need it, which are skipped otherwise
+# Most of the time of the tests is that of API servers and of the linker. A tenth of it is the collection of garbage, and each look of a test at an API server
+# takes some from the tests beside it.
+export GOGC=${GOGC:-400} GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=${GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL:-50ms}
 # Go's cache of results does not see SEED, which is read before the tests start: in CI an old result is none.
 fresh=()
 [ -z "${CI:-}" ] || fresh=(-count=1)

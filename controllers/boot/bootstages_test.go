@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +62,12 @@ func (s countedStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, 
 // watcher is a Booter without the rest of the provider, whose writes are counted.
 func watcher(t *testing.T) (*boot.Booter, *countedWrites) {
 	t.Helper()
+	return watcherAt(t, clock.RealClock{})
+}
+
+// watcherAt is watcher with a clock.
+func watcherAt(t *testing.T, at clock.PassiveClock) (*boot.Booter, *countedWrites) {
+	t.Helper()
 	var (
 		booter *boot.Booter
 		writes *countedWrites
@@ -68,7 +75,7 @@ func watcher(t *testing.T) (*boot.Booter, *countedWrites) {
 	env.StartManager(t, func(_ context.Context, mgr ctrl.Manager) error {
 		writes = &countedWrites{Client: mgr.GetClient()}
 		booter = boot.New(&boot.Booter{
-			Client: writes, APIReader: mgr.GetAPIReader(), Settings: controllerstest.Settings(), Key: []byte("key"), Log: logr.Discard(),
+			Client: writes, APIReader: mgr.GetAPIReader(), Settings: controllerstest.Settings(), Key: []byte("key"), Log: logr.Discard(), Clock: at,
 		})
 		return mgr.Add(booter)
 	})
@@ -204,9 +211,8 @@ func TestOneWriteAStage(t *testing.T) {
 // attempt, but not once it has its script.
 func TestQueuePosition(t *testing.T) {
 	g := NewWithT(t)
-	booter, writes := watcher(t)
 	c := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
-	booter.Clock = c
+	booter, writes := watcherAt(t, c)
 	namespace := env.Namespace(t)
 	host, mac := bootingHost(t, booter, namespace, 0x80)
 	env.NewClaim(t, namespace, host.Name)

@@ -250,6 +250,7 @@ func TestPurgeIsNotPossible(t *testing.T) {
 // TestPropertyErasuresNeedAClaimAndABoot: whatever the facts are, a boot that erases disks belongs to the claim of a machine that releases the host, records a policy that
 // is never weaker than what is asked, and erases all disks only of a server that may have been booted for the claim.
 func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
+	drawMore(t)
 	begun := 0
 	rapid.Check(t, func(t *rapid.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView)(t)

@@ -600,7 +600,8 @@ func (w *world) atRest() bool {
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
 		return false // it will read the power again, and the reading is new
 	}
-	if v.MoveBlocked && v.InFlight() && !w.last.RequeueAt.IsZero() {
+	released := slices.Contains([]State{StateDeleting, StateReleasing, StateCleaning}, w.last.State) // whose end allows the move
+	if v.MoveBlocked && v.InFlight() && !released && !w.last.RequeueAt.IsZero() {
 		return false // it will allow the move then
 	}
 	switch w.last.State {
@@ -613,14 +614,14 @@ func (w *world) atRest() bool {
 	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
-		return v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
+		return foreign || v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
 		if v.OwnBoot() != nil {
-			return foreign || kept
+			return false // its deadline ends it, and ownBootGrace later it ends whoever has the BMC
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict() || v.methodObstacles() != ""))
 	case StateClaimed:
-		return w.last.Reason != v1alpha1.ReasonPreparing && (w.last.Reason != v1alpha1.ReasonErasing || foreign || kept)
+		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && !v.mayRunEraser(w.s) // its deadline ends that, as above
 	default:
 		return true
 	}
