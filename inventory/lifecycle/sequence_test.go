@@ -140,7 +140,7 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 		switch differs := w.restDifference(&again); {
 		case differs != "":
 			again.fatalf("with the status erased at rest it comes to another rest: %s", differs)
-		case again.commands > 0:
+		case again.commands > 0 && !w.recordFails: // a release that cannot be recorded is repeated from the clean-up on
 			again.fatalf("%d commands to a host at rest, because its status was erased", again.commands)
 		}
 	})

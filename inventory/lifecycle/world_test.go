@@ -594,7 +594,7 @@ func (w *world) atRest() bool {
 		return false
 	}
 	v := w.view()
-	kept := v.RunsProvider && v.PowerOffProvider == ""                                                   // its server is not powered off
+	kept := w.on && v.RunsProvider && v.PowerOffProvider == ""                                           // its server is not powered off
 	foreign := v.NotPermitted != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != "" || v.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
@@ -604,24 +604,29 @@ func (w *world) atRest() bool {
 	if v.MoveBlocked && v.InFlight() && !released && !w.last.RequeueAt.IsZero() {
 		return false // it will allow the move then
 	}
+	// A boot of no machine ends by its deadline, and ownBootGrace later whoever has the BMC, at the next look at the host.
+	own := v.OwnBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(ownBootGrace+incapableInspectInterval))
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
+		if own {
+			return false
+		}
 		return foreign || kept || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
-		return foreign || kept || len(v.powerHolds()) > 0 && v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+		return foreign || len(v.powerHolds()) > 0 && (kept || v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral)
 	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
 		return foreign || v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
 	case StateFree:
 		if v.OwnBoot() != nil {
-			return false // its deadline ends it, and ownBootGrace later it ends whoever has the BMC
+			return false
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict() || v.methodObstacles() != ""))
 	case StateClaimed:
-		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && !v.mayRunEraser(w.s) // its deadline ends that, as above
+		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && !own
 	default:
 		return true
 	}
