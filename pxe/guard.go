@@ -103,7 +103,7 @@ func (g *guard) limited(what string, next, limit http.HandlerFunc) http.HandlerF
 			next(w, r)
 		}
 		// A client that asks for a file which its seed does not have presented the right token.
-		if err := errorOf(r); errors.Is(err, ErrRefused) && !errors.Is(err, errNotFound) {
+		if err := errorOf(r); errors.Is(err, ErrRefused) && !errors.Is(err, errNotFound) || errors.Is(err, ErrTokenUnknown) {
 			g.attempts.countFailure(from)
 		}
 	})

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
@@ -65,6 +64,9 @@ var ErrVersion = errors.New("the agent and the boot server have different versio
 // Agents connects the agents to the inventory. Every method is safe for concurrent use, checks the request, and returns ErrRefused for one that must not be
 // answered, and ErrNotYet for one that may succeed later.
 type Agents interface {
+	// CheckToken returns nil if the token is that of the host's boot. It answers from memory for a boot that this process knows: nothing of the body of a request is
+	// read before.
+	CheckToken(ctx context.Context, r AgentRequest) error
 	// Plan returns the plan of an agent.
 	Plan(ctx context.Context, r AgentRequest, hello agent.Hello) (agent.Plan, error)
 	// Inventory records what the agent found.
@@ -86,21 +88,18 @@ const agentRetry = "2"
 
 // agentRoutes adds the routes of the agent.
 func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard) {
-	post := func(endpoint string, handle func(http.ResponseWriter, *http.Request, AgentRequest) error) {
-		mux.HandleFunc("POST "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
+	route := func(method, endpoint string, handle func(http.ResponseWriter, *http.Request, AgentRequest) error) {
+		mux.HandleFunc(method+" "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
 	}
-	get := func(endpoint string, handle func(http.ResponseWriter, *http.Request, AgentRequest) error) {
-		mux.HandleFunc("GET "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
-	}
-	post(agent.EndpointPlan, h.agentPlan)
-	post(agent.EndpointInventory, h.agentInventory)
-	slots := newImageSlots(maxImageAnswers, imageSlotWait)
-	get(agent.EndpointManifest, h.withImage(slots, serveManifest))
-	get(agent.EndpointImage, h.withImage(slots, serveImage))
-	post(agent.EndpointData, h.agentData)
-	post(agent.EndpointCommit, h.agentCommit)
-	post(agent.EndpointProgress, h.agentProgress)
-	post(agent.EndpointResult, h.agentResult)
+	slots, bodies := newImageSlots(maxImageAnswers, imageSlotWait), newBodies()
+	route(http.MethodPost, agent.EndpointPlan, withBody(bodies, agent.MaxPlan, h.agentPlan))
+	route(http.MethodPost, agent.EndpointInventory, withBody(bodies, agent.MaxInventory, h.agentInventory))
+	route(http.MethodGet, agent.EndpointManifest, h.withImage(slots, serveManifest))
+	route(http.MethodGet, agent.EndpointImage, h.withImage(slots, serveImage))
+	route(http.MethodPost, agent.EndpointData, withBody(bodies, agent.MaxDisk, h.agentData))
+	route(http.MethodPost, agent.EndpointCommit, withBody(bodies, agent.MaxDisk, h.agentCommit))
+	route(http.MethodPost, agent.EndpointProgress, withBody(bodies, agent.MaxProgress, h.agentProgress))
+	route(http.MethodPost, agent.EndpointResult, withBody(bodies, agent.MaxBody, h.agentResult))
 }
 
 // agentRoute reads who sends a request, and answers an error as pxe/agent describes it.
@@ -112,12 +111,19 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 			refuseAgent(w, r, http.StatusUnauthorized, fmt.Errorf("%w: the request has no token, or names no host", ErrRefused))
 			return
 		}
-		err := handle(w, r, AgentRequest{Host: host, Token: token, From: clientOf(r), TLS: r.TLS != nil, Key: keyOf(r.TLS)})
+		from := AgentRequest{Host: host, Token: token, From: clientOf(r), TLS: r.TLS != nil, Key: keyOf(r.TLS)}
+		err := h.Agents.CheckToken(r.Context(), from)
+		if err == nil {
+			err = handle(w, r, from)
+		}
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrVersion):
 			refuseAgent(w, r, http.StatusConflict, err)
 		case errors.Is(err, ErrNotYet):
+			if errors.Is(err, ErrTokenUnknown) {
+				recordError(r, err) // it counts as an attempt
+			}
 			w.Header().Set("Retry-After", agentRetry)
 			w.WriteHeader(http.StatusAccepted)
 		case errors.Is(err, ErrRefused):
@@ -148,27 +154,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client is gone
 }
 
-const (
-	// maxAgentText is the maximum length of a text of an agent, in bytes. A failure lists all disks of the server.
-	maxAgentText = 16 << 10
-	// maxAgentList is the maximum length of a list of an agent.
-	maxAgentList = 1024
-)
-
-// readJSON reads the body of a request. Its texts are shown in conditions, events and logs, so they are cleaned here.
-func readJSON(r *http.Request, into any) error {
-	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
-		return fmt.Errorf("%w: the body is not valid: %w", ErrRefused, err)
-	}
-	printable.Clean(into, maxAgentText, maxAgentList)
-	return nil
-}
-
-func (h *Handler) agentPlan(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	var hello agent.Hello
-	if err := readJSON(r, &hello); err != nil {
-		return err
-	}
+func (h *Handler) agentPlan(w http.ResponseWriter, r *http.Request, from AgentRequest, hello agent.Hello) error {
 	plan, err := h.Agents.Plan(r.Context(), from, hello)
 	if err == nil {
 		writeJSON(w, http.StatusOK, plan)
@@ -176,11 +162,7 @@ func (h *Handler) agentPlan(w http.ResponseWriter, r *http.Request, from AgentRe
 	return err
 }
 
-func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	var found agent.Inventory
-	if err := readJSON(r, &found); err != nil {
-		return err
-	}
+func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from AgentRequest, found agent.Inventory) error {
 	if err := h.Agents.Inventory(r.Context(), from, found); err != nil {
 		return err
 	}
@@ -233,11 +215,7 @@ func serveImage(w http.ResponseWriter, r *http.Request, image *OpenedImage) erro
 	return nil
 }
 
-func (h *Handler) agentData(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	var where agent.DataRequest
-	if err := readJSON(r, &where); err != nil {
-		return err
-	}
+func (h *Handler) agentData(w http.ResponseWriter, r *http.Request, from AgentRequest, where agent.DataRequest) error {
 	partition, err := h.Agents.Data(r.Context(), from, where, h.seedBase(r))
 	if err != nil {
 		return err
@@ -248,11 +226,7 @@ func (h *Handler) agentData(w http.ResponseWriter, r *http.Request, from AgentRe
 	return nil
 }
 
-func (h *Handler) agentCommit(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	var request agent.CommitRequest
-	if err := readJSON(r, &request); err != nil {
-		return err
-	}
+func (h *Handler) agentCommit(w http.ResponseWriter, r *http.Request, from AgentRequest, request agent.CommitRequest) error {
 	if err := h.Agents.Commit(r.Context(), from, request); err != nil {
 		return err
 	}
@@ -260,11 +234,7 @@ func (h *Handler) agentCommit(w http.ResponseWriter, r *http.Request, from Agent
 	return nil
 }
 
-func (h *Handler) agentProgress(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	var p agent.Progress
-	if err := readJSON(r, &p); err != nil {
-		return err
-	}
+func (h *Handler) agentProgress(w http.ResponseWriter, r *http.Request, from AgentRequest, p agent.Progress) error {
 	if err := h.Agents.Progress(r.Context(), from, p); err != nil {
 		return err
 	}
@@ -272,11 +242,7 @@ func (h *Handler) agentProgress(w http.ResponseWriter, r *http.Request, from Age
 	return nil
 }
 
-func (h *Handler) agentResult(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
-	var result agent.Result
-	if err := readJSON(r, &result); err != nil {
-		return err
-	}
+func (h *Handler) agentResult(w http.ResponseWriter, r *http.Request, from AgentRequest, result agent.Result) error {
 	answer, err := h.Agents.Result(r.Context(), from, result)
 	if err == nil {
 		writeJSON(w, http.StatusOK, answer)

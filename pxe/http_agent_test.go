@@ -22,6 +22,8 @@ type heard struct {
 	all []any
 }
 
+func (h *heard) CheckToken(context.Context, pxe.AgentRequest) error { return nil }
+
 func (h *heard) Plan(_ context.Context, _ pxe.AgentRequest, hello agent.Hello) (agent.Plan, error) {
 	h.all = append(h.all, hello)
 	return agent.Plan{}, nil

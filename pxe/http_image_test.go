@@ -31,6 +31,8 @@ type imageAgents struct {
 	path string
 }
 
+func (i *imageAgents) CheckToken(context.Context, pxe.AgentRequest) error { return nil }
+
 func (i *imageAgents) Image(context.Context, pxe.AgentRequest) (*pxe.OpenedImage, error) {
 	data, err := os.Open(i.path)
 	return &pxe.OpenedImage{Manifest: func() ([]byte, error) { return nil, nil }, Data: data}, err
@@ -103,6 +105,29 @@ func TestImageSendfile(t *testing.T) {
 		g.Expect([]int64{w.files, w.bytes}).To(Equal([]int64{3, 3 << 20}))
 		g.Expect(imageSent(g) - sent).To(BeEquivalentTo((n + 1) * 3 << 20))
 	}
+}
+
+// deadlines is an answer that records the last deadline for a write.
+type deadlines struct {
+	nowhere
+
+	last time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.last = t
+	return nil
+}
+
+// TestImageAnswerTime: an answer from an image ends after five minutes, however fast the client reads: one that reads slowly would hold its place for days.
+func TestImageAnswerTime(t *testing.T) {
+	g := NewWithT(t)
+	l, _ := newImageLab(t, 4<<20)
+	l.handler.ClientTimeout = time.Hour // for each part
+	w := &deadlines{nowhere: nowhere{header: http.Header{}}}
+	l.handler.Mux().ServeHTTP(w, imageRequest(t, "", "dc/h", 0, 4<<20))
+	g.Expect(w.status).To(Equal(http.StatusPartialContent))
+	g.Expect(time.Until(w.last)).To(BeNumerically("~", 5*time.Minute, time.Minute))
 }
 
 // stalled opens connections whose clients request the image and read nothing.

@@ -8,6 +8,7 @@ package pxe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 
@@ -142,6 +143,9 @@ var ErrRefused = errors.New("refused")
 
 // ErrNotYet is returned for a request that may succeed later: the client is asked to retry.
 var ErrNotYet = errors.New("not yet")
+
+// ErrTokenUnknown is an ErrNotYet for a token that was not looked up, because too many were. It counts as a failed attempt of the client, which may be guessing.
+var ErrTokenUnknown = fmt.Errorf("%w: the token is not known yet", ErrNotYet)
 
 // ErrBootSource is returned if the user's boot source does not give a script. Only the user can fix it.
 var ErrBootSource = errors.New("the boot source is not usable")

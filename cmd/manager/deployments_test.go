@@ -60,7 +60,9 @@ func TestDeployments(t *testing.T) {
 			}
 			g.Expect(pod.Containers[0].SecurityContext.Capabilities).To(Equal(&corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: added}))
 			g.Expect(pod.Containers[0].Resources.Limits.Memory().IsZero()).To(BeFalse())
-			g.Expect(pod.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "GOGC", Value: "40"}))
+			g.Expect(pod.Containers[0].Env).To(ContainElements(corev1.EnvVar{Name: "GOGC", Value: "40"}, corev1.EnvVar{
+				Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}},
+			}))
 
 			listens(t, &d, "healthz", o.healthAddress, test.health)
 			listens(t, &d, "metrics", o.metrics.BindAddress, podAddress)

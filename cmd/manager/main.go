@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -30,10 +31,18 @@ import (
 )
 
 func main() {
+	limitMemory()
 	ctx := ctrl.SetupSignalHandler()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
+	}
+}
+
+// limitMemory reserves a tenth of GOMEMLIMIT, which the Deployments set to the limit of the container: Go counts its own memory only.
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		debug.SetMemoryLimit(debug.SetMemoryLimit(-1) / 10 * 9)
 	}
 }
 

@@ -2,6 +2,7 @@ package boot_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -304,6 +305,24 @@ func TestAgentFails(t *testing.T) {
 	}
 }
 
+// TestFailuresOfAnAgentAreBounded: the holder of a token that reports one failure after the other does not fill the log, the events and the status.
+func TestFailuresOfAnAgentAreBounded(t *testing.T) {
+	g := NewWithT(t)
+	w, _ := newAgentWorld(t)
+	r := w.agentRequest(g)
+	before, recorded := len(w.events), 0
+	for n := range 30 {
+		_, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: agent.ReasonNoDisk, Message: fmt.Sprint(n)}, Log: strings.Repeat("x", agent.MaxLog)})
+		if err == nil {
+			recorded++
+			continue
+		}
+		g.Expect(err).To(MatchError(pxe.ErrNotYet), "its own failure must not be refused for ever")
+	}
+	g.Expect(recorded).To(Equal(4))
+	g.Expect(w.events).To(HaveLen(before + recorded))
+}
+
 // TestAgentCleans: the agent of a release erases the recorded disks, and the record is empty only afterwards.
 func TestAgentCleans(t *testing.T) {
 	g := NewWithT(t)
@@ -363,7 +382,12 @@ func TestImageProblems(t *testing.T) {
 	g.Expect(err).To(And(MatchError(pxe.ErrNotYet), MatchError(ContainSubstring("pullSecret"))))
 	secret := &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")}}
 	secret.Namespace, secret.Name = "dc", "pull"
+	secret.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{"` + strings.Repeat("x", 64<<10) + `":{}}}`)
 	g.Expect(w.Client.Create(ctx, secret)).To(Succeed())
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).To(And(MatchError(pxe.ErrNotYet), MatchError(ContainSubstring("more than 65536"))), "the image service keeps one for each image")
+	secret.Data[corev1.DockerConfigJsonKey] = []byte("{}")
+	g.Expect(w.Client.Update(ctx, secret)).To(Succeed())
 	_, err = w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(i.credentials)).To(Equal("{}"))

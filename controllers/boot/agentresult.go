@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -146,6 +147,9 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	if was := controllers.Problem(a.boot); was != nil && was.BootFailure == problem.BootFailure {
 		return agent.Answer{Next: agent.Wait}, nil
 	}
+	if !b.agentFailures.allow(keyOf(a.boot), b.Clock.Now()) {
+		return agent.Answer{}, tooEarly("the agent of %s reports other failures too often", r.Host)
+	}
 	b.Log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
 		"log", result.Log[max(0, len(result.Log)-agent.MaxLog):])
 	// It is written before the answer: an agent that got its answer does not repeat its result.
@@ -160,6 +164,13 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	b.recordProblemEvent(a.boot, problem)
 	return agent.Answer{Next: agent.Wait}, nil
 }
+
+// The rate at which failures of one boot are recorded. Each is a write, an event and up to 32 KiB of log: the holder of a token must not fill the log. An agent reports
+// one, and repeats it.
+const (
+	failureRate  = rate.Limit(1.0 / 60)
+	failureBurst = 4
+)
 
 // maxLogLines is how many lines of an agent's log a condition has.
 const maxLogLines = 5

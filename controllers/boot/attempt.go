@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +33,12 @@ type presentedToken struct {
 	token   string
 	purpose purpose
 	from    netip.Addr
+}
+
+// key is the name of the host.
+func (s presentedToken) key() types.NamespacedName {
+	namespace, name, _ := strings.Cut(s.host, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 // tooEarly returns an ErrNotYet with a reason.
@@ -140,15 +145,15 @@ func (b *Booter) deadlinePassed(a attempt) bool {
 func (b *Booter) withToken(
 	ctx context.Context, s presentedToken, read func(context.Context, *v1alpha1.BareMetalBoot) (attempt, error), change func(attempt) error,
 ) (attempt, error) {
-	namespace, name, _ := strings.Cut(s.host, "/")
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	switch cached, err := b.matchesCache(ctx, key, s); {
+	key := s.key()
+	switch cached, err := b.cachedBoot(ctx, s); {
 	case err != nil:
 		return attempt{}, err
-	case !cached && !b.uncachedTokens.Allow():
-		metrics.TokenRefused(string(s.purpose))
-		return attempt{}, refused("too many wrong tokens were presented to look up that of %s", s.host)
-	case cached && !b.withinBudget(s.host): // wrong tokens use up nothing of the host's budget
+	case !b.opens(s.token, s.purpose, cached):
+		if err := b.mayLookUp(s.host); err != nil {
+			return attempt{}, err
+		}
+	case !b.withinBudget(s.host): // wrong tokens use up nothing of the host's budget
 		return attempt{}, fmt.Errorf("%s asks too often with its token: %d requests at once, and %d a second, are answered", s.host, budgetBurst, budgetRate)
 	}
 	var a attempt
@@ -187,27 +192,7 @@ const (
 )
 
 // withinBudget is true for a request within the budget of a host, given as "namespace/name".
-func (b *Booter) withinBudget(host string) bool {
-	limiter, ok := b.budgets.Get(host)
-	if !ok {
-		limiter = rate.NewLimiter(budgetRate, budgetBurst)
-		b.budgets.Add(host, limiter)
-	}
-	return limiter.(*rate.Limiter).AllowN(b.Clock.Now(), 1) //nolint:forcetypeassert // nothing else is added
-}
-
-// matchesCache is true for a token that matches the boot in the cache, which may be stale. Other tokens are checked against the API server, at a limited rate,
-// so that guesses cannot overload it.
-func (b *Booter) matchesCache(ctx context.Context, key types.NamespacedName, s presentedToken) (bool, error) {
-	boot, err := b.bootOf(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	if boot == nil {
-		boot = &v1alpha1.BareMetalBoot{}
-	}
-	return b.opens(s.token, s.purpose, boot), nil
-}
+func (b *Booter) withinBudget(host string) bool { return b.budgets.allow(host, b.Clock.Now()) }
 
 // conflictBackoff is the backoff for write conflicts. Controllers and other requests of the boot servers write to the same boot.
 var conflictBackoff = wait.Backoff{Steps: 10, Duration: 5 * time.Millisecond, Factor: 1.6, Jitter: 0.5}

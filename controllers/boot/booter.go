@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -54,17 +53,18 @@ type Booter struct {
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 
-	stageQueue     *stageQueue
-	uncachedTokens *rate.Limiter    // reads of a boot for a token that the cache does not know
-	budgets        *lru.Cache       // of hosts, "namespace/name", with their rate.Limiters of requests with valid tokens
-	progress       *progressLimiter // of the writes of the progress of agents
-	imagesSent     *imagesSent
-	refusals       *lru.Cache                  // attemptKeys whose first refusal has an event
-	started        atomic.Pointer[metav1.Time] // when this boot server started; nil before
-	dhcpRequests   *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
-	mediaLoaders   *lru.Cache                  // attemptKeys whose medium's boot loaders were read
-	boots          controllers.Boots
-	throttle       *controllers.Throttle
+	stageQueue    *stageQueue
+	lookups       *lookups         // of boots for tokens that the cache does not know
+	budgets       *limiters        // of the requests of hosts with valid tokens
+	agentFailures *limiters        // of the failures that the agent of a boot reports
+	progress      *progressLimiter // of the writes of the progress of agents
+	imagesSent    *imagesSent
+	refusals      *lru.Cache                  // attemptKeys whose first refusal has an event
+	started       atomic.Pointer[metav1.Time] // when this boot server started; nil before
+	dhcpRequests  *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
+	mediaLoaders  *lru.Cache                  // attemptKeys whose medium's boot loaders were read
+	boots         controllers.Boots
+	throttle      *controllers.Throttle
 }
 
 var (
@@ -79,9 +79,9 @@ func New(b *Booter) *Booter {
 		b.Clock = clock.RealClock{}
 	}
 	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
-	b.progress = newProgressLimiter()
+	b.progress, b.agentFailures = newProgressLimiter(), newLimiters(failureRate, failureBurst)
 	b.imagesSent = newImagesSent()
-	b.uncachedTokens, b.budgets, b.refusals, b.dhcpRequests = rate.NewLimiter(20, 100), lru.New(4096), lru.New(4096), lru.New(16384)
+	b.lookups, b.budgets, b.refusals, b.dhcpRequests = newLookups(), newLimiters(budgetRate, budgetBurst), lru.New(4096), lru.New(16384)
 	b.mediaLoaders = lru.New(4096)
 	return b
 }

@@ -7,12 +7,10 @@ import (
 	"net"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
@@ -73,7 +71,7 @@ func (b *Booter) MediaScript(ctx context.Context, r pxe.MediaRequest) (pxe.Scrip
 
 // mediaAttempt returns the attempt that a token opens, if it boots from a medium now. A BMC may fetch the medium before the server is powered on.
 func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt, error) {
-	boot, err := b.mediaBoot(ctx, r)
+	boot, err := b.openedBoot(ctx, presentedToken{r.Host, r.Token, forMedia, r.From})
 	if err != nil {
 		return attempt{}, err
 	}
@@ -93,36 +91,6 @@ func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt,
 		return attempt{}, refused("boot %d of %s is over, or boots nothing", boot.Spec.Number, r.Host)
 	}
 	return a, nil
-}
-
-// mediaBoot returns the boot that a token opens, from the cache. If the cache does not show it yet, the boot is read from the API server, at the rate of all
-// unknown tokens: the BMC fetches the medium as soon as its URL is set, just after the boot was recorded.
-func (b *Booter) mediaBoot(ctx context.Context, r pxe.MediaRequest) (*v1alpha1.BareMetalBoot, error) {
-	namespace, name, _ := strings.Cut(r.Host, "/")
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	boot, err := b.bootOf(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if boot == nil {
-		boot = &v1alpha1.BareMetalBoot{} // takes as long as for an existing boot
-	}
-	if b.opens(r.Token, forMedia, boot) {
-		return boot, nil
-	}
-	if !b.uncachedTokens.Allow() {
-		metrics.TokenRefused(string(forMedia))
-		return nil, refused("too many wrong tokens were presented to look up that of %s", r.Host)
-	}
-	live := &v1alpha1.BareMetalBoot{}
-	if err := b.APIReader.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
-		return nil, err
-	}
-	if !b.opens(r.Token, forMedia, live) {
-		metrics.TokenRefused(string(forMedia))
-		return nil, refused("the token is not that of the current boot of %s", r.Host)
-	}
-	return live, nil
 }
 
 // wholeMedium starts the client of the stage Media if the client received the whole medium: no further request shows what the server does with it.

@@ -175,10 +175,10 @@ func TestMediaFromMemory(t *testing.T) {
 	start := time.Now()
 	for range 5000 {
 		_, err := w.Media(ctx, r)
-		g.Expect(err).To(MatchError(pxe.ErrRefused))
+		g.Expect(err).To(Or(MatchError(pxe.ErrRefused), MatchError(pxe.ErrNotYet)))
 	}
-	// 100 at once and 20 for each second, however long this machine takes.
-	g.Expect(w.reads.Load() - before).To(BeNumerically("<=", 100+20*(time.Since(start).Seconds()+1)))
+	// Forty at once and one for each second, however long this machine takes.
+	g.Expect(w.reads.Load() - before).To(BeNumerically("<=", 40+1*(time.Since(start).Seconds()+1)))
 }
 
 // TestMediaFault: an API server that does not answer is no refusal.

@@ -44,6 +44,8 @@ type keys struct {
 	all []string
 }
 
+func (k *keys) CheckToken(context.Context, pxe.AgentRequest) error { return nil }
+
 func (k *keys) Progress(_ context.Context, r pxe.AgentRequest, _ agent.Progress) error {
 	k.all = append(k.all, r.Key)
 	return nil

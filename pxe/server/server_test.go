@@ -47,6 +47,13 @@ func freePort(t *testing.T) uint16 {
 // lab is a boot server with the firmware of one client.
 func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 	t.Helper()
+	firmware, _ := labWith(t, booter, nil)
+	return firmware
+}
+
+// labWith is lab with a boot server that answers agents, and the address of its HTTP server.
+func labWith(t *testing.T, booter *pxetest.Booter, agents pxe.Agents) (firmware *pxetest.Firmware, web string) {
+	t.Helper()
 	g := NewWithT(t)
 	dhcpPort, tftpPort, httpPort := freePort(t), freePort(t), freePort(t)
 	loaders := t.TempDir()
@@ -69,7 +76,7 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDirs: []string{loaders}, AgentDir: agentFiles,
 			Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
 		},
-		Booter: booter, Log: logr.Discard(),
+		Booter: booter, Agents: agents, Log: logr.Discard(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -85,7 +92,7 @@ func lab(t *testing.T, booter *pxetest.Booter) *pxetest.Firmware {
 		}
 		return conn.Close()
 	}).Should(Succeed())
-	return &pxetest.Firmware{MAC: booter.MAC, DHCPServer: netip.AddrPortFrom(bootAddress, dhcpPort), Relay: relayAddress, TFTPPort: tftpPort}
+	return &pxetest.Firmware{MAC: booter.MAC, DHCPServer: netip.AddrPortFrom(bootAddress, dhcpPort), Relay: relayAddress, TFTPPort: tftpPort}, address(httpPort)
 }
 
 func hexSum(content string) string {
