@@ -308,6 +308,20 @@ func TestSecretOfOthers(t *testing.T) {
 		"labeled like ours": func(s *corev1.Secret) {
 			s.Labels, s.Type = map[string]string{clusterv1.ClusterNameLabel: clusterName}, clusterv1.ClusterSecretType
 		},
+		"named by the Machine": func(s *corev1.Secret) {
+			s.Type = corev1.SecretTypeBasicAuth
+			s.StringData = map[string]string{"username": "u", "password": "p"}
+		},
+		"named by the Machine, and Cluster API's": func(s *corev1.Secret) { s.Type, s.Immutable = clusterv1.ClusterSecretType, new(true) },
+		"named by the Machine, and another config's": func(s *corev1.Secret) {
+			s.Type, s.Immutable, s.Annotations = clusterv1.ClusterSecretType, new(true), map[string]string{bootstrapv1.ConfigAnnotation: "other"}
+		},
+		"named by the Machine, marked, and of another type": func(s *corev1.Secret) {
+			s.Immutable, s.Annotations = new(true), map[string]string{bootstrapv1.ConfigAnnotation: "m"}
+		},
+		"named by the Machine, marked, and mutable": func(s *corev1.Secret) {
+			s.Type, s.Annotations = clusterv1.ClusterSecretType, map[string]string{bootstrapv1.ConfigAnnotation: "m"}
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			g := NewWithT(t)
@@ -315,7 +329,8 @@ func TestSecretOfOthers(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "m"}, StringData: map[string]string{"value": "theirs"}}
 			change(secret)
 			env.Create(t, secret)
-			if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind != configKind {
+			owner := metav1.GetControllerOf(secret)
+			if owner != nil && owner.Kind != configKind || strings.HasPrefix(what, "named by the Machine") {
 				w.machine.Spec.Bootstrap.DataSecretName = new("m") // the Machine does not make it the config's
 			}
 			w.create(t)

@@ -54,14 +54,16 @@ func (r *Reconciler) reconcileSecret(ctx context.Context, s *scope) (_ *problem,
 }
 
 // isOwn is true for the Secret of a config. Backup tools restore it without its owner, or with the UID of an owner that does not exist any more. It is the
-// config's if the Machine uses it: that a Machine uses it is durable.
+// config's then if it is as the provider creates it, and the Machine uses it: that a Machine uses it is durable. What a Machine names is not enough, because a user
+// writes it who may have no right to Secrets, and the garbage collector deletes what the config owns.
 func isOwn(s *scope, secret *corev1.Secret) bool {
 	owner := metav1.GetControllerOf(secret)
 	if owner != nil && owner.UID == s.config.UID {
 		return true
 	}
 	wasOurs := owner == nil || owner.Kind == configKind && owner.Name == s.config.Name && owner.APIVersion == bootstrapv1.GroupVersion.String()
-	return wasOurs && ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "") == secret.Name
+	rendered := secret.Type == clusterv1.ClusterSecretType && ptr.Deref(secret.Immutable, false) && secret.Annotations[bootstrapv1.ConfigAnnotation] == s.config.Name
+	return wasOurs && rendered && ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "") == secret.Name
 }
 
 // ownerOf returns the owner reference to a config. It does not block the deletion of the config, which would need a right to its finalizers.
@@ -77,6 +79,7 @@ func (r *Reconciler) createSecret(ctx context.Context, s *scope, data []byte) er
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
+			Annotations:     map[string]string{bootstrapv1.ConfigAnnotation: s.config.Name},
 			OwnerReferences: []metav1.OwnerReference{ownerOf(s.config)},
 		},
 		Type:      clusterv1.ClusterSecretType,

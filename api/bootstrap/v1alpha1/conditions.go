@@ -48,6 +48,10 @@ const (
 // BareMetalConfigs may not be allowed to read Secrets, and the rendered bootstrap data would disclose them. The value of the label has no meaning.
 const ValueSecretLabel = "baremetalconfig.bootstrap.cluster.x-k8s.io/value-secret"
 
+// ConfigAnnotation on a Secret with bootstrap data has the name of the BareMetalConfig that it was rendered from. Only the provider writes it, so a Secret without it
+// is not the provider's, whatever a Machine names. Backups keep it.
+const ConfigAnnotation = "baremetalconfig.bootstrap.cluster.x-k8s.io/rendered-from"
+
 // UninitializedTaint is the taint, in the notation of the kubelet's flag --register-with-taints, with which a worker joins its cluster until Cluster
 // API has copied the labels of the Machine to the Node (Cluster API's contract, "Taint Nodes at creation").
 const UninitializedTaint = "node.cluster.x-k8s.io/uninitialized:NoSchedule"
