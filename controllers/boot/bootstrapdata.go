@@ -152,6 +152,9 @@ func (b *Booter) readBootstrapData(ctx context.Context, a attempt) (bootstrapDat
 		}
 		return bootstrapData{}, fmt.Errorf("read the bootstrap Secret: %w", err)
 	}
+	if err := checkOrigin(a.consumer.Machine, &secret); err != nil {
+		return bootstrapData{}, invalidDataError{err}
+	}
 	if len(secret.Data["value"]) == 0 {
 		return bootstrapData{}, fmt.Errorf("bootstrap Secret %q has no key \"value\"", name)
 	}

@@ -1,0 +1,30 @@
+package boot
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capisecret "sigs.k8s.io/cluster-api/util/secret"
+)
+
+// checkOrigin returns nil for a Secret that may have the bootstrap data of a Machine. A user who may write Machines may not be allowed to read Secrets, and the
+// bootstrap data goes to a server of that user. So the Secret must not be one that Cluster API keeps for a cluster, such as a kubeconfig, which has the same key;
+// nor one of another cluster; nor one that another object controls.
+func checkOrigin(machine *clusterv1.Machine, s *corev1.Secret) error {
+	owner, config := metav1.GetControllerOf(s), machine.Spec.Bootstrap.ConfigRef
+	own := owner != nil && config.Name != "" && owner.Kind == config.Kind && owner.Name == config.Name
+	if _, purpose, err := capisecret.ParseSecretName(s.Name); err == nil && !own {
+		return fmt.Errorf("Secret %q is not served: by its name it is a %s Secret of a cluster. Set spec.bootstrap of the Machine to a bootstrap config, "+
+			"or to a Secret with another name", s.Name, purpose)
+	}
+	if cluster := s.Labels[clusterv1.ClusterNameLabel]; cluster != "" && cluster != machine.Spec.ClusterName {
+		return fmt.Errorf("Secret %q is not served: by its label %s it belongs to Cluster %q, and the Machine to Cluster %q",
+			s.Name, clusterv1.ClusterNameLabel, cluster, machine.Spec.ClusterName)
+	}
+	if owner != nil && !own && owner.UID != machine.UID {
+		return fmt.Errorf("Secret %q is not served: %s %q controls it, and spec.bootstrap.configRef of the Machine does not name that", s.Name, owner.Kind, owner.Name)
+	}
+	return nil
+}
