@@ -55,7 +55,7 @@ type Driver struct {
 	Limit int
 	// KeepIdle returns how long an idle connection is kept for the next job. If it is nil, PoolOptions.Idle applies.
 	KeepIdle func(Endpoint) time.Duration
-	// Peer names the BMC of an endpoint, which gets one request at a time. If it is nil, the URL's host and port name the BMC, so
+	// Peer names the BMC of an endpoint, which gets one request at a time. If it is nil, the CanonicalHost of the URL names the BMC, so
 	// that several systems of one BMC share its queue.
 	Peer func(Endpoint) string
 }

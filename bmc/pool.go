@@ -168,7 +168,7 @@ func (p *Pool) Submit(job Job) bool {
 		p.wg.Go(func() { p.done(job, err) })
 		return true
 	}
-	name := job.Endpoint.URL.Host
+	name := CanonicalHost(job.Endpoint.URL)
 	if driver.Peer != nil {
 		name = driver.Peer(job.Endpoint)
 	}

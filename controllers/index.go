@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
@@ -107,12 +108,12 @@ func BMCOf(h *v1alpha1.BareMetalHost) string {
 		return h.Spec.BMC.Address
 	}
 	if strings.HasPrefix(address.Scheme, "rpc+") {
-		return strings.ToLower(address.Host) + address.RequestURI()
+		return bmc.CanonicalHost(address) + address.RequestURI()
 	}
 	if slices.Contains(protocolPorts, address.Port()) {
-		return strings.ToLower(address.Hostname())
+		return bmc.CanonicalHostname(address.Hostname())
 	}
-	return strings.ToLower(address.Host)
+	return bmc.CanonicalHost(address)
 }
 
 // protocolPorts are the standard ports of the BMC protocols: HTTPS, HTTP, IPMI (RMCP), AMT without and with TLS. The empty port means one of them.

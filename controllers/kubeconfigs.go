@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"sync"
 
@@ -111,8 +112,8 @@ func checkKubeconfig(content []byte) error {
 		return errors.New("it cannot be parsed as a kubeconfig") // the error may quote it
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
-		if config.Clusters[name].CertificateAuthority != "" {
-			return refusedField("clusters", name, "certificate-authority", "certificate-authority-data")
+		if err := checkCluster(name, config.Clusters[name]); err != nil {
+			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
@@ -121,6 +122,22 @@ func checkKubeconfig(content []byte) error {
 		}
 	}
 	return nil
+}
+
+// checkCluster refuses a proxy, which would be another way into networks of the provider, and a server that is not authenticated: it would get the credentials of the
+// user.
+func checkCluster(name string, cluster *clientcmdapi.Cluster) error {
+	server, err := url.Parse(cluster.Server)
+	switch {
+	case cluster.CertificateAuthority != "":
+		return refusedField("clusters", name, "certificate-authority", "certificate-authority-data")
+	case cluster.ProxyURL != "":
+		return refusedField("clusters", name, "proxy-url", "a server that the provider reaches directly")
+	case err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "":
+		return refusedField("clusters", name, "a server that is not https://HOST:PORT", "the https:// URL of the API server")
+	default:
+		return nil
+	}
 }
 
 func checkUser(name string, user *clientcmdapi.AuthInfo) error {
