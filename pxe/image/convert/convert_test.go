@@ -229,6 +229,9 @@ func TestBomb(t *testing.T) {
 	_, _, err := run(t.Context(), dir, ones, &account{limit: 1 << 30}, 1<<40)
 	g.Expect(err).To(MatchError(ContainSubstring("more than 256 times as much data")))
 	g.Expect(errors.As(err, new(*format.InvalidError))).To(BeTrue())
+	// The disk is small, and the file has much that is not of the disk: it is refused while it is unpacked, before its tables are read.
+	_, _, err = run(t.Context(), dir, pack(format.ZSTD, append(qcow2([]byte{1}, 16), bytes.Repeat([]byte{1}, 128<<20)...)), &account{limit: 1 << 30}, 1<<40)
+	g.Expect(err).To(MatchError(ContainSubstring("more than 256 times as much data")))
 	// All clusters of the disk are the same one of the file.
 	bits := uint32(16)
 	file := qcow2(append(bytes.Repeat([]byte{1}, 1<<16), make([]byte, 511<<20)...), bits)

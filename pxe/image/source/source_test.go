@@ -221,6 +221,29 @@ func TestRegistryCredentials(t *testing.T) {
 	g.Expect(failure).NotTo(HaveOccurred(), "anonymous")
 }
 
+// TestRedirectOfManifest: a registry that sends the client to another host for a manifest is refused, even if that host has a valid one.
+func TestRedirectOfManifest(t *testing.T) {
+	g := NewWithT(t)
+	inner := newRegistry()
+	internal := start(t, inner)
+	artifact(t, internal.Host, "one", "disk")
+	var to atomic.Value
+	to.Store("/manifests/")
+	public := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, to.Load().(string)) {
+			http.Redirect(w, r, internal.String()+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	_, failure := open(t, "oci://"+public.Host+"/os/image:one", nil)
+	g.Expect(failure).To(HaveOccurred())
+	to.Store("/blobs/")
+	content, failure := open(t, "oci://"+public.Host+"/os/image:one", nil)
+	g.Expect(failure).NotTo(HaveOccurred())
+	g.Expect(content).To(Equal("disk"))
+}
+
 // TestNoOracle: what is no registry and no file has the same text, whatever it answers: also behind a redirect or a token service that a registry names.
 func TestNoOracle(t *testing.T) {
 	g := NewWithT(t)
