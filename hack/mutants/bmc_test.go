@@ -4,6 +4,8 @@ package mutants
 var bmcTargets = []target{
 	{"bmc", nil, []mutant{
 		{"the addresses of BMCs are not checked", "AllowList.Check", "err != nil", "false"},
+		{"an IPv4 address has two notations", "CanonicalHostname", "address.Unmap()", "address"},
+		{"a name with a dot at its end is another BMC", "CanonicalHostname", `strings.TrimSuffix(strings.ToLower(name), ".")`, "strings.ToLower(name)"},
 		{"the address of a BMC is not checked at the connection", "AllowList.Dial", "p.Check", "func(string, netip.Addr) error { return nil }"},
 	}},
 	{"bmc/ipmi", nil, []mutant{

@@ -43,6 +43,12 @@ var guardTargets = []target{
 			"least := int64(math.MinInt64); for namespace := range t.holders { least = max(least, use[namespace]) }"},
 		{"a revoked fetch continues", "Store.revoke", "chosen.revoked = true", ""},
 	}},
+	{"pxe/image/convert", []string{"-test.run=Bomb"}, []mutant{
+		{"a compressed file is unpacked to any size", "conversion.unpack", "left < 0", "false"},
+	}},
+	{"pxe/image/source", []string{"-test.run=Redirect"}, []mutant{
+		{"a registry sends the client to an internal server for a manifest", "witness.checkRedirect", "!w.blob && request.URL.Host != via[0].URL.Host", "false"},
+	}},
 	{"pxe/quota", nil, []mutant{
 		{"an address has any number of connections", "Clients.Enter", "c.addresses[address] >= c.PerAddress", ""},
 		{"a link has any number of connections", "Clients.Enter", "c.addresses[address] >= c.PerAddress || counted && c.prefixes[prefix] >= c.PerPrefix",
@@ -70,9 +76,16 @@ var guardTargets = []target{
 			`invalidUserData(string(userData) + "it is not an Ignition config in JSON. Convert a Butane config with the program butane")`},
 		{"data of any size is rendered", "BootstrapData", "len(result) > MaxData", "len(result) > 9*MaxData"},
 	}},
+	{"controllers", []string{"-test.run=Kubeconfig"}, []mutant{
+		{"a kubeconfig names a proxy", "checkCluster", `cluster.ProxyURL != ""`, "false"},
+		{"a kubeconfig names a server without TLS", "checkCluster", `server.Scheme != "https"`, ""},
+		{"a kubeconfig names a file of the provider", "checkUser", `user.TokenFile != ""`, "false"},
+	}},
 	{"controllers/bootstrap", []string{"-test.run=Owner|DataSecret|SecretOfOthers|Restore|Once|Values|UserDataSecret|Invalid"}, []mutant{
-		{"the Secret of a user is taken", "isOwn", `wasOurs && ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "") == secret.Name`,
-			`wasOurs || ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "") == secret.Name`},
+		{"a Secret that the Machine does not name is taken", "isOwn", `ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "") == secret.Name`, ""},
+		{"a Secret of another type is taken", "isOwn", "secret.Type == clusterv1.ClusterSecretType", ""},
+		{"a Secret that can change is taken", "isOwn", "ptr.Deref(secret.Immutable, false)", ""},
+		{"a Secret without a mark is taken", "isOwn", "secret.Annotations[bootstrapv1.ConfigAnnotation] == s.config.Name", ""},
 		{"the Secret of another object is taken", "isOwn", "owner == nil", "true || owner == nil"},
 		{"any Secret can be read as values", "Reconciler.read", "secretRef != nil && !labeled", "secretRef != nil && !labeled && false"},
 		{"any Machine counts as the owner", "Reconciler.readOwners", "!refersTo(machine, s.config.Name)", "false && !refersTo(machine, s.config.Name)"},
