@@ -2,10 +2,10 @@ package boot_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -312,7 +312,7 @@ func TestFailuresOfAnAgentAreBounded(t *testing.T) {
 	r := w.agentRequest(g)
 	before, recorded := len(w.events), 0
 	for n := range 30 {
-		_, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: agent.ReasonNoDisk, Message: fmt.Sprint(n)}, Log: strings.Repeat("x", agent.MaxLog)})
+		_, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: agent.ReasonNoDisk, Message: strconv.Itoa(n)}, Log: strings.Repeat("x", agent.MaxLog)})
 		if err == nil {
 			recorded++
 			continue

@@ -16,15 +16,15 @@ func checkOrigin(machine *clusterv1.Machine, s *corev1.Secret) error {
 	owner, config := metav1.GetControllerOf(s), machine.Spec.Bootstrap.ConfigRef
 	own := owner != nil && config.Name != "" && owner.Kind == config.Kind && owner.Name == config.Name
 	if _, purpose, err := capisecret.ParseSecretName(s.Name); err == nil && !own {
-		return fmt.Errorf("Secret %q is not served: by its name it is a %s Secret of a cluster. Set spec.bootstrap of the Machine to a bootstrap config, "+
+		return fmt.Errorf("bootstrap Secret %q is not served: by its name it is a %s Secret of a cluster. Set spec.bootstrap of the Machine to a bootstrap config, "+
 			"or to a Secret with another name", s.Name, purpose)
 	}
 	if cluster := s.Labels[clusterv1.ClusterNameLabel]; cluster != "" && cluster != machine.Spec.ClusterName {
-		return fmt.Errorf("Secret %q is not served: by its label %s it belongs to Cluster %q, and the Machine to Cluster %q",
+		return fmt.Errorf("bootstrap Secret %q is not served: by its label %s it belongs to Cluster %q, and the Machine to Cluster %q",
 			s.Name, clusterv1.ClusterNameLabel, cluster, machine.Spec.ClusterName)
 	}
 	if owner != nil && !own && owner.UID != machine.UID {
-		return fmt.Errorf("Secret %q is not served: %s %q controls it, and spec.bootstrap.configRef of the Machine does not name that", s.Name, owner.Kind, owner.Name)
+		return fmt.Errorf("bootstrap Secret %q is not served: %s %q controls it, and spec.bootstrap.configRef of the Machine does not name that", s.Name, owner.Kind, owner.Name)
 	}
 	return nil
 }

@@ -14,8 +14,6 @@
 // Every step may be repeated: a boot server may restart, and an answer may be lost.
 package agent
 
-import "time"
-
 // Version is the version of the protocol. A boot server serves only agents of its own version: kernel, ramdisk and boot server come from the same image.
 const Version = 1
 
@@ -58,25 +56,6 @@ const (
 
 // Path is the path of an endpoint. host is "namespace/name".
 func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoint }
-
-// Limits of the protocol.
-const (
-	// MaxLog is the maximum size of a log tail, in bytes.
-	MaxLog = 32 << 10
-	// MaxInventory is the maximum size of an Inventory as JSON, in bytes. A BareMetalInspection, whose fields have longer names, has at most 32 KiB then.
-	MaxInventory = 24 << 10
-	// MaxPlan is the maximum size of a Hello, MaxDisk that of a DataRequest and of a CommitRequest, and MaxProgress that of a Progress, as JSON, in bytes.
-	MaxPlan     = 8 << 10
-	MaxDisk     = 8 << 10
-	MaxProgress = 64 << 10
-	// MaxProgressDisks is the maximum number of disks in a Progress, and MaxErasedDisks that of a Result.
-	MaxProgressDisks = 64
-	MaxErasedDisks   = 64
-	// MaxBody is the maximum size of any request body, in bytes, and that of a Result, which has at most MaxErasedDisks disks, with about 1 KiB each and up to 4 KiB.
-	MaxBody = 256 << 10
-	// MaxPoll is how long the boot server may hold a request for a plan or a commit that it cannot answer yet.
-	MaxPoll = 30 * time.Second
-)
 
 // The status codes of answers. A refusal of the handler of an endpoint has an Error as its body; one that came before it, such as 429, has none or a text.
 //
