@@ -90,6 +90,24 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
+// endless is a body without an end.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.read += len(b)
+	return copy(b, strings.Repeat(" ", len(b))), nil
+}
+
+// TestEndlessBody: no more of a body is read than its endpoint needs.
+func TestEndlessBody(t *testing.T) {
+	g := NewWithT(t)
+	l, agents, body := newLab(t, 8), &heard{}, &endless{}
+	l.handler.Agents = agents
+	g.Expect(post(t, l.handler.Mux(), agent.EndpointPlan, "dc/h", body)).To(Equal(http.StatusUnauthorized))
+	g.Expect(agents.all).To(BeEmpty())
+	g.Expect(body.read).To(BeNumerically("<", 4*agent.MaxPlan))
+}
+
 // TestBodiesOfAHost: a host that sends many bodies slowly waits for itself, and no other one waits for it.
 func TestBodiesOfAHost(t *testing.T) {
 	g := NewWithT(t)

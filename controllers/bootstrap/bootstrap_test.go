@@ -308,6 +308,9 @@ func TestSecretOfOthers(t *testing.T) {
 		"labeled like ours": func(s *corev1.Secret) {
 			s.Labels, s.Type = map[string]string{clusterv1.ClusterNameLabel: clusterName}, clusterv1.ClusterSecretType
 		},
+		"marked, and not named by the Machine": func(s *corev1.Secret) {
+			s.Type, s.Immutable, s.Annotations = clusterv1.ClusterSecretType, new(true), map[string]string{bootstrapv1.ConfigAnnotation: "m"}
+		},
 		"named by the Machine": func(s *corev1.Secret) {
 			s.Type = corev1.SecretTypeBasicAuth
 			s.StringData = map[string]string{"username": "u", "password": "p"}

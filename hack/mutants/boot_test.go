@@ -10,7 +10,7 @@ var bootTargets = []target{
 		{"a host with an impossible name is read", "hostOf", "len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0",
 			"len(validation.IsDNS1123Label(namespace)) >= 0"},
 		{"a body is read before its token", "Handler.agentRoute", "err := h.Agents.CheckToken(r.Context(), from)", "var err error"},
-		{"a body has any size", "bodies.read", "int64(len(body)) > limit", "false"},
+		{"a body has any size", "bodies.read", "io.LimitReader(r.Body, limit+1)", "r.Body"},
 		{"a host sends any number of bodies", "bodies.enter", "b.hosts[host] >= maxBodiesPerHost", "false"},
 		{"a list of an agent has any length", "checkShape", "lists[last] > maxAgentList", "false"},
 		{"a body has any number of values", "checkShape", "tokens >= maxAgentTokens", "false"},
