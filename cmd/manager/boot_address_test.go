@@ -86,7 +86,7 @@ func TestBootPodEnv(t *testing.T) {
 		build(t, folder).get(t, "Deployment", name, &d)
 		fields := map[string]string{}
 		for _, e := range d.Spec.Template.Spec.Containers[0].Env {
-			if e.ValueFrom != nil {
+			if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 				fields[e.Name] = e.ValueFrom.FieldRef.FieldPath
 			}
 		}

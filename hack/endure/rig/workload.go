@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -47,7 +48,7 @@ func (s *Site) serveWorkload() {
 	s.workload.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, ofProvider{}, s.current.Load())
 	}
-	s.workload.Start()
+	s.workload.StartTLS() // the provider refuses a server without TLS
 	s.t.Cleanup(func() {
 		s.workload.CloseClientConnections()
 		s.workload.Close()
@@ -67,7 +68,9 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func (s *Site) Workload(t *testing.T, cluster string) {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: s.workload.URL}
+	c.Clusters["c"] = &clientcmdapi.Cluster{
+		Server: s.workload.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.workload.Certificate().Raw}),
+	}
 	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{}
 	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	c.CurrentContext = "x"
