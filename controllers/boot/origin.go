@@ -2,19 +2,28 @@ package boot
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capisecret "sigs.k8s.io/cluster-api/util/secret"
+
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 )
+
+// isBootstrapConfig is true for an object of the API group of bootstrap providers. The user who writes a Machine chooses its configRef, so a configRef that names the
+// owner of a Secret shows nothing: the owner of a kubeconfig is a control plane.
+func isBootstrapConfig(owner *metav1.OwnerReference) bool {
+	return strings.HasPrefix(owner.APIVersion, bootstrapv1.GroupVersion.Group+"/")
+}
 
 // checkOrigin returns nil for a Secret that may have the bootstrap data of a Machine. A user who may write Machines may not be allowed to read Secrets, and the
 // bootstrap data goes to a server of that user. So the Secret must not be one that Cluster API keeps for a cluster, such as a kubeconfig, which has the same key;
 // nor one of another cluster; nor one that another object controls.
 func checkOrigin(machine *clusterv1.Machine, s *corev1.Secret) error {
 	owner, config := metav1.GetControllerOf(s), machine.Spec.Bootstrap.ConfigRef
-	own := owner != nil && config.Name != "" && owner.Kind == config.Kind && owner.Name == config.Name
+	own := owner != nil && isBootstrapConfig(owner) && owner.Kind == config.Kind && owner.Name == config.Name
 	if _, purpose, err := capisecret.ParseSecretName(s.Name); err == nil && !own {
 		return fmt.Errorf("bootstrap Secret %q is not served: by its name it is a %s Secret of a cluster. Set spec.bootstrap of the Machine to a bootstrap config, "+
 			"or to a Secret with another name", s.Name, purpose)

@@ -14,7 +14,8 @@ func TestOriginOfBootstrapData(t *testing.T) {
 		ClusterName: "c", Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "KubeadmConfig", Name: "m"}},
 	}}
 	controls := func(kind, name string) []metav1.OwnerReference {
-		return []metav1.OwnerReference{{Kind: kind, Name: name, UID: "x", Controller: new(true)}}
+		group := map[string]string{"KubeadmConfig": "bootstrap", "KubeadmControlPlane": "controlplane"}[kind]
+		return []metav1.OwnerReference{{APIVersion: group + ".cluster.x-k8s.io/v1beta2", Kind: kind, Name: name, UID: "x", Controller: new(true)}}
 	}
 	for what, c := range map[string]struct {
 		secret corev1.Secret
@@ -38,6 +39,22 @@ func TestOriginOfBootstrapData(t *testing.T) {
 	} {
 		if err := checkOrigin(machine, &c.secret); (err == nil) != c.served {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestConfigRefOfATenant: a configRef that names the control plane which controls a kubeconfig does not open it.
+func TestConfigRefOfATenant(t *testing.T) {
+	machine := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ClusterName: "c", Bootstrap: clusterv1.Bootstrap{
+		ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "cp"},
+	}}}
+	for _, name := range []string{"c-kubeconfig", "data"} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "controlplane.cluster.x-k8s.io/v1beta2", Kind: "KubeadmControlPlane", Name: "cp", UID: "x", Controller: new(true)}},
+		}}
+		if checkOrigin(machine, secret) == nil {
+			t.Errorf("Secret %s is served", name)
 		}
 	}
 }

@@ -100,6 +100,7 @@ var bootTargets = []target{
 		{"a pull Secret has any size", "Booter.pullCredentials", "len(config) > maxPullCredentials", "false"},
 		{"an agent fills the log", "Booter.agentFailed", "!b.agentFailures.allow(keyOf(a.boot), b.Clock.Now())", "false"},
 		{"a Secret of Cluster API is served", "checkOrigin", "err == nil && !own", "err == nil && false"},
+		{"a configRef opens a kubeconfig", "checkOrigin", "isBootstrapConfig(owner)", ""},
 		{"a Secret of another cluster is served", "checkOrigin", `cluster != "" && cluster != machine.Spec.ClusterName`, "false"},
 		{"a Secret of another owner is served", "checkOrigin", "owner != nil && !own && owner.UID != machine.UID", "false"},
 		{"an erasure of a free host succeeds without a disk that was found", "Booter.foundDisks", "cleaning.Disks(&report.Spec)",

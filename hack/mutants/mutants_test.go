@@ -162,6 +162,7 @@ func importsOf(t *testing.T, folders []string) types.Importer {
 func TestMutants(t *testing.T) {
 	parts := os.Getenv("MUTANTS")
 	if parts == "" && os.Getenv("SHARD") == "" {
+		// go test ./... must not take hours: make mutants-full sets MUTANTS, and .ci/nightly runs it.
 		t.Skip(`it builds a package for each mutant: run SHARD=0 go test -v ./hack/mutants, or MUTANTS="part of a name,another part", or MUTANTS=all`)
 	}
 	for _, target := range targets() {

@@ -146,8 +146,8 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 	})
 }
 
-// forgivable is true when all facts that matter can be read again: no deadline passes before that, and no request of firmware is still undecided. What was observed
-// of a boot of no machine cannot: without it nothing shows that the server was powered on for it, and the server is left as it is.
+// forgivable is true when all facts that matter can be read again: no deadline passes before that, and no request of firmware is still undecided. The observed stages
+// of a host boot cannot be read again. Without them nothing shows that the host boot powered the server on, so the server is left as it is.
 func (w *world) forgivable() bool {
 	near := func(deadline time.Time) bool {
 		return !deadline.Before(w.v.Now) && deadline.Sub(w.v.Now) < 10*time.Minute

@@ -604,7 +604,7 @@ func (w *world) atRest() bool {
 	if v.MoveBlocked && v.InFlight() && !released && !w.last.RequeueAt.IsZero() {
 		return false // it will allow the move then
 	}
-	// A boot of no machine ends by its deadline, and ownBootGrace later whoever has the BMC, at the next look at the host.
+	// A host boot ends at its deadline. If the BMC is not used, it ends ownBootGrace later, when the host is reconciled next.
 	own := v.OwnBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(ownBootGrace+incapableInspectInterval))
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:

@@ -38,6 +38,7 @@ type row struct {
 // testdata/always.txt, or all with SHARD=all. CRASH_PATH selects paths by prefix, and CRASH_AT one point, such as "claim 1 after".
 func TestCrash(t *testing.T) {
 	if shard.Unset() && os.Getenv("CRASH_AT") == "" {
+		// go test ./... must not take hours: the targets of make set SHARD, and CI runs them.
 		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make crash-full")
 	}
 	always, err := shard.ReadAlways("testdata/always.txt")

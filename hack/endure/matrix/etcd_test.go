@@ -19,6 +19,7 @@ import (
 // TestEtcdRestarted: etcd is stopped while there are hosts at every step, and restarted with its data. The hosts continue as far as possible in between.
 func TestEtcdRestarted(t *testing.T) {
 	if shard.Unset() {
+		// go test ./... must not take hours: the targets of make set SHARD, and CI runs them.
 		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full")
 	}
 	at, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()) // as many as there are run at once

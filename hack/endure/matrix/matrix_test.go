@@ -129,6 +129,7 @@ func chosen(t *testing.T) []pair {
 		})
 	}
 	if shard.Unset() {
+		// go test ./... must not take hours: the targets of make set SHARD, and CI runs them.
 		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full")
 	}
 	always := always(t)
