@@ -27,6 +27,7 @@ const (
 	EventBootFailed    = "BootFailed"
 	EventImageReady    = "ImageReady"
 	EventImageProblem  = "ImageProblem"
+	EventServerUnknown = "ServerUnknown"
 	EventAgentDone     = "AgentDone"
 	EventProvisioned   = "Provisioned"
 

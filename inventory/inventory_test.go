@@ -43,3 +43,42 @@ func TestHardwareID(t *testing.T) {
 		}
 	})
 }
+
+func TestCompare(t *testing.T) {
+	const one, swapped, other = "4c4c4544-0042-3510-8053-b4c04f4d3132", "44454C4C-4200-1035-8053-B4C04F4D3132", "4c4c4544-0042-3510-8053-b4c04f4d3133"
+	for name, c := range map[string]struct {
+		a, b ServerID
+		want Match
+	}{
+		"one UUID":                     {ServerID{one, ""}, ServerID{one, ""}, SameServer},
+		"one UUID in two byte orders":  {ServerID{one, ""}, ServerID{swapped, ""}, SameServer},
+		"one UUID, two serial numbers": {ServerID{one, "BOARD-1"}, ServerID{one, "TAG-1"}, SameServer},
+		"two UUIDs":                    {ServerID{one, ""}, ServerID{other, ""}, OtherServer},
+		"two UUIDs, one serial number": {ServerID{one, "S1"}, ServerID{other, "S1"}, OtherServer},
+		"no UUID, one serial number":   {ServerID{"", "S1"}, ServerID{one, " s1 "}, SameServer},
+		"no UUID, two serial numbers":  {ServerID{"", "S1"}, ServerID{one, "S2"}, OtherServer},
+		"a placeholder of a UUID":      {ServerID{"00000000-0000-0000-0000-000000000000", "S1"}, ServerID{one, "S2"}, OtherServer},
+		"ones":                         {ServerID{"FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", ""}, ServerID{one, "S2"}, MatchUnknown},
+		"to be filled":                 {ServerID{"", "To be filled by O.E.M."}, ServerID{"", "S2"}, MatchUnknown},
+		"counted":                      {ServerID{"", "0123456789"}, ServerID{"", "S2"}, MatchUnknown},
+		"zeros":                        {ServerID{"", "00000000"}, ServerID{"", "S2"}, MatchUnknown},
+		"nothing":                      {ServerID{}, ServerID{one, "S1"}, MatchUnknown},
+		"nothing in common":            {ServerID{one, ""}, ServerID{"", "S1"}, MatchUnknown},
+	} {
+		if got := c.a.Compare(c.b); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+		if got := c.b.Compare(c.a); got != c.want {
+			t.Errorf("%s, the other way round: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestDescribeOtherServer: a person can tell the two servers apart, and what counts as unknown.
+func TestDescribeOtherServer(t *testing.T) {
+	g := NewWithT(t)
+	text := DescribeOtherServer(ServerID{"4c4c4544-0042-3510-8053-b4c04f4d3132", "Default string"}, ServerID{"", "S2"})
+	for _, part := range []string{"4c4c4544-0042-3510-8053-b4c04f4d3132", `"Default string" is a placeholder`, "no system UUID", "serial number S2", "spec.bootMACAddress", "spec.systemUUID"} {
+		g.Expect(text).To(ContainSubstring(part))
+	}
+}

@@ -58,8 +58,12 @@ type OpenedImage struct {
 	Sent func(n int64)
 }
 
-// ErrVersion is returned for an agent with another version of the protocol.
-var ErrVersion = errors.New("the agent and the boot server have different versions")
+var (
+	// ErrVersion is returned for an agent with another version of the protocol.
+	ErrVersion = errors.New("the agent and the boot server have different versions")
+	// ErrOtherServer is returned for an agent on another server than the host's.
+	ErrOtherServer = errors.New("the agent runs on another server than the host's")
+)
 
 // Agents connects the agents to the inventory. Every method is safe for concurrent use, checks the request, and returns ErrRefused for one that must not be
 // answered, and ErrNotYet for one that may succeed later.
@@ -119,7 +123,9 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrVersion):
-			refuseAgent(w, r, http.StatusConflict, err)
+			writeConflict(w, r, agent.ReasonVersion, err)
+		case errors.Is(err, ErrOtherServer):
+			writeConflict(w, r, agent.ReasonOtherServer, err)
 		case errors.Is(err, ErrNotYet):
 			if errors.Is(err, ErrTokenUnknown) {
 				recordError(r, err) // it counts as an attempt
@@ -139,13 +145,16 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 func refuseAgent(w http.ResponseWriter, r *http.Request, status int, err error) {
 	recordError(r, err)
 	message := "refused: the boot is over, or the token is not that of the boot"
-	switch status {
-	case http.StatusConflict:
-		message = err.Error()
-	case http.StatusServiceUnavailable:
+	if status == http.StatusServiceUnavailable {
 		message = "the boot server cannot answer now"
 	}
 	writeJSON(w, status, agent.Error{Message: message})
+}
+
+// writeConflict tells an agent, which has the token of the boot, why it gets no plan.
+func writeConflict(w http.ResponseWriter, r *http.Request, reason string, err error) {
+	recordError(r, err)
+	writeJSON(w, http.StatusConflict, agent.Error{Reason: reason, Message: err.Error()})
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

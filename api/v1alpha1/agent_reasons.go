@@ -30,6 +30,8 @@ const (
 	ReasonCommitUnknown = "CommitUnknown"
 	// ReasonVersionDiffers means that the agent and the boot server have different versions.
 	ReasonVersionDiffers = "VersionDiffers"
+	// ReasonOtherServer means that the agent ran on another server than the host's, and touched no disk.
+	ReasonOtherServer = "OtherServer"
 	// ReasonPlanInvalid means that the agent cannot carry out its plan.
 	ReasonPlanInvalid = "PlanInvalid"
 	// ReasonAgentPanicked means that a part of the agent panicked, which is a bug.
@@ -72,6 +74,7 @@ var AgentFailureReasons = []string{
 	ReasonBootServerUnreachable,
 	ReasonCommitUnknown,
 	ReasonVersionDiffers,
+	ReasonOtherServer,
 	ReasonPlanInvalid,
 	ReasonAgentPanicked,
 	ReasonEraseFailed,

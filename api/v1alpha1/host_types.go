@@ -38,6 +38,14 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]') && self != '00:00:00:00:00:00'",message="must be a unicast MAC address: this one is a multicast address or all zeros"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
+	// systemUUID is the system UUID that the firmware of the server reports (SMBIOS, DSP0134 section 7.2), in either byte order. By default it is what the BMC
+	// reports. Set it where a BMC reports another one. An agent that finds another UUID writes to no disk.
+	// +optional
+	// +kubebuilder:validation:MinLength=36
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$') && !self.matches('^[0-]+$') && !self.matches('^[Ff-]+$')",message="must be the UUID of a server, like 4c4c4544-0034-4b10-8057-b4c04f4d5031: it is neither all zeros nor all ones"
+	SystemUUID string `json:"systemUUID,omitempty"`
+
 	// bootAddresses are the IP addresses that DHCP gives the server during its boot, at most one per network. They do not need to be in one of the
 	// network's ranges. In a network without one of them, the server gets an address from the network's ranges. A change takes effect at the next boot:
 	// a running server keeps its address. The field has an effect only in networks whose DHCP mode is authoritative.

@@ -30,7 +30,7 @@ func (f fruStore) Read(_ context.Context, device uint8) ([]byte, error) {
 	return types.PackFRUInventory(&types.FRU{
 		ChassisInfoArea: &types.FRUChassisInfoArea{ChassisType: 0x17, SerialNumber: []byte("CH-" + m.opts.Name)},
 		BoardInfoArea:   &types.FRUBoardInfoArea{Manufacturer: []byte("Emulated"), ProductName: []byte("board"), SerialNumber: []byte("B-" + m.opts.Name)},
-		ProductInfoArea: &types.FRUProductInfoArea{Manufacturer: []byte("Emulated"), Name: []byte("bmctest"), SerialNumber: []byte("SN-" + m.opts.Name)},
+		ProductInfoArea: &types.FRUProductInfoArea{Manufacturer: []byte("Emulated"), Name: []byte("bmctest"), SerialNumber: []byte(SerialNumber(m.opts.Name))},
 	})
 }
 

@@ -22,6 +22,9 @@ type Command struct {
 	InTransition bool
 }
 
+// SerialNumber is the serial number that BMC and firmware of an emulated server report.
+func SerialNumber(name string) string { return "SN-" + name }
+
 // Options describe an emulated server.
 type Options struct {
 	// Name, MAC and UUID are the server's.

@@ -228,7 +228,7 @@ func (m *Machine) system() object {
 	defer m.mu.Unlock()
 	reset := object{"target": resetPath}
 	o := object{
-		"Name": m.opts.Name, "Manufacturer": m.opts.Vendor, "Model": m.opts.Model, "SerialNumber": "SN-" + m.opts.Name, "UUID": strings.ToUpper(m.opts.UUID),
+		"Name": m.opts.Name, "Manufacturer": m.opts.Vendor, "Model": m.opts.Model, "SerialNumber": SerialNumber(m.opts.Name), "UUID": strings.ToUpper(m.opts.UUID),
 		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": m.powerState(), "Status": object{"Health": "OK"}, "Boot": m.bootObject(m.next),
 		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": m.opts.Threads, "Model": "Emulated CPU"},
 		"MemorySummary":      object{"TotalSystemMemoryGiB": m.opts.MemoryGiB},

@@ -42,6 +42,7 @@ func runAsProgram(args []string) int {
 func program(args []string) error {
 	var p system.Parameters
 	var tokenFile, firmware string
+	var of agent.Server
 	var diskFiles []string
 	set := pflag.NewFlagSet("agent", pflag.ContinueOnError)
 	set.StringVar(&p.Server, "server", "", "URL of the boot server.")
@@ -49,6 +50,8 @@ func program(args []string) error {
 	set.StringVar(&tokenFile, "token-file", "", "File with the token of the boot.")
 	set.StringSliceVar(&p.Pins, "pins", nil, "Digests of the public keys that the certificate of the boot server may have.")
 	set.StringArrayVar(&diskFiles, "disk", nil, "File to use as a disk of the server. May be repeated.")
+	set.StringVar(&of.SystemUUID, "system-uuid", "", "System UUID of the server. The default is that it is unknown.")
+	set.StringVar(&of.SerialNumber, "serial-number", "", "Serial number of the server. The default is that it is unknown.")
 	set.StringVar(&firmware, "firmware", string(system.Firmware()), "How the server was booted: UEFI or BIOS. The default is how this machine was booted.")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -69,6 +72,7 @@ func program(args []string) error {
 	if err != nil {
 		return err
 	}
+	boots.Hello.Server = of
 	next, err := boots.Run(ctx)
 	if err != nil {
 		return err
@@ -102,7 +106,7 @@ func newSession(
 		provisioner.Variables = efi.Variables{Folder: system.EFIVariables}
 		inspector.Network = lldp.Kernel{}
 		inspector.Hardware.Links, inspector.Hardware.Disks = hardware.Drivers{}, hardware.DeviceCommands{}
-		hello.SecureBoot = inspector.Hardware.SecureBoot()
+		hello.SecureBoot, hello.Server = inspector.Hardware.SecureBoot(), inspector.Hardware.Server()
 		inspector.Hardware.BMC = &hardware.SystemInterface{Device: "/dev/ipmi0"}
 	}
 	return &session.Session{

@@ -101,6 +101,9 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 		if a.boot.Spec.AgentDoneAt != nil {
 			return refused("the agent of %s is done", r.Host)
 		}
+		if err := b.checkServer(a, hello.Server); err != nil {
+			return err
+		}
 		var err error
 		if a.boot.Spec.Purpose == v1alpha1.PurposeClean { // the cache may not have the last change of what is kept
 			if a, err = b.liveAttemptOf(ctx, a.boot); err != nil {
@@ -116,6 +119,7 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 	if err != nil {
 		return agent.Plan{}, err
 	}
+	b.reportUnknownServer(a, hello.Server)
 	b.recordStage(a.boot, v1alpha1.StageAgent, r.From, clientOf(hello))
 	return plan, nil
 }
@@ -125,6 +129,7 @@ func (b *Booter) planFor(ctx context.Context, a attempt) (agent.Plan, error) {
 	plan := agent.Plan{
 		Version: agent.Version,
 		Title:   a.title(),
+		Server:  agent.Server(expectedServer(a)),
 	}
 	switch a.boot.Spec.Purpose {
 	case v1alpha1.PurposeClean:

@@ -127,7 +127,10 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	if err != nil {
 		return agent.Answer{}, err
 	}
-	reason := result.Failure.Reason
+	reason, answer := result.Failure.Reason, agent.Answer{Next: agent.Wait}
+	if reason == agent.ReasonOtherServer { // which has a system of its own
+		answer.Next = agent.Reboot
+	}
 	if !slices.Contains(v1alpha1.AgentFailureReasons, reason) {
 		reason = v1alpha1.ReasonPlanInvalid
 	}
@@ -145,7 +148,7 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 		Time: metav1.NewTime(b.Clock.Now()),
 	}
 	if was := controllers.Problem(a.boot); was != nil && was.BootFailure == problem.BootFailure {
-		return agent.Answer{Next: agent.Wait}, nil
+		return answer, nil
 	}
 	if !b.agentFailures.allow(keyOf(a.boot), b.Clock.Now()) {
 		return agent.Answer{}, tooEarly("the agent of %s reports other failures too often", r.Host)
@@ -162,7 +165,7 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	metrics.BootProblem(reason)
 	metrics.AgentFailed(a.boot.Spec.Purpose, reason)
 	b.recordProblemEvent(a.boot, problem)
-	return agent.Answer{Next: agent.Wait}, nil
+	return answer, nil
 }
 
 // The rate at which failures of one boot are recorded. Each is a write, an event and up to 32 KiB of log: the holder of a token must not fill the log. An agent reports

@@ -27,8 +27,8 @@ var (
 		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
 		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected,
 		v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers, v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader,
-		v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonDisksNotErased, v1alpha1.ReasonInspectionFailed,
-		other,
+		v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonOtherServer, v1alpha1.ReasonDisksNotErased,
+		v1alpha1.ReasonInspectionFailed, other,
 	}
 	bootProblems = append([]string{
 		v1alpha1.ReasonArtifactUnavailable, v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootstrapDataUnavailable,

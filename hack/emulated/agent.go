@@ -32,8 +32,9 @@ type Hardware struct {
 	Disk string
 	// More are the files of further disks, like Disk. One that does not exist is a disk that is missing.
 	More []string
-	// Firmware is how the server boots.
+	// Firmware is how the server boots, and Identity what its firmware says of the server.
 	Firmware agent.Firmware
+	Identity agent.Server
 	// Log is the file to which agents write.
 	Log string
 	// Rate is how many bytes a second the network of the server transfers. Zero is without a limit.
@@ -59,7 +60,7 @@ func (h *Hardware) RunAgent(ctx context.Context, system *pxetest.System) (agent.
 	var printed, messages bytes.Buffer
 	arguments := []string{
 		"--server=" + link.url, "--host=" + system.Agent.Host, "--token-file=" + token, "--pins=" + strings.Join(system.Agent.Pins, ","),
-		"--firmware=" + string(h.Firmware),
+		"--firmware=" + string(h.Firmware), "--system-uuid=" + h.Identity.SystemUUID, "--serial-number=" + h.Identity.SerialNumber,
 	}
 	for _, disk := range append([]string{h.Disk}, h.More...) {
 		arguments = append(arguments, "--disk="+disk)

@@ -111,6 +111,7 @@ func (s *Site) Add(ctx context.Context, o Options) (*Server, error) {
 		folder := filepath.Join(s.Dir, o.Name)
 		server.Hardware = &Hardware{
 			Program: s.Agent, Disk: filepath.Join(folder, o.Serial), Firmware: agent.BIOS, Log: filepath.Join(folder, "agent.log"), Rate: o.Rate,
+			Identity: agent.Server{SystemUUID: o.UUID, SerialNumber: bmctest.SerialNumber(o.Name)},
 		}
 		if s.UEFI {
 			server.Firmware = agent.UEFI

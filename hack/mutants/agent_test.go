@@ -70,6 +70,10 @@ var agentTargets = []target{
 		{"what was overwritten is not read back", "unit.overwrite", "at >= 0", "at > int(part)"},
 		{"zeros are left to the disk", "unit.overwrite", "_, err := device.WriteAt(zeros[:length], offset)", "err := device.ZeroRange(offset, length)"},
 	}},
+	{"cmd/agent/internal/session", nil, []mutant{
+		{"an agent writes to another server", "Session.carryOut", `problem != ""`, "false"},
+		{"the server of another is powered off", "Session.Run", "failure.HasReason(err, agent.ReasonOtherServer)", "failure.HasReason(err, agent.ReasonOtherServer) && false"},
+	}},
 	{"cmd/agent/internal/runner", nil, []mutant{
 		{"a disk that took over a name is erased", "hold", "a.ID() == d.ID()", ""},
 		{"a late disk is not erased", "Cleaner.Run", "settledFor", "0*settledFor"},

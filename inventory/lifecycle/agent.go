@@ -52,7 +52,7 @@ func DataGiven(b *v1alpha1.BareMetalBootSpec) bool {
 // permanentAgentReasons are the failures of an agent that another attempt would repeat: they follow from the image, the plan and the disks.
 var permanentAgentReasons = []string{
 	v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected, v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers,
-	v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader, v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid,
+	v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader, v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonOtherServer,
 }
 
 // transientAgentReasons are the failures of an agent after which another attempt may succeed.
@@ -69,6 +69,12 @@ func (v View) failsForGood(s Settings, attempt v1alpha1.BareMetalBootSpec) bool 
 	}
 	doubtful := UsesMedium(&attempt) && slices.Contains(permanentAgentReasons, v.Problem.Reason)
 	return !doubtful || attempt.Attempt >= v.attempts(s)
+}
+
+// metOtherServer is true for an attempt whose agent ran on another server than the host's. The next attempt would meet it, too: the spec of the host is wrong. Whoever has
+// read a boot medium may say so, so that ends only the attempt (decision 0034).
+func (v View) metOtherServer(attempt v1alpha1.BareMetalBootSpec) bool {
+	return v.Problem != nil && v.Problem.Reason == v1alpha1.ReasonOtherServer && !UsesMedium(&attempt)
 }
 
 // agentGaveUp is true when the agent reported that its plan failed. The attempt ends then, and does not wait for its deadline.

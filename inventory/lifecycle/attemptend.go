@@ -27,6 +27,8 @@ func remedyOf(reason string) string {
 		return "Delete the Machine to have it replaced"
 	case v1alpha1.ReasonPlanInvalid:
 		return "Report this with the log of the agent, and delete the Machine to have it replaced"
+	case v1alpha1.ReasonOtherServer:
+		return "Correct the spec of the host" + replace
 	default:
 		return "Correct the template or the bootstrap config of the Machine" + replace
 	}

@@ -250,6 +250,8 @@ func (v View) endEraseOnceAttempt(s Settings, step, unknown Step, attempt v1alph
 	switch {
 	case attempt.Attempt >= v.attempts(s):
 		return failErasing(step, attempt, after+". This was the last attempt")
+	case v.metOtherServer(attempt):
+		return failErasing(step, attempt, after+". Another attempt would meet the same server")
 	case v.Claimed():
 		return failErasing(step, attempt, after+". A machine has claimed the host, so there is no other attempt")
 	case refusal != "" && v.bmcRead():

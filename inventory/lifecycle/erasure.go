@@ -188,13 +188,13 @@ func describePolicy(policy v1alpha1.CleaningPolicy) string {
 
 // endErasure ends an attempt to erase the disks. After the last one the boot fails, and the host goes into quarantine.
 func (v View) endErasure(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
-	if attempt.Attempt < v.attempts(s) {
+	if attempt.Attempt < v.attempts(s) && !v.metOtherServer(attempt) {
 		step = v.beginErasure(s, step, attempt.Attempt+1)
 		step.Message += ". " + after
 		return step
 	}
 	failed := failBoot(attempt, v1alpha1.ReasonDisksNotErased,
-		fmt.Sprintf("%s. This was the last attempt. Wipe the disks%s, then remove spec.quarantine", after, v.namedDisks()))
+		fmt.Sprintf("%s. There is no other attempt. Wipe the disks%s, then remove spec.quarantine", after, v.namedDisks()))
 	failed.Boot.WrittenDisks = nil // a person wipes them: the quarantine says so, and the next release does not look for a disk that was replaced
 	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, after
 	return step

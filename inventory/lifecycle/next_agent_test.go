@@ -76,6 +76,10 @@ var nextAgent = map[string]nextCase{
 	"a second address in the last attempt": {
 		bootingView(bootsAgent, poweredOn, agentSeen, agentRefused, attempt3), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonSecondRequester,
 	},
+	"another server": {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonOtherServer)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonOtherServer},
+	"release: erase, another server": {
+		erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer)), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // fails
+	},
 	"no disk matches": {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonNoDiskMatches},
 
 	"release: the disks were not written": {

@@ -211,14 +211,15 @@ func TestEraseOnceNotBegun(t *testing.T) {
 func TestEraseOnceFails(t *testing.T) {
 	attempt3 := func(v *View) { v.Boot.Attempt = 3 }
 	for name, v := range map[string]View{
-		"the last attempt":              erasingOnceView(poweredOn, agentSeen, attempt3, expired),
-		"a machine has it":              erasingOnceView(poweredOn, agentSeen, expired, machineOnServer),
-		"a Cluster is paused":           erasingOnceView(poweredOn, agentSeen, expired, clusterPaused),
-		"the request was removed":       erasingOnceView(poweredOn, agentSeen, expired, eraseOnceRemoved),
-		"a machine claimed it":          erasingOnceView(poweredOn, agentSeen, expired, claimedDuringErasure),
-		"from a backup":                 erasingOnceView(poweredOn, agentSeen, fromBackup),
-		"from a backup, and off":        erasingOnceView(fromBackup),
-		"nothing shows that it is ours": erasingOnceView(poweredOn, unobserved, expired),
+		"the last attempt":               erasingOnceView(poweredOn, agentSeen, attempt3, expired),
+		"a machine has it":               erasingOnceView(poweredOn, agentSeen, expired, machineOnServer),
+		"a Cluster is paused":            erasingOnceView(poweredOn, agentSeen, expired, clusterPaused),
+		"the request was removed":        erasingOnceView(poweredOn, agentSeen, expired, eraseOnceRemoved),
+		"a machine claimed it":           erasingOnceView(poweredOn, agentSeen, expired, claimedDuringErasure),
+		"from a backup":                  erasingOnceView(poweredOn, agentSeen, fromBackup),
+		"from a backup, and off":         erasingOnceView(fromBackup),
+		"nothing shows that it is ours":  erasingOnceView(poweredOn, unobserved, expired),
+		"the agent is on another server": erasingOnceView(poweredOn, agentSeen, gaveUp(v1alpha1.ReasonOtherServer)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -198,6 +198,10 @@ func TestErasureFailsWithSerialNumbers(t *testing.T) {
 	g.Expect(last.Quarantine.Message).To(ContainSubstring("Wipe the disks (S1, 5000c500a1b2c3d4"))
 	step = Next(erasingView(poweredOn, attempt3, gaveUp(v1alpha1.ReasonEraseFailed)), DefaultSettings())
 	g.Expect(step.Boot.Failure.Message).To(ContainSubstring("Wipe the disks (d1)"), "otherwise those that the provider wrote")
+	step = Next(erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer)), DefaultSettings())
+	g.Expect(step.Boot.Failure).To(HaveField("Reason", v1alpha1.ReasonDisksNotErased), "another attempt would meet the same server")
+	step = Next(erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer), func(v *View) { v.Boot.Method = v1alpha1.MethodVirtualMedia }), DefaultSettings())
+	g.Expect(step.Boot.Failure).To(BeNil(), "others may have read the medium")
 }
 
 // TestErasuresAreQueued: an erasure waits for a boot slot like any other boot, and holds it while it runs.

@@ -64,7 +64,7 @@ func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoi
 //	204  accepted, without an answer
 //	401  the token is not valid: the boot is over, and the agent powers the server off
 //	403  refused: the plan has failed, and the agent reports no more
-//	409  the versions differ
+//	409  the agent is not the one of the host, and touches nothing: the reason in the body is ReasonVersion or ReasonOtherServer
 //	429, 5xx  the agent asks again, with a back-off. 429 is the answer while too many requests of its network failed
 
 // Hello introduces an agent. It is the body of a request for a plan.
@@ -81,6 +81,14 @@ type Hello struct {
 	Architecture string `json:"architecture"`
 	// Kernel is the release of the kernel.
 	Kernel string `json:"kernel,omitempty"`
+	// Server is the server that the agent runs on.
+	Server Server `json:"server,omitzero"`
+}
+
+// Server identifies a server, as its firmware does (SMBIOS type 1, DSP0134 section 7.2). Empty fields are unknown.
+type Server struct {
+	SystemUUID   string `json:"systemUUID,omitempty"`
+	SerialNumber string `json:"serialNumber,omitempty"`
 }
 
 // Firmware is how a server booted.
@@ -119,8 +127,10 @@ type Plan struct {
 	// Version is the Version of the boot server.
 	Version int `json:"version"`
 	// Title identifies the boot at the console.
-	Title     string         `json:"title"`
-	Purpose   Purpose        `json:"purpose"`
+	Title   string  `json:"title"`
+	Purpose Purpose `json:"purpose"`
+	// Server is the server that the plan is for, as its BMC describes it. An agent on another one touches no disk. It is empty for the purpose Inspect.
+	Server    Server         `json:"server,omitzero"`
 	Inspect   *InspectPlan   `json:"inspect,omitempty"`
 	Provision *ProvisionPlan `json:"provision,omitempty"`
 	Clean     *CleanPlan     `json:"clean,omitempty"`
@@ -329,6 +339,8 @@ const (
 	ReasonCommitUnknown = "CommitUnknown"
 	// ReasonVersion means that agent and boot server have different versions.
 	ReasonVersion = "VersionDiffers"
+	// ReasonOtherServer means that the agent runs on another server than the one that the plan is for. It touches no disk.
+	ReasonOtherServer = "OtherServer"
 	// ReasonPlanInvalid means that the plan cannot be carried out.
 	ReasonPlanInvalid = "PlanInvalid"
 	// ReasonPanic means that a part of the agent panicked, which is a bug.
@@ -379,5 +391,7 @@ const HeaderDigest = "Capbm-Digest"
 
 // Error is the body of a refusal.
 type Error struct {
+	// Reason is one of the Reasons; empty for refusals that have none.
+	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
 }

@@ -2,7 +2,10 @@ package rig_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 )
@@ -138,4 +142,51 @@ func testImage(t *testing.T, source v1alpha1.DataSource) {
 	node := &corev1.Node{}
 	node.Name = claim.Machine.Name
 	g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), node))).To(Succeed())
+}
+
+// TestSwappedRows: two rows of a rack file have each other's MAC addresses. The provider powers on the server of one row, and when the other server restarts it boots for
+// that row. Its agent notices, its disk is not touched, and it is restarted: neither an image nor an erasure goes to the wrong server.
+func TestSwappedRows(t *testing.T) {
+	for name, erases := range map[string]bool{"imaging": false, "erasing": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testSwappedRows(t, erases)
+		})
+	}
+}
+
+func testSwappedRows(t *testing.T, erases bool) {
+	t.Helper()
+	g := NewWithT(t)
+	site := rig.NewSite(t, env)
+	settings := controllerstest.Settings()
+	settings.BootTimeout = 2 * time.Minute
+	right, wrong := site.Server(t, "right", rig.ServerOptions{Disk: true}), site.Server(t, "wrong", rig.ServerOptions{Disk: true})
+	content, err := os.ReadFile(wrong.Disk)
+	g.Expect(err).NotTo(HaveOccurred())
+	before := sha256.Sum256(content)
+	right.Host.Spec.BootMACAddress = wrong.MAC
+	if erases {
+		right.Host.Spec.EraseOnce, right.Host.Spec.CleaningPolicy = bmctest.SerialNumber("right"), v1alpha1.CleaningClear
+	}
+	right.Register(t)
+	p := site.Provider(t, rig.Options{Settings: settings}).Start(t).Ready(t)
+	if !erases {
+		site.Claim(t, "m-"+site.Namespace, site.WithImage(t))
+	}
+	boot := &v1alpha1.BareMetalBoot{}
+	boot.Namespace, boot.Name = site.Namespace, "right"
+	controllerstest.Wait(t, env, boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.PoweredOnAt).NotTo(BeNil()) })
+	wrong.Restart()
+	controllerstest.Wait(t, env, right.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		text := fmt.Sprint(h.Status.Conditions)
+		g.Expect(text).To(And(ContainSubstring("another server than the host's"), ContainSubstring(bmctest.SerialNumber("right")), ContainSubstring(bmctest.SerialNumber("wrong"))), wrong.AgentLog())
+	})
+	g.Eventually(wrong.AgentLog, time.Minute).Should(ContainSubstring("The server restarts"))
+	g.Expect(wrong.On()).To(BeTrue(), "it has a system of its own")
+	content, err = os.ReadFile(wrong.Disk)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sha256.Sum256(content)).To(Equal(before), "the disk of the other server was touched")
+	g.Expect(wrong.Lives()).To(BeEmpty())
+	g.Expect(p.Stop()).To(Succeed())
 }

@@ -20,6 +20,8 @@ type Server struct {
 	Plan agent.Plan
 	// Next follows the result.
 	Next agent.Next
+	// Refusal, where not nil, is the body of the refusal (409) of the plan.
+	Refusal *agent.Error
 	// NotYet is how often the plan is not there yet.
 	NotYet int
 	// Handle, where not nil, answers the requests of a Provision plan: it has the endpoint.
@@ -75,6 +77,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) answer(endpoint string, w http.ResponseWriter, r *http.Request) {
 	switch endpoint {
 	case agent.EndpointPlan:
+		if s.Refusal != nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusConflict)
+			answer(w, s.Refusal)
+			return
+		}
 		plan := s.Plan
 		plan.Version = agent.Version
 		answer(w, plan)

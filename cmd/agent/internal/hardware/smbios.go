@@ -205,6 +205,12 @@ func memorySpeed(speed uint16, extended uint32) int {
 	return int(speed)
 }
 
+// Server returns how the firmware identifies the server. Fields that cannot be read are unknown.
+func (s *Source) Server() agent.Server {
+	system := (&collector{Source: s}).smbios().System
+	return agent.Server{SystemUUID: system.UUID, SerialNumber: system.SerialNumber}
+}
+
 func (c *collector) smbios() Tables {
 	const folder = "sys/firmware/dmi/tables"
 	table, err := c.read(maxTables, folder, "DMI")

@@ -233,6 +233,8 @@ func refusal(ctx context.Context, endpoint string, response *http.Response) erro
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized:
 		return retry.Final(fmt.Errorf("%w: %s", ErrBootOver, message))
+	case code == http.StatusConflict && refused.Reason == agent.ReasonOtherServer:
+		return failure.New(agent.ReasonOtherServer, "%.1000s", refused.Message)
 	case code == http.StatusConflict:
 		return failure.New(agent.ReasonVersion, "the boot server has another version of the protocol: %s", message)
 	case code == http.StatusTooManyRequests || code >= 500:

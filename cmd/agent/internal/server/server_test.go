@@ -118,6 +118,13 @@ func TestPlan(t *testing.T) {
 			return ok && strings.Contains(r.Message, "no disk") && retry.IsFinal(err)
 		}, 1},
 		{"version", []http.HandlerFunc{status(409, "2")}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
+		{"another server", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(agent.Error{Reason: agent.ReasonOtherServer, Message: "S1, and not S2"})
+		}}, func(_ *agent.Plan, err error) bool {
+			return failure.HasReason(err, agent.ReasonOtherServer) && strings.Contains(err.Error(), "S1, and not S2")
+		}, 1},
 		{"version of the plan", []http.HandlerFunc{body(agent.Plan{Version: 99})}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
 		{"redirect", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }}, func(_ *agent.Plan, err error) bool { return err != nil && retry.IsFinal(err) }, 1},
 		{"garbage first", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 2},

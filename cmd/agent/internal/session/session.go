@@ -10,7 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -59,7 +61,11 @@ type Session struct {
 // plan, or why its result was not accepted; what follows is then to power off.
 func (s *Session) Run(ctx context.Context) (agent.Next, error) {
 	plan, err := s.plan(ctx)
-	if err != nil {
+	switch {
+	case failure.HasReason(err, agent.ReasonOtherServer):
+		s.Log.Error("The server restarts: the boot is another server's", "error", err)
+		return agent.Reboot, nil
+	case err != nil:
 		return agent.PowerOff, fmt.Errorf("get the plan: %w", err)
 	}
 	s.Log.Info("Got the plan", "purpose", string(plan.Purpose), "title", plan.Title)
@@ -104,9 +110,12 @@ func (s *Session) repeat(ctx context.Context, what string, request func(context.
 
 // carryOut runs the plan. A panic is a failure of the plan.
 func (s *Session) carryOut(ctx context.Context, plan *agent.Plan) (result agent.Result) {
+	if problem := s.otherServer(plan); problem != "" {
+		return failed(agent.ReasonOtherServer, problem)
+	}
 	runner := s.Runners[plan.Purpose]
 	if runner == nil {
-		return failure(agent.ReasonPlanInvalid, fmt.Sprintf("this agent cannot carry out plans for the purpose %.40q", string(plan.Purpose)))
+		return failed(agent.ReasonPlanInvalid, fmt.Sprintf("this agent cannot carry out plans for the purpose %.40q", string(plan.Purpose)))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	progress := make(chan agent.Progress, 1)
@@ -118,7 +127,7 @@ func (s *Session) carryOut(ctx context.Context, plan *agent.Plan) (result agent.
 	defer func() {
 		if p := recover(); p != nil {
 			s.Log.Error("The plan panicked: this is a bug", "panic", p, "stack", string(debug.Stack()))
-			result = failure(agent.ReasonPanic, fmt.Sprintf("the agent panicked, which is a bug: %v", p))
+			result = failed(agent.ReasonPanic, fmt.Sprintf("the agent panicked, which is a bug: %v", p))
 		}
 		cancel()
 		<-done
@@ -138,7 +147,16 @@ func offer(progress chan agent.Progress, p agent.Progress) {
 	}
 }
 
-func failure(reason, message string) agent.Result {
+// otherServer says why a plan is another server's; empty if it is not, as far as that is known. The boot server compares, too: neither relies on the other.
+func (s *Session) otherServer(plan *agent.Plan) string {
+	expected, found := inventory.ServerID(plan.Server), inventory.ServerID(s.Hello.Server)
+	if plan.Purpose == agent.Inspect || expected.Compare(found) != inventory.OtherServer {
+		return ""
+	}
+	return inventory.DescribeOtherServer(expected, found)
+}
+
+func failed(reason, message string) agent.Result {
 	return agent.Result{Failure: &agent.Failure{Reason: reason, Message: message}}
 }
 

@@ -126,3 +126,45 @@ func TestRunStops(t *testing.T) {
 	_, err := newSession(t, boots, nil).Run(ctx)
 	NewWithT(t).Expect(err).To(MatchError(context.DeadlineExceeded))
 }
+
+// TestOtherServer: an agent carries out no plan for another server, whether the boot server notices or the agent itself, and its server returns to its own system. What
+// is unknown, and an inspection, stop nothing.
+func TestOtherServer(t *testing.T) {
+	mine := agent.Server{SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", SerialNumber: "S1"}
+	for name, c := range map[string]struct {
+		purpose  agent.Purpose
+		expected agent.Server
+		refuses  bool
+		runs     bool
+	}{
+		"mine":                      {purpose: agent.Clean, expected: mine, runs: true},
+		"mine, in other byte order": {purpose: agent.Clean, expected: agent.Server{SystemUUID: "44454c4c-4200-1035-8053-b4c04f4d3132"}, runs: true},
+		"unknown":                   {purpose: agent.Clean, runs: true},
+		"erases another":            {purpose: agent.Clean, expected: agent.Server{SerialNumber: "S2"}},
+		"writes another":            {purpose: agent.Provision, expected: agent.Server{SerialNumber: "S2"}},
+		"reads another":             {purpose: agent.Inspect, expected: agent.Server{SerialNumber: "S2"}, runs: true},
+		"the boot server notices":   {purpose: agent.Clean, refuses: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			boots := &agenttest.Server{Plan: agent.Plan{Purpose: c.purpose, Server: c.expected}, Next: agent.Reboot}
+			if c.refuses {
+				boots.Refusal = &agent.Error{Reason: agent.ReasonOtherServer, Message: "S1, and not S2"}
+			}
+			ran := false
+			s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result {
+				ran = true
+				return agent.Result{}
+			})
+			s.Runners[agent.Clean], s.Runners[agent.Provision], s.Hello.Server = s.Runners[agent.Inspect], s.Runners[agent.Inspect], mine
+			next, err := s.Run(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(next).To(Equal(agent.Reboot))
+			g.Expect(ran).To(Equal(c.runs))
+			if !c.runs && !c.refuses {
+				g.Expect(boots.Result().Failure.Reason).To(Equal(agent.ReasonOtherServer))
+				g.Expect(boots.Result().Failure.Message).To(And(ContainSubstring("S1"), ContainSubstring("S2")))
+			}
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package boot
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+)
+
+// expectedServer is how the server of a host identifies itself to an agent that runs on it, as far as that is known. An inspection may run on any server: its report shows
+// that the rows of two servers are swapped.
+func expectedServer(a attempt) inventory.ServerID {
+	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect {
+		return inventory.ServerID{}
+	}
+	var expected inventory.ServerID
+	if h := a.host.Status.Hardware; h != nil {
+		expected = inventory.ServerID{SystemUUID: h.SystemUUID, SerialNumber: h.SerialNumber}
+	}
+	expected.SystemUUID = cmp.Or(a.host.Spec.SystemUUID, expected.SystemUUID)
+	if lifecycle.IsEraseOnce(&a.boot.Spec) {
+		expected.SerialNumber = cmp.Or(expected.SerialNumber, a.host.Spec.EraseOnce)
+	}
+	return expected
+}
+
+// checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and whoever has spec.bootMACAddress boots: if the rows of two
+// servers are swapped, these are two servers, and one of them would be erased in the place of the other.
+func (b *Booter) checkServer(a attempt, server agent.Server) error {
+	expected, found := expectedServer(a), inventory.ServerID(server)
+	if expected.Compare(found) != inventory.OtherServer {
+		return nil
+	}
+	why := inventory.DescribeOtherServer(expected, found)
+	b.recordProblem(a.boot, v1alpha1.ReasonOtherServer, errors.New(why))
+	return otherServerError(why)
+}
+
+// otherServerError is a pxe.ErrOtherServer.
+type otherServerError string
+
+func (e otherServerError) Error() string { return string(e) }
+func (e otherServerError) Unwrap() error { return pxe.ErrOtherServer }
+
+// reportUnknownServer records, once for a boot, that nothing shows that the agent runs on the server of the host. It stops nothing: racks are sold whose firmware has
+// placeholders.
+func (b *Booter) reportUnknownServer(a attempt, server agent.Server) {
+	expected, found := expectedServer(a), inventory.ServerID(server)
+	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect || controllers.ObservedStage(a.boot, v1alpha1.StageAgent) != nil || expected.Compare(found) != inventory.MatchUnknown {
+		return
+	}
+	b.recordAgentEvent(a.boot, true, controllers.EventServerUnknown,
+		"Nothing shows that the agent runs on the server of the host: the BMC reports %s, and the agent found %s", expected, found)
+}
