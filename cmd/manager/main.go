@@ -162,8 +162,8 @@ func (o *options) controllers() (*provider.ControllerOptions, error) {
 	}
 	n := o.concurrency
 	return &provider.ControllerOptions{
-		Drivers: drivers.All(bmc.AllowList(o.boot.BMCs)),
-		Pool:    bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: bmcmetrics.BMCCall},
+		Drivers: drivers.All(bmc.AllowList(o.boot.BMCs)), Clusters: o.boot.Clusters,
+		Pool: bmc.PoolOptions{Concurrency: o.bmcConcurrency, Rate: o.bmcRate, Observe: bmcmetrics.BMCCall},
 		Concurrency: provider.Concurrency{
 			Host: n.host, Machine: n.machine, Cluster: n.cluster, Template: n.template, Remediation: n.remediation, Node: n.node, ClusterCache: n.clusterCache,
 		},

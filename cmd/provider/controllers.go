@@ -26,7 +26,10 @@ func (p *Provider) addControllers(ctx context.Context) error {
 	}
 	p.pool = bmc.NewPool(o.Controllers.Drivers, o.Controllers.Pool)
 	c, reader, concurrency := p.GetClient(), p.GetAPIReader(), o.Controllers.Concurrency
-	kubeconfigs := controllers.NewKubeconfigs(reader)
+	kubeconfigs, err := controllers.SetupKubeconfigs(ctx, p, o.Controllers.Clusters)
+	if err != nil {
+		return err
+	}
 	clusters, err := node.NewClusterCache(ctx, p, kubeconfigs, o.WatchFilter, options(concurrency.ClusterCache))
 	if err != nil {
 		return fmt.Errorf("set up the connections to the workload clusters: %w", err)
@@ -47,7 +50,7 @@ func (p *Provider) addControllers(ctx context.Context) error {
 		(&cluster.Reconciler{Client: c, Kubeconfigs: kubeconfigs, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Cluster)),
 		(&template.Reconciler{Client: c, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Template)),
 		(&node.Reconciler{
-			Client: c, APIReader: reader, Clusters: clusters, Recorder: p.recorder("capbm-node"), WatchFilter: o.WatchFilter,
+			Client: c, APIReader: reader, Clusters: clusters, Kubeconfigs: kubeconfigs, Recorder: p.recorder("capbm-node"), WatchFilter: o.WatchFilter,
 		}).SetupWithManager(ctx, p, options(concurrency.Node)),
 		(&remediation.Reconciler{
 			Client: c, APIReader: reader, Clusters: clusters, Recorder: p.recorder("capbm-remediation"), WatchFilter: o.WatchFilter,

@@ -33,6 +33,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/server"
 )
@@ -81,6 +82,8 @@ type Options struct {
 type ControllerOptions struct {
 	// Drivers are the drivers of BMCs by URL scheme.
 	Drivers map[string]bmc.Driver
+	// Clusters says which addresses the API servers of workload clusters may have.
+	Clusters outbound.Policy
 	// Pool are the options of the BMC pool.
 	Pool bmc.PoolOptions
 	// MediaURLs are the URLs of the boot media as BMCs reach them. Without any, hosts boot by PXE only.

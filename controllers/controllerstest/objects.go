@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
 // Username and Password are the credentials of every emulated BMC.
@@ -24,6 +26,9 @@ const (
 	Username = "admin"
 	Password = "a secret"
 )
+
+// Loopback permits what listens on this machine, as the API servers of tests do.
+var Loopback = outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
 // Settings returns lifecycle settings for tests. Intervals of minutes take a moment, except for those that no test waits for in real time.
 func Settings() lifecycle.Settings {

@@ -43,6 +43,8 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Clusters are the connections to the workload clusters, made by NewClusterCache.
 	Clusters clustercache.ClusterCache
+	// Kubeconfigs are those of Clusters.
+	Kubeconfigs *controllers.Kubeconfigs
 	// Recorder records events of hosts. Nil records none.
 	Recorder events.EventRecorder
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
@@ -182,7 +184,7 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 func (r *Reconciler) watch(ctx context.Context, cluster client.ObjectKey) error {
 	return r.Clusters.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "node", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.machinesOfNode(cluster.Namespace)),
-		Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: nodeChanged}},
+		Predicates: []predicate.Predicate{predicate.Funcs{CreateFunc: r.limitNodes(cluster), UpdateFunc: nodeChanged}},
 	}))
 }
 

@@ -54,7 +54,10 @@ func TestTokenFileOfATenant(t *testing.T) {
 		return content
 	}
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		kubeconfigs := controllers.NewKubeconfigs(mgr.GetAPIReader())
+		kubeconfigs, err := controllers.SetupKubeconfigs(ctx, mgr, controllerstest.Loopback)
+		if err != nil {
+			return err
+		}
 		clusters, err := node.NewClusterCache(ctx, mgr, kubeconfigs, "", controller.Options{})
 		if err != nil {
 			return err

@@ -48,7 +48,11 @@ func start(t *testing.T) *atomic.Int32 {
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		// One worker: a later object shows that earlier ones were reconciled.
 		options := controller.Options{MaxConcurrentReconciles: 1, LogConstructor: func(*reconcile.Request) logr.Logger { return log }}
-		clusters, err := node.NewClusterCache(ctx, mgr, controllers.NewKubeconfigs(mgr.GetAPIReader()), "", controller.Options{MaxConcurrentReconciles: 4})
+		kubeconfigs, err := controllers.SetupKubeconfigs(ctx, mgr, controllerstest.Loopback)
+		if err != nil {
+			return err
+		}
+		clusters, err := node.NewClusterCache(ctx, mgr, kubeconfigs, "", controller.Options{MaxConcurrentReconciles: 4})
 		if err != nil {
 			return err
 		}
@@ -56,7 +60,7 @@ func start(t *testing.T) *atomic.Int32 {
 		if err := (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
 			return err
 		}
-		return (&node.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters}).SetupWithManager(ctx, mgr, options)
+		return (&node.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters, Kubeconfigs: kubeconfigs}).SetupWithManager(ctx, mgr, options)
 	})
 	return unconnected
 }

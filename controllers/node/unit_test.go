@@ -2,6 +2,8 @@ package node
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +193,14 @@ func TestStripNode(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(kept)).To(BeNumerically("<", 1200))
 	g.Expect(before.(*corev1.Node).Spec.ProviderID).To(Equal("baremetal://dc/h/m"))
+	hostile := node(now)
+	hostile.Name, hostile.Status.NodeInfo.SystemUUID = strings.Repeat("n", 1<<20), strings.Repeat("u", 1<<20)
+	hostile.Status.Addresses = slices.Repeat([]corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: strings.Repeat("9", 1<<10)}}, 1000)
+	stripped, err := stripNode(hostile)
+	g.Expect(err).NotTo(HaveOccurred())
+	kept, err = json.Marshal(stripped)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(kept)).To(BeNumerically("<", 48<<10), "a Node that no real API server has")
 	other, err := stripNode(&corev1.Pod{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(other).To(Equal(&corev1.Pod{}))

@@ -39,7 +39,11 @@ func start(t *testing.T) (stop func()) {
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	var shutdown func()
 	stopManager := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		clusters, err := node.NewClusterCache(ctx, mgr, controllers.NewKubeconfigs(mgr.GetAPIReader()), "", controller.Options{MaxConcurrentReconciles: 4})
+		kubeconfigs, err := controllers.SetupKubeconfigs(ctx, mgr, controllerstest.Loopback)
+		if err != nil {
+			return err
+		}
+		clusters, err := node.NewClusterCache(ctx, mgr, kubeconfigs, "", controller.Options{MaxConcurrentReconciles: 4})
 		if err != nil {
 			return err
 		}

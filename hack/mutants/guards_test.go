@@ -76,7 +76,23 @@ var guardTargets = []target{
 			`invalidUserData(string(userData) + "it is not an Ignition config in JSON. Convert a Butane config with the program butane")`},
 		{"data of any size is rendered", "BootstrapData", "len(result) > MaxData", "len(result) > 9*MaxData"},
 	}},
-	{"controllers", []string{"-test.run=Kubeconfig"}, []mutant{
+	{"controllers/gateway", nil, []mutant{
+		{"an answer has no end", "boundedBody.check", "b.read > b.limit", "false"},
+		{"an event in lines has no end", "events.checkLines", "e.size > maxEvent", "false"},
+		{"an event with a length has no end", "events.check", "e.size > maxEvent", "false"},
+		{"large answers of one namespace take all places", "boundedBody.check", "return b.enterLane()", "return nil"},
+		{"the API server may be anywhere", "Gateway.newRoute", "return outbound.Dial(ctx, dialTimeout, g.opts.Policy.Check, network, address)",
+			"return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)"},
+		{"a way that has ended still leads", "Gateway.remove", "delete(g.byToken, r.token)", ""},
+		{"connections are upgraded", "Gateway.ServeHTTP", `request.Header.Get("Upgrade") != ""`, "false"},
+	}},
+	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode"}, []mutant{
+		{"a cluster has Nodes without end", "Reconciler.checkNodes", "len(nodes.Items) > most", "false"},
+		{"a Node has addresses without end", "stripNode", "node.Status.Addresses[:min(len(node.Status.Addresses), keptAddresses)]", "node.Status.Addresses"},
+		{"texts of a Node have no end", "bounded", "len(text) > maxText", "false"},
+	}},
+	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer"}, []mutant{
+		{"a refused API server is asked again at once", "Kubeconfigs.through", "last.why != nil", "false"},
 		{"a kubeconfig names a proxy", "checkCluster", `cluster.ProxyURL != ""`, "false"},
 		{"a kubeconfig names a server without TLS", "checkCluster", `server.Scheme != "https"`, ""},
 		{"a kubeconfig names a file of the provider", "checkUser", `user.TokenFile != ""`, "false"},

@@ -250,19 +250,22 @@ func TestRead(t *testing.T) {
 	g.Expect(c.CheckNetworks()).To(MatchError(HavePrefix("networks: Required value: give the network that servers boot in")))
 }
 
-// TestOutbound: the networks of the cluster and the addresses of boot servers are denied for artifacts and for BMCs. Allowed ones stay allowed.
+// TestOutbound: the networks of the cluster and the addresses of boot servers are denied for artifacts, BMCs and API servers. Allowed ones stay allowed.
 func TestOutbound(t *testing.T) {
 	g := NewWithT(t)
 	c, err := Parse([]byte(`artifacts: {maxSize: 1Gi, allowNetworks: [10.96.0.80/32], allowHosts: [images.example.com], denyNetworks: [198.51.100.0/24]}
 bmcs: {allowNetworks: [127.0.0.0/8], denyNetworks: [203.0.113.0/24]}
+clusters: {allowNetworks: [10.96.0.81/32]}
 clusterNetworks: [10.96.0.0/12, "fd00:96::/108"]
 networks: [` + good + "]"))
 	g.Expect(err).NotTo(HaveOccurred())
 	c.Deny(netip.MustParsePrefix("192.0.2.99/32"))
-	for address, want := range map[string]struct{ artifacts, bmcs bool }{
-		"10.96.0.1": {false, false}, "fd00:96::1": {false, false}, "10.96.0.80": {true, false}, "198.51.100.1": {false, true}, "203.0.113.1": {true, false},
-		"127.0.0.1": {false, true}, "192.0.2.5": {false, false}, "192.0.2.6": {true, true}, "192.0.2.99": {false, false},
+	for address, want := range map[string]struct{ artifacts, bmcs, clusters bool }{
+		"10.96.0.1": {}, "fd00:96::1": {}, "10.96.0.80": {artifacts: true}, "10.96.0.81": {clusters: true},
+		"198.51.100.1": {bmcs: true, clusters: true}, "203.0.113.1": {artifacts: true, clusters: true},
+		"127.0.0.1": {bmcs: true}, "192.0.2.5": {}, "192.0.2.6": {true, true, true}, "192.0.2.99": {},
 	} {
+		g.Expect(c.Clusters.Check("a", addr(address)) == nil).To(Equal(want.clusters), "API servers at %s", address)
 		g.Expect(c.Artifacts.Outbound.Check("a", addr(address)) == nil).To(Equal(want.artifacts), "artifacts at %s", address)
 		g.Expect(c.BMCs.Check("a", addr(address)) == nil).To(Equal(want.bmcs), "BMCs at %s", address)
 	}

@@ -66,7 +66,9 @@ type Config struct {
 	MediaClients []netip.Prefix
 	// BMCs restricts which addresses BMCs may have.
 	BMCs outbound.Policy
-	// ClusterNetworks are those of the Services and Pods of the management cluster. Artifacts and BMCs deny them too.
+	// Clusters restricts which addresses the API servers of workload clusters may have.
+	Clusters outbound.Policy
+	// ClusterNetworks are those of the Services and Pods of the management cluster. Artifacts, BMCs and Clusters deny them too.
 	ClusterNetworks []netip.Prefix
 	// Tenants restrict namespaces. Without any, each namespace may use everything.
 	Tenants Tenants

@@ -27,6 +27,7 @@ type file struct {
 	Images          imageSection    `json:"images"`
 	Media           mediaSection    `json:"media"`
 	BMCs            outboundSection `json:"bmcs"`
+	Clusters        outboundSection `json:"clusters"`
 	ClusterNetworks []string        `json:"clusterNetworks"`
 	Tenants         []tenantSection `json:"tenants"`
 	Networks        []network       `json:"networks"`
@@ -152,6 +153,7 @@ func (f file) config() (Config, field.ErrorList) {
 	c.Images = r.images(f.Images, c.Artifacts.Dir+DefaultImageSuffix, field.NewPath("images"))
 	c.MediaClients = r.prefixes(f.Media.AllowedClients, field.NewPath("media", "allowedClients"))
 	c.BMCs = r.outbound(f.BMCs, field.NewPath("bmcs"))
+	c.Clusters = r.outbound(f.Clusters, field.NewPath("clusters"))
 	c.ClusterNetworks = r.prefixes(f.ClusterNetworks, field.NewPath("clusterNetworks"))
 	path := field.NewPath("networks")
 	for i, n := range f.Networks {

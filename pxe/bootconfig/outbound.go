@@ -9,9 +9,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
-// Deny denies networks to both artifacts and BMCs.
+// Deny denies networks to artifacts, BMCs and the API servers of workload clusters.
 func (c *Config) Deny(networks ...netip.Prefix) {
-	for _, policy := range []*outbound.Policy{&c.Artifacts.Outbound, &c.BMCs} {
+	for _, policy := range []*outbound.Policy{&c.Artifacts.Outbound, &c.BMCs, &c.Clusters} {
 		policy.DenyNetworks = append(policy.DenyNetworks, networks...)
 	}
 }

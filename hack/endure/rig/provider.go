@@ -196,7 +196,7 @@ func (p *Provider) options(over *redfish.Driver, images *image.Service) provider
 		},
 		Namespace: p.site.Namespace, ProviderNamespace: p.site.Namespace, Settings: p.opts.Settings, Clock: p.opts.Clock,
 		NoEvents: true, // events are written at arbitrary times, and crash counts writes
-		Controllers: &provider.ControllerOptions{Drivers: drivers, Pool: p.opts.Pool, Concurrency: provider.Concurrency{
+		Controllers: &provider.ControllerOptions{Drivers: drivers, Clusters: loopback, Pool: p.opts.Pool, Concurrency: provider.Concurrency{
 			Host: concurrency, Machine: concurrency, Cluster: concurrency, Template: concurrency, Remediation: concurrency, Node: concurrency, ClusterCache: concurrency,
 		}},
 	}

@@ -68,6 +68,7 @@ artifacts: {dir: %q, allowNetworks: [127.0.0.0/8]}
 agent: {dir: %q}
 images: {dir: %q}
 bmcs: {allowNetworks: [127.0.0.0/8]}
+clusters: {allowNetworks: [127.0.0.0/8]}
 networks:
 %s- name: rack
   mode: authoritative
