@@ -213,6 +213,16 @@ func TestLargeAnswers(t *testing.T) {
 	for range 3 {
 		<-n.bearer
 	}
+	busy := func() error {
+		soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		leave, err := n.lanes.Enter(soon, laneOf(clusterC))
+		if err == nil {
+			leave()
+		}
+		return err
+	}
+	g.Eventually(busy, 20*time.Second).Should(MatchError(context.DeadlineExceeded), "the namespace has its place")
 	other, err := n.Kubeconfig(client.ObjectKey{Namespace: "other", Name: "c"}, n.config)
 	g.Expect(err).NotTo(HaveOccurred())
 	m := *n
@@ -224,7 +234,7 @@ func TestLargeAnswers(t *testing.T) {
 	g.Expect([]any{length, err}).To(Equal([]any{int64(1 << 20), nil}))
 	n.End(clusterC)
 	for range 3 {
-		g.Eventually(stalled, time.Minute).Should(Receive(HaveOccurred()))
+		g.Eventually(stalled, 20*time.Second).Should(Receive(HaveOccurred()))
 	}
 	leave, err := n.lanes.Enter(t.Context(), laneOf(clusterC))
 	g.Expect(err).NotTo(HaveOccurred())

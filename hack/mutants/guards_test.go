@@ -83,7 +83,7 @@ var guardTargets = []target{
 		{"large answers of one namespace take all places", "boundedBody.check", "return b.enterLane()", "return nil"},
 		{"the API server may be anywhere", "Gateway.newRoute", "return outbound.Dial(ctx, dialTimeout, g.opts.Policy.Check, network, address)",
 			"return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)"},
-		{"a way that has ended still leads", "Gateway.remove", "delete(g.byToken, r.token)", ""},
+		{"requests on a way that has ended go on", "Gateway.remove", "r.stop(why)", ""},
 		{"connections are upgraded", "Gateway.ServeHTTP", `request.Header.Get("Upgrade") != ""`, "false"},
 	}},
 	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode"}, []mutant{
