@@ -27,8 +27,10 @@ func (l Language) parseError(err error) error {
 
 // renderError is the error of a template that cannot be rendered. It contains no value of the data, which may be secret.
 func (l Language) renderError(err error) error {
-	if errors.Is(err, ErrResultTooLarge) {
-		return fmt.Errorf("%s: %w", l.Name, ErrResultTooLarge)
+	for _, bound := range []error{ErrResultTooLarge, ErrTooSlow} {
+		if errors.Is(err, bound) {
+			return fmt.Errorf("%s: %w", l.Name, bound)
+		}
 	}
 	line, _ := split(err)
 	reason := harmless.FindString(err.Error())

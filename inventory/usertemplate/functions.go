@@ -6,19 +6,23 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
+	"time"
 )
 
 // maxIndent is the maximum number of spaces of indent.
 const maxIndent = 64
 
-// functions returns the functions of the language. Together they produce at most budget bytes.
-func (l Language) functions(budget int) template.FuncMap {
+// functions returns the functions of the language. Together they produce at most budget bytes, until a deadline.
+func (l Language) functions(budget int, deadline time.Time) template.FuncMap {
 	if !l.TextFunctions {
 		return nil
 	}
 	spend := func(text string) (string, error) {
 		if budget -= len(text); budget < 0 {
 			return "", ErrResultTooLarge
+		}
+		if time.Now().After(deadline) {
+			return "", ErrTooSlow
 		}
 		return text, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
+	"time"
 )
 
 // Language is a template language.
@@ -22,8 +23,12 @@ type Language struct {
 	Left, Right string
 	// TextFunctions adds the functions quote, shellQuote, indent and base64.
 	TextFunctions bool
-	// Ranges are what a template may range over, such as ".Initrds". Ranges cannot be nested, so the time is bounded.
+	// Ranges are what a template may range over, such as ".Initrds": fields of structs. Ranges cannot be nested.
 	Ranges []string
+	// MaxRange is the maximum number of elements of what is ranged over, and MaxWork that of the nodes of a template that are executed, those of a range once for each
+	// element. MaxTime is how long a template may take.
+	MaxRange, MaxWork int
+	MaxTime           time.Duration
 	// Private keeps the text of the template out of errors, which then have the line only.
 	Private bool
 	// MaxTemplate and MaxResult are the maximum sizes of a template and of its result, in bytes.
@@ -37,10 +42,15 @@ var builtins = []string{"and", "eq", "index", "len", "ne", "not", "or"}
 type Template struct {
 	language Language
 	parsed   *template.Template
+	work     work
 }
 
-// ErrResultTooLarge means that the result of a template exceeds MaxResult.
-var ErrResultTooLarge = errors.New("the result is too large")
+var (
+	// ErrResultTooLarge means that the result of a template exceeds MaxResult.
+	ErrResultTooLarge = errors.New("the result is too large")
+	// ErrTooSlow means that a template takes longer than MaxTime.
+	ErrTooSlow = errors.New("it takes too long")
+)
 
 // Parse parses a template. sample, if not nil, is data like that of Render: a template that names a field or a key that sample does not have is refused. A
 // nil map in sample may have any keys.
@@ -48,7 +58,7 @@ func (l Language) Parse(text string, sample any) (*Template, error) {
 	if len(text) > l.MaxTemplate {
 		return nil, fmt.Errorf("%s: it has %d bytes, and may have %d", l.Name, len(text), l.MaxTemplate)
 	}
-	t, err := template.New(templateName).Delims(l.Left, l.Right).Option("missingkey=error").Funcs(l.functions(0)).Parse(text)
+	t, err := template.New(templateName).Delims(l.Left, l.Right).Option("missingkey=error").Funcs(l.functions(0, time.Time{})).Parse(text)
 	if err != nil {
 		return nil, l.parseError(err)
 	}
@@ -64,17 +74,25 @@ func (l Language) Parse(text string, sample any) (*Template, error) {
 			return nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
 	}
-	return &Template{l, t}, nil
+	out := &Template{language: l, parsed: t}
+	if t.Tree != nil && t.Root != nil {
+		out.work.add(t.Root, nil)
+	}
+	return out, nil
 }
 
 // Render renders the template. The functions produce at most twice MaxResult bytes in total, so that variables and pipes cannot take more memory.
 func (t *Template) Render(data any) ([]byte, error) {
+	if err := t.work.check(t.language, data); err != nil {
+		return nil, err
+	}
 	own, err := t.parsed.Clone()
 	if err != nil {
 		return nil, t.language.parseError(err)
 	}
-	out := &bounded{maxBytes: t.language.MaxResult}
-	if err := own.Funcs(t.language.functions(2*t.language.MaxResult)).Execute(out, data); err != nil {
+	deadline := time.Now().Add(t.language.MaxTime)
+	out := &bounded{maxBytes: t.language.MaxResult, deadline: deadline}
+	if err := own.Funcs(t.language.functions(2*t.language.MaxResult, deadline)).Execute(out, data); err != nil {
 		return nil, t.language.renderError(err)
 	}
 	return out.Bytes(), nil
@@ -82,7 +100,7 @@ func (t *Template) Render(data any) ([]byte, error) {
 
 // Functions returns the names of the functions that a template may call.
 func (l Language) Functions() []string {
-	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(l.functions(0))), builtins...)))
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(l.functions(0, time.Time{}))), builtins...)))
 }
 
 // position is where a node is in a template.
@@ -173,18 +191,22 @@ func (c checker) argument(arg parse.Node, at position) error {
 	return nil
 }
 
-// bounded is a buffer with a maximum size.
+// bounded is a buffer with a maximum size, until a deadline.
 type bounded struct {
 	bytes.Buffer
 
 	maxBytes int
+	deadline time.Time
 }
 
 var _ io.Writer = &bounded{}
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.maxBytes {
+	switch {
+	case b.Len()+len(p) > b.maxBytes:
 		return 0, ErrResultTooLarge
+	case time.Now().After(b.deadline):
+		return 0, ErrTooSlow
 	}
 	return b.Buffer.Write(p)
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
@@ -26,6 +28,7 @@ type data struct {
 
 var language = Language{
 	Name: "test template", Left: "<%", Right: "%>", TextFunctions: true, Ranges: []string{".List", ".Labels"}, MaxTemplate: 4 << 10, MaxResult: 8 << 10,
+	MaxRange: 10, MaxWork: 2000, MaxTime: time.Minute,
 }
 
 func sample() data { return data{Values: map[string]string{"token": ""}} }
@@ -139,6 +142,60 @@ func TestTooLarge(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = parsed.Render(d)
 		g.Expect(errors.Is(err, ErrResultTooLarge)).To(BeTrue(), "%.40s: %v", text, err)
+	}
+}
+
+// TestWork: a template is refused before it does more than it may, by the elements of what it ranges over and by what it does with each, also without output.
+func TestWork(t *testing.T) {
+	labels := func(n int) map[string]string {
+		all := map[string]string{}
+		for i := range n {
+			all[fmt.Sprint(i)] = ""
+		}
+		return all
+	}
+	body := func(actions int) string {
+		return "<% range $k, $v := $.Labels %>" + strings.Repeat("<% if $v %><% end %>", actions) + "<% end %>"
+	}
+	for name, c := range map[string]struct {
+		text   string
+		labels int
+		want   string // in the error; empty for none
+	}{
+		"few":                      {body(10), 10, ""},
+		"many labels":              {body(1), 11, "ranges over .Labels, which has 11 elements, and may range over 10"},
+		"many actions":             {body(80), 10, "steps, and may take 2000"},
+		"many actions, few labels": {body(80), 4, ""},
+		"in two ranges":            {body(40) + body(40), 10, "steps, and may take 2000"},
+		"in else":                  {"<% range .List %><% else %>" + strings.Repeat("<% if .Port %><% end %>", 150) + "<% end %>", 0, ""},
+		"in if, in range":          {"<% if .Name %><% with .Name %>" + body(80) + "<% end %><% end %>", 10, "steps"},
+		"no data":                  {"<% range .List %>x<% end %>", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			d := full()
+			d.Labels = labels(c.labels)
+			parsed, err := language.Parse(c.text, sample())
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = parsed.Render(d)
+			if c.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(c.want)))
+		})
+	}
+}
+
+// TestTooSlow: a template ends at its deadline, at its next output or function.
+func TestTooSlow(t *testing.T) {
+	for _, text := range []string{"x", "<% $x := quote .Name %>"} {
+		late := language
+		late.MaxTime = -time.Second
+		parsed, err := late.Parse(text, sample())
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		_, err = parsed.Render(full())
+		NewWithT(t).Expect(err).To(MatchError(ErrTooSlow), text)
 	}
 }
 

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/usertemplate"
 )
 
 // language is that of a user's own script, whose first line is #!ipxe: a text/template over Values.
-var language = usertemplate.Language{Name: "iPXE template", Ranges: []string{".Initrds"}, MaxTemplate: 16 << 10, MaxResult: 64 << 10}
+var language = usertemplate.Language{
+	Name: "iPXE template", Ranges: []string{".Initrds"}, MaxTemplate: 16 << 10, MaxResult: 64 << 10, MaxRange: 64, MaxWork: 100_000, MaxTime: 2 * time.Second,
+}
 
 // Template renders a user's own script. It may name the values, use if, with, and, or, not, eq, ne, len and index, and range over the initrds.
 func Template(text string, v Values) ([]byte, error) {

@@ -64,8 +64,8 @@ type BareMetalConfigSpec struct {
 	// Its data: .Cluster.Name, .Cluster.Namespace, .Cluster.ControlPlaneEndpoint.Host, .Cluster.ControlPlaneEndpoint.Port, .Cluster.PodCIDRs,
 	// .Cluster.ServiceCIDRs, .Cluster.ServiceDomain; .Machine.Name, .Machine.Version, .Machine.FailureDomain, .Machine.ControlPlane (true or false),
 	// .Machine.Labels; .Values.NAME, the values in spec.values; and .Taints, which is node.cluster.x-k8s.io/uninitialized:NoSchedule for a worker and
-	// nothing for a control plane machine. A range may iterate over .Cluster.PodCIDRs, .Cluster.ServiceCIDRs, .Machine.Labels and .Taints, and ranges
-	// cannot be nested.
+	// nothing for a control plane machine. A range may iterate over .Cluster.PodCIDRs, .Cluster.ServiceCIDRs, .Machine.Labels and .Taints, with 64
+	// elements at most, and ranges cannot be nested.
 	//
 	// The server is not known when the data is rendered. It gets facts about itself when it boots: {{ ds.meta_data.provider_id }} and others in user
 	// data for cloud-init with the first line "## template: jinja", and the file /etc/capbm/metadata with Ignition. Commands have CAPBM_PROVIDER_ID,

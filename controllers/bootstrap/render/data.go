@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -74,17 +75,25 @@ const (
 	maxTemplate = 256 << 10
 	// MaxData is the maximum size of bootstrap data in bytes: that of a Secret, less some room for the key format.
 	MaxData = 1<<20 - 64
+	// maxRange is over how many labels, networks or taints a template may range. Machines of today have up to 20 labels.
+	maxRange = 64
+	// maxWork and maxCommandWork are how many nodes of the user data, and of a command, are executed. A config with 64 commands takes 50 ms at most.
+	maxWork, maxCommandWork = 500_000, 8_000
+	// maxTime is how long a template may take on a busy machine.
+	maxTime = 2 * time.Second
 )
 
-func language(name string) usertemplate.Language {
+func language(name string, work int) usertemplate.Language {
 	return usertemplate.Language{
 		Name: name, Left: "<%", Right: "%>", TextFunctions: true,
 		Ranges:      []string{".Cluster.PodCIDRs", ".Cluster.ServiceCIDRs", ".Machine.Labels", ".Taints"},
-		MaxTemplate: maxTemplate, MaxResult: MaxData,
+		MaxTemplate: maxTemplate, MaxResult: MaxData, MaxRange: maxRange, MaxWork: work, MaxTime: maxTime,
 	}
 }
 
 // userDataLanguage is that of the user data, commandLanguage that of the command with an index.
-func userDataLanguage() usertemplate.Language { return language("user data") }
+func userDataLanguage() usertemplate.Language { return language("user data", maxWork) }
 
-func commandLanguage(i int) usertemplate.Language { return language(fmt.Sprintf("command %d", i+1)) }
+func commandLanguage(i int) usertemplate.Language {
+	return language(fmt.Sprintf("command %d", i+1), maxCommandWork)
+}

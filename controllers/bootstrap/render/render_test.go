@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -215,6 +216,30 @@ func TestTooLargeAsIgnition(t *testing.T) {
 	s.Commands = []string{"a <% .Values.big %>"}
 	_, err := BootstrapData(s, s.UserData, d)
 	g.Expect(err).To(MatchError(MatchRegexp("the rendered bootstrap data has 12[0-9]{5} bytes, and a Secret holds 1048512")))
+}
+
+// TestWork: what the templates of one config do is bounded, whatever the labels of the Machine are. The webhook accepts them: it does not know the labels.
+func TestWork(t *testing.T) {
+	g := NewWithT(t)
+	s, d := spec(), data()
+	body := "<% range $k, $v := .Machine.Labels %>" + strings.Repeat("<% if $v %><% end %>", maxTemplate/20-10) + "<% end %>"
+	s.UserData = "#cloud-config\n" + body
+	d.Machine.Labels = map[string]string{}
+	for i := range 64 {
+		d.Machine.Labels[fmt.Sprint(i)] = ""
+	}
+	g.Expect(Check(s, field.NewPath("spec"))).To(BeEmpty())
+	_, err := BootstrapData(s, s.UserData, d)
+	g.Expect(err).To(MatchError(MatchRegexp("user data: it takes [0-9]+ steps, and may take 500000")))
+	s.UserData, s.Commands = "#cloud-config\n", []string{body[:16<<10-40] + "<% end %>"}
+	_, err = BootstrapData(s, s.UserData, d)
+	g.Expect(err).To(MatchError(ContainSubstring("command 1: ")))
+	s.Commands = []string{"<% range $k, $v := .Machine.Labels %><% if $v %>echo <% shellQuote $k %><% end %><% end %>"}
+	_, err = BootstrapData(s, s.UserData, d)
+	g.Expect(err).NotTo(HaveOccurred())
+	d.Machine.Labels["one more"] = ""
+	_, err = BootstrapData(s, s.UserData, d)
+	g.Expect(err).To(MatchError(ContainSubstring("ranges over .Machine.Labels, which has 65 elements, and may range over 64")))
 }
 
 // TestTooLargeTogether: the parts fit into a Secret one by one, but not together.
