@@ -32,7 +32,7 @@ func (o *options) imageClient() *image.Client {
 
 func (o *options) imageService() (*image.Service, error) {
 	service, err := image.New(image.Options{
-		Dir: o.boot.Images.Dir, MaxBytes: o.boot.Images.MaxBytes, Outbound: o.boot.Artifacts.Outbound, Log: klog.Background().WithName("images"),
+		Dir: o.boot.Images.Dir, MaxBytes: o.boot.Images.MaxBytes, Outbound: o.boot.Artifacts.Outbound, TokenServices: o.boot.Images.TokenServices, Log: klog.Background().WithName("images"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of images (images.dir of the configuration file): %w", err)

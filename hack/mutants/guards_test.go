@@ -46,8 +46,10 @@ var guardTargets = []target{
 	{"pxe/image/convert", []string{"-test.run=Bomb"}, []mutant{
 		{"a compressed file is unpacked to any size", "conversion.unpack", "left < 0", "false"},
 	}},
-	{"pxe/image/source", []string{"-test.run=Redirect"}, []mutant{
-		{"a registry sends the client to an internal server for a manifest", "witness.checkRedirect", "!w.blob && request.URL.Host != via[0].URL.Host", "false"},
+	{"pxe/image/source", []string{"-test.run=Redirect|TokenService"}, []mutant{
+		{"any host is a token service", "witness.RoundTrip", "!slices.Contains(w.tokenServices, request.URL.Host)", "false"},
+		{"a token request is redirected as a blob", "witness.checkRedirect", `first.URL.RawQuery == ""`, ""},
+		{"a registry sends the client to an internal server for a manifest", "witness.checkRedirect", "!blob && request.URL.Host != first.URL.Host", "false"},
 	}},
 	{"pxe/quota", nil, []mutant{
 		{"an address has any number of connections", "Clients.Enter", "c.addresses[address] >= c.PerAddress", ""},

@@ -146,6 +146,7 @@ func TestErrors(t *testing.T) {
 		"a mapped network":          {`bmcs: {denyNetworks: ["::ffff:10.0.0.0/104"]}`, "bmcs.denyNetworks[0]"},
 		"a network of Pods":         {"clusterNetworks: [10.244.0.1/16]", "clusterNetworks[0]: Invalid value: \"10.244.0.1/16\": give the network's own address: 10.244.0.0/16"},
 		"a host with a port":        {"artifacts: {allowHosts: ['a.example.com:80']}", "artifacts.allowHosts[0]: Invalid value: \"a.example.com:80\": give a host name"},
+		"a URL as a token service":  {"images: {tokenServices: [\"https://gitlab.example.com\"]}", "images.tokenServices[0]: Invalid value"},
 		"an address for a host":     {"bmcs: {allowHosts: [192.0.2.80]}", "bmcs.allowHosts[0]: Invalid value"},
 		"a host in upper case":      {"artifacts: {allowHosts: [A.example.com]}", "artifacts.allowHosts[0]"},
 		"no name":                   {"networks: [{mode: proxy, address: 192.0.2.5}]", `networks[0].name: Invalid value: "": give a name of lower-case letters`},

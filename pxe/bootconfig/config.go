@@ -111,6 +111,8 @@ type Images struct {
 	MaxBytes int64
 	// Socket is the Unix socket of a separate image service with the same Dir. Empty makes the boot server download and convert the images itself.
 	Socket string
+	// TokenServices are the hosts, with a port unless it is 443, that registries may name as their token services, beside their own.
+	TokenServices []string
 }
 
 // Network is a network with servers that boot. All its addresses are of one family.

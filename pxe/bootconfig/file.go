@@ -64,6 +64,8 @@ type imageSection struct {
 	Dir     string `json:"dir"`
 	MaxSize string `json:"maxSize"`
 	Socket  string `json:"socket"`
+
+	TokenServices []string `json:"tokenServices"`
 }
 
 type mediaSection struct {
@@ -199,6 +201,12 @@ func (r *reader) images(i imageSection, dir string, path *field.Path) Images {
 	out := Images{Dir: r.absolute(i.Dir, dir, path.Child("dir")), MaxBytes: r.size(i.MaxSize, DefaultImageSize, path.Child("maxSize")), Socket: i.Socket}
 	if i.Socket != "" && !filepath.IsAbs(i.Socket) {
 		r.invalid(path.Child("socket"), i.Socket, "give the absolute path of the Unix socket")
+	}
+	for n, host := range withoutNone(i.TokenServices) {
+		if u, err := url.Parse("https://" + host); err != nil || u.Host != host || strings.ToLower(host) != host || u.Hostname() == "" {
+			r.invalid(path.Child("tokenServices").Index(n), host, "give a host in lower case, with a port unless it is 443, like gitlab.example.com")
+		}
+		out.TokenServices = append(out.TokenServices, host)
 	}
 	return out
 }

@@ -131,6 +131,8 @@ type Options struct {
 	Retention time.Duration
 	// Outbound restricts where images may come from, because users choose the URLs.
 	Outbound outbound.Policy
+	// TokenServices are the hosts that registries may name as their token services, beside their own.
+	TokenServices []string
 	// RetryAfter is how long an error is remembered. A permanent error is remembered twice as long each time, up to MaxRetryAfter. Default to 10 s and
 	// 5 minutes.
 	RetryAfter, MaxRetryAfter time.Duration

@@ -241,7 +241,7 @@ func (s *Service) prepare(j *job) error {
 			return err
 		}
 	}
-	file, err := source.New(j.url, j.credentials, s.transport)
+	file, err := source.New(j.url, j.credentials, s.transport, s.opts.TokenServices...)
 	if err != nil {
 		return err
 	}

@@ -42,12 +42,16 @@ type registryFile struct {
 	layer      *ocispec.Descriptor
 }
 
-func newRegistryFile(from *url.URL, document []byte, transport *http.Transport) (*registryFile, error) {
+// knownTokenServices are the token services of public registries that are not on the host of the registry.
+var knownTokenServices = map[string]string{"registry-1.docker.io": "auth.docker.io", "registry.gitlab.com": "gitlab.com"}
+
+func newRegistryFile(from *url.URL, document []byte, transport *http.Transport, tokenServices []string) (*registryFile, error) {
 	repository, err := remote.NewRepository(from.Host + from.Path)
 	if err != nil || repository.Reference.Reference == "" {
 		return nil, &Error{Unreachable, "the URL is not valid: it must be oci://registry/repository:tag or oci://registry/repository@sha256:HEX", err}
 	}
-	w := &witness{host: repository.Reference.Host(), next: transport} // that of Docker Hub has another name than its references
+	host := repository.Reference.Host() // that of Docker Hub has another name than its references
+	w := &witness{host: host, tokenServices: append([]string{host, knownTokenServices[host]}, tokenServices...), next: transport}
 	client := &auth.Client{Client: &http.Client{Transport: w, CheckRedirect: w.checkRedirect}, Cache: auth.NewCache()}
 	client.SetUserAgent("cluster-api-provider-baremetal")
 	if len(document) > 0 {
@@ -90,7 +94,7 @@ func (f *registryFile) Open(ctx context.Context, offset int64) (*Body, error) {
 		}
 		f.layer = &layer
 	}
-	f.witness.setBlob()
+	f.witness.setBlob(f.layer.Digest.String())
 	// oras-go verifies the length that the registry says. The content is verified by the caller, with the checksum.
 	blob, err := f.repository.Blobs().Fetch(ctx, *f.layer)
 	if err != nil {
@@ -189,7 +193,7 @@ func list(descriptors []ocispec.Descriptor) string {
 func (f *registryFile) failed(err error) error {
 	switch status := f.witness.status(); status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return &Error{Unauthorized, "the registry does not permit to pull the image, or its token service does not answer: check the pull Secret; the log of the boot server has the cause", err}
+		return &Error{Unauthorized, "the registry does not permit to pull the image, or its token service does not answer, or is on another host that images.tokenServices of the configuration file does not name: check the pull Secret; the log of the boot server has the cause", err}
 	case http.StatusNotFound:
 		return &Error{NotFound, "the registry has no such image: check the repository, and the tag or digest", err}
 	default:
@@ -200,26 +204,30 @@ func (f *registryFile) failed(err error) error {
 // witness remembers the last status with which a registry refused. A registry proves that it is one with the body of its error, as the OCI distribution
 // specification has it (section "Error Codes"), or with the header of the specification of Docker.
 type witness struct {
-	host string
-	next http.RoundTripper
+	host          string
+	tokenServices []string // the hosts that a registry may name as its token service
+	next          http.RoundTripper
 
 	mu   sync.Mutex
 	last int
-	blob bool // the request is for a blob
+	blob string // the digest of the blob that is fetched; empty before that
 }
 
-func (w *witness) setBlob() {
+func (w *witness) setBlob(digest string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.blob = true
+	w.blob = digest
 }
 
-// checkRedirect lets a registry send a client to another host for blobs only. Otherwise the message about a manifest would say what an internal server answers.
+// checkRedirect lets a registry send a client to another host for blobs only. Otherwise the message about a manifest would say what an internal server answers, and the
+// registry would get what it answers to a request for a token. A request for a blob has no query, and one for a token always has.
 func (w *witness) checkRedirect(request *http.Request, via []*http.Request) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	first := via[0]
+	blob := w.blob != "" && first.Method == http.MethodGet && first.URL.RawQuery == "" && strings.HasSuffix(first.URL.Path, "/blobs/"+w.blob)
 	switch {
-	case !w.blob && request.URL.Host != via[0].URL.Host:
+	case !blob && request.URL.Host != first.URL.Host:
 		return errors.New("the registry redirects to another host for what is no blob")
 	case len(via) >= maxRedirects:
 		return fmt.Errorf("stopped after %d redirects", maxRedirects)
@@ -233,7 +241,15 @@ func (w *witness) status() int {
 	return w.last
 }
 
+// errTokenService is why a token service is not asked. The user sees the same text as for one that does not answer.
+var errTokenService = errors.New("the registry names a token service on a host that is neither its own nor in images.tokenServices of the configuration file")
+
+// RoundTrip implements http.RoundTripper. A request to another host that is no redirect is one for a token: the registry chooses the URL, and gets what the answer has in the
+// fields token and access_token.
 func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Response == nil && !slices.Contains(w.tokenServices, request.URL.Host) {
+		return nil, fmt.Errorf("%w: %.100q", errTokenService, request.URL.Host)
+	}
 	response, err := w.next.RoundTrip(request)
 	if err != nil || request.URL.Host != w.host || response.StatusCode < http.StatusBadRequest {
 		return response, err

@@ -74,8 +74,9 @@ type File interface {
 }
 
 // New returns the file with a URL: http://, https://, oci://registry/repository:tag or oci://registry/repository@sha256:HEX. credentials are a document of
-// kind kubernetes.io/dockerconfigjson for a registry, or nil. Nothing is connected to yet. The error is an *Error.
-func New(rawURL string, credentials []byte, transport *http.Transport) (File, error) {
+// kind kubernetes.io/dockerconfigjson for a registry, or nil. tokenServices are hosts that may be the token service of a registry on another host. Nothing is connected to yet.
+// The error is an *Error.
+func New(rawURL string, credentials []byte, transport *http.Transport, tokenServices ...string) (File, error) {
 	parsed, err := url.Parse(rawURL)
 	if err != nil || parsed.Host == "" {
 		return nil, &Error{Unreachable, "the URL is not valid", origin.WithoutURL(err)}
@@ -84,7 +85,7 @@ func New(rawURL string, credentials []byte, transport *http.Transport) (File, er
 	case "http", "https":
 		return &webFile{url: parsed, client: &http.Client{Transport: transport}}, nil
 	case "oci":
-		return newRegistryFile(parsed, credentials, transport)
+		return newRegistryFile(parsed, credentials, transport, tokenServices)
 	default:
 		return nil, &Error{Unreachable, fmt.Sprintf("the URL has the scheme %.20q: http, https and oci are supported", parsed.Scheme), nil}
 	}

@@ -244,6 +244,63 @@ func TestRedirectOfManifest(t *testing.T) {
 	g.Expect(content).To(Equal("disk"))
 }
 
+// TestTokenService: a registry gets no answer of a server that it names as its token service, unless it is its own host or one in the configuration: neither directly, nor by
+// a redirect of its own token service, nor by one that looks like that of a blob.
+func TestTokenService(t *testing.T) {
+	g := NewWithT(t)
+	var asked atomic.Int32
+	internal := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, `{"token":"the internal service's secret"}`)
+	}))
+	inner := newRegistry()
+	var stolen atomic.Bool
+	var realm atomic.Value
+	realm.Store("")
+	evil := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, wantsToken := r.URL.Query()["scope"]
+		stolen.Store(stolen.Load() || strings.Contains(r.Header.Get("Authorization"), "secret"))
+		switch {
+		case strings.Contains(realm.Load().(string), "/blobs/") && strings.Contains(r.URL.Path, "/manifests/"): // it asks for a token when the blob is fetched
+			inner.ServeHTTP(w, r)
+		case r.Method == http.MethodPut || r.Method == http.MethodPost || r.Header.Get("Authorization") == "Bearer own":
+			inner.ServeHTTP(w, r)
+		case wantsToken && r.URL.Path == "/own":
+			_, _ = io.WriteString(w, `{"token":"own"}`)
+		case wantsToken:
+			http.Redirect(w, r, internal.String()+"/v1/session", http.StatusTemporaryRedirect)
+		default:
+			w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="%s",service="x"`, realm.Load()))
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED"}]}`)
+		}
+	}))
+	artifact(t, evil.Host, "one", "disk")
+	image := "oci://" + evil.Host + "/os/image:one"
+	for name, url := range map[string]string{
+		"another host": internal.String() + "/v1/session",
+		"a redirect":   evil.String() + "/elsewhere",
+		"a redirect that looks like that of a blob": evil.String() + "/v2/os/image/blobs/" + digest.FromString("disk").String(),
+	} {
+		realm.Store(url)
+		_, failure := open(t, image, nil)
+		g.Expect(failure).To(HaveOccurred(), name)
+		g.Expect(asked.Load()).To(BeZero(), name)
+	}
+	g.Expect(stolen.Load()).To(BeFalse())
+	realm.Store(evil.String() + "/own")
+	content, failure := open(t, image, nil)
+	g.Expect(failure).NotTo(HaveOccurred())
+	g.Expect(content).To(Equal("disk"))
+
+	realm.Store(internal.String() + "/v1/session")
+	file, err := New(image, nil, transport(), internal.Host)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = file.Open(t.Context(), 0)
+	g.Expect(err).To(HaveOccurred(), "the registry does not take this token")
+	g.Expect(asked.Load()).To(BeNumerically(">", 0), "the configuration names it")
+}
+
 // TestNoOracle: what is no registry and no file has the same text, whatever it answers: also behind a redirect or a token service that a registry names.
 func TestNoOracle(t *testing.T) {
 	g := NewWithT(t)
