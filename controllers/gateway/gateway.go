@@ -228,7 +228,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	ctx, cancel := context.WithCancelCause(request.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })()
+	defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })() //nolint:contextcheck // the end of the route ends the request, too
 	r.proxy.ServeHTTP(w, request.WithContext(ctx))
 }
 

@@ -268,7 +268,7 @@ func TestPropertyEvents(t *testing.T) {
 				content = append(content, '\n')
 				tooLarge = tooLarge || size > maxEvent
 			} else {
-				content = append(binary.BigEndian.AppendUint32(nil, uint32(size)), content...) //nolint:gosec // it is small
+				content = append(binary.BigEndian.AppendUint32(nil, uint32(size)), content...)
 				tooLarge = tooLarge || size > maxEvent
 			}
 			stream = append(stream, content...)

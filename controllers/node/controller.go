@@ -184,7 +184,7 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 func (r *Reconciler) watch(ctx context.Context, cluster client.ObjectKey) error {
 	return r.Clusters.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "node", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.machinesOfNode(cluster.Namespace)),
-		Predicates: []predicate.Predicate{predicate.Funcs{CreateFunc: r.limitNodes(cluster), UpdateFunc: nodeChanged}},
+		Predicates: []predicate.Predicate{predicate.Funcs{CreateFunc: r.limitNodes(cluster), UpdateFunc: nodeChanged}}, //nolint:contextcheck // a predicate has none
 	}))
 }
 

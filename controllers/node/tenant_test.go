@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,7 +142,7 @@ func TestEndlessNodes(t *testing.T) {
 	sample := func(i int) string {
 		content, _ := json.Marshal(corev1.Node{ //nolint:errchkjson // it can be encoded
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n-%d", i), UID: "u", ResourceVersion: fmt.Sprint(i + 1)},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n-%d", i), UID: "u", ResourceVersion: strconv.Itoa(i + 1)},
 			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: strings.Repeat("a", 2000)}}},
 		})
 		return string(content)

@@ -50,6 +50,7 @@ var agentTargets = []target{
 	{"cmd/agent/internal/sanitize", nil, []mutant{
 		{"an excluded disk is erased", "Decide", "case p.Outside:", ""},
 		{"a disk of a storage system is erased", "Decide", "!has", "false"},
+		{"a named disk of a storage system is erased", "Own", "!d.HasData(r)", "false"},
 		{"an unexpected disk is erased", "Decide", "case Unexpected(plan, d):", ""},
 		{"a missing disk is no failure", "selectDisks", "s.results = append(s.results, Missing(plan, all)...)", ""},
 		{"a disk in use is erased", "Decide", "len(d.Holders) > 0", "len(d.Holders) > 99"},

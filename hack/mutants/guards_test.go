@@ -49,7 +49,7 @@ var guardTargets = []target{
 	{"pxe/image/source", []string{"-test.run=Redirect|TokenService"}, []mutant{
 		{"any host is a token service", "witness.RoundTrip", "!slices.Contains(w.tokenServices, request.URL.Host)", "false"},
 		{"a token request is redirected as a blob", "witness.checkRedirect", `first.URL.RawQuery == ""`, ""},
-		{"a registry sends the client to an internal server for a manifest", "witness.checkRedirect", "!blob && request.URL.Host != first.URL.Host", "false"},
+		{"a registry sends the client to an internal server for a manifest", "witness.checkRedirect", "!blob && request.URL.Host != first.URL.Host", "!blob && false"},
 	}},
 	{"pxe/quota", nil, []mutant{
 		{"an address has any number of connections", "Clients.Enter", "c.addresses[address] >= c.PerAddress", ""},

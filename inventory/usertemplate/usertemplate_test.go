@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,7 +150,7 @@ func TestWork(t *testing.T) {
 	labels := func(n int) map[string]string {
 		all := map[string]string{}
 		for i := range n {
-			all[fmt.Sprint(i)] = ""
+			all[strconv.Itoa(i)] = ""
 		}
 		return all
 	}

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -226,7 +226,7 @@ func TestWork(t *testing.T) {
 	s.UserData = "#cloud-config\n" + body
 	d.Machine.Labels = map[string]string{}
 	for i := range 64 {
-		d.Machine.Labels[fmt.Sprint(i)] = ""
+		d.Machine.Labels[strconv.Itoa(i)] = ""
 	}
 	g.Expect(Check(s, field.NewPath("spec"))).To(BeEmpty())
 	_, err := BootstrapData(s, s.UserData, d)

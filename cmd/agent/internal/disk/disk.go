@@ -6,6 +6,7 @@ package disk
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -47,6 +48,16 @@ func (d Disk) ID() agent.DiskID {
 // Remote is true for a disk that is reached over a network: a LUN of a storage system, which other servers may use.
 func (d Disk) Remote() bool {
 	return d.Transport == "fc" || d.Transport == "iscsi" || strings.HasPrefix(d.Transport, "nvme-")
+}
+
+// DataLabels are the labels of the file systems with bootstrap data: of NoCloud and of a configuration drive, in lower case.
+var DataLabels = []string{"cidata", "config-2"}
+
+// HasData is true for a disk on which the file system with the bootstrap data is where a range says, in a partition.
+func (d Disk) HasData(r agent.DiskRange) bool {
+	return r.Length > 0 && slices.ContainsFunc(d.Found, func(s Signature) bool {
+		return s.Type == "vfat" && s.Partition > 0 && slices.Contains(DataLabels, strings.ToLower(s.Label)) && r.Offset <= s.Offset && s.Offset < r.Offset+512
+	})
 }
 
 // Sector is the size of a logical sector in bytes, 512 where it is unknown.

@@ -154,8 +154,8 @@ func metadataResults(plan agent.CleanPlan, all []disk.Disk, outcomes []erase.Out
 func (c *Cleaner) eraseDisks(all []disk.Disk, plan agent.CleanPlan) []erase.Disk {
 	out := make([]erase.Disk, 0, len(all))
 	for _, d := range all {
-		named := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return r.Disk.Serial != "" && r.Disk.Serial == d.Serial })
-		protected := disk.Protect(d, all, named, plan.Keep).Why
+		named := slices.ContainsFunc(sanitize.Own(d, plan), func(r agent.DiskRange) bool { return r.Disk.Serial != "" && r.Disk.Serial == d.Serial })
+		protected := cmp.Or(disk.Protect(d, all, named, plan.Keep).Why, sanitize.Foreign(d, plan))
 		if protected == "" && plan.AllDisks {
 			protected = spared(d, all, plan).Message
 		}

@@ -1,6 +1,7 @@
 package sanitize
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -114,11 +115,27 @@ func Unexpected(plan agent.CleanPlan, d disk.Disk) bool {
 // UnexpectedMessage is why a disk that the server did not have is not erased.
 const UnexpectedMessage = "the server did not have it when the machine claimed it: remove it, or inspect the server again if it belongs to it"
 
+// Own returns the ranges of a plan that are on a disk. On a disk of a storage system, which other servers may use, they are only those whose bootstrap data is there: whoever
+// has the token of a boot can name any disk as the one that it writes.
+func Own(d disk.Disk, plan agent.CleanPlan) []agent.DiskRange {
+	return slices.DeleteFunc(slices.Clone(plan.Ranges), func(r agent.DiskRange) bool { return !d.Is(r.Disk) || d.Remote() && !d.HasData(r) })
+}
+
+// Foreign is why a disk of a storage system that the plan names is not erased; empty for other disks.
+func Foreign(d disk.Disk, plan agent.CleanPlan) string {
+	named := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return d.Is(r.Disk) })
+	if !d.Remote() || !named || len(Own(d, plan)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("it is a disk of a storage system (by %s), and has no partition with the bootstrap data of this server: if this server used it, erase it by hand, "+
+		"or name it in spec.storage.keep", d.Transport)
+}
+
 // Decide returns the result of a disk that a plan for all disks does not erase. One without an outcome is erased, or is unreadable: what its drive says decides then.
 func Decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
 	r := Result{ErasedDisk: Identify(d)}
-	named := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return r.Disk.Serial != "" && d.Is(r.Disk) })
-	has := slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool { return d.Is(r.Disk) })
+	own := Own(d, plan)
+	named, has := slices.ContainsFunc(own, func(r agent.DiskRange) bool { return r.Disk.Serial != "" }), len(own) > 0
 	readable := d
 	readable.Unreadable = ""
 	p := disk.Protect(readable, all, named, plan.Keep)
@@ -128,7 +145,7 @@ func Decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
 	case p.Outside:
 		return leftOut(r, d, p.Why)
 	case d.Remote() && !has:
-		return leftOut(r, d, "it is a disk of a storage system (by "+d.Transport+")")
+		return leftOut(r, d, cmp.Or(Foreign(d, plan), "it is a disk of a storage system (by "+d.Transport+")"))
 	case Unexpected(plan, d):
 		return failed(r.ErasedDisk, "", UnexpectedMessage)
 	case p.Why != "":
@@ -147,7 +164,7 @@ func Decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
 var confusing = []string{"md", "lvm2", "zfs", "imsm", "ddf", "bcache", "btrfs"}
 
 // confusingLabels are labels that cloud-init takes for its data source.
-var confusingLabels = []string{"cidata", "config-2"}
+var confusingLabels = disk.DataLabels
 
 func leftOut(r Result, d disk.Disk, why string) Result {
 	r.Outcome, r.Message, r.Warnings = agent.LeftOut, why, Confusing(d)

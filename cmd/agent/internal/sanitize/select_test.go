@@ -13,6 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/sanitize"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -60,6 +61,43 @@ func TestNeverTouched(t *testing.T) {
 			g.Expect(failure == nil).To(Equal(c.outcome == agent.LeftOut))
 			g.Expect(d.Operations()).To(BeEmpty())
 			g.Expect(d.Medium(0)).To(Equal(before))
+		})
+	}
+}
+
+// TestNamedDiskOfAStorageSystem: that a plan names a disk of a storage system is no proof that this server wrote it. Its bootstrap data is.
+func TestNamedDiskOfAStorageSystem(t *testing.T) {
+	id := agent.DiskID{Serial: "S-sda", Size: size}
+	whole := agent.DiskRange{Disk: id, Offset: size / 2, Length: 4096}
+	data := disk.Signature{Type: "vfat", Label: "CIDATA", Partition: 2, Offset: whole.Offset + 54}
+	for _, c := range []struct {
+		name      string
+		transport string
+		found     []disk.Signature
+		named     agent.DiskRange
+		outcome   agent.Outcome
+	}{
+		{"its bootstrap data", "fc", []disk.Signature{{Type: "gpt"}, data}, whole, agent.Erased},
+		{"that of a configuration drive", "iscsi", []disk.Signature{{Type: "vfat", Label: "config-2", Partition: 1, Offset: whole.Offset + 54}}, whole, agent.Erased},
+		{"nothing", "fc", nil, whole, agent.LeftOut},
+		{"VMFS", "fc", []disk.Signature{{Type: "vmfs"}}, whole, agent.LeftOut},
+		{"OCFS2 by NVMe over TCP", "nvme-tcp", []disk.Signature{{Type: "ocfs2"}}, whole, agent.LeftOut},
+		{"bootstrap data elsewhere", "fc", []disk.Signature{data}, agent.DiskRange{Disk: id, Offset: size / 4, Length: 4096}, agent.LeftOut},
+		{"another file system there", "fc", []disk.Signature{{Type: "vfat", Label: "EFI", Partition: 2, Offset: data.Offset}}, whole, agent.LeftOut},
+		{"a file system without a table", "fc", []disk.Signature{{Type: "vfat", Label: "CIDATA", Offset: data.Offset}}, whole, agent.LeftOut},
+		{"no range", "fc", []disk.Signature{data}, agent.DiskRange{Disk: id}, agent.LeftOut},
+		{"a disk of the server", "sas", nil, whole, agent.Erased},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := &rack{}
+			d := r.add("sda", only(drive.Block, nil), func(d *disk.Disk) { d.Transport, d.Found = c.transport, c.found })
+			plan := agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{c.named}}
+			results, _ := r.run(t, plan)
+			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
+			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == agent.LeftOut))
+			found := disk.Disk{Disk: agent.Disk{Serial: "S-sda", Size: size, Transport: c.transport}, Found: c.found}
+			g.Expect(sanitize.Foreign(found, plan) != "").To(Equal(c.outcome == agent.LeftOut), "Metadata leaves it, too")
 		})
 	}
 }
