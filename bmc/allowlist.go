@@ -21,7 +21,20 @@ func (p AllowList) Check(host string, ip netip.Addr) error {
 	return nil
 }
 
-// Dial connects to a BMC as net.Dialer.DialContext does, and checks each address before it connects.
+// CheckLogin is Check for a job of a Pool that is about to log in at a port of the address. It also returns an error if the BMC refused so many logins that it would lock the
+// account.
+func (p AllowList) CheckLogin(ctx context.Context, host string, ip netip.Addr, port string) error {
+	if err := p.Check(host, ip); err != nil {
+		return err
+	}
+	return admitLogin(ctx, ip, port)
+}
+
+// Dial connects to a BMC as net.Dialer.DialContext does, and checks each address as CheckLogin does before it connects.
 func (p AllowList) Dial(ctx context.Context, timeout time.Duration, network, address string) (net.Conn, error) {
-	return outbound.Dial(ctx, timeout, p.Check, network, address)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return outbound.Dial(ctx, timeout, func(host string, ip netip.Addr) error { return p.CheckLogin(ctx, host, ip, port) }, network, address)
 }

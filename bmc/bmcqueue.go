@@ -24,11 +24,13 @@ type bmcQueue struct {
 	keepIdle time.Duration
 	limiter  *rate.Limiter
 	failures failures
+	logins   *logins    // of the pool
 	observe  func(Call) // nil for none
 }
 
-func newBMCQueue(opts PoolOptions) *bmcQueue {
+func newBMCQueue(opts PoolOptions, all *logins) *bmcQueue {
 	return &bmcQueue{
+		logins: all,
 		failures: failures{}, limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keepIdle: opts.Idle, observe: opts.Observe,
 	}
 }
@@ -44,6 +46,7 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, job.Timeout)
 	defer cancel()
+	ctx, login := q.logins.withLogin(ctx, job.Endpoint, id)
 	err := q.connect(ctx, driver, job.Endpoint, id)
 	if err == nil {
 		err = job.Run(ctx, observe(q.client, driver.scheme, q.observe))
@@ -56,12 +59,19 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 		return err // the error is not from the BMC: the job gave up
 	}
 	if err == nil || e.Kind == Unsupported {
+		login.end(false, time.Now())
 		q.proven = true
 		q.failures.clear(id)
 		q.closeUnclosed(ctx)
 		return err
 	}
 	q.drop(ctx)
+	if errors.Is(e, errLoginHeld) { // nothing was tried
+		return e
+	}
+	if e.Kind == Unauthorized {
+		login.end(true, time.Now())
+	}
 	q.proven = e.Kind != Unreachable
 	return q.failures.record(err, e, id, time.Now())
 }

@@ -51,6 +51,7 @@ type Pool struct {
 	slow   int             // running jobs that gave up their slot
 	busy   map[string]bool // by key
 	bmcs   map[string]*bmcQueue
+	logins *logins
 }
 
 // PoolOptions configure a Pool. Zero values take the defaults.
@@ -119,7 +120,7 @@ func NewPool(drivers map[string]Driver, opts PoolOptions) *Pool {
 	p := &Pool{
 		opts: opts, drivers: map[string]*driverUse{}, ctx: ctx, cancel: cancel,
 		proven: slots{limit: opts.Concurrency}, unproven: slots{limit: opts.Concurrency},
-		busy: map[string]bool{}, bmcs: map[string]*bmcQueue{},
+		busy: map[string]bool{}, bmcs: map[string]*bmcQueue{}, logins: newLogins(),
 	}
 	for scheme, driver := range drivers {
 		p.drivers[scheme] = &driverUse{Driver: driver, scheme: scheme}
@@ -174,7 +175,7 @@ func (p *Pool) Submit(job Job) bool {
 	}
 	q := p.bmcs[name]
 	if q == nil {
-		q = newBMCQueue(p.opts)
+		q = newBMCQueue(p.opts, p.logins)
 		p.bmcs[name] = q
 	}
 	q.jobs = append(q.jobs, job)
@@ -328,6 +329,7 @@ func (p *Pool) sweep() {
 			}
 			p.dispatch()
 			p.mu.Unlock()
+			p.logins.forget(now)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"sync"
@@ -249,6 +250,55 @@ func TestRefusedLogins(t *testing.T) {
 		g.Expect(result(t, pool, right, poll)).To(Succeed())
 	}
 	g.Expect(refused.Load()).To(Equal(int32(1)))
+}
+
+// TestLockout: hosts of any namespace, whatever name they give a BMC, cause at most two refused logins of a user in ten minutes, also with ever new passwords. Credentials that
+// were accepted before log in all the time, and so does another user.
+func TestLockout(t *testing.T) {
+	g := NewWithT(t)
+	loopback := bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { g.Expect(listener.Close()).To(Succeed()) }()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	var refused atomic.Int32
+	fake := &bmctest.Fake{}
+	driver := bmc.Driver{Open: func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {
+		conn, err := loopback.Dial(ctx, time.Minute, "tcp4", e.URL.Host)
+		if err != nil {
+			return nil, bmc.Wrap("Open", err)
+		}
+		defer func() { _ = conn.Close() }()
+		if e.Password != "right" {
+			refused.Add(1)
+			return nil, &bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", Err: errors.New("refused")}
+		}
+		return fake.Open(ctx, e)
+	}}
+	pool := newPool(t, driver, bmc.PoolOptions{Idle: time.Millisecond})
+	login := func(key, host, user, password string) error {
+		e := bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: net.JoinHostPort(host, port)}, Username: user, Password: password}
+		return result(t, pool, bmc.Job{Key: key, Endpoint: e, IgnoreBackoff: key == "new"}, poll)
+	}
+	g.Expect(login("owner", "127.0.0.1", "root", "right")).To(Succeed())
+	for i := range 20 {
+		err := login("tenant", []string{"127.0.0.1", "localhost"}[i%2], "root", strconv.Itoa(i))
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized))
+		if i >= 2 {
+			g.Expect(err).To(MatchError(ContainSubstring("would lock the account")))
+			g.Expect(bmc.RetryAfter(err)).To(BeNumerically("~", 10*time.Minute, time.Minute))
+		}
+		g.Expect(login("owner", "localhost", "root", "right")).To(Succeed(), "accepted before")
+	}
+	g.Expect(refused.Load()).To(Equal(int32(2)))
+	g.Expect(login("other", "127.0.0.1", "operator", "right")).To(Succeed(), "another user")
+	for range 4 {
+		err := login("new", "127.0.0.1", "root", "also right")
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unauthorized), "credentials that were never accepted wait")
+		g.Expect(bmc.RetryAfter(err)).To(BeNumerically("<=", 10*time.Minute), "and not longer, since they were not tried")
+	}
+	g.Expect(refused.Load()).To(Equal(int32(2)))
 }
 
 // TestForeignErrors: an error that is not from the BMC starts no backoff.

@@ -62,7 +62,7 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 	b := &ipmitoolBackend{program: program, endpoint: endpoint, suite: suite, port: strconv.Itoa(port)}
 	c := &client{backend: b, timeout: d.callTimeout()}
 	err = c.do(ctx, "Connect", func(ctx context.Context) error {
-		if b.ip, err = d.resolve(ctx, host); err != nil {
+		if b.ip, err = d.resolve(ctx, host, b.port); err != nil {
 			return err
 		}
 		joined := b.ip
@@ -91,7 +91,7 @@ func (d *Driver) OpenIpmitool(ctx context.Context, endpoint bmc.Endpoint) (bmc.C
 
 // resolve resolves a host, and checks that a BMC may have the address. ipmitool gets the address, because the name could resolve to
 // another one.
-func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
+func (d *Driver) resolve(ctx context.Context, host, port string) (string, error) {
 	ips := []netip.Addr{}
 	ip, err := netip.ParseAddr(host)
 	if err == nil {
@@ -101,7 +101,7 @@ func (d *Driver) resolve(ctx context.Context, host string) (string, error) {
 	}
 	err = errors.New("the name has no address")
 	for _, ip := range ips {
-		if err = d.Permit.Check(host, ip); err == nil {
+		if err = d.Permit.CheckLogin(ctx, host, ip, port); err == nil {
 			return ip.Unmap().String(), nil
 		}
 	}

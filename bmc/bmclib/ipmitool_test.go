@@ -355,9 +355,9 @@ func TestRealIpmitoolFaults(t *testing.T) {
 func TestResolve(t *testing.T) {
 	g := NewWithT(t)
 	d := &Driver{Permit: bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("::1/128")}}}
-	g.Expect(d.resolve(t.Context(), "::1")).To(Equal("::1"))
-	g.Expect(d.resolve(t.Context(), "::ffff:192.0.2.1")).To(Equal("192.0.2.1"))
-	_, err := d.resolve(t.Context(), "127.0.0.1")
+	g.Expect(d.resolve(t.Context(), "::1", "623")).To(Equal("::1"))
+	g.Expect(d.resolve(t.Context(), "::ffff:192.0.2.1", "623")).To(Equal("192.0.2.1"))
+	_, err := d.resolve(t.Context(), "127.0.0.1", "623")
 	g.Expect(err).To(HaveOccurred())
 }
 

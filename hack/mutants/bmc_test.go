@@ -3,10 +3,13 @@ package mutants
 // bmcTargets are what a BMC may make the drivers do, and what proves that an answer is from the BMC.
 var bmcTargets = []target{
 	{"bmc", nil, []mutant{
+		{"each new password is tried", "logins.wait", "len(recent) < loginBudget", "true"},
+		{"accepted credentials wait for those of others", "logins.wait", "ok || len(recent) < loginBudget", "ok && false || len(recent) < loginBudget"},
+		{"a login that was not tried counts as refused", "bmcQueue.run", "errors.Is(e, errLoginHeld)", "false"},
 		{"the addresses of BMCs are not checked", "AllowList.Check", "err != nil", "false"},
 		{"an IPv4 address has two notations", "CanonicalHostname", "address.Unmap()", "address"},
 		{"a name with a dot at its end is another BMC", "CanonicalHostname", `strings.TrimSuffix(strings.ToLower(name), ".")`, "strings.ToLower(name)"},
-		{"the address of a BMC is not checked at the connection", "AllowList.Dial", "p.Check", "func(string, netip.Addr) error { return nil }"},
+		{"the address of a BMC is not checked at the connection", "AllowList.CheckLogin", "err := p.Check(host, ip); err != nil", "err := p.Check(host, ip); err != nil && false"},
 	}},
 	{"bmc/ipmi", nil, []mutant{
 		{"a BMC logs in without the password", "session.authenticate", "!crypto.Equal(proof, two.KeyExchangeAuthenticationCode)", "false"},
