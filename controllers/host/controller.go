@@ -229,7 +229,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 // something differs.
 func writesSpec(action lifecycle.Action) bool {
 	switch action {
-	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.EndEraseOnce, lifecycle.Forget:
+	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.EndEraseOnce, lifecycle.Isolate, lifecycle.Forget:
 		return true
 	default:
 		return false

@@ -85,7 +85,8 @@ var powerRequestsDroppedStates = []State{
 	StateBooting, StateClaimed,
 }
 
-// ReadOnly is true for a state in which the provider writes neither the host's spec nor its boot, and removes no annotation.
+// ReadOnly is true for a state in which the provider writes neither the host's spec nor its boot, and removes no annotation. It ends only the inspection of a host that is
+// detached.
 func (s State) ReadOnly() bool { return s == StateDeleting || s == StatePaused || s == StateDetached }
 
 // StateOf returns the state of the host.
@@ -193,12 +194,17 @@ var secretProblemReasons = []string{v1alpha1.ReasonCredentialsMissing, v1alpha1.
 
 func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
 
+// stayDetached does nothing with a detached host, but for the record of an inspection: what runs on the server when the host returns is not the agent.
 func stayDetached(v View, _ Settings) Step {
-	return Step{
+	step := Step{
 		Phase: v1alpha1.PhaseDetached, Reason: v1alpha1.ReasonDetached,
 		Message: fmt.Sprintf("Detached: %s. The provider sends nothing to the server or its BMC until the annotation %s is removed",
 			v.Detached, v1alpha1.DetachedAnnotation),
 	}
+	if v.Claimed() { // its boot begins with a server that is off, whatever runs on it
+		return step
+	}
+	return v.leaveInspection(step)
 }
 
 // stayPaused does nothing with a paused host, and says how to resume it.
@@ -251,8 +257,11 @@ func stayExternallyProvisioned(v View, s Settings) Step {
 
 func stayQuarantined(v View, s Settings) Step {
 	step := v.leaveInspection(pollBMC(v, s))
-	if v.eraseOnceIsOver() {
+	switch {
+	case v.eraseOnceIsOver():
 		step = v.concludeEraseOnce(Step{})
+	case v.forgetsStrayBoot(): // otherwise it would be met again when the quarantine ends
+		step = Step{Action: ForgetBoot}
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined
 	step.Message = strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Spec.Quarantine.Reason, v.Spec.Quarantine.Message), ": ") +

@@ -35,6 +35,21 @@ var nextFree = map[string]nextCase{
 	"free, and its boot is deleted while its machine waits": {
 		bootingView(unclaimed, moveFree, bootMachinePending, bootDeleting), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown,
 	},
+	"free, and its boot is deleted without anything to erase": {
+		bootingView(unclaimed, moveFree, bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+	},
+	"free, and its boot is deleted, and a disk was written": {
+		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting), StateFree, Isolate, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+	},
+	"free, and its boot is deleted, and all disks would be erased": {
+		bootingView(unclaimed, moveFree, poweredOn, hostPolicy(purge), bootDeleting), StateFree, Isolate, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+	},
+	"free, and its boot is deleted, and no disk would be erased": {
+		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, hostPolicy(v1alpha1.CleaningNone), bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+	},
+	"isolated, and its boot is deleted": {
+		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, quarantined), StateQuarantined, ForgetBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
+	},
 	"free, and a boot is not void":    {bootingView(unclaimed, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"a power cycle of a free host":    {freeView(cycle), StateFree, DropRequests, v1alpha1.PhaseAvailable, ""},
 	"held, and free":                  {freeView(forceHeld), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},

@@ -9,7 +9,7 @@ import (
 
 // offerHost makes an unclaimed host available, or says why it is not available.
 func offerHost(v View, s Settings) Step {
-	if record, due := v.restoreBootRecord(); due {
+	if record, due := v.restoreBootRecord(s); due {
 		return record
 	}
 	if v.InspectionBoot() != nil {
@@ -63,8 +63,8 @@ func offerVerified(v View, s Settings) Step {
 	case v.StrayBoot() != nil:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server was booted for BareMetalMachine %q, which spec.consumerRef no longer names. To return the host to it, set "+
-			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, wipe its disks%s, then delete BareMetalBoot %q",
-			v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID, v.namedDisks(), v.Name)
+			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, then delete BareMetalBoot %q. If its disks would have been erased, the host then stays in quarantine until you have "+
+			"wiped them%s", v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID, v.Name, v.namedDisks())
 	case v.BootHasForeignFinalizer:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, but a finalizer of another controller keeps it. That controller must remove its finalizer", v.Name)

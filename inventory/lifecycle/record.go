@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 // A boot is recorded with two writes. First the BareMetalBoot gets the boot's number. Then the host's spec.boots is raised to that number, in the patch
@@ -44,6 +45,23 @@ func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
 		return nil
 	}
 	return v.Boot
+}
+
+// forgetsStrayBoot is true while the record of a stray boot is being deleted, and only the provider keeps it.
+func (v View) forgetsStrayBoot() bool {
+	return v.StrayBoot() != nil && v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending
+}
+
+// unerasedStray returns the quarantine of a host whose stray boot is forgotten: its record is all that says that the disks have the data of a machine. It is nil if a release
+// would not have erased them.
+func (v View) unerasedStray(s Settings) *v1alpha1.Quarantine {
+	b, policy := v.StrayBoot(), v.policy(s)
+	booted := b.PoweredOnAt != nil || b.DataServedAt != nil
+	if !cleaning.Erases(policy) || len(b.WrittenDisks) == 0 && (!cleaning.AllDisks(policy) || !booted) {
+		return nil
+	}
+	return v.newQuarantine(v1alpha1.ReasonDisksNotErased, fmt.Sprintf("BareMetalBoot %q was deleted while the server was that of BareMetalMachine %q, so its disks were not erased. "+
+		"Wipe the disks%s", v.Name, b.MachineName, v.namedDisks()))
 }
 
 // bootUnknown is true when it is unknown what the server got for its claim, and that matters. Another boot could serve the same bootstrap data again, or
@@ -102,7 +120,7 @@ func (v View) bootUnknownRemedy() string {
 
 // restoreBootRecord returns the step that restores the record of an unclaimed host, and whether one is needed. Only the number of the last boot matters
 // then, not what the server got for an earlier claim.
-func (v View) restoreBootRecord() (Step, bool) {
+func (v View) restoreBootRecord(s Settings) (Step, bool) {
 	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified}
 	switch b := v.Boot; {
 	case b == nil, b.Number < v.Spec.Boots:
@@ -110,6 +128,9 @@ func (v View) restoreBootRecord() (Step, bool) {
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
 	case v.EraseOnceBoot() != nil: // it says what was erased
 		return Step{}, false
+	case v.forgetsStrayBoot() && v.unerasedStray(s) != nil:
+		step.Action, step.Quarantine = Isolate, v.unerasedStray(s)
+		step.Message = step.Quarantine.Message
 	case v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending:
 		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Name)
 	default:

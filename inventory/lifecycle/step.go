@@ -52,6 +52,8 @@ const (
 	Release Action = "Release"
 	// EndEraseOnce removes spec.eraseOnce: the disks are erased, or Step.Quarantine says what is wrong with them.
 	EndEraseOnce Action = "EndEraseOnce"
+	// Isolate puts the host into Step.Quarantine.
+	Isolate Action = "Isolate"
 	// Forget removes the finalizer of the host object, without a request to the BMC.
 	Forget Action = "Forget"
 )
@@ -78,7 +80,7 @@ type Step struct {
 	PowerHold *PowerHoldTimes
 	// CleaningStartedAt is what RecordCleaning writes.
 	CleaningStartedAt *metav1.Time
-	// Quarantine is the quarantine that Release or EndEraseOnce puts the host into, unless the host has one already; nil for none.
+	// Quarantine is the quarantine that Release, EndEraseOnce or Isolate puts the host into, unless the host has one already; nil for none.
 	Quarantine *v1alpha1.Quarantine
 	// Drop are the annotations that the action removes in the same write.
 	Drop []string

@@ -376,6 +376,8 @@ func (w *world) perform(v View, step Step) bool {
 			return true
 		}
 		w.endEraseOnce(v, step)
+	case Isolate:
+		w.v.Spec.Quarantine = step.Quarantine
 	case Forget:
 		w.gone = true
 	default:
