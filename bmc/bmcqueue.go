@@ -30,7 +30,7 @@ type bmcQueue struct {
 
 func newBMCQueue(opts PoolOptions, all *logins) *bmcQueue {
 	return &bmcQueue{
-		logins: all,
+		logins:   all,
 		failures: failures{}, limiter: rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/2))), used: time.Now(), keepIdle: opts.Idle, observe: opts.Observe,
 	}
 }

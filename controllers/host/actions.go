@@ -69,7 +69,9 @@ func (r *Reconciler) perform(
 			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
 		})
 	case lifecycle.Isolate:
-		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine) })
+		return 0, write(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
+		})
 	case lifecycle.Forget:
 		return 0, write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
 	default:

@@ -132,7 +132,9 @@ func agentRuns(v *View) {
 // ends without a command, and the next one waits until the server is off.
 func TestInspectionLeavesServerAlone(t *testing.T) {
 	old := func(v *View) { v.Boot.StartedAt = metav1.NewTime(noon.Add(-24 * time.Hour)) }
-	ended := func(v *View) { v.Spec.Maintenance, v.Spec.ExternallyProvisioned, v.Spec.Quarantine, v.Detached = nil, false, nil, "" }
+	ended := func(v *View) {
+		v.Spec.Maintenance, v.Spec.ExternallyProvisioned, v.Spec.Quarantine, v.Detached = nil, false, nil, ""
+	}
 	for name, v := range map[string]View{
 		"maintenance":                     inspectingView(agentRuns, maintenance),
 		"externally provisioned":          inspectingView(agentRuns, func(v *View) { v.Spec.ExternallyProvisioned = true }),

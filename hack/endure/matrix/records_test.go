@@ -203,7 +203,7 @@ var recordFaults = []fault{
 			isUnknown("is that of another claim")(l, s)
 			return
 		}
-		l.told(v1alpha1.AvailableCondition, v1alpha1.ReasonBootUnknown, "power the server off, wipe its disks")
+		l.told(v1alpha1.AvailableCondition, v1alpha1.ReasonBootUnknown, "power the server off, then delete BareMetalBoot")
 		l.explained()
 		l.Expect(l.host().Spec.ConsumerRef).To(BeNil(), "a host was claimed whose boot is not void")
 	}},
