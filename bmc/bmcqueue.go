@@ -54,12 +54,12 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 			cached.ResetCache()
 		}
 	}
+	login.end(err, time.Now())
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
 		return err // the error is not from the BMC: the job gave up
 	}
 	if err == nil || e.Kind == Unsupported {
-		login.end(false, time.Now())
 		q.proven = true
 		q.failures.clear(id)
 		q.closeUnclosed(ctx)
@@ -68,9 +68,6 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 	q.drop(ctx)
 	if errors.Is(e, errLoginHeld) { // nothing was tried
 		return e
-	}
-	if e.Kind == Unauthorized {
-		login.end(true, time.Now())
 	}
 	q.proven = e.Kind != Unreachable
 	return q.failures.record(err, e, id, time.Now())

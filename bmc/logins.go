@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -27,21 +28,16 @@ type account struct {
 	user    string
 }
 
-// credentialsOf are credentials of an account.
-type credentialsOf struct {
-	account
-	id credentialsID
-}
-
 // logins are those of all jobs of a pool.
 type logins struct {
 	mu       sync.Mutex
 	refused  map[account][]time.Time
-	accepted map[credentialsOf]time.Time
+	underWay map[account]int // logins with credentials that were not accepted yet, whose end is not known
+	accepted map[credentialsID]map[account]time.Time
 }
 
 func newLogins() *logins {
-	return &logins{refused: map[account][]time.Time{}, accepted: map[credentialsOf]time.Time{}}
+	return &logins{refused: map[account][]time.Time{}, underWay: map[account]int{}, accepted: map[credentialsID]map[account]time.Time{}}
 }
 
 // login is that of one job. Its connections are those that AllowList.Dial makes with its context.
@@ -51,14 +47,14 @@ type login struct {
 	id     credentialsID
 
 	mu    sync.Mutex
-	tried []account
+	tried map[account]bool // true for one that counts as under way
 }
 
 type loginKey struct{}
 
 // withLogin returns a context for a job that connects to an endpoint.
 func (l *logins) withLogin(ctx context.Context, e Endpoint, id credentialsID) (context.Context, *login) {
-	one := &login{logins: l, user: e.Username, id: id}
+	one := &login{logins: l, user: e.Username, id: id, tried: map[account]bool{}}
 	return context.WithValue(ctx, loginKey{}, one), one
 }
 
@@ -75,22 +71,36 @@ func admitLogin(ctx context.Context, ip netip.Addr, port string) error {
 		port = "0"
 	}
 	a := account{ip.Unmap().WithZone(""), port, one.user}
-	if wait := one.logins.wait(a, one.id, time.Now()); wait > 0 {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if _, again := one.tried[a]; again {
+		return nil
+	}
+	wait, counts := one.logins.begin(a, one.id, time.Now())
+	if wait > 0 {
 		return &Error{
 			Kind: Unauthorized, Op: "Log in", RetryAfter: wait, Err: fmt.Errorf("%w: the BMC refused %d logins of this user in the last %s, of this host or of another one, "+
 				"and would lock the account", errLoginHeld, loginBudget, loginWindow),
 		}
 	}
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if !slices.Contains(one.tried, a) {
-		one.tried = append(one.tried, a)
-	}
+	one.tried[a] = counts
 	return nil
 }
 
-// wait is how long credentials must not be tried.
-func (l *logins) wait(a account, id credentialsID, now time.Time) time.Duration {
+// LoginAccepted is false for a job of a Pool whose credentials this process has not seen accepted: its connections must be new, and no one else may use them, since a login is counted when it
+// connects.
+func LoginAccepted(ctx context.Context) bool {
+	one, ok := ctx.Value(loginKey{}).(*login)
+	if !ok {
+		return true
+	}
+	one.logins.mu.Lock()
+	defer one.logins.mu.Unlock()
+	return len(one.logins.accepted[one.id]) > 0
+}
+
+// begin returns how long credentials must not be tried. If they may be, counts is true if they are under way until end.
+func (l *logins) begin(a account, id credentialsID, now time.Time) (wait time.Duration, counts bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	recent := slices.DeleteFunc(l.refused[a], func(t time.Time) bool { return now.Sub(t) >= loginWindow })
@@ -99,24 +109,43 @@ func (l *logins) wait(a account, id credentialsID, now time.Time) time.Duration 
 	} else {
 		l.refused[a] = recent
 	}
-	if _, ok := l.accepted[credentialsOf{a, id}]; ok || len(recent) < loginBudget {
-		return 0
+	switch _, ok := l.accepted[id][a]; {
+	case ok:
+		return 0, false
+	case len(recent) >= loginBudget:
+		return loginWindow - now.Sub(recent[len(recent)-loginBudget]), false
+	case len(recent)+l.underWay[a] >= loginBudget:
+		return loginPause, false
 	}
-	return loginWindow - now.Sub(recent[len(recent)-loginBudget])
+	l.underWay[a]++
+	return 0, true
 }
 
-// end records how a job ended: the BMC refused the credentials, or answered with them.
-func (one *login) end(refused bool, now time.Time) {
+// loginPause is how long credentials wait for others whose login is under way.
+const loginPause = 10 * time.Second
+
+// end records how a job ended: err is nil, or what the BMC answered. It is called once.
+func (one *login) end(err error, now time.Time) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	l := one.logins
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, a := range one.tried {
-		if refused { // accepted credentials stay accepted: BMCs also refuse while they restart
+	for a, counts := range one.tried {
+		if counts {
+			if l.underWay[a]--; l.underWay[a] == 0 {
+				delete(l.underWay, a)
+			}
+		}
+		switch kind := KindOf(err); {
+		case errors.Is(err, errLoginHeld): // at another address
+		case err != nil && kind == Unauthorized: // accepted credentials stay accepted: BMCs also refuse while they restart
 			l.refused[a] = append(l.refused[a], now)
-		} else {
-			l.accepted[credentialsOf{a, one.id}] = now
+		case err == nil || kind == Unsupported:
+			if l.accepted[one.id] == nil {
+				l.accepted[one.id] = map[account]time.Time{}
+			}
+			l.accepted[one.id][a] = now
 		}
 	}
 }
@@ -130,9 +159,10 @@ func (l *logins) forget(now time.Time) {
 			delete(l.refused, a)
 		}
 	}
-	for c, last := range l.accepted {
-		if now.Sub(last) >= loginMemory {
-			delete(l.accepted, c)
+	for id, of := range l.accepted {
+		maps.DeleteFunc(of, func(_ account, last time.Time) bool { return now.Sub(last) >= loginMemory })
+		if len(of) == 0 {
+			delete(l.accepted, id)
 		}
 	}
 }

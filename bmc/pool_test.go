@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"sync"
@@ -256,7 +256,6 @@ func TestRefusedLogins(t *testing.T) {
 // were accepted before log in all the time, and so does another user.
 func TestLockout(t *testing.T) {
 	g := NewWithT(t)
-	loopback := bmc.AllowList{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(listener.Close()).To(Succeed()) }()
@@ -265,7 +264,7 @@ func TestLockout(t *testing.T) {
 	var refused atomic.Int32
 	fake := &bmctest.Fake{}
 	driver := bmc.Driver{Open: func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {
-		conn, err := loopback.Dial(ctx, time.Minute, "tcp4", e.URL.Host)
+		conn, err := bmctest.Loopback.Dial(ctx, time.Minute, "tcp4", e.URL.Host)
 		if err != nil {
 			return nil, bmc.Wrap("Open", err)
 		}
@@ -299,6 +298,40 @@ func TestLockout(t *testing.T) {
 		g.Expect(bmc.RetryAfter(err)).To(BeNumerically("<=", 10*time.Minute), "and not longer, since they were not tried")
 	}
 	g.Expect(refused.Load()).To(Equal(int32(2)))
+}
+
+// TestLockoutByRedfish: a connection that was kept open admits no more logins than new ones do.
+func TestLockoutByRedfish(t *testing.T) {
+	g := NewWithT(t)
+	machine := bmctest.NewMachine(bmctest.Options{Name: "m", Username: "root", Password: "right"})
+	var refused atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		recorder := httptest.NewRecorder()
+		machine.ServeHTTP(recorder, r)
+		if recorder.Code == http.StatusUnauthorized && (r.Header.Get("Authorization") != "" || r.Method == http.MethodPost) {
+			refused.Add(1)
+		}
+		for name, values := range recorder.Header() {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(recorder.Code)
+		_, _ = w.Write(recorder.Body.Bytes())
+	}))
+	t.Cleanup(server.Close)
+	driver := &redfish.Driver{Permit: bmctest.Loopback}
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{})
+	t.Cleanup(pool.Close)
+	address, err := url.Parse(server.URL)
+	g.Expect(err).NotTo(HaveOccurred())
+	login := func(password string) error {
+		e := bmc.Endpoint{URL: &url.URL{Scheme: redfish.SchemeInsecure, Host: address.Host}, Username: "root", Password: password}
+		return result(t, pool, bmc.Job{Key: "tenant", Endpoint: e}, poll)
+	}
+	for i := range 10 {
+		g.Expect(bmc.KindOf(login(strconv.Itoa(i)))).To(Equal(bmc.Unauthorized))
+	}
+	g.Expect(refused.Load()).To(BeNumerically("<=", 2))
+	g.Expect(refused.Load()).To(BeNumerically(">", 0))
 }
 
 // TestForeignErrors: an error that is not from the BMC starts no backoff.

@@ -60,7 +60,7 @@ func (c *conn) ResetCache() {
 
 // login reads the service root, which needs no credentials, and opens a session if the URL has auth=session.
 func (c *conn) login(ctx context.Context) error {
-	w, err := c.driver.newWire(c.endpoint)
+	w, err := c.driver.newWire(ctx, c.endpoint)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ type trust struct {
 	skip bool
 }
 
-func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
-	transport, err := d.transport(endpoint)
+func (d *Driver) httpClient(ctx context.Context, endpoint bmc.Endpoint) (*http.Client, error) {
+	transport, err := d.transport(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,10 @@ func (d *Driver) httpClient(endpoint bmc.Endpoint) (*http.Client, error) {
 	}, nil
 }
 
-func (d *Driver) transport(endpoint bmc.Endpoint) (*http.Transport, error) {
+func (d *Driver) transport(ctx context.Context, endpoint bmc.Endpoint) (*http.Transport, error) {
+	if !bmc.LoginAccepted(ctx) {
+		return endpoint.Transport(d.Permit)
+	}
 	p := trust{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}
 	t := &d.transports
 	t.mu.Lock()

@@ -28,8 +28,8 @@ type wire struct {
 	token, session string
 }
 
-func (d *Driver) newWire(endpoint bmc.Endpoint) (*wire, error) {
-	client, err := d.httpClient(endpoint)
+func (d *Driver) newWire(ctx context.Context, endpoint bmc.Endpoint) (*wire, error) {
+	client, err := d.httpClient(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestBootAddressMissing(t *testing.T) {
 	g.Expect(os.WriteFile(config, []byte(text+`- {name: elsewhere, mode: "off", address: 192.0.2.5, subnet: 192.0.2.0/24}`), 0o600)).To(Succeed())
 
 	const problem = "192.0.2.5 is on no interface of node mgmt-2: set CAPBM_NODE_SELECTOR to the node that has it, or CAPBM_BOOT_ADDRESS "
-	p := launchManager(t, kubeconfig, []string{"NODE_NAME=mgmt-2", "POD_NAME=capbm-boot-x", "POD_UID=1234"}, "--components=boot", "--boot-config="+config)
+	p := launchManager(t, kubeconfig, []string{"NODE_NAME=mgmt-2", "BOOT_POD_NAME=capbm-boot-x", "BOOT_POD_UID=1234"}, "--components=boot", "--boot-config="+config)
 	g.Eventually(func(g Gomega) {
 		code, answer, err := body(t.Context(), "http://"+p.health+"/readyz")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -90,6 +90,6 @@ func TestBootPodEnv(t *testing.T) {
 				fields[e.Name] = e.ValueFrom.FieldRef.FieldPath
 			}
 		}
-		g.Expect(fields).To(And(HaveKeyWithValue("NODE_NAME", "spec.nodeName"), HaveKeyWithValue("POD_NAME", "metadata.name"), HaveKeyWithValue("POD_UID", "metadata.uid")), folder)
+		g.Expect(fields).To(And(HaveKeyWithValue("NODE_NAME", "spec.nodeName"), HaveKeyWithValue("BOOT_POD_NAME", "metadata.name"), HaveKeyWithValue("BOOT_POD_UID", "metadata.uid"), Not(HaveKey("POD_UID"))), folder)
 	}
 }

@@ -136,11 +136,11 @@ func (o *options) provider() (provider.Options, error) {
 
 // pod returns the Pod of this process, nil outside of a cluster. Without its UID kubectl describe does not show its events.
 func (o *options) pod() *corev1.Pod {
-	name := os.Getenv("POD_NAME")
+	name := os.Getenv("BOOT_POD_NAME")
 	if name == "" {
 		return nil
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.podNamespace, Name: name, UID: types.UID(os.Getenv("POD_UID"))}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.podNamespace, Name: name, UID: types.UID(os.Getenv("BOOT_POD_UID"))}}
 }
 
 func (o *options) managerOptions() ctrl.Options {

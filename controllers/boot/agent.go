@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -113,7 +114,7 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 				return refused("%s is paused, or in maintenance, or not managed: no erasure begins", r.Host)
 			}
 		}
-		plan, err = b.planFor(ctx, a)
+		plan, err = b.planFor(ctx, a, hello.Server)
 		return err
 	})
 	if err != nil {
@@ -124,12 +125,12 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 	return plan, nil
 }
 
-// planFor returns the plan of a boot.
-func (b *Booter) planFor(ctx context.Context, a attempt) (agent.Plan, error) {
+// planFor returns the plan of a boot for an agent on a server.
+func (b *Booter) planFor(ctx context.Context, a attempt, server agent.Server) (agent.Plan, error) {
 	plan := agent.Plan{
 		Version: agent.Version,
 		Title:   a.title(),
-		Server:  agent.Server(expectedServer(a)),
+		Server:  agent.Server(expectedServer(a, inventory.ServerID(server))),
 	}
 	switch a.boot.Spec.Purpose {
 	case v1alpha1.PurposeClean:

@@ -3,6 +3,7 @@ package boot
 import (
 	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -12,17 +13,24 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// expectedServer is how the server of a host identifies itself to an agent that runs on it, as far as that is known. An inspection may run on any server: its report shows
-// that the rows of two servers are swapped.
-func expectedServer(a attempt) inventory.ServerID {
-	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect {
+// expectedServer is how the server of a host identifies itself to an agent that runs on it and found an identity, as far as that is known. An inspection may run on any server: its
+// report shows that the rows of two servers are swapped.
+func expectedServer(a attempt, found inventory.ServerID) inventory.ServerID {
+	switch {
+	case a.boot.Spec.Purpose == v1alpha1.PurposeInspect:
 		return inventory.ServerID{}
+	case a.host.Spec.SystemUUID != "": // also instead of a serial number of the chassis
+		return inventory.ServerID{SystemUUID: a.host.Spec.SystemUUID}
 	}
 	var expected inventory.ServerID
 	if h := a.host.Status.Hardware; h != nil {
 		expected = inventory.ServerID{SystemUUID: h.SystemUUID, SerialNumber: h.SerialNumber}
 	}
-	expected.SystemUUID = cmp.Or(a.host.Spec.SystemUUID, expected.SystemUUID)
+	// Some BMCs have a GUID of their own in the place of the system's (IPMI 2.0, 22.14), whose byte order is guessed besides: one serial number says more.
+	byUUID, bySerial := inventory.ServerID{SystemUUID: expected.SystemUUID}, inventory.ServerID{SerialNumber: expected.SerialNumber}
+	if strings.HasPrefix(a.host.Spec.BMC.Address, "ipmi") && byUUID.Compare(found) == inventory.OtherServer && bySerial.Compare(found) == inventory.SameServer {
+		expected.SystemUUID = ""
+	}
 	if lifecycle.IsEraseOnce(&a.boot.Spec) {
 		expected.SerialNumber = cmp.Or(expected.SerialNumber, a.host.Spec.EraseOnce)
 	}
@@ -32,7 +40,8 @@ func expectedServer(a attempt) inventory.ServerID {
 // checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and whoever has spec.bootMACAddress boots: if the rows of two
 // servers are swapped, these are two servers, and one of them would be erased in the place of the other.
 func (b *Booter) checkServer(a attempt, server agent.Server) error {
-	expected, found := expectedServer(a), inventory.ServerID(server)
+	found := inventory.ServerID(server)
+	expected := expectedServer(a, found)
 	if expected.Compare(found) != inventory.OtherServer {
 		return nil
 	}
@@ -50,7 +59,8 @@ func (e otherServerError) Unwrap() error { return pxe.ErrOtherServer }
 // reportUnknownServer records, once for a boot, that nothing shows that the agent runs on the server of the host. It stops nothing: racks are sold whose firmware has
 // placeholders.
 func (b *Booter) reportUnknownServer(a attempt, server agent.Server) {
-	expected, found := expectedServer(a), inventory.ServerID(server)
+	found := inventory.ServerID(server)
+	expected := expectedServer(a, found)
 	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect || controllers.ObservedStage(a.boot, v1alpha1.StageAgent) != nil || expected.Compare(found) != inventory.MatchUnknown {
 		return
 	}

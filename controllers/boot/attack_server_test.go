@@ -45,6 +45,12 @@ func (w *world) drain() (all []string) {
 func TestAttackOtherServer(t *testing.T) {
 	eraseOnce := func(t *testing.T) *world { t.Helper(); return newEraseOnceWorld(t, v1alpha1.CleaningClear) }
 	image := func(t *testing.T) *world { t.Helper(); w, _ := newAgentWorld(t); return w }
+	ipmi := func(t *testing.T) *world {
+		t.Helper()
+		w := image(t)
+		w.updateHost(NewWithT(t), func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "ipmi://192.0.2.1" })
+		return w
+	}
 	inspection := func(t *testing.T) *world { t.Helper(); return newInspectionWorld(t) }
 	for name, c := range map[string]struct {
 		world        func(*testing.T) *world
@@ -59,6 +65,9 @@ func TestAttackOtherServer(t *testing.T) {
 		"image, another serial number":           {world: image, serial: "S1", hello: on(uuid2, "S2"), refused: true},
 		"image, the BMC reports another":         {world: image, uuid: uuid2, serial: "S1", spec: uuid1Swapped, hello: on(uuid1, "S1")},
 		"image, the spec says another":           {world: image, uuid: uuid1, serial: "S1", spec: uuid2, hello: on(uuid1, "S1"), refused: true},
+		"image, the spec instead of the chassis": {world: image, serial: "CHASSIS", spec: uuid1, hello: on("", "S1"), unknown: true},
+		"image, a GUID of an IPMI BMC":           {world: ipmi, uuid: uuid2, serial: "S1", hello: on(uuid1, "s1")},
+		"image, another server by IPMI":          {world: ipmi, uuid: uuid2, serial: "S2", hello: on(uuid1, "S1"), refused: true},
 		"image, placeholders":                    {world: image, uuid: "00000000-0000-0000-0000-000000000000", serial: "To be filled by O.E.M.", hello: on(uuid1, "S1"), unknown: true},
 		"image, no SMBIOS":                       {world: image, uuid: uuid1, serial: "S1", hello: on("", ""), unknown: true},
 		"erasure, the server":                    {world: eraseOnce, uuid: uuid1, serial: "SN1", hello: on(uuid1, "SN1")},

@@ -25,7 +25,7 @@ var errUnproven = errors.New("the erasure is not proven")
 func cleanPlan(a attempt) *agent.CleanPlan {
 	plan := &agent.CleanPlan{Policy: agent.CleanMetadata, Keep: keptDisks(a.host.Spec.Storage)}
 	for _, w := range a.boot.Spec.WrittenDisks {
-		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength})
+		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength, PartitionGUID: w.PartitionGUID})
 	}
 	if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {
 		plan.Policy, plan.AllDisks = agent.CleanPolicy(policy), true

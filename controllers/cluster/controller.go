@@ -50,7 +50,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueBatched(r.clustersOfHost), builder.WithPredicates(domainsChanged())).
 		WithOptions(options)
 	if r.Kubeconfigs != nil {
-		build = build.WatchesRawSource(r.kubeconfigChanges())
+		build = build.WatchesRawSource(r.kubeconfigChanges()).Watches(&clusterv1.Cluster{}, handler.Funcs{DeleteFunc: r.forgetKubeconfig})
 	}
 	return build.Complete(r)
 }

@@ -33,6 +33,11 @@ func (r *Reconciler) kubeconfigChanges() source.Source {
 	})
 }
 
+// forgetKubeconfig drops what is known of the kubeconfig of a deleted cluster, whose BareMetalCluster may be gone already.
+func (r *Reconciler) forgetKubeconfig(_ context.Context, e event.DeleteEvent, _ controllers.Queue) {
+	r.Kubeconfigs.Forget(client.ObjectKeyFromObject(e.Object))
+}
+
 // reconcileKubeconfig reports whether the kubeconfig of a cluster is refused. While this process has not read the kubeconfig, the condition stays as
 // it is.
 func (r *Reconciler) reconcileKubeconfig(infra *v1alpha1.BareMetalCluster, cluster *clusterv1.Cluster) {

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -16,53 +16,76 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
 )
 
+// The maximum sizes of an answer. A client needs about as much memory for its bytes as they are, and up to a kilobyte for each "{}" of three bytes: so elements of its lists and
+// values are counted as well (see scanner).
+var (
+	// largest is the list of the resources of all groups of a cluster with hundreds of CustomResourceDefinitions.
+	anyAnswer = bounds{bytes: 4 << 20, items: 5000, values: 400_000}
+	// etcd accepts objects of 1.5 MiB. A Node has up to 2,000 values.
+	anyEvent = bounds{bytes: 2 << 20, items: 5000, values: 20_000}
+)
+
+// nodeList are the bounds of a list of Nodes: those that a cluster may have. A Node with its images has up to 32 KiB and 1,000 values.
+func nodeList(nodes int) bounds {
+	return bounds{bytes: min(4<<20+int64(nodes)*maxNode, maxNodeList), items: nodes, values: 100_000 + nodes*1000}
+}
+
 const (
-	// maxAnswer is the maximum size of an answer, in bytes: the largest is the list of the resources of all groups. A list of Nodes may have manyNodes, which are 1,000 with
-	// their images, and maxNode more for each Machine of the cluster; maxNodeList is the end of that. A client needs about five times as much while it decodes it.
-	maxAnswer   = 4 << 20
-	manyNodes   = 16 << 20
-	maxNode     = 32 << 10
+	maxNode     = 16 << 10 // on average
 	maxNodeList = 128 << 20
-	// maxEvent is the maximum size of a watch event, in bytes: etcd accepts objects of 1.5 MiB.
-	maxEvent = 2 << 20
-	// largeAnswer is where an answer needs a lane, so that many clusters together do not fill the memory, and largeAnswerTime how long it may take from there on.
+	// largeAnswer and manyValues are where an answer needs a lane, so that many clusters together do not fill the memory, and largeAnswerTime how long it may take from there on.
 	largeAnswer     = 256 << 10
+	manyValues      = 20_000
 	largeAnswerTime = time.Minute
-	// bytesPerSecond and bytesAtOnce are how fast an API server may send. A cluster of 5,000 Nodes sends about 50 MiB at first, and then 200 KiB a second.
+	// bytesPerSecond and bytesAtOnce are how fast an API server may send, and costOfEvent what an event counts beside its bytes: a client keeps more than it is sent. A cluster of
+	// 5,000 Nodes sends about 50 MiB at first, and then 200 KiB and 20 events a second.
 	bytesPerSecond = rate.Limit(4 << 20)
 	bytesAtOnce    = 16 << 20
+	costOfEvent    = 2 << 10
 )
+
+// NodesOf is how many Nodes a cluster may have: twice its Machines, for those that are being replaced, and many more that Cluster API did not make.
+func NodesOf(machines int) int { return 2*machines + 1000 }
 
 // largeAnswers are how many large answers are read at once. Each namespace has one, whatever the others do.
 var largeAnswers = origin.Bounds{PerOrigin: 1, Guaranteed: 1, Shared: 1, Max: 2}
 
-// bound bounds the body of an answer.
+// bound bounds the body of an answer. A redirect would lead the client past the gateway, and only JSON is counted.
 func (r *route) bound(answer *http.Response) error {
 	request := answer.Request
-	body := &boundedBody{ReadCloser: answer.Body, route: r, ctx: request.Context(), limit: maxAnswer}
-	if what := request.URL.Query().Get("watch"); answer.StatusCode == http.StatusOK && (what == "true" || what == "1") {
-		body.events = newEvents(answer.Header.Get("Content-Type"))
-	} else if strings.HasSuffix(request.URL.Path, "/api/v1/nodes") {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // a kind that is empty is not JSON
+	switch {
+	case answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified:
+		r.refuse(errors.New("its server redirects requests"))
+		return errRedirect
+	case kind != "application/json" && kind != "text/plain":
+		answer.Header.Set("Content-Type", "text/plain") // the client decodes it as nothing
+	}
+	body := &boundedBody{ReadCloser: answer.Body, route: r, ctx: request.Context(), scanner: scanner{bounds: anyAnswer}}
+	switch watch := request.URL.Query().Get("watch"); {
+	case answer.StatusCode == http.StatusOK && (watch == "true" || watch == "1"):
+		body.scanner = scanner{bounds: anyEvent, stream: true}
+	case strings.HasSuffix(request.URL.Path, "/api/v1/nodes"):
 		machines, err := r.gateway.opts.Machines(request.Context(), r.cluster)
 		if err != nil {
 			return fmt.Errorf("count the Machines of the cluster: %w", err)
 		}
-		body.limit = min(manyNodes+int64(machines)*maxNode, maxNodeList)
+		body.scanner.bounds = nodeList(NodesOf(machines))
 	}
 	answer.Body = body
 	return nil
 }
 
+var errRedirect = errors.New("the API server redirects the request")
+
 // boundedBody is a body that ends with an error at its bounds. That refuses the cluster.
 type boundedBody struct {
 	io.ReadCloser
 
-	route  *route
-	ctx    context.Context //nolint:containedctx // of the request
-	events *events         // nil for an answer that is no watch
-	limit  int64
-	read   int64
-	leave  func() // ends a large answer; nil before it is one
+	route   *route
+	ctx     context.Context //nolint:containedctx // of the request
+	scanner scanner
+	leave   func() // ends a large answer; nil before it is one
 }
 
 // Read implements io.Reader.
@@ -71,10 +94,11 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if n == 0 {
 		return n, err
 	}
-	if waited := b.route.bytes.WaitN(b.ctx, n); waited != nil {
-		return 0, waited
+	events, problem := b.scanner.scan(p[:n])
+	if problem == nil {
+		problem = b.pace(n + events*costOfEvent)
 	}
-	if problem := b.check(p[:n]); problem != nil {
+	if problem != nil {
 		if b.ctx.Err() == nil {
 			b.route.refuse(problem)
 		}
@@ -83,19 +107,17 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *boundedBody) check(p []byte) error {
-	if b.events != nil {
-		return b.events.check(p)
+// pace waits until the API server may have sent so much.
+func (b *boundedBody) pace(cost int) error {
+	for ; cost > 0; cost -= bytesAtOnce {
+		if err := b.route.bytes.WaitN(b.ctx, min(cost, bytesAtOnce)); err != nil {
+			return err
+		}
 	}
-	b.read += int64(len(p))
-	switch {
-	case b.read > b.limit:
-		return fmt.Errorf("its server sent an answer of more than %d MiB", b.limit>>20)
-	case b.read > largeAnswer && b.leave == nil:
+	if s := &b.scanner; !s.stream && b.leave == nil && (s.read > largeAnswer || s.values > manyValues) {
 		return b.enterLane()
-	default:
-		return nil
 	}
+	return nil
 }
 
 func laneOf(cluster client.ObjectKey) origin.Lane { return origin.Lane{Namespace: cluster.Namespace} }
@@ -123,54 +145,4 @@ func (b *boundedBody) Close() error {
 		b.leave = nil
 	}
 	return b.ReadCloser.Close()
-}
-
-// events checks the size of watch events. JSON has one event in a line (meta.k8s.io/v1, WatchEvent), and protobuf has its length in four bytes before it
-// (k8s.io/apimachinery, protobuf.LengthDelimitedFramer).
-type events struct {
-	lines  bool
-	prefix []byte // of the length of the next event, as far as it was read
-	size   int64  // JSON: what was read of the event. Protobuf: what is left of it
-}
-
-func newEvents(contentType string) *events {
-	kind, _, _ := mime.ParseMediaType(contentType) // a kind that is empty is not protobuf
-	return &events{lines: kind != "application/vnd.kubernetes.protobuf"}
-}
-
-var errEvent = fmt.Errorf("its server sent a watch event of more than %d MiB", maxEvent>>20)
-
-func (e *events) check(p []byte) error {
-	if e.lines {
-		return e.checkLines(p)
-	}
-	for len(p) > 0 {
-		if e.size > 0 {
-			n := min(e.size, int64(len(p)))
-			e.size, p = e.size-n, p[n:]
-			continue
-		}
-		n := min(4-len(e.prefix), len(p))
-		e.prefix, p = append(e.prefix, p[:n]...), p[n:]
-		if len(e.prefix) < 4 {
-			continue
-		}
-		if e.size = int64(binary.BigEndian.Uint32(e.prefix)); e.size > maxEvent {
-			return errEvent
-		}
-		e.prefix = e.prefix[:0]
-	}
-	return nil
-}
-
-func (e *events) checkLines(p []byte) error {
-	for _, c := range p {
-		if e.size++; c == '\n' {
-			e.size = 0
-		}
-		if e.size > maxEvent {
-			return errEvent
-		}
-	}
-	return nil
 }

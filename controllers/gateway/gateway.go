@@ -13,10 +13,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -207,6 +209,7 @@ func (g *Gateway) newRoute(cluster client.ObjectKey, config *rest.Config) (*rout
 			p.SetURL(base)
 			p.Out.Header.Del("Authorization")
 			p.Out.Header.Del("Accept-Encoding") // the transport decompresses: the bounds count what the client gets
+			p.Out.Header.Set("Accept", acceptJSON(p.Out.Header.Get("Accept")))
 		},
 	}
 	return r, nil
@@ -225,11 +228,25 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case request.Header.Get("Upgrade") != "":
 		http.Error(w, "connections are not upgraded", http.StatusBadRequest)
 		return
+	case request.URL.Query().Get("sendInitialEvents") != "": // a list in a watch, which has no end that can be bounded: the client lists instead
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","message":"lists are not streamed","code":422}`)
+		return
 	}
 	ctx, cancel := context.WithCancelCause(request.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })() //nolint:contextcheck // the end of the route ends the request, too
 	r.proxy.ServeHTTP(w, request.WithContext(ctx))
+}
+
+// acceptJSON removes the binary forms from a list of media types: only JSON is bounded.
+func acceptJSON(accept string) string {
+	kinds := slices.DeleteFunc(strings.Split(accept, ","), func(kind string) bool { return !strings.HasPrefix(strings.TrimSpace(kind), "application/json") })
+	if len(kinds) == 0 {
+		return "application/json"
+	}
+	return strings.Join(kinds, ",")
 }
 
 // failed answers a request that the API server did not answer.

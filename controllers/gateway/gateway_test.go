@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -158,10 +158,10 @@ func TestEndless(t *testing.T) {
 		most       int64
 		why        string
 	}{
-		"an answer":          {"/", "application/json", maxAnswer, "more than 4 MiB"},
-		"a list of Nodes":    {"/api/v1/nodes", "application/json", manyNodes + 10*maxNode, "more than 16 MiB"},
-		"an event":           {"/api/v1/nodes?watch=true", "application/json", maxEvent, "a watch event of more than 2 MiB"},
-		"an event, protobuf": {"/api/v1/nodes?watch=true", "application/vnd.kubernetes.protobuf;stream=watch", 4, "a watch event of more than 2 MiB"},
+		"an answer":               {"/", "application/json", anyAnswer.bytes, "an answer of more than 4 MiB"},
+		"a list of Nodes":         {"/api/v1/nodes", "application/json", nodeList(NodesOf(10)).bytes, "an answer of more than 19 MiB"},
+		"an event":                {"/api/v1/nodes?watch=true", "application/json", anyEvent.bytes, "a watch event of more than 2 MiB"},
+		"an event in binary form": {"/api/v1/nodes?watch=true", "application/vnd.kubernetes.protobuf;stream=watch", anyEvent.bytes, "a watch event of more than 2 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -251,39 +251,131 @@ func TestRefusedAddress(t *testing.T) {
 	g.Expect(n.refused).To(Receive(And(MatchError(ContainSubstring("does not permit")), MatchError(Not(ContainSubstring("127.0.0.1"))))))
 }
 
-// TestPropertyEvents: whatever the pieces in which events arrive, exactly those that are too large are refused.
-func TestPropertyEvents(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		lines := rapid.Bool().Draw(t, "JSON")
-		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 3, 1000, maxEvent - 1, maxEvent, maxEvent + 1}), 1, 4).Draw(t, "sizes")
-		kind := "application/vnd.kubernetes.protobuf;stream=watch"
-		if lines {
-			kind = "application/json;stream=watch"
-		}
-		var stream []byte
-		tooLarge := false
-		for _, size := range sizes {
-			content := []byte(strings.Repeat("x", size))
-			if lines {
-				content = append(content, '\n')
-				tooLarge = tooLarge || size > maxEvent
-			} else {
-				content = append(binary.BigEndian.AppendUint32(nil, uint32(size)), content...)
-				tooLarge = tooLarge || size > maxEvent
+// TestRedirect: a client would follow a redirect past the gateway, with its token.
+func TestRedirect(t *testing.T) {
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		g := NewWithT(t)
+		asked := make(chan string, 10)
+		elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Authorization") }))
+		t.Cleanup(elsewhere.Close)
+		n := newTenant(t, local, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, code) })
+		status, _, err := n.get(t.Context(), "/api/v1/nodes")
+		g.Expect([]any{status, err}).To(Equal([]any{401, nil}))
+		g.Expect(asked).To(BeEmpty())
+		g.Expect(n.refused).To(Receive(MatchError("its server redirects requests")))
+	}
+}
+
+// TestOnlyJSON: the API server is asked for JSON, and another form reaches no decoder. A list in a watch is refused, so that the client lists.
+func TestOnlyJSON(t *testing.T) {
+	g := NewWithT(t)
+	accepted := make(chan string, 10)
+	n := newTenant(t, local, func(w http.ResponseWriter, r *http.Request) {
+		accepted <- r.Header.Get("Accept")
+		w.Header()["Content-Type"] = nil // a client takes it for the form that it prefers
+		_, _ = w.Write([]byte("k8s"))
+	})
+	for sent, want := range map[string]string{
+		"": "application/json", "application/vnd.kubernetes.protobuf": "application/json", "application/vnd.kubernetes.protobuf,application/json": "application/json",
+		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/cbor,application/json": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.through.Host+"/api", http.NoBody)
+		g.Expect(err).NotTo(HaveOccurred())
+		request.Header.Set("Accept", sent)
+		answer, err := n.client.Do(request)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(answer.Header.Get("Content-Type")).To(Equal("text/plain"))
+		g.Expect(answer.Body.Close()).To(Succeed())
+		g.Expect(<-accepted).To(Equal(want))
+	}
+	status, _, err := n.get(t.Context(), "/api/v1/nodes?watch=true&sendInitialEvents=true")
+	g.Expect([]any{status, err}).To(Equal([]any{422, nil}))
+	g.Expect(accepted).To(BeEmpty())
+}
+
+// TestScanner: what is small on the wire and large in memory is refused, whatever the lines are.
+func TestScanner(t *testing.T) {
+	few := bounds{bytes: 1000, items: 10, values: 100}
+	list := func(n int) string { return `{"items":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}` }
+	for name, c := range map[string]struct {
+		text   string
+		stream bool
+		want   string // in the error; empty for none
+	}{
+		"a list":                    {list(11), false, ""},
+		"a long list":               {list(12), false, "a list of more than 10 elements"},
+		"commas in texts":           {`{"items":["` + strings.Repeat(",", 500) + `\",` + strings.Repeat(",", 100) + `"]}`, false, ""},
+		"many values below a list":  {`{"items":[{"a":[` + strings.Repeat("1,", 100) + `1]}]}`, false, "more than 100 values"},
+		"values in lines":           {`{"type":"ADDED","object":{"a":[` + strings.Repeat("\n1,", 100), true, "a watch event with more than 100 values"},
+		"blanks without an end":     {strings.Repeat("\n", 1001), true, "a watch event of more than"},
+		"digits without an end":     {strings.Repeat("1", 1001), true, "a watch event of more than"},
+		"a text without an end":     {`{"a":"` + strings.Repeat("\n{}\n", 250), true, "a watch event of more than"},
+		"events":                    {strings.Repeat(list(3)+"\n", 100), true, ""},
+		"answers in one":            {strings.Repeat(list(3)+"\n", 100), false, "a list of more than"},
+		"more ends than beginnings": {`{}}`, true, "not JSON"},
+		"deep":                      {strings.Repeat("[", 300), false, "more than 100 values"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			whole, bytewise := scanner{bounds: few, stream: c.stream}, scanner{bounds: few, stream: c.stream}
+			ended, err := whole.scan([]byte(c.text))
+			var slow error
+			count := 0
+			for i := 0; i < len(c.text) && slow == nil; i++ {
+				var n int
+				n, slow = bytewise.scan([]byte{c.text[i]})
+				count += n
 			}
-			stream = append(stream, content...)
+			g.Expect(slow == nil).To(Equal(err == nil))
+			g.Expect(count).To(Equal(ended))
+			if c.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(c.want)))
+		})
+	}
+}
+
+// TestPropertyScanner: a stream of values is framed as a JSON decoder frames it, and each value within the bounds passes.
+func TestPropertyScanner(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var stream []byte
+		most, count := int64(0), rapid.IntRange(1, 5).Draw(t, "values")
+		for i := range count {
+			content, err := json.MarshalIndent(drawValue(t, 4), "", rapid.SampledFrom([]string{"", " "}).Draw(t, "indent"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream = append(append(stream, content...), '\n')
+			most = max(most, int64(len(content)+min(i, 1))) // the end of the line before counts, too
 		}
-		e := newEvents(kind)
-		var err error
-		for piece := rapid.SampledFrom([]int{1000, 4096, 1 << 20}).Draw(t, "piece"); len(stream) > 0 && err == nil; {
-			n := min(piece, len(stream))
-			err = e.check(stream[:n])
-			stream = stream[n:]
+		exact := scanner{bounds: bounds{bytes: most, items: 1 << 20, values: 1 << 20}, stream: true}
+		if n, err := exact.scan(stream); err != nil || n != count {
+			t.Fatalf("%d values, want %d: %v", n, count, err)
 		}
-		if (err != nil) != tooLarge {
-			t.Fatalf("%v, and an event is too large: %t", err, tooLarge)
+		short := scanner{bounds: bounds{bytes: most - 1, items: 1 << 20, values: 1 << 20}, stream: true}
+		if _, err := short.scan(stream); err == nil {
+			t.Fatal("a value that is too large passes")
 		}
 	})
+}
+
+// drawValue draws an object.
+func drawValue(t *rapid.T, depth int) map[string]any {
+	value := map[string]any{}
+	for i := range rapid.IntRange(0, 4).Draw(t, "fields") {
+		name := rapid.String().Draw(t, "name") + strconv.Itoa(i)
+		switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); {
+		case kind == 0 && depth > 0:
+			value[name] = drawValue(t, depth-1)
+		case kind == 1 && depth > 0:
+			value[name] = []any{drawValue(t, depth-1), rapid.String().Draw(t, "text")}
+		default:
+			value[name] = rapid.String().Draw(t, "text")
+		}
+	}
+	return value
 }
 
 // TestUpgrade: the gateway is no way to other protocols.

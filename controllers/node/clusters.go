@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/gateway"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
@@ -34,6 +36,11 @@ const hardwareIndex = "status.nodeInfo.systemUUID"
 func NewClusterCache(
 	ctx context.Context, mgr ctrl.Manager, kubeconfigs *controllers.Kubeconfigs, watchFilter string, options controller.Options,
 ) (clustercache.ClusterCache, error) {
+	// With the UID of its own Pod, the cluster cache replaces the server of the cluster that it runs on (v1.14.2, runningOnWorkloadCluster), and so the gateway, whose token no
+	// API server knows.
+	if err := os.Unsetenv("POD_UID"); err != nil {
+		return nil, err
+	}
 	return clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
 		SecretClient: kubeconfigs, WatchFilterValue: watchFilter, ClusterFilter: isBareMetal,
 		Cache: clustercache.CacheOptions{
@@ -99,14 +106,8 @@ func stripNode(o any) (any, error) {
 	return kept, nil
 }
 
-// A cluster may have twice as many Nodes as Machines, for those that are being replaced, and many more that Cluster API did not make. The cache keeps about a kilobyte of
-// each.
-const (
-	nodesPerMachine = 2
-	moreNodes       = 1000
-	// countEvery is how many new Nodes of a connection come between two counts.
-	countEvery = 64
-)
+// countEvery is how many new Nodes of a connection come between two counts.
+const countEvery = 64
 
 // limitNodes counts the Nodes of a cluster as new ones come, and refuses its API server when it has more than its Machines explain: the cache keeps every Node that it is sent.
 func (r *Reconciler) limitNodes(cluster client.ObjectKey) func(event.CreateEvent) bool {
@@ -140,7 +141,7 @@ func (r *Reconciler) checkNodes(ctx context.Context, cluster client.ObjectKey) e
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to count the Nodes of a cluster", "Cluster", cluster)
 		return nil
 	}
-	if most := machines*nodesPerMachine + moreNodes; len(nodes.Items) > most {
+	if most := gateway.NodesOf(machines); len(nodes.Items) > most {
 		return fmt.Errorf("its server lists %d Nodes, and a cluster with %d Machines may have %d", len(nodes.Items), machines, most)
 	}
 	return nil

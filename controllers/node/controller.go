@@ -66,7 +66,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalBoot{}, handler.EnqueueRequestsFromMapFunc(machineOfBoot)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
-		WatchesRawSource(controllers.ClusterSource(r.Clusters, "node", ofCluster)).
+		WatchesRawSource(controllers.ClusterSource(r.Clusters, "node", r.watchFirst(ofCluster))).
 		WithOptions(options).
 		Build(r)
 	return err
@@ -177,6 +177,17 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 		return &scope{host: host, boot: boot, cluster: client.ObjectKeyFromObject(consumer.Cluster), paused: view.Paused || view.Consumer.Paused}, nil
 	default:
 		return nil, nil //nolint:nilnil // no scope is a valid answer
+	}
+}
+
+// watchFirst adds the watch of a connection as soon as there is one: the cluster cache keeps the Nodes of each cluster from then on, also of one without a machine, and the watch
+// counts them.
+func (r *Reconciler) watchFirst(ofCluster handler.MapFunc) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		if err := r.watch(ctx, client.ObjectKeyFromObject(o)); err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to watch the Nodes of a cluster", "Cluster", client.ObjectKeyFromObject(o))
+		}
+		return ofCluster(ctx, o)
 	}
 }
 

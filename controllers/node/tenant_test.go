@@ -135,8 +135,8 @@ func peak(t *testing.T) func() uint64 {
 	return func() uint64 { return most.Load() - min(start, most.Load()) }
 }
 
-// TestEndlessNodes: what the API server of a tenant sends ends in a condition of his BareMetalCluster, whether it is a list without an end, or one new Node after the other.
-// It needs a bounded heap, and the Nodes of another tenant are found meanwhile.
+// TestEndlessNodes: what the API server of a tenant sends ends in a condition of his BareMetalCluster, whether it is a list without an end, or one new Node after the other, and
+// whether or not a machine of the cluster runs. It needs a bounded heap, and the Nodes of another tenant are found meanwhile.
 func TestEndlessNodes(t *testing.T) {
 	startLeader(t)
 	sample := func(i int) string {
@@ -150,65 +150,75 @@ func TestEndlessNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		why    string
+		noHost bool
 	}{
 		"a list without an end": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			if r.URL.Query().Get("watch") != "" { // as an API server that knows no streaming lists
-				w.WriteHeader(http.StatusUnprocessableEntity)
-				_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`))
-				return
-			}
 			_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` + sample(0)))
 			for i := 0; r.Context().Err() == nil; i++ {
 				if _, err := w.Write([]byte("," + sample(i))); err != nil {
 					return
 				}
 			}
-		}, "an answer of more than"},
-		"events without an end": {func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			if r.URL.Query().Get("watch") == "" {
-				_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`))
-				return
-			}
-			if r.URL.Query().Get("sendInitialEvents") == "true" {
-				_, _ = w.Write([]byte(`{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"))
-			}
-			for i := 0; r.Context().Err() == nil; i++ {
-				if _, err := w.Write([]byte(`{"type":"ADDED","object":` + sample(i) + "}\n")); err != nil {
-					return
-				}
-			}
-		}, "Machines may have"},
+		}, "a list of more than 1002 elements", false},
+		"events without an end": {events(sample), "Machines may have", false},
+		"small events of a cluster without a host": {events(func(i int) string {
+			return `{"kind":"Node","apiVersion":"v1","metadata":{"name":"` + strconv.Itoa(i) + `"}}`
+		}), "Machines may have", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			var asked atomic.Int32
-			s := hostileAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
-				asked.Add(1)
-				c.answer(w, r)
-			})
-			growth := peak(t)
-			victim := preparePair(t)
-			workloadOf(t, victim.host.Namespace, victim.host.Spec.ConsumerRef.Name, s)
-			victim.create(t)
-			infra := &v1alpha1.BareMetalCluster{ObjectMeta: metav1.ObjectMeta{
-				Namespace: victim.host.Namespace, Name: victim.claim.Cluster.Spec.InfrastructureRef.Name, OwnerReferences: []metav1.OwnerReference{{
-					APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: victim.claim.Cluster.Name, UID: victim.claim.Cluster.UID,
-				}},
-			}}
-			env.Create(t, infra)
-			controllerstest.Wait(t, env, infra, func(g Gomega, b *v1alpha1.BareMetalCluster) {
-				g.Expect(conditions.GetReason(b, v1alpha1.KubeconfigAcceptedCondition)).To(Equal(v1alpha1.ReasonKubeconfigRefused))
-				g.Expect(conditions.GetMessage(b, v1alpha1.KubeconfigAcceptedCondition)).To(ContainSubstring(c.why))
-			})
-			newPair(t).adopted(t)
-			before := asked.Load()
-			g.Expect(before).To(BeNumerically(">", 0))
-			newPair(t).adopted(t)
-			g.Expect(asked.Load()).To(Equal(before), "a refused cluster is not asked again")
-			t.Logf("the heap grew by %d MiB", growth()>>20)
-			g.Expect(growth()).To(BeNumerically("<", maxHeap))
+			testEndlessNodes(t, c.answer, c.why, c.noHost)
 		})
 	}
+}
+
+// events answers a list with no Node, and a watch with one new Node after the other.
+func events(sample func(int) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("watch") == "" {
+			_, _ = w.Write([]byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`))
+			return
+		}
+		for i := 0; r.Context().Err() == nil; i++ {
+			if _, err := w.Write([]byte(`{"type":"ADDED","object":` + sample(i) + "}\n")); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func testEndlessNodes(t *testing.T, answer http.HandlerFunc, why string, noHost bool) {
+	t.Helper()
+	g := NewWithT(t)
+	var asked atomic.Int32
+	s := hostileAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		answer(w, r)
+	})
+	growth := peak(t)
+	victim := preparePair(t)
+	workloadOf(t, victim.host.Namespace, victim.host.Spec.ConsumerRef.Name, s)
+	if noHost {
+		victim.claim = env.NewClaim(t, victim.host.Namespace, victim.host.Spec.ConsumerRef.Name)
+	} else {
+		victim.create(t)
+	}
+	infra := &v1alpha1.BareMetalCluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: victim.host.Namespace, Name: victim.claim.Cluster.Spec.InfrastructureRef.Name, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: victim.claim.Cluster.Name, UID: victim.claim.Cluster.UID,
+		}},
+	}}
+	env.Create(t, infra)
+	controllerstest.Wait(t, env, infra, func(g Gomega, b *v1alpha1.BareMetalCluster) {
+		g.Expect(conditions.GetReason(b, v1alpha1.KubeconfigAcceptedCondition)).To(Equal(v1alpha1.ReasonKubeconfigRefused))
+		g.Expect(conditions.GetMessage(b, v1alpha1.KubeconfigAcceptedCondition)).To(ContainSubstring(why))
+	})
+	newPair(t).adopted(t)
+	before := asked.Load()
+	g.Expect(before).To(BeNumerically(">", 0))
+	newPair(t).adopted(t)
+	g.Expect(asked.Load()).To(Equal(before), "a refused cluster is not asked again")
+	t.Logf("the heap grew by %d MiB", growth()>>20)
+	g.Expect(growth()).To(BeNumerically("<", maxHeap))
 }

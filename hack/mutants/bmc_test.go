@@ -3,8 +3,9 @@ package mutants
 // bmcTargets are what a BMC may make the drivers do, and what proves that an answer is from the BMC.
 var bmcTargets = []target{
 	{"bmc", nil, []mutant{
-		{"each new password is tried", "logins.wait", "len(recent) < loginBudget", "true"},
-		{"accepted credentials wait for those of others", "logins.wait", "ok || len(recent) < loginBudget", "ok && false || len(recent) < loginBudget"},
+		{"each new password is tried", "logins.begin", "case len(recent) >= loginBudget:", "case false:"},
+		{"logins at once are not counted", "logins.begin", "len(recent)+l.underWay[a] >= loginBudget", "false"},
+		{"accepted credentials wait for those of others", "logins.begin", "case ok:", "case ok && false:"},
 		{"a login that was not tried counts as refused", "bmcQueue.run", "errors.Is(e, errLoginHeld)", "false"},
 		{"the addresses of BMCs are not checked", "AllowList.Check", "err != nil", "false"},
 		{"an IPv4 address has two notations", "CanonicalHostname", "address.Unmap()", "address"},

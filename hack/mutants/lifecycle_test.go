@@ -5,7 +5,7 @@ var lifecycleTargets = []target{
 	// The properties come first, because they know what must not happen.
 	{"inventory/lifecycle", []string{"-test.run=^TestProperty -rapid.shrinktime=1ms", "-test.skip=^TestProperty -rapid.shrinktime=1ms"}, []mutant{
 		{"a stray boot is forgotten, and its host offered", "View.restoreBootRecord", "v.unerasedStray(s) != nil", "false"},
-		{"the record of a stray boot is kept in quarantine", "stayQuarantined", "v.forgetsStrayBoot()", "false"},
+		{"the record of a stray boot is kept in quarantine", "stayQuarantined", "case v.forgetsStrayBoot():", "case false:"},
 		{"an inspection goes on when its host returns", "stayDetached", "return v.leaveInspection(step)", "return step"},
 		{"a wrong server is erased at the next attempt", "View.metOtherServer", "v.Problem.Reason == v1alpha1.ReasonOtherServer", "false"},
 		{"a paused host is deleted", "table", "isPaused", "func(v View) bool { return isPaused(v) && !v.Deleting }"},

@@ -260,6 +260,8 @@ func stayQuarantined(v View, s Settings) Step {
 	switch {
 	case v.eraseOnceIsOver():
 		step = v.concludeEraseOnce(Step{})
+	case v.forgetsStrayBoot() && v.unerasedStray(s) != nil && v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
+		step = Step{Action: Isolate, Quarantine: v.unerasedStray(s)}
 	case v.forgetsStrayBoot(): // otherwise it would be met again when the quarantine ends
 		step = Step{Action: ForgetBoot}
 	}

@@ -47,8 +47,12 @@ var nextFree = map[string]nextCase{
 	"free, and its boot is deleted, and no disk would be erased": {
 		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, hostPolicy(v1alpha1.CleaningNone), bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 	},
+	"in quarantine for another reason, and its boot is deleted": {
+		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, quarantined), StateQuarantined, Isolate, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
+	},
 	"isolated, and its boot is deleted": {
-		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, quarantined), StateQuarantined, ForgetBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
+		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, func(v *View) { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased} }),
+		StateQuarantined, ForgetBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
 	},
 	"free, and a boot is not void":    {bootingView(unclaimed, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"a power cycle of a free host":    {freeView(cycle), StateFree, DropRequests, v1alpha1.PhaseAvailable, ""},

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"text/template"
 	"time"
@@ -14,8 +15,10 @@ const maxIndent = 64
 
 // functions returns the functions of the language. Together they produce at most budget bytes, until a deadline.
 func (l Language) functions(budget int, deadline time.Time) template.FuncMap {
+	compare := &comparer{left: maxCompared, deadline: deadline}
+	all := template.FuncMap{"eq": compare.eq, "ne": compare.ne}
 	if !l.TextFunctions {
-		return nil
+		return all
 	}
 	spend := func(text string) (string, error) {
 		if budget -= len(text); budget < 0 {
@@ -35,7 +38,7 @@ func (l Language) functions(budget int, deadline time.Time) template.FuncMap {
 			return spend(become(text))
 		}
 	}
-	return template.FuncMap{
+	maps.Copy(all, template.FuncMap{
 		"quote":      bounded(quote),
 		"shellQuote": bounded(func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }),
 		"base64":     bounded(func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }),
@@ -48,7 +51,8 @@ func (l Language) functions(budget int, deadline time.Time) template.FuncMap {
 			}
 			return spend(strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", spaces)))
 		},
-	}
+	})
+	return all
 }
 
 // quote returns a JSON string (RFC 8259), which is a string of YAML too, and which Jinja leaves as it is.

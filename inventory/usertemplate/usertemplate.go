@@ -36,7 +36,7 @@ type Language struct {
 }
 
 // builtins are the functions of text/template that a template may call. The others can produce texts of any length, or never return.
-var builtins = []string{"and", "eq", "index", "len", "ne", "not", "or"}
+var builtins = []string{"and", "index", "len", "not", "or"}
 
 // Template is a parsed template.
 type Template struct {

@@ -187,6 +187,33 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// TestCompare: eq and ne are those of text/template, and compare only so many bytes.
+func TestCompare(t *testing.T) {
+	g := NewWithT(t)
+	for text, want := range map[string]string{
+		`<% eq .Name "n" %><% eq .Name "m" "n" %><% eq .Name "m" %>`: "truetruefalse",
+		`<% ne .Name "m" %><% eq .Port 6443 %><% ne .Port 1 %>`:      "truetruetrue",
+		`<% eq (len .List) 2 %><% eq true (not false) %>`:            "truetrue",
+	} {
+		out, err := render(text)
+		g.Expect(err).NotTo(HaveOccurred(), text)
+		g.Expect(out).To(Equal(want), text)
+	}
+	for _, text := range []string{`<% eq .Name 1 %>`, `<% eq .List .List %>`, `<% eq .Port "1" %>`} {
+		_, err := render(text)
+		g.Expect(err).To(MatchError(ContainSubstring("incompatible types")), text)
+	}
+	d := full()
+	d.Values["token"] = strings.Repeat("x", 1<<20)
+	d.Values["other"] = strings.Repeat("x", 1<<20-1) + "y"
+	for _, text := range []string{"<% $a := eq $.Values.token" + strings.Repeat(" $.Values.other", 65) + " %>", strings.Repeat("<% $a := ne $.Values.token $.Values.other %>", 65)} {
+		parsed, err := language.Parse(text, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = parsed.Render(d)
+		g.Expect(err).To(MatchError(ErrTooSlow))
+	}
+}
+
 // TestTooSlow: a template ends at its deadline, at its next output or function.
 func TestTooSlow(t *testing.T) {
 	for _, text := range []string{"x", "<% $x := quote .Name %>"} {

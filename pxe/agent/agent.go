@@ -213,6 +213,8 @@ type DiskRange struct {
 	Disk   DiskID `json:"disk"`
 	Offset int64  `json:"offset"`
 	Length int64  `json:"length"`
+	// PartitionGUID is the unique GUID of the data partition that is there, if the disk has a GPT.
+	PartitionGUID string `json:"partitionGUID,omitempty"`
 }
 
 // DiskID identifies a disk across boots. Empty fields are unknown. At least Serial or WWN is known, or else only ByPath.

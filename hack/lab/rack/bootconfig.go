@@ -55,9 +55,9 @@ func (r *Rack) ServeAlso(n Network) error {
 
 // writeBootConfig writes the configuration file of a boot server at an address, with a range of addresses.
 func (r *Rack) writeBootConfig(name string, address netip.Addr, leases string) error {
-	loaders, agent, beside := r.Loaders(), r.AgentDir(), ""
+	loaders, agent, beside, clusters := r.Loaders(), r.AgentDir(), "", "127.0.0.0/8"
 	if n := r.beside; n != nil {
-		loaders, agent = n.Loaders, n.Agent
+		loaders, agent, clusters = n.Loaders, n.Agent, clusters+", "+n.Subnet.String() // the control plane is on this machine, at an address of that network
 		beside = fmt.Sprintf("- {name: beside, mode: authoritative, address: %s, subnet: %s, ranges: [%s-%s], router: %[1]s}\n", n.Address, n.Subnet, n.First, n.Last)
 	}
 	content := fmt.Sprintf(`http: {port: %d}
@@ -68,14 +68,14 @@ artifacts: {dir: %q, allowNetworks: [127.0.0.0/8]}
 agent: {dir: %q}
 images: {dir: %q}
 bmcs: {allowNetworks: [127.0.0.0/8]}
-clusters: {allowNetworks: [127.0.0.0/8]}
+clusters: {allowNetworks: [%s]}
 networks:
 %s- name: rack
   mode: authoritative
   address: %s
   subnet: %s
   ranges: [%s]
-`, r.HTTP, r.TFTP, r.DHCP, loaders, filepath.Join(r.Dir, "artifacts"), agent, filepath.Join(r.Dir, "images-of-"+name),
+`, r.HTTP, r.TFTP, r.DHCP, loaders, filepath.Join(r.Dir, "artifacts"), agent, filepath.Join(r.Dir, "images-of-"+name), clusters,
 		beside, address, r.Subnet(), leases)
 	return os.WriteFile(filepath.Join(r.Dir, name), []byte(content), 0o600)
 }

@@ -241,13 +241,18 @@ func (w *witness) status() int {
 	return w.last
 }
 
+// sameHost compares hosts of https URLs. The port 443 is the default.
+func sameHost(a, b string) bool {
+	return a != "" && strings.EqualFold(strings.TrimSuffix(a, ":443"), strings.TrimSuffix(b, ":443"))
+}
+
 // errTokenService is why a token service is not asked. The user sees the same text as for one that does not answer.
 var errTokenService = errors.New("the registry names a token service on a host that is neither its own nor in images.tokenServices of the configuration file")
 
 // RoundTrip implements http.RoundTripper. A request to another host that is no redirect is one for a token: the registry chooses the URL, and gets what the answer has in the
 // fields token and access_token.
 func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Response == nil && !slices.Contains(w.tokenServices, request.URL.Host) {
+	if request.Response == nil && !slices.ContainsFunc(w.tokenServices, func(host string) bool { return sameHost(host, request.URL.Host) }) {
 		return nil, fmt.Errorf("%w: %.100q", errTokenService, request.URL.Host)
 	}
 	response, err := w.next.RoundTrip(request)

@@ -301,6 +301,22 @@ func TestTokenService(t *testing.T) {
 	g.Expect(asked.Load()).To(BeNumerically(">", 0), "the configuration names it")
 }
 
+func TestSameHost(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"art.example.com", "ART.example.com:443", true},
+		{"art.example.com", "art.example.com:8443", false},
+		{"art.example.com", "art.example.com.evil.example", false},
+		{"", "", false},
+	} {
+		if got := sameHost(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %t", c.a, c.b, got)
+		}
+	}
+}
+
 // TestNoOracle: what is no registry and no file has the same text, whatever it answers: also behind a redirect or a token service that a registry names.
 func TestNoOracle(t *testing.T) {
 	g := NewWithT(t)

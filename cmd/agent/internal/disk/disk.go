@@ -53,10 +53,11 @@ func (d Disk) Remote() bool {
 // DataLabels are the labels of the file systems with bootstrap data: of NoCloud and of a configuration drive, in lower case.
 var DataLabels = []string{"cidata", "config-2"}
 
-// HasData is true for a disk on which the file system with the bootstrap data is where a range says, in a partition.
+// HasData is true for a disk on which the file system with the bootstrap data is where a range says, in a partition, which in a GPT has the GUID that was made for this server.
 func (d Disk) HasData(r agent.DiskRange) bool {
 	return r.Length > 0 && slices.ContainsFunc(d.Found, func(s Signature) bool {
-		return s.Type == "vfat" && s.Partition > 0 && slices.Contains(DataLabels, strings.ToLower(s.Label)) && r.Offset <= s.Offset && s.Offset < r.Offset+512
+		ours := s.PartitionGUID == "" || strings.EqualFold(s.PartitionGUID, r.PartitionGUID)
+		return s.Type == "vfat" && s.Partition > 0 && ours && slices.Contains(DataLabels, strings.ToLower(s.Label)) && r.Offset <= s.Offset && s.Offset < r.Offset+512
 	})
 }
 

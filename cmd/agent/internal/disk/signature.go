@@ -21,8 +21,9 @@ type Signature struct {
 	Offset, Length int64
 	// Label is the label of a file system.
 	Label string
-	// Partition is the number of the partition that has it, 0 for the disk itself.
-	Partition int
+	// Partition is the number of the partition that has it, 0 for the disk itself. PartitionGUID is its unique GUID in a GPT.
+	Partition     int
+	PartitionGUID string
 }
 
 // shared are the file systems that several servers may use at once. An agent that finds one sees the storage of others.
@@ -108,7 +109,7 @@ func Signatures(r io.ReaderAt, size int64, sector int) ([]Signature, error) {
 	parts := v.tables(size, sector)
 	for _, p := range parts[:min(len(parts), maxPartitions)] {
 		first, last := int64(p.First), int64(p.Last) //nolint:gosec // bounded by tables
-		part := &volume{r: r, base: first * int64(sector), size: (last - first + 1) * int64(sector), number: p.Number}
+		part := &volume{r: r, base: first * int64(sector), size: (last - first + 1) * int64(sector), number: p.Number, guid: p.GUID}
 		if kind := p.Shared(); kind != "" {
 			part.add(Signature{Type: kind, Offset: 0, Length: 512})
 		}
@@ -154,6 +155,7 @@ type volume struct {
 	r          io.ReaderAt
 	base, size int64
 	number     int
+	guid       gpt.GUID
 	found      []Signature
 }
 
@@ -176,6 +178,9 @@ func (v *volume) has(offset int64, magic string) bool {
 // add adds a signature with an offset from the start of the volume.
 func (v *volume) add(s Signature) {
 	s.Offset, s.Partition = s.Offset+v.base, v.number
+	if v.guid != (gpt.GUID{}) {
+		s.PartitionGUID = v.guid.String()
+	}
 	v.found = append(v.found, s)
 }
 

@@ -68,8 +68,10 @@ func TestNeverTouched(t *testing.T) {
 // TestNamedDiskOfAStorageSystem: that a plan names a disk of a storage system is no proof that this server wrote it. Its bootstrap data is.
 func TestNamedDiskOfAStorageSystem(t *testing.T) {
 	id := agent.DiskID{Serial: "S-sda", Size: size}
-	whole := agent.DiskRange{Disk: id, Offset: size / 2, Length: 4096}
-	data := disk.Signature{Type: "vfat", Label: "CIDATA", Partition: 2, Offset: whole.Offset + 54}
+	whole := agent.DiskRange{Disk: id, Offset: size / 2, Length: 4096, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
+	data := disk.Signature{Type: "vfat", Label: "CIDATA", Partition: 2, PartitionGUID: whole.PartitionGUID, Offset: whole.Offset + 54}
+	foreign := data
+	foreign.PartitionGUID = "11111111-62fb-4b7e-a5a4-2a3bb7a0b0c1"
 	for _, c := range []struct {
 		name      string
 		transport string
@@ -79,6 +81,7 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 	}{
 		{"its bootstrap data", "fc", []disk.Signature{{Type: "gpt"}, data}, whole, agent.Erased},
 		{"that of a configuration drive", "iscsi", []disk.Signature{{Type: "vfat", Label: "config-2", Partition: 1, Offset: whole.Offset + 54}}, whole, agent.Erased},
+		{"that of another server", "fc", []disk.Signature{{Type: "gpt"}, foreign}, whole, agent.LeftOut},
 		{"nothing", "fc", nil, whole, agent.LeftOut},
 		{"VMFS", "fc", []disk.Signature{{Type: "vmfs"}}, whole, agent.LeftOut},
 		{"OCFS2 by NVMe over TCP", "nvme-tcp", []disk.Signature{{Type: "ocfs2"}}, whole, agent.LeftOut},
