@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -311,9 +312,7 @@ func TestLockoutByRedfish(t *testing.T) {
 		if recorder.Code == http.StatusUnauthorized && (r.Header.Get("Authorization") != "" || r.Method == http.MethodPost) {
 			refused.Add(1)
 		}
-		for name, values := range recorder.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), recorder.Header())
 		w.WriteHeader(recorder.Code)
 		_, _ = w.Write(recorder.Body.Bytes())
 	}))

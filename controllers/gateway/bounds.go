@@ -61,16 +61,16 @@ func (r *route) bound(answer *http.Response) error {
 	case kind != "application/json" && kind != "text/plain":
 		answer.Header.Set("Content-Type", "text/plain") // the client decodes it as nothing
 	}
-	body := &boundedBody{ReadCloser: answer.Body, route: r, ctx: request.Context(), scanner: scanner{bounds: anyAnswer}}
+	body := &boundedBody{ReadCloser: answer.Body, route: r, ctx: request.Context(), scanner: scanner{most: anyAnswer}}
 	switch watch := request.URL.Query().Get("watch"); {
 	case answer.StatusCode == http.StatusOK && (watch == "true" || watch == "1"):
-		body.scanner = scanner{bounds: anyEvent, stream: true}
+		body.scanner = scanner{most: anyEvent, stream: true}
 	case strings.HasSuffix(request.URL.Path, "/api/v1/nodes"):
 		machines, err := r.gateway.opts.Machines(request.Context(), r.cluster)
 		if err != nil {
 			return fmt.Errorf("count the Machines of the cluster: %w", err)
 		}
-		body.scanner.bounds = nodeList(NodesOf(machines))
+		body.scanner.most = nodeList(NodesOf(machines))
 	}
 	answer.Body = body
 	return nil

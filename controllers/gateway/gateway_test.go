@@ -317,7 +317,7 @@ func TestScanner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			whole, bytewise := scanner{bounds: few, stream: c.stream}, scanner{bounds: few, stream: c.stream}
+			whole, bytewise := scanner{most: few, stream: c.stream}, scanner{most: few, stream: c.stream}
 			ended, err := whole.scan([]byte(c.text))
 			var slow error
 			count := 0
@@ -350,11 +350,11 @@ func TestPropertyScanner(t *testing.T) {
 			stream = append(append(stream, content...), '\n')
 			most = max(most, int64(len(content)+min(i, 1))) // the end of the line before counts, too
 		}
-		exact := scanner{bounds: bounds{bytes: most, items: 1 << 20, values: 1 << 20}, stream: true}
+		exact := scanner{most: bounds{bytes: most, items: 1 << 20, values: 1 << 20}, stream: true}
 		if n, err := exact.scan(stream); err != nil || n != count {
 			t.Fatalf("%d values, want %d: %v", n, count, err)
 		}
-		short := scanner{bounds: bounds{bytes: most - 1, items: 1 << 20, values: 1 << 20}, stream: true}
+		short := scanner{most: bounds{bytes: most - 1, items: 1 << 20, values: 1 << 20}, stream: true}
 		if _, err := short.scan(stream); err == nil {
 			t.Fatal("a value that is too large passes")
 		}

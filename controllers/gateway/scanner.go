@@ -11,7 +11,7 @@ type bounds struct {
 // scanner counts what a JSON text (RFC 8259) becomes in memory, without keeping it. A stream has one value after the other, and the bounds are those of each: clients frame it by
 // values, and not by lines.
 type scanner struct {
-	bounds
+	most   bounds
 	stream bool
 
 	read          int64 // bytes of the value
@@ -70,12 +70,12 @@ func (s *scanner) check() error {
 		what = "a watch event"
 	}
 	switch {
-	case s.read > s.bounds.bytes:
-		return fmt.Errorf("its server sent %s of more than %d MiB", what, s.bounds.bytes>>20)
-	case s.items > s.bounds.items:
-		return fmt.Errorf("its server sent %s with a list of more than %d elements", what, s.bounds.items)
-	case s.values > s.bounds.values:
-		return fmt.Errorf("its server sent %s with more than %d values", what, s.bounds.values)
+	case s.read > s.most.bytes:
+		return fmt.Errorf("its server sent %s of more than %d MiB", what, s.most.bytes>>20)
+	case s.items > s.most.items:
+		return fmt.Errorf("its server sent %s with a list of more than %d elements", what, s.most.items)
+	case s.values > s.most.values:
+		return fmt.Errorf("its server sent %s with more than %d values", what, s.most.values)
 	case s.depth < 0 || s.depth > maxDepth:
 		return fmt.Errorf("its server sent %s that is not JSON", what)
 	}

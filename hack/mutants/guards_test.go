@@ -86,9 +86,9 @@ var guardTargets = []target{
 		{"data of any size is rendered", "BootstrapData", "len(result) > MaxData", "len(result) > 9*MaxData"},
 	}},
 	{"controllers/gateway", nil, []mutant{
-		{"an answer has no end", "scanner.check", "s.read > s.bounds.bytes", "false"},
-		{"a list has any number of elements", "scanner.check", "s.items > s.bounds.items", "false"},
-		{"an answer has any number of values", "scanner.check", "s.values > s.bounds.values", "false"},
+		{"an answer has no end", "scanner.check", "s.read > s.most.bytes", "false"},
+		{"a list has any number of elements", "scanner.check", "s.items > s.most.items", "false"},
+		{"an answer has any number of values", "scanner.check", "s.values > s.most.values", "false"},
 		{"a comma in a text is one of a list", "scanner.scan", "case s.text:", "case false:"},
 		{"a redirect leads past the gateway", "route.bound", "answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified", "false"},
 		{"binary forms are decoded", "route.bound", `answer.Header.Set("Content-Type", "text/plain")`, ""},
@@ -100,7 +100,7 @@ var guardTargets = []target{
 		{"connections are upgraded", "Gateway.ServeHTTP", `request.Header.Get("Upgrade") != ""`, "false"},
 	}},
 	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode"}, []mutant{
-				{"a Node has addresses without end", "stripNode", "node.Status.Addresses[:min(len(node.Status.Addresses), keptAddresses)]", "node.Status.Addresses"},
+		{"a Node has addresses without end", "stripNode", "node.Status.Addresses[:min(len(node.Status.Addresses), keptAddresses)]", "node.Status.Addresses"},
 		{"texts of a Node have no end", "bounded", "len(text) > maxText", "false"},
 	}},
 	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer"}, []mutant{
