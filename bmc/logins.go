@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// BMCs lock an account after three to five refused logins within some minutes, whoever caused them (see backoff). Hosts of several namespaces may name one BMC, under
+// BMCs lock an account after three to five refused logins within some minutes, of all clients (see backoff). Hosts of several namespaces may name one BMC, under
 // several names, and each new password would be tried at once. So the refused logins of a user at an address are counted for the whole process, and credentials that this
 // process has not seen accepted wait once there were loginBudget of them within loginWindow.
 const (
@@ -58,8 +58,8 @@ func (l *logins) withLogin(ctx context.Context, e Endpoint, id credentialsID) (c
 	return context.WithValue(ctx, loginKey{}, one), one
 }
 
-// errLoginHeld is why a login is not tried.
-var errLoginHeld = errors.New("the login is not tried")
+// errLoginDeferred is why a login is not tried.
+var errLoginDeferred = errors.New("the login is not tried")
 
 // admitLogin returns an error if the user of the job in ctx must not log in at an address now. Without a job, as in bmcctl, each login is admitted.
 func admitLogin(ctx context.Context, ip netip.Addr, port string) error {
@@ -80,15 +80,15 @@ func admitLogin(ctx context.Context, ip netip.Addr, port string) error {
 	if wait > 0 {
 		return &Error{
 			Kind: Unauthorized, Op: "Log in", RetryAfter: wait, Err: fmt.Errorf("%w: the BMC refused %d logins of this user in the last %s, of this host or of another one, "+
-				"and would lock the account", errLoginHeld, loginBudget, loginWindow),
+				"and would lock the account", errLoginDeferred, loginBudget, loginWindow),
 		}
 	}
 	one.tried[a] = counts
 	return nil
 }
 
-// LoginAccepted is false for a job of a Pool whose credentials this process has not seen accepted: its connections must be new, and no one else may use them, since a login is counted when it
-// connects.
+// LoginAccepted is false for a job of a Pool whose credentials this process has not seen accepted. A login is counted when it connects, so the job needs new connections, and
+// no other job may use them.
 func LoginAccepted(ctx context.Context) bool {
 	one, ok := ctx.Value(loginKey{}).(*login)
 	if !ok {
@@ -138,7 +138,7 @@ func (one *login) end(err error, now time.Time) {
 			}
 		}
 		switch kind := KindOf(err); {
-		case errors.Is(err, errLoginHeld): // at another address
+		case errors.Is(err, errLoginDeferred): // at another address
 		case err != nil && kind == Unauthorized: // accepted credentials stay accepted: BMCs also refuse while they restart
 			l.refused[a] = append(l.refused[a], now)
 		case err == nil || kind == Unsupported:

@@ -109,7 +109,7 @@ func (k *Kubeconfigs) Get(ctx context.Context, key client.ObjectKey, object clie
 	return nil
 }
 
-// through returns a kubeconfig for the way through the gateway, or why the content is refused.
+// through returns a kubeconfig for the route through the gateway, or why the content is refused.
 func (k *Kubeconfigs) through(cluster client.ObjectKey, content []byte) ([]byte, error) {
 	if err := checkKubeconfig(content); err != nil {
 		return nil, err

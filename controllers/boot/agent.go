@@ -102,9 +102,6 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 		if a.boot.Spec.AgentDoneAt != nil {
 			return refused("the agent of %s is done", r.Host)
 		}
-		if err := b.checkServer(a, hello.Server); err != nil {
-			return err
-		}
 		var err error
 		if a.boot.Spec.Purpose == v1alpha1.PurposeClean { // the cache may not have the last change of what is kept
 			if a, err = b.liveAttemptOf(ctx, a.boot); err != nil {
@@ -114,7 +111,9 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 				return refused("%s is paused, or in maintenance, or not managed: no erasure begins", r.Host)
 			}
 		}
-		plan, err = b.planFor(ctx, a, hello.Server)
+		if err = b.checkServer(a, hello.Server); err == nil {
+			plan, err = b.planFor(ctx, a, hello.Server)
+		}
 		return err
 	})
 	if err != nil {

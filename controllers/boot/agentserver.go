@@ -37,8 +37,8 @@ func expectedServer(a attempt, found inventory.ServerID) inventory.ServerID {
 	return expected
 }
 
-// checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and whoever has spec.bootMACAddress boots: if the rows of two
-// servers are swapped, these are two servers, and one of them would be erased in the place of the other.
+// checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and the server with spec.bootMACAddress boots: if the rows of
+// two servers are swapped, these are two servers, and the wrong one would be erased.
 func (b *Booter) checkServer(a attempt, server agent.Server) error {
 	found := inventory.ServerID(server)
 	expected := expectedServer(a, found)

@@ -40,7 +40,7 @@ func (w *world) drain() (all []string) {
 	return all
 }
 
-// TestAttackOtherServer: whoever boots with the MAC address of a host gets no plan that touches a disk if BMC and firmware show that it is another server. It ends the
+// TestAttackOtherServer: a server that boots with the MAC address of a host gets no plan that touches a disk if BMC and firmware show that it is another server. It ends the
 // attempt, and the message has both identities. What identifies no server stops nothing, and is reported.
 func TestAttackOtherServer(t *testing.T) {
 	eraseOnce := func(t *testing.T) *world { t.Helper(); return newEraseOnceWorld(t, v1alpha1.CleaningClear) }
@@ -109,7 +109,7 @@ func TestAttackOtherServer(t *testing.T) {
 	}
 }
 
-// TestAttackOtherServerAtTheAgent: an agent that notices it itself is told to restart its server, which has a system of its own.
+// TestAttackOtherServerAtTheAgent: an agent that finds the difference restarts its server, which has its own operating system.
 func TestAttackOtherServerAtTheAgent(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)

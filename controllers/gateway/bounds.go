@@ -95,20 +95,18 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	events, problem := b.scanner.scan(p[:n])
-	if problem == nil {
-		problem = b.pace(n + events*costOfEvent)
-	}
 	if problem != nil {
-		if b.ctx.Err() == nil {
-			b.route.refuse(problem)
-		}
+		b.route.refuse(problem)
 		return 0, problem
+	}
+	if waiting := b.throttle(n + events*costOfEvent); waiting != nil { // the client is gone, or the route has ended
+		return 0, waiting
 	}
 	return n, err
 }
 
-// pace waits until the API server may have sent so much.
-func (b *boundedBody) pace(cost int) error {
+// throttle waits until the API server may have sent so much.
+func (b *boundedBody) throttle(cost int) error {
 	for ; cost > 0; cost -= bytesAtOnce {
 		if err := b.route.bytes.WaitN(b.ctx, min(cost, bytesAtOnce)); err != nil {
 			return err

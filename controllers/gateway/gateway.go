@@ -1,6 +1,7 @@
 // Package gateway is between the provider's clients of workload clusters and the API servers of these clusters. A tenant chooses the API server of his cluster, so neither
 // its address nor its answers are trusted. The clients read a whole answer before they decode it, keep every object that they are sent, and connect to wherever a kubeconfig
-// says. The gateway connects only to permitted addresses, and bounds the bytes of an answer and of a watch event, the rate, and the number of large answers at once.
+// says. The gateway connects only to permitted addresses, follows no redirect, and bounds the bytes and values of an answer and of a watch event, the rate, and the number of
+// large answers at once.
 //
 // It is an HTTPS proxy on the loopback interface, because Cluster API's cluster cache takes a kubeconfig and nothing else (v1.14.2, controllers/clustercache: no option for a
 // transport or a dialer; no upstream issue found). Delete it when the cluster cache takes a function that wraps its rest.Config, and keep the bounds.
@@ -59,7 +60,7 @@ type Gateway struct {
 	byCluster map[client.ObjectKey]*route
 }
 
-// route is the way to the API server of a cluster.
+// route leads to the API server of a cluster.
 type route struct {
 	cluster client.ObjectKey
 	token   string
@@ -126,10 +127,9 @@ func (g *Gateway) NeedLeaderElection() bool { return false }
 func (g *Gateway) Start(ctx context.Context) error {
 	web := &http.Server{
 		Handler: g, ReadHeaderTimeout: dialTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(g.quiet, slog.LevelInfo),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{g.identity.pair}, MinVersion: tls.VersionTLS13},
 	}
-	web.ErrorLog = slog.NewLogLogger(g.quiet, slog.LevelInfo)
-	web.TLSConfig = &tls.Config{Certificates: []tls.Certificate{g.identity.pair}, MinVersion: tls.VersionTLS13}
 	stop := context.AfterFunc(ctx, func() { _ = web.Close() })
 	defer stop()
 	if err := web.ServeTLS(g.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -138,7 +138,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	return nil
 }
 
-// Kubeconfig returns a kubeconfig for the way through the gateway to the API server of a cluster. It ends an earlier way. The content is a kubeconfig that was checked: it
+// Kubeconfig returns a kubeconfig for the route through the gateway to the API server of a cluster. It ends an earlier route. The content is a kubeconfig that was checked: it
 // names no file, no program and no proxy.
 func (g *Gateway) Kubeconfig(cluster client.ObjectKey, content []byte) ([]byte, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(content)
@@ -161,7 +161,7 @@ func (g *Gateway) Kubeconfig(cluster client.ObjectKey, content []byte) ([]byte, 
 	return clientcmd.Write(*through)
 }
 
-// End ends the way to the API server of a cluster, and all requests on it.
+// End ends the route to the API server of a cluster, and all requests on it.
 func (g *Gateway) End(cluster client.ObjectKey) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -131,8 +131,8 @@ func send(length int) http.HandlerFunc {
 	}
 }
 
-// TestWayThrough: the API server gets the tenant's credentials, and the client has only a token of the gateway, which ends with the way.
-func TestWayThrough(t *testing.T) {
+// TestRoute: the API server gets the tenant's credentials, and the client has only a token of the gateway, which ends with the route.
+func TestRoute(t *testing.T) {
 	g := NewWithT(t)
 	n := newTenant(t, local, send(1<<20))
 	g.Expect(n.through.BearerToken).NotTo(ContainSubstring("tenant"))
@@ -142,7 +142,7 @@ func TestWayThrough(t *testing.T) {
 	old := *n
 	n.connect(g)
 	status, _, err = old.get(t.Context(), "/")
-	g.Expect([]any{status, err}).To(Equal([]any{401, nil}), "a way that was replaced")
+	g.Expect([]any{status, err}).To(Equal([]any{401, nil}), "a route that was replaced")
 	status, _, _ = n.get(t.Context(), "/")
 	g.Expect(status).To(Equal(200))
 	n.End(clusterC)
@@ -151,7 +151,7 @@ func TestWayThrough(t *testing.T) {
 	g.Expect(n.refused).To(BeEmpty())
 }
 
-// TestEndless: an answer and a watch event without an end are cut off at their bounds, the cluster is refused, and so is every later request on its way.
+// TestEndless: an answer and a watch event without an end are cut off at their bounds, the cluster is refused, and so is every later request on its route.
 func TestEndless(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, kind string
@@ -378,7 +378,7 @@ func drawValue(t *rapid.T, depth int) map[string]any {
 	return value
 }
 
-// TestUpgrade: the gateway is no way to other protocols.
+// TestUpgrade: the gateway passes no other protocols.
 func TestUpgrade(t *testing.T) {
 	g := NewWithT(t)
 	n := newTenant(t, local, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode("never") })

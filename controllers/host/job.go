@@ -62,6 +62,19 @@ const resubmitDelay = 100 * time.Millisecond
 // inspectTimeout limits one inspection: large servers have hundreds of resources, and slow BMCs take a second for each.
 const inspectTimeout = 5 * time.Minute
 
+// timeout limits the job. Zero is the pool's default.
+func (j job) timeout() time.Duration {
+	switch {
+	case j.action == lifecycle.Inspect:
+		return inspectTimeout
+	case j.action == lifecycle.EjectMedia, j.action == lifecycle.CleanUp,
+		j.action == lifecycle.SetNetworkBoot && (j.method == v1alpha1.MethodVirtualMedia || j.mediaInserted):
+		return mediaTimeout
+	default:
+		return 0
+	}
+}
+
 // submit hands an action to the pool. If the pool cannot take it now, submit returns when to retry.
 func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job outlives this reconcile, so it must not refer to the host object.
@@ -90,20 +103,13 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 			return 0, err
 		}
 	}
-	timeout := time.Duration(0) // the pool's default
-	switch {
-	case action == lifecycle.Inspect:
-		timeout = inspectTimeout
-	case action == lifecycle.EjectMedia, action == lifecycle.CleanUp, action == lifecycle.SetNetworkBoot && (j.method == v1alpha1.MethodVirtualMedia || j.mediaInserted):
-		timeout = mediaTimeout
-	}
 	var (
 		start   time.Time
 		outcome error
 	)
 	r.observations.update(j.key, func(h *hostObservation) { h.noteJobSubmitted(action, view.Now) })
 	if !r.Pool.Submit(bmc.Job{
-		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: timeout, IgnoreBackoff: view.RetryNow,
+		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: j.timeout(), IgnoreBackoff: view.RetryNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = r.Clock.Now()
 			outcome = maskError(r.run(ctrl.LoggerInto(ctx, log), j, c))

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -43,16 +42,7 @@ func TestTokenFileOfATenant(t *testing.T) {
 	}))
 	t.Cleanup(tenant.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tenant.Certificate().Raw})
-	kubeconfig := func(user clientcmdapi.AuthInfo) []byte {
-		config := clientcmdapi.NewConfig()
-		config.Clusters["c"] = &clientcmdapi.Cluster{Server: tenant.URL, CertificateAuthorityData: ca}
-		config.AuthInfos["u"] = &user
-		config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-		config.CurrentContext = "x"
-		content, err := clientcmd.Write(*config)
-		g.Expect(err).NotTo(HaveOccurred())
-		return content
-	}
+	kubeconfig := func(user clientcmdapi.AuthInfo) []byte { return controllerstest.Kubeconfig(t, tenant.URL, ca, user) }
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		kubeconfigs, err := controllers.SetupKubeconfigs(ctx, mgr, controllerstest.Loopback)
 		if err != nil {

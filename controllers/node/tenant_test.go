@@ -20,11 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -97,21 +95,6 @@ func hostileAPIServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 		s.Close()
 	})
 	return s
-}
-
-// workloadOf writes the kubeconfig Secret of a cluster with another API server.
-func workloadOf(t *testing.T, namespace, name string, s *httptest.Server) {
-	t.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: s.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "t"}
-	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	config.CurrentContext = "x"
-	content, err := clientcmd.Write(*config)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	secret := kubeconfig.GenerateSecretWithOwner(client.ObjectKey{Namespace: namespace, Name: name}, content, metav1.OwnerReference{})
-	secret.OwnerReferences = nil
-	env.Create(t, secret)
 }
 
 // peak returns the growth of the heap since the call, at its highest.
@@ -198,7 +181,8 @@ func testEndlessNodes(t *testing.T, answer http.HandlerFunc, why string, noHost 
 	})
 	growth := peak(t)
 	victim := preparePair(t)
-	workloadOf(t, victim.host.Namespace, victim.host.Spec.ConsumerRef.Name, s)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	env.WorkloadAt(t, victim.host.Namespace, victim.host.Spec.ConsumerRef.Name, controllerstest.Kubeconfig(t, s.URL, ca, clientcmdapi.AuthInfo{Token: "t"}))
 	if noHost {
 		victim.claim = env.NewClaim(t, victim.host.Namespace, victim.host.Spec.ConsumerRef.Name)
 	} else {

@@ -93,10 +93,10 @@ var guardTargets = []target{
 		{"a redirect leads past the gateway", "route.bound", "answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified", "false"},
 		{"binary forms are decoded", "route.bound", `answer.Header.Set("Content-Type", "text/plain")`, ""},
 		{"a list is streamed", "Gateway.ServeHTTP", `request.URL.Query().Get("sendInitialEvents") != ""`, "false"},
-		{"large answers of one namespace take all places", "boundedBody.pace", "return b.enterLane()", "return nil"},
+		{"large answers of one namespace take all places", "boundedBody.throttle", "return b.enterLane()", "return nil"},
 		{"the API server may be anywhere", "Gateway.newRoute", "return outbound.Dial(ctx, dialTimeout, g.opts.Policy.Check, network, address)",
 			"return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)"},
-		{"requests on a way that has ended go on", "Gateway.remove", "r.stop(why)", ""},
+		{"requests on a route that has ended go on", "Gateway.remove", "r.stop(why)", ""},
 		{"connections are upgraded", "Gateway.ServeHTTP", `request.Header.Get("Upgrade") != ""`, "false"},
 	}},
 	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode"}, []mutant{

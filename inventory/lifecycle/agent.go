@@ -71,8 +71,8 @@ func (v View) failsForGood(s Settings, attempt v1alpha1.BareMetalBootSpec) bool 
 	return !doubtful || attempt.Attempt >= v.attempts(s)
 }
 
-// metOtherServer is true for an attempt whose agent ran on another server than the host's. The next attempt would meet it, too: the spec of the host is wrong. Whoever has
-// read a boot medium may say so, so that ends only the attempt (decision 0034).
+// metOtherServer is true for an attempt whose agent ran on another server than the host's. The next attempt would meet it, too: the spec of the host is wrong. A client
+// that has read a boot medium may report it, so then only the attempt ends (decision 0034).
 func (v View) metOtherServer(attempt v1alpha1.BareMetalBootSpec) bool {
 	return v.Problem != nil && v.Problem.Reason == v1alpha1.ReasonOtherServer && !UsesMedium(&attempt)
 }

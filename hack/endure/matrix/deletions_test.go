@@ -196,9 +196,6 @@ var deletions = []fault{
 		default:
 			l.told(v1alpha1.ReadyCondition, v1alpha1.ReasonDeleting, v1alpha1.DetachedAnnotation)
 			l.reach(s.end)
-			if s.is(writing, written, bootable) {
-				l.extraOns++ // the release erases the disk
-			}
 			l.deleteMachine()
 			l.machineGone()
 			l.Expect(l.server.On()).To(BeFalse())

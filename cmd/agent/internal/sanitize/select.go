@@ -115,8 +115,8 @@ func Unexpected(plan agent.CleanPlan, d disk.Disk) bool {
 // UnexpectedMessage is why a disk that the server did not have is not erased.
 const UnexpectedMessage = "the server did not have it when the machine claimed it: remove it, or inspect the server again if it belongs to it"
 
-// Own returns the ranges of a plan that are on a disk. On a disk of a storage system, which other servers may use, they are only those whose bootstrap data is there: whoever
-// has the token of a boot can name any disk as the one that it writes.
+// Own returns the ranges of a plan that are on a disk. On a disk of a storage system, which other servers may use, they are only those whose bootstrap data is there: a
+// client with the token of a boot can name any disk as the one that it writes.
 func Own(d disk.Disk, plan agent.CleanPlan) []agent.DiskRange {
 	return slices.DeleteFunc(slices.Clone(plan.Ranges), func(r agent.DiskRange) bool { return !d.Is(r.Disk) || d.Remote() && !d.HasData(r) })
 }
