@@ -37,7 +37,9 @@ func remedyOf(reason string) string {
 // describeTimeout says what an attempt that reached its deadline did last.
 func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	since, timeout := fmt.Sprintf("boot attempt %d began", attempt.Attempt), s.BootTimeout
-	switch {
+	switch done := attempt.AgentDoneAt; {
+	case done != nil && done.After(v.countedFrom()):
+		since = fmt.Sprintf("the agent completed its plan in boot attempt %d", attempt.Attempt)
 	case v.AgentAt.Add(s.BootTimeout).After(v.lastDeadline(s)):
 		timeout = v.lastDeadline(s).Sub(v.countedFrom())
 		since = fmt.Sprintf("boot attempt %d began, although the agent makes progress", attempt.Attempt)

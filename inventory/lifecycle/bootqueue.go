@@ -49,13 +49,16 @@ func WantsToBoot(v View, s Settings) bool {
 
 // Deadline is when the current boot times out: BootTimeout after its start, or after its server was last queued for a slot of its network. The time in that queue is
 // not part of the boot. The progress of an agent moves the deadline, but to lastDeadline at most: an agent that makes progress without an end does not occupy a
-// server for ever.
+// server for ever. Once the agent is done, the operating system has its whole BootTimeout, also after an agent that needed all of its time.
 func (v View) Deadline(s Settings) time.Time {
 	progress := v.AgentAt
 	if done := v.Boot.AgentDoneAt; done != nil {
 		progress = latest(progress, done.Time)
 	}
 	deadline := latest(v.countedFrom(), progress).Add(s.BootTimeout)
+	if v.Boot.AgentDoneAt != nil && v.Boot.Purpose == v1alpha1.PurposeProvision {
+		return deadline
+	}
 	if last := v.lastDeadline(s); deadline.After(last) {
 		return last
 	}

@@ -59,6 +59,9 @@ var nextAgent = map[string]nextCase{
 	"done, and the system boots": {
 		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
+	"done after all of the agent's time, and the system boots": {
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
+	},
 	"the agent makes progress": {
 		bootingView(bootsAgent, poweredOn, expired, func(v *View) { v.AgentAt = noon.Add(-time.Minute) }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
 	},
@@ -144,6 +147,13 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 			g.Expect([]*metav1.Time{step.Boot.DataServedAt, step.Boot.CommitAllowedAt, step.Boot.AgentDoneAt, step.Boot.AgentRefusedAt}).To(HaveEach(BeNil()))
 		})
 	}
+}
+
+// TestTimeoutOfSystem: the operating system has a whole BootTimeout, also after an agent that used all of its time, and the message counts from there.
+func TestTimeoutOfSystem(t *testing.T) {
+	g := NewWithT(t)
+	step := Next(bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), func(v *View) { v.Boot.AgentDoneAt = at(30 * time.Minute) }), DefaultSettings())
+	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Message", HavePrefix("30m0s after the agent completed its plan in boot attempt 1: "))))
 }
 
 // TestRemedyOfPermanentFailure: the failure says what a user corrects, which is not always the template.
