@@ -71,6 +71,7 @@ type scope struct {
 	phase           v1alpha1.RemediationPhase
 	reason, message string
 	requeueAfter    time.Duration
+	notFenced       error // why the power cycle continues without the taint of the Node
 }
 
 // setStatus sets the phase, the reason and the message for the status of the remediation.

@@ -186,22 +186,23 @@ func cycleTitle(cycle *v1alpha1.PowerCycle) string {
 // no remediation while too many machines are unhealthy. Its condition on the Machine may be as old.
 func (r *Reconciler) startFirstCycle(ctx context.Context, s *scope) error {
 	if conditions.IsFalse(s.machine, clusterv1.MachineHealthCheckSucceededCondition) {
-		return r.startCycle(ctx, s, 1)
+		return r.startCycle(ctx, s, 1, "")
 	}
 	healthy, state, err := r.nodeHealth(ctx, s, time.Time{})
 	switch {
 	case healthy:
 		state = "Its Node is Ready"
 	case err == nil:
-		return r.startCycle(ctx, s, 1)
+		return r.startCycle(ctx, s, 1, "")
 	}
 	s.setStatus(v1alpha1.RemediationIdle, v1alpha1.ReasonNodeHealthy, "No MachineHealthCheck finds the Machine unhealthy now: nothing is done. %s", state)
 	s.requeueAfter = nodePollInterval
 	return nil
 }
 
-// startCycle records a new power cycle and starts it.
-func (r *Reconciler) startCycle(ctx context.Context, s *scope, attempt int32) error {
+// startCycle records a new power cycle and starts it. timedOut says how the one before ended; empty if there was none. Events follow the record: one that is refused
+// because the cache is behind is made again.
+func (r *Reconciler) startCycle(ctx context.Context, s *scope, attempt int32, timedOut string) error {
 	last := s.remediation.Spec.PowerCycle.DeepCopy()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
 		spec.PowerCycle = &v1alpha1.PowerCycle{Attempt: attempt, Host: s.host.Name, StartedAt: metav1.Now()}
@@ -211,6 +212,9 @@ func (r *Reconciler) startCycle(ctx context.Context, s *scope, attempt int32) er
 	}
 	if attempt > 1 {
 		countCycle(last, metrics.CycleTimedOut)
+	}
+	if timedOut != "" {
+		r.event(s, corev1.EventTypeWarning, "RemediationTimedOut", "PowerCycle", "%s", timedOut)
 	}
 	r.event(s, corev1.EventTypeNormal, "RemediationStarted", "PowerCycle", "Started power cycle %d of %d of BareMetalHost %s", attempt, s.retries(), s.host.Name)
 	return r.powerOff(ctx, s)
@@ -239,6 +243,9 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.PowerCycle.OffAt = new(metav1.Now()) })
 	if err != nil {
 		return err
+	}
+	if s.notFenced != nil {
+		r.event(s, corev1.EventTypeWarning, "NodeNotFenced", "Taint", "The server is off, but its Node cannot be read or given the out-of-service taint: %s. The power cycle continues without the taint", s.notFenced)
 	}
 	return r.powerOn(ctx, s)
 }
@@ -294,7 +301,7 @@ func (r *Reconciler) awaitNode(ctx context.Context, s *scope) error {
 func (r *Reconciler) recovered(ctx context.Context, s *scope) error {
 	c := conditions.Get(s.machine, clusterv1.MachineHealthCheckSucceededCondition)
 	if c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(s.remediation.Spec.PowerCycle.RecoveredAt.Time) {
-		return r.startCycle(ctx, s, 1)
+		return r.startCycle(ctx, s, 1, "")
 	}
 	s.setRecovered()
 	return nil
@@ -317,8 +324,8 @@ func (r *Reconciler) awaitDeadline(ctx context.Context, s *scope, missing string
 	}
 	cycle := s.remediation.Spec.PowerCycle
 	if cycle.Attempt < s.retries() {
-		r.event(s, corev1.EventTypeWarning, "RemediationTimedOut", "PowerCycle", "%s: the machine did not recover within %s: %s", cycleTitle(cycle), s.timeout(), missing)
-		return r.startCycle(ctx, s, cycle.Attempt+1)
+		timedOut := fmt.Sprintf("%s: the machine did not recover within %s: %s", cycleTitle(cycle), s.timeout(), missing)
+		return r.startCycle(ctx, s, cycle.Attempt+1, timedOut)
 	}
 	quarantine := v1alpha1.ReasonRemediationFailed
 	if s.phase == v1alpha1.RemediationRecovered && annotations.HasRemediateMachine(s.machine) {

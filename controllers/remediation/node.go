@@ -60,7 +60,7 @@ const connectTimeout = time.Minute
 const clusterUnanswered = "the workload cluster does not answer; the manager's log says more"
 
 // fence adds the out-of-service taint to the Node of a server that is confirmed to be off, and returns false while Pods or volumes are left. It stops
-// waiting for a workload cluster that does not answer: the control plane of that cluster may run on this server.
+// waiting for a workload cluster that does not answer, and sets notFenced: the control plane of that cluster may run on this server.
 func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 	}
 	switch {
 	case errors.Is(err, errNoNode) && s.machine.Status.NodeRef.IsDefined(), err != nil && r.unansweredDuration(s) > connectTimeout:
-		r.event(s, corev1.EventTypeWarning, "NodeNotFenced", "Taint", "The server is off, but its Node cannot be read or given the out-of-service taint: %s. The power cycle continues without the taint", err)
+		s.notFenced = err
 		return true, nil
 	case errors.Is(err, errNoNode):
 		s.message += ". It is off, but the Machine does not name its Node yet"
