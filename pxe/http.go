@@ -87,7 +87,7 @@ type Handler struct {
 
 // Mux returns the routes.
 func (h *Handler) Mux() http.Handler {
-	mux, guard := http.NewServeMux(), newGuard(h.Log)
+	mux, guard, data := http.NewServeMux(), newGuard(h.Log), newDataSlots()
 	mux.HandleFunc("GET /ipxe/{mac}", guard.secret("script", withoutHead(func(w http.ResponseWriter, r *http.Request) { h.script(w, r, ipxeDialect{}) })))
 	// GRUB asks for the size first, by a HEAD, which binds the script as its GET does.
 	mux.HandleFunc("GET /grub/{mac}", guard.secret("script", func(w http.ResponseWriter, r *http.Request) { h.script(w, r, grubDialect{}) }))
@@ -95,10 +95,10 @@ func (h *Handler) Mux() http.Handler {
 	mux.HandleFunc("GET /boot/{mac}/{index}", guard.open("file", h.file))
 	mux.HandleFunc("GET /loader/{mac}/{file}", guard.open("loader", h.loader))
 	mux.HandleFunc("GET /loader/{file}", guard.open("loader", h.anyLoader))
-	mux.HandleFunc("GET /seed/{namespace}/{name}/{token}/{file}", guard.secret("seed", withoutHead(h.requireTLS(h.seed))))
+	mux.HandleFunc("GET /seed/{namespace}/{name}/{token}/{file}", guard.secret("seed", withoutHead(h.requireTLS(h.seed(data)))))
 	mux.HandleFunc("POST /report/{namespace}/{name}/{token}/{outcome}", guard.secret("report", h.requireTLS(h.report)))
 	if h.Agents != nil {
-		h.agentRoutes(mux, guard)
+		h.agentRoutes(mux, guard, data)
 	}
 	if h.Media != nil {
 		mux.HandleFunc("GET "+MediaPath("{namespace}/{name}", "{token}"), guard.secret("media", newMediaServer(h).serve))

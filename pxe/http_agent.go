@@ -90,17 +90,17 @@ type Agents interface {
 // agentRetry is after how many seconds an agent asks again if the answer is not ready.
 const agentRetry = "2"
 
-// agentRoutes adds the routes of the agent.
-func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard) {
+// agentRoutes adds the routes of the agent. Its bootstrap data takes one of the slots data.
+func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard, data *answerSlots) {
 	route := func(method, endpoint string, handle func(http.ResponseWriter, *http.Request, AgentRequest) error) {
 		mux.HandleFunc(method+" "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
 	}
-	slots, bodies := newImageSlots(maxImageAnswers, imageSlotWait), newBodies()
+	images, bodies := newImageSlots(), newBodies()
 	route(http.MethodPost, agent.EndpointPlan, withBody(bodies, agent.MaxPlan, h.agentPlan))
 	route(http.MethodPost, agent.EndpointInventory, withBody(bodies, agent.MaxInventory, h.agentInventory))
-	route(http.MethodGet, agent.EndpointManifest, h.withImage(slots, serveManifest))
-	route(http.MethodGet, agent.EndpointImage, h.withImage(slots, serveImage))
-	route(http.MethodPost, agent.EndpointData, withBody(bodies, agent.MaxDisk, h.agentData))
+	route(http.MethodGet, agent.EndpointManifest, h.withImage(images, serveManifest))
+	route(http.MethodGet, agent.EndpointImage, h.withImage(images, serveImage))
+	route(http.MethodPost, agent.EndpointData, withBody(bodies, agent.MaxDisk, h.agentData(data)))
 	route(http.MethodPost, agent.EndpointCommit, withBody(bodies, agent.MaxDisk, h.agentCommit))
 	route(http.MethodPost, agent.EndpointProgress, withBody(bodies, agent.MaxProgress, h.agentProgress))
 	route(http.MethodPost, agent.EndpointResult, withBody(bodies, agent.MaxBody, h.agentResult))
@@ -180,7 +180,7 @@ func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from Ag
 }
 
 // withImage returns the handler of an answer from the image of a boot, for which a host waits for its turn.
-func (h *Handler) withImage(slots *imageSlots, answer func(http.ResponseWriter, *http.Request, *OpenedImage) error) func(http.ResponseWriter, *http.Request, AgentRequest) error {
+func (h *Handler) withImage(slots *answerSlots, answer func(http.ResponseWriter, *http.Request, *OpenedImage) error) func(http.ResponseWriter, *http.Request, AgentRequest) error {
 	return func(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
 		image, err := h.Agents.Image(r.Context(), from)
 		if err != nil {
@@ -189,7 +189,7 @@ func (h *Handler) withImage(slots *imageSlots, answer func(http.ResponseWriter, 
 		defer func() { _ = image.Data.Close() }()
 		leave, err := slots.enter(r.Context(), from.Host)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNotYet, err)
+			return err
 		}
 		defer leave()
 		return answer(w, r, image)
@@ -224,15 +224,23 @@ func serveImage(w http.ResponseWriter, r *http.Request, image *OpenedImage) erro
 	return nil
 }
 
-func (h *Handler) agentData(w http.ResponseWriter, r *http.Request, from AgentRequest, where agent.DataRequest) error {
-	partition, err := h.Agents.Data(r.Context(), from, where, h.seedBase(r))
-	if err != nil {
-		return err
+// agentData returns the handler of the bootstrap data, for which a host waits for its turn.
+func (h *Handler) agentData(slots *answerSlots) func(http.ResponseWriter, *http.Request, AgentRequest, agent.DataRequest) error {
+	return func(w http.ResponseWriter, r *http.Request, from AgentRequest, where agent.DataRequest) error {
+		leave, err := slots.enter(r.Context(), from.Host)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		partition, err := h.Agents.Data(r.Context(), from, where, h.seedBase(r))
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set(agent.HeaderDigest, manifest.DigestOf(partition.Head))
+		_, _ = w.Write(partition.Head) // the client is gone
+		return nil
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set(agent.HeaderDigest, manifest.DigestOf(partition.Head))
-	_, _ = w.Write(partition.Head) // the client is gone
-	return nil
 }
 
 func (h *Handler) agentCommit(w http.ResponseWriter, r *http.Request, from AgentRequest, request agent.CommitRequest) error {

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
-	"sync"
 
 	"golang.org/x/sync/semaphore"
 
@@ -40,13 +40,11 @@ var (
 // bodies bound the memory for the bodies of agents' requests.
 type bodies struct {
 	decodes *semaphore.Weighted
-
-	mu    sync.Mutex
-	hosts map[string]int // how many bodies of a host are being read
+	*hostPlaces
 }
 
 func newBodies() *bodies {
-	return &bodies{decodes: semaphore.NewWeighted(maxDecodes), hosts: map[string]int{}}
+	return &bodies{semaphore.NewWeighted(maxDecodes), newHostPlaces(maxBodiesPerHost, math.MaxInt)}
 }
 
 // withBody returns the handler of a request whose body is a T of at most limit bytes as JSON. The request has a valid token.
@@ -121,23 +119,5 @@ func checkShape(body []byte) error {
 				return fmt.Errorf("it is deeper than %d lists", maxAgentDepth)
 			}
 		}
-	}
-}
-
-func (b *bodies) enter(host string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.hosts[host] >= maxBodiesPerHost {
-		return false
-	}
-	b.hosts[host]++
-	return true
-}
-
-func (b *bodies) leave(host string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.hosts[host]--; b.hosts[host] == 0 {
-		delete(b.hosts, host)
 	}
 }

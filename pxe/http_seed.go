@@ -8,12 +8,26 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-func (h *Handler) seed(w http.ResponseWriter, r *http.Request) {
-	host, ok := hostOf(r)
-	if !ok {
-		refuse(w, r, errNoName)
-		return
+// seed returns the handler of bootstrap data, for which a host waits for its turn. The client is a part of the name, so that a stranger, whose token is read after that,
+// takes no place of the host.
+func (h *Handler) seed(slots *answerSlots) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host, ok := hostOf(r)
+		if !ok {
+			refuse(w, r, errNoName)
+			return
+		}
+		leave, err := slots.enter(r.Context(), host+" "+clientOf(r).String())
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		defer leave()
+		h.serveSeed(w, r, host)
 	}
+}
+
+func (h *Handler) serveSeed(w http.ResponseWriter, r *http.Request, host string) {
 	file := r.PathValue("file")
 	data, err := h.Booter.BootstrapData(r.Context(), host, r.PathValue("token"), file, clientOf(r))
 	if err != nil {
@@ -28,7 +42,7 @@ func (h *Handler) seed(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errNotFound)
 	default:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write(content)
+		_, _ = w.Write(content) // the client is gone
 	}
 }
 

@@ -240,7 +240,7 @@ func (b *Booter) Image(ctx context.Context, r pxe.AgentRequest) (*pxe.OpenedImag
 	case a.image() == nil:
 		return nil, refused("the machine of %s has no image", r.Host)
 	}
-	opened, err := b.openImage(ctx, a.host.Namespace, a.image())
+	opened, err := b.openImage(ctx, a.host, a.image())
 	if err != nil {
 		return nil, err
 	}

@@ -29,10 +29,12 @@ type images struct {
 	dir         string
 	err         error
 	credentials image.Credentials
+	prepared    int // calls of Prepare
 }
 
 func (i *images) Prepare(_ context.Context, _ string, _ image.Source, credentials image.Credentials) (image.Info, error) {
 	i.credentials = credentials
+	i.prepared++
 	return image.Info{ManifestDigest: "sha256:manifest", Header: manifest.Header{Size: 3 << 30}, DataBytes: 1 << 20}, i.err
 }
 

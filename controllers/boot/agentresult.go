@@ -168,8 +168,8 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	return answer, nil
 }
 
-// The rate at which failures of one boot are recorded. Each is a write, an event and up to 32 KiB of log: the holder of a token must not fill the log. An agent reports
-// one, and repeats it.
+// The rate at which failures, and inventories, of one boot are recorded. Each is a write of up to 32 KiB, and a failure an event and up to 32 KiB of log, too: the holder
+// of a token must not fill etcd or the log. An agent reports one, and repeats it if the answer was lost.
 const (
 	failureRate  = rate.Limit(1.0 / 60)
 	failureBurst = 4

@@ -252,6 +252,28 @@ func TestTokenBudget(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "it was looked for")
 }
 
+// TestScriptBudget: a client that has the script, such as the kernel of a tenant, cannot overload the API server by it. A stranger uses up nothing of its budget.
+func TestScriptBudget(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld(leasing)
+	w.lease(t, leasing, honest)
+	w.dhcp(honest)
+	for range 100 {
+		_, _ = w.script(stranger)
+	}
+	_, err := w.script(honest)
+	g.Expect(err).NotTo(HaveOccurred())
+	before := w.reads.Load()
+	for range 2000 {
+		if _, err = w.script(honest); err != nil {
+			break
+		}
+	}
+	g.Expect(err).To(And(MatchError(ContainSubstring("was requested too often")), MatchError(pxe.ErrNotYet)))
+	g.Expect(w.reads.Load() - before).To(BeNumerically("<", 200))
+	g.Expect(w.boot().Spec.Failure).To(BeNil())
+}
+
 // TestDataComesLater: while there is no bootstrap data nothing is bound, and a client with the token is asked to retry.
 func TestDataComesLater(t *testing.T) {
 	g := NewWithT(t)

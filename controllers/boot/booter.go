@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
@@ -56,6 +57,8 @@ type Booter struct {
 	stageQueue    *stageQueue
 	lookups       *lookups         // of boots for tokens that the cache does not know
 	budgets       *limiters        // of the requests of hosts with valid tokens
+	scripts       *limiters        // of the requests of a scriptClient
+	inventories   *limiters        // of the reports of an inspection
 	agentFailures *limiters        // of the failures that the agent of a boot reports
 	progress      *progressLimiter // of the writes of the progress of agents
 	imagesSent    *imagesSent
@@ -80,6 +83,7 @@ func New(b *Booter) *Booter {
 	}
 	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
 	b.progress, b.agentFailures = newProgressLimiter(), newLimiters(failureRate, failureBurst)
+	b.scripts, b.inventories = newLimiters(budgetRate, budgetBurst), newLimiters(failureRate, failureBurst)
 	b.imagesSent = newImagesSent()
 	b.lookups, b.budgets, b.refusals, b.dhcpRequests = newLookups(), newLimiters(budgetRate, budgetBurst), lru.New(4096), lru.New(16384)
 	b.mediaLoaders = lru.New(4096)
@@ -163,6 +167,12 @@ func (b *Booter) Admit(ctx context.Context, mac net.HardwareAddr, from netip.Add
 	return err
 }
 
+// scriptClient is a client that asks for the script of a host. Another client uses up nothing of its budget.
+type scriptClient struct {
+	host types.NamespacedName
+	from netip.Addr
+}
+
 // Script serves the script, and with it the token, to the first address that admit admits, and to the same address again until the bootstrap data was
 // served. A second admitted address ends the boot: it may be the server, and the first one a stranger.
 func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
@@ -172,6 +182,9 @@ func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Ad
 	}
 	if cached == nil {
 		return pxe.Script{}, refused("%s is not a server of the inventory", mac)
+	}
+	if !b.scripts.allow(scriptClient{client.ObjectKeyFromObject(cached), from}, b.Clock.Now()) { // each reads the boot and the bootstrap Secret
+		return pxe.Script{}, tooEarly("the script of %s was requested too often", mac)
 	}
 	var script pxe.Script
 	var a attempt

@@ -155,6 +155,9 @@ func (b *Booter) readBootstrapData(ctx context.Context, a attempt) (bootstrapDat
 	if err := checkOrigin(a.consumer.Machine, &secret); err != nil {
 		return bootstrapData{}, invalidDataError{err}
 	}
+	if err := b.checkOnlyUser(ctx, a.consumer.Machine, &secret); err != nil { // it ends with the other Machine
+		return bootstrapData{}, err
+	}
 	if len(secret.Data["value"]) == 0 {
 		return bootstrapData{}, fmt.Errorf("bootstrap Secret %q has no key \"value\"", name)
 	}

@@ -52,16 +52,19 @@ func (b *Booter) prepareImage(ctx context.Context, namespace string, i *v1alpha1
 	return b.Images.Prepare(ctx, namespace, sourceOf(i), credentials)
 }
 
-// openImage opens the converted image of a machine.
-func (b *Booter) openImage(ctx context.Context, namespace string, i *v1alpha1.Image) (*image.Opened, error) {
+// openImage opens the converted image of a host's machine.
+func (b *Booter) openImage(ctx context.Context, host *v1alpha1.BareMetalHost, i *v1alpha1.Image) (*image.Opened, error) {
 	if b.Images == nil {
 		return nil, errNoImages
 	}
-	opened, err := b.Images.Open(namespace, sourceOf(i))
+	opened, err := b.Images.Open(host.Namespace, sourceOf(i))
 	switch {
 	case errors.Is(err, image.ErrNotYet):
+		if name := host.Namespace + "/" + host.Name; !b.withinBudget(name) { // each preparation reads the pull Secret
+			return nil, tooEarly("%s asks too often for an image that is being prepared", name)
+		}
 		// Another replica of the boot server made the plan, or the image was evicted. This starts its preparation here.
-		_, err := b.prepareImage(ctx, namespace, i)
+		_, err := b.prepareImage(ctx, host.Namespace, i)
 		return nil, errors.Join(pxe.ErrNotYet, err)
 	case err != nil:
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
 )
 
@@ -54,6 +55,27 @@ func TestBootstrapDataForImage(t *testing.T) {
 	g.Expect(w.HostOfImage(ctx, owner)).To(BeEmpty(), "its BareMetalMachine names no host")
 	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Status.HostRef = &v1alpha1.HostReference{Name: "h"} })
 	g.Expect(w.HostOfImage(ctx, owner)).To(ConsistOf(HaveField("NamespacedName.Name", "h")), "the wait ends with a change of the Machine")
+}
+
+// TestImageBudget: an agent that asks for an image which is being prepared cannot overload the API server, from which each preparation reads the pull Secret. An image
+// that is ready has no budget.
+func TestImageBudget(t *testing.T) {
+	g := NewWithT(t)
+	w, images := newAgentWorld(t)
+	r := w.agentRequest(g)
+	_, err := w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	images.prepared, images.err = 0, image.ErrNotYet
+	for range 500 {
+		_, err = w.Image(ctx, r)
+		g.Expect(err).To(MatchError(pxe.ErrNotYet))
+	}
+	g.Expect(err).To(MatchError(ContainSubstring("asks too often for an image that is being prepared")))
+	g.Expect(images.prepared).To(And(BeNumerically(">", 0), BeNumerically("<", 100)))
+	images.err = nil
+	opened, err := w.Image(ctx, r)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(opened.Data.Close()).To(Succeed())
 }
 
 // TestImageOfEarlierMachine: that a machine before had the same image does not make it ready. What another boot server has for the same claim does.

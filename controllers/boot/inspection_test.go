@@ -71,6 +71,26 @@ func TestAgentInspects(t *testing.T) {
 	g.Expect(w.Inventory(ctx, r, agent.Inventory{})).To(MatchError(pxe.ErrRefused), "the inspection is over")
 }
 
+// TestInventoryBudget: who has the token of an inspection cannot fill etcd with reports.
+func TestInventoryBudget(t *testing.T) {
+	g := NewWithT(t)
+	w := newInspectionWorld(t)
+	r := w.agentRequest(g)
+	written := 0
+	for threads := range 30 {
+		err := w.Inventory(ctx, r, agent.Inventory{CPU: agent.CPU{Threads: threads}})
+		if err != nil {
+			g.Expect(err).To(And(MatchError(pxe.ErrNotYet), MatchError(ContainSubstring("reports its inventory too often"))))
+			continue
+		}
+		written++
+	}
+	g.Expect(written).To(BeNumerically("~", 4, 1))
+	g.Expect(w.inspection(g).Spec.CPU.Threads).To(BeNumerically("<", 10))
+	_, err := w.Result(ctx, r, agent.Result{})
+	g.Expect(err).NotTo(HaveOccurred(), "the inspection ends")
+}
+
 // TestReportOfEarlierInspection: the report of an earlier inspection does not end one.
 func TestReportOfEarlierInspection(t *testing.T) {
 	g := NewWithT(t)

@@ -1,13 +1,16 @@
 package boot
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capisecret "sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 )
@@ -22,8 +25,7 @@ func isBootstrapConfig(owner *metav1.OwnerReference) bool {
 // bootstrap data goes to a server of that user. So the Secret must not be one that Cluster API keeps for a cluster, such as a kubeconfig, which has the same key;
 // nor one of another cluster; nor one that another object controls.
 func checkOrigin(machine *clusterv1.Machine, s *corev1.Secret) error {
-	owner, config := metav1.GetControllerOf(s), machine.Spec.Bootstrap.ConfigRef
-	own := owner != nil && isBootstrapConfig(owner) && owner.Kind == config.Kind && owner.Name == config.Name
+	owner, own := metav1.GetControllerOf(s), isOfConfig(machine, s)
 	if _, purpose, err := capisecret.ParseSecretName(s.Name); err == nil && !own {
 		return fmt.Errorf("bootstrap Secret %q is not served: by its name it is a %s Secret of a cluster. Set spec.bootstrap of the Machine to a bootstrap config, "+
 			"or to a Secret with another name", s.Name, purpose)
@@ -34,6 +36,33 @@ func checkOrigin(machine *clusterv1.Machine, s *corev1.Secret) error {
 	}
 	if owner != nil && !own && owner.UID != machine.UID {
 		return fmt.Errorf("bootstrap Secret %q is not served: %s %q controls it, and spec.bootstrap.configRef of the Machine does not name that", s.Name, owner.Kind, owner.Name)
+	}
+	return nil
+}
+
+// isOfConfig is true for a Secret that the bootstrap config of a Machine controls.
+func isOfConfig(machine *clusterv1.Machine, s *corev1.Secret) bool {
+	owner, config := metav1.GetControllerOf(s), machine.Spec.Bootstrap.ConfigRef
+	return owner != nil && isBootstrapConfig(owner) && owner.Kind == config.Kind && owner.Name == config.Name
+}
+
+// checkOnlyUser returns an error for the Secret of a bootstrap config that several Machines name. A config belongs to one Machine, and which one it is, is not to be seen
+// in a Machine: Cluster API makes a Machine the owner of its config, but also reconciles one that names the config of another. The Machines come from the cache, in
+// which the older one is by the time the other one can boot.
+func (b *Booter) checkOnlyUser(ctx context.Context, machine *clusterv1.Machine, s *corev1.Secret) error {
+	if !isOfConfig(machine, s) {
+		return nil
+	}
+	var machines clusterv1.MachineList
+	if err := b.Client.List(ctx, &machines, client.InNamespace(machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the Machines that name the bootstrap Secret: %w", err)
+	}
+	for i := range machines.Items {
+		other := &machines.Items[i]
+		if other.Name != machine.Name && (isOfConfig(other, s) || ptr.Deref(other.Spec.Bootstrap.DataSecretName, "") == s.Name) {
+			return fmt.Errorf("bootstrap Secret %q is not served: the Machines %q and %q both name it or its bootstrap config. Delete the one to which it does not belong",
+				s.Name, machine.Name, other.Name)
+		}
 	}
 	return nil
 }

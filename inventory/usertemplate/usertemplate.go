@@ -65,18 +65,21 @@ func (l Language) Parse(text string, sample any) (*Template, error) {
 	if len(t.Templates()) > 1 {
 		return nil, fmt.Errorf("%s: it must not define other templates", l.Name)
 	}
-	c := checker{language: l, sample: sample}
-	if t.Tree != nil && t.Root != nil {
-		if err := c.node(t.Root, position{}); err != nil {
-			if l.Private {
-				return nil, fmt.Errorf("%s: it uses a function, a field or a construct that is not available", l.Name)
-			}
-			return nil, fmt.Errorf("%s: %w", l.Name, err)
-		}
-	}
 	out := &Template{language: l, parsed: t}
-	if t.Tree != nil && t.Root != nil {
-		out.work.add(t.Root, nil)
+	if t.Tree == nil || t.Root == nil {
+		return out, nil
+	}
+	// Before the check, which does more for each node than Render.
+	out.work.add(t.Root, nil)
+	if err := out.work.checkSize(l); err != nil {
+		return nil, err
+	}
+	c := checker{language: l, functions: l.Functions(), sample: sample}
+	if err := c.node(t.Root, position{}); err != nil {
+		if l.Private {
+			return nil, fmt.Errorf("%s: it uses a function, a field or a construct that is not available", l.Name)
+		}
+		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
 	return out, nil
 }
@@ -111,8 +114,9 @@ type position struct {
 }
 
 type checker struct {
-	language Language
-	sample   any
+	language  Language
+	functions []string // that the template may call
+	sample    any
 }
 
 // node rejects nodes that might never finish, and fields that do not exist.
@@ -171,8 +175,8 @@ func (c checker) pipe(pipe *parse.PipeNode, at position) error {
 func (c checker) argument(arg parse.Node, at position) error {
 	switch n := arg.(type) {
 	case *parse.IdentifierNode:
-		if names := c.language.Functions(); !slices.Contains(names, n.Ident) {
-			return fmt.Errorf("the function %.100s is not available: only %s are", n.Ident, strings.Join(names, ", "))
+		if !slices.Contains(c.functions, n.Ident) {
+			return fmt.Errorf("the function %.100s is not available: only %s are", n.Ident, strings.Join(c.functions, ", "))
 		}
 	case *parse.PipeNode:
 		return c.pipe(n, at)

@@ -187,6 +187,22 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// TestParseIsBounded: a template that only dry runs see costs no more than one that is rendered.
+func TestParseIsBounded(t *testing.T) {
+	g := NewWithT(t)
+	l := language
+	l.MaxTemplate = 64 << 10
+	calls := func(n int) string { return "<% " + strings.Repeat("len ", n) + "%>" }
+	_, err := l.Parse(calls(2000), sample())
+	g.Expect(err).To(MatchError(MatchRegexp("it takes 20[0-9]+ steps, and may take 2000")))
+	_, err = l.Parse("<% range .List %>"+strings.Repeat("<% if .Port %><% end %>", 700)+"<% end %>", sample())
+	g.Expect(err).To(MatchError(ContainSubstring("steps, and may take 2000")))
+	allocations := func(n int) float64 {
+		return testing.AllocsPerRun(10, func() { _, _ = l.Parse(calls(n), sample()) })
+	}
+	g.Expect(allocations(1000)-allocations(500)).To(BeNumerically("<", 500*8), "for each identifier the parser has two, and the names of all functions thirty")
+}
+
 // TestCompare: eq and ne are those of text/template, and compare only so many bytes.
 func TestCompare(t *testing.T) {
 	g := NewWithT(t)

@@ -57,6 +57,22 @@ func (w *work) addBranch(n *parse.BranchNode, outside, body *int) {
 	}
 }
 
+// checkSize returns an error if the template has more nodes than the language permits steps.
+func (w *work) checkSize(l Language) error {
+	all := w.nodes
+	for _, r := range w.ranges {
+		all += r.nodes
+	}
+	return checkSteps(l, all)
+}
+
+func checkSteps(l Language, steps int) error {
+	if steps > l.MaxWork {
+		return fmt.Errorf("%s: it takes %d steps, and may take %d: shorten it, or what is inside of range", l.Name, steps, l.MaxWork)
+	}
+	return nil
+}
+
 // check returns an error if the template would do more with the data than the language permits.
 func (w *work) check(l Language, data any) error {
 	all := w.nodes
@@ -67,10 +83,7 @@ func (w *work) check(l Language, data any) error {
 		}
 		all += n * r.nodes
 	}
-	if all > l.MaxWork {
-		return fmt.Errorf("%s: it takes %d steps, and may take %d: shorten it, or what is inside of range", l.Name, all, l.MaxWork)
-	}
-	return nil
+	return checkSteps(l, all)
 }
 
 // lengthOf returns the number of elements of a field of the data; 0 if it does not exist, at which the template fails.
