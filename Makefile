@@ -80,6 +80,8 @@ PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/e
 WRITERS := ./cmd/agent/internal/image ./cmd/agent/internal/erase ./cmd/agent/internal/sanitize ./bmc/redfish
 WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Refusals|PowerCut|HostileTables|EmptyIsReadBack|Write)|FuzzTree)$$
 # They run programs of a distribution: make conformance and make monitoring run them.
+# Packages whose tests have the most deadlines and connections: make stability repeats them. The tests of WRITES only take time.
+TIMED := ./bmc ./bmc/bmctest ./bmc/bmclib ./bmc/ipmi ./bmc/redfish ./cmd/agent/internal/link ./cmd/agent/internal/runner ./controllers/gateway ./pxe/dhcp ./pxe/server ./pxe/tftp
 PROGRAMS := ^Test(RealIpmitool.*|CpioReadsArchive)$$
 MONITORING := ^Test(Rules|DashboardQueries|Wrong|Life)$$
 
@@ -155,6 +157,10 @@ CORPUS ?= ../shared/corpus
 corpus: ## 1 min: the Redfish driver reads recorded services of real BMCs, which are not a part of the project. CORPUS=FOLDER
 	@test -d "$(CORPUS)/redfish" || { echo "make corpus: $(CORPUS)/redfish does not exist: name the folder of the recordings with CORPUS=" >&2; exit 1; }
 	@CORPUS="$(abspath $(CORPUS))" hack/gotest.sh corpus "-count=1 -timeout 10m -run ^TestCorpus$$ ./bmc/redfish"
+
+.PHONY: stability
+stability: lab-programs ## 45 min: the tests with the most deadlines, TIMES=20 times in a row while all processors are busy.
+	@hack/stability.sh $(or $(TIMES),20) "-race -p 2 -timeout 100m -skip $(PROGRAMS)|^TestCorpus$$|$(WRITES) $(TIMED)"
 
 .PHONY: monitoring
 monitoring: ## 1 min: promtool checks and tests the alerts; they and the dashboard fit what a manager shows; Debian.

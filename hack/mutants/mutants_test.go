@@ -177,10 +177,14 @@ func (p target) test(t *testing.T, parts string) { //nolint:thelper // the test 
 	}
 	if parts == "all" {
 		t.Run("unchanged", func(t *testing.T) {
-			if test := p.try(t, "", ""); test != "" {
+			if test := p.try(t, "", "", ""); test != "" {
 				t.Fatalf("%s fails without a mutant, so failures with mutants prove nothing", test)
 			}
 		})
+	}
+	noticed, err := readNoticed()
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, m := range p.mutants {
 		if !selected(m.name, parts) {
@@ -191,11 +195,16 @@ func (p target) test(t *testing.T, parts string) { //nolint:thelper // the test 
 			if err != nil {
 				t.Fatalf("%s: %v", m, err)
 			}
-			test := p.try(t, file, text)
+			test := p.try(t, file, text, noticed[m.name])
 			if test == "" {
 				t.Fatalf("no test fails with %s", m)
 			}
 			t.Logf("%s fails (%s)", test, file)
+			if !strings.HasPrefix(test, notATest) {
+				if err := writeNoticed(m.name, test); err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }
@@ -208,8 +217,8 @@ func selected(name, parts string) bool {
 	return slices.ContainsFunc(strings.Split(parts, ","), func(part string) bool { return strings.Contains(name, part) })
 }
 
-// try builds the tests of the package with another text of a file, and runs them. It returns the first test that fails. The folder stays unchanged.
-func (p target) try(t *testing.T, file, text string) (failed string) {
+// try builds the tests of the package with another text of a file, and runs them, one of them first. It returns the first test that fails. The folder stays unchanged.
+func (p target) try(t *testing.T, file, text, first string) (failed string) {
 	t.Helper()
 	folder, err := filepath.Abs(filepath.Join(root, p.folder))
 	if err != nil {
@@ -226,7 +235,11 @@ func (p target) try(t *testing.T, file, text string) (failed string) {
 	if out, err := exec.CommandContext(ctx, "go", append(args, folder)...).CombinedOutput(); err != nil {
 		t.Fatalf("it does not compile: %v\n%s", err, out)
 	}
-	for _, flags := range append(slices.Clone(p.runs), make([]string, max(0, 1-len(p.runs)))...) {
+	runs := append(slices.Clone(p.runs), make([]string, max(0, 1-len(p.runs)))...)
+	if first != "" {
+		runs = append([]string{"-test.run=^" + first + "$"}, runs...)
+	}
+	for _, flags := range runs {
 		run := exec.CommandContext(ctx, binary, append(strings.Fields(flags), "-test.failfast", "-test.timeout=5m")...)
 		run.Dir = folder
 		run.Env = append(os.Environ(), "SEED=1") // whether a property notices must not depend on chance
@@ -259,11 +272,14 @@ func overlay(t *testing.T, dir, path, text string) string {
 	return overlay
 }
 
+// notATest begins the result of a mutant that no single test noticed.
+const notATest = "a panic or a timeout: "
+
 var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
 func firstFailed(out string) string {
 	if found := failedTest.FindStringSubmatch(out); found != nil {
 		return found[1]
 	}
-	return "a panic or a timeout: " + out[max(0, len(out)-200):]
+	return notATest + out[max(0, len(out)-200):]
 }
