@@ -78,7 +78,7 @@ PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/e
 	./pxe/image/convert/... ./pxe/image/format/... ./pxe/image/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
 # Some tests of these packages write, hash or parse gigabytes: the race detector makes them ten times as slow. The others run with it.
 WRITERS := ./cmd/agent/internal/image ./cmd/agent/internal/erase ./cmd/agent/internal/sanitize ./bmc/redfish
-WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Refusals|PowerCut|HostileTables|EmptyIsReadBack|Write)|FuzzTree)$$
+WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|PowerCut|HostileTables|EmptyIsReadBack|Write)|FuzzTree)$$
 # They run programs of a distribution: make conformance and make monitoring run them.
 # Packages whose tests have the most deadlines and connections: make stability repeats them. The tests of WRITES only take time.
 TIMED := ./bmc ./bmc/bmctest ./bmc/bmclib ./bmc/ipmi ./bmc/redfish ./cmd/agent/internal/link ./cmd/agent/internal/runner ./controllers/gateway ./pxe/dhcp ./pxe/server ./pxe/tftp
