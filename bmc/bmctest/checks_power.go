@@ -215,12 +215,13 @@ func (s *suite) awaitRestart(ctx context.Context, client bmc.Client) (proof stri
 	return "", nil
 }
 
-// awaitSteady waits until the power is in the state and stays there.
+// awaitSteady waits until the power is in the state and stays there. The time to settle is that of the server: a driver whose requests take long, such as a program on a
+// busy machine, has more.
 func (r *round) awaitSteady(ctx context.Context, want bmc.PowerState) error {
-	ctx, cancel := context.WithTimeout(ctx, r.Settle)
+	settle, cancel := context.WithTimeout(ctx, r.Settle)
 	defer cancel()
 	for {
-		if err := bmc.AwaitPower(ctx, r.client, want, r.Poll); err != nil {
+		if err := bmc.AwaitPower(settle, r.client, want, r.Poll); err != nil {
 			return err
 		}
 		stays, err := r.staysAt(ctx, r.client, want)
