@@ -16,7 +16,7 @@ export CAPBM_TESTS=complete # a program that is missing fails the tests that nee
 # Most of the time of the tests is that of API servers and of the linker. A tenth of it is the collection of garbage, and each look of a test at an API server
 # takes some from the tests beside it.
 export GOGC=${GOGC:-400} GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=${GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL:-50ms}
-# The heap of a suite with more than a thousand managers would grow to many times of what is alive.
+# With GOGC=400 the heap of a suite with more than a thousand managers would fill the memory.
 export GOMEMLIMIT=${GOMEMLIMIT:-4GiB}
 # Go's cache of results does not see SEED, which is read before the tests start: in CI an old result is none.
 fresh=()

@@ -18,15 +18,15 @@ const (
 	// maxImageAnswersPerNamespace leaves some for the hosts of other namespaces.
 	maxImageAnswersPerNamespace = 48
 	// maxDataAnswers is how many answers with bootstrap data are made and sent at once. Each is in memory, with up to 4 MiB, until its client has received it.
-	maxDataAnswers = 32
-	// maxDataAnswersPerNamespace leaves some for the hosts of other namespaces.
-	maxDataAnswersPerNamespace = 24
+	maxDataAnswers = 64
+	// maxDataAnswersPerNamespace leaves some for the hosts of other namespaces, also beside two that have all of theirs.
+	maxDataAnswersPerNamespace = 28
 	// maxAnswersPerHost is how many of either one host has: the connection of a lost answer may last a minute longer than its client waits.
 	maxAnswersPerHost = 4
 	// imageAnswerTime is how long one answer may take. A range of 16 MiB then needs 56 KB/s; the agent continues with what it has. A client that reads
-	// slowly would otherwise hold its place, and the space of an image that was evicted, for days.
+	// slowly would otherwise hold its slot, and the space of an image that was evicted, for days.
 	imageAnswerTime = 5 * time.Minute
-	// answerSlotWait is how long a request waits for its turn. The agent then asks again, and its request timeout is longer.
+	// answerSlotWait is how long a request waits for a slot. The agent then asks again, and its request timeout is longer.
 	answerSlotWait = 10 * time.Second
 )
 
@@ -38,25 +38,25 @@ var imageSent = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpt
 // errAnswerSlots means that too many large answers are sent at the moment.
 var errAnswerSlots = errors.New("the boot server sends as many answers of this kind as it may")
 
-// answerSlots bound the large answers that are sent at once. Requests wait in their order for a slot. A request of a host or namespace that has all its places does not
+// answerSlots bound the large answers that are sent at once. Requests wait in their order for a slot. A request of a host or namespace that has all its slots does not
 // wait: it is refused at once, and the client asks again.
 type answerSlots struct {
 	all  *semaphore.Weighted
 	wait time.Duration
-	*hostPlaces
+	*hostSlots
 }
 
 func newImageSlots() *answerSlots {
-	return &answerSlots{semaphore.NewWeighted(maxImageAnswers), answerSlotWait, newHostPlaces(maxAnswersPerHost, maxImageAnswersPerNamespace)}
+	return &answerSlots{semaphore.NewWeighted(maxImageAnswers), answerSlotWait, newHostSlots(maxAnswersPerHost, maxImageAnswersPerNamespace)}
 }
 
 func newDataSlots() *answerSlots {
-	return &answerSlots{semaphore.NewWeighted(maxDataAnswers), answerSlotWait, newHostPlaces(maxAnswersPerHost, maxDataAnswersPerNamespace)}
+	return &answerSlots{semaphore.NewWeighted(maxDataAnswers), answerSlotWait, newHostSlots(maxAnswersPerHost, maxDataAnswersPerNamespace)}
 }
 
-// enter waits for the turn of a host. The error is ErrNotYet and errAnswerSlots if the turn does not come. Call leave when the answer is sent.
+// enter waits for a slot for a host. The error is ErrNotYet and errAnswerSlots if none becomes free. Call leave when the answer is sent.
 func (s *answerSlots) enter(ctx context.Context, host string) (leave func(), err error) {
-	if !s.hostPlaces.enter(host) {
+	if !s.hostSlots.enter(host) {
 		return nil, fmt.Errorf("%w: %w", ErrNotYet, errAnswerSlots)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.wait)

@@ -179,7 +179,7 @@ func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from Ag
 	return nil
 }
 
-// withImage returns the handler of an answer from the image of a boot, for which a host waits for its turn.
+// withImage returns the handler of an answer from the image of a boot, for which a host waits for a slot.
 func (h *Handler) withImage(slots *answerSlots, answer func(http.ResponseWriter, *http.Request, *OpenedImage) error) func(http.ResponseWriter, *http.Request, AgentRequest) error {
 	return func(w http.ResponseWriter, r *http.Request, from AgentRequest) error {
 		image, err := h.Agents.Image(r.Context(), from)
@@ -224,7 +224,7 @@ func serveImage(w http.ResponseWriter, r *http.Request, image *OpenedImage) erro
 	return nil
 }
 
-// agentData returns the handler of the bootstrap data, for which a host waits for its turn.
+// agentData returns the handler of the bootstrap data, for which a host waits for a slot.
 func (h *Handler) agentData(slots *answerSlots) func(http.ResponseWriter, *http.Request, AgentRequest, agent.DataRequest) error {
 	return func(w http.ResponseWriter, r *http.Request, from AgentRequest, where agent.DataRequest) error {
 		leave, err := slots.enter(r.Context(), from.Host)

@@ -40,11 +40,11 @@ var (
 // bodies bound the memory for the bodies of agents' requests.
 type bodies struct {
 	decodes *semaphore.Weighted
-	*hostPlaces
+	*hostSlots
 }
 
 func newBodies() *bodies {
-	return &bodies{semaphore.NewWeighted(maxDecodes), newHostPlaces(maxBodiesPerHost, math.MaxInt)}
+	return &bodies{semaphore.NewWeighted(maxDecodes), newHostSlots(maxBodiesPerHost, math.MaxInt)}
 }
 
 // withBody returns the handler of a request whose body is a T of at most limit bytes as JSON. The request has a valid token.

@@ -181,7 +181,7 @@ func TestImageFullSlots(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := waiting.Do(imageRequest(t, server.URL, "dc/h", 0, 8).WithContext(short)) //nolint:bodyclose // there is no response
-	g.Expect(err).To(MatchError(context.DeadlineExceeded), "it waits for its turn")
+	g.Expect(err).To(MatchError(context.DeadlineExceeded), "it waits for a slot")
 	g.Expect(scriptStatus(t, server)).To(Equal(http.StatusOK))
 }
 

@@ -8,8 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// seed returns the handler of bootstrap data, for which a host waits for its turn. The client is a part of the name, so that a stranger, whose token is read after that,
-// takes no place of the host.
+// seed returns the handler of bootstrap data, for which a host with its token waits for a slot. A stranger takes none, and gets a small answer.
 func (h *Handler) seed(slots *answerSlots) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		host, ok := hostOf(r)
@@ -17,12 +16,14 @@ func (h *Handler) seed(slots *answerSlots) http.HandlerFunc {
 			refuse(w, r, errNoName)
 			return
 		}
-		leave, err := slots.enter(r.Context(), host+" "+clientOf(r).String())
-		if err != nil {
-			refuse(w, r, err)
-			return
+		if h.Booter.KnowsSeedToken(r.Context(), host, r.PathValue("token")) {
+			leave, err := slots.enter(r.Context(), host)
+			if err != nil {
+				refuse(w, r, err)
+				return
+			}
+			defer leave()
 		}
-		defer leave()
 		h.serveSeed(w, r, host)
 	}
 }

@@ -163,6 +163,8 @@ type Booter interface {
 	Admit(ctx context.Context, mac net.HardwareAddr, from netip.Addr) error
 	// Script returns the script to the first client that asks for it in a boot attempt, and to the same client again. A second client ends the attempt.
 	Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (Script, error)
+	// KnowsSeedToken is true for the token of the seed of the host's boot. It answers from memory, which may be behind, and serves nothing.
+	KnowsSeedToken(ctx context.Context, host, token string) bool
 	// BootstrapData returns the content of the seed to the first client that asks for one of its files with the token, and to the same client again until the
 	// report. Data has no UserData and no Format if the file needs none.
 	BootstrapData(ctx context.Context, host, token, file string, from netip.Addr) (seed.Data, error)

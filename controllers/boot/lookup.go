@@ -76,3 +76,10 @@ func (b *Booter) CheckToken(ctx context.Context, r pxe.AgentRequest) error {
 	_, err := b.openedBoot(ctx, presentedToken{r.Host, r.Token, forAgent, r.From})
 	return err
 }
+
+// KnowsSeedToken is true for a token that opens the seed of the host's boot in the cache.
+func (b *Booter) KnowsSeedToken(ctx context.Context, host, token string) bool {
+	s := presentedToken{host: host, token: token, purpose: forSeed}
+	boot, err := b.cachedBoot(ctx, s)
+	return err == nil && b.opens(token, forSeed, boot)
+}

@@ -46,9 +46,9 @@ func isOfConfig(machine *clusterv1.Machine, s *corev1.Secret) bool {
 	return owner != nil && isBootstrapConfig(owner) && owner.Kind == config.Kind && owner.Name == config.Name
 }
 
-// checkOnlyUser returns an error for the Secret of a bootstrap config that several Machines name. A config belongs to one Machine, and which one it is, is not to be seen
-// in a Machine: Cluster API makes a Machine the owner of its config, but also reconciles one that names the config of another. The Machines come from the cache, in
-// which the older one is by the time the other one can boot.
+// checkOnlyUser returns an error for the Secret of a bootstrap config that several Machines name. A config belongs to one Machine, and a Machine does not show whether it
+// is that one: Cluster API makes one Machine the owner of a config, but also reconciles a second one that names it. The Machines come from the cache, which has the owner
+// long before a second one can boot.
 func (b *Booter) checkOnlyUser(ctx context.Context, machine *clusterv1.Machine, s *corev1.Secret) error {
 	if !isOfConfig(machine, s) {
 		return nil

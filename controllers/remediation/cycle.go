@@ -199,8 +199,8 @@ func (r *Reconciler) startFirstCycle(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// startCycle records a new power cycle and starts it. timedOut says how the one before ended; empty if there was none. Events follow the record: one that is refused
-// because the cache is behind is made again.
+// startCycle records a new power cycle and starts it. timedOut is the message of the cycle before, empty unless that timed out. The record may be refused because the
+// cache is behind: an event before it would be repeated.
 func (r *Reconciler) startCycle(ctx context.Context, s *scope, attempt int32, timedOut string) error {
 	last := s.remediation.Spec.PowerCycle.DeepCopy()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {

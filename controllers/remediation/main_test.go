@@ -3,7 +3,6 @@ package remediation_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -77,18 +76,16 @@ func start(t *testing.T) (stop func()) {
 	return stop
 }
 
-// behind is a client whose cache seems to be behind: each record of a power cycle is refused once, before the same record is accepted. So no test passes with an event, a
-// metric or a command that precedes its record.
+// behind is a client whose cache seems to be behind: the first patch of each version of a remediation is refused. So no test passes with an event, a metric or a command
+// that precedes its record.
 type behind struct {
 	client.Client
 	refused sync.Map
 }
 
 func (b *behind) Patch(ctx context.Context, o client.Object, patch client.Patch, options ...client.PatchOption) error {
-	if r, ok := o.(*v1alpha1.BareMetalRemediation); ok && r.Spec.PowerCycle != nil {
-		cycle := r.Spec.PowerCycle
-		step := fmt.Sprint(r.UID, cycle.Attempt, cycle.OffAt != nil, cycle.RecoveredAt != nil, r.Spec.TaintedNode)
-		if _, again := b.refused.LoadOrStore(step, true); !again {
+	if r, ok := o.(*v1alpha1.BareMetalRemediation); ok {
+		if _, again := b.refused.LoadOrStore(string(r.UID)+r.ResourceVersion, true); !again {
 			return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("baremetalremediations").GroupResource(), o.GetName(), errors.New("the test refuses it once"))
 		}
 	}

@@ -175,16 +175,16 @@ func (p target) test(t *testing.T, parts string) { //nolint:thelper // the test 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if parts == "all" {
-		t.Run("unchanged", func(t *testing.T) {
-			if test := p.try(t, "", "", ""); test != "" {
-				t.Fatalf("%s fails without a mutant, so failures with mutants prove nothing", test)
-			}
-		})
-	}
 	noticed, err := readNoticed()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if parts == "all" {
+		t.Run("unchanged", func(t *testing.T) {
+			if test := p.try(t, "", "", p.noticed(noticed)); test != "" {
+				t.Fatalf("%s fails without a mutant, so failures with mutants prove nothing", test)
+			}
+		})
 	}
 	for _, m := range p.mutants {
 		if !selected(m.name, parts) {
@@ -195,7 +195,11 @@ func (p target) test(t *testing.T, parts string) { //nolint:thelper // the test 
 			if err != nil {
 				t.Fatalf("%s: %v", m, err)
 			}
-			test := p.try(t, file, text, noticed[m.name])
+			var first []string
+			if test := noticed[m.name]; test != "" {
+				first = append(first, test)
+			}
+			test := p.try(t, file, text, first)
 			if test == "" {
 				t.Fatalf("no test fails with %s", m)
 			}
@@ -217,8 +221,8 @@ func selected(name, parts string) bool {
 	return slices.ContainsFunc(strings.Split(parts, ","), func(part string) bool { return strings.Contains(name, part) })
 }
 
-// try builds the tests of the package with another text of a file, and runs them, one of them first. It returns the first test that fails. The folder stays unchanged.
-func (p target) try(t *testing.T, file, text, first string) (failed string) {
+// try builds the tests of the package with another text of a file, and runs them, some first and alone. It returns the first test that fails. The folder stays unchanged.
+func (p target) try(t *testing.T, file, text string, first []string) (failed string) {
 	t.Helper()
 	folder, err := filepath.Abs(filepath.Join(root, p.folder))
 	if err != nil {
@@ -236,8 +240,8 @@ func (p target) try(t *testing.T, file, text, first string) (failed string) {
 		t.Fatalf("it does not compile: %v\n%s", err, out)
 	}
 	runs := append(slices.Clone(p.runs), make([]string, max(0, 1-len(p.runs)))...)
-	if first != "" {
-		runs = append([]string{"-test.run=^" + first + "$"}, runs...)
+	for i, test := range first {
+		runs = slices.Insert(runs, i, p.alone(test))
 	}
 	for _, flags := range runs {
 		run := exec.CommandContext(ctx, binary, append(strings.Fields(flags), "-test.failfast", "-test.timeout=5m")...)

@@ -57,3 +57,28 @@ func TestNoticed(t *testing.T) {
 		t.Errorf("%s names the mutant %q, which does not exist: remove the line", noticedPath, name)
 	}
 }
+
+// noticed returns the tests that noticed the mutants of a package, once each. None may fail without a mutant, also when it runs alone.
+func (p target) noticed(by map[string]string) []string {
+	tests := map[string]bool{}
+	for _, m := range p.mutants {
+		if test := by[m.name]; test != "" {
+			tests[test] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(tests))
+}
+
+// alone returns the arguments of the package's tests that run one test, such as the time in which rapid looks for a smaller case.
+func (p target) alone(test string) string {
+	flags := "-test.run=^" + test + "$"
+	if len(p.runs) == 0 {
+		return flags
+	}
+	for _, flag := range strings.Fields(p.runs[0]) {
+		if !strings.HasPrefix(flag, "-test.run") && !strings.HasPrefix(flag, "-test.skip") {
+			flags += " " + flag
+		}
+	}
+	return flags
+}

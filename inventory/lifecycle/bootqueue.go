@@ -53,12 +53,12 @@ func WantsToBoot(v View, s Settings) bool {
 func (v View) Deadline(s Settings) time.Time {
 	progress := v.AgentAt
 	if done := v.Boot.AgentDoneAt; done != nil {
+		if v.Boot.Purpose == v1alpha1.PurposeProvision {
+			return latest(v.countedFrom(), done.Time).Add(s.BootTimeout) // whatever the agent reports afterwards
+		}
 		progress = latest(progress, done.Time)
 	}
 	deadline := latest(v.countedFrom(), progress).Add(s.BootTimeout)
-	if v.Boot.AgentDoneAt != nil && v.Boot.Purpose == v1alpha1.PurposeProvision {
-		return deadline
-	}
 	if last := v.lastDeadline(s); deadline.After(last) {
 		return last
 	}

@@ -59,6 +59,10 @@ var nextAgent = map[string]nextCase{
 	"done, and the system boots": {
 		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
+	"done, and too late, although the agent goes on": {
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneAt, v.AgentAt = at(30*time.Minute), noon.Add(-time.Second) }),
+		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
+	},
 	"done after all of the agent's time, and the system boots": {
 		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},

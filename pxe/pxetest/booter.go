@@ -113,6 +113,11 @@ func (b *Booter) Script(_ context.Context, _ net.HardwareAddr, from netip.Addr) 
 	return pxe.Script{Title: "test", CommandLine: "quiet", Files: b.Answer.Files, SeedPath: pxe.SeedPath("dc/h", b.Token)}, b.Err
 }
 
+// KnowsSeedToken is true for Token.
+func (b *Booter) KnowsSeedToken(_ context.Context, host, token string) bool {
+	return host == "dc/h" && token == b.Token
+}
+
 // BootstrapData returns Data for Token.
 func (b *Booter) BootstrapData(_ context.Context, host, token, _ string, _ netip.Addr) (seed.Data, error) {
 	if host != "dc/h" || token != b.Token {

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// hostPlaces bound what one host, and the hosts of one namespace, have at once.
-type hostPlaces struct {
+// hostSlots bound what one host, and the hosts of one namespace, have at once.
+type hostSlots struct {
 	perHost, perNamespace int
 
 	mu    sync.Mutex
 	taken map[string]int // by a host, and by its namespace
 }
 
-func newHostPlaces(perHost, perNamespace int) *hostPlaces {
-	return &hostPlaces{perHost: perHost, perNamespace: perNamespace, taken: map[string]int{}}
+func newHostSlots(perHost, perNamespace int) *hostSlots {
+	return &hostSlots{perHost: perHost, perNamespace: perNamespace, taken: map[string]int{}}
 }
 
-// enter takes a place of a host, given as "namespace/name". It is false if the host, or its namespace, has all its places.
-func (p *hostPlaces) enter(host string) bool {
+// enter takes a slot for a host, given as "namespace/name". It is false if the host, or its namespace, has all its slots.
+func (p *hostSlots) enter(host string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	namespace, _, _ := strings.Cut(host, "/")
@@ -30,8 +30,8 @@ func (p *hostPlaces) enter(host string) bool {
 	return true
 }
 
-// leave gives a place back.
-func (p *hostPlaces) leave(host string) {
+// leave gives a slot back.
+func (p *hostSlots) leave(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	namespace, _, _ := strings.Cut(host, "/")
