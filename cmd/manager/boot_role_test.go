@@ -26,11 +26,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
@@ -189,7 +191,10 @@ func TestBootRole(t *testing.T) {
 	firmware.MAC = mac
 	server.Host.Spec.BootAddresses = []string{"127.0.82.99"}
 	env.Create(t, server.Secret, server.Host)
-	claim := env.NewClaim(t, namespace, "m")
+	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
+		c.Machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "BareMetalConfig", Name: "m"}
+	})
+	ownByConfig(t, claim)
 	sum := sha256.Sum256([]byte("a kernel"))
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {
 		m.Spec.Boot.Kernel = v1alpha1.Artifact{URL: kernel.URL, Checksum: "sha256:" + hex.EncodeToString(sum[:])}
@@ -226,6 +231,20 @@ func TestBootRole(t *testing.T) {
 	deniedLeases(t, c)
 	deniedSecrets(t, c)
 	allowed(t, c, namespace)
+}
+
+// ownByConfig makes the bootstrap data that of a bootstrap config, which the Machine owns.
+func ownByConfig(t *testing.T, claim *controllerstest.Claim) {
+	t.Helper()
+	config := &bootstrapv1.BareMetalConfig{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Machine.Namespace, Name: "m", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: claim.Machine.UID, Controller: new(true),
+	}}}, Spec: bootstrapv1.BareMetalConfigSpec{UserData: "#cloud-config", Commands: []string{"true"}}}
+	env.Create(t, config)
+	controllerstest.Modify(t, env, claim.Bootstrap, func(s *corev1.Secret) {
+		s.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: bootstrapv1.GroupVersion.String(), Kind: "BareMetalConfig", Name: "m", UID: config.UID, Controller: new(true),
+		}}
+	})
 }
 
 // letRead waits until the boot says that its bootstrap data must not be read, and runs the command that it names.

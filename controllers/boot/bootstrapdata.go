@@ -155,7 +155,7 @@ func (b *Booter) readBootstrapData(ctx context.Context, a attempt) (bootstrapDat
 	if err := checkOrigin(a.consumer.Machine, &secret); err != nil {
 		return bootstrapData{}, invalidDataError{err}
 	}
-	if err := b.checkOnlyUser(ctx, a.consumer.Machine, &secret); err != nil { // it ends with the other Machine
+	if err := b.checkConfig(ctx, a.consumer.Machine, &secret); err != nil { // the config may become the Machine's
 		return bootstrapData{}, err
 	}
 	if len(secret.Data["value"]) == 0 {

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capisecret "sigs.k8s.io/cluster-api/util/secret"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 )
@@ -46,23 +47,22 @@ func isOfConfig(machine *clusterv1.Machine, s *corev1.Secret) bool {
 	return owner != nil && isBootstrapConfig(owner) && owner.Kind == config.Kind && owner.Name == config.Name
 }
 
-// checkOnlyUser returns an error for the Secret of a bootstrap config that several Machines name. A config belongs to one Machine, and a Machine does not show whether it
-// is that one: Cluster API makes one Machine the owner of a config, but also reconciles a second one that names it. The Machines come from the cache, which has the owner
-// long before a second one can boot.
-func (b *Booter) checkOnlyUser(ctx context.Context, machine *clusterv1.Machine, s *corev1.Secret) error {
+// checkConfig returns an error for the Secret of a bootstrap config that belongs to another Machine, or to none yet. Cluster API makes one Machine the owner of a config,
+// but also reconciles a second one whose spec names it.
+func (b *Booter) checkConfig(ctx context.Context, machine *clusterv1.Machine, s *corev1.Secret) error {
 	if !isOfConfig(machine, s) {
 		return nil
 	}
-	var machines clusterv1.MachineList
-	if err := b.Client.List(ctx, &machines, client.InNamespace(machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list the Machines that name the bootstrap Secret: %w", err)
-	}
-	for i := range machines.Items {
-		other := &machines.Items[i]
-		if other.Name != machine.Name && (isOfConfig(other, s) || ptr.Deref(other.Spec.Bootstrap.DataSecretName, "") == s.Name) {
-			return fmt.Errorf("bootstrap Secret %q is not served: the Machines %q and %q both name it or its bootstrap config. Delete the one to which it does not belong",
-				s.Name, machine.Name, other.Name)
+	owner, config := metav1.GetControllerOf(s), &metav1.PartialObjectMetadata{}
+	config.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, config); err != nil {
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("%w. Let the boot server read the bootstrap configs of the namespace: %s", err, b.roleBindingCommand(machine.Namespace))
 		}
+		return fmt.Errorf("read the bootstrap config that controls bootstrap Secret %q: %w", s.Name, err)
+	}
+	if by := metav1.GetControllerOf(config); config.UID != owner.UID || by == nil || by.UID != machine.UID {
+		return fmt.Errorf("bootstrap Secret %q is not served: %s %q does not belong to Machine %q, whose spec.bootstrap names it", s.Name, owner.Kind, owner.Name, machine.Name)
 	}
 	return nil
 }

@@ -71,14 +71,11 @@ func (p target) noticed(by map[string]string) []string {
 
 // alone returns the arguments of the package's tests that run one test, such as the time in which rapid looks for a smaller case.
 func (p target) alone(test string) string {
-	flags := "-test.run=^" + test + "$"
-	if len(p.runs) == 0 {
-		return flags
+	flags := []string{"-test.run=^" + test + "$"}
+	if len(p.runs) > 0 {
+		flags = append(flags, slices.DeleteFunc(strings.Fields(p.runs[0]), func(flag string) bool {
+			return strings.HasPrefix(flag, "-test.run") || strings.HasPrefix(flag, "-test.skip")
+		})...)
 	}
-	for _, flag := range strings.Fields(p.runs[0]) {
-		if !strings.HasPrefix(flag, "-test.run") && !strings.HasPrefix(flag, "-test.skip") {
-			flags += " " + flag
-		}
-	}
-	return flags
+	return strings.Join(flags, " ")
 }

@@ -213,6 +213,9 @@ var elsewhere = map[string]map[right]struct{ why, test string }{
 		"get baremetalinspections.infrastructure.cluster.x-k8s.io":    inspections,
 		"patch baremetalinspections.infrastructure.cluster.x-k8s.io":  inspections,
 	},
+	"ClusterRole capbm-system-boot-data": {
+		"get *.bootstrap.cluster.x-k8s.io": {"the owner of the bootstrap config that controls a Secret decides who gets it; used counts the kinds by their names", "cmd/manager.TestBootRole"},
+	},
 	"Role capbm-boot": {
 		"get leases.coordination.k8s.io":    {"a lease that another boot server made first, or that its server declines, is read as it is", "controllers/boot.TestLeases"},
 		"update leases.coordination.k8s.io": {"an address that somebody else uses is withheld, and one whose host is gone is given to another", "controllers/boot.TestLeases"},
