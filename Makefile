@@ -86,7 +86,7 @@ PROGRAMS := ^Test(RealIpmitool.*|CpioReadsArchive)$$
 MONITORING := ^Test(Rules|DashboardQueries|Wrong|Life)$$
 
 .PHONY: test
-test: lab-programs ## 11 min: what a change of the code can break. No root, no package of a distribution.
+test: lab-programs ## 10 min: what a change of the code can break. No root, no package of a distribution.
 	@# controllers/host waits more than it works, one test after another: two processes, each with an API server of its own.
 	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ | grep -v -x -F -f <(go list $(WRITERS)) | tr '\n' ' '); \
 	hack/gotest.sh test \

@@ -129,7 +129,7 @@ func TestAccounts(t *testing.T) {
 	manager := []string{"ClusterRole capbm-system-manager", "Role capbm-manager"}
 	for folder, want := range map[string]map[string][]string{
 		"default":       {"capbm-manager": manager, "capbm-boot": boot},
-		"single-pod":    {"capbm-manager": slices.Concat(boot, manager), "capbm-boot": boot},
+		"single-pod":    {"capbm-manager": slices.Concat(boot, manager, []string{"ClusterRole capbm-system-boot-data"}), "capbm-boot": boot},
 		bootstrapFolder: {"capbm-bootstrap-manager": {"ClusterRole capbm-bootstrap-system-manager", "Role capbm-bootstrap-manager"}},
 	} {
 		g := NewWithT(t)
