@@ -41,17 +41,12 @@ var errAnswerSlots = errors.New("the boot server sends as many answers of this k
 // answerSlots bound the large answers that are sent at once. Requests wait in their order for a slot. A request of a host or namespace that has all its slots does not
 // wait: it is refused at once, and the client asks again.
 type answerSlots struct {
-	all  *semaphore.Weighted
-	wait time.Duration
+	all *semaphore.Weighted
 	*hostSlots
 }
 
-func newImageSlots() *answerSlots {
-	return &answerSlots{semaphore.NewWeighted(maxImageAnswers), answerSlotWait, newHostSlots(maxAnswersPerHost, maxImageAnswersPerNamespace)}
-}
-
-func newDataSlots() *answerSlots {
-	return &answerSlots{semaphore.NewWeighted(maxDataAnswers), answerSlotWait, newHostSlots(maxAnswersPerHost, maxDataAnswersPerNamespace)}
+func newAnswerSlots(all int64, perNamespace int) *answerSlots {
+	return &answerSlots{semaphore.NewWeighted(all), newHostSlots(maxAnswersPerHost, perNamespace)}
 }
 
 // enter waits for a slot for a host. The error is ErrNotYet and errAnswerSlots if none becomes free. Call leave when the answer is sent.
@@ -59,7 +54,7 @@ func (s *answerSlots) enter(ctx context.Context, host string) (leave func(), err
 	if !s.hostSlots.enter(host) {
 		return nil, fmt.Errorf("%w: %w", ErrNotYet, errAnswerSlots)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.wait)
+	ctx, cancel := context.WithTimeout(ctx, answerSlotWait)
 	defer cancel()
 	if s.all.Acquire(ctx, 1) != nil {
 		s.leave(host)

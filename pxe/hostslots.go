@@ -18,26 +18,26 @@ func newHostSlots(perHost, perNamespace int) *hostSlots {
 }
 
 // enter takes a slot for a host, given as "namespace/name". It is false if the host, or its namespace, has all its slots.
-func (p *hostSlots) enter(host string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *hostSlots) enter(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	namespace, _, _ := strings.Cut(host, "/")
-	if p.taken[host] >= p.perHost || p.taken[namespace] >= p.perNamespace {
+	if s.taken[host] >= s.perHost || s.taken[namespace] >= s.perNamespace {
 		return false
 	}
-	p.taken[host]++
-	p.taken[namespace]++
+	s.taken[host]++
+	s.taken[namespace]++
 	return true
 }
 
 // leave gives a slot back.
-func (p *hostSlots) leave(host string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *hostSlots) leave(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	namespace, _, _ := strings.Cut(host, "/")
 	for _, name := range []string{host, namespace} {
-		if p.taken[name]--; p.taken[name] == 0 {
-			delete(p.taken, name)
+		if s.taken[name]--; s.taken[name] == 0 {
+			delete(s.taken, name)
 		}
 	}
 }

@@ -87,7 +87,7 @@ type Handler struct {
 
 // Mux returns the routes.
 func (h *Handler) Mux() http.Handler {
-	mux, guard, data := http.NewServeMux(), newGuard(h.Log), newDataSlots()
+	mux, guard, data := http.NewServeMux(), newGuard(h.Log), newAnswerSlots(maxDataAnswers, maxDataAnswersPerNamespace)
 	mux.HandleFunc("GET /ipxe/{mac}", guard.secret("script", withoutHead(func(w http.ResponseWriter, r *http.Request) { h.script(w, r, ipxeDialect{}) })))
 	// GRUB asks for the size first, by a HEAD, which binds the script as its GET does.
 	mux.HandleFunc("GET /grub/{mac}", guard.secret("script", func(w http.ResponseWriter, r *http.Request) { h.script(w, r, grubDialect{}) }))

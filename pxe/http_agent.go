@@ -95,7 +95,7 @@ func (h *Handler) agentRoutes(mux *http.ServeMux, guard *guard, data *answerSlot
 	route := func(method, endpoint string, handle func(http.ResponseWriter, *http.Request, AgentRequest) error) {
 		mux.HandleFunc(method+" "+agent.Path("{namespace}/{name}", endpoint), guard.agent(h.requireTLS(h.agentRoute(handle))))
 	}
-	images, bodies := newImageSlots(), newBodies()
+	images, bodies := newAnswerSlots(maxImageAnswers, maxImageAnswersPerNamespace), newBodies()
 	route(http.MethodPost, agent.EndpointPlan, withBody(bodies, agent.MaxPlan, h.agentPlan))
 	route(http.MethodPost, agent.EndpointInventory, withBody(bodies, agent.MaxInventory, h.agentInventory))
 	route(http.MethodGet, agent.EndpointManifest, h.withImage(images, serveManifest))

@@ -150,7 +150,7 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	if was := controllers.Problem(a.boot); was != nil && was.BootFailure == problem.BootFailure {
 		return answer, nil
 	}
-	if !b.agentFailures.allow(keyOf(a.boot), b.Clock.Now()) {
+	if !b.agentReports.allow(keyOf(a.boot), b.Clock.Now()) {
 		return agent.Answer{}, tooEarly("the agent of %s reports other failures too often", r.Host)
 	}
 	b.Log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
@@ -171,8 +171,8 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 // The rate at which failures, and inventories, of one boot are recorded. Each is a write of up to 32 KiB, and a failure an event and up to 32 KiB of log, too: the holder
 // of a token must not fill etcd or the log. An agent reports one, and repeats it if the answer was lost.
 const (
-	failureRate  = rate.Limit(1.0 / 60)
-	failureBurst = 4
+	reportRate  = rate.Limit(1.0 / 60)
+	reportBurst = 4
 )
 
 // maxLogLines is how many lines of an agent's log a condition has.

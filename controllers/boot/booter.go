@@ -54,20 +54,19 @@ type Booter struct {
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 
-	stageQueue    *stageQueue
-	lookups       *lookups         // of boots for tokens that the cache does not know
-	budgets       *limiters        // of the requests of hosts with valid tokens
-	scripts       *limiters        // of the requests of a scriptClient
-	inventories   *limiters        // of the reports of an inspection
-	agentFailures *limiters        // of the failures that the agent of a boot reports
-	progress      *progressLimiter // of the writes of the progress of agents
-	imagesSent    *imagesSent
-	refusals      *lru.Cache                  // attemptKeys whose first refusal has an event
-	started       atomic.Pointer[metav1.Time] // when this boot server started; nil before
-	dhcpRequests  *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
-	mediaLoaders  *lru.Cache                  // attemptKeys whose medium's boot loaders were read
-	boots         controllers.Boots
-	throttle      *controllers.Throttle
+	stageQueue   *stageQueue
+	lookups      *lookups         // of boots for tokens that the cache does not know
+	budgets      *limiters        // of the requests of hosts with valid tokens
+	scripts      *limiters        // of the requests of a scriptClient
+	agentReports *limiters        // of the failures and the inventories that the agent of a boot reports
+	progress     *progressLimiter // of the writes of the progress of agents
+	imagesSent   *imagesSent
+	refusals     *lru.Cache                  // attemptKeys whose first refusal has an event
+	started      atomic.Pointer[metav1.Time] // when this boot server started; nil before
+	dhcpRequests *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
+	mediaLoaders *lru.Cache                  // attemptKeys whose medium's boot loaders were read
+	boots        controllers.Boots
+	throttle     *controllers.Throttle
 }
 
 var (
@@ -82,8 +81,7 @@ func New(b *Booter) *Booter {
 		b.Clock = clock.RealClock{}
 	}
 	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
-	b.progress, b.agentFailures = newProgressLimiter(), newLimiters(failureRate, failureBurst)
-	b.scripts, b.inventories = newLimiters(budgetRate, budgetBurst), newLimiters(failureRate, failureBurst)
+	b.progress, b.agentReports, b.scripts = newProgressLimiter(), newLimiters(reportRate, reportBurst), newLimiters(budgetRate, budgetBurst)
 	b.imagesSent = newImagesSent()
 	b.lookups, b.budgets, b.refusals, b.dhcpRequests = newLookups(), newLimiters(budgetRate, budgetBurst), lru.New(4096), lru.New(16384)
 	b.mediaLoaders = lru.New(4096)

@@ -146,10 +146,7 @@ func (b *Booter) readBootstrapData(ctx context.Context, a attempt) (bootstrapDat
 		return bootstrapData{}, errors.New("the Machine names no bootstrap Secret")
 	}
 	var secret corev1.Secret
-	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &secret); err != nil {
-		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w. Let the boot server read the Secrets of the namespace: %s", err, b.roleBindingCommand(namespace))
-		}
+	if err := b.readData(ctx, namespace, name, &secret); err != nil {
 		return bootstrapData{}, fmt.Errorf("read the bootstrap Secret: %w", err)
 	}
 	if err := checkOrigin(a.consumer.Machine, &secret); err != nil {
@@ -190,9 +187,14 @@ func (b *Booter) checkDelivery(a attempt, bootstrap bootstrapData) error {
 	}
 }
 
-// roleBindingCommand returns the command that lets the boot server read the Secrets of a namespace.
-func (b *Booter) roleBindingCommand(namespace string) string {
-	return fmt.Sprintf("kubectl create rolebinding capbm-boot-data -n %s --clusterrole=capbm-system-boot-data --serviceaccount=%s:capbm-boot", namespace, b.Namespace)
+// readData reads a Secret or a bootstrap config from the API server, by the role capbm-system-boot-data. The error names the command that binds the role if it is missing.
+func (b *Booter) readData(ctx context.Context, namespace, name string, into client.Object) error {
+	err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, into)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w. Let the boot server read the bootstrap data of the namespace: "+
+			"kubectl create rolebinding capbm-boot-data -n %s --clusterrole=capbm-system-boot-data --serviceaccount=%s:capbm-boot", err, namespace, b.Namespace)
+	}
+	return err
 }
 
 // Report records the report of a running system. A repeated report is no error: the answer to the first may have been lost.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -78,10 +77,7 @@ func (b *Booter) pullCredentials(ctx context.Context, namespace, name string) (i
 		return nil, nil
 	}
 	var secret corev1.Secret
-	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &secret); err != nil {
-		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w. Let the boot server read the Secrets of the namespace: %s", err, b.roleBindingCommand(namespace))
-		}
+	if err := b.readData(ctx, namespace, name, &secret); err != nil {
 		return nil, &image.Error{Reason: v1alpha1.ReasonImageUnauthorized, Message: fmt.Sprintf("read the Secret that spec.image.pullSecret names: %v", err)}
 	}
 	config := secret.Data[corev1.DockerConfigJsonKey]

@@ -36,7 +36,7 @@ func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.
 	if err != nil {
 		return err
 	}
-	if !b.inventories.allow(keyOf(a.boot), b.Clock.Now()) { // an agent reports once, and again if the answer was lost
+	if !b.agentReports.allow(keyOf(a.boot), b.Clock.Now()) { // an agent reports once, and again if the answer was lost
 		return tooEarly("the agent of %s reports its inventory too often", r.Host)
 	}
 	spec := inspectionOf(found)

@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capisecret "sigs.k8s.io/cluster-api/util/secret"
 
@@ -55,14 +53,12 @@ func (b *Booter) checkConfig(ctx context.Context, machine *clusterv1.Machine, s 
 	}
 	owner, config := metav1.GetControllerOf(s), &metav1.PartialObjectMetadata{}
 	config.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	if err := b.APIReader.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, config); err != nil {
-		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w. Let the boot server read the bootstrap configs of the namespace: %s", err, b.roleBindingCommand(machine.Namespace))
-		}
+	if err := b.readData(ctx, machine.Namespace, owner.Name, config); err != nil {
 		return fmt.Errorf("read the bootstrap config that controls bootstrap Secret %q: %w", s.Name, err)
 	}
 	if by := metav1.GetControllerOf(config); config.UID != owner.UID || by == nil || by.UID != machine.UID {
-		return fmt.Errorf("bootstrap Secret %q is not served: %s %q does not belong to Machine %q, whose spec.bootstrap names it", s.Name, owner.Kind, owner.Name, machine.Name)
+		return fmt.Errorf("bootstrap Secret %q is not served: %s %q does not belong to Machine %q. Set spec.bootstrap.configRef of the Machine to a bootstrap config of its own",
+			s.Name, owner.Kind, owner.Name, machine.Name)
 	}
 	return nil
 }

@@ -51,11 +51,12 @@ func WantsToBoot(v View, s Settings) bool {
 // not part of the boot. The progress of an agent moves the deadline, but to lastDeadline at most: an agent that makes progress without an end does not occupy a
 // server for ever. Once the agent is done, the operating system has its whole BootTimeout, also after an agent that needed all of its time.
 func (v View) Deadline(s Settings) time.Time {
-	progress := v.AgentAt
-	if done := v.Boot.AgentDoneAt; done != nil {
-		if v.Boot.Purpose == v1alpha1.PurposeProvision {
-			return latest(v.countedFrom(), done.Time).Add(s.BootTimeout) // whatever the agent reports afterwards
-		}
+	progress, done := v.AgentAt, v.Boot.AgentDoneAt
+	switch {
+	case done == nil:
+	case v.Boot.Purpose == v1alpha1.PurposeProvision: // what the agent reports afterwards does not count
+		return latest(v.countedFrom(), done.Time).Add(s.BootTimeout)
+	default:
 		progress = latest(progress, done.Time)
 	}
 	deadline := latest(v.countedFrom(), progress).Add(s.BootTimeout)

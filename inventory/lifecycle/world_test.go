@@ -610,10 +610,10 @@ func (w *world) atRest() bool {
 	own := v.OwnBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(ownBootGrace+incapableInspectInterval))
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
-		if own {
-			return false
+		if own || v.releasing() && v.Spec.ReleaseUnfencedAfterSeconds != nil && !v.releaseOverdue() {
+			return false // the release ends when it is overdue
 		}
-		return foreign || kept || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot
+		return foreign || kept && !v.erasing() || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot // an erasure that waits for its server ends at the deadlines of its attempts
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
