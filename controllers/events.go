@@ -50,6 +50,12 @@ const (
 	EventPowerRestored       = "PowerRestored"
 	EventPowerRequestDropped = "PowerRequestDropped"
 
+	EventPoweredOff        = "PoweredOff"
+	EventPowerReturned     = "PowerReturned"
+	EventPowerDisputed     = "PowerDisputed"
+	EventHardwareUnhealthy = "HardwareUnhealthy"
+	EventHardwareHealthy   = "HardwareHealthy"
+
 	EventDetached           = "Detached"
 	EventReattached         = "Reattached"
 	EventMaintenanceStarted = "MaintenanceStarted"

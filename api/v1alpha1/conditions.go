@@ -18,6 +18,10 @@ const (
 	// InspectionConsistentCondition is True when what the agent found does not contradict what the BMC reports and the spec says, and False when it does, or when
 	// the inspection failed. It is absent for a host without an inspection by the agent. Ready does not depend on it.
 	InspectionConsistentCondition = "InspectionConsistent"
+	// HardwareHealthyCondition is False when the BMC reports that the server, or one of its disks, memory modules or power supplies, is not healthy. It is
+	// Unknown when the BMC reports no health, and absent before the first inventory. Ready does not depend on it: a machine cannot claim a host with critical
+	// health, and a claimed host stays Ready.
+	HardwareHealthyCondition = "HardwareHealthy"
 	// BootProgressCondition describes the last stage of a boot, what the boot waits for and until when, and the likeliest cause of a delay. It is True
 	// when the boot has completed, and absent before the first boot for the machine that has the host.
 	BootProgressCondition = "BootProgress"
@@ -180,8 +184,25 @@ const (
 	ReasonBootstrapFailed = "BootstrapFailed"
 	// ReasonRestarted means that firmware requested a network boot although the machine runs from memory, and its Node is not known to be lost.
 	ReasonRestarted = "Restarted"
+	// ReasonPoweredOff means that the server of a machine on disk is off although the provider did not power it off: the BMC reports it, and the machine's
+	// Node is not Ready, or cannot be read.
+	ReasonPoweredOff = "PoweredOff"
+	// ReasonPowerDisputed means that the BMC reports that the server is off, although the machine's Node is Ready.
+	ReasonPowerDisputed = "PowerDisputed"
 	// ReasonReleasing means that the host is being powered off and cleaned.
 	ReasonReleasing = "Releasing"
+)
+
+// Reasons of HardwareHealthy.
+const (
+	// ReasonHardwareOK means that the BMC reports no component that is not healthy.
+	ReasonHardwareOK = "HardwareOK"
+	// ReasonHardwareWarning means that the BMC reports a warning for at least one component.
+	ReasonHardwareWarning = "HardwareWarning"
+	// ReasonHardwareCritical means that the BMC reports that at least one component has failed or is about to fail.
+	ReasonHardwareCritical = "HardwareCritical"
+	// ReasonHealthUnknown means that the BMC reports no health.
+	ReasonHealthUnknown = "HealthUnknown"
 )
 
 // Reasons of NodeMatched.

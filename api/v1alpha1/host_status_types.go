@@ -72,6 +72,11 @@ type BareMetalHostStatus struct {
 	// +optional
 	Power PowerState `json:"power,omitempty"`
 
+	// poweredOffTime is the time since which the server of a machine on disk is off although the provider did not power it off. It is absent
+	// unless the condition Booted has the reason PoweredOff.
+	// +optional
+	PoweredOffTime *metav1.Time `json:"poweredOffTime,omitempty"`
+
 	// bmc is what the BMC reported about itself, and the last boot override.
 	// +optional
 	BMC *BMCStatus `json:"bmc,omitempty"`
@@ -97,8 +102,8 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
-	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, InspectionConsistent, NodeMatched, RunsProvider and
-	// Paused.
+	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, HardwareHealthy, InspectionConsistent, NodeMatched,
+	// RunsProvider and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

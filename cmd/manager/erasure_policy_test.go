@@ -26,12 +26,13 @@ func managerRole(t *testing.T) client.Client {
 		switch what := o.GetKind() + " " + o.GetName(); what {
 		case "ClusterRole capbm-system-manager", "Role capbm-manager", "ClusterRoleBinding capbm-system-manager", "RoleBinding capbm-manager",
 			"ValidatingAdmissionPolicy capbm-system-erasures", "ValidatingAdmissionPolicyBinding capbm-system-erasures",
+			"ValidatingAdmissionPolicy capbm-system-machines", "ValidatingAdmissionPolicyBinding capbm-system-machines",
 			"ValidatingAdmissionPolicy capbm-system-manager-secrets", "ValidatingAdmissionPolicyBinding capbm-system-manager-secrets":
 			installed = append(installed, what)
 			createRole(t, &o)
 		}
 	}
-	g.Expect(installed).To(HaveLen(8))
+	g.Expect(installed).To(HaveLen(10))
 	config, _ := env.User(t, "system:serviceaccount:capbm-system:capbm-manager")
 	c, err := client.New(config, client.Options{Scheme: env.Scheme})
 	g.Expect(err).NotTo(HaveOccurred())

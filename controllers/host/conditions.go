@@ -53,10 +53,15 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	}
 	setAvailable(set, view, step)
 	setRunsProvider(host, view)
+	setHardwareHealthy(host)
 	controllers.SetNodeMatched(host, view.Node, "")
 	if view.Claimed() {
-		if view.Provisioned() && !slices.Contains(notBootedStates, step.State) {
-			set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")
+		if view.Provisioned() && !slices.Contains(notBootedStates, step.State) && step.PoweredOffAt.IsZero() {
+			reason, message := v1alpha1.ReasonBooted, ""
+			if step.Reason == v1alpha1.ReasonPowerDisputed {
+				reason, message = step.Reason, step.Message
+			}
+			set(v1alpha1.BootedCondition, true, reason, message)
 		} else {
 			set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
 		}

@@ -186,12 +186,20 @@ type eventState struct {
 	phase      v1alpha1.HostPhase
 	bmc        metav1.ConditionStatus
 	bmcReason  string
+	power      string                 // PoweredOff or PowerDisputed; empty if nothing is wrong with the power
+	health     metav1.ConditionStatus // of HardwareHealthy
 }
 
 func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
 	s := eventState{uid: host.UID, registered: host.Status.Hardware != nil, phase: host.Status.Phase}
 	if c := conditions.Get(host, v1alpha1.BMCReadyCondition); c != nil {
 		s.bmc, s.bmcReason = c.Status, c.Reason
+	}
+	if reason := conditions.GetReason(host, v1alpha1.BootedCondition); reason == v1alpha1.ReasonPoweredOff || reason == v1alpha1.ReasonPowerDisputed {
+		s.power = reason
+	}
+	if c := conditions.Get(host, v1alpha1.HardwareHealthyCondition); c != nil {
+		s.health = c.Status
 	}
 	return s
 }
@@ -228,5 +236,25 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 			"%s: %s", is.bmcReason, conditions.GetMessage(host, v1alpha1.BMCReadyCondition))
 	case is.bmc == metav1.ConditionTrue && was.bmc == metav1.ConditionFalse:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Contact", "The BMC answers again without errors")
+	}
+	r.recordPowerEvents(host, was, is)
+	switch {
+	case is.health == metav1.ConditionFalse && was.health != is.health:
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventHardwareUnhealthy, "Observe", "%s", conditions.GetMessage(host, v1alpha1.HardwareHealthyCondition))
+	case is.health == metav1.ConditionTrue && was.health == metav1.ConditionFalse:
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventHardwareHealthy, "Observe", "The BMC reports no unhealthy component any more")
+	}
+}
+
+// recordPowerEvents records that the server of a provisioned machine is off, or is on again.
+func (r *Reconciler) recordPowerEvents(host *v1alpha1.BareMetalHost, was, is eventState) {
+	switch {
+	case was.power == is.power:
+	case is.power == v1alpha1.ReasonPoweredOff:
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPoweredOff, "Observe", "%s", conditions.GetMessage(host, v1alpha1.BootedCondition))
+	case is.power == v1alpha1.ReasonPowerDisputed:
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPowerDisputed, "Observe", "%s", conditions.GetMessage(host, v1alpha1.BootedCondition))
+	case is.phase == v1alpha1.PhaseProvisioned && was.power == v1alpha1.ReasonPoweredOff:
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventPowerReturned, "Observe", "The server is on again")
 	}
 }

@@ -2,39 +2,18 @@ package host_test
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	eventsv1 "k8s.io/api/events/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/redfish"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 )
-
-// startWithEvents runs the host controller with an event recorder, and returns a function that stops it.
-func startWithEvents(t *testing.T) func() {
-	t.Helper()
-	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
-	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		return (&host.Reconciler{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(), Recorder: mgr.GetEventRecorder("capbm-host"),
-		}).SetupWithManager(ctx, mgr, controller.Options{})
-	})
-	return func() {
-		stop()
-		pool.Close()
-	}
-}
 
 // expectEvents waits until the events of a namespace have these reasons, in this order, each once.
 func expectEvents(t *testing.T, namespace string, want ...string) {
@@ -54,19 +33,19 @@ func expectEvents(t *testing.T, namespace string, want ...string) {
 
 // TestEventsAcrossRestarts: restarts and reconciles of a host at rest record no event again. User actions and changes of the BMC are recorded once.
 func TestEventsAcrossRestarts(t *testing.T) {
-	stop := startWithEvents(t)
+	stop := start(t)
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	expectEvents(t, namespace, "Registered")
 	stop()
-	stop = startWithEvents(t)
+	stop = start(t)
 	misbehave(t, server, bmctest.Down, -1)
 	wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonBMCUnreachable))
 	expectEvents(t, namespace, "Registered", "BMCNotReady")
 	stop()
-	defer startWithEvents(t)()
+	defer start(t)()
 	misbehave(t, server, bmctest.Down, 0)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
@@ -82,7 +61,7 @@ func TestEventsAcrossRestarts(t *testing.T) {
 
 // TestEventsOfAPowerHold: events show who keeps a running server powered off, and how it is powered on again.
 func TestEventsOfAPowerHold(t *testing.T) {
-	defer startWithEvents(t)()
+	defer start(t)()
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	claim := env.NewClaim(t, namespace, "m")

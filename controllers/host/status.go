@@ -103,6 +103,10 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if view.BMC.Power != "" {
 		status.Power = view.BMC.Power
 	}
+	status.PoweredOffTime = nil
+	if !step.PoweredOffAt.IsZero() {
+		status.PoweredOffTime = new(truncateToSecond(step.PoweredOffAt))
+	}
 	if observed.hardware != nil {
 		status.Hardware = observed.hardware
 	}

@@ -134,6 +134,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if err := r.advance(ctx, s); err != nil {
 		return controllers.Result(err)
 	}
+	if err := r.reconcileSkipRemediation(ctx, s); err != nil {
+		return controllers.Result(err)
+	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
 }
 
@@ -194,7 +197,7 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 
 // writeOrDelay writes the result of a reconcile and records its events, or returns how long the write must wait.
 func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
-	setReady(s.machine)
+	setReady(s.machine, s.host)
 	setPhase(s.machine, s.host)
 	if wait := r.writeDelay(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil

@@ -118,8 +118,7 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 		s.setFailed(attempt.Failure.Reason, attempt.Failure.Message)
 		s.setBooted(metav1.ConditionFalse, attempt.Failure.Reason, attempt.Failure.Message)
 	case m.Spec.ProviderID == id:
-		// HostBooted stays True once the operating system was up. The message reports what is wrong with it since.
-		s.setBooted(metav1.ConditionTrue, v1alpha1.ReasonBooted, progressOf(s.host, v1alpha1.ReasonBootstrapFailed, v1alpha1.ReasonRestarted))
+		s.setRunning()
 	default:
 		if c := conditions.Get(s.host, v1alpha1.BootedCondition); c != nil {
 			s.setBooted(metav1.ConditionFalse, c.Reason, cmp.Or(progressOf(s.host, c.Reason), c.Message))
@@ -138,6 +137,20 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 	m.Status.Addresses = addressesOf(m.Name, attempt, controllers.ObservedStage(cached, v1alpha1.StageNode))
 	return false, nil
 }
+
+// setRunning sets HostBooted of a provisioned machine. It stays True once the operating system was up, except while its server is off. The message reports what is wrong with
+// the machine since then.
+func (s *scope) setRunning() {
+	switch c := conditions.Get(s.host, v1alpha1.BootedCondition); {
+	case c != nil && c.Status == metav1.ConditionFalse && slices.Contains(offReasons, c.Reason), c != nil && c.Reason == v1alpha1.ReasonPowerDisputed:
+		s.setBooted(c.Status, c.Reason, c.Message)
+	default:
+		s.setBooted(metav1.ConditionTrue, v1alpha1.ReasonBooted, progressOf(s.host, v1alpha1.ReasonBootstrapFailed, v1alpha1.ReasonRestarted))
+	}
+}
+
+// offReasons are the reasons of the host's condition Booted for a provisioned machine whose server is off, or is about to be.
+var offReasons = []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerHold}
 
 // progressOf returns the message of the host's condition BootProgress if it is not True for one of the reasons.
 func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
@@ -217,7 +230,7 @@ func setDeleting(m *v1alpha1.BareMetalMachine, message string) {
 func (r *Reconciler) writeDeleting(ctx context.Context, m *v1alpha1.BareMetalMachine, message string) error {
 	before := m.DeepCopy()
 	setDeleting(m, message)
-	setReady(m)
+	setReady(m, nil)
 	_, err := r.write(ctx, before, m)
 	return err
 }
@@ -251,8 +264,9 @@ func setPhase(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	}
 }
 
-// setReady derives the condition Ready from the other conditions. The first step that is not done determines it.
-func setReady(m *v1alpha1.BareMetalMachine) {
+// setReady derives the condition Ready from the other conditions. The first step that is not done determines it. Maintenance of the host comes last: its server may run, and
+// must not be relied on.
+func setReady(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	ready := metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyCondition}
 	for _, kind := range []string{v1alpha1.HostBootedCondition, v1alpha1.HostClaimedCondition} { // in reverse order: the earlier step overwrites the later one
 		switch c := conditions.Get(m, kind); {
@@ -261,6 +275,10 @@ func setReady(m *v1alpha1.BareMetalMachine) {
 		case c.Status != metav1.ConditionTrue:
 			ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
 		}
+	}
+	if ready.Status == metav1.ConditionTrue && host != nil && host.Spec.Maintenance != nil {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonMaintenance
+		ready.Message = controllers.Clip(fmt.Sprintf("BareMetalHost %q is in maintenance: %s", host.Name, host.Spec.Maintenance.Reason), controllers.MaxMessage)
 	}
 	if c := conditions.Get(m, v1alpha1.DeletingCondition); c != nil && c.Status == metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, c.Reason, c.Message

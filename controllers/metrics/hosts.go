@@ -22,6 +22,10 @@ var (
 	quarantineDesc = prometheus.NewDesc("capbm_hosts_quarantined", "Hosts in quarantine, by reason.", []string{"reason"}, nil)
 	unrecordedDesc = prometheus.NewDesc("capbm_hosts_erasure_not_recorded", "Hosts whose disks are erased, and that are not released because the BareMetalErasure cannot be written.",
 		nil, nil)
+	powerDesc = prometheus.NewDesc("capbm_hosts_power_wrong",
+		"Hosts with a machine on disk whose server is off although the provider did not power it off (PoweredOff), or reads as off although its Node is Ready (PowerDisputed).",
+		[]string{"reason"}, nil)
+	unhealthyDesc = prometheus.NewDesc("capbm_hosts_unhealthy", "Hosts whose condition HardwareHealthy is False, by its reason.", []string{"reason"}, nil)
 	waitingDesc  = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
 	deletingDesc = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
 		"Age of the oldest machine deletion that has not finished, in seconds. 0 if no machine is being deleted.", nil, nil)
@@ -43,7 +47,9 @@ var (
 		v1alpha1.ReasonBMCUnreachable, v1alpha1.ReasonCertificateInvalid, v1alpha1.ReasonNotPermitted, v1alpha1.ReasonBMCConflict, v1alpha1.ReasonServerReplaced, v1alpha1.ReasonHardwareConflict,
 		v1alpha1.ReasonSystemNotFound, v1alpha1.ReasonBMCUnsupported, v1alpha1.ReasonBMCError, other,
 	}
-	waitingReasons = []string{
+	powerReasons     = []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed}
+	unhealthyReasons = []string{v1alpha1.ReasonHardwareWarning, v1alpha1.ReasonHardwareCritical}
+	waitingReasons   = []string{
 		v1alpha1.ReasonNoHostFits, v1alpha1.ReasonWaitingForFormerHost, v1alpha1.ReasonWaitingForCluster, v1alpha1.ReasonWaitingForBootstrapData,
 		v1alpha1.ReasonHostLost, v1alpha1.ReasonDeleting, other,
 	}
@@ -67,7 +73,7 @@ var _ prometheus.Collector = &Inventory{}
 
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, unrecordedDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc, agentsStalledDesc} {
+	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, unrecordedDesc, powerDesc, unhealthyDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc, agentsStalledDesc} {
 		to <- d
 	}
 }
@@ -128,6 +134,7 @@ func (t gaugeTally) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
 
 func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 	phase, notReady, quarantined := newTally(phases), newTally(bmcReasons), newTally(quarantineReasons)
+	power, unhealthy := newTally(powerReasons), newTally(unhealthyReasons)
 	unrecorded := 0
 	for n := range hosts {
 		h := &hosts[n]
@@ -142,13 +149,21 @@ func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 		if q := h.Spec.Quarantine; q != nil {
 			quarantined.add(q.Reason)
 		}
-		if conditions.GetReason(h, v1alpha1.BootedCondition) == v1alpha1.ReasonErasureNotRecorded {
+		switch reason := conditions.GetReason(h, v1alpha1.BootedCondition); reason {
+		case v1alpha1.ReasonErasureNotRecorded:
 			unrecorded++
+		case v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed:
+			power.add(reason)
+		}
+		if c := conditions.Get(h, v1alpha1.HardwareHealthyCondition); c != nil && c.Status == metav1.ConditionFalse {
+			unhealthy.add(c.Reason)
 		}
 	}
 	phase.send(to, hostsDesc)
 	notReady.send(to, bmcsDesc)
 	quarantined.send(to, quarantineDesc)
+	power.send(to, powerDesc)
+	unhealthy.send(to, unhealthyDesc)
 	to <- prometheus.MustNewConstMetric(unrecordedDesc, prometheus.GaugeValue, float64(unrecorded))
 }
 

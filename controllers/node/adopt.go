@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,33 +55,6 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 // observedNode returns what the status of a boot shows of the machine's Node.
 func observedNode(boot *v1alpha1.BareMetalBoot, node *corev1.Node) *v1alpha1.ObservedNode {
 	return &v1alpha1.ObservedNode{Name: node.Name, Number: boot.Spec.Number, KubeletVersion: kubeletVersion(node)}
-}
-
-// refresh updates the addresses and the kubelet version of an observed Node in the status of the boot. If the Node is gone or has no addresses now,
-// they stay as they were.
-func (r *Reconciler) refresh(ctx context.Context, s *scope) error {
-	if s.paused {
-		return nil // the end of the pause enqueues the machine
-	}
-	cached, err := r.Clusters.GetReader(ctx, s.cluster)
-	if err != nil {
-		return err
-	}
-	node, err := r.findNode(ctx, cached, s.host, s.boot)
-	if err != nil || node == nil {
-		return err
-	}
-	before := controllers.ObservedStage(s.boot, v1alpha1.StageNode)
-	stage := *before.DeepCopy()
-	setAddresses(&stage, node)
-	if len(stage.Addresses) == 0 {
-		stage = *before
-	}
-	now := observedNode(s.boot, node)
-	if equality.Semantic.DeepEqual(stage, *before) && equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
-		return nil
-	}
-	return controllers.ApplyNode(ctx, r.Client, s.boot, now, stage)
 }
 
 // maxAddresses is how many addresses of a Node are recorded. A Node with more probably lists addresses of its containers.

@@ -126,6 +126,8 @@ type scope struct {
 	boot    *v1alpha1.BareMetalBoot
 	cluster client.ObjectKey
 	paused  bool
+	// aside is true while the provider does nothing to the host, or keeps it off: its Node is only read.
+	aside bool
 }
 
 // Reconcile finds the Node of a machine. Without a connection to its cluster it does nothing: a new connection enqueues the machine.
@@ -139,12 +141,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	var requeueAfter time.Duration
 	switch {
+	case controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil && s.aside:
 	case controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil:
 		err = r.adopt(ctx, s)
-	case restartUndecided(s.boot):
+	case restartUndecided(s.boot) && !s.aside:
 		requeueAfter, err = r.checkRestart(ctx, s)
 	default:
-		err = r.refresh(ctx, s)
+		requeueAfter, err = r.refresh(ctx, s)
 	}
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return ctrl.Result{}, r.ignoreDisconnected(ctx, s, err)
@@ -172,12 +175,16 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 		return nil, err
 	}
 	view := controllers.View(host, boot, consumer, time.Now())
+	s := &scope{host: host, boot: boot, paused: view.Paused || view.Consumer.Paused}
 	switch lifecycle.StateOf(view) {
 	case lifecycle.StateBooting, lifecycle.StateReportedIn, lifecycle.StateProvisioned:
-		return &scope{host: host, boot: boot, cluster: client.ObjectKeyFromObject(consumer.Cluster), paused: view.Paused || view.Consumer.Paused}, nil
+	case lifecycle.StatePowerHold, lifecycle.StateMaintenance:
+		s.aside = true
 	default:
 		return nil, nil //nolint:nilnil // no scope is a valid answer
 	}
+	s.cluster = client.ObjectKeyFromObject(consumer.Cluster)
+	return s, nil
 }
 
 // watchFirst adds the watch of a connection as soon as there is one: the cluster cache keeps the Nodes of each cluster from then on, also of one without a machine, and the watch
@@ -206,7 +213,7 @@ func (r *Reconciler) ignoreDisconnected(ctx context.Context, s *scope, err error
 		return fmt.Errorf("watch the Nodes of cluster %s: %w", s.cluster, err)
 	}
 	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) != nil && !restartUndecided(s.boot) {
-		return nil // nothing needs to be read now
+		return r.recordUnreadable(ctx, s)
 	}
 	ctrl.LoggerFrom(ctx).V(2).Info("Skipped the Node: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))
 	return nil

@@ -10,14 +10,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// stayProvisioned only polls a provisioned host. It polls more often while a machine that runs from memory reads as off.
+// stayProvisioned only polls a provisioned host, and reports what is wrong with its power. It polls more often while that is not decided.
 func stayProvisioned(v View, s Settings) Step {
-	if v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.BMC.Power == v1alpha1.PowerOff {
+	if v.awaitsPowerReading() {
 		s.PollInterval = s.ActiveInterval
 	}
 	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseProvisioned, "", ""
-	return step
+	return v.reportPower(step)
 }
 
 // minOffForStateLost is how long a server must read as powered off before the contents of its memory count as lost: BMCs answer nonsense while
@@ -51,15 +51,8 @@ func (v View) restartedAfter(then time.Time) bool {
 	return v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.RestartedAt.After(then.Add(restartMargin))
 }
 
-// offLongEnough is true when the server read as powered off for at least minOffForStateLost. Only readings after the last power command count, and
-// after the server fetched its bootstrap data: it was running then, whatever the BMC had reported before.
-func (v View) offLongEnough() bool {
-	since := v.BMC.LastPowerAt
-	if b := v.CurrentBoot(); b != nil && b.DataServedAt != nil && !v.recordedInFuture(b.DataServedAt) {
-		since = latest(since, b.DataServedAt.Time)
-	}
-	return v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOff && !v.BMC.PowerSince.IsZero() && v.powerUnchangedFor(since) >= minOffForStateLost
-}
+// offLongEnough is true when the server read as powered off for at least minOffForStateLost.
+func (v View) offLongEnough() bool { return v.offFor() >= minOffForStateLost }
 
 // recordStateLoss records that the machine's state in memory is lost. It is recorded because the server may be powered on again.
 func recordStateLoss(v View, s Settings) Step {

@@ -59,6 +59,8 @@ func drawView(t *rapid.T) View {
 		WaitedAt:      pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
 		RestartedAt:   pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
 		NodeLostAt:    pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
+		Node:          d.node(),
+		PoweredOffAt:  pick(d, "poweredOff", time.Time{}, d.ago("poweredOffAt")),
 		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
@@ -150,6 +152,17 @@ func (d draw) boot(v *View) {
 	}
 }
 
+// node draws the Node that was observed, nil for none.
+func (d draw) node() *v1alpha1.ObservedNode {
+	readiness := pick(d, "readiness", "", "", v1alpha1.NodeReady, v1alpha1.NodeNotReady, v1alpha1.NodeUnreadable)
+	if readiness == "" {
+		return pick(d, "node", nil, &v1alpha1.ObservedNode{Name: "m"})
+	}
+	return &v1alpha1.ObservedNode{
+		Name: "m", Readiness: readiness, ReadinessTime: new(metav1.NewTime(d.ago("readinessTime"))), Mismatch: pick(d, "mismatch", nil, nil, &v1alpha1.BootFailure{Reason: "r"}),
+	}
+}
+
 // consumer draws the machine that has the host, nil for none. A machine that does not exist has no other facts, and one that is not being deleted has
 // no DeletingSince.
 func (d draw) consumer() *Consumer {
@@ -209,12 +222,32 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { look("View", reflect.ValueOf(drawView(t))) })
-	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError", "View.Node"} // no decision depends on them
+	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError"} // no decision depends on them
 	for name, was := range drawn {
 		if was == slices.Contains(words, name) {
 			t.Errorf("%s: drawn %t", name, was)
 		}
 	}
+}
+
+// TestPropertyWitnessesCommandNothing: what is reported about the power of a server changes when its power is read, and nothing else.
+func TestPropertyWitnessesCommandNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		without := v
+		without.Node, without.PoweredOffAt = nil, time.Time{}
+		s := DefaultSettings()
+		got, want := Next(v, s), Next(without, s)
+		if got.Action != want.Action && (got.Action != ReadPower && got.Action != Inspect && got.Action != Nothing || want.Action.Commands()) {
+			t.Fatalf("%s with a witness, %s without", got.Action, want.Action)
+		}
+		if got.State != want.State || got.Phase != want.Phase {
+			t.Fatalf("%s, %s with a witness, %s, %s without", got.State, got.Phase, want.State, want.Phase)
+		}
+		if !got.PoweredOffAt.IsZero() && (got.State != StateProvisioned || v.notOff() || v.Consumer.Persistence == v1alpha1.PersistenceEphemeral) {
+			t.Fatalf("powered off since %s in %s", got.PoweredOffAt, got.State)
+		}
+	})
 }
 
 // TestPropertyTheSameFactsGiveTheSameStep: Next is a function of its arguments, and does not change them.

@@ -74,6 +74,8 @@ type Step struct {
 	// Reason and Message say what the host waits for. They are those of the condition Booted for a claimed host and of Available for an unclaimed
 	// one. Both are empty when the host waits for nothing.
 	Reason, Message string
+	// PoweredOffAt is since when the server of a machine on disk is off although the provider did not power it off; zero if it is not.
+	PoweredOffAt time.Time
 	// Boot is what RecordBoot writes, and what CountBoot counts.
 	Boot *v1alpha1.BareMetalBootSpec
 	// PowerHold is what RecordPowerHold writes.

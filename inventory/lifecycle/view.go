@@ -82,8 +82,10 @@ type View struct {
 	RestartedAt time.Time
 	// NodeLostAt is when the server's Node was observed as lost after that restart. It is zero if it was not.
 	NodeLostAt time.Time
-	// Node is the Node that was observed in the boot; nil without one. No decision depends on it.
+	// Node is the Node that was observed in the boot; nil without one. No command depends on it: it is a witness of what is reported about the power.
 	Node *v1alpha1.ObservedNode
+	// PoweredOffAt is status.poweredOffTime: since when the server is reported as powered off. It is zero if it is not reported.
+	PoweredOffAt time.Time
 	// AgentAt is when the agent of the current boot last reported progress; zero before.
 	AgentAt time.Time
 	// Agent is that progress; nil before.

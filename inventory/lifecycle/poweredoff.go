@@ -1,0 +1,123 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// A machine on disk survives the loss of its server's power, so nothing is done about it here: it is reported. Two witnesses must agree (docs/decisions/0046): the BMC, and
+// the Node.
+const (
+	// minOffForReport is how long a server must read as off before that is reported: BMCs answer nonsense while they restart.
+	minOffForReport = time.Minute
+	// nodeUnreadableFor is how long the Node must be unreadable to count as the second witness. The API server may run on the same rack.
+	nodeUnreadableFor = 5 * time.Minute
+	// minOffForDispute is how long a server must read as off before a Ready Node contradicts its BMC. Kubernetes notices a silent kubelet after 40 to 55 seconds.
+	minOffForDispute = 2 * time.Minute
+)
+
+// offFor returns for how long all readings of the power have been "off"; at most zero after a single one. Only readings after the last power command count, and after the
+// server fetched its bootstrap data: it was running then, whatever the BMC had reported before.
+func (v View) offFor() time.Duration {
+	if v.BMC.Problem != nil || v.BMC.Power != v1alpha1.PowerOff || v.BMC.PowerSince.IsZero() {
+		return 0
+	}
+	since := v.BMC.LastPowerAt
+	if b := v.CurrentBoot(); b != nil && b.DataServedAt != nil && !v.recordedInFuture(b.DataServedAt) {
+		since = latest(since, b.DataServedAt.Time)
+	}
+	return v.powerUnchangedFor(since)
+}
+
+// nodeReadiness returns what the machine's Node says about its server, and since when. It is empty if that was never recorded.
+func (v View) nodeReadiness() (v1alpha1.NodeReadiness, time.Time) {
+	if v.Node == nil || v.Node.Mismatch != nil || v.Node.ReadinessTime == nil {
+		return "", time.Time{}
+	}
+	return v.Node.Readiness, v.Node.ReadinessTime.Time
+}
+
+// nodeConfirmsOff is true if the Node does not contradict a server that has read as off for some time.
+func (v View) nodeConfirmsOff(offFor time.Duration) bool {
+	switch readiness, since := v.nodeReadiness(); readiness {
+	case v1alpha1.NodeReady:
+		return false
+	case v1alpha1.NodeNotReady:
+		return offFor >= minOffForReport
+	case v1alpha1.NodeUnreadable:
+		return offFor >= minOffForReport && v.Now.Sub(since) >= nodeUnreadableFor
+	default: // there is no Node, or nothing reads it
+		return offFor >= nodeUnreadableFor
+	}
+}
+
+// poweredOff is true for a machine on disk whose server lost its power, or was powered off by something other than the provider. Once it was reported, it stays true until
+// the server reads as anything else than off, or the Node is Ready: a BMC that does not answer, or a restart of the provider, proves nothing.
+func (v View) poweredOff() bool {
+	readiness, _ := v.nodeReadiness()
+	switch {
+	case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.notOff(), readiness == v1alpha1.NodeReady:
+		return false
+	case !v.PoweredOffAt.IsZero():
+		return true
+	default:
+		return v.nodeConfirmsOff(v.offFor())
+	}
+}
+
+// powerDisputed is true if the BMC reports a server as off whose Node is Ready.
+func (v View) powerDisputed() bool {
+	readiness, _ := v.nodeReadiness()
+	return readiness == v1alpha1.NodeReady && v.offFor() >= minOffForDispute
+}
+
+// awaitsPowerReading is true while another reading of the power may change what is reported about a provisioned host: it reads as off and that is not decided, or its Node
+// changed after the last reading.
+func (v View) awaitsPowerReading() bool {
+	readiness, changed := v.nodeReadiness()
+	switch {
+	case v.BMC.Power == v1alpha1.PowerOff && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
+		return true
+	case v.BMC.Power == v1alpha1.PowerOff && !v.poweredOff() && !v.powerDisputed():
+		return true
+	default:
+		return readiness != "" && readiness != v1alpha1.NodeUnreadable && changed.After(v.BMC.PowerAt)
+	}
+}
+
+// offSince returns since when a server that is reported as powered off has been off.
+func (v View) offSince() time.Time {
+	if !v.PoweredOffAt.IsZero() {
+		return v.PoweredOffAt
+	}
+	return v.BMC.PowerSince
+}
+
+// reportPower adds to the step of a provisioned host what is wrong with its power.
+func (v View) reportPower(step Step) Step {
+	switch {
+	case v.poweredOff():
+		step.Reason, step.PoweredOffAt = v1alpha1.ReasonPoweredOff, v.offSince()
+		step.Message = fmt.Sprintf("The server has been off since %s, and the provider did not power it off: %s. Check its power supply and the event log of its BMC. "+
+			"To power it on, set the annotation %sWHO=\"why\", or delete the Machine to have it replaced",
+			step.PoweredOffAt.UTC().Format(time.RFC3339), v.nodeText(), v1alpha1.PowerOnPrefix)
+	case v.powerDisputed():
+		step.Reason = v1alpha1.ReasonPowerDisputed
+		step.Message = fmt.Sprintf("The BMC reports that the server is off, but Node %q is Ready. Check that spec.bmc.address is the BMC of this server, and restart the BMC", v.Node.Name)
+	}
+	return step
+}
+
+// nodeText describes the second witness.
+func (v View) nodeText() string {
+	switch readiness, _ := v.nodeReadiness(); readiness {
+	case v1alpha1.NodeNotReady:
+		return fmt.Sprintf("Node %q is not Ready", v.Node.Name)
+	case v1alpha1.NodeUnreadable:
+		return fmt.Sprintf("Node %q cannot be read", v.Node.Name)
+	default:
+		return "it has no Node that could be read"
+	}
+}
