@@ -56,6 +56,7 @@ type Machine struct {
 	becoming   bool        // the value of on after the transition
 	staleOn    bool        // the value of on at the last power command
 	staleUntil time.Time   // until when a BMC with StalePower reports staleOn
+	readsOff   time.Time   // until when the BMC reports that the server is off
 	resetAt    time.Time   // when the server was last powered on or reset, by the BMC's clock
 	booted     bool
 	next       bmc.BootOverride

@@ -256,6 +256,8 @@ func (m *Machine) system() object {
 func (m *Machine) powerState() bmc.PowerState {
 	names := map[bool]bmc.PowerState{true: bmc.PowerOn, false: bmc.PowerOff}
 	switch {
+	case time.Now().Before(m.readsOff):
+		return bmc.PowerOff
 	case m.stale():
 		return names[m.staleOn]
 	case m.changing != nil && m.becoming != m.on && m.faults.on(TransitionStates):

@@ -43,10 +43,20 @@ func (m *Machine) inTransition() bool {
 // stale is true while a BMC with StalePower reports the power state from before the last command. m.mu is held.
 func (m *Machine) stale() bool { return m.faults.on(StalePower) && time.Now().Before(m.staleUntil) }
 
+// ReadOff makes the BMC report for some time that the server is off, whatever it is, as BMCs do while they restart.
+func (m *Machine) ReadOff(duration time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.readsOff = time.Now().Add(duration)
+}
+
 // readsOn is true if the BMC reports that the server is on.
 func (m *Machine) readsOn() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if time.Now().Before(m.readsOff) {
+		return false
+	}
 	if m.stale() {
 		return m.staleOn
 	}
