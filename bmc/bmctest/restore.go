@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -35,6 +36,9 @@ func (s *suite) restore(ctx context.Context) error {
 		case err == nil:
 			s.report(Result{Check: restoreCheck, Verdict: Passed, Took: time.Since(start)})
 			return nil
+		case isFinal(err):
+			s.report(Result{Check: restoreCheck, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
+			return last
 		case !sleep(ctx, s.retryDelay(err)):
 			last = fmt.Errorf("tried for %s: %w", s.Restore, last)
 			s.report(Result{Check: restoreCheck, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
@@ -120,7 +124,7 @@ func (s *suite) removeOverride(ctx context.Context, client bmc.Client) error {
 	}
 	result, err := client.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone, Mode: s.boot.Mode, URI: s.boot.URI}, "")
 	if err != nil {
-		return err
+		return s.ignoreUnchanged(ctx, client, err)
 	}
 	if _, known := s.Known[removalCheck]; result.Doubt != "" && !known {
 		return fmt.Errorf("the boot override cannot be removed: %s", result.Doubt)
@@ -129,6 +133,27 @@ func (s *suite) removeOverride(ctx context.Context, client bmc.Client) error {
 		return fmt.Errorf("the boot mode was %s and is %s", s.boot.Mode, now.Mode)
 	}
 	return nil
+}
+
+// ignoreUnchanged returns nil for a BMC that refuses to remove the override and has none: it accepted none before either, so there is nothing to restore.
+func (s *suite) ignoreUnchanged(ctx context.Context, client bmc.Client, refusal error) error {
+	if kind := bmc.KindOf(refusal); kind != bmc.Unsupported && kind != bmc.Failed {
+		return refusal
+	}
+	now, err := client.BootOverride(ctx)
+	if err != nil || now.Target != bmc.BootNone || now.URI != s.boot.URI || now.Mode != s.boot.Mode {
+		return refusal
+	}
+	return nil
+}
+
+// isFinal is true if every step that failed is one that the BMC does not support: 405 and 501 do not change.
+func isFinal(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return bmc.KindOf(err) == bmc.Unsupported
+	}
+	return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return bmc.KindOf(err) != bmc.Unsupported })
 }
 
 // restorePower restores the power state, and checks that it stays.

@@ -3,6 +3,7 @@ package bmctest_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -203,6 +204,26 @@ func TestRestoreRefused(t *testing.T) {
 	})
 	g.Expect(err).To(MatchError(ContainSubstring("could not be restored")))
 	g.Expect(machine.Refused()).To(BeNumerically("<", 5))
+}
+
+// TestRestoreUnsupported: a BMC that does not support an override has none to restore. What it does not support is not tried again.
+func TestRestoreUnsupported(t *testing.T) {
+	unsupported := &bmc.Error{Kind: bmc.Unsupported, Op: "x", Err: errors.New("405")}
+	for call, restored := range map[string]bool{"SetBootOverride": true, "ForceOff": false} {
+		g := NewWithT(t)
+		fake := &bmctest.Fake{Errors: map[string]error{call: unsupported}}
+		tries := 0
+		outcome, err := bmctest.Conform(t.Context(), bmctest.Subject{
+			Open: fake.Open, Endpoint: bmc.Endpoint{URL: &url.URL{}}, Settle: time.Second, Poll: time.Millisecond, Restore: time.Hour, SkipWrongPassword: true,
+		}, func(r bmctest.Result) {
+			if r.Check == "restores the server" && r.Verdict == "" {
+				tries++
+			}
+		})
+		g.Expect(outcome.Restored).To(Equal(restored), call)
+		g.Expect(err == nil).To(Equal(restored), "%v", err)
+		g.Expect(tries).To(Equal(1), call)
+	}
 }
 
 // TestInterruptedRestart: the restore waits for the end of a power cycle, even if the BMC always reports that the server is on.

@@ -72,12 +72,24 @@ func (c *conn) bootSource(ctx context.Context) resource {
 	return nil
 }
 
+// allowedTargets returns the Redfish names of the targets that the BMC allows: those of the system and, unless these are enough, those of its settings object. AMI lists them
+// there alone.
+func (c *conn) allowedTargets(ctx context.Context, enough func([]string) bool) []string {
+	const property = "BootSourceOverrideTarget@Redfish.AllowableValues"
+	allowed := c.system.texts("Boot", property)
+	if enough(allowed) {
+		return allowed
+	}
+	return unique(append(allowed, c.readOptional(ctx, c.settings()).texts("Boot", property)...))
+}
+
 // bootTargets lists the targets that the BMC can boot from.
 func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
 	var can []bmc.BootTarget
 	if source := c.bootSource(ctx); source != nil {
+		allowed := c.allowedTargets(ctx, hasAllTargets)
 		for target := range targets {
-			if _, err := c.target(source, bmc.BootOverride{Target: target, Mode: bmc.BootUEFI}); err == nil {
+			if _, err := c.target(source, allowed, bmc.BootOverride{Target: target, Mode: bmc.BootUEFI}); err == nil {
 				can = append(can, target)
 			}
 		}
@@ -90,9 +102,24 @@ func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
 	return can
 }
 
+// hasAllTargets is true if names of all targets are allowed.
+func hasAllTargets(allowed []string) bool {
+	for target := range targets {
+		if target != bmc.BootNone && !hasTarget(allowed, target) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasTarget is true if a name of the target is allowed.
+func hasTarget(allowed []string, target bmc.BootTarget) bool {
+	return slices.ContainsFunc(targets[target], func(name schemas.BootSource) bool { return slices.Contains(allowed, string(name)) })
+}
+
 // target returns the first of the target's names that the BMC allows. If the BMC does not list its targets, it returns the first name,
 // except for HTTP boot, which is newer than the list. A name of the quirks replaces the others.
-func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootSource, error) {
+func (c *conn) target(source resource, allowed []string, override bmc.BootOverride) (schemas.BootSource, error) {
 	want := override.Target
 	names, ok := targets[want]
 	if !ok {
@@ -100,13 +127,12 @@ func (c *conn) target(source resource, override bmc.BootOverride) (schemas.BootS
 	}
 	switch {
 	case want == bmc.BootCD && c.quirk.cd != "":
-		names = []schemas.BootSource{c.quirk.cd}
+		names = unique(append([]schemas.BootSource{c.quirk.cd}, names...))
 	case want == bmc.BootNone && c.quirk.home != "":
 		names = []schemas.BootSource{c.quirk.home}
 	case want == bmc.BootHTTP && override.Mode == bmc.BootUEFI && readOverride(source).Mode == bmc.BootLegacy:
 		return names[0], nil // the BMC does not list it in the current mode, which the override changes
 	}
-	allowed := source.texts("Boot", "BootSourceOverrideTarget@Redfish.AllowableValues")
 	if want == bmc.BootNone || len(allowed) == 0 && want != bmc.BootHTTP {
 		return names[0], nil
 	}
@@ -184,7 +210,8 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, metho
 		result, err := c.setOrder(ctx, want)
 		return result, wrap(op, err)
 	}
-	name, err := c.target(source, want)
+	allowed := c.allowedTargets(ctx, func(allowed []string) bool { return want.Target == bmc.BootNone || hasTarget(allowed, want.Target) })
+	name, err := c.target(source, allowed, want)
 	if err := c.unavailable(ctx); err != nil {
 		return bmc.BootResult{}, wrap(op, err)
 	}

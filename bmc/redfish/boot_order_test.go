@@ -121,9 +121,9 @@ func TestOverrideAtSettingsAlone(t *testing.T) {
 	g.Expect(description.Capabilities).NotTo(ContainElement(bmc.CanBootDisk))
 }
 
-// TestPreferredDrive: if the quirks name a drive, no other one is used, even if the BMC offers it.
+// TestPreferredDrive: the name of the quirks is preferred if the BMC allows it. OpenBMC on a board of the same vendor does not.
 func TestPreferredDrive(t *testing.T) {
-	for offered, want := range map[string]string{`"Pxe","Cd","UsbCd"`: "UsbCd", `"Pxe","Cd"`: ""} {
+	for offered, want := range map[string]string{`"Pxe","Cd","UsbCd"`: "UsbCd", `"Pxe","Cd"`: "Cd", `"Pxe"`: ""} {
 		g := NewWithT(t)
 		s := newTree(t, aServer(map[string]string{
 			aSystem: `{"PowerState":"On","Manufacturer":"Supermicro","Boot":{"BootSourceOverrideTarget":"None","BootSourceOverrideTarget@Redfish.AllowableValues":[` + offered + `]}}`,
@@ -140,7 +140,7 @@ func TestPreferredDrive(t *testing.T) {
 		}
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(description.Capabilities).To(ContainElement(bmc.CanBootCD))
-		g.Expect(s.written).To(ConsistOf(ContainSubstring(`"BootSourceOverrideTarget":"UsbCd"`)))
+		g.Expect(s.written).To(ConsistOf(ContainSubstring(`"BootSourceOverrideTarget":"` + want + `"`)))
 	}
 }
 

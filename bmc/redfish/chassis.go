@@ -36,7 +36,7 @@ func (n *inspection) readOwnChassis(ctx context.Context) []resource {
 		return n.ownChassis
 	}
 	n.ownChassis = []resource{}
-	linked := n.chassis(ctx)
+	linked := n.withBackLinks(ctx, n.chassis(ctx))
 	if paths := n.system.links("Links", "Chassis"); len(paths) > len(linked) {
 		n.unreadChassis = listing{source: paths[0], err: errors.New("the chassis cannot be read")}
 	}
@@ -58,6 +58,21 @@ func (n *inspection) readOwnChassis(ctx context.Context) []resource {
 		n.ownChassis, queue = append(n.ownChassis, box), append(queue, inner...)
 	}
 	return n.ownChassis
+}
+
+// withBackLinks adds the chassis that link to this system, although the system does not link to them.
+func (n *inspection) withBackLinks(ctx context.Context, linked []resource) []resource {
+	if len(n.system.links("Links", "Chassis")) == 0 {
+		return linked // all chassis were read
+	}
+	paths, _, _ := n.collection(ctx, cmp.Or(n.root.link("Chassis"), "/redfish/v1/Chassis")) // after an error, the list is empty
+	for _, box := range n.readAll(ctx, paths[:min(len(paths), maxChassis)]) {
+		isKnown := slices.ContainsFunc(linked, func(r resource) bool { return r.link("@odata.id") == box.link("@odata.id") })
+		if !isKnown && slices.Contains(box.links("Links", "ComputerSystems"), n.path) {
+			linked = append(linked, box)
+		}
+	}
+	return linked
 }
 
 // isOnlyServer is true if the BMC manages no other server.

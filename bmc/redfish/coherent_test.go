@@ -42,7 +42,7 @@ func coherentParts(i *bmc.Inventory) error {
 		}
 	}
 	for _, d := range i.Devices {
-		if twice("device", d.Serial) {
+		if d.Serial != "" && twice("device", d.Serial+" "+d.Name) { // several GPUs of one board have its serial number
 			return fmt.Errorf("the device %+v", d)
 		}
 	}

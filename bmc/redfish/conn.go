@@ -201,6 +201,9 @@ const (
 	maxBytes    = 8 << 20
 )
 
+// errNoMembers means that the answer is no collection: it proves nothing about its members.
+var errNoMembers = errors.New("the BMC's answer has no Members")
+
 // collection returns the members' paths, and the members that the collection contains in full.
 func (c *conn) collection(ctx context.Context, path string) ([]string, []resource, error) {
 	var (
@@ -211,6 +214,9 @@ func (c *conn) collection(ctx context.Context, path string) ([]string, []resourc
 		r, err := c.getExpanded(ctx, path, true)
 		if err != nil {
 			return paths, full, err
+		}
+		if !r.hasProperty("Members") && page == 0 {
+			return nil, nil, errNoMembers
 		}
 		paths = append(paths, r.links("Members")...)
 		for _, member := range r.list("Members") {

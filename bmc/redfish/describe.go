@@ -14,9 +14,10 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 		return bmc.Description{}, err
 	}
 	manager := c.readManager(ctx)
+	version, _ := c.managerVersion(ctx, manager)
 	description := bmc.Description{
 		Protocol: strings.TrimSpace("Redfish " + c.root.text("RedfishVersion")), Vendor: c.vendor(), Model: c.system.text("Model"),
-		FirmwareVersion: manager.text("FirmwareVersion"), Path: c.path, Quirks: c.quirks,
+		FirmwareVersion: version, Path: c.path, Quirks: c.quirks,
 		Capabilities: []bmc.Capability{bmc.CanInventory},
 	}
 	add := func(capability bmc.Capability, can bool) {
@@ -39,7 +40,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	add(bmc.CanSecureBoot, c.readOptional(ctx, c.system.link("SecureBoot")) != nil)
 	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.readOptional(ctx, path) != nil }))
 	add(bmc.CanEventLog, c.readOptional(ctx, c.logEntries(ctx)) != nil)
-	add(bmc.CanClock, manager.text("DateTime") != "")
+	add(bmc.CanClock, c.clock(ctx) != nil)
 	// A capability that could not be read is not necessarily missing.
 	if err := c.unavailable(ctx); err != nil {
 		c.cache = nil

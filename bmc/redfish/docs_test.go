@@ -11,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
@@ -82,9 +83,9 @@ func TestDocs(t *testing.T) {
 // TestQuirks: which entries apply to which BMC.
 func TestQuirks(t *testing.T) {
 	for name, test := range map[string]struct {
-		vendor, model string
-		want          []string
-		first         bmc.BootMethod
+		vendors, model string
+		want           []string
+		first          bmc.BootMethod
 	}{
 		"nothing known":    {"Emulated", "bmctest", nil, methodPlain},
 		"Supermicro":       {"Supermicro", "SYS-120C", []string{"supermicro-mode-always", "supermicro-usbcd", "supermicro-image-only"}, methodPlain},
@@ -95,11 +96,14 @@ func TestQuirks(t *testing.T) {
 		"Dell iDRAC 10":    {"Dell Inc.", "PowerEdge R670", []string{"dell-service-tag", "dell-17g-settings", "dell-17g-drive"}, methodSettings},
 		"Lenovo":           {"Lenovo", "ThinkSystem SR650", []string{"lenovo-drive-ext"}, methodPlain},
 		"AMI":              {"GIGABYTE", "R282-P91-00", []string{"ami-settings-at-sd", "ami-whole-boot"}, methodPlain},
+		"AMI for NVIDIA":   {"NVIDIA,AMI", "DGXH100", []string{"ami-settings-at-sd", "ami-whole-boot"}, methodPlain},
+		"Cray":             {"HPE", "HPE CRAY EX235a", nil, methodPlain},
+		"Cisco":            {"Cisco Systems Inc", "UCSS-S3260", []string{"cisco-mebibytes"}, methodPlain},
 		"another Emulator": {"Sushy Emulator", "", []string{"sushy-disk-is-home"}, methodPlain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			q, names := quirksOf(test.vendor, test.model, "")
+			q, names := quirksOf(strings.Split(test.vendors, ","), test.model, "")
 			g.Expect(names).To(Equal(test.want))
 			g.Expect((&conn{quirk: q}).BootMethods()).To(And(HaveLen(len(methods)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
 		})
@@ -110,15 +114,16 @@ func TestQuirks(t *testing.T) {
 func TestQuirksAct(t *testing.T) {
 	g := NewWithT(t)
 	c := &conn{system: resource{"Boot": map[string]any{"BootSourceOverrideMode": "Legacy"}}}
-	c.quirk, _ = quirksOf("Supermicro", "", "")
-	name, err := c.target(c.system, bmc.BootOverride{Target: bmc.BootCD})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(name).To(Equal(usbCD))
-	c.quirk, _ = quirksOf("Lenovo", "", "")
+	c.quirk, _ = quirksOf([]string{"Supermicro"}, "", "")
+	for want, allowed := range map[schemas.BootSource][]string{usbCD: {"Cd", "UsbCd"}, "Cd": {"Pxe", "Cd"}} { // OpenBMC on a Supermicro board has no UsbCd
+		g.Expect(c.target(c.system, allowed, bmc.BootOverride{Target: bmc.BootCD})).To(Equal(want))
+	}
+	g.Expect(c.target(c.system, nil, bmc.BootOverride{Target: bmc.BootCD})).To(Equal(usbCD))
+	c.quirk, _ = quirksOf([]string{"Lenovo"}, "", "")
 	drives := []resource{{"Id": "RDOC1", "MediaTypes": []any{"CD"}}, {"Id": "EXT1", "MediaTypes": []any{"CD"}}}
 	g.Expect(c.bootDrives(drives)).To(Equal(drives[1:]))
 	g.Expect(c.bootDrives(drives[:1])).To(HaveLen(1), "vendor names are unreliable: without a drive of the quirk, it is tried")
-	c.quirk, _ = quirksOf("GIGABYTE", "", "")
+	c.quirk, _ = quirksOf([]string{"GIGABYTE"}, "", "")
 	c.path = "/redfish/v1/Systems/Self"
 	g.Expect(c.settings()).To(Equal("/redfish/v1/Systems/Self/SD"))
 }

@@ -24,6 +24,8 @@ type inspection struct {
 	unreadChassis listing
 	// notNICs are the MAC addresses and paths of interfaces that are not the server's own.
 	notNICs map[string]bool
+	// baseboards are the systems that are a part of this server; nil until they are read.
+	baseboards []resource
 	// onlyServer is true if the BMC manages no other server; nil until it is read.
 	onlyServer *bool
 }
@@ -47,8 +49,8 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		{bmc.FactMemory, n.readMemory},
 		{bmc.FactNICs, n.readNICs},
 		{bmc.FactDisks, n.readDisks},
-		{bmc.FactDevices, n.readDevices},
 		{bmc.FactPowerSupplies, n.readPowerSupplies},
+		{bmc.FactDevices, n.readDevices}, // by far the slowest, where each function of each device is a request
 	} {
 		fact := bmc.Fact{}
 		if c.unavailable(ctx) == nil {
@@ -63,6 +65,9 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		}
 		fact.Name = part.name
 		n.inventory.SetFact(fact)
+	}
+	if c.unavailable(ctx) == nil {
+		n.completeIdentity(ctx)
 	}
 	return n.inventory, nil
 }
@@ -132,31 +137,38 @@ func (n *inspection) readFirmware(ctx context.Context) bmc.Fact {
 	if paths := n.system.links("Links", "ManagedBy"); manager == nil && len(paths) > 0 {
 		fact.Source = paths[0]
 	}
-	version := dropPlaceholder(manager.text("FirmwareVersion"))
-	if version == "" && manager != nil {
-		if software := n.softwareOf(ctx, manager); software != nil {
-			version, fact.Source = dropPlaceholder(software.text("Version")), software.link("@odata.id")
-		}
-	}
+	version, source := n.managerVersion(ctx, manager)
+	fact.Source = cmp.Or(source, fact.Source)
 	n.inventory.BMCFirmwareVersion = version
 	found := n.fact("", version)
 	found.Source = fact.Source
 	return found
 }
 
+// managerVersion returns the version of a manager's firmware and, if the manager does not have it, the entry of the software inventory that has.
+func (c *conn) managerVersion(ctx context.Context, manager resource) (version, source string) {
+	if version = dropPlaceholder(manager.text("FirmwareVersion")); version != "" || manager == nil {
+		return version, ""
+	}
+	if software := c.softwareOf(ctx, manager); software != nil {
+		return dropPlaceholder(software.text("Version")), software.link("@odata.id")
+	}
+	return "", ""
+}
+
 // softwareOf reads the entry of a manager in the software inventory: the one that it links to as active, or the one with its Id.
-func (n *inspection) softwareOf(ctx context.Context, manager resource) resource {
+func (c *conn) softwareOf(ctx context.Context, manager resource) resource {
 	path := manager.link("Links", "ActiveSoftwareImage")
 	if path == "" {
-		update := n.readOptional(ctx, n.root.link("UpdateService"))
-		paths, _, _ := n.collection(ctx, update.link("FirmwareInventory")) // after an error, the list is empty
+		update := c.readOptional(ctx, c.root.link("UpdateService"))
+		paths, _, _ := c.collection(ctx, update.link("FirmwareInventory")) // after an error, the list is empty
 		for _, candidate := range paths {
 			if strings.EqualFold(candidate[strings.LastIndex(candidate, "/")+1:], manager.id()) {
 				path = candidate
 			}
 		}
 	}
-	if software := n.readOptional(ctx, path); software != nil {
+	if software := c.readOptional(ctx, path); software != nil {
 		return software.at(path)
 	}
 	return nil
@@ -242,9 +254,9 @@ func (l listing) reason() string {
 func isAbsent(r resource) bool { return strings.EqualFold(r.text("Status", "State"), "Absent") }
 
 // unique returns the texts without duplicates.
-func unique(texts []string) []string {
-	seen := map[string]bool{}
-	var once []string
+func unique[T comparable](texts []T) []T {
+	seen := map[T]bool{}
+	var once []T
 	for _, t := range texts {
 		if !seen[t] {
 			seen[t], once = true, append(once, t)

@@ -13,6 +13,9 @@ import (
 // readCPU reads the processors. The system's summary completes missing values; on some BMCs it also counts accelerators.
 func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
 	n.processors = n.list(ctx, n.system.link("Processors"))
+	if isEmpty := !slices.ContainsFunc(n.processors.members, isCPU); isEmpty {
+		n.processors = n.fromBaseboards(ctx, n.processors, "Processors")
+	}
 	i := &n.inventory
 	cpus(i, n.processors.members)
 	fact := n.processors.fact(i.CPUSockets)
@@ -21,6 +24,9 @@ func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
 	if i.CPUSockets == 0 && sockets > 0 && len(n.processors.members) == 0 {
 		i.CPUSockets = sockets
 		fact = bmc.Fact{State: bmc.FactKnown, Source: n.path}
+	}
+	if i.CPUModel = n.productName(ctx, i.CPUModel); i.CPUSockets > 0 && i.Architecture == "" {
+		i.Architecture = architectureByName(i.CPUModel)
 	}
 	if i.CPUSockets > 0 && i.CPUSockets == sockets { // otherwise the summary counts other processors too
 		i.CPUModel = cmp.Or(i.CPUModel, modelOf(summary))
@@ -44,9 +50,13 @@ func cpus(i *bmc.Inventory, processors []resource) {
 	i.CPUSockets, i.CPUCores, i.CPUThreads = bounded32(sockets), bounded32(cores), bounded32(threads)
 }
 
-// modelOf returns the model of a processor without the padding spaces of the brand string (CPUID).
+// modelOf returns the model of a processor without the padding spaces of the brand string (CPUID). AMI writes it as EffectiveFamily, where others write a number.
 func modelOf(processor resource) string {
-	return dropPlaceholder(strings.Join(strings.Fields(processor.text("Model")), " "))
+	model := dropPlaceholder(strings.Join(strings.Fields(processor.text("Model")), " "))
+	if family := strings.Join(strings.Fields(processor.text("ProcessorId", "EffectiveFamily")), " "); model == "" && strings.Contains(family, " ") {
+		model = dropPlaceholder(family)
+	}
+	return model
 }
 
 func isCPU(processor resource) bool {
@@ -78,22 +88,47 @@ func architectureOf(processor resource) string {
 	}
 }
 
+// architectureByName returns the architecture of a processor by its model.
+func architectureByName(model string) string {
+	switch name := strings.ToLower(model); {
+	case architectureName.MatchString(model), strings.Contains(name, "grace"), strings.Contains(name, "ampere"), strings.Contains(name, "neoverse"):
+		return "arm64"
+	case strings.Contains(name, "xeon"), strings.Contains(name, "epyc"):
+		return "amd64"
+	default:
+		return ""
+	}
+}
+
+// memoryManufacturers are manufacturers by their JEDEC identification codes (JEP106), as Cisco writes them.
+var memoryManufacturers = map[string]string{"0xce00": "Samsung", "0xad00": "Hynix", "0x2c00": "Micron"}
+
+// memoryManufacturer returns the manufacturer of a memory module.
+func memoryManufacturer(text string) string {
+	return cmp.Or(memoryManufacturers[strings.ToLower(text)], dropPlaceholder(text))
+}
+
+// isGPUMemory is true for the memory of an accelerator, which some services list beside that of the server.
+func isGPUMemory(module resource) bool {
+	return strings.HasPrefix(strings.ToUpper(module.text("MemoryDeviceType")), "HBM") || strings.HasPrefix(module.id(), "GPU_")
+}
+
 // readMemory reads the memory modules and, if these are incomplete, the system's summary.
 func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
-	modules := n.list(ctx, n.system.link("Memory"))
+	modules := n.fromBaseboards(ctx, n.list(ctx, n.system.link("Memory")), "Memory")
 	i := &n.inventory
 	sized, whole, serials := int64(0), modules.complete(), map[string]bool{}
 	sortByPath(modules.members)
 	for _, m := range modules.members {
 		size, serial := min(m.count("CapacityMiB"), math.MaxInt32), serialNumber(m.text("SerialNumber"))
 		switch {
-		case isAbsent(m), serials[serial]:
+		case isAbsent(m), serials[serial], isGPUMemory(m):
 		case size == 0:
 			whole = false // the size of this module is unknown
 		default:
 			serials[serial] = serial != ""
 			i.DIMMs = append(i.DIMMs, bmc.DIMM{
-				Name: m.id(), Manufacturer: dropPlaceholder(m.text("Manufacturer")), PartNumber: dropPlaceholder(m.text("PartNumber")), SerialNumber: serial,
+				Name: m.id(), Manufacturer: memoryManufacturer(m.text("Manufacturer")), PartNumber: dropPlaceholder(m.text("PartNumber")), SerialNumber: serial,
 				SizeMiB: size, Health: healthOf(m),
 			})
 			if !isPersistent(m) {

@@ -13,13 +13,15 @@ import (
 type deviceInfo struct {
 	bmc.Device
 
-	// keys are the paths of its resources and functions, and its serial number. Entries with a common key are the same device.
+	// keys are the paths of its resources and functions, and its UUID. Entries with a common key are the same device.
 	keys []string
 	// accelerator is true for GPUs and other processors that are not CPUs. own is true if the accelerator itself was read, not only its PCIe
 	// device.
 	accelerator, own bool
 	// title is the name of a PCIe device. It replaces the model of an accelerator that reports none.
 	title string
+	// vendor is the manufacturer by the vendor ID of a PCIe device, if it makes GPUs.
+	vendor string
 }
 
 // readDevices reads the PCIe devices and the accelerators. Systems, chassis and processors list the same devices.
@@ -35,6 +37,7 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 			devices = addDevice(devices, d)
 		}
 	}
+	devices = withoutSecondNames(devices)
 	sources := []listing{pcie, accelerators, graphics}
 	if len(pcie.members) == 0 && n.unavailable(ctx) == nil {
 		oem := n.oemDevices(ctx)
@@ -47,21 +50,40 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	}
 	for i := range devices {
 		d := &devices[i]
-		if d.accelerator {
-			d.Model = cmp.Or(d.Model, d.title)
+		if d.accelerator && d.Model == "" && !busAddress.MatchString(d.title) {
+			d.Model = d.title
 		}
-		n.inventory.Devices = append(n.inventory.Devices, d.Device)
+		if d.Class != classBridge {
+			n.inventory.Devices = append(n.inventory.Devices, d.Device)
+		}
 	}
-	return n.deviceFact(sources)
+	return n.deviceFact(sources, len(devices))
+}
+
+// withoutSecondNames removes the GPUs that are known by their bus address alone, if GPUs of the same manufacturer were read as accelerators: no link joins the two.
+func withoutSecondNames(devices []deviceInfo) []deviceInfo {
+	isNamed := func(vendor string) func(deviceInfo) bool {
+		return func(d deviceInfo) bool {
+			return d.own && (d.Model != "" || d.title != "") && strings.Contains(strings.ToUpper(d.Manufacturer+" "+d.Model), strings.ToUpper(vendor))
+		}
+	}
+	var kept []deviceInfo
+	for _, d := range devices {
+		nameless := d.Class == classGPU && !d.own && d.Model == "" && d.Serial == "" && (d.title == "" || busAddress.MatchString(d.title))
+		if !nameless || d.vendor == "" || !slices.ContainsFunc(devices, isNamed(d.vendor)) {
+			kept = append(kept, d)
+		}
+	}
+	return kept
 }
 
 // deviceFact returns the fact of the first source with devices or, without devices, of all sources. If all processors are CPUs, that does
-// not prove that there are no devices.
-func (n *inspection) deviceFact(sources []listing) bmc.Fact {
+// not prove that there are no devices. count includes the bridges.
+func (n *inspection) deviceFact(sources []listing, count int) bmc.Fact {
 	all := listing{}
 	for _, source := range sources {
-		if len(n.inventory.Devices) > 0 && len(source.members) > 0 {
-			return source.fact(len(n.inventory.Devices))
+		if count > 0 && len(source.members) > 0 {
+			return source.fact(count)
 		}
 		all = all.and(source)
 	}
@@ -71,12 +93,18 @@ func (n *inspection) deviceFact(sources []listing) bmc.Fact {
 	return all.fact(0)
 }
 
-// addDevice adds a device, or merges it with the same device. It may join two entries that were not known to be the same device.
+// addDevice adds a device, or merges it with the same device. It may join two entries that were not known to be the same device. A serial number joins an accelerator with
+// its PCIe device only: boards with several GPUs give all of them the serial number of the board.
 func addDevice(devices []deviceInfo, d deviceInfo) []deviceInfo {
 	isSame := func(known deviceInfo) bool {
 		return slices.ContainsFunc(known.keys, func(key string) bool { return slices.Contains(d.keys, key) })
 	}
 	first := slices.IndexFunc(devices, isSame)
+	if first < 0 {
+		first = slices.IndexFunc(devices, func(known deviceInfo) bool {
+			return known.Serial != "" && known.Serial == d.Serial && (!known.own || !d.own)
+		})
+	}
 	if first < 0 {
 		return append(devices, d)
 	}
@@ -100,6 +128,7 @@ func (f *deviceInfo) complete(other deviceInfo) {
 	f.Manufacturer, f.Model = cmp.Or(first.Manufacturer, second.Manufacturer), cmp.Or(first.Model, second.Model)
 	f.Serial, f.Firmware, f.Health = cmp.Or(first.Serial, second.Serial), cmp.Or(first.Firmware, second.Firmware), cmp.Or(first.Health, second.Health)
 	f.title, f.accelerator, f.own = cmp.Or(f.title, other.title), f.accelerator || other.accelerator, f.own || other.own
+	f.vendor = cmp.Or(f.vendor, other.vendor)
 	f.keys = append(f.keys, other.keys...)
 }
 
@@ -109,11 +138,11 @@ func describe(d resource, more ...string) deviceInfo {
 		Name: cmp.Or(d.text("Name"), d.id()), Manufacturer: dropPlaceholder(d.text("Manufacturer")), Model: dropPlaceholder(d.text("Model")),
 		Serial: serialNumber(d.text("SerialNumber")), Firmware: dropPlaceholder(d.text("FirmwareVersion")), Health: healthOf(d),
 	}}
-	serial := ""
-	if f.Serial != "" {
-		serial = "serial number " + f.Serial
+	uuid := uuidOf(d.text("UUID"))
+	if uuid != "" {
+		uuid = "UUID " + uuid
 	}
-	for _, key := range append(more, d.link("@odata.id"), serial) {
+	for _, key := range append(more, d.link("@odata.id"), uuid) {
 		if key != "" {
 			f.keys = append(f.keys, key)
 		}
@@ -155,6 +184,9 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 		take(listing{source: n.path, members: n.readAll(ctx, paths), total: len(paths)}, true)
 	}
 	for _, box := range n.readOwnChassis(ctx) {
+		if len(box.links("Links", "Switches")) > 0 {
+			continue // the devices of its chassis are switches, and need not have a class
+		}
 		links := unique(box.links("Links", "PCIeDevices"))
 		isNew := func(path string) bool { return !slices.Contains(paths, path) }
 		switch collection := box.link("PCIeDevices"); {
@@ -168,28 +200,41 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 	return read, devices
 }
 
+// maxFunctions is how many functions a PCIe device has at most, without virtual ones.
+const maxFunctions = 8
+
 // pcieDevice describes a PCIe device. Its first function determines its class.
 func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	functions := unique(d.links("Links", "PCIeFunctions"))
 	if collection := d.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
-		functions, _, _ = n.collection(ctx, collection) // a device without functions has no class
+		if functions = n.functionsBelow(collection); len(functions) == 0 {
+			functions, _, _ = n.collection(ctx, collection) // a device without functions has no class
+		}
 	}
 	f := describe(d, functions...)
 	f.title = dropPlaceholder(d.text("Name"))
 	first := resource(nil)
 	slices.SortFunc(functions, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	for i, path := range functions {
-		if n.cache[path] == nil && i > 0 {
-			continue // reading it costs a request, and functions are usually in order
-		}
+	for _, path := range functions[:min(len(functions), maxFunctions)] {
 		function := n.readOptional(ctx, path)
 		if function != nil && (first == nil || function.count("FunctionId") < first.count("FunctionId")) {
 			first = function
 		}
+		if first != nil && first.count("FunctionId") == 0 {
+			break // each device has a function 0, and functions are usually in order
+		}
 	}
-	f.Class = classOf(first, inSlot(d))
+	f.Class, f.vendor = classOf(first, inSlot(d)), gpuVendors[first.code("VendorId")]
+	if vendor := dropPlaceholder(d.text("Oem", "Supermicro", "GPUVendor")); vendor != "" { // its functions have the vendor ID 0
+		f.Class, f.Manufacturer, f.vendor = classGPU, cmp.Or(f.Manufacturer, vendor), vendor
+	}
 	f.accelerator = f.Class == classGPU
 	return f
+}
+
+// functionsBelow returns the paths of the functions in a collection, as far as the system links to them: then the collection need not be read.
+func (n *inspection) functionsBelow(collection string) []string {
+	return slices.DeleteFunc(unique(n.system.links("PCIeFunctions")), func(path string) bool { return !strings.HasPrefix(path, collection+"/") })
 }
 
 // accelerators returns the processors that are not CPUs, including those of accelerator baseboards, which NVIDIA lists as separate systems.
@@ -202,14 +247,8 @@ func (n *inspection) accelerators(ctx context.Context) listing {
 		}
 	}
 	take(n.processors)
-	if n.onlySystemListed {
-		return read
-	}
-	paths, _ := n.systemPaths(ctx) // after an error, no other system is read
-	for _, system := range n.readAll(ctx, paths) {
-		if system.link("@odata.id") != n.path && n.isOnlyServer(ctx) { // so this system is not a server
-			take(n.list(ctx, system.link("Processors")))
-		}
+	for _, board := range n.readBaseboards(ctx) {
+		take(n.list(ctx, board.link("Processors")))
 	}
 	return read
 }
@@ -221,6 +260,9 @@ func acceleratorOf(p resource) deviceInfo {
 		keys = append(keys, device, twinKey(device))
 	}
 	f := describe(p, keys...)
+	if f.Name == "Processor" { // the default of DSP0268 tells nothing
+		f.Name = p.id()
+	}
 	f.Firmware = cmp.Or(f.Firmware, dropPlaceholder(p.text("FPGA", "FirmwareVersion")))
 	f.Class, f.accelerator, f.own = p.text("ProcessorType"), true, true
 	if strings.EqualFold(f.Class, classGPU) {

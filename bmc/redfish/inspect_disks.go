@@ -2,6 +2,8 @@ package redfish
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -11,7 +13,7 @@ import (
 func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 	storage := n.list(ctx, n.system.link("Storage"))
 	simple := n.system.link("SimpleStorage")
-	if simple != "" && (storage.source == "" || storage.err != nil) && n.unavailable(ctx) == nil {
+	if simple != "" && (storage.source == "" || storage.err != nil && !errors.Is(storage.err, errNoMembers)) && n.unavailable(ctx) == nil {
 		if fact := n.readSimpleStorage(ctx, simple); fact.State == bmc.FactKnown || storage.source == "" {
 			return fact
 		}
@@ -21,11 +23,14 @@ func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 	for _, controller := range storage.members {
 		of := n.drivesOf(ctx, controller)
 		drives.members, drives.total = append(drives.members, of.members...), drives.total+of.total
+		// A controller that lists no drive and no empty slot may have drives that the BMC cannot see.
+		drives.inconclusive = drives.inconclusive || of.total == 0 && strings.EqualFold(controller.text("Status", "State"), "Enabled")
 	}
 	sortByPath(drives.members)
 	serials, paths := map[string]bool{}, map[string]bool{}
 	for _, d := range drives.members {
 		disk := diskOf(d)
+		disk.SizeBytes = n.diskSize(disk.SizeBytes)
 		path := d.link("@odata.id")
 		if isAbsent(d) || paths[path] || serials[disk.SerialNumber] {
 			continue
@@ -33,7 +38,23 @@ func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 		paths[path], serials[disk.SerialNumber] = true, disk.SerialNumber != ""
 		n.inventory.Disks = append(n.inventory.Disks, disk)
 	}
-	return drives.fact(len(n.inventory.Disks))
+	fact := drives.fact(len(n.inventory.Disks))
+	if fact.State == bmc.FactAbsent && n.chassisHasDrive(ctx) {
+		fact.State, fact.Message = bmc.FactUnknown, "the storage of the system has no drive, but its chassis has"
+	}
+	return fact
+}
+
+// chassisHasDrive is true if a chassis of the system lists a drive that is present.
+func (n *inspection) chassisHasDrive(ctx context.Context) bool {
+	for _, box := range n.readOwnChassis(ctx) {
+		drives := n.list(ctx, box.link("Drives"))
+		drives.members = append(drives.members, n.readAll(ctx, box.links("Links", "Drives"))...)
+		if slices.ContainsFunc(drives.members, func(d resource) bool { return !isAbsent(d) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // drivesOf reads the drives of a storage resource, which contains their links or the link to a collection.
@@ -48,6 +69,21 @@ func (n *inspection) drivesOf(ctx context.Context, storage resource) listing {
 		_, _ = n.getExpanded(ctx, storage.link("@odata.id"), false) // after an error, they are read one by one
 	}
 	return listing{source: storage.link("@odata.id"), members: n.readAll(ctx, paths), total: len(paths)}
+}
+
+// minDiskBytes is less than any drive has.
+const minDiskBytes = 1 << 30
+
+// diskSize returns the size of a drive in bytes. A size that no drive has is unknown, unless the BMC is known to write MiB.
+func (n *inspection) diskSize(size int64) int64 {
+	switch {
+	case size >= minDiskBytes:
+		return size
+	case n.quirk.mebibytes && size > 0:
+		return size << 20
+	default:
+		return 0
+	}
 }
 
 func diskOf(d resource) bmc.Disk {
@@ -75,7 +111,7 @@ func (n *inspection) readSimpleStorage(ctx context.Context, path string) bmc.Fac
 	}
 	devices.total += len(devices.members)
 	for _, d := range devices.members {
-		if size := d.count("CapacityBytes"); !isAbsent(d) && size > 0 {
+		if size := n.diskSize(d.count("CapacityBytes")); !isAbsent(d) && size > 0 {
 			n.inventory.Disks = append(n.inventory.Disks, bmc.Disk{Name: d.text("Name"), Model: dropPlaceholder(d.text("Model")), SizeBytes: size, Health: healthOf(d)})
 		}
 	}

@@ -123,6 +123,8 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 		case isAbsent(f), mac == "", isHostInterface(f):
 		case n.knowsMAC(mac):
 			known++
+		case isDisabled(f), isFibreChannel(f):
+			n.notNICs[mac] = true // a port may list it too
 		default:
 			unknown = append(unknown, f)
 		}
@@ -159,6 +161,19 @@ func (n *inspection) listsFunctions(adapter resource) bool {
 		name := path[strings.LastIndex(path, "/")+1:]
 		return strings.Trim(name, "0123456789") == "" || !slices.ContainsFunc(n.inventory.NICs, func(nic bmc.NIC) bool { return nic.Name == name })
 	})
+}
+
+// isDisabled is true for a function of an adapter that is switched off, as the partitions of a card that is not partitioned.
+func isDisabled(f resource) bool {
+	return f.text("DeviceEnabled") == "false" || f.text("NetDevFuncType") == "Disabled" || strings.EqualFold(f.text("Status", "State"), "Disabled")
+}
+
+// fibreChannelName matches the names of Cisco's virtual host bus adapters, whose functions have no type.
+var fibreChannelName = regexp.MustCompile(`^fc\d+$`)
+
+// isFibreChannel is true for a function that is a host bus adapter: its MAC address is that of FCoE.
+func isFibreChannel(f resource) bool {
+	return strings.HasPrefix(f.text("NetDevFuncType"), "FibreChannel") || !f.has("NetDevFuncType") && fibreChannelName.MatchString(f.id())
 }
 
 func macOfFunction(f resource) string {

@@ -3,6 +3,7 @@ package redfish
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
@@ -24,16 +25,31 @@ func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 	serials := map[string]bool{}
 	for _, r := range read.members {
 		serial := serialNumber(r.text("SerialNumber"))
-		if isAbsent(r) || !isSupply(r) || serials[serial] {
+		if isAbsent(r) || !isSupply(r) || serials[serial] || isFan(r, read.members) {
 			continue
 		}
 		serials[serial] = serial != ""
 		n.inventory.PowerSupplies = append(n.inventory.PowerSupplies, bmc.PowerSupply{
 			Name: cmp.Or(dropPlaceholder(r.text("Name")), r.id(), r.text("MemberId")), Model: dropPlaceholder(r.text("Model")),
-			Watts: bounded32(r.count("PowerCapacityWatts")), Health: healthOf(r),
+			Watts: ratedWatts(r), Health: healthOf(r),
 		})
 	}
 	return read.fact(len(n.inventory.PowerSupplies))
+}
+
+// ratedWatts returns the rated output of a power supply: the largest of its input ranges, if it has no rating of its own.
+func ratedWatts(supply resource) int {
+	watts := supply.count("PowerCapacityWatts")
+	for _, r := range supply.list("InputRanges") {
+		watts = max(watts, r.count("OutputWattage"), r.count("CapacityWatts"))
+	}
+	return bounded32(watts)
+}
+
+// isFan is true for a fan module in the bay of a power supply, as Supermicro lists it: it has neither a rating nor an input, and the power supplies beside it have a rating.
+func isFan(r resource, all []resource) bool {
+	hasRating := func(other resource) bool { return ratedWatts(other) > 0 }
+	return !hasRating(r) && r.hasProperty("LineInputVoltage") && !r.has("LineInputVoltage") && slices.ContainsFunc(all, hasRating)
 }
 
 // isSupply is false for an entry that has only a name: the BMC cannot read that bay.

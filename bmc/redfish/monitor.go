@@ -75,7 +75,7 @@ func sensorsIn(source resource) []bmc.Sensor {
 
 func appendSensor(sensors []bmc.Sensor, r resource, kind, unit, reading string) []bmc.Sensor {
 	value, ok := r.number(reading)
-	if !ok {
+	if !ok || isAbsent(r) {
 		return sensors
 	}
 	name := cmp.Or(r.text("Name"), r.text("FanName"), r.id())
@@ -151,7 +151,7 @@ func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
 func eventOf(r resource) bmc.Event {
 	event := bmc.Event{Message: cmp.Or(r.text("Message"), r.text("MessageId"), r.text("Name"))}
 	for _, name := range []string{"Created", "EventTimestamp"} {
-		if at, err := parseTime(r.text(name)); err == nil {
+		if at, err := parseTime(r.text(name), ""); err == nil {
 			event.Time = at
 			break
 		}
@@ -163,14 +163,30 @@ func eventOf(r resource) bmc.Event {
 	return event
 }
 
-// parseTime reads a date and time (DSP0266, 9.5). Without an offset it is UTC.
-func parseTime(text string) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
-		if at, err := time.Parse(layout, text); err == nil {
+// parseTime reads a date and time (DSP0266, 9.5). Without an offset it is UTC, or has the given one.
+func parseTime(text, offset string) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", time.ANSIC} { // CIMC writes the last one
+		if at, err := time.Parse(layout+" Z07:00", text+" "+cmp.Or(offset, "Z")); err == nil {
 			return at, nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%.40q is not a time", text)
+}
+
+// clock returns the manager that has the time: that of the system or, if it has none, the only other one that does. It returns nil without one.
+func (c *conn) clock(ctx context.Context) resource {
+	if manager := c.readManager(ctx); manager.text("DateTime") != "" {
+		return manager
+	}
+	paths, _, _ := c.collection(ctx, cmp.Or(c.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
+	others := slices.DeleteFunc(c.readAll(ctx, paths), func(m resource) bool { return m.text("DateTime") == "" })
+	if len(others) != 1 {
+		return nil
+	}
+	return others[0]
 }
 
 // Clock reads the BMC's clock.
@@ -180,13 +196,13 @@ func (c *conn) Clock(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	c.manager = nil // the cached time is old
-	text := c.readManager(ctx).text("DateTime")
+	manager := c.clock(ctx)
 	if err := c.unavailable(ctx); err != nil {
 		return time.Time{}, wrap(op, err)
 	}
-	if text == "" {
+	if manager == nil {
 		return time.Time{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not report its time")}
 	}
-	at, err := parseTime(text)
+	at, err := parseTime(manager.text("DateTime"), manager.text("DateTimeLocalOffset"))
 	return at, bmc.Wrap(op, err)
 }

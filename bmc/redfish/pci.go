@@ -1,11 +1,16 @@
 package redfish
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-const classGPU = "GPU"
+const (
+	classGPU = "GPU"
+	// classBridge is the class of PCIe bridges and of the switches between GPUs. They are a part of the board, and a server with GPUs has a hundred.
+	classBridge = "Bridge"
+)
 
 // The PCI vendor IDs of GPU vendors, and of the graphics of BMCs.
 const (
@@ -30,6 +35,12 @@ var pciClasses = map[int64]string{
 	0x13: "NonEssentialInstrumentation", 0x40: "Coprocessor", 0xff: "UnassignedClass",
 }
 
+// gpuVendors are the manufacturers of GPUs, by their vendor ID.
+var gpuVendors = map[int64]string{vendorNVIDIA: "NVIDIA", vendorAMD: "AMD", vendorIntel: "Intel"}
+
+// busAddress matches the address of a PCIe device on its bus, which some BMCs write as its name.
+var busAddress = regexp.MustCompile(`(?i)^([0-9a-f]{2,4}[_:.-])?[0-9a-f]{2}[_:.-][0-9a-f]{1,2}([_:.-][0-9a-f])?$`)
+
 // code returns a number that is written in hexadecimal with 0x, or in decimal; -1 for any other text.
 func (r resource) code(name string) int64 {
 	text := strings.ToLower(r.text(name))
@@ -52,6 +63,9 @@ func classOf(function resource, slot bool) string {
 	}
 	code, vendor, class := function.code("ClassCode"), function.code("VendorId"), function.text("DeviceClass")
 	base := code
+	if code == 0 { // a placeholder: devices without a class are older than PCI 2.0
+		code, base = -1, -1
+	}
 	if code > 0xff {
 		base = code >> 16
 		if base == 0 {
@@ -62,6 +76,8 @@ func classOf(function resource, slot bool) string {
 		class = pciClasses[base]
 	}
 	switch {
+	case class == "" && vendor == vendorNVIDIA: // Cisco writes no class at all. NVIDIA's network controllers have the vendor ID of Mellanox
+		return classGPU
 	case class != "DisplayController" && base != pciDisplay, vendor == vendorMatrox, vendor == vendorASPEED:
 		return class
 	case code>>8 == pci3D, vendor == vendorNVIDIA, vendor == vendorAMD, vendor == vendorIntel && slot:

@@ -37,6 +37,9 @@ func serialNumber(text string) string {
 func uuidOf(text string) string {
 	text = strings.ToLower(dropPlaceholder(text))
 	digits := strings.ReplaceAll(text, "-", "")
+	if len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return "" // "system0-uuid" is not a UUID
+	}
 	if strings.Trim(digits, "0") == "" || strings.Trim(digits, "f") == "" || text == "03000200-0400-0500-0006-000700080009" {
 		return ""
 	}

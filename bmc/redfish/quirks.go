@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -26,6 +27,8 @@ type quirk struct {
 	imageOnly bool
 	// serialInSKU uses the SKU as the serial number if the system reports no serial number.
 	serialInSKU bool
+	// mebibytes means that the sizes of drives are in MiB, if they would be less than a drive has.
+	mebibytes bool
 	// drive matches the Id of a usable virtual drive; nil matches all.
 	drive *regexp.Regexp
 }
@@ -49,28 +52,33 @@ func (q quirk) merge(other quirk) quirk {
 	q.settings = q.settings || other.settings
 	q.imageOnly = q.imageOnly || other.imageOnly
 	q.serialInSKU = q.serialInSKU || other.serialInSKU
+	q.mebibytes = q.mebibytes || other.mebibytes
 	return q
 }
 
 // knownQuirk is an entry of the table of known deviations.
 type knownQuirk struct {
 	name string
-	// vendor, model and firmware are patterns for the properties of the system and its manager. nil matches all.
+	// vendor, model and firmware are patterns for the properties of the system, of the service and of the manager. nil matches all.
 	vendor, model, firmware *regexp.Regexp
-	quirk                   quirk
+	// not is a pattern for models that the entry does not concern; nil for none.
+	not   *regexp.Regexp
+	quirk quirk
 	// observation is the reason for the entry, with its source.
 	observation string
 }
 
-// quirksOf merges the entries that match a BMC. Later entries win.
-func quirksOf(vendor, model, firmware string) (quirk, []string) {
+// quirksOf merges the entries that match a BMC. Later entries win. vendors are the manufacturer of the system and the vendor of the service, which often differ.
+func quirksOf(vendors []string, model, firmware string) (quirk, []string) {
 	var (
 		merged quirk
 		names  []string
 	)
 	matches := func(pattern *regexp.Regexp, text string) bool { return pattern == nil || pattern.MatchString(text) }
 	for _, known := range knownQuirks {
-		if matches(known.vendor, vendor) && matches(known.model, model) && matches(known.firmware, firmware) {
+		isVendor := slices.ContainsFunc(vendors, func(vendor string) bool { return matches(known.vendor, vendor) })
+		excluded := known.not != nil && known.not.MatchString(model)
+		if isVendor && !excluded && matches(known.model, model) && matches(known.firmware, firmware) {
 			names, merged = append(names, known.name), merged.merge(known.quirk)
 		}
 	}

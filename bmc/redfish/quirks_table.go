@@ -12,6 +12,8 @@ var (
 	supermicro = regexp.MustCompile(`(?i)^super ?micro`)
 	hpe        = regexp.MustCompile(`^(HPE?|Hewlett.*)$`)
 	dell       = regexp.MustCompile(`^Dell`)
+	cray       = regexp.MustCompile(`(?i)\bcray\b`) // HPE's name is on it, and not iLO in it
+	cisco      = regexp.MustCompile(`(?i)^cisco`)
 	lenovo     = regexp.MustCompile(`(?i)^lenovo`)
 	ami        = regexp.MustCompile(`(?i)^(american megatrends|ami\b|asrock|giga)`)
 )
@@ -41,11 +43,11 @@ var knownQuirks = []knownQuirk{
 		observation: "InsertMedia with Inserted or WriteProtected is answered with 400. openstack/sushy fix-insert-media-payload",
 	},
 	{
-		name: "hpe-mode-readonly", vendor: hpe, quirk: quirk{methods: []bmc.BootMethod{methodNoMode}},
+		name: "hpe-mode-readonly", vendor: hpe, not: cray, quirk: quirk{methods: []bmc.BootMethod{methodNoMode}},
 		observation: "iLO 5 shows BootSourceOverrideMode and refuses it, also when it is unchanged. ansible-collections/community.general#3509",
 	},
 	{
-		name: "hpe-disable-only", vendor: hpe, quirk: quirk{disableOnly: true},
+		name: "hpe-disable-only", vendor: hpe, not: cray, quirk: quirk{disableOnly: true},
 		observation: "iLO refuses Enabled together with the target None. ironcore-dev/metal-operator#998",
 	},
 	{
@@ -74,6 +76,10 @@ var knownQuirks = []knownQuirk{
 	{
 		name: "ami-whole-boot", vendor: ami, quirk: quirk{keepMode: true},
 		observation: "Target, duration and mode are taken together or not at all. openstack/ironic redfish-full-boot-payload-asrockrack",
+	},
+	{
+		name: "cisco-mebibytes", vendor: cisco, quirk: quirk{mebibytes: true},
+		observation: "The CIMC of the S3260 writes MiB into CapacityBytes of drives, that of rack servers writes bytes. akaliwod/iserver redfish-tests",
 	},
 	{
 		name: "sushy-disk-is-home", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{home: schemas.HddBootSource},

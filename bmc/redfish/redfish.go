@@ -78,6 +78,9 @@ func baseURL(u *url.URL) string {
 	return scheme + "://" + u.Host
 }
 
+// vendors returns the manufacturer of the system and the vendor of the service.
+func (c *conn) vendors() []string { return []string{c.vendor(), c.root.text("Vendor")} }
+
 // vendor returns the manufacturer of the system or, if the system does not report it, of the service.
 func (c *conn) vendor() string {
 	if v := c.system.text("Manufacturer"); v != "" {

@@ -25,7 +25,7 @@ func (c *conn) findSystem(ctx context.Context) error {
 	} else if err := c.namedSystem(ctx); err != nil {
 		return err
 	}
-	c.quirk, c.quirks = quirksOf(c.vendor(), c.system.text("Model"), "")
+	c.quirk, c.quirks = quirksOf(c.vendors(), c.system.text("Model"), "")
 	c.usesBootOrder = c.hasBootOrder() && !offersOverride(c.system) && c.settings() == ""
 	return nil
 }
@@ -110,8 +110,17 @@ func (c *conn) onlySystem(ctx context.Context) (resource, error) {
 	case err != nil:
 		return nil, err
 	default:
-		return nil, &bmc.Error{Kind: bmc.NotFound, Op: "Find the system", Err: errors.New("the BMC manages no server")}
+		return nil, &bmc.Error{Kind: bmc.NotFound, Op: "Find the system", Err: c.noServer(ctx)}
 	}
+}
+
+// noServer describes a BMC without a server. It may have other systems, such as a DPU, which can be named in the address.
+func (c *conn) noServer(ctx context.Context) error {
+	paths, _ := c.systemPaths(ctx) // after an error, the list is empty
+	if len(paths) == 0 {
+		return errors.New("the BMC manages no server")
+	}
+	return fmt.Errorf("the BMC manages no server, only %s: to use one of them, name it in the address", strings.Join(paths, ", "))
 }
 
 // isSystem is true for a ComputerSystem with power control. Settings objects and templates for composition have the same type, but no power
@@ -193,7 +202,7 @@ func (c *conn) readManager(ctx context.Context) resource {
 		c.manager = bmcs[0]
 	}
 	if c.manager != nil {
-		c.quirk, c.quirks = quirksOf(c.vendor(), c.system.text("Model"), c.manager.text("FirmwareVersion"))
+		c.quirk, c.quirks = quirksOf(c.vendors(), c.system.text("Model"), c.manager.text("FirmwareVersion"))
 	}
 	return c.manager
 }

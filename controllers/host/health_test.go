@@ -1,7 +1,7 @@
 package host
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -15,7 +15,7 @@ import (
 func TestHardwareHealthy(t *testing.T) {
 	many := v1alpha1.Hardware{Health: "Warning"}
 	for i := range 20 {
-		many.Disks = append(many.Disks, v1alpha1.Disk{Name: fmt.Sprint(i), Health: "Warning"})
+		many.Disks = append(many.Disks, v1alpha1.Disk{Name: strconv.Itoa(i), Health: "Warning"})
 	}
 	for name, test := range map[string]struct {
 		hardware *v1alpha1.Hardware
@@ -39,9 +39,9 @@ func TestHardwareHealthy(t *testing.T) {
 		"several": {
 			&v1alpha1.Hardware{
 				Health: "Warning", DIMMs: []v1alpha1.DIMM{{Name: "A1", Health: "Warning"}}, PowerSupplies: []v1alpha1.PowerSupply{{Name: "PSU 2", Health: "Critical"}},
-				Devices: []v1alpha1.Device{{Class: "GPU", Name: "GPU 4", Health: "Warning"}, {Name: "NIC", Health: "OK"}},
+				Devices: []v1alpha1.Device{{Class: "GPU", Name: "SXM 4", Health: "Warning"}, {Name: "NIC", Health: "OK"}},
 			},
-			metav1.ConditionFalse, v1alpha1.ReasonHardwareCritical, "The BMC reports power supply PSU 2: Critical; memory module A1: Warning; GPU GPU 4: Warning",
+			metav1.ConditionFalse, v1alpha1.ReasonHardwareCritical, "The BMC reports power supply PSU 2: Critical; memory module A1: Warning; GPU SXM 4: Warning",
 		},
 		"a warning of the server": {
 			&v1alpha1.Hardware{Health: "Warning"}, metav1.ConditionFalse, v1alpha1.ReasonHardwareWarning, "The BMC reports server: Warning",

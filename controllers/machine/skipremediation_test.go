@@ -68,11 +68,15 @@ func TestSkipRemediation(t *testing.T) {
 		reason     string
 	}{
 		"power hold": {
-			61, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}} },
+			61, func(h *v1alpha1.BareMetalHost) {
+				h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
+			},
 			func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil }, v1alpha1.ReasonPowerHold,
 		},
 		"annotation": {
-			62, func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ForcePowerHoldPrefix+"anna", "new disk") },
+			62, func(h *v1alpha1.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ForcePowerHoldPrefix+"anna", "new disk")
+			},
 			func(h *v1alpha1.BareMetalHost) { h.Annotations = nil }, v1alpha1.ReasonPowerHold,
 		},
 		"maintenance": {

@@ -26,8 +26,8 @@ var (
 		"Hosts with a machine on disk whose server is off although the provider did not power it off (PoweredOff), or reads as off although its Node is Ready (PowerDisputed).",
 		[]string{"reason"}, nil)
 	unhealthyDesc = prometheus.NewDesc("capbm_hosts_unhealthy", "Hosts whose condition HardwareHealthy is False, by its reason.", []string{"reason"}, nil)
-	waitingDesc  = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
-	deletingDesc = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
+	waitingDesc   = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
+	deletingDesc  = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
 		"Age of the oldest machine deletion that has not finished, in seconds. 0 if no machine is being deleted.", nil, nil)
 	jobsDesc = prometheus.NewDesc("capbm_bmc_jobs",
 		"BMC jobs, by state: waiting for a slot, running, and slow. Slow jobs are running too, but have returned their slot.", []string{"state"}, nil)

@@ -57,7 +57,9 @@ func TestNodeOfServerThatIsOff(t *testing.T) {
 	p.ready(t, corev1.ConditionTrue)
 	p.says(t, v1alpha1.NodeReady)
 
-	controllerstest.Modify(t, env, p.host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}} })
+	controllerstest.Modify(t, env, p.host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
+	})
 	p.power(t, v1alpha1.PowerOff)
 	p.ready(t, corev1.ConditionUnknown)
 	p.says(t, v1alpha1.NodeNotReady)

@@ -24,17 +24,17 @@ func TestReadiness(t *testing.T) {
 		want   v1alpha1.NodeReadiness
 		again  time.Duration
 	}{
-		"on, Ready":                            {never, false, ready, time.Hour, never, 0},
-		"on, without a condition":              {never, false, "", 0, never, 0},
-		"on, not Ready for a moment":           {never, false, notReady, 20 * time.Second, never, 40 * time.Second},
-		"on, changes in the future":            {never, false, notReady, -time.Hour, never, time.Minute},
-		"on, not Ready for a minute":           {never, false, silent, time.Minute, v1alpha1.NodeNotReady, 0},
-		"on, Ready again":                      {v1alpha1.NodeNotReady, false, ready, 0, v1alpha1.NodeReady, 0},
+		"on, Ready":                             {never, false, ready, time.Hour, never, 0},
+		"on, without a condition":               {never, false, "", 0, never, 0},
+		"on, not Ready for a moment":            {never, false, notReady, 20 * time.Second, never, 40 * time.Second},
+		"on, changes in the future":             {never, false, notReady, -time.Hour, never, time.Minute},
+		"on, not Ready for a minute":            {never, false, silent, time.Minute, v1alpha1.NodeNotReady, 0},
+		"on, Ready again":                       {v1alpha1.NodeNotReady, false, ready, 0, v1alpha1.NodeReady, 0},
 		"on, was Ready, not Ready for a moment": {v1alpha1.NodeReady, false, silent, time.Second, v1alpha1.NodeReady, 59 * time.Second},
-		"on, read again, not Ready":            {v1alpha1.NodeUnreadable, false, silent, time.Second, v1alpha1.NodeNotReady, 0},
-		"off, not Ready for a moment":          {never, true, silent, time.Second, v1alpha1.NodeNotReady, 0},
-		"off, Ready":                           {never, true, ready, time.Hour, v1alpha1.NodeReady, rereadOffAfter},
-		"off, without a condition":             {v1alpha1.NodeReady, true, "", 0, v1alpha1.NodeNotReady, 0},
+		"on, read again, not Ready":             {v1alpha1.NodeUnreadable, false, silent, time.Second, v1alpha1.NodeNotReady, 0},
+		"off, not Ready for a moment":           {never, true, silent, time.Second, v1alpha1.NodeNotReady, 0},
+		"off, Ready":                            {never, true, ready, time.Hour, v1alpha1.NodeReady, rereadOffAfter},
+		"off, without a condition":              {v1alpha1.NodeReady, true, "", 0, v1alpha1.NodeNotReady, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

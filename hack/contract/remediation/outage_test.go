@@ -41,8 +41,6 @@ spec:
 
 // outage is a rack of workers that run from their disks.
 type outage struct {
-	*testing.T
-	ctx     context.Context
 	lab     *site.Lab
 	plane   *plane.Plane
 	workers []worker
@@ -75,7 +73,7 @@ func TestOutage(t *testing.T) {
 	workers, err := workersOf(ctx, l, p)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(workers).To(HaveLen(count))
-	o := &outage{T: t, ctx: ctx, lab: l, plane: p, workers: workers}
+	o := &outage{lab: l, plane: p, workers: workers}
 
 	// One at a time: a test of one worker would otherwise be one of the rack, too.
 	contracttest.RunParts(t, o, []contracttest.Part[*outage]{
@@ -89,6 +87,7 @@ func TestOutage(t *testing.T) {
 
 // misread: a BMC that contradicts a Ready Node for a minute changes nothing about its machine.
 func (o *outage) misread(t *testing.T) {
+	t.Helper()
 	g := NewWithT(t)
 	w := o.workers[0]
 	w.server.ReadOff(70 * time.Second)
@@ -105,21 +104,27 @@ func (o *outage) misread(t *testing.T) {
 
 // powerOff: a server that its operating system powers off is reported on host and Machine. An annotation powers it on.
 func (o *outage) powerOff(t *testing.T) {
+	t.Helper()
 	w := o.workers[1]
 	w.server.SetPower(false)
 	start := time.Now()
 	o.until(t, 4*time.Minute, "is reported as powered off", w, isOff)
 	t.Logf("reported after %s", time.Since(start).Round(time.Second))
-	o.modify(t, w, func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PowerOnPrefix+"anna", "done") })
+	o.modify(t, w, func(h *v1alpha1.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PowerOnPrefix+"anna", "done")
+	})
 	o.until(t, 3*time.Minute, "is back", w, isBack)
 	o.same(t, w, "On")
 }
 
 // hold: a machine whose server is kept off is not replaced, also not while it starts after that.
 func (o *outage) hold(t *testing.T) {
+	t.Helper()
 	g := NewWithT(t)
 	w := o.workers[2]
-	o.modify(t, w, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}} })
+	o.modify(t, w, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
+	})
 	o.until(t, 3*time.Minute, "is kept off", w, func(h *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
 		return h.Spec.PowerHoldOffAt != nil && conditions.GetReason(m, clusterv1.InfrastructureReadyCondition) == v1alpha1.ReasonPowerHold
 	})
@@ -133,11 +138,12 @@ func (o *outage) hold(t *testing.T) {
 		_, skips := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
 		return isBack(h, m) && !skips
 	})
-	o.same(t, w, "ForceOff", "On")
+	o.same(t, w, "GracefulShutdown", "On")
 }
 
 // short: the rack is off for less than the time limit. Every host and Machine reports that, and no machine is replaced.
 func (o *outage) short(t *testing.T) {
+	t.Helper()
 	o.loseRack(t)
 	for _, w := range o.workers {
 		w.server.SetPower(true)
@@ -150,13 +156,14 @@ func (o *outage) short(t *testing.T) {
 
 // long: the rack stays off. All its machines are replaced, with the same servers: nothing limits the MachineHealthCheck.
 func (o *outage) long(t *testing.T) {
+	t.Helper()
 	g := NewWithT(t)
 	uids := map[string]bool{}
 	for _, w := range o.workers {
 		uids[string(w.machine.UID)] = true
 	}
 	o.loseRack(t)
-	g.Expect(site.Until(o.ctx, outageTimeout+15*time.Minute, func(ctx context.Context) error {
+	g.Expect(site.Until(t.Context(), outageTimeout+15*time.Minute, func(ctx context.Context) error {
 		if err := site.Running(o.plane, len(o.workers)+1)(ctx); err != nil {
 			return err
 		}
@@ -173,6 +180,7 @@ func (o *outage) long(t *testing.T) {
 
 // loseRack switches all workers off, and waits until all are reported, before the MachineHealthCheck acts.
 func (o *outage) loseRack(t *testing.T) {
+	t.Helper()
 	start := time.Now()
 	for i := range o.workers {
 		o.workers[i].before = o.workers[i].server.CommandNames()
@@ -200,7 +208,7 @@ func isBack(h *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
 // until waits until host and Machine of a worker are as described.
 func (o *outage) until(t *testing.T, timeout time.Duration, what string, w worker, check func(*v1alpha1.BareMetalHost, *clusterv1.Machine) bool) {
 	t.Helper()
-	NewWithT(t).Expect(site.Until(o.ctx, timeout, func(ctx context.Context) error {
+	NewWithT(t).Expect(site.Until(t.Context(), timeout, func(ctx context.Context) error {
 		var host v1alpha1.BareMetalHost
 		var machine clusterv1.Machine
 		if err := o.plane.Client.Get(ctx, client.ObjectKey{Namespace: site.Namespace, Name: w.server.Name}, &host); err != nil {
@@ -222,7 +230,7 @@ func (o *outage) same(t *testing.T, w worker, commands ...string) {
 	t.Helper()
 	g := NewWithT(t)
 	var machine clusterv1.Machine
-	g.Expect(o.plane.Client.Get(o.ctx, client.ObjectKeyFromObject(&w.machine), &machine)).To(Succeed())
+	g.Expect(o.plane.Client.Get(t.Context(), client.ObjectKeyFromObject(&w.machine), &machine)).To(Succeed())
 	g.Expect(machine.UID).To(Equal(w.machine.UID))
 	g.Expect(machine.DeletionTimestamp).To(BeNil())
 	g.Expect(w.server.CommandNames()[len(w.before):]).To(Equal(append([]string{}, commands...)))
@@ -233,15 +241,16 @@ func (o *outage) modify(t *testing.T, w worker, change func(*v1alpha1.BareMetalH
 	t.Helper()
 	g := NewWithT(t)
 	var host v1alpha1.BareMetalHost
-	g.Expect(o.plane.Client.Get(o.ctx, client.ObjectKey{Namespace: site.Namespace, Name: w.server.Name}, &host)).To(Succeed())
+	g.Expect(o.plane.Client.Get(t.Context(), client.ObjectKey{Namespace: site.Namespace, Name: w.server.Name}, &host)).To(Succeed())
 	before := host.DeepCopy()
 	change(&host)
-	g.Expect(o.plane.Client.Patch(o.ctx, &host, client.MergeFrom(before))).To(Succeed())
+	g.Expect(o.plane.Client.Patch(t.Context(), &host, client.MergeFrom(before))).To(Succeed())
 }
 
 // readPower has the power of a worker's server read now.
 func (o *outage) readPower(t *testing.T, w worker) {
 	t.Helper()
-	o.modify(t, w, func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.RetryBMCAnnotation, "anna") })
+	o.modify(t, w, func(h *v1alpha1.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.RetryBMCAnnotation, "anna")
+	})
 }
-

@@ -1,0 +1,127 @@
+package redfish
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+)
+
+// NVIDIA lists the board with the GPUs, and on Grace servers the CPUs and the memory, as a system of its own beside the server.
+
+// readBaseboards reads the systems that are a part of this server and no servers, once.
+func (n *inspection) readBaseboards(ctx context.Context) []resource {
+	if n.onlySystemListed || n.baseboards != nil {
+		return n.baseboards
+	}
+	n.baseboards = []resource{}
+	paths, _ := n.systemPaths(ctx) // after an error, no other system is read
+	for _, system := range n.readAll(ctx, paths) {
+		if system.link("@odata.id") != n.path && n.isOnlyServer(ctx) {
+			n.baseboards = append(n.baseboards, system)
+		}
+	}
+	return n.baseboards
+}
+
+// isHostBoard is true for a baseboard, and false for a DPU, which is a computer with CPUs and memory of its own.
+func isHostBoard(system resource) bool { return strings.HasPrefix(system.id(), "HGX_") }
+
+// fromBaseboards lists a collection of the server's baseboards, if the system's own collection has no member.
+func (n *inspection) fromBaseboards(ctx context.Context, own listing, name string) listing {
+	if len(own.members) > 0 {
+		return own
+	}
+	for _, board := range n.readBaseboards(ctx) {
+		if isHostBoard(board) {
+			own = own.and(n.list(ctx, board.link(name)))
+		}
+	}
+	return own
+}
+
+// architectureName matches the name of an architecture in the place of a processor's model.
+var architectureName = regexp.MustCompile(`(?i)^arm(v\d+)?([-_. ].*)?$`)
+
+// productName returns the model of the CPUs by the baseboards, if the system gives only their architecture.
+func (n *inspection) productName(ctx context.Context, model string) string {
+	if model != "" && !architectureName.MatchString(model) {
+		return model
+	}
+	for _, board := range n.readBaseboards(ctx) {
+		if !isHostBoard(board) {
+			continue
+		}
+		for _, p := range n.list(ctx, board.link("Processors")).members {
+			if name := modelOf(p); isCPU(p) && !isAbsent(p) && name != "" && !architectureName.MatchString(name) {
+				return name
+			}
+		}
+	}
+	return model
+}
+
+// partTypes are the types of chassis that are a part of a server: their serial numbers are those of parts.
+var partTypes = []string{"Component", "Module", "Card", "Cartridge", "Row", "Zone", "Drawer", "Rack", "Pod", "StorageEnclosure"}
+
+// completeIdentity reads the serial number and the version of the firmware elsewhere, if the system has none.
+func (n *inspection) completeIdentity(ctx context.Context) {
+	i := &n.inventory
+	if i.SerialNumber == "" {
+		serial, source := n.serialElsewhere(ctx)
+		n.setKnown(bmc.FactSerialNumber, &i.SerialNumber, serial, source)
+	}
+	if i.FirmwareVersion == "" {
+		version, source := n.firmwareElsewhere(ctx)
+		n.setKnown(bmc.FactFirmwareVersion, &i.FirmwareVersion, version, source)
+	}
+}
+
+func (n *inspection) setKnown(name bmc.FactName, field *string, value, source string) {
+	if value != "" {
+		*field = value
+		n.inventory.SetFact(bmc.Fact{Name: name, State: bmc.FactKnown, Source: source})
+	}
+}
+
+// serialElsewhere returns the serial number of the outermost chassis that contains only this system or, without one, that of its baseboard, with its source.
+func (n *inspection) serialElsewhere(ctx context.Context) (serial, source string) {
+	own := n.readOwnChassis(ctx)
+	for _, box := range own {
+		outer := box.link("Links", "ContainedBy")
+		inner := slices.ContainsFunc(own, func(other resource) bool { return other.link("@odata.id") == outer })
+		if serial := serialNumber(box.text("SerialNumber")); serial != "" && !inner && !slices.Contains(partTypes, box.text("ChassisType")) {
+			return serial, box.link("@odata.id")
+		}
+	}
+	for _, board := range n.readBaseboards(ctx) {
+		if serial := serialNumber(board.text("SerialNumber")); serial != "" && isHostBoard(board) {
+			return serial, board.link("@odata.id")
+		}
+	}
+	return "", ""
+}
+
+// hostFirmware matches the names of the firmware of the host's CPUs in the software inventory, in order of preference. NVIDIA's last one is UEFI too, if it has a version.
+var hostFirmware = []*regexp.Regexp{regexp.MustCompile(`(?i)^(system )?(bios|uefi)( firmware)?$`), regexp.MustCompile(`^HGX_FW_CPU_0$`)}
+
+// maxSoftware is how many entries of the software inventory are read. A server with accelerators has some dozens.
+const maxSoftware = 128
+
+// firmwareElsewhere returns the version of the firmware by the software inventory, with its source.
+func (n *inspection) firmwareElsewhere(ctx context.Context) (version, source string) {
+	update := n.readOptional(ctx, n.root.link("UpdateService"))
+	paths, _, _ := n.collection(ctx, update.link("FirmwareInventory")) // after an error, the list is empty
+	entries := n.readAll(ctx, paths[:min(len(paths), maxSoftware)])
+	for i, pattern := range hostFirmware {
+		for _, entry := range entries {
+			version := dropPlaceholder(entry.text("Version"))
+			if (pattern.MatchString(entry.id()) || pattern.MatchString(entry.text("Name"))) && version != "" && (i == 0 || strings.Contains(version, ".")) {
+				return version, entry.link("@odata.id")
+			}
+		}
+	}
+	return "", ""
+}
