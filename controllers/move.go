@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,20 @@ func LabelForMove(ctx context.Context, c client.Client, secret *metav1.PartialOb
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:""}}}`, v1alpha1.MoveLabel)
 	return client.IgnoreNotFound(c.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// LabelSecretForMove labels the Secret of a user, as LabelForMove does. clusterctl finds Secrets with an owner by it. A Secret that does not exist is reported by what needs it, and a
+// key without a name is ignored. metadata reads from the cache.
+func LabelSecretForMove(ctx context.Context, metadata client.Reader, c client.Client, key client.ObjectKey) error {
+	if key.Name == "" {
+		return nil
+	}
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := metadata.Get(ctx, key, secret); err != nil || len(secret.OwnerReferences) > 0 {
+		return client.IgnoreNotFound(err)
+	}
+	return LabelForMove(ctx, c, secret)
 }
 
 // MovedAway is true for an object that `clusterctl move` deletes: it lives on in another management cluster.

@@ -389,6 +389,8 @@ func TestMachineTemplateRefused(t *testing.T) {
 		change := func(m *v1alpha1.BareMetalMachineTemplate) { c.change(&m.Spec.Template.Spec) }
 		cases = append(cases, refused[*v1alpha1.BareMetalMachineTemplate]{c.name, change, strings.TrimSuffix("spec.template.spec."+c.field, "."), c.remedy})
 	}
+	provisioned := func(m *v1alpha1.BareMetalMachineTemplate) { m.Spec.Template.Spec.ProviderID = "baremetal://dc/h/m" }
+	cases = append(cases, refused[*v1alpha1.BareMetalMachineTemplate]{"a provider ID", provisioned, "spec.template", "the provider sets it on each machine"})
 	refuse(t, validMachineTemplate, cases)
 }
 

@@ -333,7 +333,7 @@ type ObservedStage struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=baremetalboots,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=baremetalboots,scope=Namespaced,categories=cluster-api,shortName=bmbo
 // +kubebuilder:printcolumn:name="Purpose",type=string,JSONPath=`.spec.purpose`,description="Purpose of the boot"
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.machineName`,description="BareMetalMachine that the boot is for"
 // +kubebuilder:printcolumn:name="Number",type=integer,JSONPath=`.spec.number`,description="Number of the boot"

@@ -352,7 +352,7 @@ type LastConsumer struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=baremetalhosts,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=baremetalhosts,scope=Namespaced,categories=cluster-api,shortName=bmho
 // +kubebuilder:selectablefield:JSONPath=`.spec.consumerRef.name`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of the host"
 // +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`,description="Power state reported by the BMC"

@@ -41,6 +41,11 @@ type Image struct {
 	// +kubebuilder:validation:MaxLength=253
 	PullSecret string `json:"pullSecret,omitempty"`
 
+	// format is Raw for a raw disk that begins like an archive, or like a disk image that the provider cannot read: without it such a file is refused. The file may be
+	// compressed. Defaults to the format of the content.
+	// +optional
+	Format ImageFormat `json:"format,omitempty"`
+
 	// rootDevice selects the disk. The fields of spec.storage.rootDevice of the host take precedence. No match, or more than one, is an error. Without any field, the
 	// disk is the smallest one that has at least 4 GiB.
 	// +optional
@@ -61,6 +66,13 @@ type Image struct {
 	// +optional
 	ReportBootstrap bool `json:"reportBootstrap,omitempty"`
 }
+
+// ImageFormat is the format of an image, if it is not detected.
+// +kubebuilder:validation:Enum=Raw
+type ImageFormat string
+
+// ImageRaw is the format of a raw disk.
+const ImageRaw ImageFormat = "Raw"
 
 // RootDeviceHints select a disk: all fields that are set must match.
 // +kubebuilder:validation:MinProperties=1

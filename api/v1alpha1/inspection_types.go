@@ -178,7 +178,7 @@ type BareMetalInspectionSpec struct {
 // the data in its spec: no controller keeps it in memory, and `clusterctl move` preserves it. Delete it to have a free host inspected again.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=baremetalinspections,scope=Namespaced,categories=cluster-api
+// +kubebuilder:resource:path=baremetalinspections,scope=Namespaced,categories=cluster-api,shortName=bmin
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.system.model`,description="Model of the server"
 // +kubebuilder:printcolumn:name="Serial",type=string,JSONPath=`.spec.system.serialNumber`,description="Serial number of the server"
 // +kubebuilder:printcolumn:name="CPU",type=integer,JSONPath=`.spec.cpu.threads`,description="Number of logical processors"

@@ -14,6 +14,8 @@ type BareMetalMachineTemplateSpec struct {
 }
 
 // BareMetalMachineTemplateResource is the template of a BareMetalMachine.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.providerID)",message="spec.providerID must not be set in a template: the provider sets it on each machine"
 type BareMetalMachineTemplateResource struct {
 	// metadata holds the labels and annotations of the BareMetalMachines.
 	// +optional

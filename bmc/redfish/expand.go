@@ -15,6 +15,8 @@ type expansion struct {
 	query string
 	// members expands collections, resources expands other resources.
 	members, resources bool
+	// checked is true once an expanded member was compared with its own resource.
+	checked bool
 }
 
 func expansionOf(root resource) expansion {
@@ -52,11 +54,32 @@ func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) 
 		*offered, c.fatal = false, fatal
 		return c.get(ctx, path)
 	}
+	if isCollection && !c.membersAreComplete(ctx, r) {
+		*offered = false
+		return c.get(ctx, path)
+	}
 	if links := r.links("Members"); !c.cacheExpanded(r) && (len(links) > 0 || !isCollection) {
 		*offered = false // the service ignored it
 	}
 	c.cache[path], c.cache[expandedMark+path] = r, resource{}
 	return r, nil
+}
+
+// membersAreComplete is false if the members of an expanded collection lack properties that their own resources have. The first member that the service expands is compared, once for
+// each connection.
+func (c *conn) membersAreComplete(ctx context.Context, collection resource) bool {
+	if c.expand.checked {
+		return true
+	}
+	for _, member := range collection.list("Members") {
+		if !member.isWhole() {
+			continue
+		}
+		c.expand.checked = true
+		whole := c.readOptional(ctx, member.link("@odata.id"))
+		return whole == nil || !member.lacks(whole)
+	}
+	return true
 }
 
 // expandedMark is a prefix of cache keys. It marks the paths of resources that were read with $expand.

@@ -1,8 +1,10 @@
 package redfish
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -293,5 +295,45 @@ func TestUUID(t *testing.T) {
 		"4C4C4544004235108053B4C04F4D3132": "4c4c4544004235108053b4c04f4d3132", "4C4C4544-0042-3510-8053-B4C04F4D313Z": "",
 	} {
 		g.Expect(uuidOf(text)).To(Equal(want), text)
+	}
+}
+
+// TestSummaries: members that a service expands without all their properties do not count. The inventory is that of a service without $expand.
+func TestSummaries(t *testing.T) {
+	for name, kept := range map[string][]string{
+		"the head alone": {"@odata.id", "@odata.type", "Id", "Name", "Status"}, "some properties": {"@odata.id", "@odata.type", "Id", "Name", "CapacityMiB", "ProcessorType", "MACAddress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			changes := map[string]string{
+				aSystem + "/Memory/A1": `{"@odata.type":"#Memory.v1_7_0.Memory","Id":"A1","Name":"DIMM A1","CapacityMiB":16384,"SerialNumber":"S1"}`,
+			}
+			s := newTree(t, aServer(changes))
+			s.before = func(w http.ResponseWriter, r *http.Request) bool {
+				found, ok := s.resources[r.URL.Path].(map[string]any)
+				links, isCollection := found["Members"].([]any)
+				if r.URL.Query().Get("$expand") == "" || !ok || !isCollection {
+					return false
+				}
+				var members []any
+				for _, link := range links {
+					path := resource(link.(map[string]any)).link("@odata.id") //nolint:forcetypeassert // this test wrote it
+					summary := map[string]any{}
+					for _, property := range kept {
+						if value, has := s.resources[path].(map[string]any)[property]; has { //nolint:forcetypeassert // as above
+							summary[property] = value
+						}
+					}
+					members = append(members, summary)
+				}
+				g.Expect(json.NewEncoder(w).Encode(map[string]any{"Members": members})).To(Succeed())
+				return true
+			}
+			i, err := s.open(t, aSystem).Inspect(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(i.CPUCores).To(Equal(8))
+			g.Expect(i.DIMMs).To(HaveLen(2))
+			g.Expect(i.DIMMs[0].SerialNumber).To(Equal("S1"))
+		})
 	}
 }

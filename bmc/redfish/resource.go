@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -208,9 +209,30 @@ func (r resource) links(path ...string) []string {
 	return to
 }
 
-// isWhole is true for a complete resource in the place of a link. Some services add a property or two to a link.
+// headProperties are properties of every resource. A member that has no other ones is a summary of its resource.
+var headProperties = []string{"Id", "MemberId", "Name", "Description", "Status", "Links", "Actions", "Oem"}
+
+// isWhole is true for a complete resource in the place of a link. Some services add a property or two to a link, or summarize the resource.
 func (r resource) isWhole() bool {
-	return r.link("@odata.id") != "" && r.object("error") == nil && (r.has("@odata.type") || r.has("Id")) && len(r) > 3
+	if r.link("@odata.id") == "" || r.object("error") != nil || !r.has("@odata.type") && !r.has("Id") {
+		return false
+	}
+	for name := range r {
+		if !strings.Contains(name, "@") && !slices.Contains(headProperties, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// lacks is true if the other one has a property that this one has not.
+func (r resource) lacks(other resource) bool {
+	for name := range other {
+		if !strings.Contains(name, "@") && !r.hasProperty(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // at returns the resource with the path that it was read from, because some services report a wrong one.

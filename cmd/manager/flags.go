@@ -91,9 +91,22 @@ func (o *options) addGeneralFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "Interval at which every object is reconciled even if nothing has changed.")
 	set.Float32Var(&o.qps, "kube-api-qps", 500, "Maximum number of requests per second to the API server of the management cluster.")
 	set.IntVar(&o.burst, "kube-api-burst", 1000, "Maximum number of requests to that API server in a burst.")
+	addOperatorFlags(set)
 	set.BoolVar(&o.showVersion, "version", false, "Print the version and exit.")
 	set.AddGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName)) // controller-runtime's
 	describe(set, config.KubeconfigFlagName, "Kubeconfig `file` of the management cluster, for a manager that runs outside of it. Defaults to the service account of the Pod.")
+}
+
+// addOperatorFlags adds the flags that cluster-api-operator sets from spec.manager of a provider (its internal/controller/component_customizer.go), and that mean nothing here.
+// Without them the process would end.
+func addOperatorFlags(set *pflag.FlagSet) {
+	for name, usage := range map[string]string{
+		"metrics-bind-addr": "Ignored. The metrics are served at --diagnostics-address.", "max-concurrent-reconciles": "Ignored. Each controller has a flag of its own.",
+		"feature-gates": "Ignored. There are no feature gates.", "leader-election-id": "Ignored. The name of the lease follows from the component.",
+	} {
+		set.String(name, "", usage)
+		set.Lookup(name).Hidden = true
+	}
 }
 
 // describe replaces the description of a library's flag.

@@ -104,6 +104,16 @@ func TestFlags(t *testing.T) {
 }
 
 // TestBootConfigs: the first configuration file that exists is read, by the boot server and by the controllers.
+// TestOperatorFlags: the process accepts every flag that cluster-api-operator sets from spec.manager of a provider.
+func TestOperatorFlags(t *testing.T) {
+	_, err := parse("--components=controllers",
+		"--baremetalhost-concurrency=3", "--max-concurrent-reconciles=5", "--namespace=dc", "--health-addr=:9440", "--leader-elect=true",
+		"--leader-election-id=capbm-system/x", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=5s",
+		"--metrics-bind-addr=:8080", "--webhook-host=192.0.2.1", "--webhook-port=9443", "--webhook-cert-dir=/tmp/certs", "--sync-period=600s",
+		"--profiler-address=localhost:6060", "--v=2", "--feature-gates=A=true,B=false")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
 func TestBootConfigs(t *testing.T) {
 	ofVariables := write(t, "networks: [{name: variables, mode: proxy, address: 192.0.2.5}]")
 	custom := write(t, "networks: [{name: custom, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}]")

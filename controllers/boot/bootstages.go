@@ -124,6 +124,12 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendin
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	// The progress of the agent precedes the stages: both write status.progress, and that of a boot that is done must not show what the agent did last.
+	if n.agent != nil && !b.agentIsDone(ctx, host, n.agent.Number) {
+		if err := controllers.ApplyAgentProgress(ctx, b.Client, host, *n.agent); client.IgnoreNotFound(err) != nil {
+			b.Log.Error(err, "Failed to write the progress of an agent", "host", host)
+		}
+	}
 	if len(n.stages) > 0 {
 		err := b.writeStages(ctx, host, n.stages)
 		for _, s := range n.stages {
@@ -133,14 +139,15 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendin
 			b.forgetFailedWrite(writeKey{host, s.way}, err)
 		}
 	}
-	if n.agent != nil {
-		if err := controllers.ApplyAgentProgress(ctx, b.Client, host, *n.agent); client.IgnoreNotFound(err) != nil {
-			b.Log.Error(err, "Failed to write the progress of an agent", "host", host)
-		}
-	}
 	if n.problem != nil {
 		b.forgetFailedWrite(writeKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
 	}
+}
+
+// agentIsDone is true if the status of a boot shows that its agent completed its plan.
+func (b *Booter) agentIsDone(ctx context.Context, host types.NamespacedName, number int32) bool {
+	boot, err := b.bootOf(ctx, host)
+	return err == nil && boot != nil && boot.Spec.Number == number && controllers.ObservedStage(boot, v1alpha1.StageAgentDone) != nil
 }
 
 // writeStages writes the stages of the boot that is under way. Stages of an earlier boot are dropped.

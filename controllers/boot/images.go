@@ -37,7 +37,9 @@ type Images interface {
 // errNoImages is the error of a boot server without an image service.
 var errNoImages = errors.New("this boot server has no folder for images: set images.dir of its configuration file")
 
-func sourceOf(i *v1alpha1.Image) image.Source { return image.Source{URL: i.URL, Checksum: i.Checksum} }
+func sourceOf(i *v1alpha1.Image) image.Source {
+	return image.Source{URL: i.URL, Checksum: i.Checksum, Raw: i.Format == v1alpha1.ImageRaw}
+}
 
 // prepareImage returns the converted image of a machine.
 func (b *Booter) prepareImage(ctx context.Context, namespace string, i *v1alpha1.Image) (image.Info, error) {

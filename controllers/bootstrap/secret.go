@@ -14,6 +14,7 @@ import (
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/bootstrap/render"
 )
 
 // The keys of a bootstrap Secret. Cluster API's contract names the first only. The second is written for a format other than the default, as Cluster API's
@@ -94,5 +95,8 @@ func (r *Reconciler) createSecret(ctx context.Context, s *scope, data []byte) er
 	}
 	controllers.RecordEvent(r.Recorder, s.config, secret, corev1.EventTypeNormal, bootstrapv1.ReasonDataSecretCreated, "Render",
 		"Rendered the bootstrap data of Machine %s into Secret %s", s.machine.Name, secret.Name)
+	if s.config.Spec.Sentinel == bootstrapv1.SentinelUserData && !render.MentionsSentinel(data) {
+		controllers.RecordEvent(r.Recorder, s.config, secret, corev1.EventTypeWarning, bootstrapv1.EventSentinelMissing, "Render", "%s", render.SentinelWarning)
+	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (configs) ValidateCreate(_ context.Context, c *bootstrapv1.BareMetalConfig)
 	if util.HasOwner(c.OwnerReferences, clusterv1.GroupVersion.String(), []string{"Machine"}) {
 		return nil, nil
 	}
-	return nil, webhook.Invalid(kind(configKind), c.Name, render.Check(&c.Spec, field.NewPath("spec")))
+	return render.Warnings(&c.Spec), webhook.Invalid(kind(configKind), c.Name, render.Check(&c.Spec, field.NewPath("spec")))
 }
 
 // ValidateUpdate validates a changed spec, and warns of a change that has no effect.
@@ -49,10 +49,10 @@ func (configs) ValidateUpdate(_ context.Context, before, after *bootstrapv1.Bare
 	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
-	var warnings admission.Warnings
+	warnings := admission.Warnings(render.Warnings(&after.Spec))
 	if before.Status.DataSecretName != "" {
-		warnings = admission.Warnings{"spec: the change has no effect, because the bootstrap data of the Machine was rendered. Change the template of the Machine, " +
-			"so that Cluster API replaces the Machine"}
+		warnings = append(warnings, "spec: the change has no effect, because the bootstrap data of the Machine was rendered. Change the template of the Machine, "+
+			"so that Cluster API replaces the Machine")
 	}
 	return warnings, webhook.Invalid(kind(configKind), after.Name, render.Check(&after.Spec, field.NewPath("spec")))
 }
@@ -65,7 +65,7 @@ func (configs) ValidateDelete(context.Context, *bootstrapv1.BareMetalConfig) (ad
 type templates struct{}
 
 func (templates) ValidateCreate(_ context.Context, t *bootstrapv1.BareMetalConfigTemplate) (admission.Warnings, error) {
-	return nil, webhook.Invalid(kind("BareMetalConfigTemplate"), t.Name, render.Check(&t.Spec.Template.Spec, webhook.TemplateSpec()))
+	return render.Warnings(&t.Spec.Template.Spec), webhook.Invalid(kind("BareMetalConfigTemplate"), t.Name, render.Check(&t.Spec.Template.Spec, webhook.TemplateSpec()))
 }
 
 // ValidateUpdate validates a changed spec, also in a dry run of the topology controller. So the user of a ClusterClass that creates an invalid template gets
@@ -79,7 +79,7 @@ func (templates) ValidateUpdate(ctx context.Context, before, after *bootstrapv1.
 	if !equality.Semantic.DeepEqual(was, is) {
 		list = append(list, render.Check(&is, webhook.TemplateSpec())...)
 	}
-	return nil, webhook.Invalid(kind("BareMetalConfigTemplate"), after.Name, list)
+	return render.Warnings(&is), webhook.Invalid(kind("BareMetalConfigTemplate"), after.Name, list)
 }
 
 func (templates) ValidateDelete(context.Context, *bootstrapv1.BareMetalConfigTemplate) (admission.Warnings, error) {

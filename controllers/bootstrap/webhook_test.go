@@ -84,6 +84,35 @@ func TestIneffectiveChange(t *testing.T) {
 	g.Expect(heard.texts).To(ConsistOf(ContainSubstring("the change has no effect, because the bootstrap data of the Machine was rendered")))
 }
 
+// TestSentinelWarning: user data that has to write the sentinel file, and does not name it, is accepted with a warning. What userDataFrom has is not known.
+func TestSentinelWarning(t *testing.T) {
+	g := NewWithT(t)
+	env.StartWebhooks(t, controllerstest.BootstrapWebhooks(), SetupWebhooks)
+	heard := &warnings{}
+	rest := rest.CopyConfig(env.Config)
+	rest.WarningHandler = heard
+	c, err := client.New(rest, client.Options{Scheme: env.Scheme})
+	g.Expect(err).NotTo(HaveOccurred())
+	namespace := env.Namespace(t)
+	for name, test := range map[string]struct {
+		change func(*bootstrapv1.BareMetalConfigSpec)
+		warned bool
+	}{
+		"commands": {func(s *bootstrapv1.BareMetalConfigSpec) { s.Sentinel, s.Commands = bootstrapv1.SentinelCommands, []string{"true"} }, false},
+		"without":  {func(*bootstrapv1.BareMetalConfigSpec) {}, true},
+		"with": {func(s *bootstrapv1.BareMetalConfigSpec) {
+			s.UserData = "#cloud-config\nruncmd: [touch /run/cluster-api/bootstrap-success.complete]\n"
+		}, false},
+	} {
+		config := newConfig(namespace, name)
+		config.Spec.Sentinel, config.Spec.Commands, config.Spec.UserData = bootstrapv1.SentinelUserData, nil, "#cloud-config\n# nothing\n"
+		test.change(&config.Spec)
+		heard.texts = nil
+		g.Expect(c.Create(t.Context(), config, client.DryRunAll)).To(Succeed(), name)
+		g.Expect(len(heard.texts) == 1).To(Equal(test.warned), "%s: %v", name, heard.texts)
+	}
+}
+
 // TestTemplateImmutable: the spec of a template cannot be changed, except in a dry run of the topology controller.
 func TestTemplateImmutable(t *testing.T) {
 	g := NewWithT(t)

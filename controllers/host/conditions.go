@@ -68,11 +68,14 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	} else {
 		conditions.Delete(host, v1alpha1.BootedCondition)
 	}
-	pausedReason, pausedMessage := clusterv1.NotPausedReason, ""
-	if step.State == lifecycle.StatePaused {
-		pausedReason, pausedMessage = clusterv1.PausedReason, step.Message
+	switch {
+	case step.State == lifecycle.StatePaused:
+		set(clusterv1.PausedCondition, true, clusterv1.PausedReason, step.Message)
+	case view.PauseRequested(): // a boot attempt in progress is completed, because its server may already write to its disk
+		set(clusterv1.PausedCondition, true, clusterv1.PausedReason, "The boot attempt in progress is completed first. "+step.Message)
+	default:
+		set(clusterv1.PausedCondition, false, clusterv1.NotPausedReason, "")
 	}
-	set(clusterv1.PausedCondition, step.State == lifecycle.StatePaused, pausedReason, pausedMessage)
 	setReady(host, view, step)
 }
 

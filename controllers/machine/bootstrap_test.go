@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -10,6 +11,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
+
+// TestPullSecretMoves: `clusterctl move` takes the credentials of an image's registry along, which nothing owns.
+func TestPullSecretMoves(t *testing.T) {
+	start(t)
+	namespace := env.Namespace(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}, StringData: map[string]string{"x": "y"}}
+	env.Create(t, secret)
+	env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Spec.Boot = v1alpha1.BootSource{}
+		c.BareMetalMachine.Spec.Image = &v1alpha1.Image{URL: "oci://registry.example/os:1", Checksum: "sha256:" + strings.Repeat("0", 64), PullSecret: "registry"}
+	})
+	controllerstest.Wait(t, env, secret, func(g Gomega, s *corev1.Secret) {
+		g.Expect(s.Labels).To(HaveKey(v1alpha1.MoveLabel))
+		g.Expect(s.Data).To(HaveKey("x"))
+	})
+}
 
 // TestBootstrapSecretMoves: `clusterctl move` moves a bootstrap Secret that a user wrote. It finds the Secret of a bootstrap provider by its owner,
 // so that one stays unchanged.

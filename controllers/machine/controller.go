@@ -155,7 +155,7 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) (err error) {
 		return r.reconcileDelete(ctx, s)
 	}
 	for _, phase := range []func(context.Context, *scope) (bool, error){
-		r.reconcileBootstrapSecret, r.reconcileHost, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
+		r.reconcileSecrets, r.reconcileHost, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
 	} {
 		if done, err := phase(ctx, s); err != nil || done {
 			return err

@@ -76,22 +76,21 @@ func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off boo
 			now.Readiness, now.ReadinessTime = to, new(metav1.NewTime(at).Rfc3339Copy())
 		}
 	}
-	switch ready := readiness(node); {
-	case ready != nil && ready.Status == corev1.ConditionTrue:
-		if off || now.Readiness != "" {
-			set(v1alpha1.NodeReady)
-		}
-		if off {
-			return rereadOffAfter
-		}
-	case off || ready == nil || now.Readiness == v1alpha1.NodeUnreadable:
-		if off || now.Readiness != "" {
-			set(v1alpha1.NodeNotReady)
-		}
+	ready, known := readiness(node), off || now.Readiness != "" // otherwise the Node was Ready all the time
+	isReady := ready != nil && ready.Status == corev1.ConditionTrue
+	switch {
+	case isReady && known:
+		set(v1alpha1.NodeReady)
+	case isReady, ready == nil && !known:
+	case off, ready == nil, now.Readiness == v1alpha1.NodeUnreadable:
+		set(v1alpha1.NodeNotReady)
 	case at.Sub(ready.LastTransitionTime.Time) < nodeNotReadyFor && now.Readiness != v1alpha1.NodeNotReady:
 		return min(nodeNotReadyFor, ready.LastTransitionTime.Add(nodeNotReadyFor).Sub(at))
 	default:
 		set(v1alpha1.NodeNotReady)
+	}
+	if isReady && off {
+		return rereadOffAfter
 	}
 	return 0
 }

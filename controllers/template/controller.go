@@ -29,6 +29,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalmachinetemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch;patch
 
 // Reconciler reconciles BareMetalMachineTemplates.
 type Reconciler struct {
@@ -36,11 +37,14 @@ type Reconciler struct {
 	Client client.Client
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the templates to reconcile.
 	WatchFilter string
+
+	metadata client.Reader // the cache: Client reads even the metadata of Secrets from the API server
 }
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
+	r.metadata = mgr.GetCache()
 	return ctrl.NewControllerManagedBy(mgr).Named("baremetalmachinetemplate").
 		Watches(&v1alpha1.BareMetalMachineTemplate{}, controllers.EnqueueObject, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueBatched(r.templatesOfHost), builder.WithPredicates(hostChanged)).
@@ -74,6 +78,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	} else if requeue {
 		return ctrl.Result{RequeueAfter: 10 * time.Millisecond}, nil
 	}
+	if image := template.Spec.Template.Spec.Image; image != nil { // machines that are created after a move need it too
+		if err := controllers.LabelSecretForMove(ctx, r.metadata, r.Client, client.ObjectKey{Namespace: template.Namespace, Name: image.PullSecret}); err != nil {
+			return controllers.Result(err)
+		}
+	}
 	var hosts v1alpha1.BareMetalHostList // objects of the cache: they must not be changed
 	if err := r.Client.List(ctx, &hosts, client.InNamespace(template.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, err
@@ -97,7 +106,7 @@ func compute(template *v1alpha1.BareMetalMachineTemplate, hosts []v1alpha1.BareM
 	}
 	matching, diagnosis := claim.Match(hosts, want)
 	template.Status.MatchingHosts = int32(len(matching)) //nolint:gosec // the number of servers fits an int32
-	template.Status.Capacity = capacityOf(matching, spec.Persistence())
+	template.Status.Capacity = capacityOf(matching, spec.Persistence(), spec.Hardware.GPUs)
 	template.Status.NodeInfo = v1alpha1.NodeInfo{Architecture: claim.Architecture(spec.Hardware.Architecture), OperatingSystem: "linux"}
 	ready := metav1.Condition{
 		Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHostsMatch, ObservedGeneration: template.Generation,

@@ -3,6 +3,7 @@ package template_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,6 +138,19 @@ func has(hosts int, cpu, memory, disk string) func(Gomega, *v1alpha1.BareMetalMa
 			}
 		}
 	}
+}
+
+// TestPullSecretMoves: the credentials of a registry move with the template, which may have no machine yet.
+func TestPullSecretMoves(t *testing.T) {
+	start(t, "")
+	namespace := env.Namespace(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}}
+	env.Create(t, secret)
+	newTemplate(t, namespace, "t", func(m *v1alpha1.BareMetalMachineTemplate) {
+		m.Spec.Template.Spec.Boot = v1alpha1.BootSource{}
+		m.Spec.Template.Spec.Image = &v1alpha1.Image{URL: "oci://registry.example/os:1", Checksum: "sha256:" + strings.Repeat("0", 64), PullSecret: "registry"}
+	})
+	controllerstest.Wait(t, env, secret, func(g Gomega, s *corev1.Secret) { g.Expect(s.Labels).To(HaveKey(v1alpha1.MoveLabel)) })
 }
 
 // TestCapacity: the capacity is the minimum over the hosts that machines of the template can have, including claimed ones, and follows them.

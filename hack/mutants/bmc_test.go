@@ -25,6 +25,12 @@ var bmcTargets = []target{
 	{"bmc/redfish", nil, []mutant{
 		{"a server that is powering on counts as on", "conn.PowerState", "bmc.PoweringOn", "bmc.PowerOn"},
 		{"a server that is powering off counts as off, to Redfish", "conn.PowerState", "bmc.PoweringOff", "bmc.PowerOff"},
+		{"GPUs of one board are one", "addDevice", "!known.own || !d.own", "true"},
+		{"an answer without Members means that there is none", "conn.collection", `!r.hasProperty("Members")`, "false"},
+		{"a summary counts as the resource", "conn.membersAreComplete", "whole == nil || !member.lacks(whole)", "whole == nil || true"},
+		{"a function that is switched off is a NIC", "inspection.readAdapter", "isDisabled(f)", "false"},
+		{"a controller without drives means that there are none", "inspection.readDisks", `strings.EqualFold(controller.text("Status", "State"), "Enabled")`, "false"},
+		{"the serial number of a part is that of the server", "inspection.serialElsewhere", `!slices.Contains(partTypes, box.text("ChassisType"))`, ""},
 		{"Redfish gets a power command while the power changes", "conn.setPower", "command != bmc.CanForceOff && state.InTransition()", "false"},
 		{"a power command is sent that changes nothing", "conn.setPower", "err != nil || state == want", "err != nil"},
 		{"an image that is reported as inserted is trusted", "conn.InsertMedia", "if err := c.eject(ctx, drive); err != nil { return err }",

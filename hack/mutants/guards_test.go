@@ -101,7 +101,10 @@ var guardTargets = []target{
 		{"requests on a route that has ended go on", "Gateway.remove", "r.stop(why)", ""},
 		{"connections are upgraded", "Gateway.ServeHTTP", `request.Header.Get("Upgrade") != ""`, "false"},
 	}},
-	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode"}, []mutant{
+	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode|Readiness|ServerThatIsOff"}, []mutant{
+		{"a Node that is always Ready is written", "setReadiness", "isReady && known", "isReady"},
+		{"a Node that was not Ready for a moment is written", "setReadiness", "now.Readiness != v1alpha1.NodeNotReady", "false"},
+		{"the cache tells whether a Node is Ready whose server is off", "Reconciler.recordUnreadable", "before.Readiness == v1alpha1.NodeUnreadable", "true"},
 		{"a Node has addresses without end", "stripNode", "node.Status.Addresses[:min(len(node.Status.Addresses), keptAddresses)]", "node.Status.Addresses"},
 		{"texts of a Node have no end", "bounded", "len(text) > maxText", "false"},
 	}},
@@ -147,7 +150,11 @@ var guardTargets = []target{
 			"for id := range parsed { keys[id] = parsed[id] }; _ = strings.TrimSuffix(name, keySuffix)"},
 		{"an error shows the key", "Recorder.key", "PrivateKeyName, name", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name"},
 	}},
-	{"controllers/machine", []string{"-test.run=ClaimRecordsDisks"}, []mutant{
+	{"controllers/machine", []string{"-test.run=ClaimRecordsDisks|SkipRemediation|ServerThatIsOff"}, []mutant{
+		{"a MachineHealthCheck judges a machine whose server is kept off", "Reconciler.reconcileSkipRemediation", "claim.HasPowerHold(s.host)", "claim.HasPowerHold(s.host) && false"},
+		{"an annotation of a user is removed", "Reconciler.reconcileSkipRemediation", "set && !own", "own && false"},
+		{"a MachineHealthCheck judges a server that starts", "Reconciler.awaitsNode", "max(0, time.Until(ended.Add(nodeReturnTimeout)))", "min(0, time.Until(ended))"},
+		{"a machine is Ready whose server is off", "offReasons", "v1alpha1.ReasonPoweredOff", ""},
 		{"a claim does not record the disks", "Reconciler.terms", "terms.Disks = cleaning.Disks(&report.Spec)", "_ = cleaning.Disks"},
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},

@@ -105,8 +105,8 @@ func nics(host *v1alpha1.BareMetalHost, minSpeedMbps int32) int32 {
 // classGPU is the class of GPUs, of BMCs and of agents.
 const classGPU = "GPU"
 
-// gpus returns the number of GPUs that a requirement is for. A BMC does not report their PCI IDs.
-func gpus(host *v1alpha1.BareMetalHost, need v1alpha1.GPURequirement) int32 {
+// GPUs returns the number of GPUs that a requirement is for. A BMC does not report their PCI IDs.
+func GPUs(host *v1alpha1.BareMetalHost, need v1alpha1.GPURequirement) int32 {
 	var count int32
 	if f := found(host); f != nil && len(f.GPUs) > 0 {
 		for _, group := range f.GPUs {

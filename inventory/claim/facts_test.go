@@ -58,8 +58,8 @@ func TestFactsHaveSource(t *testing.T) {
 			g.Expect(Memory(h)).To(Equal(test.gib << 30))
 			g.Expect(largestDisk(h)).To(Equal(test.disk << 30))
 			g.Expect(nics(h, 10_000)).To(Equal(test.fast))
-			g.Expect(gpus(h, v1alpha1.GPURequirement{})).To(Equal(test.gpus))
-			g.Expect(gpus(h, v1alpha1.GPURequirement{Vendor: "10de", Device: "20b5"})).To(Equal(test.a100))
+			g.Expect(GPUs(h, v1alpha1.GPURequirement{})).To(Equal(test.gpus))
+			g.Expect(GPUs(h, v1alpha1.GPURequirement{Vendor: "10de", Device: "20b5"})).To(Equal(test.a100))
 			g.Expect(connected(h, []string{"leaf-9", "leaf-1"})).To(Equal(test.toLeaf1))
 			g.Expect(connected(h, []string{"leaf-9"})).To(BeFalse())
 			var largest int64

@@ -119,7 +119,7 @@ func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
 		return "without the disks that hardware.disks requires"
 	case need.NICs != nil && nics(host, need.NICs.MinSpeedMbps) < need.NICs.Count:
 		return fmt.Sprintf("with fewer than %d network interfaces of %d Mbit/s", need.NICs.Count, need.NICs.MinSpeedMbps)
-	case need.GPUs != nil && gpus(host, *need.GPUs) < need.GPUs.Count:
+	case need.GPUs != nil && GPUs(host, *need.GPUs) < need.GPUs.Count:
 		return fmt.Sprintf("without the %d GPUs that hardware.gpus requires", need.GPUs.Count)
 	case len(need.Switches) > 0 && !connected(host, need.Switches):
 		return "not connected to a switch of hardware.switches"

@@ -163,6 +163,11 @@ func isPaused(v View) bool {
 	if c := v.Consumer; v.InFlight() && c != nil && c.Found && c.ClusterFound && !c.Deleting {
 		return false
 	}
+	return v.PauseRequested()
+}
+
+// PauseRequested is true when a user, or `clusterctl move`, paused the host, its machine or their Cluster.
+func (v View) PauseRequested() bool {
 	return v.Paused || v.Consumer != nil && (v.Consumer.Paused || v.Consumer.DeletedForMove)
 }
 

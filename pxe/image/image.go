@@ -21,6 +21,8 @@ type Source struct {
 	URL string `json:"url"`
 	// Checksum is that of the file as published: sha256:HEX or sha512:HEX.
 	Checksum string `json:"checksum"`
+	// Raw takes the content of the file as a raw disk, whatever it begins with.
+	Raw bool `json:"raw,omitempty"`
 }
 
 // Credentials is a document of the kind kubernetes.io/dockerconfigjson. It may be nil. It prints as a placeholder, so that no log contains it.

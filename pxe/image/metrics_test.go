@@ -53,9 +53,9 @@ func TestClientMetrics(t *testing.T) {
 	o := serve(t, map[string][]byte{"/disk": content})
 	s := newService(t, Options{Log: logr.Discard(), MaxBytes: 5 << 30})
 	c := clientOf(t, s.Handler())
-	_, err := await(t, c, "dc", Source{o.URL + "/disk", sum(content)})
+	_, err := await(t, c, "dc", Source{URL: o.URL + "/disk", Checksum: sum(content)})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = await(t, c, "dc", Source{o.URL + "/none", sum([]byte("x"))})
+	_, err = await(t, c, "dc", Source{URL: o.URL + "/none", Checksum: sum([]byte("x"))})
 	g.Expect(reasonOf(err)).To(Equal(ImageUnreachable))
 	g.Eventually(func() string { return scrape(t, c) }).Should(And(
 		ContainSubstring(`capbm_image_preparations_total{result="Ready"} 1`), ContainSubstring(`capbm_image_preparations_total{result="ImageUnreachable"} 1`),

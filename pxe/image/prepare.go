@@ -202,7 +202,7 @@ func (s *Service) convert(j *job, r *room) error {
 		return nil
 	}
 	m, err := convert.Convert(ctx, r.source, r.data, convert.Options{
-		MaxSize: s.opts.MaxImageSize, Room: r, Temporary: r.plain,
+		MaxSize: s.opts.MaxImageSize, Raw: j.raw, Room: r, Temporary: r.plain,
 		Progress: func(done, total int64) { j.progress.set(Converting, done, total) },
 	})
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {

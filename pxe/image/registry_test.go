@@ -39,7 +39,7 @@ func TestRegistryFailures(t *testing.T) {
 
 	s := newService(t, Options{})
 	s.transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
-	from := Source{"oci://" + host + "/os/image:one", "sha256:" + strings.Repeat("0", 64)}
+	from := Source{URL: "oci://" + host + "/os/image:one", Checksum: "sha256:" + strings.Repeat("0", 64)}
 	for _, c := range []struct {
 		name        string
 		credentials Credentials

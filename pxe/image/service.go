@@ -55,6 +55,7 @@ type job struct {
 	key         string // the name of the folder
 	url         string
 	sum         origin.Checksum
+	raw         bool // Source.Raw
 	credentials Credentials
 
 	progress progress
@@ -121,7 +122,7 @@ func (s *Service) Prepare(_ context.Context, namespace string, from Source, cred
 	if info, ok := s.use(namespace, key); ok {
 		return info, nil
 	}
-	return Info{}, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum, credentials: credentials}) //nolint:contextcheck // the job outlives the call
+	return Info{}, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum, raw: from.Raw, credentials: credentials}) //nolint:contextcheck // the job outlives the call
 }
 
 // Open opens an image that is ready. Otherwise the error wraps ErrNotYet: call Prepare.
@@ -134,7 +135,7 @@ func (s *Service) Open(namespace string, from Source) (*Opened, error) {
 	info, ok := s.use(namespace, key)
 	if !ok {
 		if s.space.Contains(key) { // an earlier process left it: verify it
-			return nil, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum})
+			return nil, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum, raw: from.Raw})
 		}
 		return nil, ErrNotYet
 	}
@@ -165,7 +166,7 @@ func (s *Service) use(namespace, key string) (Info, bool) {
 // start begins a job unless it runs or has failed a short time ago, and returns its state as an error. A slow download of the same image must not delay
 // another namespace or URL, and other credentials may be the right ones.
 func (s *Service) start(wanted *job) error {
-	id := fmt.Sprintf("%s %s %x %s", wanted.namespace, wanted.key, sha256.Sum256(wanted.credentials), wanted.url)
+	id := fmt.Sprintf("%s %s %t %x %s", wanted.namespace, wanted.key, wanted.raw, sha256.Sum256(wanted.credentials), wanted.url)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j := s.jobs[id]

@@ -154,7 +154,7 @@ func TestPrepareAndOpen(t *testing.T) {
 	s := newService(t, Options{})
 	var infos []Info
 	for path, raw := range map[string][]byte{"/disk": content, "/disk.gz": packed} {
-		from := Source{origin.URL + path, sum(raw)}
+		from := Source{URL: origin.URL + path, Checksum: sum(raw)}
 		_, err := s.Open("dc", from)
 		g.Expect(err).To(MatchError(ErrNotYet))
 		info, err := await(t, s, "dc", from)
@@ -195,7 +195,7 @@ func TestManifestDecodedOnce(t *testing.T) {
 	content := disk(3<<20, 9)
 	origin := serve(t, map[string][]byte{"/disk": content})
 	s := newService(t, Options{})
-	from := Source{origin.URL + "/disk", sum(content)}
+	from := Source{URL: origin.URL + "/disk", Checksum: sum(content)}
 	_, err := await(t, s, "dc", from)
 	g.Expect(err).NotTo(HaveOccurred())
 	opened, err := s.Open("dc", from)
@@ -218,6 +218,23 @@ func TestManifestDecodedOnce(t *testing.T) {
 	g.Expect(err).To(MatchError(ErrNotYet), "the file is another one")
 }
 
+// TestRawDisk: a disk that begins like another format is refused, and taken if it is declared as raw; also compressed.
+func TestRawDisk(t *testing.T) {
+	content := append([]byte("WithoutFreeSpace"), disk(1<<20, 1)...)
+	packed := zst(content)
+	o := serve(t, map[string][]byte{"/disk": content, "/packed": packed})
+	s := newService(t, Options{})
+	for path, file := range map[string][]byte{"/disk": content, "/packed": packed} {
+		g := NewWithT(t)
+		from := Source{URL: o.URL + path, Checksum: sum(file)}
+		_, err := await(t, s, "dc", from)
+		g.Expect(err).To(MatchError(ContainSubstring("set format: Raw")))
+		from.Raw = true
+		_, err = await(t, s, "dc", from)
+		g.Expect(err).NotTo(HaveOccurred(), path)
+	}
+}
+
 // TestFailures: each failure has its reason, leaves nothing on the disk, and is remembered.
 func TestFailures(t *testing.T) {
 	content := disk(1<<20, 1)
@@ -233,16 +250,17 @@ func TestFailures(t *testing.T) {
 		reason Reason
 		text   string
 	}{
-		"unreachable": {Source{closed.URL, sum(content)}, ImageUnreachable, "no file came from the origin"},
-		"404":         {Source{o.URL + "/none?token=x", sum(content)}, ImageUnreachable, "no file came from the origin"},
-		"scheme":      {Source{"ftp://x/y", sum(content)}, ImageUnreachable, "http, https and oci"},
-		"checksum":    {Source{o.URL + "/disk", sum([]byte("guess"))}, ChecksumDiffers, sum([]byte("guess"))},
-		"no checksum": {Source{o.URL + "/disk", "md5:x"}, ChecksumDiffers, "is no checksum"},
-		"VMDK":        {Source{o.URL + "/vmdk", sum(vmdk)}, ImageFormatInvalid, "format VMDK"},
-		"qcow2":       {Source{o.URL + "/qcow2", sum(qcow2)}, ImageFormatInvalid, "qcow2"},
-		"huge":        {Source{o.URL + "/huge", sum(huge)}, ImageTooLarge, "use an image with a smaller disk"},
-		"bomb":        {Source{o.URL + "/bomb", sum(bomb)}, ImageFormatInvalid, "times as much data"},
-		"large":       {Source{o.URL + "/large", "sha256:" + strings.Repeat("0", 64)}, ImageTooLarge, "larger than 8388608"},
+		"unreachable": {Source{URL: closed.URL, Checksum: sum(content)}, ImageUnreachable, "no file came from the origin"},
+		"404":         {Source{URL: o.URL + "/none?token=x", Checksum: sum(content)}, ImageUnreachable, "no file came from the origin"},
+		"scheme":      {Source{URL: "ftp://x/y", Checksum: sum(content)}, ImageUnreachable, "http, https and oci"},
+		"checksum":    {Source{URL: o.URL + "/disk", Checksum: sum([]byte("guess"))}, ChecksumDiffers, sum([]byte("guess"))},
+		"no checksum": {Source{URL: o.URL + "/disk", Checksum: "md5:x"}, ChecksumDiffers, "is no checksum"},
+		"VMDK":        {Source{URL: o.URL + "/vmdk", Checksum: sum(vmdk)}, ImageFormatInvalid, "format VMDK"},
+		"qcow2 raw":   {Source{URL: o.URL + "/qcow2", Checksum: sum(qcow2), Raw: true}, ImageFormatInvalid, "remove format"},
+		"qcow2":       {Source{URL: o.URL + "/qcow2", Checksum: sum(qcow2)}, ImageFormatInvalid, "qcow2"},
+		"huge":        {Source{URL: o.URL + "/huge", Checksum: sum(huge)}, ImageTooLarge, "use an image with a smaller disk"},
+		"bomb":        {Source{URL: o.URL + "/bomb", Checksum: sum(bomb)}, ImageFormatInvalid, "times as much data"},
+		"large":       {Source{URL: o.URL + "/large", Checksum: "sha256:" + strings.Repeat("0", 64)}, ImageTooLarge, "larger than 8388608"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -278,7 +296,7 @@ func TestRetries(t *testing.T) {
 	g := NewWithT(t)
 	o := serve(t, map[string][]byte{"/disk": disk(1<<20, 1)})
 	s := newService(t, Options{RetryAfter: time.Nanosecond, MaxRetryAfter: 5 * time.Nanosecond})
-	from := Source{o.URL + "/disk", sum([]byte("guess"))}
+	from := Source{URL: o.URL + "/disk", Checksum: sum([]byte("guess"))}
 	var delays []time.Duration
 	for range 4 {
 		_, err := s.Prepare(t.Context(), "dc", from, nil)
@@ -314,10 +332,10 @@ func TestBreaks(t *testing.T) {
 	}))
 	defer server.Close()
 	s := newService(t, Options{})
-	_, err := await(t, s, "dc", Source{server.URL + "/disk", sum(content)})
+	_, err := await(t, s, "dc", Source{URL: server.URL + "/disk", Checksum: sum(content)})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(ranges.Load()).To(BeEquivalentTo(2))
-	_, err = await(t, s, "dc", Source{server.URL + "/always", sum([]byte("x"))})
+	_, err = await(t, s, "dc", Source{URL: server.URL + "/always", Checksum: sum([]byte("x"))})
 	g.Expect(reasonOf(err)).To(Equal(ImageUnreachable))
 }
 
@@ -362,14 +380,14 @@ func TestBound(t *testing.T) {
 	}))
 	defer server.Close()
 	s := newService(t, Options{MaxBytes: most})
-	_, err := s.Prepare(t.Context(), "dc", Source{server.URL + "/endless", sum([]byte("x"))}, nil)
+	_, err := s.Prepare(t.Context(), "dc", Source{URL: server.URL + "/endless", Checksum: sum([]byte("x"))}, nil)
 	for errors.Is(err, ErrNotYet) {
 		g.Expect(diskUsage(t, s.opts.Dir)).To(BeNumerically("<=", most))
-		_, err = s.Prepare(t.Context(), "dc", Source{server.URL + "/endless", sum([]byte("x"))}, nil)
+		_, err = s.Prepare(t.Context(), "dc", Source{URL: server.URL + "/endless", Checksum: sum([]byte("x"))}, nil)
 	}
 	g.Expect(reasonOf(err)).To(Equal(NoSpace))
 	g.Expect(err).To(MatchError(ContainSubstring("images.maxSize")))
-	_, err = await(t, s, "dc", Source{server.URL + "/declared", sum([]byte("x"))})
+	_, err = await(t, s, "dc", Source{URL: server.URL + "/declared", Checksum: sum([]byte("x"))})
 	g.Expect(reasonOf(err)).To(Equal(NoSpace))
 	s.Close()
 	g.Expect(names(t, s.opts.Dir)).To(BeEmpty())
@@ -379,7 +397,7 @@ func TestBound(t *testing.T) {
 	sparse := zst(disk(16<<20, 1))
 	o := serve(t, map[string][]byte{"/grows": sparse})
 	s = newService(t, Options{MaxBytes: most})
-	_, err = await(t, s, "dc", Source{o.URL + "/grows", sum(sparse)})
+	_, err = await(t, s, "dc", Source{URL: o.URL + "/grows", Checksum: sum(sparse)})
 	g.Expect(reasonOf(err)).To(Equal(NoSpace))
 }
 
@@ -391,7 +409,7 @@ func TestShares(t *testing.T) {
 		files[fmt.Sprint("/", i)] = disk(2<<20, i)
 	}
 	o := serve(t, files)
-	from := func(i int) Source { path := fmt.Sprint("/", i); return Source{o.URL + path, sum(files[path])} }
+	from := func(i int) Source { path := fmt.Sprint("/", i); return Source{URL: o.URL + path, Checksum: sum(files[path])} }
 	s := newService(t, Options{MaxBytes: 14 << 20, RetryAfter: time.Nanosecond, MaxRetryAfter: time.Nanosecond})
 	for i := range 5 {
 		_, err := await(t, s, "mallory", from(i))
@@ -424,7 +442,7 @@ func TestRestart(t *testing.T) {
 		return filepath.Join(dir, strings.Replace(from[name].Checksum, ":", "-", 1), file)
 	}
 	for name, content := range files {
-		from[name] = Source{o.URL + name, sum(content)}
+		from[name] = Source{URL: o.URL + name, Checksum: sum(content)}
 		info, err := await(t, s, "dc", from[name])
 		g.Expect(err).NotTo(HaveOccurred())
 		infos[name] = info
@@ -477,7 +495,7 @@ func TestMany(t *testing.T) {
 		wg.Go(func() {
 			g := NewGomega(func(message string, _ ...int) { t.Error(message) })
 			path := fmt.Sprint("/", i%kinds)
-			from := Source{o.URL + path, sum(files[path])}
+			from := Source{URL: o.URL + path, Checksum: sum(files[path])}
 			g.Eventually(func() error {
 				if _, err := s.Prepare(context.Background(), fmt.Sprint("ns", i%3), from, nil); err != nil {
 					return err
@@ -533,13 +551,13 @@ func TestClient(t *testing.T) {
 	wg.Go(func() { _ = server.Serve(listener) })
 	c := NewClient(s.opts.Dir, socket)
 	g.Expect(c.Health(t.Context())).To(Succeed())
-	from := Source{o.URL + "/disk", sum(content)}
+	from := Source{URL: o.URL + "/disk", Checksum: sum(content)}
 	_, err = c.Open("dc", from)
 	g.Expect(err).To(MatchError(ErrNotYet))
 	info, err := await(t, c, "dc", from)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(info).To(Equal(Info{ManifestDigest: info.ManifestDigest, DataBytes: 2 << 20, Header: manifest.Header{Version: 1, Size: 2 << 20, SectorSize: 512, Table: manifest.NoTable}}))
-	_, err = await(t, c, "dc", Source{o.URL + "/none", sum([]byte("x"))})
+	_, err = await(t, c, "dc", Source{URL: o.URL + "/none", Checksum: sum([]byte("x"))})
 	g.Expect(reasonOf(err)).To(Equal(ImageUnreachable))
 	for range 2 {
 		opened, err := c.Open("dc", from)

@@ -42,6 +42,8 @@ const (
 const (
 	// EventDataSecretRestored means that the owner or the labels of the Secret with the bootstrap data were restored.
 	EventDataSecretRestored = "DataSecretRestored"
+	// EventSentinelMissing means that spec.sentinel is UserData and that the bootstrap data does not name the sentinel file.
+	EventSentinelMissing = "SentinelMissing"
 )
 
 // ValueSecretLabel on a Secret permits BareMetalConfigs to use it for values and user data. The provider uses no other Secret: a user who may write

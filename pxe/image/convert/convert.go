@@ -48,6 +48,8 @@ type Room interface {
 type Options struct {
 	// MaxSize is the size of the largest disk, in bytes.
 	MaxSize int64
+	// Raw takes the content of the source as a raw disk, whatever it begins with. It may be compressed.
+	Raw bool
 	// Room counts the bytes of all files that the conversion writes.
 	Room Room
 	// Temporary is where the content of a compressed qcow2 file is stored while it is read, which is not in ascending order.
@@ -98,7 +100,7 @@ type conversion struct {
 // open returns a reader of the disk in a source.
 func (c *conversion) open(ctx context.Context, source *os.File) (format.Reader, error) {
 	limits := format.Limits{MaxSize: c.MaxSize}
-	kind, err := detect(source)
+	kind, err := c.detect(source)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +120,7 @@ func (c *conversion) open(ctx context.Context, source *os.File) (format.Reader, 
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errors.Join(err, content.Close())
 	}
-	inner, err := format.Detect(head[:n])
+	inner, err := c.kindOf(head[:n])
 	if err == nil && inner.Compressed() {
 		err = &format.InvalidError{Message: fmt.Sprintf("the file is compressed twice, with %s and %s: compress it once", kind, inner)}
 	}
@@ -146,7 +148,7 @@ func (c *conversion) openQCOW2(file io.ReaderAt, size int64) (format.Reader, err
 }
 
 // detect returns the format of a source.
-func detect(source io.ReaderAt) (format.Kind, error) {
+func (c *conversion) detect(source io.ReaderAt) (format.Kind, error) {
 	head := make([]byte, format.HeadSize)
 	n, err := source.ReadAt(head, 0)
 	switch {
@@ -155,7 +157,20 @@ func detect(source io.ReaderAt) (format.Kind, error) {
 	case n == 0:
 		return "", &format.InvalidError{Message: "the file is empty"}
 	}
-	return format.Detect(head[:n])
+	return c.kindOf(head[:n])
+}
+
+// kindOf returns the format of a file that begins with head. A file that must be a raw disk is no qcow2 file: the same file would be two images.
+func (c *conversion) kindOf(head []byte) (format.Kind, error) {
+	kind, err := format.Detect(head)
+	switch {
+	case c.Raw && kind == format.QCOW2:
+		return "", &format.InvalidError{Message: "the file is a qcow2 file, and format is Raw: remove format"}
+	case c.Raw && errors.Is(err, format.ErrUnsupported):
+		return format.Raw, nil
+	default:
+		return kind, err
+	}
 }
 
 // unpack writes the content of a compressed qcow2 file to the temporary file, with holes for zeros, and returns its size. Its tables make it a little larger

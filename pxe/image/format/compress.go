@@ -97,7 +97,7 @@ func (d *decoded) classify(err error) error {
 		return d.in.err
 	case errors.Is(err, xz.ErrMemlimit):
 		return invalid("the xz file needs a dictionary of more than %d bytes: compress it with xz -9 or less", maxXZDictionary)
-	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded): // the latter for a frame without a window, whose content is the window
 		return invalid("the zstd file needs a window of more than %d bytes: compress it without --long, or with --long=27 at most", maxZSTDWindow)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return invalid("the %s file is truncated", d.kind)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 )
 
@@ -87,6 +88,18 @@ var magics = []struct {
 	{"VHD", 0, "conectix"},           // the copy of the footer of a dynamic disk
 	{"VDI", 64, "\x7f\x10\xda\xbe"},
 	{"QED", 0, "QED\x00"},
+	{"Parallels", 0, "WithoutFreeSpace"},
+	{"Parallels", 0, "WithouFreSpacExt"},
+	{"WIM", 0, "MSWIM\x00\x00\x00"},
+	{"SquashFS", 0, "hsqs"},
+	{"lzip", 0, "LZIP"},
+	{"lzop", 0, "\x89LZO\x00\r\n\x1a\n"},
+	{"compress", 0, "\x1f\x9d"},
+	{"RAR", 0, "Rar!\x1a\x07"},
+	{"cpio", 0, "070701"},
+	{"cpio", 0, "070702"},
+	{"cpio", 0, "070707"},
+	{"ar", 0, "!<arch>\n"},
 	{"7z", 0, "7z\xbc\xaf\x27\x1c"},
 	{"ZIP", 0, "PK\x03\x04"},
 	{"LZ4", 0, "\x04\x22\x4d\x18"},
@@ -103,10 +116,40 @@ func Detect(head []byte) (Kind, error) {
 		case slices.Contains([]Kind{QCOW2, GZIP, XZ, ZSTD, BZIP2}, m.kind):
 			return m.kind, nil
 		default:
-			return "", invalid("the file has the format %s: convert it to qcow2 or raw, for example with qemu-img convert", m.kind)
+			return "", unsupported(m.kind)
 		}
 	}
+	if isLZMA(head) {
+		return "", unsupported("LZMA")
+	}
 	return Raw, nil
+}
+
+// ErrUnsupported is the error of a file with a known format that is no disk image, or not one that can be read.
+var ErrUnsupported = errors.New("the format is not supported")
+
+func unsupported(kind Kind) error {
+	return fmt.Errorf("%w%w", invalid("the file has the format %s: convert it to qcow2 or raw, for example with qemu-img convert, and compress it with gzip, xz or zstd. "+
+		"If it is a raw disk that begins like such a file, set format: Raw beside its url", kind), silent{ErrUnsupported})
+}
+
+// silent is an error without a text, which is found by errors.Is.
+type silent struct{ error }
+
+func (silent) Error() string { return "" }
+
+func (s silent) Unwrap() error { return s.error }
+
+// isLZMA is true for the header of a file of lzma(1), which has no magic: the properties that the tool writes, a dictionary whose size is a power of two or one and a half of
+// it, and a size of the content that is unknown or below 256 GiB (the LZMA SDK, lzma-specification.txt).
+func isLZMA(head []byte) bool {
+	const unknown, most = ^uint64(0), uint64(256 << 30)
+	if len(head) < 13 || head[0] != 0x5d {
+		return false
+	}
+	dictionary, size := binary.LittleEndian.Uint32(head[1:]), binary.LittleEndian.Uint64(head[5:])
+	isSize := bits.OnesCount32(dictionary) == 1 || bits.OnesCount32(dictionary) == 2 && dictionary&(dictionary>>1) != 0
+	return isSize && dictionary >= 4096 && (size == unknown || size < most)
 }
 
 // VirtualSize returns the size of the disk in a qcow2 file that begins with head, or 0 for another file. It is for an early estimate: nothing is verified.

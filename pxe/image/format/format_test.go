@@ -239,11 +239,15 @@ func TestDecoderMemory(t *testing.T) {
 
 func TestDetectOthers(t *testing.T) {
 	g := NewWithT(t)
-	for _, head := range []string{"KDMV\x01", "# Disk DescriptorFile", "vhdxfile", "conectix", "QED\x00", "PK\x03\x04", string(make([]byte, 64)) + "\x7f\x10\xda\xbe", string(make([]byte, 257)) + "ustar"} {
+	for _, head := range []string{"KDMV\x01", "# Disk DescriptorFile", "vhdxfile", "conectix", "QED\x00", "PK\x03\x04", string(make([]byte, 64)) + "\x7f\x10\xda\xbe", string(make([]byte, 257)) + "ustar",
+		"WithoutFreeSpace\x02", "WithouFreSpacExt\x02", "MSWIM\x00\x00\x00", "hsqs", "LZIP\x01", "\x89LZO\x00\r\n\x1a\n", "\x1f\x9d\x90", "Rar!\x1a\x07\x01", "070701", "!<arch>\n",
+		"\x5d\x00\x00\x80\x00\xff\xff\xff\xff\xff\xff\xff\xff", "\x5d\x00\x00\x80\x01\x00\x00\x00\x40\x00\x00\x00\x00"} {
 		_, err := Detect([]byte(head))
-		g.Expect(err).To(MatchError(ContainSubstring("qemu-img convert")), head)
+		g.Expect(err).To(And(MatchError(ContainSubstring("qemu-img convert")), MatchError(ErrUnsupported)), head)
+		g.Expect(errors.As(err, new(*InvalidError))).To(BeTrue(), head)
 	}
-	for _, head := range []string{"", "BZ", "BZh9", "BZh91AY&S", "\xeb\x3c\x90"} {
+	for _, head := range []string{"", "BZ", "BZh9", "BZh91AY&S", "\xeb\x3c\x90", "\x5d\x00\x00\x80", "\x5d\x01\x02\x03\x04\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\x5d\x00\x00\x80\x00\xff\xff\xff\xff\xff\xff\xff\x01"} {
 		g.Expect(Detect([]byte(head))).To(Equal(Raw))
 	}
 	g.Expect(VirtualSize(fixture(t, "v3.qcow2"))).To(BeEquivalentTo(5 << 20))
