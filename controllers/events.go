@@ -53,6 +53,7 @@ const (
 	EventPoweredOff        = "PoweredOff"
 	EventPowerReturned     = "PowerReturned"
 	EventPowerDisputed     = "PowerDisputed"
+	EventPowerUnconfirmed  = "PowerUnconfirmed"
 	EventHardwareUnhealthy = "HardwareUnhealthy"
 	EventHardwareHealthy   = "HardwareHealthy"
 

@@ -18,7 +18,7 @@ const (
 	// InspectionConsistentCondition is True when what the agent found does not contradict what the BMC reports and the spec says, and False when it does, or when
 	// the inspection failed. It is absent for a host without an inspection by the agent. Ready does not depend on it.
 	InspectionConsistentCondition = "InspectionConsistent"
-	// HardwareHealthyCondition is False when the BMC reports that the server, or one of its disks, memory modules or power supplies, is not healthy. It is
+	// HardwareHealthyCondition is False when the BMC reports that the server, or one of its disks, memory modules, power supplies or devices, is not healthy. It is
 	// Unknown when the BMC reports no health, and absent before the first inventory. Ready does not depend on it: a machine cannot claim a host with critical
 	// health, and a claimed host stays Ready.
 	HardwareHealthyCondition = "HardwareHealthy"
@@ -189,6 +189,8 @@ const (
 	ReasonPoweredOff = "PoweredOff"
 	// ReasonPowerDisputed means that the BMC reports that the server is off, although the machine's Node is Ready.
 	ReasonPowerDisputed = "PowerDisputed"
+	// ReasonPowerUnconfirmed means that the BMC has reported for five minutes that the server is off, and that no Node of the machine was observed that could confirm it.
+	ReasonPowerUnconfirmed = "PowerUnconfirmed"
 	// ReasonReleasing means that the host is being powered off and cleaned.
 	ReasonReleasing = "Releasing"
 )

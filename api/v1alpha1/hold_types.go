@@ -3,8 +3,11 @@ package v1alpha1
 // ReasonPowerHold means that power holds keep a server that runs a machine powered off, or did so a moment ago. It is a reason of Booted.
 const ReasonPowerHold = "PowerHold"
 
+// RemediationHolderPrefix is the prefix of the holder of the power hold of a BareMetalRemediation. The rest is the name of the remediation.
+const RemediationHolderPrefix = "BareMetalRemediation/"
+
 // SkipRemediationValuePrefix is the prefix of the value of Cluster API's annotation cluster.x-k8s.io/skip-remediation that the provider sets on a Machine while a power hold
-// or a maintenance of its host exists, and until its Node is Ready after that. The rest is the name of the host.
+// or a maintenance of its host exists, and until its Node is Ready after that. The rest is the name of the host, and after that the time of its end.
 const SkipRemediationValuePrefix = "baremetalhost.infrastructure.cluster.x-k8s.io/"
 
 // PowerHold keeps a server powered off for its holder. The release of the server removes its power holds.

@@ -41,8 +41,8 @@ type Image struct {
 	// +kubebuilder:validation:MaxLength=253
 	PullSecret string `json:"pullSecret,omitempty"`
 
-	// format is Raw for a raw disk that begins like an archive, or like a disk image that the provider cannot read: without it such a file is refused. The file may be
-	// compressed. Defaults to the format of the content.
+	// format is Raw for a raw disk that begins like an archive, or like a disk image that the provider cannot read: without it such a file is refused, unless another
+	// machine declared it for the same file. The file may be compressed. Defaults to the format of the content.
 	// +optional
 	Format ImageFormat `json:"format,omitempty"`
 

@@ -22,6 +22,7 @@ func (s *suite) restore(ctx context.Context) error {
 	defer cancel()
 	start := time.Now()
 	var last error
+	wasFinal := false // the last try failed because of what the BMC does not support
 	for {
 		result := Result{Check: restoreCheck}
 		if last != nil {
@@ -36,7 +37,7 @@ func (s *suite) restore(ctx context.Context) error {
 		case err == nil:
 			s.report(Result{Check: restoreCheck, Verdict: Passed, Took: time.Since(start)})
 			return nil
-		case isFinal(err):
+		case wasFinal && isFinal(err):
 			s.report(Result{Check: restoreCheck, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
 			return last
 		case !sleep(ctx, s.retryDelay(err)):
@@ -44,6 +45,7 @@ func (s *suite) restore(ctx context.Context) error {
 			s.report(Result{Check: restoreCheck, Verdict: Failed, Error: last.Error(), Took: time.Since(start)})
 			return last
 		}
+		wasFinal = isFinal(err)
 	}
 }
 
@@ -137,7 +139,7 @@ func (s *suite) removeOverride(ctx context.Context, client bmc.Client) error {
 
 // ignoreUnchanged returns nil for a BMC that refuses to remove the override and has none: it accepted none before either, so there is nothing to restore.
 func (s *suite) ignoreUnchanged(ctx context.Context, client bmc.Client, refusal error) error {
-	if kind := bmc.KindOf(refusal); kind != bmc.Unsupported && kind != bmc.Failed {
+	if bmc.KindOf(refusal) != bmc.Unsupported {
 		return refusal
 	}
 	now, err := client.BootOverride(ctx)
@@ -147,7 +149,7 @@ func (s *suite) ignoreUnchanged(ctx context.Context, client bmc.Client, refusal 
 	return nil
 }
 
-// isFinal is true if every step that failed is one that the BMC does not support: 405 and 501 do not change.
+// isFinal is true if every step that failed is one that the BMC does not support: 405 and 501 do not change. A BMC that starts may answer them once.
 func isFinal(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {

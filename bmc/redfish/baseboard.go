@@ -26,8 +26,26 @@ func (n *inspection) readBaseboards(ctx context.Context) []resource {
 	return n.baseboards
 }
 
+// boardPrefix is the prefix of the Ids of baseboards and of their parts.
+const boardPrefix = "HGX_"
+
 // isHostBoard is true for a baseboard, and false for a DPU, which is a computer with CPUs and memory of its own.
-func isHostBoard(system resource) bool { return strings.HasPrefix(system.id(), "HGX_") }
+func isHostBoard(system resource) bool { return strings.HasPrefix(system.id(), boardPrefix) }
+
+// boardCPUs lists the CPUs of the server's baseboards.
+func (n *inspection) boardCPUs(ctx context.Context) listing {
+	found := listing{}
+	for _, board := range n.readBaseboards(ctx) {
+		if isHostBoard(board) {
+			of := n.list(ctx, board.link("Processors"))
+			unread := of.total - len(of.members)
+			of.members = slices.DeleteFunc(of.members, func(p resource) bool { return !isCPU(p) })
+			of.total = len(of.members) + unread
+			found = found.and(of)
+		}
+	}
+	return found
+}
 
 // fromBaseboards lists a collection of the server's baseboards, if the system's own collection has no member.
 func (n *inspection) fromBaseboards(ctx context.Context, own listing, name string) listing {
@@ -69,11 +87,11 @@ var partTypes = []string{"Component", "Module", "Card", "Cartridge", "Row", "Zon
 // completeIdentity reads the serial number and the version of the firmware elsewhere, if the system has none.
 func (n *inspection) completeIdentity(ctx context.Context) {
 	i := &n.inventory
-	if i.SerialNumber == "" {
+	if i.SerialNumber == "" && n.unavailable(ctx) == nil {
 		serial, source := n.serialElsewhere(ctx)
 		n.setKnown(bmc.FactSerialNumber, &i.SerialNumber, serial, source)
 	}
-	if i.FirmwareVersion == "" {
+	if i.FirmwareVersion == "" && n.unavailable(ctx) == nil && n.isOnlyServer(ctx) {
 		version, source := n.firmwareElsewhere(ctx)
 		n.setKnown(bmc.FactFirmwareVersion, &i.FirmwareVersion, version, source)
 	}
@@ -86,15 +104,28 @@ func (n *inspection) setKnown(name bmc.FactName, field *string, value, source st
 	}
 }
 
-// serialElsewhere returns the serial number of the outermost chassis that contains only this system or, without one, that of its baseboard, with its source.
+// serialElsewhere returns the serial number of the only outermost chassis of this system alone that has one or, if no chassis has, that of its baseboard, with its source. It
+// returns none if a chassis could not be read: the next inspection would find another one.
 func (n *inspection) serialElsewhere(ctx context.Context) (serial, source string) {
 	own := n.readOwnChassis(ctx)
+	if n.unreadChassis.source != "" {
+		return "", ""
+	}
+	var candidates []resource
 	for _, box := range own {
 		outer := box.link("Links", "ContainedBy")
 		inner := slices.ContainsFunc(own, func(other resource) bool { return other.link("@odata.id") == outer })
-		if serial := serialNumber(box.text("SerialNumber")); serial != "" && !inner && !slices.Contains(partTypes, box.text("ChassisType")) {
-			return serial, box.link("@odata.id")
+		systems := box.links("Links", "ComputerSystems")
+		alone := len(systems) == 1 && systems[0] == n.path
+		if serialNumber(box.text("SerialNumber")) != "" && alone && !inner && !slices.Contains(partTypes, box.text("ChassisType")) {
+			candidates = append(candidates, box)
 		}
+	}
+	if len(candidates) > 0 {
+		if len(candidates) > 1 {
+			return "", ""
+		}
+		return serialNumber(candidates[0].text("SerialNumber")), candidates[0].link("@odata.id")
 	}
 	for _, board := range n.readBaseboards(ctx) {
 		if serial := serialNumber(board.text("SerialNumber")); serial != "" && isHostBoard(board) {
@@ -104,8 +135,13 @@ func (n *inspection) serialElsewhere(ctx context.Context) (serial, source string
 	return "", ""
 }
 
-// hostFirmware matches the names of the firmware of the host's CPUs in the software inventory, in order of preference. NVIDIA's last one is UEFI too, if it has a version.
-var hostFirmware = []*regexp.Regexp{regexp.MustCompile(`(?i)^(system )?(bios|uefi)( firmware)?$`), regexp.MustCompile(`^HGX_FW_CPU_0$`)}
+// hostFirmware matches the names of the firmware of the host's CPUs in the software inventory. boardFirmware is that of NVIDIA's Grace, whose version has dots if it is that of UEFI.
+var (
+	hostFirmware  = regexp.MustCompile(`(?i)^(system )?(bios|uefi)( firmware)?$`)
+	boardFirmware = regexp.MustCompile(`^HGX_FW_CPU_0$`)
+	// otherImage matches the Ids of images that do not run.
+	otherImage = regexp.MustCompile(`(?i)previous|available|backup|golden|staging|pending|alternate|secondary`)
+)
 
 // maxSoftware is how many entries of the software inventory are read. A server with accelerators has some dozens.
 const maxSoftware = 128
@@ -114,13 +150,18 @@ const maxSoftware = 128
 func (n *inspection) firmwareElsewhere(ctx context.Context) (version, source string) {
 	update := n.readOptional(ctx, n.root.link("UpdateService"))
 	paths, _, _ := n.collection(ctx, update.link("FirmwareInventory")) // after an error, the list is empty
-	entries := n.readAll(ctx, paths[:min(len(paths), maxSoftware)])
-	for i, pattern := range hostFirmware {
-		for _, entry := range entries {
-			version := dropPlaceholder(entry.text("Version"))
-			if (pattern.MatchString(entry.id()) || pattern.MatchString(entry.text("Name"))) && version != "" && (i == 0 || strings.Contains(version, ".")) {
-				return version, entry.link("@odata.id")
-			}
+	entries := slices.DeleteFunc(n.readAll(ctx, paths[:min(len(paths), maxSoftware)]), func(r resource) bool {
+		return dropPlaceholder(r.text("Version")) == "" || otherImage.MatchString(r.id())
+	})
+	for _, matches := range []func(resource) bool{
+		func(r resource) bool { return hostFirmware.MatchString(r.id()) },
+		func(r resource) bool { return hostFirmware.MatchString(r.text("Name")) },
+		func(r resource) bool {
+			return boardFirmware.MatchString(r.id()) && strings.Contains(r.text("Version"), ".")
+		},
+	} {
+		if at := slices.IndexFunc(entries, matches); at >= 0 {
+			return dropPlaceholder(entries[at].text("Version")), entries[at].link("@odata.id")
 		}
 	}
 	return "", ""

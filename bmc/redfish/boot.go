@@ -118,7 +118,7 @@ func hasTarget(allowed []string, target bmc.BootTarget) bool {
 }
 
 // target returns the first of the target's names that the BMC allows. If the BMC does not list its targets, it returns the first name,
-// except for HTTP boot, which is newer than the list. A name of the quirks replaces the others.
+// except for HTTP boot, which is newer than the list. A name of the quirks is preferred for CD, and replaces that for no override.
 func (c *conn) target(source resource, allowed []string, override bmc.BootOverride) (schemas.BootSource, error) {
 	want := override.Target
 	names, ok := targets[want]

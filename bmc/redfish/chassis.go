@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
 // chassis reads the chassis that contain the system.
@@ -66,7 +68,12 @@ func (n *inspection) withBackLinks(ctx context.Context, linked []resource) []res
 		return linked // all chassis were read
 	}
 	paths, _, _ := n.collection(ctx, cmp.Or(n.root.link("Chassis"), "/redfish/v1/Chassis")) // after an error, the list is empty
-	for _, box := range n.readAll(ctx, paths[:min(len(paths), maxChassis)]) {
+	paths = paths[:min(len(paths), maxChassis)]
+	all := n.readAll(ctx, paths)
+	if len(all) < len(unique(paths)) && n.unreadChassis.source == "" {
+		n.unreadChassis = listing{source: paths[0], err: errors.New("a chassis cannot be read")}
+	}
+	for _, box := range all {
 		isKnown := slices.ContainsFunc(linked, func(r resource) bool { return r.link("@odata.id") == box.link("@odata.id") })
 		if !isKnown && slices.Contains(box.links("Links", "ComputerSystems"), n.path) {
 			linked = append(linked, box)
@@ -81,7 +88,8 @@ func (n *inspection) isOnlyServer(ctx context.Context) bool {
 		only := n.onlySystemListed
 		if !only {
 			servers, err := n.servers(ctx)
-			only = len(servers) == 1 || err == nil && len(servers) == 0
+			known := err == nil || bmc.KindOf(err) == bmc.NotFound // a server that could not be read may be another one
+			only = known && (len(servers) == 0 || len(servers) == 1 && servers[0].link("@odata.id") == n.path)
 		}
 		n.onlyServer = &only
 	}

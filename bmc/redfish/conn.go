@@ -219,6 +219,9 @@ func (c *conn) collection(ctx context.Context, path string) ([]string, []resourc
 			return nil, nil, errNoMembers
 		}
 		paths = append(paths, r.links("Members")...)
+		if page > 0 && c.cache != nil && c.expand.members { // the next link keeps $expand (DSP0266, 7.3.2)
+			c.cacheExpanded(r)
+		}
 		for _, member := range r.list("Members") {
 			if member.isWhole() {
 				full = append(full, member)

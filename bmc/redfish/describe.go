@@ -40,7 +40,9 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	add(bmc.CanSecureBoot, c.readOptional(ctx, c.system.link("SecureBoot")) != nil)
 	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.readOptional(ctx, path) != nil }))
 	add(bmc.CanEventLog, c.readOptional(ctx, c.logEntries(ctx)) != nil)
-	add(bmc.CanClock, c.clock(ctx) != nil)
+	clock := c.clock(ctx)
+	_, err = parseTime(clock.text("DateTime"), clock.text("DateTimeLocalOffset"))
+	add(bmc.CanClock, err == nil)
 	// A capability that could not be read is not necessarily missing.
 	if err := c.unavailable(ctx); err != nil {
 		c.cache = nil

@@ -2,7 +2,9 @@ package redfish
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -15,7 +17,7 @@ type expansion struct {
 	query string
 	// members expands collections, resources expands other resources.
 	members, resources bool
-	// checked is true once an expanded member was compared with its own resource.
+	// checked is true once a resource in the place of a link was compared with the resource itself.
 	checked bool
 }
 
@@ -54,8 +56,8 @@ func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) 
 		*offered, c.fatal = false, fatal
 		return c.get(ctx, path)
 	}
-	if isCollection && !c.membersAreComplete(ctx, r) {
-		*offered = false
+	if !c.innerIsComplete(ctx, r) {
+		c.expand.members, c.expand.resources = false, false
 		return c.get(ctx, path)
 	}
 	if links := r.links("Members"); !c.cacheExpanded(r) && (len(links) > 0 || !isCollection) {
@@ -65,21 +67,38 @@ func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) 
 	return r, nil
 }
 
-// membersAreComplete is false if the members of an expanded collection lack properties that their own resources have. The first member that the service expands is compared, once for
-// each connection.
-func (c *conn) membersAreComplete(ctx context.Context, collection resource) bool {
-	if c.expand.checked {
+// innerIsComplete is false if a resource that the service put in the place of a link lacks properties that the resource itself has. The first one is compared, once for each
+// connection.
+func (c *conn) innerIsComplete(ctx context.Context, r resource) bool {
+	inner := firstWhole(map[string]any(r), r.link("@odata.id"))
+	if c.expand.checked || inner == nil {
 		return true
 	}
-	for _, member := range collection.list("Members") {
-		if !member.isWhole() {
-			continue
+	c.expand.checked = true
+	whole, err := c.fetch(ctx, inner.link("@odata.id"))
+	return err != nil || !inner.lacks(whole)
+}
+
+// firstWhole returns the first complete resource inside of another one, by the order of the names; nil without one.
+func firstWhole(value any, outer string) resource {
+	switch v := value.(type) {
+	case map[string]any:
+		if r := resource(v); r.isWhole() && r.link("@odata.id") != outer && !strings.Contains(r.link("@odata.id"), "#") {
+			return r
 		}
-		c.expand.checked = true
-		whole := c.readOptional(ctx, member.link("@odata.id"))
-		return whole == nil || !member.lacks(whole)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if r := firstWhole(v[name], outer); r != nil {
+				return r
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if r := firstWhole(inner, outer); r != nil {
+				return r
+			}
+		}
 	}
-	return true
+	return nil
 }
 
 // expandedMark is a prefix of cache keys. It marks the paths of resources that were read with $expand.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,7 +92,8 @@ func TestIdentityElsewhere(t *testing.T) {
 	i := inspectTree(t, map[string]string{
 		"/redfish/v1":               strings.Replace(root, `"Systems":`, `"UpdateService":{"@odata.id":"/redfish/v1/UpdateService"},"Systems":`, 1),
 		"/redfish/v1/UpdateService": `{"FirmwareInventory":{"@odata.id":"` + software + `"}}`,
-		software:                    collection(software+"/NIC_1", software+"/HGX_FW_CPU_0", software+"/AB86"),
+		software:                    collection(software+"/NIC_1", software+"/HGX_FW_CPU_0", software+"/BIOS_Previous", software+"/AB86"),
+		software + "/BIOS_Previous": `{"@odata.type":"#SoftwareInventory.v1_4_0.SoftwareInventory","Id":"BIOS_Previous","Name":"BIOS","Version":"2.0"}`,
 		software + "/NIC_1":         `{"@odata.type":"#SoftwareInventory.v1_4_0.SoftwareInventory","Id":"NIC_1","Name":"Software Inventory","Version":"32.44"}`,
 		software + "/HGX_FW_CPU_0":  `{"@odata.type":"#SoftwareInventory.v1_4_0.SoftwareInventory","Id":"HGX_FW_CPU_0","Name":"Software Inventory","Version":"33"}`,
 		software + "/AB86":          `{"@odata.type":"#SoftwareInventory.v1_4_0.SoftwareInventory","Id":"AB86","Name":"BIOS Firmware","Version":"2.1b"}`,
@@ -100,6 +103,25 @@ func TestIdentityElsewhere(t *testing.T) {
 	})
 	g.Expect([]string{i.SerialNumber, i.FirmwareVersion}).To(Equal([]string{"RACK-7", "2.1b"}))
 	g.Expect([]string{i.Fact(bmc.FactSerialNumber).Source, i.Fact(bmc.FactFirmwareVersion).Source}).To(Equal([]string{aChassis, software + "/AB86"}))
+}
+
+// TestSeveralChassis: the serial numbers of two chassis, or of a chassis with another server, are no serial number of the server.
+func TestSeveralChassis(t *testing.T) {
+	chassis := func(id, serial string, systems ...string) string {
+		links := make([]string, 0, len(systems))
+		for _, system := range systems {
+			links = append(links, `{"@odata.id":"`+system+`"}`)
+		}
+		return `{"@odata.type":"#Chassis.v1_10_0.Chassis","Id":"` + id + `","SerialNumber":"` + serial + `","Links":{"ComputerSystems":[` + strings.Join(links, ",") + `]}}`
+	}
+	const second = "/redfish/v1/Chassis/Second"
+	for name, changes := range map[string]map[string]string{
+		"two":            {aChassis: chassis("1", "A", aSystem), second: chassis("Second", "B", aSystem)},
+		"another server": {aChassis: chassis("1", "A", aSystem, "/redfish/v1/Systems/2"), second: chassis("Second", "", aSystem)},
+	} {
+		changes["/redfish/v1/Chassis"] = collection(aChassis, second)
+		NewWithT(t).Expect(inspectTree(t, changes).SerialNumber).To(BeEmpty(), name)
+	}
 }
 
 // TestNoMembers: an answer without Members is no collection, and proves nothing.
@@ -142,6 +164,7 @@ func TestDevicesOfPCIe(t *testing.T) {
 	}{
 		"a GPU by its class":                      {`"Model":"T4"`, `"DeviceClass":"DisplayController","VendorId":"0x10de"`, []string{"GPU T4"}},
 		"a GPU whose class nobody wrote":          {`"Name":"NVIDIA T4"`, `"VendorId":"0x10de"`, []string{"GPU NVIDIA T4"}},
+		"a switch whose class nobody wrote":       {`"Model":"NVSwitch 2"`, `"VendorId":"0x10de"`, []string{"NVSwitch 2"}},
 		"a NIC of the same manufacturer":          {`"Model":"ConnectX"`, `"VendorId":"0x15b3"`, []string{"ConnectX"}},
 		"the vendor ID 0 is none":                 {`"Model":"VGA"`, `"DeviceClass":"DisplayController","VendorId":"0x0000"`, []string{"DisplayController VGA"}},
 		"a GPU by Supermicro's property":          {`"Model":"H100","Oem":{"Supermicro":{"GPUVendor":"NVIDIA"}}`, `"DeviceClass":"DisplayController","VendorId":"0x0000"`, []string{"GPU H100"}},
@@ -157,9 +180,37 @@ func TestDevicesOfPCIe(t *testing.T) {
 				device:                    `{"@odata.type":"#PCIeDevice.v1_4_0.PCIeDevice","Id":"1","Links":{"PCIeFunctions":[{"@odata.id":"` + device + `/f"}]},` + test.device + `}`,
 				device + "/f":             `{"@odata.type":"#PCIeFunction.v1_2_0.PCIeFunction","Id":"f","FunctionId":0,` + test.function + `}`,
 			})
-			NewWithT(t).Expect(classesOf(i.Devices)).To(Equal(test.want))
+			g := NewWithT(t)
+			g.Expect(classesOf(i.Devices)).To(Equal(test.want))
+			g.Expect(i.Fact(bmc.FactDevices).State == bmc.FactAbsent).To(Equal(len(test.want) == 0))
 		})
 	}
+}
+
+// TestManyFunctions: a service whose devices have more functions than the budget is asked for as many, and its devices are all listed.
+func TestManyFunctions(t *testing.T) {
+	g := NewWithT(t)
+	changes, devices := map[string]string{}, []string{}
+	for n := range 600 {
+		path := aChassis + "/PCIeDevices/" + strconv.Itoa(n)
+		devices = append(devices, path)
+		changes[path] = `{"@odata.type":"#PCIeDevice.v1_4_0.PCIeDevice","Id":"` + strconv.Itoa(n) + `","Name":"NIC","Links":{"PCIeFunctions":[{"@odata.id":"` + path + `/f"}]}}`
+		changes[path+"/f"] = `{"@odata.type":"#PCIeFunction.v1_2_0.PCIeFunction","Id":"f","FunctionId":0,"DeviceClass":"NetworkController"}`
+	}
+	changes[aChassis] = chassisWith(`"PCIeDevices":{"@odata.id":"` + aChassis + `/PCIeDevices"}`)
+	changes[aChassis+"/PCIeDevices"] = collection(devices...)
+	s := newTree(t, aServer(changes))
+	functions := atomic.Int32{}
+	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/f") {
+			functions.Add(1)
+		}
+		return false
+	}
+	i, err := s.open(t, aSystem).Inspect(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(functions.Load()).To(BeEquivalentTo(24), "it offers $expand")
+	g.Expect(len(i.Devices)).To(BeNumerically(">", 1))
 }
 
 // TestSecondNames: PCIe devices that are known by their bus address alone are the GPUs that the baseboard lists. The devices of a chassis of switches are switches.
@@ -197,7 +248,7 @@ func TestDisabledFunctions(t *testing.T) {
 		adapter + "/f/1":                         function("1", "52:54:00:00:01:01", `"NetDevFuncType":"Ethernet"`),
 		adapter + "/f/2":                         function("2", "52:54:00:00:01:02", `"DeviceEnabled":false`),
 		adapter + "/f/3":                         function("3", "52:54:00:00:01:03", `"NetDevFuncType":"Disabled"`),
-		adapter + "/f/4":                         function("4", "52:54:00:00:01:04", `"Status":{"State":"Disabled"}`),
+		adapter + "/f/4":                         function("4", "52:54:00:00:01:04", `"Status":{"State":"Disabled"}`), // a port without a link
 		adapter + "/f/fc0":                       function("fc0", "52:54:00:00:01:05", `"FibreChannel":{"WWPN":"20:00"}`),
 		adapter + "/p":                           collection(adapter + "/p/1"),
 		adapter + "/p/1":                         `{"@odata.type":"#Port.v1_5_0.Port","Id":"1","Name":"Port","Ethernet":{"AssociatedMACAddresses":["52:54:00:00:01:01","52:54:00:00:01:02","52:54:00:00:01:05"]}}`,
@@ -206,7 +257,7 @@ func TestDisabledFunctions(t *testing.T) {
 	for _, n := range inspectTree(t, changes).NICs {
 		macs = append(macs, n.MACAddress)
 	}
-	NewWithT(t).Expect(macs).To(Equal([]string{"52:54:00:00:00:01", "52:54:00:00:01:01"}))
+	NewWithT(t).Expect(macs).To(Equal([]string{"52:54:00:00:00:01", "52:54:00:00:01:01", "52:54:00:00:01:04"}))
 }
 
 // TestCisco: classes, sizes, manufacturers of memory and ratings as CIMC writes them.
@@ -223,12 +274,13 @@ func TestCisco(t *testing.T) {
 			aSystem + "/Memory/A1":   `{"@odata.type":"#Memory.v1_7_0.Memory","Id":"A1","Name":"DIMM","CapacityMiB":16384,"Manufacturer":"0xCE00"}`,
 			aChassis:                 chassisWith(`"Power":{"@odata.id":"` + aChassis + `/Power"}`),
 			aChassis + "/Power": `{"PowerSupplies":[{"MemberId":"1","Name":"PSU1","InputRanges":[{"OutputWattage":800},{"OutputWattage":1050}],"LineInputVoltage":227,"Status":{"State":"Enabled"}},
-				{"MemberId":"2","Name":"Fan","Model":"PWS-DF009","LineInputVoltage":null,"InputRanges":[{"OutputWattage":null}],"Status":{"State":"Enabled"}}]}`,
+				{"MemberId":"2","Name":"Fan","Model":"PWS-DF009","LineInputVoltage":null,"InputRanges":[{"OutputWattage":null}],"Status":{"State":"Enabled","Health":"OK"}},
+				{"MemberId":"3","Name":"PSU3","LineInputVoltage":null,"InputRanges":[{"OutputWattage":null}],"Status":{"State":"Enabled","Health":"Critical"}}]}`,
 		})
 		want := map[string]int64{"Cisco Systems Inc": 3815447 << 20, "Another": 0}[vendor]
 		g.Expect([]int64{i.Disks[0].SizeBytes, i.Disks[1].SizeBytes}).To(Equal([]int64{want, 240056795136}), vendor)
 		g.Expect(i.DIMMs[0].Manufacturer).To(Equal("Samsung"))
-		g.Expect(i.PowerSupplies).To(ConsistOf(And(HaveField("Name", "PSU1"), HaveField("Watts", 1050))))
+		g.Expect(i.PowerSupplies).To(ConsistOf(And(HaveField("Name", "PSU1"), HaveField("Watts", 1050)), HaveField("Name", "PSU3")))
 	}
 }
 
@@ -317,10 +369,10 @@ func TestSummaries(t *testing.T) {
 				}
 				var members []any
 				for _, link := range links {
-					path := resource(link.(map[string]any)).link("@odata.id") //nolint:forcetypeassert // this test wrote it
+					path := resource(link.(map[string]any)).link("@odata.id")
 					summary := map[string]any{}
 					for _, property := range kept {
-						if value, has := s.resources[path].(map[string]any)[property]; has { //nolint:forcetypeassert // as above
+						if value, has := s.resources[path].(map[string]any)[property]; has {
 							summary[property] = value
 						}
 					}

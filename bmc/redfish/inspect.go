@@ -26,6 +26,8 @@ type inspection struct {
 	notNICs map[string]bool
 	// baseboards are the systems that are a part of this server; nil until they are read.
 	baseboards []resource
+	// functionReads counts the functions of PCIe devices that were read one by one.
+	functionReads int
 	// onlyServer is true if the BMC manages no other server; nil until it is read.
 	onlyServer *bool
 }
@@ -65,9 +67,9 @@ func (c *conn) Inspect(ctx context.Context) (bmc.Inventory, error) {
 		}
 		fact.Name = part.name
 		n.inventory.SetFact(fact)
-	}
-	if c.unavailable(ctx) == nil {
-		n.completeIdentity(ctx)
+		if part.name == bmc.FactPowerSupplies {
+			n.completeIdentity(ctx)
+		}
 	}
 	return n.inventory, nil
 }

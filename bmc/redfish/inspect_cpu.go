@@ -13,25 +13,28 @@ import (
 // readCPU reads the processors. The system's summary completes missing values; on some BMCs it also counts accelerators.
 func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
 	n.processors = n.list(ctx, n.system.link("Processors"))
-	if isEmpty := !slices.ContainsFunc(n.processors.members, isCPU); isEmpty {
-		n.processors = n.fromBaseboards(ctx, n.processors, "Processors")
+	i, processors := &n.inventory, n.processors
+	if !slices.ContainsFunc(processors.members, isCPU) {
+		if board := n.boardCPUs(ctx); len(board.members) > 0 {
+			processors = board
+		}
 	}
-	i := &n.inventory
-	cpus(i, n.processors.members)
-	fact := n.processors.fact(i.CPUSockets)
+	cpus(i, processors.members)
+	fact := processors.fact(i.CPUSockets)
 	summary := n.system.object("ProcessorSummary")
 	sockets := bounded32(summary.count("Count"))
 	if i.CPUSockets == 0 && sockets > 0 && len(n.processors.members) == 0 {
 		i.CPUSockets = sockets
 		fact = bmc.Fact{State: bmc.FactKnown, Source: n.path}
 	}
-	if i.CPUModel = n.productName(ctx, i.CPUModel); i.CPUSockets > 0 && i.Architecture == "" {
-		i.Architecture = architectureByName(i.CPUModel)
-	}
+	i.CPUModel = n.productName(ctx, i.CPUModel)
 	if i.CPUSockets > 0 && i.CPUSockets == sockets { // otherwise the summary counts other processors too
 		i.CPUModel = cmp.Or(i.CPUModel, modelOf(summary))
 		i.CPUCores = cmp.Or(i.CPUCores, bounded32(summary.count("CoreCount")))
 		i.CPUThreads = cmp.Or(i.CPUThreads, bounded32(summary.count("LogicalProcessorCount")))
+	}
+	if i.CPUSockets > 0 && i.Architecture == "" {
+		i.Architecture = architectureByName(i.CPUModel)
 	}
 	return fact
 }
@@ -110,7 +113,8 @@ func memoryManufacturer(text string) string {
 
 // isGPUMemory is true for the memory of an accelerator, which some services list beside that of the server.
 func isGPUMemory(module resource) bool {
-	return strings.HasPrefix(strings.ToUpper(module.text("MemoryDeviceType")), "HBM") || strings.HasPrefix(module.id(), "GPU_")
+	onBoard := strings.Contains(module.link("@odata.id"), "/"+boardPrefix)
+	return strings.HasPrefix(module.id(), "GPU_") || onBoard && strings.HasPrefix(strings.ToUpper(module.text("MemoryDeviceType")), "HBM")
 }
 
 // readMemory reads the memory modules and, if these are incomplete, the system's summary.

@@ -3,6 +3,7 @@ package redfish
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,11 +42,7 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	sources := []listing{pcie, accelerators, graphics}
 	if len(pcie.members) == 0 && n.unavailable(ctx) == nil {
 		oem := n.oemDevices(ctx)
-		for _, d := range oem.members {
-			if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is not a device
-				devices = addDevice(devices, oemDevice(d, n.readOptional(ctx, instances[0])))
-			}
-		}
+		devices = n.addOEMDevices(ctx, devices, oem)
 		sources = append(sources, oem)
 	}
 	for i := range devices {
@@ -57,14 +54,29 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 			n.inventory.Devices = append(n.inventory.Devices, d.Device)
 		}
 	}
-	return n.deviceFact(sources, len(devices))
+	fact := n.deviceFact(sources, len(devices))
+	if fact.State == bmc.FactKnown && len(n.inventory.Devices) == 0 {
+		fact.State = bmc.FactAbsent // there are only bridges
+	}
+	return fact
+}
+
+// addOEMDevices adds the devices of a vendor's own collection.
+func (n *inspection) addOEMDevices(ctx context.Context, devices []deviceInfo, oem listing) []deviceInfo {
+	for _, d := range oem.members {
+		if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is not a device
+			devices = addDevice(devices, oemDevice(d, n.readOptional(ctx, instances[0])))
+		}
+	}
+	return devices
 }
 
 // withoutSecondNames removes the GPUs that are known by their bus address alone, if GPUs of the same manufacturer were read as accelerators: no link joins the two.
 func withoutSecondNames(devices []deviceInfo) []deviceInfo {
 	isNamed := func(vendor string) func(deviceInfo) bool {
 		return func(d deviceInfo) bool {
-			return d.own && (d.Model != "" || d.title != "") && strings.Contains(strings.ToUpper(d.Manufacturer+" "+d.Model), strings.ToUpper(vendor))
+			made := strings.ToUpper(d.Manufacturer + " " + d.Model)
+			return d.own && d.Class == classGPU && (strings.Contains(made, strings.ToUpper(vendor)) || vendor == gpuVendors[vendorAMD] && strings.Contains(made, "ADVANCED MICRO DEVICES"))
 		}
 	}
 	var kept []deviceInfo
@@ -102,7 +114,7 @@ func addDevice(devices []deviceInfo, d deviceInfo) []deviceInfo {
 	first := slices.IndexFunc(devices, isSame)
 	if first < 0 {
 		first = slices.IndexFunc(devices, func(known deviceInfo) bool {
-			return known.Serial != "" && known.Serial == d.Serial && (!known.own || !d.own)
+			return known.Serial != "" && known.Serial == d.Serial && known.own != d.own
 		})
 	}
 	if first < 0 {
@@ -153,52 +165,73 @@ func describe(d resource, more ...string) deviceInfo {
 // twinKey is a key with the Id of a PCIe device, because the system and its chassis list the device under different paths.
 func twinKey(path string) string { return "PCIe device " + path[strings.LastIndex(path, "/")+1:] }
 
+// deviceSource is where PCIe devices are listed.
+type deviceSource int
+
+const (
+	ofSystem deviceSource = iota
+	ofChassis
+	besideSwitches // of a chassis with switches between its devices
+)
+
+// addPCIeDevices adds PCIe devices.
+func (n *inspection) addPCIeDevices(ctx context.Context, devices []deviceInfo, found []resource, from deviceSource) []deviceInfo {
+	for _, d := range found {
+		if isAbsent(d) {
+			continue
+		}
+		f, twin := n.pcieDevice(ctx, d), twinKey(d.link("@odata.id"))
+		if from == besideSwitches && f.Class == "" {
+			continue // it is a switch, which need not have a class
+		}
+		isTwin := func(known deviceInfo) bool { return slices.Contains(known.keys, twin) }
+		if from == ofSystem || slices.ContainsFunc(devices, isTwin) {
+			f.keys = append(f.keys, twin)
+		}
+		devices = addDevice(devices, f)
+	}
+	return devices
+}
+
 // pcieDevices reads the PCIe devices that the system links to, and those of its chassis.
 func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 	var (
 		read    listing
 		devices []deviceInfo
 	)
-	take := func(of listing, twins bool) {
-		for _, d := range of.members {
-			if path := d.link("@odata.id"); !isAbsent(d) {
-				f := n.pcieDevice(ctx, d)
-				if twins {
-					f.keys = append(f.keys, twinKey(path))
-				} else if slices.ContainsFunc(devices, func(known deviceInfo) bool { return slices.Contains(known.keys, twinKey(path)) }) {
-					f.keys = append(f.keys, twinKey(path))
-				}
-				devices = addDevice(devices, f)
-			}
-		}
-		read = read.and(of)
+	take := func(of listing, from deviceSource) {
+		read, devices = read.and(of), n.addPCIeDevices(ctx, devices, of.members, from)
 	}
 	paths := unique(n.system.links("PCIeDevices"))
 	if collection := n.system.link("PCIeDevices"); collection != "" {
-		take(n.list(ctx, collection), true)
+		take(n.list(ctx, collection), ofSystem)
 	} else if n.system.has("PCIeDevices") {
 		if len(paths) > 2 {
 			_, _ = n.getExpanded(ctx, n.path, false) // after an error, they are read one by one
 		}
 		slices.Sort(paths)
-		take(listing{source: n.path, members: n.readAll(ctx, paths), total: len(paths)}, true)
+		take(listing{source: n.path, members: n.readAll(ctx, paths), total: len(paths)}, ofSystem)
 	}
 	for _, box := range n.readOwnChassis(ctx) {
+		from := ofChassis
 		if len(box.links("Links", "Switches")) > 0 {
-			continue // the devices of its chassis are switches, and need not have a class
+			from = besideSwitches
 		}
 		links := unique(box.links("Links", "PCIeDevices"))
 		isNew := func(path string) bool { return !slices.Contains(paths, path) }
 		switch collection := box.link("PCIeDevices"); {
 		case n.unavailable(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
 		case collection != "":
-			take(n.list(ctx, collection), false)
+			take(n.list(ctx, collection), from)
 		case len(links) > 0:
-			take(listing{source: box.link("@odata.id"), members: n.readAll(ctx, links), total: len(links)}, false)
+			take(listing{source: box.link("@odata.id"), members: n.readAll(ctx, links), total: len(links)}, from)
 		}
 	}
 	return read, devices
 }
+
+// switchName matches the names of switches and ports between GPUs, which have the vendor ID of the GPUs.
+var switchName = regexp.MustCompile(`(?i)switch|bridge|root`)
 
 // maxFunctions is how many functions a PCIe device has at most, without virtual ones.
 const maxFunctions = 8
@@ -207,7 +240,7 @@ const maxFunctions = 8
 func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	functions := unique(d.links("Links", "PCIeFunctions"))
 	if collection := d.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
-		if functions = n.functionsBelow(collection); len(functions) == 0 {
+		if functions = n.functionsBelow(collection); len(functions) == 0 && n.mayReadFunctions() {
 			functions, _, _ = n.collection(ctx, collection) // a device without functions has no class
 		}
 	}
@@ -216,20 +249,45 @@ func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	first := resource(nil)
 	slices.SortFunc(functions, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for _, path := range functions[:min(len(functions), maxFunctions)] {
-		function := n.readOptional(ctx, path)
-		if function != nil && (first == nil || function.count("FunctionId") < first.count("FunctionId")) {
+		function := n.readFunction(ctx, path)
+		if function == nil {
+			break // the others cannot be read either
+		}
+		if first == nil || function.count("FunctionId") < first.count("FunctionId") {
 			first = function
 		}
-		if first != nil && first.count("FunctionId") == 0 {
+		if first.count("FunctionId") == 0 {
 			break // each device has a function 0, and functions are usually in order
 		}
 	}
 	f.Class, f.vendor = classOf(first, inSlot(d)), gpuVendors[first.code("VendorId")]
+	if f.Class == "" && f.vendor == gpuVendors[vendorNVIDIA] && !switchName.MatchString(d.id()+" "+f.Name+" "+f.Model) {
+		f.Class = classGPU // Cisco writes no class at all. NVIDIA's network controllers have the vendor ID of Mellanox
+	}
 	if vendor := dropPlaceholder(d.text("Oem", "Supermicro", "GPUVendor")); vendor != "" { // its functions have the vendor ID 0
 		f.Class, f.Manufacturer, f.vendor = classGPU, cmp.Or(f.Manufacturer, vendor), vendor
 	}
 	f.accelerator = f.Class == classGPU
 	return f
+}
+
+// readFunction reads a function of a PCIe device, as long as there are not too many of them: each is a request, unless it was read together with its device.
+func (n *inspection) readFunction(ctx context.Context, path string) resource {
+	if n.cache[path] == nil {
+		if !n.mayReadFunctions() {
+			return nil
+		}
+		n.functionReads++
+	}
+	return n.readOptional(ctx, path)
+}
+
+// mayReadFunctions limits how many functions are read one by one: a service that expands resources must not need more than a hundred requests.
+func (n *inspection) mayReadFunctions() bool {
+	if c := n.expand; c.query != "" && (c.members || c.resources) {
+		return n.functionReads < 24
+	}
+	return n.functionReads < 512
 }
 
 // functionsBelow returns the paths of the functions in a collection, as far as the system links to them: then the collection need not be read.
@@ -274,7 +332,7 @@ func acceleratorOf(p resource) deviceInfo {
 // graphicsOf describes a graphics controller.
 func graphicsOf(g resource) deviceInfo {
 	f := describe(g, append(g.links("Links", "Processors"), g.link("Links", "PCIeDevice"))...)
-	f.Class, f.accelerator, f.own = classGPU, true, true
+	f.Class, f.accelerator = classGPU, true
 	f.Firmware = cmp.Or(f.Firmware, dropPlaceholder(g.text("BiosVersion")))
 	return f
 }

@@ -117,17 +117,22 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 	}
 	functions := n.list(ctx, adapter.link("NetworkDeviceFunctions")).members
 	sortByPath(functions)
-	known, unknown := 0, []resource{}
+	known, unknown, others := 0, []resource{}, []resource{}
+	isOff := offFunctions(functions)
 	for _, f := range functions {
 		switch mac := macOfFunction(f); {
 		case isAbsent(f), mac == "", isHostInterface(f):
 		case n.knowsMAC(mac):
 			known++
-		case isDisabled(f), isFibreChannel(f):
-			n.notNICs[mac] = true // a port may list it too
+		case isOff(f), isFibreChannel(f):
+			others = append(others, f)
 		default:
 			unknown = append(unknown, f)
 		}
+	}
+	for _, f := range others { // a port may list its address too, and one of the NICs may have the same
+		isNIC := func(nic resource) bool { return macOfFunction(nic) == macOfFunction(f) }
+		n.notNICs[macOfFunction(f)] = n.notNICs[macOfFunction(f)] || !slices.ContainsFunc(unknown, isNIC)
 	}
 	if known > 0 && len(unknown) == 0 || n.unavailable(ctx) != nil {
 		return
@@ -163,9 +168,12 @@ func (n *inspection) listsFunctions(adapter resource) bool {
 	})
 }
 
-// isDisabled is true for a function of an adapter that is switched off, as the partitions of a card that is not partitioned.
-func isDisabled(f resource) bool {
-	return f.text("DeviceEnabled") == "false" || f.text("NetDevFuncType") == "Disabled" || strings.EqualFold(f.text("Status", "State"), "Disabled")
+// offFunctions returns which functions of an adapter are switched off, as the partitions of a card that is not partitioned. Dell gives the type Disabled to the only function of
+// a card that works, and a port without a link has the state Disabled in AMI's firmware.
+func offFunctions(functions []resource) func(resource) bool {
+	isOfType := func(f resource) bool { return f.text("NetDevFuncType") == "Disabled" }
+	hasOthers := slices.ContainsFunc(functions, func(f resource) bool { return f.text("DeviceEnabled") != "false" && !isOfType(f) })
+	return func(f resource) bool { return f.text("DeviceEnabled") == "false" || hasOthers && isOfType(f) }
 }
 
 // fibreChannelName matches the names of Cisco's virtual host bus adapters, whose functions have no type.

@@ -39,17 +39,18 @@ func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 
 // ratedWatts returns the rated output of a power supply: the largest of its input ranges, if it has no rating of its own.
 func ratedWatts(supply resource) int {
-	watts := supply.count("PowerCapacityWatts")
+	ranges := int64(0)
 	for _, r := range supply.list("InputRanges") {
-		watts = max(watts, r.count("OutputWattage"), r.count("CapacityWatts"))
+		ranges = max(ranges, r.count("OutputWattage"), r.count("CapacityWatts"))
 	}
-	return bounded32(watts)
+	return bounded32(cmp.Or(supply.count("PowerCapacityWatts"), ranges))
 }
 
 // isFan is true for a fan module in the bay of a power supply, as Supermicro lists it: it has neither a rating nor an input, and the power supplies beside it have a rating.
 func isFan(r resource, all []resource) bool {
 	hasRating := func(other resource) bool { return ratedWatts(other) > 0 }
-	return !hasRating(r) && r.hasProperty("LineInputVoltage") && !r.has("LineInputVoltage") && slices.ContainsFunc(all, hasRating)
+	isDead := healthOf(r) != bmc.HealthOK // a power supply without an input
+	return !hasRating(r) && !isDead && r.hasProperty("LineInputVoltage") && !r.has("LineInputVoltage") && slices.ContainsFunc(all, hasRating)
 }
 
 // isSupply is false for an entry that has only a name: the BMC cannot read that bay.

@@ -168,18 +168,24 @@ func parseTime(text, offset string) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", time.ANSIC} { // CIMC writes the last one
-		if at, err := time.Parse(layout+" Z07:00", text+" "+cmp.Or(offset, "Z")); err == nil {
-			return at, nil
+	for _, zone := range []string{offset, "Z"} {
+		for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", time.ANSIC} { // CIMC writes the last one
+			if at, err := time.Parse(layout+" Z07:00", text+" "+zone); err == nil {
+				return at, nil
+			}
 		}
 	}
 	return time.Time{}, fmt.Errorf("%.40q is not a time", text)
 }
 
-// clock returns the manager that has the time: that of the system or, if it has none, the only other one that does. It returns nil without one.
+// clock returns the manager that has the time: that of the system or, if it has none and the service has only this system, the only other one that does. It returns nil without
+// one.
 func (c *conn) clock(ctx context.Context) resource {
 	if manager := c.readManager(ctx); manager.text("DateTime") != "" {
 		return manager
+	}
+	if systems, err := c.systemPaths(ctx); err != nil || len(systems) > 1 {
+		return nil
 	}
 	paths, _, _ := c.collection(ctx, cmp.Or(c.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
 	others := slices.DeleteFunc(c.readAll(ctx, paths), func(m resource) bool { return m.text("DateTime") == "" })

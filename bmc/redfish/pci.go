@@ -76,8 +76,6 @@ func classOf(function resource, slot bool) string {
 		class = pciClasses[base]
 	}
 	switch {
-	case class == "" && vendor == vendorNVIDIA: // Cisco writes no class at all. NVIDIA's network controllers have the vendor ID of Mellanox
-		return classGPU
 	case class != "DisplayController" && base != pciDisplay, vendor == vendorMatrox, vendor == vendorASPEED:
 		return class
 	case code>>8 == pci3D, vendor == vendorNVIDIA, vendor == vendorAMD, vendor == vendorIntel && slot:

@@ -103,7 +103,6 @@ func TestFlags(t *testing.T) {
 	g.Expect(o.boot.Artifacts.Outbound.DenyNetworks).To(ContainElement(netip.MustParsePrefix("fd00:96::1/128")))
 }
 
-// TestBootConfigs: the first configuration file that exists is read, by the boot server and by the controllers.
 // TestOperatorFlags: the process accepts every flag that cluster-api-operator sets from spec.manager of a provider.
 func TestOperatorFlags(t *testing.T) {
 	_, err := parse("--components=controllers",
@@ -114,6 +113,7 @@ func TestOperatorFlags(t *testing.T) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
+// TestBootConfigs: the first configuration file that exists is read, by the boot server and by the controllers.
 func TestBootConfigs(t *testing.T) {
 	ofVariables := write(t, "networks: [{name: variables, mode: proxy, address: 192.0.2.5}]")
 	custom := write(t, "networks: [{name: custom, mode: authoritative, address: 192.0.2.5, subnet: 192.0.2.0/24}]")

@@ -3,9 +3,11 @@ package boot
 import (
 	"cmp"
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
@@ -24,7 +26,7 @@ func expectedServer(a attempt, found inventory.ServerID) inventory.ServerID {
 	}
 	var expected inventory.ServerID
 	if h := a.host.Status.Hardware; h != nil {
-		expected = inventory.ServerID{SystemUUID: h.SystemUUID, SerialNumber: h.SerialNumber}
+		expected = inventory.ServerID{SystemUUID: h.SystemUUID, SerialNumber: systemSerial(h)}
 	}
 	// Some BMCs have a GUID of their own in the place of the system's (IPMI 2.0, 22.14), whose byte order is guessed besides: one serial number says more.
 	byUUID, bySerial := inventory.ServerID{SystemUUID: expected.SystemUUID}, inventory.ServerID{SerialNumber: expected.SerialNumber}
@@ -36,6 +38,20 @@ func expectedServer(a attempt, found inventory.ServerID) inventory.ServerID {
 	}
 	return expected
 }
+
+// systemSerial returns the serial number that a BMC reports for the system. Without one, the inventory has that of the chassis or of a baseboard (docs/development/inventory.md), which an agent
+// need not find.
+func systemSerial(h *v1alpha1.Hardware) string {
+	for _, fact := range h.Facts {
+		if fact.Name == string(bmc.FactSerialNumber) && serialOfPart.MatchString(fact.Source) {
+			return ""
+		}
+	}
+	return h.SerialNumber
+}
+
+// serialOfPart matches the Redfish resources of a chassis or a baseboard.
+var serialOfPart = regexp.MustCompile(`/Chassis/|/Systems/HGX_`)
 
 // checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and the server with spec.bootMACAddress boots: if the rows of
 // two servers are swapped, these are two servers, and the wrong one would be erased.

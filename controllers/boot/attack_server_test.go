@@ -26,9 +26,9 @@ func on(uuid, serial string) agent.Hello {
 }
 
 // reports makes the BMC of the host report an identity.
-func (w *world) reports(g *WithT, uuid, serial string) {
+func (w *world) reports(g *WithT, uuid, serial string, facts ...v1alpha1.Fact) {
 	h := w.host()
-	h.Status.Hardware = &v1alpha1.Hardware{SystemUUID: uuid, SerialNumber: serial}
+	h.Status.Hardware = &v1alpha1.Hardware{SystemUUID: uuid, SerialNumber: serial, Facts: facts}
 	g.Expect(w.Client.Status().Update(ctx, h)).To(Succeed())
 }
 
@@ -59,6 +59,7 @@ func TestAttackOtherServer(t *testing.T) {
 		hello        agent.Hello
 		refused      bool
 		unknown      bool
+		source       string // of the serial number in the BMC
 	}{
 		"image, the server":                      {world: image, uuid: uuid1, serial: "S1", hello: on(uuid1Swapped, "other label")},
 		"image, another UUID":                    {world: image, uuid: uuid1, serial: "S1", hello: on(uuid2, "S1"), refused: true},
@@ -69,6 +70,8 @@ func TestAttackOtherServer(t *testing.T) {
 		"image, a GUID of an IPMI BMC":           {world: ipmi, uuid: uuid2, serial: "S1", hello: on(uuid1, "s1")},
 		"image, another server by IPMI":          {world: ipmi, uuid: uuid2, serial: "S2", hello: on(uuid1, "S1"), refused: true},
 		"image, placeholders":                    {world: image, uuid: "00000000-0000-0000-0000-000000000000", serial: "To be filled by O.E.M.", hello: on(uuid1, "S1"), unknown: true},
+		"image, a serial number of the chassis":  {world: image, serial: "CHASSIS", source: "/redfish/v1/Chassis/1", hello: on(uuid1, "S1"), unknown: true},
+		"image, a serial number of the system":   {world: image, serial: "S2", source: "/redfish/v1/Systems/1", hello: on(uuid1, "S1"), refused: true},
 		"image, no SMBIOS":                       {world: image, uuid: uuid1, serial: "S1", hello: on("", ""), unknown: true},
 		"erasure, the server":                    {world: eraseOnce, uuid: uuid1, serial: "SN1", hello: on(uuid1, "SN1")},
 		"erasure, another UUID":                  {world: eraseOnce, uuid: uuid1, serial: "SN1", hello: on(uuid2, "SN1"), refused: true},
@@ -79,7 +82,7 @@ func TestAttackOtherServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			w := c.world(t)
-			w.reports(g, c.uuid, c.serial)
+			w.reports(g, c.uuid, c.serial, v1alpha1.Fact{Name: "serialNumber", State: v1alpha1.FactKnown, Source: c.source})
 			w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.SystemUUID = c.spec })
 			r := w.agentRequest(g)
 			w.drain()
@@ -88,7 +91,7 @@ func TestAttackOtherServer(t *testing.T) {
 			if !c.refused {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(w.boot().Spec.DataAddress).NotTo(BeEmpty())
-				if plan.Purpose == agent.Inspect {
+				if plan.Purpose == agent.Inspect || c.serial == "CHASSIS" && c.uuid+c.spec == "" { // nothing is expected
 					g.Expect(plan.Server).To(BeZero())
 				} else {
 					g.Expect(plan.Server.SystemUUID+plan.Server.SerialNumber).NotTo(BeEmpty(), "the agent compares, too")

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -444,6 +445,18 @@ func TestErasureProgress(t *testing.T) {
 	g.Expect(disks[1]).To(Equal(v1alpha1.DiskProgress{Name: "sdb", SerialNumber: "S2", Percent: 100}))
 	g.Expect(disks[2]).To(Equal(v1alpha1.DiskProgress{Name: "sdc", SecondsLeft: 30 * 24 * 60 * 60}))
 	g.Expect(w.boot().Status.Progress).To(HavePrefix("Erasing 2 of 64 disks, the slowest at 0 %"))
+}
+
+// TestProgressOfFinishedAgent: the progress of a boot whose agent is done shows what is awaited, also if the last report of the agent is written together with its end.
+func TestProgressOfFinishedAgent(t *testing.T) {
+	g := NewWithT(t)
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge)
+	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Disks: []agent.DiskProgress{{Name: "sda", Percent: 99}}})).To(Succeed())
+	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), erasedDisk("S2", agent.CleanPurge)}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.Start(over())).To(Succeed())
+	g.Expect(w.boot().Status.Agent.Step).To(Equal(string(agent.StepErasing)))
+	g.Expect(w.boot().Status.Progress).To(Equal(lifecycle.AwaitedStage(&w.boot().Spec, v1alpha1.StageAgentDone)))
 }
 
 // TestErasureOfAStrangerIsRefused: neither another client nor the token of an earlier boot ends an erasure.

@@ -98,8 +98,10 @@ func TestSentinelWarning(t *testing.T) {
 		change func(*bootstrapv1.BareMetalConfigSpec)
 		warned bool
 	}{
-		"commands": {func(s *bootstrapv1.BareMetalConfigSpec) { s.Sentinel, s.Commands = bootstrapv1.SentinelCommands, []string{"true"} }, false},
-		"without":  {func(*bootstrapv1.BareMetalConfigSpec) {}, true},
+		"commands": {func(s *bootstrapv1.BareMetalConfigSpec) {
+			s.Sentinel, s.Commands = bootstrapv1.SentinelCommands, []string{"true"}
+		}, false},
+		"without": {func(*bootstrapv1.BareMetalConfigSpec) {}, true},
 		"with": {func(s *bootstrapv1.BareMetalConfigSpec) {
 			s.UserData = "#cloud-config\nruncmd: [touch /run/cluster-api/bootstrap-success.complete]\n"
 		}, false},
@@ -109,7 +111,7 @@ func TestSentinelWarning(t *testing.T) {
 		test.change(&config.Spec)
 		heard.texts = nil
 		g.Expect(c.Create(t.Context(), config, client.DryRunAll)).To(Succeed(), name)
-		g.Expect(len(heard.texts) == 1).To(Equal(test.warned), "%s: %v", name, heard.texts)
+		g.Expect(heard.texts).To(HaveLen(map[bool]int{true: 1}[test.warned]), name)
 	}
 }
 

@@ -56,28 +56,36 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	setHardwareHealthy(host)
 	controllers.SetNodeMatched(host, view.Node, "")
 	if view.Claimed() {
-		if view.Provisioned() && !slices.Contains(notBootedStates, step.State) && step.PoweredOffAt.IsZero() {
-			reason, message := v1alpha1.ReasonBooted, ""
-			if step.Reason == v1alpha1.ReasonPowerDisputed {
-				reason, message = step.Reason, step.Message
-			}
-			set(v1alpha1.BootedCondition, true, reason, message)
-		} else {
-			set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
-		}
+		setBooted(set, view, step)
 	} else {
 		conditions.Delete(host, v1alpha1.BootedCondition)
 	}
 	switch {
 	case step.State == lifecycle.StatePaused:
 		set(clusterv1.PausedCondition, true, clusterv1.PausedReason, step.Message)
-	case view.PauseRequested(): // a boot attempt in progress is completed, because its server may already write to its disk
+	case view.PauseRequested() && view.InFlight() && step.State == lifecycle.StateBooting: // its server may already write to its disk
 		set(clusterv1.PausedCondition, true, clusterv1.PausedReason, "The boot attempt in progress is completed first. "+step.Message)
 	default:
 		set(clusterv1.PausedCondition, false, clusterv1.NotPausedReason, "")
 	}
 	setReady(host, view, step)
 }
+
+// setBooted sets the condition Booted of a claimed host. While the host is paused, what was reported about its power stays.
+func setBooted(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
+	switch {
+	case step.State == lifecycle.StatePaused && !step.PoweredOffAt.IsZero():
+	case !view.Provisioned(), slices.Contains(notBootedStates, step.State), !step.PoweredOffAt.IsZero():
+		set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
+	case slices.Contains(powerWarnings, step.Reason):
+		set(v1alpha1.BootedCondition, true, step.Reason, step.Message)
+	default:
+		set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")
+	}
+}
+
+// powerWarnings are the reasons of a server that is reported as off and counts as running.
+var powerWarnings = []string{v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed}
 
 // notBootedStates are the states in which a server that booted once is off or is being powered off, or in which it is unknown whether its machine still
 // runs.

@@ -186,8 +186,8 @@ type eventState struct {
 	phase      v1alpha1.HostPhase
 	bmc        metav1.ConditionStatus
 	bmcReason  string
-	power      string                 // PoweredOff or PowerDisputed; empty if nothing is wrong with the power
-	health     metav1.ConditionStatus // of HardwareHealthy
+	power      string // PoweredOff or one of powerWarnings; empty if nothing is wrong with the power
+	health     string // the reason of HardwareHealthy
 }
 
 func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
@@ -195,12 +195,10 @@ func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
 	if c := conditions.Get(host, v1alpha1.BMCReadyCondition); c != nil {
 		s.bmc, s.bmcReason = c.Status, c.Reason
 	}
-	if reason := conditions.GetReason(host, v1alpha1.BootedCondition); reason == v1alpha1.ReasonPoweredOff || reason == v1alpha1.ReasonPowerDisputed {
+	if reason := conditions.GetReason(host, v1alpha1.BootedCondition); reason == v1alpha1.ReasonPoweredOff || slices.Contains(powerWarnings, reason) {
 		s.power = reason
 	}
-	if c := conditions.Get(host, v1alpha1.HardwareHealthyCondition); c != nil {
-		s.health = c.Status
-	}
+	s.health = conditions.GetReason(host, v1alpha1.HardwareHealthyCondition)
 	return s
 }
 
@@ -238,10 +236,12 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Contact", "The BMC answers again without errors")
 	}
 	r.recordPowerEvents(host, was, is)
+	unhealthy := []string{v1alpha1.ReasonHardwareWarning, v1alpha1.ReasonHardwareCritical}
 	switch {
-	case is.health == metav1.ConditionFalse && was.health != is.health:
+	case was.health == is.health:
+	case slices.Contains(unhealthy, is.health):
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventHardwareUnhealthy, "Observe", "%s", conditions.GetMessage(host, v1alpha1.HardwareHealthyCondition))
-	case is.health == metav1.ConditionTrue && was.health == metav1.ConditionFalse:
+	case is.health == v1alpha1.ReasonHardwareOK && slices.Contains(unhealthy, was.health):
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventHardwareHealthy, "Observe", "The BMC reports no unhealthy component any more")
 	}
 }
@@ -252,9 +252,9 @@ func (r *Reconciler) recordPowerEvents(host *v1alpha1.BareMetalHost, was, is eve
 	case was.power == is.power:
 	case is.power == v1alpha1.ReasonPoweredOff:
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPoweredOff, "Observe", "%s", conditions.GetMessage(host, v1alpha1.BootedCondition))
-	case is.power == v1alpha1.ReasonPowerDisputed:
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPowerDisputed, "Observe", "%s", conditions.GetMessage(host, v1alpha1.BootedCondition))
-	case is.phase == v1alpha1.PhaseProvisioned && was.power == v1alpha1.ReasonPoweredOff:
+	case is.power != "":
+		r.recordEvent(host, corev1.EventTypeWarning, is.power, "Observe", "%s", conditions.GetMessage(host, v1alpha1.BootedCondition))
+	case is.phase == v1alpha1.PhaseProvisioned && host.Status.Power == v1alpha1.PowerOn:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventPowerReturned, "Observe", "The server is on again")
 	}
 }

@@ -35,7 +35,8 @@ func componentsOf(hw *v1alpha1.Hardware) []component {
 		all = append(all, component{cmp.Or(d.Class, "device"), d.Name, d.Model, d.SerialNumber, d.Health})
 	}
 	unhealthy := slices.DeleteFunc(all, func(c component) bool { return !isUnhealthy(c.health) })
-	if isUnhealthy(hw.Health) && len(unhealthy) == 0 {
+	isCritical := func(c component) bool { return c.health == string(bmc.HealthCritical) }
+	if isUnhealthy(hw.Health) && len(unhealthy) == 0 || hw.Health == string(bmc.HealthCritical) && !slices.ContainsFunc(unhealthy, isCritical) {
 		unhealthy = append(unhealthy, component{kind: "server", health: hw.Health})
 	}
 	return unhealthy
@@ -91,7 +92,7 @@ func setHardwareHealthy(host *v1alpha1.BareMetalHost) {
 	case len(unhealthy) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonHardwareWarning
 		isCritical := func(c component) bool { return c.health == string(bmc.HealthCritical) }
-		if hw.Health == string(bmc.HealthCritical) || slices.ContainsFunc(unhealthy, isCritical) {
+		if slices.ContainsFunc(unhealthy, isCritical) {
 			c.Reason = v1alpha1.ReasonHardwareCritical
 		}
 		c.Message = "The BMC reports " + textOf(unhealthy)

@@ -36,6 +36,10 @@ func TestHardwareHealthy(t *testing.T) {
 			&v1alpha1.Hardware{Health: "OK", Disks: []v1alpha1.Disk{{Name: "3", Model: "VK000960", SerialNumber: "S1", Health: "Critical"}}},
 			metav1.ConditionFalse, v1alpha1.ReasonHardwareCritical, "The BMC reports disk 3 (model VK000960, serial number S1): Critical",
 		},
+		"a server that is worse than its parts": {
+			&v1alpha1.Hardware{Health: "Critical", DIMMs: []v1alpha1.DIMM{{Name: "A1", Health: "Warning"}}},
+			metav1.ConditionFalse, v1alpha1.ReasonHardwareCritical, "The BMC reports server: Critical; memory module A1: Warning",
+		},
 		"several": {
 			&v1alpha1.Hardware{
 				Health: "Warning", DIMMs: []v1alpha1.DIMM{{Name: "A1", Health: "Warning"}}, PowerSupplies: []v1alpha1.PowerSupply{{Name: "PSU 2", Health: "Critical"}},

@@ -50,7 +50,10 @@ func startReconciler(t *testing.T, r *host.Reconciler) func() {
 	t.Helper()
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		r.Client, r.APIReader, r.Pool, r.Recorder = mgr.GetClient(), mgr.GetAPIReader(), pool, mgr.GetEventRecorder("capbm-host")
+		r.Client, r.APIReader, r.Pool = mgr.GetClient(), mgr.GetAPIReader(), pool
+		if r.Recorder == nil {
+			r.Recorder = mgr.GetEventRecorder("capbm-host")
+		}
 		return r.SetupWithManager(ctx, mgr, controller.Options{})
 	})
 	return func() {

@@ -247,6 +247,7 @@ func (h *hostObservation) updateProblem(err error, now time.Time) {
 		return
 	}
 	h.failures++
+	h.bmc.FailedAt = now
 	problem := controllers.BMCProblem(err, h.failures, now)
 	h.bmc.Problem = &problem
 }

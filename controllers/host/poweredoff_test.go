@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -12,7 +13,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestPowerLost: a server of a machine on disk that loses its power is reported once, also after a restart of the provider, and gets no command. It is Ready when it is on again.
+// TestPowerLost: a server of a machine on disk that loses its power is reported once, also after a restart of the provider, and gets no command. It stays Ready while the BMC is the
+// only witness, and is Ready when it is on again.
 func TestPowerLost(t *testing.T) {
 	g := NewWithT(t)
 	clock := &shiftedClock{}
@@ -21,11 +23,20 @@ func TestPowerLost(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	wait(t, server, reason(v1alpha1.HardwareHealthyCondition, v1alpha1.ReasonHardwareOK))
 
+	boot := controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
+		b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.NewTime(clock.Now().Add(-time.Hour)))
+	})
+
 	server.SetPower(false)
 	lost := clock.Now()
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOff)) })
-	g.Expect(conditions.IsTrue(server.Host, v1alpha1.ReadyCondition)).To(BeTrue(), "one witness alone")
-	clock.forward(5 * time.Minute) // no Node could be read meanwhile
+	clock.forward(5 * time.Minute)
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonPowerUnconfirmed))
+	for _, kind := range []string{v1alpha1.BootedCondition, v1alpha1.ReadyCondition} {
+		g.Expect(conditions.IsTrue(server.Host, kind)).To(BeTrue(), "one witness alone")
+	}
+	node := &v1alpha1.ObservedNode{Name: "n", Number: boot.Spec.Number, Readiness: v1alpha1.NodeNotReady, ReadinessTime: new(metav1.NewTime(clock.Now()))}
+	g.Expect(controllers.ApplyNode(t.Context(), env.Client, boot, node, controllers.NewStage(boot, v1alpha1.StageNode))).To(Succeed())
 	off := func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
 		reason(v1alpha1.BootedCondition, v1alpha1.ReasonPoweredOff)(g, h)
@@ -49,5 +60,5 @@ func TestPowerLost(t *testing.T) {
 		g.Expect(h.Status.PoweredOffTime).To(BeNil())
 	})
 	g.Expect(server.CommandNames()).To(BeEmpty())
-	expectEvents(t, server.Host.Namespace, controllers.EventRegistered, controllers.EventPoweredOff, controllers.EventPowerReturned)
+	expectEvents(t, server.Host.Namespace, controllers.EventRegistered, controllers.EventPowerUnconfirmed, controllers.EventPoweredOff, controllers.EventPowerReturned)
 }

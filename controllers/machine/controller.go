@@ -67,6 +67,7 @@ type scope struct {
 	host         *v1alpha1.BareMetalHost    // the host of the machine, set by reconcileHost
 	addresses    clusterv1.MachineAddresses // the addresses before this reconcile
 	isNew        bool                       // this reconcile added the finalizer: no host was claimed before
+	undecided    bool                       // this reconcile ended in an error, so Ready stays as it was
 	requeueAfter time.Duration              // when to reconcile again without an event; zero waits for an event
 }
 
@@ -149,13 +150,14 @@ func (r *Reconciler) advance(ctx context.Context, s *scope) (err error) {
 	defer func() {
 		if err != nil {
 			s.setFailed(reason, message)
+			s.undecided = true
 		}
 	}()
 	if !s.machine.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, s)
 	}
 	for _, phase := range []func(context.Context, *scope) (bool, error){
-		r.reconcileSecrets, r.reconcileHost, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
+		r.reconcileHost, r.reconcileSecrets, r.reconcilePrerequisites, r.reconcileClaim, r.reconcileBoot,
 	} {
 		if done, err := phase(ctx, s); err != nil || done {
 			return err
@@ -197,8 +199,10 @@ func (r *Reconciler) readOwners(ctx context.Context, s *scope) (bool, error) {
 
 // writeOrDelay writes the result of a reconcile and records its events, or returns how long the write must wait.
 func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMetalMachine, s *scope) (time.Duration, error) {
-	setReady(s.machine, s.host)
-	setPhase(s.machine, s.host)
+	if !s.undecided {
+		setReady(s.machine, s.host)
+		setPhase(s.machine, s.host)
+	}
 	if wait := r.writeDelay(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil
 	}

@@ -142,7 +142,7 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 // the machine since then.
 func (s *scope) setRunning() {
 	switch c := conditions.Get(s.host, v1alpha1.BootedCondition); {
-	case c != nil && c.Status == metav1.ConditionFalse && slices.Contains(offReasons, c.Reason), c != nil && c.Reason == v1alpha1.ReasonPowerDisputed:
+	case c != nil && c.Status == metav1.ConditionFalse && slices.Contains(offReasons, c.Reason), c != nil && slices.Contains(powerWarnings, c.Reason):
 		s.setBooted(c.Status, c.Reason, c.Message)
 	default:
 		s.setBooted(metav1.ConditionTrue, v1alpha1.ReasonBooted, progressOf(s.host, v1alpha1.ReasonBootstrapFailed, v1alpha1.ReasonRestarted))
@@ -151,6 +151,9 @@ func (s *scope) setRunning() {
 
 // offReasons are the reasons of the host's condition Booted for a provisioned machine whose server is off, or is about to be.
 var offReasons = []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerHold}
+
+// powerWarnings are its reasons for one whose server is reported as off and counts as running.
+var powerWarnings = []string{v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed}
 
 // progressOf returns the message of the host's condition BootProgress if it is not True for one of the reasons.
 func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {

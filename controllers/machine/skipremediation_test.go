@@ -61,7 +61,7 @@ const skip = clusterv1.MachineSkipRemediationAnnotation
 // TestSkipRemediation: MachineHealthChecks are kept from a Machine while its host is kept off or in maintenance, and until its Node is Ready after that.
 func TestSkipRemediation(t *testing.T) {
 	start(t)
-	own := HaveKeyWithValue(skip, v1alpha1.SkipRemediationValuePrefix+"h")
+	during, after := HaveKeyWithValue(skip, v1alpha1.SkipRemediationValuePrefix+"h"), HaveKeyWithValue(skip, HavePrefix(v1alpha1.SkipRemediationValuePrefix+"h/2"))
 	for name, test := range map[string]struct {
 		number     int
 		set, unset func(*v1alpha1.BareMetalHost)
@@ -83,32 +83,55 @@ func TestSkipRemediation(t *testing.T) {
 			63, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} },
 			func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }, v1alpha1.ReasonMaintenance,
 		},
+		"power cycle": {
+			66, func(h *v1alpha1.BareMetalHost) {
+				metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PowerCyclePrefix+"anna", "new kernel")
+			},
+			func(h *v1alpha1.BareMetalHost) { h.Annotations = nil }, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			claim, h := running(t, test.number)
 			controllerstest.Modify(t, env, h, test.set)
-			skips(t, claim, own)
+			skips(t, claim, during)
 			nodeSays(t, h, v1alpha1.NodeNotReady)
 			if test.reason == v1alpha1.ReasonPowerHold {
 				setCondition(t, h, metav1.Condition{Type: v1alpha1.BootedCondition, Status: metav1.ConditionFalse, Reason: test.reason, Message: "kept off"})
 			}
 			wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+				if test.reason == "" {
+					isReady(g, m)
+					return
+				}
 				reason(v1alpha1.ReadyCondition, test.reason)(g, m)
 				g.Expect(conditions.IsFalse(m, v1alpha1.ReadyCondition)).To(BeTrue())
 			})
 
 			controllerstest.Modify(t, env, h, test.unset)
 			setCondition(t, h, metav1.Condition{Type: v1alpha1.BootedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBooted})
+			skips(t, claim, after)
 			wait(t, claim, isReady)
 			g.Consistently(func(g Gomega) {
 				g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim.Machine), claim.Machine)).To(Succeed())
-				g.Expect(claim.Machine.Annotations).To(own, "the Node is not Ready yet")
+				g.Expect(claim.Machine.Annotations).To(after, "the Node is not Ready yet")
 			}, 500*time.Millisecond, 50*time.Millisecond).Should(Succeed())
 			nodeSays(t, h, v1alpha1.NodeReady)
 			skips(t, claim, Not(HaveKey(skip)))
 		})
 	}
+}
+
+// TestRemediationIsCounted: the power hold of a remediation does not keep MachineHealthChecks from its Machine: a MachineHealthCheck that does not count it starts one more.
+func TestRemediationIsCounted(t *testing.T) {
+	start(t)
+	claim, h := running(t, 67)
+	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: v1alpha1.RemediationHolderPrefix + "m", Reason: "fenced"}}
+	})
+	setCondition(t, h, metav1.Condition{Type: v1alpha1.BootedCondition, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPowerHold, Message: "kept off"})
+	wait(t, claim, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonPowerHold))
+	skips(t, claim, Not(HaveKey(skip)))
 }
 
 // TestSkipRemediationOfUser: an annotation that a user set is neither changed nor removed.

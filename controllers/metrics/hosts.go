@@ -23,7 +23,8 @@ var (
 	unrecordedDesc = prometheus.NewDesc("capbm_hosts_erasure_not_recorded", "Hosts whose disks are erased, and that are not released because the BareMetalErasure cannot be written.",
 		nil, nil)
 	powerDesc = prometheus.NewDesc("capbm_hosts_power_wrong",
-		"Hosts with a machine on disk whose server is off although the provider did not power it off (PoweredOff), or reads as off although its Node is Ready (PowerDisputed).",
+		"Hosts with a machine on disk whose server is off although the provider did not power it off (PoweredOff), or that the BMC reports as off although its Node is Ready "+
+			"(PowerDisputed) or without a Node that could confirm it (PowerUnconfirmed).",
 		[]string{"reason"}, nil)
 	unhealthyDesc = prometheus.NewDesc("capbm_hosts_unhealthy", "Hosts whose condition HardwareHealthy is False, by its reason.", []string{"reason"}, nil)
 	waitingDesc   = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
@@ -47,7 +48,7 @@ var (
 		v1alpha1.ReasonBMCUnreachable, v1alpha1.ReasonCertificateInvalid, v1alpha1.ReasonNotPermitted, v1alpha1.ReasonBMCConflict, v1alpha1.ReasonServerReplaced, v1alpha1.ReasonHardwareConflict,
 		v1alpha1.ReasonSystemNotFound, v1alpha1.ReasonBMCUnsupported, v1alpha1.ReasonBMCError, other,
 	}
-	powerReasons     = []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed}
+	powerReasons     = []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed}
 	unhealthyReasons = []string{v1alpha1.ReasonHardwareWarning, v1alpha1.ReasonHardwareCritical}
 	waitingReasons   = []string{
 		v1alpha1.ReasonNoHostFits, v1alpha1.ReasonWaitingForFormerHost, v1alpha1.ReasonWaitingForCluster, v1alpha1.ReasonWaitingForBootstrapData,
@@ -152,7 +153,7 @@ func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 		switch reason := conditions.GetReason(h, v1alpha1.BootedCondition); reason {
 		case v1alpha1.ReasonErasureNotRecorded:
 			unrecorded++
-		case v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed:
+		case v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed:
 			power.add(reason)
 		}
 		if c := conditions.Get(h, v1alpha1.HardwareHealthyCondition); c != nil && c.Status == metav1.ConditionFalse {

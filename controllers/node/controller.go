@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,13 +50,17 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
+	// ConnectTimeout is how long this process may take to connect to a cluster at its start, before the Nodes of the cluster count as unreadable. Defaults to a minute.
+	ConnectTimeout time.Duration
 
 	controller controller.Controller
+	started    time.Time
 }
 
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
+	r.started = time.Now()
 	ofCluster, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &v1alpha1.BareMetalMachineList{}, mgr.GetScheme())
 	if err != nil {
 		return fmt.Errorf("map clusters to machines: %w", err)
@@ -137,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if err := r.watch(ctx, s.cluster); err != nil {
-		return ctrl.Result{}, r.ignoreDisconnected(ctx, s, err)
+		return r.ignoreDisconnected(ctx, s, err)
 	}
 	var requeueAfter time.Duration
 	switch {
@@ -150,7 +155,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		requeueAfter, err = r.refresh(ctx, s)
 	}
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return ctrl.Result{}, r.ignoreDisconnected(ctx, s, err)
+		return r.ignoreDisconnected(ctx, s, err)
 	}
 	if err != nil {
 		return controllers.Result(err)
@@ -208,13 +213,22 @@ func (r *Reconciler) watch(ctx context.Context, cluster client.ObjectKey) error 
 
 // ignoreDisconnected returns nil for a cluster without a connection, which is no error while the first server of its control plane boots. It returns
 // other errors.
-func (r *Reconciler) ignoreDisconnected(ctx context.Context, s *scope, err error) error {
+func (r *Reconciler) ignoreDisconnected(ctx context.Context, s *scope, err error) (ctrl.Result, error) {
 	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return fmt.Errorf("watch the Nodes of cluster %s: %w", s.cluster, err)
+		return ctrl.Result{}, fmt.Errorf("watch the Nodes of cluster %s: %w", s.cluster, err)
 	}
-	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) != nil && !restartUndecided(s.boot) {
-		return r.recordUnreadable(ctx, s)
+	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil || restartUndecided(s.boot) {
+		ctrl.LoggerFrom(ctx).V(2).Info("Skipped the Node: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))
+		return ctrl.Result{}, nil
 	}
-	ctrl.LoggerFrom(ctx).V(2).Info("Skipped the Node: its cluster is not connected", "Cluster", s.cluster, "BareMetalHost", client.ObjectKeyFromObject(s.host))
-	return nil
+	if !offReported(s.host) {
+		return ctrl.Result{}, nil // nothing needs to be read now
+	}
+	if wait := time.Until(r.started.Add(cmp.Or(r.ConnectTimeout, defaultConnectTimeout))); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil // this process has just begun to connect
+	}
+	return ctrl.Result{}, r.recordUnreadable(ctx, s)
 }
+
+// defaultConnectTimeout is the default of Reconciler.ConnectTimeout.
+const defaultConnectTimeout = time.Minute

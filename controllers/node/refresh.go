@@ -78,6 +78,9 @@ func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off boo
 	}
 	ready, known := readiness(node), off || now.Readiness != "" // otherwise the Node was Ready all the time
 	isReady := ready != nil && ready.Status == corev1.ConditionTrue
+	if wait := changeDelay(now, off, at); wait > 0 {
+		return wait
+	}
 	switch {
 	case isReady && known:
 		set(v1alpha1.NodeReady)
@@ -93,6 +96,19 @@ func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off boo
 		return rereadOffAfter
 	}
 	return 0
+}
+
+// changeDelay returns how long the next change of a Node's readiness must wait: the API server of its cluster decides how often it changes, and each change is a write and a request
+// to the BMC.
+func changeDelay(now *v1alpha1.ObservedNode, off bool, at time.Time) time.Duration {
+	interval := nodeNotReadyFor
+	if off {
+		interval = nodeNotReadyFor / 6
+	}
+	if now.ReadinessTime == nil {
+		return 0
+	}
+	return min(interval, now.ReadinessTime.Add(interval).Sub(at))
 }
 
 // recordUnreadable records that the Node of a server that is off cannot be read. The Node of a server that is on need not be read.

@@ -81,7 +81,7 @@ func (r *Reconciler) event(s *scope, kind, reason, action, note string, args ...
 }
 
 // holder is the name of the remediation in the power holds of a host. It contains no UID, since a move changes UIDs.
-func (s *scope) holder() string { return "BareMetalRemediation/" + s.remediation.Name }
+func (s *scope) holder() string { return v1alpha1.RemediationHolderPrefix + s.remediation.Name }
 
 // hasPowerHold is true if the host has the remediation's power hold.
 func (s *scope) hasPowerHold(host *v1alpha1.BareMetalHost) bool {

@@ -25,10 +25,10 @@ var bmcTargets = []target{
 	{"bmc/redfish", nil, []mutant{
 		{"a server that is powering on counts as on", "conn.PowerState", "bmc.PoweringOn", "bmc.PowerOn"},
 		{"a server that is powering off counts as off, to Redfish", "conn.PowerState", "bmc.PoweringOff", "bmc.PowerOff"},
-		{"GPUs of one board are one", "addDevice", "!known.own || !d.own", "true"},
+		{"GPUs of one board are one", "addDevice", "known.own != d.own", "true"},
 		{"an answer without Members means that there is none", "conn.collection", `!r.hasProperty("Members")`, "false"},
-		{"a summary counts as the resource", "conn.membersAreComplete", "whole == nil || !member.lacks(whole)", "whole == nil || true"},
-		{"a function that is switched off is a NIC", "inspection.readAdapter", "isDisabled(f)", "false"},
+		{"a summary counts as the resource", "conn.innerIsComplete", "err != nil || !inner.lacks(whole)", "err != nil || inner.lacks(whole) || true"},
+		{"a function that is switched off is a NIC", "offFunctions", `f.text("DeviceEnabled") == "false" || hasOthers && isOfType(f)`, "hasOthers && false"},
 		{"a controller without drives means that there are none", "inspection.readDisks", `strings.EqualFold(controller.text("Status", "State"), "Enabled")`, "false"},
 		{"the serial number of a part is that of the server", "inspection.serialElsewhere", `!slices.Contains(partTypes, box.text("ChassisType"))`, ""},
 		{"Redfish gets a power command while the power changes", "conn.setPower", "command != bmc.CanForceOff && state.InTransition()", "false"},

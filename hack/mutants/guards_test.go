@@ -104,7 +104,7 @@ var guardTargets = []target{
 	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode|Readiness|ServerThatIsOff"}, []mutant{
 		{"a Node that is always Ready is written", "setReadiness", "isReady && known", "isReady"},
 		{"a Node that was not Ready for a moment is written", "setReadiness", "now.Readiness != v1alpha1.NodeNotReady", "false"},
-		{"the cache tells whether a Node is Ready whose server is off", "Reconciler.recordUnreadable", "before.Readiness == v1alpha1.NodeUnreadable", "true"},
+		{"a Node that cannot be read is not recorded", "Reconciler.recordUnreadable", "before.Readiness == v1alpha1.NodeUnreadable", "true"},
 		{"a Node has addresses without end", "stripNode", "node.Status.Addresses[:min(len(node.Status.Addresses), keptAddresses)]", "node.Status.Addresses"},
 		{"texts of a Node have no end", "bounded", "len(text) > maxText", "false"},
 	}},
@@ -150,10 +150,11 @@ var guardTargets = []target{
 			"for id := range parsed { keys[id] = parsed[id] }; _ = strings.TrimSuffix(name, keySuffix)"},
 		{"an error shows the key", "Recorder.key", "PrivateKeyName, name", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name"},
 	}},
-	{"controllers/machine", []string{"-test.run=ClaimRecordsDisks|SkipRemediation|ServerThatIsOff"}, []mutant{
-		{"a MachineHealthCheck judges a machine whose server is kept off", "Reconciler.reconcileSkipRemediation", "claim.HasPowerHold(s.host)", "claim.HasPowerHold(s.host) && false"},
+	{"controllers/machine", []string{"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff"}, []mutant{
+		{"a MachineHealthCheck judges a machine whose server is kept off", "isKeptDown", "strings.HasPrefix(annotation, prefix)", "strings.HasPrefix(annotation, prefix) && false"},
+		{"a remediation is not counted", "isKeptDown", "!strings.HasPrefix(hold.Holder, v1alpha1.RemediationHolderPrefix)", "true"},
 		{"an annotation of a user is removed", "Reconciler.reconcileSkipRemediation", "set && !own", "own && false"},
-		{"a MachineHealthCheck judges a server that starts", "Reconciler.awaitsNode", "max(0, time.Until(ended.Add(nodeReturnTimeout)))", "min(0, time.Until(ended))"},
+		{"a MachineHealthCheck judges a server that starts", "Reconciler.awaitsNode", "nodeReturnTimeout - passed, nil", "0, nil"},
 		{"a machine is Ready whose server is off", "offReasons", "v1alpha1.ReasonPoweredOff", ""},
 		{"a claim does not record the disks", "Reconciler.terms", "terms.Disks = cleaning.Disks(&report.Spec)", "_ = cleaning.Disks"},
 		{"the disks of an old report are recorded", "Reconciler.terms",

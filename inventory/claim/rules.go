@@ -58,7 +58,7 @@ func OutOfService(host *v1alpha1.BareMetalHost) string {
 		return "in maintenance"
 	case host.Spec.Quarantine != nil:
 		return "quarantined"
-	case host.Spec.ConsumerRef == nil && HasPowerHold(host): // a release removes the power holds of a claimed host
+	case host.Spec.ConsumerRef == nil && hasPowerHold(host): // a release removes the power holds of a claimed host
 		return "kept powered off"
 	case host.Spec.ConsumerRef == nil && host.Spec.EraseOnce != "":
 		return "to be erased (spec.eraseOnce)"
@@ -72,8 +72,8 @@ func detached(host *v1alpha1.BareMetalHost) bool {
 	return ok
 }
 
-// HasPowerHold is true when a power hold, in the spec or by an annotation, keeps the server off.
-func HasPowerHold(host *v1alpha1.BareMetalHost) bool {
+// hasPowerHold is true when a power hold, in the spec or by an annotation, keeps the server off.
+func hasPowerHold(host *v1alpha1.BareMetalHost) bool {
 	for annotation := range host.Annotations {
 		if strings.HasPrefix(annotation, v1alpha1.PowerHoldPrefix) || strings.HasPrefix(annotation, v1alpha1.ForcePowerHoldPrefix) {
 			return true

@@ -215,6 +215,9 @@ func stayDetached(v View, _ Settings) Step {
 // stayPaused does nothing with a paused host, and says how to resume it.
 func stayPaused(v View, _ Settings) Step {
 	step := Step{Reason: v1alpha1.ReasonPaused, Message: "The host is paused: nothing is done until its annotation cluster.x-k8s.io/paused is removed"}
+	if v.Provisioned() { // a pause does not power the server on
+		step.PoweredOffAt = v.PoweredOffAt
+	}
 	switch {
 	case v.Paused:
 	case v.Consumer.DeletedForMove:

@@ -17,7 +17,7 @@ var nextRunning = map[string]nextCase{
 	"provisioned":                      {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"provisioned lets a move go on":    {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
 	"provisioned, everything unknown":  {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
-	"provisioned, installed and off":   {claimedView(provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, v1alpha1.ReasonPoweredOff},
+	"provisioned, installed and off":   {claimedView(provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, v1alpha1.ReasonPowerUnconfirmed},
 	"state lost":                       {claimedView(provisioned, ephemeral), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
 	"off only just now":                {claimedView(provisioned, ephemeral, func(v *View) { v.BMC.PowerSince = v.BMC.PowerAt }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"state lost and on again": {

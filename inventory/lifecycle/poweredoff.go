@@ -18,13 +18,13 @@ const (
 	minOffForDispute = 2 * time.Minute
 )
 
-// offFor returns for how long all readings of the power have been "off"; at most zero after a single one. Only readings after the last power command count, and after the
-// server fetched its bootstrap data: it was running then, whatever the BMC had reported before.
+// offFor returns for how long all readings of the power have been "off"; at most zero after a single one. Only readings after the last power command and the last failure of the
+// BMC count, and after the server fetched its bootstrap data: it was running then, whatever the BMC had reported before.
 func (v View) offFor() time.Duration {
 	if v.BMC.Problem != nil || v.BMC.Power != v1alpha1.PowerOff || v.BMC.PowerSince.IsZero() {
 		return 0
 	}
-	since := v.BMC.LastPowerAt
+	since := latest(v.BMC.LastPowerAt, v.BMC.FailedAt) // a BMC that did not answer in between may have restarted
 	if b := v.CurrentBoot(); b != nil && b.DataServedAt != nil && !v.recordedInFuture(b.DataServedAt) {
 		since = latest(since, b.DataServedAt.Time)
 	}
@@ -48,8 +48,8 @@ func (v View) nodeConfirmsOff(offFor time.Duration) bool {
 		return offFor >= minOffForReport
 	case v1alpha1.NodeUnreadable:
 		return offFor >= minOffForReport && v.Now.Sub(since) >= nodeUnreadableFor
-	default: // there is no Node, or nothing reads it
-		return offFor >= nodeUnreadableFor
+	default: // there is no Node, or nothing reads it: the BMC is the only witness
+		return false
 	}
 }
 
@@ -67,10 +67,16 @@ func (v View) poweredOff() bool {
 	}
 }
 
-// powerDisputed is true if the BMC reports a server as off whose Node is Ready.
+// powerDisputed is true if the BMC reports a server as off whose Node has been Ready for as long.
 func (v View) powerDisputed() bool {
+	readiness, since := v.nodeReadiness()
+	return readiness == v1alpha1.NodeReady && min(v.offFor(), v.powerUnchangedFor(since)) >= minOffForDispute
+}
+
+// powerUnconfirmed is true if the BMC reports a server as off, and no Node was observed that could confirm or contradict it.
+func (v View) powerUnconfirmed() bool {
 	readiness, _ := v.nodeReadiness()
-	return readiness == v1alpha1.NodeReady && v.offFor() >= minOffForDispute
+	return readiness == "" && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral && v.PoweredOffAt.IsZero() && v.offFor() >= nodeUnreadableFor
 }
 
 // awaitsPowerReading is true while another reading of the power may change what is reported about a provisioned host: it reads as off and that is not decided, or its Node
@@ -80,7 +86,7 @@ func (v View) awaitsPowerReading() bool {
 	switch {
 	case v.BMC.Power == v1alpha1.PowerOff && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		return true
-	case v.BMC.Power == v1alpha1.PowerOff && !v.poweredOff() && !v.powerDisputed():
+	case v.BMC.Power == v1alpha1.PowerOff && !v.poweredOff() && !v.powerDisputed() && !v.powerUnconfirmed():
 		return true
 	default:
 		return readiness != "" && readiness != v1alpha1.NodeUnreadable && changed.After(v.BMC.PowerAt)
@@ -106,6 +112,9 @@ func (v View) reportPower(step Step) Step {
 	case v.powerDisputed():
 		step.Reason = v1alpha1.ReasonPowerDisputed
 		step.Message = fmt.Sprintf("The BMC reports that the server is off, but Node %q is Ready. Check that spec.bmc.address is the BMC of this server, and restart the BMC", v.Node.Name)
+	case v.powerUnconfirmed():
+		step.Reason = v1alpha1.ReasonPowerUnconfirmed
+		step.Message = "The BMC reports that the server is off, and the machine has no Node that could confirm it. Check the server"
 	}
 	return step
 }
@@ -118,6 +127,6 @@ func (v View) nodeText() string {
 	case v1alpha1.NodeUnreadable:
 		return fmt.Sprintf("Node %q cannot be read", v.Node.Name)
 	default:
-		return "it has no Node that could be read"
+		return "its Node is no longer known"
 	}
 }

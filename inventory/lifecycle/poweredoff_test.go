@@ -26,7 +26,7 @@ func reportedOff(v *View) { v.PoweredOffAt = noon.Add(-time.Hour) }
 
 // TestPoweredOff: a server of a machine on disk counts as off only if BMC and Node agree.
 func TestPoweredOff(t *testing.T) {
-	const none, off, disputed = "", v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed
+	const none, off, disputed, unconfirmed = "", v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed
 	minute := time.Minute
 	for name, test := range map[string]struct {
 		changes []func(*View)
@@ -36,12 +36,12 @@ func TestPoweredOff(t *testing.T) {
 		"off for less than a minute, and the Node is not Ready": {[]func(*View){readsOffFor(59 * time.Second), nodeSays(v1alpha1.NodeNotReady, minute)}, none, true},
 		"off for a minute, and the Node is not Ready":           {[]func(*View){readsOffFor(minute), nodeSays(v1alpha1.NodeNotReady, minute)}, off, false},
 		"one reading":                                  {[]func(*View){justOff, nodeSays(v1alpha1.NodeNotReady, time.Hour)}, none, true},
-		"the Node is Ready for now":                    {[]func(*View){readsOffFor(119 * time.Second), nodeSays(v1alpha1.NodeReady, minute)}, none, true},
-		"the Node stays Ready":                         {[]func(*View){readsOffFor(2 * minute), nodeSays(v1alpha1.NodeReady, minute)}, disputed, false},
+		"the Node is Ready for now":                    {[]func(*View){readsOffFor(119 * time.Second), nodeSays(v1alpha1.NodeReady, time.Hour)}, none, true},
+		"the Node stays Ready":                         {[]func(*View){readsOffFor(2 * minute), nodeSays(v1alpha1.NodeReady, 2*minute+time.Second)}, disputed, false},
 		"the Node is unreadable for less than 5 min":   {[]func(*View){readsOffFor(time.Hour), nodeSays(v1alpha1.NodeUnreadable, 4*minute)}, none, true},
 		"the Node is unreadable for 5 min":             {[]func(*View){readsOffFor(minute), nodeSays(v1alpha1.NodeUnreadable, 5*minute)}, off, false},
 		"nothing is known of a Node, for 4 min":        {[]func(*View){readsOffFor(4 * minute)}, none, true},
-		"nothing is known of a Node, for 5 min":        {[]func(*View){readsOffFor(5 * minute)}, off, false},
+		"nothing is known of a Node, for 5 min":        {[]func(*View){readsOffFor(5 * minute)}, unconfirmed, false},
 		"the Node is that of something else":           {[]func(*View){readsOffFor(4 * minute), nodeSays(v1alpha1.NodeReady, minute), mismatched}, none, true},
 		"on, and the Node is not Ready":                {[]func(*View){poweredOn, nodeSays(v1alpha1.NodeNotReady, time.Hour)}, none, false},
 		"on, read before the Node stopped to be Ready": {[]func(*View){poweredOn, nodeSays(v1alpha1.NodeNotReady, 0)}, none, true},
@@ -50,7 +50,10 @@ func TestPoweredOff(t *testing.T) {
 		"reported, and the provider restarted":         {[]func(*View){reportedOff, unread, nodeSays(v1alpha1.NodeNotReady, time.Hour)}, off, true},
 		"reported, and the server powers on":           {[]func(*View){reportedOff, poweringOn, nodeSays(v1alpha1.NodeNotReady, time.Hour)}, none, false},
 		"reported, and on again":                       {[]func(*View){reportedOff, poweredOn, nodeSays(v1alpha1.NodeNotReady, time.Hour)}, none, false},
-		"reported, and the Node is Ready again":        {[]func(*View){reportedOff, readsOffFor(time.Hour), nodeSays(v1alpha1.NodeReady, 0)}, disputed, true},
+		"reported, and the Node is Ready again":        {[]func(*View){reportedOff, readsOffFor(time.Hour), nodeSays(v1alpha1.NodeReady, 0)}, none, true},
+		"reported, and the Node stays Ready":           {[]func(*View){reportedOff, readsOffFor(time.Hour), nodeSays(v1alpha1.NodeReady, 3*minute)}, disputed, false},
+		"the BMC failed half a minute ago":             {[]func(*View){readsOffFor(time.Hour), bmcFailed(30 * time.Second), nodeSays(v1alpha1.NodeNotReady, time.Hour)}, none, true},
+		"from memory, and nothing is known of a Node":  {[]func(*View){ephemeral, readsOffFor(time.Second)}, none, true},
 		"off before it fetched its bootstrap data":     {[]func(*View){readsOffFor(time.Hour), bootServedJustNow, nodeSays(v1alpha1.NodeNotReady, time.Hour)}, none, true},
 		"from memory, off for 20 seconds":              {[]func(*View){ephemeral, reportedOff, readsOffFor(20 * time.Second), nodeSays(v1alpha1.NodeNotReady, time.Hour)}, none, true},
 	} {
@@ -71,6 +74,9 @@ func TestPoweredOff(t *testing.T) {
 
 func mismatched(v *View) { v.Node.Mismatch = &v1alpha1.BootFailure{Reason: "R"} }
 func unread(v *View)     { v.BMC = BMC{} }
+func bmcFailed(ago time.Duration) func(*View) {
+	return func(v *View) { v.BMC.FailedAt = noon.Add(-ago) }
+}
 func poweringOn(v *View) { v.BMC.Power = v1alpha1.PoweringOn }
 func bootServedJustNow(v *View) {
 	v.Spec.Boots = 1

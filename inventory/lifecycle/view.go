@@ -145,6 +145,8 @@ const (
 type BMC struct {
 	// Problem is why the BMC cannot be used; nil when it answered the last request.
 	Problem *BMCProblem
+	// FailedAt is when a request to the BMC last failed; zero if none did.
+	FailedAt time.Time
 	// Busy is true while a request to the BMC is under way. Its end enqueues the host.
 	Busy bool
 	// Inspected is true when the inventory was read, the last time at InspectedAt.

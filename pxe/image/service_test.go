@@ -409,7 +409,10 @@ func TestShares(t *testing.T) {
 		files[fmt.Sprint("/", i)] = disk(2<<20, i)
 	}
 	o := serve(t, files)
-	from := func(i int) Source { path := fmt.Sprint("/", i); return Source{URL: o.URL + path, Checksum: sum(files[path])} }
+	from := func(i int) Source {
+		path := fmt.Sprint("/", i)
+		return Source{URL: o.URL + path, Checksum: sum(files[path])}
+	}
 	s := newService(t, Options{MaxBytes: 14 << 20, RetryAfter: time.Nanosecond, MaxRetryAfter: time.Nanosecond})
 	for i := range 5 {
 		_, err := await(t, s, "mallory", from(i))

@@ -18,7 +18,7 @@ func script(facts string, commands []string) string {
 
 // SentinelWarning is the warning about a spec whose user data has to write the sentinel file, and does not name it.
 const SentinelWarning = "spec.sentinel is UserData, and the bootstrap data does not contain the path " + Sentinel +
-	": nothing would report that the bootstrap succeeded. Write the file at the end of the bootstrap, or set spec.sentinel to Commands"
+	": probably nothing reports that the bootstrap succeeded. Write the file at the end of the bootstrap, or set spec.sentinel to Commands"
 
 // MentionsSentinel is true for bootstrap data that contains the path of the sentinel file.
 func MentionsSentinel(data []byte) bool { return bytes.Contains(data, []byte(Sentinel)) }
