@@ -150,6 +150,9 @@ var ErrTokenUnknown = fmt.Errorf("%w: the token is not known yet", ErrNotYet)
 // ErrBootSource is returned if the user's boot source does not give a script. Only the user can fix it.
 var ErrBootSource = errors.New("the boot source is not usable")
 
+// ErrOtherDHCPServer is returned if a server that should boot from the network took the answer of another DHCP server.
+var ErrOtherDHCPServer = errors.New("another DHCP server answers")
+
 // Booter connects the boot server to the inventory. Every method is safe for concurrent use.
 type Booter interface {
 	// Lookup returns what the server with a MAC address boots now. It answers from memory, because any packet on the network causes a call.

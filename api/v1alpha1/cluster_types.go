@@ -54,7 +54,24 @@ type BareMetalClusterSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	// nodeLabelPrefixes are the beginnings of keys of labels that Nodes get from their hosts, and that follow the hosts: a DNS name and a slash, such as
+	// example.com/. With topology.kubernetes.io/ a Node also gets the label topology.kubernetes.io/zone with spec.failureDomain of its host, if the host has no such label.
+	// A label of the host replaces the same label of the Node. A Node gets at most 32 labels, the first by their keys. Defaults to none. Other labels of Kubernetes and Cluster API
+	// are refused: the kubelet or Cluster API writes them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=2
+	// +kubebuilder:validation:items:MaxLength=254
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/$`
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p == 'topology.kubernetes.io/' || !p.matches('(^|[.])(kubernetes|k8s|x-k8s)[.]io/$'))",message="of the labels of Kubernetes and Cluster API, only topology.kubernetes.io/ can follow the host: remove the others"
+	NodeLabelPrefixes []string `json:"nodeLabelPrefixes,omitempty"`
 }
+
+// NodeLabelsAnnotation on a Node of a workload cluster lists the keys of the labels that the Node got from its host, separated by commas. Only these are removed again.
+const NodeLabelsAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/node-labels"
 
 // APIEndpoint is the address of an API server.
 // +kubebuilder:validation:XValidation:rule="has(self.host) == has(self.port)",message="set both host and port"

@@ -170,6 +170,8 @@ const (
 	ReasonBootstrapDataUnavailable = "BootstrapDataUnavailable"
 	// ReasonNoAddress means that DHCP has no address for the server.
 	ReasonNoAddress = "NoAddress"
+	// ReasonOtherDHCPServer means that a server that should boot from the network took the answer of another DHCP server, in a network where the boot server gives the addresses.
+	ReasonOtherDHCPServer = "OtherDHCPServer"
 	// ReasonSecondRequester means that two clients requested the script or the bootstrap data of one attempt.
 	ReasonSecondRequester = "SecondRequester"
 	// ReasonMediaRefused means that the BMC or the firmware requested the boot medium, and that the boot server refused the request.

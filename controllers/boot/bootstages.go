@@ -246,6 +246,8 @@ func (b *Booter) ObserveFailure(mac net.HardwareAddr, err error) {
 		reason = v1alpha1.ReasonChecksumMismatch
 	case errors.Is(err, pxe.ErrCommandLine):
 		reason = v1alpha1.ReasonCommandLineTooLong
+	case errors.Is(err, pxe.ErrOtherDHCPServer):
+		reason = v1alpha1.ReasonOtherDHCPServer
 	case errors.Is(err, pxe.ErrBootSource):
 		reason = v1alpha1.ReasonBootSourceInvalid
 	}
@@ -270,9 +272,9 @@ func (b *Booter) recordProblem(boot *v1alpha1.BareMetalBoot, reason string, err 
 	}
 }
 
-// problemKey identifies a problem among the recent writes of an attempt. A refusal of the medium names the client in its message, and is written once for all clients.
+// problemKey identifies a problem among the recent writes of an attempt. What clients can name in the message is written once for all of them.
 func problemKey(p *v1alpha1.BootProblem) string {
-	if p.Reason == v1alpha1.ReasonMediaRefused {
+	if p.Reason == v1alpha1.ReasonMediaRefused || p.Reason == v1alpha1.ReasonOtherDHCPServer {
 		return p.Reason
 	}
 	return p.Reason + ": " + p.Message

@@ -2,6 +2,7 @@ package boot_test
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -48,6 +49,18 @@ func TestFilesOfStrangers(t *testing.T) {
 			g.Expect(controllers.ObservedStage(w.boot(), v1alpha1.StageKernel) != nil).To(Equal(c.kernel))
 		})
 	}
+}
+
+// TestOtherDHCPServers: another DHCP server is recorded once in an attempt, whatever addresses the requests name.
+func TestOtherDHCPServers(t *testing.T) {
+	g := NewWithT(t)
+	w := newWorld()
+	for n := range 100 {
+		w.ObserveFailure(booting, fmt.Errorf("%w: the server took the answer of 192.0.2.%d", pxe.ErrOtherDHCPServer, n))
+	}
+	g.Expect(w.drain()).To(ConsistOf(ContainSubstring("BootNotServed Boot attempt 1: OtherDHCPServer: another DHCP server answers: the server took the answer of 192.0.2.0")))
+	g.Expect(w.Start(over())).To(Succeed())
+	g.Expect(w.boot().Status.Problem.Reason).To(Equal(v1alpha1.ReasonOtherDHCPServer))
 }
 
 // over returns a context that has ended.

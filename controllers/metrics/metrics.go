@@ -34,7 +34,7 @@ var (
 		v1alpha1.ReasonArtifactUnavailable, v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootstrapDataUnavailable,
 		v1alpha1.ReasonChecksumMismatch, v1alpha1.ReasonCommandLineTooLong, v1alpha1.ReasonImageUnreachable, v1alpha1.ReasonImageUnauthorized,
 		v1alpha1.ReasonImageNotFound, v1alpha1.ReasonImageFormatInvalid, v1alpha1.ReasonImageTooLarge, v1alpha1.ReasonImageInterrupted, v1alpha1.ReasonNoSpace,
-		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonAgentKeyMissing, v1alpha1.ReasonMediaRefused, other,
+		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonAgentKeyMissing, v1alpha1.ReasonMediaRefused, v1alpha1.ReasonOtherDHCPServer, other,
 	}, v1alpha1.AgentFailureReasons...)
 	quarantineReasons = []string{
 		v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCleaningByHand, v1alpha1.ReasonCleaningFailed, v1alpha1.ReasonDisksNotErased, v1alpha1.ReasonReleasedUnfenced,

@@ -103,6 +103,7 @@ func stripNode(o any) (any, error) {
 	if c := readiness(node); c != nil {
 		kept.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionStatus(bounded(string(c.Status))), LastTransitionTime: c.LastTransitionTime}}
 	}
+	keepLabels(kept, node)
 	return kept, nil
 }
 
@@ -151,7 +152,8 @@ func (r *Reconciler) checkNodes(ctx context.Context, cluster client.ObjectKey) e
 func nodeChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, alsoOK := e.ObjectNew.(*corev1.Node)
-	return !ok || !alsoOK || before.Spec.ProviderID != after.Spec.ProviderID || !equality.Semantic.DeepEqual(before.Status, after.Status)
+	return !ok || !alsoOK || before.Spec.ProviderID != after.Spec.ProviderID || !equality.Semantic.DeepEqual(before.Status, after.Status) ||
+		!equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 }
 
 // readiness returns the condition Ready of a Node, nil if it has none.

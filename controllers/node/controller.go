@@ -69,6 +69,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&v1alpha1.BareMetalMachine{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(machineOfHost)).
 		Watches(&v1alpha1.BareMetalBoot{}, handler.EnqueueRequestsFromMapFunc(machineOfBoot)).
+		Watches(&v1alpha1.BareMetalCluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), log))).
 		WatchesRawSource(controllers.ClusterSource(r.Clusters, "node", r.watchFirst(ofCluster))).
@@ -127,10 +128,11 @@ func (r *Reconciler) machinesOfNode(namespace string) handler.MapFunc {
 
 // scope holds the objects of one reconcile: a host that fetched the bootstrap data of its machine, and the machine's cluster.
 type scope struct {
-	host    *v1alpha1.BareMetalHost
-	boot    *v1alpha1.BareMetalBoot
-	cluster client.ObjectKey
-	paused  bool
+	host           *v1alpha1.BareMetalHost
+	boot           *v1alpha1.BareMetalBoot
+	cluster        client.ObjectKey
+	infrastructure clusterv1.ContractVersionedObjectReference // of the cluster
+	paused         bool
 	// aside is true while the provider does nothing to the host, or keeps it off: its Node is only read.
 	aside bool
 }
@@ -188,7 +190,7 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 	default:
 		return nil, nil //nolint:nilnil // no scope is a valid answer
 	}
-	s.cluster = client.ObjectKeyFromObject(consumer.Cluster)
+	s.cluster, s.infrastructure = client.ObjectKeyFromObject(consumer.Cluster), consumer.Cluster.Spec.InfrastructureRef
 	return s, nil
 }
 

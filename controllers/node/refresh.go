@@ -17,7 +17,7 @@ import (
 )
 
 // refresh updates what the status of the boot shows of an observed Node: its addresses, the version of its kubelet, and what it says about a server that may be off. If the
-// Node is gone or has no addresses now, they stay as they were. It returns when to read the Node again.
+// Node is gone or has no addresses now, they stay as they were. The Node gets the labels of its host. It returns when to read the Node again.
 func (r *Reconciler) refresh(ctx context.Context, s *scope) (time.Duration, error) {
 	if s.paused {
 		return 0, nil // the end of the pause enqueues the machine
@@ -40,10 +40,12 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	now := observedNode(s.boot, node)
 	wait := setReadiness(now, controllers.NodeOf(s.boot), node, offReported(s.host), time.Now())
-	if equality.Semantic.DeepEqual(stage, *before) && equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
-		return wait, nil
+	if !equality.Semantic.DeepEqual(stage, *before) || !equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
+		if err := controllers.ApplyNode(ctx, r.Client, s.boot, now, stage); err != nil {
+			return wait, err
+		}
 	}
-	return wait, controllers.ApplyNode(ctx, r.Client, s.boot, now, stage)
+	return wait, r.syncLabels(ctx, s, node)
 }
 
 // currentNode returns the Node of the host, nil if there is none. It asks the API server of the workload cluster if the server is off: the cache may be behind.

@@ -2,6 +2,8 @@ package node
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -201,9 +203,45 @@ func TestStripNode(t *testing.T) {
 	kept, err = json.Marshal(stripped)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(kept)).To(BeNumerically("<", 48<<10), "a Node that no real API server has")
+	hostile = node(now)
+	hostile.Annotations[v1alpha1.NodeLabelsAnnotation] = strings.Repeat("example.com/a,", 1<<16)
+	hostile.Labels = map[string]string{"example.com/a": strings.Repeat("v", 1<<20)}
+	stripped, err = stripNode(hostile)
+	g.Expect(err).NotTo(HaveOccurred())
+	kept, err = json.Marshal(stripped)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(len(kept)).To(BeNumerically("<", 2<<10), "an annotation that the provider did not write")
 	other, err := stripNode(&corev1.Pod{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(other).To(Equal(&corev1.Pod{}))
+}
+
+// TestLabelsOfOthers: the annotation of a Node that its kubelet wrote takes no label from the Node that the kubelet may not remove.
+func TestLabelsOfOthers(t *testing.T) {
+	g := NewWithT(t)
+	labels := map[string]string{"node-restriction.kubernetes.io/tenant": "a", "node.cluster.x-k8s.io/pool": "b", "plain": "c", "example.com/x": "d"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Labels: maps.Clone(labels), Annotations: map[string]string{v1alpha1.NodeLabelsAnnotation: strings.Join(slices.Collect(maps.Keys(labels)), ",")},
+	}}
+	g.Expect(changeLabels(node, nil)).To(BeTrue())
+	delete(labels, "example.com/x")
+	g.Expect(node.Labels).To(Equal(labels))
+}
+
+// TestHostLabels: which labels of a host its Node gets.
+func TestHostLabels(t *testing.T) {
+	g := NewWithT(t)
+	host := &v1alpha1.BareMetalHost{}
+	host.Spec.FailureDomain = strings.Repeat("x", 64)
+	prefixes := []string{"example.com/", topologyPrefix}
+	g.Expect(labelsOf(host, prefixes)).To(BeEmpty(), "no value of a label")
+	host.Spec.FailureDomain, host.Labels = "room", map[string]string{corev1.LabelTopologyZone: "own"}
+	g.Expect(labelsOf(host, prefixes)).To(Equal(map[string]string{corev1.LabelTopologyZone: "own"}))
+	g.Expect(labelsOf(host, nil)).To(BeEmpty())
+	for n := range 100 {
+		host.Labels[fmt.Sprintf("example.com/%02d", n)] = "v"
+	}
+	g.Expect(labelsOf(host, prefixes)).To(And(HaveLen(maxLabels), HaveKey("example.com/31"), Not(HaveKey("example.com/32"))))
 }
 
 // TestIsBareMetal: clusters of other providers get no connection.

@@ -101,12 +101,14 @@ var guardTargets = []target{
 		{"requests on a route that has ended go on", "Gateway.remove", "r.stop(why)", ""},
 		{"connections are upgraded", "Gateway.ServeHTTP", `request.Header.Get("Upgrade") != ""`, "false"},
 	}},
-	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode|Readiness|ServerThatIsOff"}, []mutant{
+	{"controllers/node", []string{"-test.run=EndlessNodes|StripNode|Readiness|ServerThatIsOff|LabelsOfOthers"}, []mutant{
 		{"a Node that is always Ready is written", "setReadiness", "isReady && known", "isReady"},
 		{"a Node that was not Ready for a moment is written", "setReadiness", "now.Readiness != v1alpha1.NodeNotReady", "false"},
 		{"a Node that cannot be read is not recorded", "Reconciler.recordUnreadable", "before.Readiness == v1alpha1.NodeUnreadable", "true"},
 		{"a Node has addresses without end", "stripNode", "node.Status.Addresses[:min(len(node.Status.Addresses), keptAddresses)]", "node.Status.Addresses"},
 		{"texts of a Node have no end", "bounded", "len(text) > maxText", "false"},
+		{"a kubelet names labels that it must not remove", "givenLabels", "reserved.MatchString(key) && !strings.HasPrefix(key, topologyPrefix)", "false"},
+		{"an annotation of a Node has no end", "keepLabels", "len(given) > maxLabels*maxText", "false"},
 	}},
 	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer"}, []mutant{
 		{"a refused API server is asked again at once", "Kubeconfigs.through", "last.why != nil", "false"},

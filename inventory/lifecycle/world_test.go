@@ -621,7 +621,7 @@ func (w *world) atRest() bool {
 	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
-		return foreign || v.Consumer.Persistence != v1alpha1.PersistenceEphemeral || v.BMC.Power != v1alpha1.PowerOff
+		return foreign || !v.awaitsPowerReading()
 	case StateFree:
 		if v.OwnBoot() != nil {
 			return false

@@ -2,6 +2,7 @@ package dhcp
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -39,6 +40,7 @@ func (s *Server) handle(ctx context.Context, request *dhcpv4.DHCPv4, in arrival)
 		return x, err
 	}
 	if id := addrOf(request.ServerIdentifier()); !in.proxy && id.IsValid() && id != x.serverID() {
+		s.observeOther(ctx, x, id)
 		return x, NoReply(ResultElsewhere, "for the DHCP server "+id.String())
 	}
 	if x.answer, err = s.Booter.Lookup(ctx, request.ClientHWAddr); err != nil {
@@ -56,6 +58,18 @@ func (s *Server) handle(ctx context.Context, request *dhcpv4.DHCPv4, in arrival)
 	default:
 		return x, s.compose(ctx, x, kind)
 	}
+}
+
+// observeOther records that firmware which should boot from this server took the answer of another DHCP server, in a network where this one gives the addresses.
+func (s *Server) observeOther(ctx context.Context, x *exchange, other netip.Addr) {
+	if x.network.Mode != bootconfig.Authoritative || !x.client.Boots() || x.request.MessageType() != dhcpv4.MessageTypeRequest {
+		return
+	}
+	if answer, err := s.Booter.Lookup(ctx, x.request.ClientHWAddr); err != nil || answer.Boot != pxe.Network {
+		return
+	}
+	s.Booter.ObserveFailure(x.request.ClientHWAddr, fmt.Errorf("%w: the server took the answer of %s, and boots what that one names. Remove its MAC address there, or set the mode of the "+
+		"network %s to proxy", pxe.ErrOtherDHCPServer, other, x.network.Name))
 }
 
 // kind returns the type of the answer, or an error for requests that are for another server.
