@@ -74,6 +74,8 @@ type NIC struct {
 	SpeedMbps int
 	// LinkUp is nil if the BMC does not report it.
 	LinkUp *bool
+	// NetworkBoot is false if the firmware does not boot from the interface; nil if the BMC does not report it.
+	NetworkBoot *bool
 }
 
 // Device is a PCIe device.

@@ -50,6 +50,7 @@ const (
 	EventPowerRestored       = "PowerRestored"
 	EventPowerRequestDropped = "PowerRequestDropped"
 
+	EventPreflightWarnings = "PreflightWarnings"
 	EventPoweredOff        = "PoweredOff"
 	EventPowerReturned     = "PowerReturned"
 	EventPowerDisputed     = "PowerDisputed"

@@ -18,6 +18,9 @@ const (
 	// InspectionConsistentCondition is True when what the agent found does not contradict what the BMC reports and the spec says, and False when it does, or when
 	// the inspection failed. It is absent for a host without an inspection by the agent. Ready does not depend on it.
 	InspectionConsistentCondition = "InspectionConsistent"
+	// PreflightPassedCondition is False when something should be corrected at the server or its BMC before it gets work, such as network boot that is disabled for
+	// spec.bootMACAddress, or a clock that is wrong. It is absent before the first inventory. Ready does not depend on it.
+	PreflightPassedCondition = "PreflightPassed"
 	// HardwareHealthyCondition is False when the BMC reports that the server, or one of its disks, memory modules, power supplies or devices, is not healthy. It is
 	// Unknown when the BMC reports no health, and absent before the first inventory. Ready does not depend on it: a machine cannot claim a host with critical
 	// health, and a claimed host stays Ready.
@@ -193,6 +196,9 @@ const (
 	ReasonPowerDisputed = "PowerDisputed"
 	// ReasonPowerUnconfirmed means that the BMC has reported for five minutes that the server is off, and that no Node of the machine was observed that could confirm it.
 	ReasonPowerUnconfirmed = "PowerUnconfirmed"
+	// ReasonPreflightPassed and ReasonPreflightWarnings are the reasons of PreflightPassed.
+	ReasonPreflightPassed   = "PreflightPassed"
+	ReasonPreflightWarnings = "PreflightWarnings"
 	// ReasonReleasing means that the host is being powered off and cleaned.
 	ReasonReleasing = "Releasing"
 )

@@ -249,4 +249,7 @@ type NIC struct {
 	// linkUp is true if the link is up and false if it is down. It is absent if the BMC does not report it.
 	// +optional
 	LinkUp *bool `json:"linkUp,omitempty"`
+	// networkBoot is false if network boot is disabled for the interface in the settings of the firmware. It is absent if the BMC does not report it.
+	// +optional
+	NetworkBoot *bool `json:"networkBoot,omitempty"`
 }

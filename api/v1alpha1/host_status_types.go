@@ -149,6 +149,12 @@ type BMCStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=256
 	Quirks []string `json:"quirks,omitempty"`
+	// warnings are what to correct at the BMC before its server gets work, found when the inventory was read. The condition PreflightPassed shows them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=512
+	Warnings []string `json:"warnings,omitempty"`
 	// bootOverride is the last boot override: how the BMC was instructed to boot the server from the network.
 	// +optional
 	BootOverride *BootOverrideStatus `json:"bootOverride,omitempty"`

@@ -90,6 +90,11 @@ func (in *BMCStatus) DeepCopyInto(out *BMCStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Warnings != nil {
+		in, out := &in.Warnings, &out.Warnings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.BootOverride != nil {
 		in, out := &in.BootOverride, &out.BootOverride
 		*out = new(BootOverrideStatus)
@@ -2364,6 +2369,11 @@ func (in *NIC) DeepCopyInto(out *NIC) {
 	*out = *in
 	if in.LinkUp != nil {
 		in, out := &in.LinkUp, &out.LinkUp
+		*out = new(bool)
+		**out = **in
+	}
+	if in.NetworkBoot != nil {
+		in, out := &in.NetworkBoot, &out.NetworkBoot
 		*out = new(bool)
 		**out = **in
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
@@ -41,8 +42,13 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.readOptional(ctx, path) != nil }))
 	add(bmc.CanEventLog, c.readOptional(ctx, c.logEntries(ctx)) != nil)
 	clock := c.clock(ctx)
-	_, err = parseTime(clock.text("DateTime"), clock.text("DateTimeLocalOffset"))
+	at, err := parseTime(clock.text("DateTime"), clock.text("DateTimeLocalOffset"))
 	add(bmc.CanClock, err == nil)
+	if err == nil {
+		description.ClockAhead = new(time.Until(at))
+	}
+	sessions, _, _ := c.collection(ctx, c.root.link("Links", "Sessions")) // after an error, the list is empty
+	description.OpenSessions = len(sessions)
 	// A capability that could not be read is not necessarily missing.
 	if err := c.unavailable(ctx); err != nil {
 		c.cache = nil

@@ -117,6 +117,7 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 	}
 	functions := n.list(ctx, adapter.link("NetworkDeviceFunctions")).members
 	sortByPath(functions)
+	defer n.setNetworkBoot(functions)
 	known, unknown, others := 0, []resource{}, []resource{}
 	isOff := offFunctions(functions)
 	for _, f := range functions {
@@ -151,6 +152,22 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 	for _, p := range ports {
 		for _, mac := range macsOfPort(p) {
 			n.addNIC(bmc.NIC{Name: p.id(), MACAddress: mac, SpeedMbps: speedOfPort(p), LinkUp: linkOf(p)})
+		}
+	}
+}
+
+// setNetworkBoot records from which interfaces the firmware boots (DSP0268, NetworkDeviceFunction.BootMode).
+func (n *inspection) setNetworkBoot(functions []resource) {
+	for _, f := range functions {
+		at := slices.IndexFunc(n.inventory.NICs, func(nic bmc.NIC) bool { return nic.MACAddress == macOfFunction(f) })
+		if at < 0 {
+			continue
+		}
+		switch nic := &n.inventory.NICs[at]; f.text("BootMode") {
+		case "PXE", "HTTP":
+			nic.NetworkBoot = new(true)
+		case "Disabled":
+			nic.NetworkBoot = new(nic.NetworkBoot != nil && *nic.NetworkBoot) // another partition may boot
 		}
 	}
 }

@@ -56,6 +56,7 @@ func TestProbe(t *testing.T) {
 			for _, line := range []string{
 				`Protocol +` + server.Protocol, `Vendor +Emulated`, `Can +.*BootPXE`, `Power +Off`, `Boot override +none`, `Clock +2400h0m\ds behind this machine's`,
 				`Inlet.* +Temperature +2\d(\.\d)? Cel +OK`, `EVENT +SEVERITY +MESSAGE`, `Serial number +SN-` + server.Name,
+				`Verdict: ready to register, after a look at the warnings`, `  Clock: the clock of the BMC is (99|100) days behind`,
 			} {
 				g.Expect(got.out).To(MatchRegexp(`(?m)^`+line), line)
 			}
@@ -87,7 +88,9 @@ func TestProbeJSON(t *testing.T) {
 				MACAddress string `json:"macAddress"`
 			} `json:"nics"`
 		} `json:"inventory"`
-		Errors map[string]string `json:"errors"`
+		Errors   map[string]string   `json:"errors"`
+		Ready    bool                `json:"ready"`
+		Warnings []map[string]string `json:"warnings"`
 	}
 	g.Expect(json.Unmarshal([]byte(got.out), &found)).To(Succeed())
 	g.Expect(found.Description.Vendor).To(Equal("Emulated"))
@@ -100,6 +103,12 @@ func TestProbeJSON(t *testing.T) {
 	g.Expect(found.Inventory.NICs[0].MACAddress).To(Equal(server.MACAddress))
 	g.Expect(found.Inventory.CPUThreads).To(Equal(16))
 	g.Expect(found.Errors).To(BeEmpty())
+	g.Expect(found.Ready).To(BeTrue())
+	g.Expect(found.Warnings).To(ConsistOf(HaveKeyWithValue("check", "TLS")))
+	got = bmcctl(t, credentials, "probe", server.Address, "--boot-mac", strings.ToUpper(server.MACAddress))
+	g.Expect(got.out).NotTo(ContainSubstring("Boot interface"))
+	got = bmcctl(t, credentials, "probe", server.Address, "--boot-mac", "52:54:00:ff:ff:ff")
+	g.Expect(got.out).To(MatchRegexp(`(?m)^  Boot interface: the BMC lists no interface with the MAC address 52:54:00:ff:ff:ff, but ` + server.MACAddress))
 	got = bmcctl(t, credentials, "probe", server.Address)
 	g.Expect(got.out).To(And(MatchRegexp(`(?m)^Cannot +VirtualMedia$`), MatchRegexp(`(?m)^Virtual media +no drive$`)))
 }
@@ -165,6 +174,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"probe", address, "--ca", empty, "--insecure-skip-tls-verify"}, "use only one of them"},
 		{[]string{"probe", address, "-o", "xml"}, "neither text nor json"},
 		{[]string{"probe", address, "--events", "-1"}, "use 0 or more"},
+		{[]string{"probe", address, "--boot-mac", "52:54"}, "is no MAC address: write it like 52:54:00:00:00:01"},
 		{[]string{"probe", address, "--timeout", "0"}, "--timeout"},
 		{[]string{"qualify", address}, "nothing was done: add --yes"},
 		{[]string{"qualify", address, "--yes", "--must", "Teleport"}, `the capability "Teleport" is unknown: use some of PowerOn, `},

@@ -48,7 +48,10 @@ func (f *findings) print(w io.Writer) error {
 			table.row(at, string(e.Severity), e.Message)
 		}
 	}
-	return table.flush()
+	if err := table.flush(); err != nil {
+		return err
+	}
+	return f.printVerdict(w)
 }
 
 // printState writes the current state of the server and its BMC.

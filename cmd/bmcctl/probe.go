@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-const aboutProbe = `bmcctl probe URL reads a BMC: its model, its capabilities, and the state of its server. It changes nothing.
+const aboutProbe = `bmcctl probe URL reads a BMC: its model, its capabilities, and the state of its server. It changes nothing. It ends with a
+verdict: whether the server can be registered, and what to correct before.
 
   bmcctl probe redfish://192.0.2.10 --username admin --ca bmc-ca.crt
   bmcctl probe ipmi://192.0.2.10 --username admin -o json
@@ -37,6 +39,11 @@ type findings struct {
 	Sensors           []bmc.Sensor   `json:"sensors,omitempty"`
 	Events            []bmc.Event    `json:"events,omitempty"`
 
+	// Ready is true if a host with this BMC can be registered and booted. Verdict says so, and Warnings what to correct before.
+	Ready    bool          `json:"ready"`
+	Verdict  string        `json:"verdict"`
+	Warnings []bmc.Warning `json:"warnings"`
+
 	NotOffered  []string           `json:"notOffered"`
 	Errors      map[string]string  `json:"errors"`
 	TookSeconds map[string]float64 `json:"tookSeconds"`
@@ -57,11 +64,13 @@ func probe(ctx context.Context, args []string, c console) error {
 		sensors bool
 		events  int
 		output  string
+		mac     string
 	)
 	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
 	f.flags(set)
 	set.BoolVar(&sensors, "sensors", false, "Also read the sensors.")
 	set.IntVar(&events, "events", 0, "Number of entries of the event log to read, the newest first. 0 reads none.")
+	set.StringVar(&mac, "boot-mac", "", "MAC address of the interface that boots from the network, as in spec.bootMACAddress. Without it, all interfaces are checked.")
 	set.StringVarP(&output, "output", "o", "text", "Output `format`: text or json.")
 	address, err := parse(set, args, c, aboutProbe)
 	if err != nil {
@@ -73,6 +82,13 @@ func probe(ctx context.Context, args []string, c console) error {
 	case events < 0:
 		return usageErrorf("--events: %d is negative: use 0 or more", events)
 	}
+	if mac != "" {
+		parsed, err := net.ParseMAC(mac)
+		if err != nil || len(parsed) != 6 {
+			return usageErrorf("--boot-mac: %q is no MAC address: write it like 52:54:00:00:00:01", mac)
+		}
+		mac = parsed.String()
+	}
 	t, err := f.target(ctx, address, c)
 	if err != nil {
 		return err
@@ -81,6 +97,7 @@ func probe(ctx context.Context, args []string, c console) error {
 	if err != nil {
 		return t.explain(err)
 	}
+	found.judge(t.Endpoint, mac)
 	if output == "json" {
 		encoder := json.NewEncoder(c.out)
 		encoder.SetIndent("", "  ")

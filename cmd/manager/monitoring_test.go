@@ -95,11 +95,9 @@ func queries(t *testing.T) map[string]string {
 // promtool runs Prometheus' program that checks rules.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	program := filepath.Join(controllerstest.Root(), ".cache", "prometheus", "promtool")
-	if _, err := os.Stat(program); err != nil {
-		t.Fatalf("%v: hack/promtool.sh fetches it", err)
-	}
-	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+	program := filepath.Join(".cache", "prometheus", "promtool")
+	controllerstest.NeedFile(t, "make monitoring", program)
+	out, err := exec.CommandContext(t.Context(), filepath.Join(controllerstest.Root(), program), args...).CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "promtool %s:\n%s", strings.Join(args, " "), out)
 }
 

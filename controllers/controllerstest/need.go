@@ -26,6 +26,18 @@ func Need(m *testing.M, command string, files ...string) {
 	}
 }
 
+// NeedFile does for one test what Need does for a package.
+func NeedFile(t *testing.T, command, name string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(Root(), name)); !errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if os.Getenv(complete) == "complete" {
+		t.Fatalf("%s is missing: run %s", name, command)
+	}
+	t.Skipf("%s is missing: run %s", name, command)
+}
+
 // NeedRoot ends the test program of a package if it does not run as root, as Need does.
 func NeedRoot(m *testing.M) {
 	if os.Geteuid() != 0 {

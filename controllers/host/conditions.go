@@ -54,6 +54,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	setAvailable(set, view, step)
 	setRunsProvider(host, view)
 	setHardwareHealthy(host)
+	setPreflightPassed(host)
 	controllers.SetNodeMatched(host, view.Node, "")
 	if view.Claimed() {
 		setBooted(set, view, step)

@@ -188,6 +188,7 @@ type eventState struct {
 	bmcReason  string
 	power      string // PoweredOff or one of powerWarnings; empty if nothing is wrong with the power
 	health     string // the reason of HardwareHealthy
+	preflight  string // the message of PreflightPassed
 }
 
 func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
@@ -199,6 +200,7 @@ func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
 		s.power = reason
 	}
 	s.health = conditions.GetReason(host, v1alpha1.HardwareHealthyCondition)
+	s.preflight = conditions.GetMessage(host, v1alpha1.PreflightPassedCondition)
 	return s
 }
 
@@ -236,6 +238,9 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCReady, "Contact", "The BMC answers again without errors")
 	}
 	r.recordPowerEvents(host, was, is)
+	if is.preflight != "" && is.preflight != was.preflight {
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPreflightWarnings, "Register", "%s", is.preflight)
+	}
 	unhealthy := []string{v1alpha1.ReasonHardwareWarning, v1alpha1.ReasonHardwareCritical}
 	switch {
 	case was.health == is.health:

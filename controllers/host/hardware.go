@@ -39,7 +39,7 @@ func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	}
 	for _, n := range i.NICs[:min(len(i.NICs), controllers.MaxItems)] {
 		hardware.NICs = append(hardware.NICs, v1alpha1.NIC{
-			Name: text(n.Name), MACAddress: text(n.MACAddress), SpeedMbps: int32(n.SpeedMbps), LinkUp: n.LinkUp, //nolint:gosec // the drivers limit it
+			Name: text(n.Name), MACAddress: text(n.MACAddress), SpeedMbps: int32(n.SpeedMbps), LinkUp: n.LinkUp, NetworkBoot: n.NetworkBoot, //nolint:gosec // the drivers limit it
 		})
 	}
 	for _, d := range i.Devices[:min(len(i.Devices), controllers.MaxItems)] {

@@ -28,9 +28,15 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
+	for _, warning := range bmc.CheckBMC(*j.endpoint, description, j.needsMedia) {
+		status.Warnings = append(status.Warnings, controllers.Clip(warning.String(), maxWarning))
+	}
 	r.updateObservation(j, func(h *hostObservation) { h.noteInventory(inventory, status, truncateToSecond(r.Clock.Now())) })
 	return nil
 }
+
+// maxWarning is the maximum length of a warning in the status.
+const maxWarning = 512
 
 // powerReadReserve is the part of an inspection job's time that is reserved for reading the power state at the end.
 const powerReadReserve = 20 * time.Second

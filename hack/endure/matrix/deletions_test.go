@@ -209,6 +209,9 @@ var deletions = []fault{
 		l.remove(l.server.Host)
 	}, want: func(l *life, _ step) { env.Gone(l.T, l.server.Host.DeepCopy()) }},
 	{name: "namespace deleted", stays: true, inject: func(l *life, s step) {
+		if s.is(freeing) {
+			l.extraOns++ // the record may go before the host: then the disks are erased again, as when the boot is deleted
+		}
 		if !s.is(registering) {
 			l.powerWanted()
 			l.remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.site.Namespace}})

@@ -70,7 +70,8 @@ type life struct {
 	commandsSent   atomic.Int32 // to the BMC, without an answer yet; those that are held back count
 
 	mu      sync.Mutex
-	hold    string // the point of a boot, or the command to the BMC, that is held back
+	ons     []string // number and attempt of the boot for which the server was switched on, each time
+	hold    string   // the point of a boot, or the command to the BMC, that is held back
 	arrived chan struct{}
 	open    chan struct{}
 	quiet   []window // when the server must get no command
@@ -143,9 +144,37 @@ func (g *gated) RoundTrip(request *http.Request) (*http.Response, error) {
 		request.Body = io.NopCloser(bytes.NewReader(content))
 		g.life.commandsSent.Add(1)
 		defer g.life.commandsSent.Add(-1)
-		g.life.pass(request.Context(), commandOf(request, content)) //nolint:contextcheck // it is the request's
+		command := commandOf(request, content)
+		if command == "reset On" {
+			g.life.noteBoot(request.Context()) //nolint:contextcheck // it is the request's
+		}
+		g.life.pass(request.Context(), command) //nolint:contextcheck // it is the request's
 	}
 	return g.next.RoundTrip(request)
+}
+
+// noteBoot notes for which boot the server is switched on. Its record may be gone when the case is judged.
+func (l *life) noteBoot(ctx context.Context) {
+	boot, what := &v1alpha1.BareMetalBoot{}, "without a record"
+	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(l.server.Host), boot); err == nil {
+		what = fmt.Sprintf("boot %d, attempt %d", boot.Spec.Number, boot.Spec.Attempt)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ons = append(l.ons, what)
+}
+
+// furtherAttempts returns for how many attempts after the first of a boot the server was switched on.
+func (l *life) furtherAttempts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	further := map[string]bool{}
+	for _, on := range l.ons {
+		if strings.HasPrefix(on, "boot ") && !strings.HasSuffix(on, "attempt 1") {
+			further[on] = true
+		}
+	}
+	return len(further)
 }
 
 // countCommands returns how many commands the server got. One that was held back until a moment ago may still be on its way: it counts.

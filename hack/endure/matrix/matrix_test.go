@@ -257,16 +257,12 @@ func (l *life) check(s step) {
 			l.Expect(inside && !strings.HasPrefix(c.Name, "Boot=")).To(BeFalse(), "%s: %s at %s, while it ran its machine: %s", promise.Command, c.Name, c.At, l.story())
 		}
 	}
-	attempts := 1
-	if boot := l.record(); boot != nil && boot.Spec.Attempt > 1 {
-		attempts = int(boot.Spec.Attempt)
-	}
 	erasures := 0
 	if s.is(writing, written, bootable) && !l.exists(l.claim.BareMetalMachine) {
 		erasures = 1 // the release boots the server once more to erase the disk that the agent wrote
 	}
 	ons, _ := l.server.Switched()
-	l.Expect(ons).To(BeNumerically("<=", s.ons+l.extraOns+attempts-1+erasures), "%s: it was switched on too often: %v", promise.PowerCycle, l.server.Commands())
+	l.Expect(ons).To(BeNumerically("<=", s.ons+l.extraOns+l.furtherAttempts()+erasures), "%s: it was switched on too often: %v: %s", promise.PowerCycle, l.ons, l.story())
 	l.Expect(len(l.server.Lives())).To(BeNumerically("<=", 1), promise.Data)
 	var hosts v1alpha1.BareMetalHostList
 	l.Expect(env.Client.List(l.Context(), &hosts, client.InNamespace(l.site.Namespace))).To(Succeed())

@@ -1,0 +1,46 @@
+package host
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestPreflightPassed: the condition shows what to correct at the BMC, and at the interface of the current spec.
+func TestPreflightPassed(t *testing.T) {
+	known := []v1alpha1.Fact{{Name: "nics", State: v1alpha1.FactKnown}}
+	media := []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia}
+	off := []v1alpha1.NIC{{Name: "NIC 1", MACAddress: "52:54:00:00:00:0a", NetworkBoot: new(false)}}
+	for name, test := range map[string]struct {
+		mac      string
+		methods  []v1alpha1.BootMethod
+		hardware *v1alpha1.Hardware
+		warnings []string
+		want     string // the message; empty for True
+	}{
+		"nothing":                  {"52:54:00:00:00:0a", nil, &v1alpha1.Hardware{Facts: known, NICs: []v1alpha1.NIC{{MACAddress: "52:54:00:00:00:0a"}}}, nil, ""},
+		"the BMC":                  {"", nil, &v1alpha1.Hardware{}, []string{"Clock: m", "TLS: n"}, "Clock: m. TLS: n"},
+		"the interface":            {"52:54:00:00:00:0A", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, []string{"Clock: m"}, "Network boot: it is disabled for the interface NIC 1 (52:54:00:00:00:0a): enable network boot (PXE or HTTP) in the settings of the firmware. Clock: m"},
+		"another interface":        {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, nil, "Boot interface: the BMC lists no interface with the MAC address 52:54:00:00:00:0b, but 52:54:00:00:00:0a: check it"},
+		"boots from media":         {"52:54:00:00:00:0b", media, &v1alpha1.Hardware{Facts: known, NICs: off}, nil, ""},
+		"interfaces are not known": {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{NICs: off}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			host := &v1alpha1.BareMetalHost{}
+			host.Spec.BootMACAddress, host.Spec.BootMethods = test.mac, test.methods
+			host.Status.Hardware, host.Status.BMC = test.hardware, &v1alpha1.BMCStatus{Warnings: test.warnings}
+			setPreflightPassed(host)
+			c := conditions.Get(host, v1alpha1.PreflightPassedCondition)
+			g.Expect(c.Message).To(Equal(test.want))
+			g.Expect(c.Status).To(Equal(map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[test.want == ""]))
+			host.Status.BMC = nil
+			setPreflightPassed(host)
+			g.Expect(conditions.Get(host, v1alpha1.PreflightPassedCondition)).To(BeNil())
+		})
+	}
+}
