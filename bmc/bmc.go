@@ -72,6 +72,8 @@ type Description struct {
 	Capabilities []Capability
 	// Quirks name the applicable entries of the driver's table of known deviations.
 	Quirks []string
+	// PowerRestorePolicy is what the firmware does when the power returns: AlwaysOn, AlwaysOff or LastState; empty if the BMC does not report it.
+	PowerRestorePolicy string
 	// OpenSessions is how many sessions are open in the BMC, also of this program; zero if it is unknown.
 	OpenSessions int
 	// ClockAhead is how far the clock of the BMC is ahead of this machine's; nil if it is unknown.

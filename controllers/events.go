@@ -52,6 +52,7 @@ const (
 
 	EventPreflightWarnings = "PreflightWarnings"
 	EventPoweredOff        = "PoweredOff"
+	EventOutagePowerOn     = "OutagePowerOn"
 	EventPowerReturned     = "PowerReturned"
 	EventPowerDisputed     = "PowerDisputed"
 	EventPowerUnconfirmed  = "PowerUnconfirmed"

@@ -124,6 +124,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
 		PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation),
 		Inspection:       lifecycle.Inspection{Requested: annotationText(host, v1alpha1.InspectAnnotation) != ""},
+		PowerRestore:     host.Status.PowerRestore,
 		PoweredOffAt:     ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time,
 	}
 	if boot == nil {

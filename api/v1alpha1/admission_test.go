@@ -187,6 +187,8 @@ func TestHostRefused(t *testing.T) {
 		{"architecture unknown", func(h host) { h.Spec.Architecture = "x86_64" }, "spec.architecture", `supported values: "amd64", "arm64"`},
 		{"power in transition", func(h host) { h.Spec.Power = v1alpha1.PoweringOn }, "spec.power", "must be On or Off"},
 		{"power unknown", func(h host) { h.Spec.Power = "on" }, "spec.power", `supported values: "On", "Off"`},
+		{"powered on without a failure domain", func(h host) { h.Spec.WhenPoweredOff = "PowerOn" }, "spec", "must not be PowerOn without failureDomain"},
+		{"powered on always", func(h host) { h.Spec.WhenPoweredOff = "AlwaysOn" }, "spec.whenPoweredOff", `supported values: "Report", "PowerOn"`},
 		{"cleaning policy unknown", func(h host) { h.Spec.CleaningPolicy = "Wipe" }, "spec.cleaningPolicy", `supported values: "None", "Metadata", "Clear", "Purge", "Manual"`},
 		{"Purge without an inspection", func(h host) { h.Spec.CleaningPolicy = "Purge" }, "spec", "must not be Purge unless inspection is Agent or Both"},
 		{"Purge with an inspection by the BMC", func(h host) { h.Spec.CleaningPolicy, h.Spec.Inspection = "Purge", "BMC" }, "spec", "must not be Purge unless inspection is Agent or Both"},

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // ConsumerReference refers to the BareMetalMachine that has a host. It has no UID because UIDs change in a `clusterctl move`.
 type ConsumerReference struct {
 	// name is the name of the BareMetalMachine, in the host's namespace.
@@ -32,4 +34,21 @@ type ConsumerReference struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Disks []DiskIdentity `json:"disks,omitempty"`
+}
+
+// LastConsumer describes the machine that had a host last.
+type LastConsumer struct {
+	// name is the name of the BareMetalMachine.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// owner is the owner of the machine, as kind/name of its KubeadmControlPlane, MachineDeployment or MachineSet. It is empty for a standalone Machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Owner string `json:"owner,omitempty"`
+	// releasedAt is the time when the host was released.
+	// +required
+	ReleasedAt metav1.Time `json:"releasedAt,omitzero"`
 }

@@ -77,6 +77,10 @@ type BareMetalHostStatus struct {
 	// +optional
 	PoweredOffTime *metav1.Time `json:"poweredOffTime,omitempty"`
 
+	// powerRestore is how the provider powered the server on after the last loss of power. It stays until the next one, or until the machine releases the host.
+	// +optional
+	PowerRestore *PowerRestore `json:"powerRestore,omitempty"`
+
 	// bmc is what the BMC reported about itself, and the last boot override.
 	// +optional
 	BMC *BMCStatus `json:"bmc,omitempty"`
@@ -155,6 +159,11 @@ type BMCStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=512
 	Warnings []string `json:"warnings,omitempty"`
+	// powerRestorePolicy is what the firmware does when the power returns, as the BMC reports it: AlwaysOn, AlwaysOff or LastState (PowerRestorePolicy of
+	// DSP0268, ComputerSystem). It is absent if the BMC does not report it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	PowerRestorePolicy string `json:"powerRestorePolicy,omitempty"`
 	// bootOverride is the last boot override: how the BMC was instructed to boot the server from the network.
 	// +optional
 	BootOverride *BootOverrideStatus `json:"bootOverride,omitempty"`

@@ -22,6 +22,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || 'PXE' in self.bootMethods || self.bmc.address.startsWith('redfish')",message="bootMethods must contain PXE unless bmc.address is a Redfish address: no other protocol can set a URL or insert virtual media"
 // +kubebuilder:validation:XValidation:rule="!has(self.cleaningPolicy) || self.cleaningPolicy != 'Purge' || has(self.inspection) && self.inspection in ['Agent', 'Both']",message="cleaningPolicy must not be Purge unless inspection is Agent or Both: only the agent finds out whether the disks can be purged"
 // +kubebuilder:validation:XValidation:rule="!has(self.eraseOnce) || !has(self.consumerRef) || has(oldSelf.eraseOnce) && has(oldSelf.consumerRef)",message="eraseOnce and consumerRef exclude each other: no machine can claim a host whose disks are to be erased, and the disks of a machine are erased when it is deleted"
+// +kubebuilder:validation:XValidation:rule="!has(self.whenPoweredOff) || self.whenPoweredOff != 'PowerOn' || has(self.failureDomain)",message="whenPoweredOff must not be PowerOn without failureDomain: a server is powered on only if its failure domain lost its power"
 type BareMetalHostSpec struct {
 	// Users write the following fields.
 
@@ -126,6 +127,19 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self in ['On', 'Off']",message="must be On or Off: PoweringOn and PoweringOff occur only in a status"
 	// +optional
 	Power PowerState `json:"power,omitempty"`
+
+	// whenPoweredOff is what the provider does about the server of a machine on disk that lost its power: Report or PowerOn. Defaults to Report.
+	//
+	// - Report makes host and machine not Ready (reason PoweredOff).
+	// - PowerOn does that too, and powers the server on if its failure domain lost
+	//   its power together: other servers of failureDomain with machines are off
+	//   since the same time, and none of them kept its power. It waits 5 minutes,
+	//   and for a boot slot (--boot-concurrency), and tries twice at most.
+	//
+	// Prefer to set the firmware to the last state (AC power recovery): it powers servers on without the provider. status.bmc.powerRestorePolicy shows its setting.
+	// Nothing is powered on in maintenance, detached, in quarantine, paused, during a power hold, with critical health, or a machine that ran from memory.
+	// +optional
+	WhenPoweredOff WhenPoweredOff `json:"whenPoweredOff,omitempty"`
 
 	// maintenance takes the server out of service while a person works on it. The host cannot be claimed, and the provider sends no power or boot commands. A
 	// machine that has the host keeps running. Users set and remove it.
@@ -292,23 +306,6 @@ type HostTaint struct {
 	// +optional
 	// +kubebuilder:default=NoClaim
 	Effect TaintEffect `json:"effect,omitempty"`
-}
-
-// LastConsumer describes the machine that had a host last.
-type LastConsumer struct {
-	// name is the name of the BareMetalMachine.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-	// owner is the owner of the machine, as kind/name of its KubeadmControlPlane, MachineDeployment or MachineSet. It is empty for a standalone Machine.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
-	Owner string `json:"owner,omitempty"`
-	// releasedAt is the time when the host was released.
-	// +required
-	ReleasedAt metav1.Time `json:"releasedAt,omitzero"`
 }
 
 // BareMetalHost is a physical server of the inventory. Machines claim hosts, boot them over the network and release them.

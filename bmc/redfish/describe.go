@@ -47,6 +47,9 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	if err == nil {
 		description.ClockAhead = new(time.Until(at))
 	}
+	if policy := c.system.text("PowerRestorePolicy"); slices.Contains(restorePolicies, policy) {
+		description.PowerRestorePolicy = policy
+	}
 	sessions, _, _ := c.collection(ctx, c.root.link("Links", "Sessions")) // after an error, the list is empty
 	description.OpenSessions = len(sessions)
 	// A capability that could not be read is not necessarily missing.
@@ -57,3 +60,6 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	slices.Sort(description.Capabilities)
 	return description, nil
 }
+
+// restorePolicies are the values of PowerRestorePolicy (DSP0268, ComputerSystem).
+var restorePolicies = []string{"AlwaysOn", "AlwaysOff", "LastState"}

@@ -35,6 +35,18 @@ func TestNetworkBoot(t *testing.T) {
 	}))
 }
 
+// TestPowerRestorePolicy: what the firmware does after a loss of power is one of the values of the standard, or unknown.
+func TestPowerRestorePolicy(t *testing.T) {
+	for value, want := range map[string]string{`"LastState"`: "LastState", `"AlwaysOff"`: "AlwaysOff", `"Sometimes\u001b"`: "", `null`: "", `7`: ""} {
+		g := NewWithT(t)
+		system := aServer(nil)[aSystem]
+		c := newTree(t, aServer(map[string]string{aSystem: system[:len(system)-1] + `,"PowerRestorePolicy":` + value + `}`})).open(t, aSystem)
+		description, err := c.Describe(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(description.PowerRestorePolicy).To(Equal(want))
+	}
+}
+
 // TestSessionsAndClock: the open sessions and the clock are part of the description.
 func TestSessionsAndClock(t *testing.T) {
 	g := NewWithT(t)

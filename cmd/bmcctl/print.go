@@ -57,6 +57,7 @@ func (f *findings) print(w io.Writer) error {
 // printState writes the current state of the server and its BMC.
 func (f *findings) printState(table *table) {
 	table.row("Power", f.orWhy("power", string(f.Power)))
+	table.row("After a power loss", cmp.Or(f.Description.PowerRestorePolicy, "unknown: the BMC does not report it"))
 	if o := f.BootOverride; o != nil {
 		table.row("Boot override", overrideText(*o))
 	} else {

@@ -45,6 +45,8 @@ func (r *Reconciler) perform(
 		return 0, r.forgetBoot(ctx, boot)
 	case lifecycle.RecordPowerHold:
 		return 0, r.recordHold(ctx, host, step, write)
+	case lifecycle.RecordPowerRestore:
+		return 0, r.recordPowerRestore(ctx, host, view, step)
 	case lifecycle.RecordCleaning:
 		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
 		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = step.CleaningStartedAt })

@@ -173,7 +173,7 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		return controllers.Result(err)
 	}
 	r.recordStepEvents(ctx, host, view, step)
-	if writesSpec(step.Action) {
+	if writesRecord(step.Action) {
 		return ctrl.Result{}, nil // the event of this write enqueues the host, and the status is written then
 	}
 	statusDelay, err := r.writeStatus(ctx, host, view, step)
@@ -225,11 +225,11 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 	return added, err
 }
 
-// writesSpec is true for actions that write to the spec or metadata of the host or of its boot. They always write: the lifecycle chooses them only if
+// writesRecord is true for actions that write to the spec or metadata of the host or of its boot, or to status.powerRestore. They always write: the lifecycle chooses them only if
 // something differs.
-func writesSpec(action lifecycle.Action) bool {
+func writesRecord(action lifecycle.Action) bool {
 	switch action {
-	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.EndEraseOnce, lifecycle.Isolate, lifecycle.Forget:
+	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordPowerRestore, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.EndEraseOnce, lifecycle.Isolate, lifecycle.Forget:
 		return true
 	default:
 		return false

@@ -35,11 +35,17 @@ func componentsOf(hw *v1alpha1.Hardware) []component {
 		all = append(all, component{cmp.Or(d.Class, "device"), d.Name, d.Model, d.SerialNumber, d.Health})
 	}
 	unhealthy := slices.DeleteFunc(all, func(c component) bool { return !isUnhealthy(c.health) })
-	isCritical := func(c component) bool { return c.health == string(bmc.HealthCritical) }
-	if isUnhealthy(hw.Health) && len(unhealthy) == 0 || hw.Health == string(bmc.HealthCritical) && !slices.ContainsFunc(unhealthy, isCritical) {
+	if isUnhealthy(hw.Health) && len(unhealthy) == 0 || hw.Health == string(bmc.HealthCritical) && !slices.ContainsFunc(unhealthy, component.isCritical) {
 		unhealthy = append(unhealthy, component{kind: "server", health: hw.Health})
 	}
 	return unhealthy
+}
+
+func (c component) isCritical() bool { return c.health == string(bmc.HealthCritical) }
+
+// isCritical is true if an inventory has a component that is critical.
+func isCritical(hw *v1alpha1.Hardware) bool {
+	return hw != nil && slices.ContainsFunc(componentsOf(hw), component.isCritical)
 }
 
 func isUnhealthy(health string) bool {
@@ -91,8 +97,7 @@ func setHardwareHealthy(host *v1alpha1.BareMetalHost) {
 	switch unhealthy := componentsOf(hw); {
 	case len(unhealthy) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonHardwareWarning
-		isCritical := func(c component) bool { return c.health == string(bmc.HealthCritical) }
-		if slices.ContainsFunc(unhealthy, isCritical) {
+		if isCritical(hw) {
 			c.Reason = v1alpha1.ReasonHardwareCritical
 		}
 		c.Message = "The BMC reports " + textOf(unhealthy)

@@ -25,6 +25,7 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	status := &v1alpha1.BMCStatus{
 		Protocol: controllers.Clip(description.Protocol, controllers.MaxText), Quirks: controllers.ClipAll(description.Quirks),
 	}
+	status.PowerRestorePolicy = description.PowerRestorePolicy
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}

@@ -160,6 +160,7 @@ func (h *hostObservation) bmcView(spec *v1alpha1.BareMetalHostSpec, mediaURL str
 	view := h.bmc
 	if h.bmc.Inspected && h.description != nil {
 		view.Methods = offeredMethods(h.description.Capabilities)
+		view.HealthCritical = isCritical(h.hardware)
 		view.Missing = missingForBoot(h.description.Capabilities, spec, mediaURL)
 	}
 	if h.override != nil && h.override.Worked {

@@ -103,6 +103,9 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if view.BMC.Power != "" {
 		status.Power = view.BMC.Power
 	}
+	if !view.Provisioned() {
+		status.PowerRestore = nil
+	}
 	status.PoweredOffTime = nil
 	if !step.PoweredOffAt.IsZero() {
 		status.PoweredOffTime = new(truncateToSecond(step.PoweredOffAt))

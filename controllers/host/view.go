@@ -23,6 +23,7 @@ import (
 //   - conflicts with other hosts and machines: observeIdentityConflicts, observeClaimConflicts
 //   - what the BMC reported: hostObservation.bmcView
 //   - problems of the BMC's Secrets: reconcileEndpoint
+//   - the other servers of a failure domain that lost its power: observeOutage
 func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
 	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	if problem != nil {
 		view.BMC.Problem = problem
 	}
-	return view, nil
+	return view, r.observeOutage(ctx, host, &view)
 }
 
 // namespaceDeleting is true if a namespace is being deleted, or is gone.

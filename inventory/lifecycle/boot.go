@@ -12,12 +12,12 @@ import (
 
 // stayProvisioned only polls a provisioned host, and reports what is wrong with its power. It polls more often while that is not decided.
 func stayProvisioned(v View, s Settings) Step {
-	if v.awaitsPowerReading() {
+	if v.awaitsPowerReading() || v.Now.Before(v.restoreUntil()) {
 		s.PollInterval = s.ActiveInterval
 	}
 	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseProvisioned, "", ""
-	return v.reportPower(step)
+	return v.restorePower(v.reportPower(step), s)
 }
 
 // minOffForStateLost is how long a server must read as powered off before the contents of its memory count as lost: BMCs answer nonsense while

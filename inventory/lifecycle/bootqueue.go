@@ -30,13 +30,16 @@ func (p QueuePosition) wait(v View, step Step) Step {
 	return step
 }
 
-// StartsBoot is true for a step that starts a boot attempt.
+// StartsBoot is true for a step that starts a boot attempt, or powers the server of a machine on after a loss of power.
 func StartsBoot(v View, step Step) bool {
+	if step.Action == RecordPowerRestore {
+		return step.PowerRestore.EndTime == nil
+	}
 	before, b := v.Boot, step.Boot
 	return step.Action == RecordBoot && IsOpen(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
-// WantsToBoot is true for a host that starts a boot attempt as soon as it has a slot and its power is read again: it belongs in the boot queue. A host whose BMC
+// WantsToBoot is true for a host that starts a boot attempt, or is powered on after a loss of power, as soon as it has a slot and its power is read again: it belongs in the boot queue. A host whose BMC
 // does not answer does not belong there: it would block the hosts behind it.
 func WantsToBoot(v View, s Settings) bool {
 	if StateOf(v) == StateClaimed && !v.usable() {
@@ -82,11 +85,12 @@ func (v View) countedFrom() time.Time { return latest(v.Boot.StartedAt.Time, v.W
 const slotGrace = time.Minute
 
 // BootsUntil returns until when a host counts as booting; the zero time if it does not boot. It counts from the record of a boot until the boot is reported,
-// fails or is void, and until slotGrace after its deadline at most: a host that is not reconciled, or whose BMC does not answer, loses its slot then.
+// fails or is void, and until slotGrace after its deadline at most: a host that is not reconciled, or whose BMC does not answer, loses its slot then. After a loss of power it
+// counts until its Node is Ready, and for restoreTimeout at most.
 func (v View) BootsUntil(s Settings) time.Time {
 	b := cmp.Or(v.CurrentBoot(), v.OwnBoot())
 	if b == nil || b.ReportedAt != nil || b.Failure != nil {
-		return time.Time{}
+		return v.restoreUntil()
 	}
-	return v.Deadline(s).Add(slotGrace)
+	return latest(v.Deadline(s).Add(slotGrace), v.restoreUntil())
 }

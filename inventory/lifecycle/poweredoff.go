@@ -7,7 +7,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// A machine on disk survives the loss of its server's power, so nothing is done about it here: it is reported. Two witnesses must agree (docs/decisions/0046): the BMC, and
+// A machine on disk survives the loss of its server's power. The loss is reported here; restorePower does more where spec.whenPoweredOff requests it. Two witnesses must agree (docs/decisions/0046): the BMC, and
 // the Node.
 const (
 	// minOffForReport is how long a server must read as off before that is reported: BMCs answer nonsense while they restart.
@@ -93,19 +93,11 @@ func (v View) awaitsPowerReading() bool {
 	}
 }
 
-// offSince returns since when a server that is reported as powered off has been off.
-func (v View) offSince() time.Time {
-	if !v.PoweredOffAt.IsZero() {
-		return v.PoweredOffAt
-	}
-	return v.BMC.PowerSince
-}
-
 // reportPower adds to the step of a provisioned host what is wrong with its power.
 func (v View) reportPower(step Step) Step {
 	switch {
 	case v.poweredOff():
-		step.Reason, step.PoweredOffAt = v1alpha1.ReasonPoweredOff, v.offSince()
+		step.Reason, step.PoweredOffAt = v1alpha1.ReasonPoweredOff, v.OffSince()
 		step.Message = fmt.Sprintf("The server has been off since %s, and the provider did not power it off: %s. Check its power supply and the event log of its BMC. "+
 			"To power it on, set the annotation %sWHO=\"why\", or delete the Machine to have it replaced",
 			step.PoweredOffAt.UTC().Format(time.RFC3339), v.nodeText(), v1alpha1.PowerOnPrefix)

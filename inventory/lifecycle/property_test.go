@@ -60,6 +60,8 @@ func drawView(t *rapid.T) View {
 		RestartedAt:   pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
 		NodeLostAt:    pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
 		Node:          d.node(),
+		PowerRestore:  d.powerRestore(),
+		Outage:        pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}),
 		PoweredOffAt:  pick(d, "poweredOff", time.Time{}, d.ago("poweredOffAt")),
 		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
@@ -89,7 +91,8 @@ func (d draw) bmc() BMC {
 		MethodRefused:       pick(d, "refused", nil, nil, &MethodRefusal{Boot: 2, Message: "no"}), MediaInserted: d.flag("inserted"),
 		NetworkBootSetAt: d.ago("netboot"), NetworkBootNumber: rapid.Int32Range(0, 3).Draw(d.T, "netbootNumber"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
-		Missing: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
+		HealthCritical: d.flag("critical"),
+		Missing:        pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
 	}
 	if d.flag("problem") {
 		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}
@@ -112,6 +115,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	if d.flag("unfencedAfter") {
 		s.ReleaseUnfencedAfterSeconds = new(rapid.Int32Range(60, 8000).Draw(d.T, "after"))
 	}
+	s.WhenPoweredOff = pick(d, "whenPoweredOff", "", v1alpha1.WhenPoweredOffPowerOn)
 	s.EraseOnce = pick(d, "eraseOnce", "", "SN1")
 	if d.flag("held") {
 		s.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r", Force: d.flag("force")}}
@@ -235,6 +239,7 @@ func TestDraw(t *testing.T) {
 func TestPropertyWitnessesCommandNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
+		v.Spec.WhenPoweredOff = pick(draw{t}, "report", "", v1alpha1.WhenPoweredOffReport)
 		without := v
 		without.Node, without.PoweredOffAt = nil, time.Time{}
 		s := DefaultSettings()
@@ -257,6 +262,73 @@ func mayReportOff(v View, state State) bool {
 		return v.Provisioned()
 	}
 	return state == StateProvisioned && !v.notOff() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+}
+
+// TestPropertyPowerOnAfterOutage: the server of a machine without a power hold gets commands only after an outage of its failure domain, and a power-on only when that is recorded.
+func TestPropertyPowerOnAfterOutage(t *testing.T) {
+	setFlag(t, "rapid.checks", "20000") // most combinations of facts forbid it
+	seen := map[Action]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		outageLikely(draw{t}, &v)
+		step := Next(v, DefaultSettings())
+		if step.State != StateProvisioned || !step.Action.Commands() && (step.Action != RecordPowerRestore || step.PowerRestore.EndTime != nil) {
+			return
+		}
+		seen[step.Action]++
+		r := v.PowerRestore
+		again := r != nil && r.EndTime == nil && v.OffSince().Before(r.LastPowerOnTime.Add(10*time.Minute))
+		sends := step.Action == PowerOn
+		switch {
+		case v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Spec.Quarantine != nil, v.Spec.Maintenance != nil, v.Detached != "", v.Paused, len(v.powerHolds()) > 0:
+			t.Fatalf("%s although nobody wants that", step.Action)
+		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.hasConflict(), v.Replaced != "":
+			t.Fatalf("%s to a server that must not be powered on", step.Action)
+		case !again && (v.Outage == nil || v.Outage.Running > 0 || v.Outage.Lost == 0 || v.Outage.Unknown > v.Outage.Lost):
+			t.Fatalf("%s without an outage", step.Action)
+		case !sends && v.Now.Before(v.OffSince().Add(5*time.Minute)):
+			t.Fatalf("%s too early", step.Action)
+		case sends && (!again || v.Now.Sub(r.LastPowerOnTime.Time) >= time.Minute || !v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time)):
+			t.Fatalf("a power-on that is not recorded")
+		case step.Action == RecordPowerRestore && (step.PowerRestore.PowerOns > 2 || v.QueuePosition != nil || v.BMC.OverrideSet || v.BMC.MediaInserted):
+			t.Fatalf("a power-on is recorded that is not allowed")
+		}
+	})
+	for _, action := range []Action{RecordPowerRestore, PowerOn, ClearBootOverride} {
+		if seen[action] == 0 {
+			t.Errorf("%s was never drawn: %v", action, seen)
+		}
+	}
+}
+
+// outageLikely makes a server that lost its power, and is to be powered on, more likely.
+func outageLikely(d draw, v *View) {
+	if !d.flag("lost power") || v.Consumer == nil {
+		return
+	}
+	provisioned(v)
+	v.Consumer.Found, v.Spec.WhenPoweredOff, v.PoweredOffAt = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
+	v.MACTakenBy, v.BMCTakenBy, v.NotPermitted, v.Replaced, v.HardwareTakenBy = "", pick(d, "taken", "", "", "", "host-9"), "", pick(d, "other server", "", "", "", "another"), ""
+	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
+	v.Deleting, v.Paused, v.MoveBlocked, v.Spec.Maintenance, v.Spec.ExternallyProvisioned = false, false, false, nil, false
+	v.Spec.PowerHolds, v.Spec.PowerHoldSince, v.PowerRequests, v.Detached, v.ReleaseUnfenced = nil, nil, PowerRequests{}, "", ""
+	v.Boot, v.Spec.Boots = nil, 0
+	v.BMC.Problem, v.BMC.Busy, v.BMC.Inspected, v.BMC.Power = nil, false, true, v1alpha1.PowerOff
+	v.BMC.OverrideSet, v.BMC.MediaInserted, v.BMC.HealthCritical = pick(d, "left", false, false, true), false, pick(d, "critical now", false, false, false, true)
+	v.Spec.Quarantine, v.QueuePosition = pick(d, "quarantine now", nil, nil, nil, &v1alpha1.Quarantine{Reason: "r"}), pick(d, "line now", nil, nil, &QueuePosition{Number: 37, Booting: 250})
+	v.Outage = pick(d, "outage now", v.Outage, &Outage{Lost: 39})
+	v.BMC.PowerAt, v.BMC.InspectedAt = noon.Add(-time.Second), pick(d, "inspected late", v.BMC.InspectedAt, noon.Add(-2*time.Second))
+}
+
+func (d draw) powerRestore() *v1alpha1.PowerRestore {
+	if d.flag("never restored") {
+		return nil
+	}
+	last := pick(d, "poweredOnAt", d.ago("poweredOn"), noon.Add(-time.Duration(rapid.IntRange(0, 90).Draw(d.T, "poweredOnSeconds"))*time.Second))
+	return &v1alpha1.PowerRestore{
+		LostTime: metav1.NewTime(last.Add(-10 * time.Minute)), LastPowerOnTime: metav1.NewTime(last), Servers: 3,
+		PowerOns: rapid.Int32Range(1, 2).Draw(d.T, "powerOns"), EndTime: pick(d, "restored", nil, nil, &metav1.Time{Time: last.Add(3 * time.Minute)}),
+	}
 }
 
 // TestPropertyTheSameFactsGiveTheSameStep: Next is a function of its arguments, and does not change them.

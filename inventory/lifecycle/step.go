@@ -41,6 +41,8 @@ const (
 	ForgetBoot Action = "ForgetBoot"
 	// RecordPowerHold writes Step.PowerHold to spec.powerHoldSince and spec.powerHoldOffAt.
 	RecordPowerHold Action = "RecordHold"
+	// RecordPowerRestore writes Step.PowerRestore to status.powerRestore.
+	RecordPowerRestore Action = "RecordPowerRestore"
 	// RecordCleaning writes Step.CleaningStartedAt to spec.cleaningStartedAt.
 	RecordCleaning Action = "RecordCleaning"
 	// DropRequests removes the annotations in Step.Drop: what they request is impossible, or is already the case.
@@ -80,6 +82,8 @@ type Step struct {
 	Boot *v1alpha1.BareMetalBootSpec
 	// PowerHold is what RecordPowerHold writes.
 	PowerHold *PowerHoldTimes
+	// PowerRestore is what RecordPowerRestore writes.
+	PowerRestore *v1alpha1.PowerRestore
 	// CleaningStartedAt is what RecordCleaning writes.
 	CleaningStartedAt *metav1.Time
 	// Quarantine is the quarantine that Release, EndEraseOnce or Isolate puts the host into, unless the host has one already; nil for none.

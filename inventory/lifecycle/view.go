@@ -86,6 +86,10 @@ type View struct {
 	Node *v1alpha1.ObservedNode
 	// PoweredOffAt is status.poweredOffTime: since when the server is reported as powered off. It is zero if it is not reported.
 	PoweredOffAt time.Time
+	// PowerRestore is status.powerRestore: how the server was powered on after a loss of power; nil if it never was.
+	PowerRestore *v1alpha1.PowerRestore
+	// Outage is what is known of the other servers of the failure domain. It is nil unless AwaitsOutage.
+	Outage *Outage
 	// AgentAt is when the agent of the current boot last reported progress; zero before.
 	AgentAt time.Time
 	// Agent is that progress; nil before.
@@ -194,6 +198,8 @@ type BMC struct {
 	CleanUpFailures int
 	CleanUpTriedAt  time.Time
 	CleanUpError    string
+	// HealthCritical is true if the inventory reports the server or one of its components as critical.
+	HealthCritical bool
 	// Missing are the capabilities that a network boot needs and the BMC does not have.
 	Missing []string
 }

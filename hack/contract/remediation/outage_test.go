@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +70,6 @@ func TestOutage(t *testing.T) {
 		"BOOT_PERSISTENCE=Installed", "KERNEL_COMMAND_LINE=console=ttyS0 " + node.Install,
 	}})).To(Succeed())
 	g.Expect(site.Until(ctx, 15*time.Minute, site.Running(p, count+1))).To(Succeed())
-	g.Expect(p.Apply(ctx, fmt.Sprintf(noLimit, int(outageTimeout.Seconds())))).To(Succeed())
 	workers, err := workersOf(ctx, l, p)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(workers).To(HaveLen(count))
@@ -77,12 +77,54 @@ func TestOutage(t *testing.T) {
 
 	// One at a time: a test of one worker would otherwise be one of the rack, too.
 	contracttest.RunParts(t, o, []contracttest.Part[*outage]{
+		{Name: "the provider powers a failure domain on", Run: (*outage).powerOn},
+		{Name: "a MachineHealthCheck without a limit is added", Run: (*outage).addHealthCheck},
 		{Name: "a BMC reads off for a minute while its server runs", Run: (*outage).misread},
 		{Name: "an operating system powers itself off", Run: (*outage).powerOff},
 		{Name: "a power hold is longer than the time limit", Run: (*outage).hold},
 		{Name: "the rack is back within the time limit", Run: (*outage).short},
 		{Name: "the rack is back after the time limit", Run: (*outage).long},
 	})
+}
+
+// powerOn: the servers of a failure domain that lost their power together are powered on by the provider, each once. One that is off alone is not.
+func (o *outage) powerOn(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	rack := o.workers[:3]
+	for _, w := range rack {
+		o.modify(t, w, func(h *v1alpha1.BareMetalHost) {
+			h.Spec.FailureDomain, h.Spec.WhenPoweredOff = "rack-1", v1alpha1.WhenPoweredOffPowerOn
+		})
+	}
+	rack[0].server.SetPower(false)
+	o.until(t, 8*time.Minute, "is off alone", rack[0], func(h *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
+		message := conditions.GetMessage(m, clusterv1.InfrastructureReadyCondition)
+		return isOff(h, m) && strings.Contains(message, `2 other servers of failure domain "rack-1" did not lose their power`)
+	})
+	o.same(t, rack[0])
+	lost := time.Now()
+	for _, w := range rack[1:] {
+		w.server.SetPower(false)
+	}
+	for _, w := range rack {
+		o.until(t, 15*time.Minute, "is powered on", w, func(h *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
+			return isBack(h, m) && h.Status.PowerRestore != nil && h.Status.PowerRestore.EndTime != nil
+		})
+		o.same(t, w, "On")
+	}
+	t.Logf("powered on and Ready after %s", time.Since(lost).Round(time.Second))
+	for _, w := range rack {
+		o.modify(t, w, func(h *v1alpha1.BareMetalHost) { h.Spec.WhenPoweredOff = "" })
+	}
+	workers, err := workersOf(t.Context(), o.lab, o.plane) // with the commands until now
+	g.Expect(err).NotTo(HaveOccurred())
+	o.workers = workers
+}
+
+func (o *outage) addHealthCheck(t *testing.T) {
+	t.Helper()
+	NewWithT(t).Expect(o.plane.Apply(t.Context(), fmt.Sprintf(noLimit, int(outageTimeout.Seconds())))).To(Succeed())
 }
 
 // misread: a BMC that contradicts a Ready Node for a minute changes nothing about its machine.
