@@ -7,9 +7,36 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
+
+// TestPausedInFlight: the condition Paused of a host whose boot is completed during a pause says so.
+func TestPausedInFlight(t *testing.T) {
+	for name, test := range map[string]struct {
+		state   lifecycle.State
+		paused  bool
+		message string
+	}{
+		"boots":             {lifecycle.StateBooting, true, "The boot attempt in progress is completed first. The server is being powered on"},
+		"boots, not paused": {lifecycle.StateBooting, false, ""},
+		"is paused":         {lifecycle.StatePaused, true, "The server is being powered on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			host := &v1alpha1.BareMetalHost{}
+			host.Spec.ConsumerRef, host.Spec.Boots = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}, 1
+			boot := &v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "claim-1", MachineName: "m", PoweredOffAt: new(metav1.Now())}
+			view := lifecycle.View{Spec: host.Spec, Boot: boot, Paused: test.paused, Consumer: &lifecycle.Consumer{Found: true, ClusterFound: true}, Now: time.Now()}
+			g.Expect(view.InFlight()).To(BeTrue())
+			setConditions(host, view, lifecycle.Step{State: test.state, Message: "The server is being powered on"})
+			g.Expect(conditions.IsTrue(host, clusterv1.PausedCondition)).To(Equal(test.paused))
+			g.Expect(conditions.GetMessage(host, clusterv1.PausedCondition)).To(Equal(test.message))
+		})
+	}
+}
 
 // TestSignificantChange: a write of the status may be deferred only if the change is not significant.
 func TestSignificantChange(t *testing.T) {

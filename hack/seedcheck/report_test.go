@@ -124,6 +124,16 @@ func TestVendorScript(t *testing.T) {
 	}
 }
 
+// TestVendorScriptWithoutPrograms: in an image that has none of the programs, the script does not fail the bootstrap, and reports nothing: the Node counts as the report
+// (TestNodeProvesBoot of controllers/node).
+func TestVendorScriptWithoutPrograms(t *testing.T) {
+	s := start(t, image{"dash alone", []string{"/bin/dash"}, map[string]string{"sleep": "/bin/sleep", "setsid": "/usr/bin/setsid"}}, 0)
+	s.touch("result.json")
+	s.touch("bootstrap-success.complete")
+	s.run(s.vendorScript())
+	NewWithT(t).Consistently(s.reports, "4s").ShouldNot(Receive())
+}
+
 // TestIgnitionScripts: the scripts of the units report that the system is up, and how the bootstrap went.
 func TestIgnitionScripts(t *testing.T) {
 	i := images[1]
