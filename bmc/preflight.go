@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,53 +14,53 @@ type Warning struct {
 	Message string `json:"message"`
 }
 
-// CheckCapabilities is the check that the BMC can do what a boot needs.
-const CheckCapabilities = "Capabilities"
-
 func (w Warning) String() string { return w.Check + ": " + w.Message }
 
 const (
 	// maxClockDifference is how far the clock of a BMC may differ. The entries of its log then still fit to those of others.
 	maxClockDifference = 5 * time.Minute
-	// manySessions is how many open sessions are many: iDRAC accepts 8 at once, for all users and programs together.
+	// manySessions is how many open sessions are many: iDRAC accepts 8 at once, for all users and programs together. What other BMCs list may have expired.
 	manySessions = 6
 )
 
-// CheckBMC returns what the user should correct at a BMC before its server gets work, the most important first. needsMedia is true for a server that shall boot from virtual media
-// alone.
-func CheckBMC(e Endpoint, d Description, needsMedia bool) []Warning {
-	var all []Warning
-	warn := func(check, message string, args ...any) {
-		all = append(all, Warning{check, fmt.Sprintf(message, args...)})
-	}
-	for _, missing := range MissingForNetworkBoot(d.Capabilities) {
-		if !needsMedia || missing != CanBootPXE {
-			warn(CheckCapabilities, "the BMC lacks %s: the account may lack a right, or the BMC a licence or newer firmware", missing)
-		}
-	}
-	if needsMedia && !slices.Contains(d.Capabilities, CanVirtualMedia) {
-		warn("Virtual media", "the BMC offers no virtual drive: it may need a licence, or the account a right")
-	}
+// CheckConnection returns what the user should correct about the connection to a BMC.
+func CheckConnection(address *url.URL, insecureSkipVerify bool) []Warning {
 	switch {
-	case e.URL != nil && strings.HasSuffix(e.URL.Scheme, "+http"):
-		warn("TLS", "the connection is not encrypted: who is on the network of the BMC can read its password. Enable HTTPS in the BMC")
-	case e.InsecureSkipVerify:
-		warn("TLS", "the certificate of the BMC is not verified: who takes its address gets the password. Name the CA of the certificate")
+	case address != nil && strings.HasSuffix(address.Scheme, "+http"):
+		return []Warning{{"TLS", "the connection is not encrypted: who is on the network of the BMC can read its password. Enable HTTPS in the BMC"}}
+	case insecureSkipVerify:
+		return []Warning{{"TLS", "the certificate of the BMC is not verified: who takes its address gets the password. Name the CA of the certificate"}}
+	default:
+		return nil
 	}
-	if d.OpenSessions >= manySessions {
-		warn("Sessions", "%d sessions are open in the BMC: some models accept 8. End those of programs that do not log out", d.OpenSessions)
+}
+
+// CheckMedia returns a warning if a BMC cannot boot its server from virtual media. Whether it refuses to insert a medium without a licence shows only when that is tried.
+func CheckMedia(capabilities []Capability) []Warning {
+	if slices.Contains(capabilities, CanVirtualMedia) && slices.Contains(capabilities, CanBootCD) {
+		return nil
+	}
+	return []Warning{{"Virtual media", "the server cannot boot from virtual media: the BMC may need a licence for it, or the account a right"}}
+}
+
+// CheckDescription returns what the user should correct at a BMC: its open sessions and its clock.
+func CheckDescription(d Description) []Warning {
+	var all []Warning
+	if strings.Contains(strings.ToLower(d.Vendor), "dell") && d.OpenSessions >= manySessions {
+		all = append(all, Warning{"Sessions", fmt.Sprintf("at least %d sessions are open in the BMC, which accepts 8. End those of programs that do not log out", manySessions)})
 	}
 	if ahead := d.ClockAhead; ahead != nil && ahead.Abs() > maxClockDifference {
 		word := "ahead"
 		if *ahead < 0 {
 			word = "behind"
 		}
-		warn("Clock", "the clock of the BMC is %s %s: set the time servers of the BMC", coarse(ahead.Abs()), word)
+		all = append(all, Warning{"Clock", fmt.Sprintf("the clock of the BMC is %s %s: set the time servers of the BMC", coarse(ahead.Abs()), word)})
 	}
 	return all
 }
 
-// CheckNICs returns what the user should correct about the interface that boots from the network, by its MAC address in lower case. Without one, it checks all interfaces.
+// CheckNICs returns what the user should correct about the interface that boots from the network, by its MAC address in lower case. Without one, it checks all interfaces. nics
+// must be all that the BMC has, as IsComplete says.
 func CheckNICs(nics []NIC, mac string) []Warning {
 	isOff := func(n NIC) bool { return n.NetworkBoot != nil && !*n.NetworkBoot }
 	const check, enable = "Network boot", "enable network boot (PXE or HTTP) in the settings of the firmware"
@@ -70,13 +71,16 @@ func CheckNICs(nics []NIC, mac string) []Warning {
 	case mac == "" || len(nics) == 0:
 		return nil
 	case at < 0:
-		return []Warning{{"Boot interface", fmt.Sprintf("the BMC lists no interface with the MAC address %s, but %s: check it", mac, macsOf(nics))}}
+		return []Warning{{"Boot interface", fmt.Sprintf("the BMC lists no interface with the MAC address %s, but %s. Check it, unless this BMC leaves out interfaces", mac, macsOf(nics))}}
 	case isOff(nics[at]):
 		return []Warning{{check, fmt.Sprintf("it is disabled for the interface %s (%s): %s", nics[at].Name, mac, enable)}}
 	default:
 		return nil
 	}
 }
+
+// IsComplete is true for a fact that is known from all its resources.
+func IsComplete(f Fact) bool { return f.State == FactKnown && f.Message == "" }
 
 // macsOf lists the first MAC addresses of interfaces.
 func macsOf(nics []NIC) string {

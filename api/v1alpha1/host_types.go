@@ -133,8 +133,9 @@ type BareMetalHostSpec struct {
 	// - Report makes host and machine not Ready (reason PoweredOff).
 	// - PowerOn does that too, and powers the server on if its failure domain lost
 	//   its power together: other servers of failureDomain with machines are off
-	//   since the same time, and none of them kept its power. It waits 5 minutes,
-	//   and for a boot slot (--boot-concurrency), and tries twice at most.
+	//   since the same time, and none of them is on. Only hosts of the same
+	//   namespace count. It waits 5 minutes, and for a boot slot
+	//   (--boot-concurrency), and tries twice at most.
 	//
 	// Prefer to set the firmware to the last state (AC power recovery): it powers servers on without the provider. status.bmc.powerRestorePolicy shows its setting.
 	// Nothing is powered on in maintenance, detached, in quarantine, paused, during a power hold, with critical health, or a machine that ran from memory.

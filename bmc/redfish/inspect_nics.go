@@ -32,6 +32,8 @@ func (n *inspection) readNICs(ctx context.Context) bmc.Fact {
 		}
 	}
 	switch {
+	case fact.State == bmc.FactKnown && fact.Message == "" && (adapters.err != nil || len(adapters.members) < adapters.total):
+		fact.Message = adapters.reason() // there may be more interfaces
 	case fact.State == bmc.FactKnown:
 	case len(n.inventory.NICs) > 0:
 		return adapters.fact(len(n.inventory.NICs))

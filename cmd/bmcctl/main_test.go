@@ -104,7 +104,7 @@ func TestProbeJSON(t *testing.T) {
 	g.Expect(found.Inventory.CPUThreads).To(Equal(16))
 	g.Expect(found.Errors).To(BeEmpty())
 	g.Expect(found.Ready).To(BeTrue())
-	g.Expect(found.Warnings).To(ConsistOf(HaveKeyWithValue("check", "TLS")))
+	g.Expect(found.Warnings).To(ConsistOf(HaveKeyWithValue("check", "TLS"), HaveKeyWithValue("check", "Virtual media")))
 	got = bmcctl(t, credentials, "probe", server.Address, "--boot-mac", strings.ToUpper(server.MACAddress))
 	g.Expect(got.out).NotTo(ContainSubstring("Boot interface"))
 	got = bmcctl(t, credentials, "probe", server.Address, "--boot-mac", "52:54:00:ff:ff:ff")

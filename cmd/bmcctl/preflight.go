@@ -17,17 +17,16 @@ func (f *findings) judge(e bmc.Endpoint, mac string) {
 		d.ClockAhead = new(time.Duration(*f.ClockAheadSeconds * float64(time.Second)))
 	}
 	can := d.Capabilities
-	media := slices.Contains(can, bmc.CanVirtualMedia)
+	media := bmc.CheckMedia(can)
 	missing := bmc.MissingForNetworkBoot(can)
-	if media {
+	if len(media) == 0 {
 		missing = slices.DeleteFunc(missing, func(c bmc.Capability) bool { return c == bmc.CanBootPXE })
 	}
-	f.Warnings = slices.DeleteFunc(bmc.CheckBMC(e, d, media && slices.Contains(bmc.MissingForNetworkBoot(can), bmc.CanBootPXE)), func(w bmc.Warning) bool {
-		return w.Check == bmc.CheckCapabilities // the verdict names them
-	})
-	if i := f.Inventory; i != nil && i.Fact(bmc.FactNICs).State == bmc.FactKnown {
-		f.Warnings = append(bmc.CheckNICs(i.NICs, mac), f.Warnings...)
+	described := f.Errors["description"] == ""
+	if !described {
+		media, missing = nil, nil
 	}
+	f.Warnings = slices.Concat(f.checkNICs(mac), bmc.CheckConnection(e.URL, e.InsecureSkipVerify), media, bmc.CheckDescription(d))
 	if i := f.Inventory; i != nil && i.Health != "" && i.Health != bmc.HealthOK {
 		f.Warnings = append(f.Warnings, bmc.Warning{Check: "Health", Message: fmt.Sprintf("the BMC reports that the health of the server is %s: read its event log with --events 20", i.Health)})
 	}
@@ -44,12 +43,32 @@ func (f *findings) judge(e bmc.Endpoint, mac string) {
 	}
 }
 
+// checkNICs checks the boot interface, and notes what the BMC does not say about it.
+func (f *findings) checkNICs(mac string) []bmc.Warning {
+	i := f.Inventory
+	if i == nil || !bmc.IsComplete(i.Fact(bmc.FactNICs)) {
+		f.NotChecked = append(f.NotChecked, "the boot interface: the BMC does not list all interfaces")
+		return nil
+	}
+	reports := func(n bmc.NIC) bool { return n.NetworkBoot != nil && (mac == "" || n.MACAddress == mac) }
+	if !slices.ContainsFunc(i.NICs, reports) {
+		f.NotChecked = append(f.NotChecked, "whether network boot of the interface is enabled: the BMC does not report it")
+	}
+	if mac == "" {
+		f.NotChecked = append(f.NotChecked, "the boot interface: name it by --boot-mac")
+	}
+	return bmc.CheckNICs(i.NICs, mac)
+}
+
 // printVerdict writes the verdict and the warnings.
 func (f *findings) printVerdict(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\nVerdict: %s\n", f.Verdict)
 	for _, warning := range f.Warnings {
 		fmt.Fprintf(&text, "  %s\n", clean(warning.String()))
+	}
+	for _, what := range f.NotChecked {
+		fmt.Fprintf(&text, "  Not checked: %s\n", what)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

@@ -43,6 +43,8 @@ type findings struct {
 	Ready    bool          `json:"ready"`
 	Verdict  string        `json:"verdict"`
 	Warnings []bmc.Warning `json:"warnings"`
+	// NotChecked are the checks that the BMC gives no facts for.
+	NotChecked []string `json:"notChecked,omitempty"`
 
 	NotOffered  []string           `json:"notOffered"`
 	Errors      map[string]string  `json:"errors"`

@@ -57,7 +57,7 @@ func (b *Booter) Start(ctx context.Context) error {
 				if over {
 					return
 				}
-				b.write(writing, host, b.stageQueue.takePending(host))
+				b.write(writing, host, b.stageQueue.takePending(host, b.Clock.Now()))
 				b.stageQueue.hosts.Done(host)
 			}
 		})
@@ -67,7 +67,7 @@ func (b *Booter) Start(ctx context.Context) error {
 	b.stageQueue.hosts.ShutDown()
 	wg.Wait()
 	for _, host := range b.stageQueue.pendingHosts() {
-		b.write(writing, host, b.stageQueue.takePending(host))
+		b.write(writing, host, b.stageQueue.takePending(host, b.Clock.Now()))
 	}
 	return nil
 }
@@ -99,6 +99,7 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendin
 	if n.problem != nil {
 		b.forgetFailedWrite(writeKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
 	}
+	b.writeOtherServer(ctx, host, n.other)
 }
 
 // writeAgentProgress writes what the agent of a boot does; nil if it reported nothing. A report that comes after the end of the agent is dropped.
@@ -246,10 +247,12 @@ func (b *Booter) ObserveFailure(mac net.HardwareAddr, err error) {
 		reason = v1alpha1.ReasonChecksumMismatch
 	case errors.Is(err, pxe.ErrCommandLine):
 		reason = v1alpha1.ReasonCommandLineTooLong
-	case errors.Is(err, pxe.ErrOtherDHCPServer):
-		reason = v1alpha1.ReasonOtherDHCPServer
 	case errors.Is(err, pxe.ErrBootSource):
 		reason = v1alpha1.ReasonBootSourceInvalid
+	}
+	if errors.Is(err, pxe.ErrOtherDHCPServer) {
+		b.enqueueOtherServer(boot, err)
+		return
 	}
 	b.recordProblem(boot, reason, err)
 }
@@ -274,7 +277,7 @@ func (b *Booter) recordProblem(boot *v1alpha1.BareMetalBoot, reason string, err 
 
 // problemKey identifies a problem among the recent writes of an attempt. What clients can name in the message is written once for all of them.
 func problemKey(p *v1alpha1.BootProblem) string {
-	if p.Reason == v1alpha1.ReasonMediaRefused || p.Reason == v1alpha1.ReasonOtherDHCPServer {
+	if p.Reason == v1alpha1.ReasonMediaRefused {
 		return p.Reason
 	}
 	return p.Reason + ": " + p.Message

@@ -28,6 +28,8 @@ type pendingStatus struct {
 	stages  []stage
 	problem *v1alpha1.BootProblem
 	agent   *v1alpha1.AgentProgress
+	// other is the problem that another DHCP server answered. It waits until otherServerAfter shows whether the server boots all the same.
+	other *v1alpha1.BootProblem
 }
 
 // stage is an observed stage, and how long after the start of its attempt it was observed.
@@ -79,12 +81,20 @@ func (s *stageQueue) pendingHosts() []types.NamespacedName {
 	return slices.Collect(maps.Keys(s.pending))
 }
 
-// takePending removes and returns the pending status of a host.
-func (s *stageQueue) takePending(host types.NamespacedName) *pendingStatus {
+// takePending removes and returns the pending status of a host, except for what must wait longer.
+func (s *stageQueue) takePending(host types.NamespacedName, now time.Time) *pendingStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.pending[host]
 	delete(s.pending, host)
+	if n == nil || n.other == nil {
+		return n
+	}
+	if wait := n.other.Time.Add(otherServerAfter).Sub(now); wait > 0 {
+		s.pending[host] = &pendingStatus{other: n.other}
+		s.hosts.AddAfter(host, wait)
+		n.other = nil
+	}
 	return n
 }
 

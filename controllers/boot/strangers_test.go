@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -51,16 +53,45 @@ func TestFilesOfStrangers(t *testing.T) {
 	}
 }
 
-// TestOtherDHCPServers: another DHCP server is recorded once in an attempt, whatever addresses the requests name.
+// TestOtherDHCPServers: another DHCP server is recorded once in an attempt, whatever addresses the requests name, if the server does not boot from a boot server of the provider in
+// half a minute. It replaces no other problem.
 func TestOtherDHCPServers(t *testing.T) {
-	g := NewWithT(t)
-	w := newWorld()
-	for n := range 100 {
-		w.ObserveFailure(booting, fmt.Errorf("%w: the server took the answer of 192.0.2.%d", pxe.ErrOtherDHCPServer, n))
+	for name, test := range map[string]struct {
+		later  time.Duration
+		before func(*world)
+		want   string
+	}{
+		"it does not boot":  {30 * time.Second, func(*world) {}, v1alpha1.ReasonOtherDHCPServer},
+		"it may still boot": {29 * time.Second, func(*world) {}, ""},
+		"it boots from another one of ours": {time.Minute, func(w *world) {
+			NewWithT(t).Expect(controllers.ApplyStages(ctx, w.Client, w.boot(), controllers.NewStage(w.boot(), v1alpha1.StageLoader))).To(Succeed())
+		}, ""},
+		"something else is wrong": {time.Minute, func(w *world) {
+			w.ObserveFailure(booting, fmt.Errorf("%w: nothing", pxe.ErrBootSource))
+		}, v1alpha1.ReasonBootSourceInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w := newWorld()
+			c := clocktesting.NewFakePassiveClock(time.Now())
+			w.Clock = c
+			for n := range 100 {
+				w.ObserveFailure(booting, fmt.Errorf("%w: the server took the answer of 192.0.2.%d", pxe.ErrOtherDHCPServer, n))
+			}
+			g.Expect(w.Start(over())).To(Succeed())
+			g.Expect(w.boot().Status.Problem).To(BeNil(), "it is not decided yet")
+			test.before(w)
+			c.SetTime(c.Now().Add(test.later))
+			g.Expect(w.Start(over())).To(Succeed())
+			if test.want == "" {
+				g.Expect(w.boot().Status.Problem).To(BeNil())
+				g.Expect(w.drain()).To(BeEmpty())
+				return
+			}
+			g.Expect(w.boot().Status.Problem.Reason).To(Equal(test.want))
+			g.Expect(w.drain()).To(ConsistOf(HavePrefix("Warning BootNotServed Boot attempt 1: " + test.want)))
+		})
 	}
-	g.Expect(w.drain()).To(ConsistOf(ContainSubstring("BootNotServed Boot attempt 1: OtherDHCPServer: another DHCP server answers: the server took the answer of 192.0.2.0")))
-	g.Expect(w.Start(over())).To(Succeed())
-	g.Expect(w.boot().Status.Problem.Reason).To(Equal(v1alpha1.ReasonOtherDHCPServer))
 }
 
 // over returns a context that has ended.

@@ -112,7 +112,7 @@ func (r *Reconciler) holdBootSlot(host *v1alpha1.BareMetalHost, view lifecycle.V
 	if r.Settings.BootConcurrency == 0 || !lifecycle.StartsBoot(view, step) {
 		return
 	}
-	boots := lifecycle.View{Spec: host.Spec, Boot: step.Boot, PowerRestore: step.PowerRestore}
+	boots := lifecycle.View{Now: view.Now, Spec: host.Spec, Boot: step.Boot, PowerRestore: step.PowerRestore}
 	r.queue.Hold(host.Spec.FailureDomain, client.ObjectKeyFromObject(host), boots.BootsUntil(r.Settings), view.Now)
 }
 
@@ -132,7 +132,7 @@ func (r *Reconciler) bootSlots(ctx context.Context, now time.Time) (map[types.Na
 		case err != nil || !controllers.HasWatchFilter(&host, r.WatchFilter):
 			continue
 		}
-		view := lifecycle.View{Spec: host.Spec, Boot: &boot.Spec, PowerRestore: host.Status.PowerRestore, WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)}
+		view := lifecycle.View{Now: now, Spec: host.Spec, Boot: &boot.Spec, PowerRestore: host.Status.PowerRestore, WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)}
 		if until := view.BootsUntil(r.Settings); now.Before(until) {
 			all[client.ObjectKeyFromObject(&host)] = bootSlot{host.Spec.FailureDomain, until}
 		}

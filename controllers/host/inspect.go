@@ -29,7 +29,7 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
-	for _, warning := range bmc.CheckBMC(*j.endpoint, description, j.needsMedia) {
+	for _, warning := range bmc.CheckDescription(description) {
 		status.Warnings = append(status.Warnings, controllers.Clip(warning.String(), maxWarning))
 	}
 	r.updateObservation(j, func(h *hostObservation) { h.noteInventory(inventory, status, truncateToSecond(r.Clock.Now())) })

@@ -22,6 +22,9 @@ import (
 func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
 	hardware := hardwareStatus(read)
 	h.bmc.Inspected, h.bmc.Partial = true, read.Partial()
+	if !read.Partial() {
+		h.bmc.HealthReadAt = now.Time
+	}
 	if h.isOtherServer(hardware) {
 		h.replacement, h.description = hardware, status
 		return

@@ -29,8 +29,6 @@ type job struct {
 	lastOverride *v1alpha1.BootOverrideStatus
 	capabilities []string
 	hasInventory bool
-	// needsMedia is true for a host that boots from virtual media alone.
-	needsMedia bool
 	// mediaInserted is true if a boot medium may be in a virtual drive.
 	mediaInserted bool
 	// boot is the boot that the command is for, and method its boot method. hasNextMethod is true if the boot continues with another method when the BMC refuses this one.
@@ -95,7 +93,6 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	if observed.description != nil {
 		j.capabilities = observed.description.Capabilities
 	}
-	j.needsMedia = needsMedia(&view.Spec)
 	j.method, j.mediaInserted = v1alpha1.MethodPXE, observed.bmc.MediaInserted
 	if view.Boot != nil {
 		j.boot, j.method, j.hasNextMethod = *view.Boot.DeepCopy(), lifecycle.MethodOf(view.Boot), lifecycle.HasNextMethod(view, r.Settings)

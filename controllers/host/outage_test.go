@@ -18,7 +18,7 @@ func TestCount(t *testing.T) {
 	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: lost.Add(d)} }
 	for name, test := range map[string]struct {
 		status   v1alpha1.BareMetalHostStatus
-		bmcReady bool
+		bmcReady bool // if it is not, since before the loss of power
 		want     lifecycle.Outage
 	}{
 		"runs":                             {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{Running: 1}},
@@ -26,9 +26,15 @@ func TestCount(t *testing.T) {
 		"runs something else":              {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseExternallyProvisioned, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{Running: 1}},
 		"is off, and that is not reported": {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOff}, true, lifecycle.Outage{}},
 		"its BMC does not answer":          {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn}, false, lifecycle.Outage{Unknown: 1}},
-		"boots":                            {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseBooting, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{}},
-		"is free":                          {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseAvailable, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{}},
-		"lost its power 15 minutes later":  {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOff, PoweredOffTime: at(15 * time.Minute)}, true, lifecycle.Outage{Lost: 1}},
+		"boots":                            {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseBooting, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{Unknown: 1}},
+		"is being released":                {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseReleasing, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{Running: 1}},
+		"was powered on since, and its Node is Ready since then": {
+			v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn, PowerRestore: &v1alpha1.PowerRestore{LostTime: *at(-9 * time.Minute), EndTime: at(time.Minute)}}, true, lifecycle.Outage{Lost: 1},
+		},
+		"was powered on before, and its Node is Ready": {
+			v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn, PowerRestore: &v1alpha1.PowerRestore{LostTime: *at(-9 * time.Minute), EndTime: at(-time.Minute)}}, true, lifecycle.Outage{Running: 1},
+		},
+		"lost its power 15 minutes later": {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOff, PoweredOffTime: at(15 * time.Minute)}, true, lifecycle.Outage{Lost: 1}},
 		"lost its power, and its BMC fails": {
 			v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOff, PoweredOffTime: at(-time.Minute)}, false, lifecycle.Outage{Lost: 1},
 		},
@@ -42,14 +48,29 @@ func TestCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &v1alpha1.BareMetalHost{Status: test.status}
+			host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
 			status := metav1.ConditionFalse
 			if test.bmcReady {
 				status = metav1.ConditionTrue
 			}
-			conditions.Set(host, metav1.Condition{Type: v1alpha1.BMCReadyCondition, Status: status, Reason: "R"})
+			conditions.Set(host, metav1.Condition{Type: v1alpha1.BMCReadyCondition, Status: status, Reason: "R", LastTransitionTime: *at(-time.Minute)})
 			var got lifecycle.Outage
 			count(&got, host, lost)
 			NewWithT(t).Expect(got).To(Equal(test.want))
 		})
 	}
+}
+
+// TestCountOthers: a host on which nothing should run does not count. A BMC that fails long after a loss of power had shown that its server runs.
+func TestCountOthers(t *testing.T) {
+	g := NewWithT(t)
+	lost := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	host := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseAvailable, Power: v1alpha1.PowerOn}}
+	var got lifecycle.Outage
+	count(&got, host, lost)
+	g.Expect(got).To(BeZero())
+	host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "R"}
+	host.Status.Conditions = []metav1.Condition{{Type: v1alpha1.BMCReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(lost.Add(time.Hour))}}
+	count(&got, host, lost)
+	g.Expect(got).To(Equal(lifecycle.Outage{Running: 1}))
 }

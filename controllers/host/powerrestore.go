@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,33 +35,34 @@ func (r *Reconciler) observeOutage(ctx context.Context, host *v1alpha1.BareMetal
 	return nil
 }
 
+// silentWithin is how long after a loss of power a BMC may stop to answer because of it. One that fails later had shown that its server runs.
+const silentWithin = 10 * time.Minute
+
 // count adds a server to those that lost their power together with one that has been off since a time, or to the others.
 func count(outage *lifecycle.Outage, host *v1alpha1.BareMetalHost, offSince time.Time) {
-	if lostPowerAt(host, offSince) {
-		outage.Lost++
-		return
-	}
-	switch host.Status.Phase {
-	case v1alpha1.PhaseProvisioned, v1alpha1.PhaseExternallyProvisioned, v1alpha1.PhaseMaintenance, v1alpha1.PhasePowerHold:
-	default: // nothing that should run is on it, or it is started again
-		return
-	}
+	ready := conditions.Get(host, v1alpha1.BMCReadyCondition)
 	switch {
-	case !conditions.IsTrue(host, v1alpha1.BMCReadyCondition):
+	case lostPowerAt(host, offSince):
+		outage.Lost++
+	case host.Spec.ConsumerRef == nil && !host.Spec.ExternallyProvisioned && host.Spec.Maintenance == nil: // nothing should run on it
+	case host.Status.Power == v1alpha1.PowerOff:
+	case host.Status.Phase == v1alpha1.PhaseClaimed || host.Status.Phase == v1alpha1.PhaseBooting: // it may have been powered on since
 		outage.Unknown++
-	case host.Status.Power != v1alpha1.PowerOff:
+	case ready == nil || ready.Status != metav1.ConditionTrue && !ready.LastTransitionTime.After(offSince.Add(silentWithin)):
+		outage.Unknown++
+	default:
 		outage.Running++
 	}
 }
 
-// lostPowerAt is true if a host lost its power at about a time. It may have been powered on since.
+// lostPowerAt is true if a host lost its power at about a time. It may have been powered on since, but its Node is not Ready again, or only since a later time.
 func lostPowerAt(host *v1alpha1.BareMetalHost, at time.Time) bool {
 	within := func(t time.Time) bool { return t.Sub(at).Abs() <= lifecycle.TogetherWithin }
 	if off := host.Status.PoweredOffTime; off != nil && within(off.Time) {
 		return true
 	}
-	restored := host.Status.PowerRestore
-	return restored != nil && within(restored.LostTime.Time)
+	r := host.Status.PowerRestore
+	return r != nil && within(r.LostTime.Time) && (r.EndTime == nil || !at.After(r.EndTime.Time))
 }
 
 // recordPowerRestore writes status.powerRestore: before a power-on, and at the end. The slot is held before the write: it may succeed although its answer is lost.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -25,7 +26,10 @@ func TestPreflightPassed(t *testing.T) {
 		"nothing":                  {"52:54:00:00:00:0a", nil, &v1alpha1.Hardware{Facts: known, NICs: []v1alpha1.NIC{{MACAddress: "52:54:00:00:00:0a"}}}, nil, ""},
 		"the BMC":                  {"", nil, &v1alpha1.Hardware{}, []string{"Clock: m", "TLS: n"}, "Clock: m. TLS: n"},
 		"the interface":            {"52:54:00:00:00:0A", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, []string{"Clock: m"}, "Network boot: it is disabled for the interface NIC 1 (52:54:00:00:00:0a): enable network boot (PXE or HTTP) in the settings of the firmware. Clock: m"},
-		"another interface":        {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, nil, "Boot interface: the BMC lists no interface with the MAC address 52:54:00:00:00:0b, but 52:54:00:00:00:0a: check it"},
+		"another interface":        {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, nil, "Boot interface: the BMC lists no interface with the MAC address 52:54:00:00:00:0b, but 52:54:00:00:00:0a. Check it, unless this BMC leaves out interfaces"},
+		"some are not read":        {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{Facts: []v1alpha1.Fact{{Name: "nics", State: v1alpha1.FactKnown, Message: "1 of 2 resources could not be read"}}, NICs: off}, nil, ""},
+		"media that it has not":    {"52:54:00:00:00:0b", media, &v1alpha1.Hardware{}, []string{"no BootCD"}, "Virtual media: the server cannot boot from virtual media: the BMC may need a licence for it, or the account a right. no BootCD"},
+		"no encryption":            {"plain", nil, &v1alpha1.Hardware{}, nil, "TLS: the connection is not encrypted: who is on the network of the BMC can read its password. Enable HTTPS in the BMC"},
 		"boots from media":         {"52:54:00:00:00:0b", media, &v1alpha1.Hardware{Facts: known, NICs: off}, nil, ""},
 		"interfaces are not known": {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{NICs: off}, nil, ""},
 	} {
@@ -33,7 +37,11 @@ func TestPreflightPassed(t *testing.T) {
 			g := NewWithT(t)
 			host := &v1alpha1.BareMetalHost{}
 			host.Spec.BootMACAddress, host.Spec.BootMethods = test.mac, test.methods
-			host.Status.Hardware, host.Status.BMC = test.hardware, &v1alpha1.BMCStatus{Warnings: test.warnings}
+			host.Spec.BMC.Address = map[bool]string{true: "redfish+http://192.0.2.1", false: "redfish://192.0.2.1"}[test.mac == "plain"]
+			host.Status.Hardware, host.Status.BMC = test.hardware, &v1alpha1.BMCStatus{Warnings: test.warnings, Capabilities: []string{"VirtualMedia", "BootCD"}}
+			if slices.Contains(test.warnings, "no BootCD") {
+				host.Status.BMC.Capabilities = nil
+			}
 			setPreflightPassed(host)
 			c := conditions.Get(host, v1alpha1.PreflightPassedCondition)
 			g.Expect(c.Message).To(Equal(test.want))

@@ -50,7 +50,10 @@ func (r *Reconciler) recheckCommand(ctx context.Context, j job) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRecheckFailed, err)
 	}
-	view.Now, view.BMC.Busy, view.BMC.PowerNew = j.decidedAt, false, j.powerNew
+	view.BMC.Busy, view.BMC.PowerNew = false, j.powerNew
+	if restores := j.action == lifecycle.PowerOn && lifecycle.StateOf(view) == lifecycle.StateProvisioned; !restores { // its record is valid for a minute only
+		view.Now = j.decidedAt
+	}
 	reachedElsewhere := r.observations.get(j.key).endpoint != j.endpoint
 	otherBoot := j.action == lifecycle.SetNetworkBoot && (boot == nil || boot.Spec.Number != j.boot.Number || lifecycle.MethodOf(&boot.Spec) != j.method)
 	if host.UID != j.uid || reachedElsewhere || otherBoot || lifecycle.Next(view, r.Settings).Action != j.action {

@@ -103,7 +103,7 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	if view.BMC.Power != "" {
 		status.Power = view.BMC.Power
 	}
-	if !view.Provisioned() {
+	if !view.Provisioned() && step.State != lifecycle.StateOrphaned {
 		status.PowerRestore = nil
 	}
 	status.PoweredOffTime = nil

@@ -52,9 +52,12 @@ type Reconciler struct {
 	WatchFilter string
 	// ConnectTimeout is how long this process may take to connect to a cluster at its start, before the Nodes of the cluster count as unreadable. Defaults to a minute.
 	ConnectTimeout time.Duration
+	// LabelInterval is how far apart two writes of the labels of one Node are. Defaults to a minute.
+	LabelInterval time.Duration
 
-	controller controller.Controller
-	started    time.Time
+	controller  controller.Controller
+	labelWrites labelWrites
+	started     time.Time
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -152,7 +155,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil:
 		err = r.adopt(ctx, s)
 	case restartUndecided(s.boot) && !s.aside:
-		requeueAfter, err = r.checkRestart(ctx, s)
+		var refreshAfter time.Duration
+		if requeueAfter, err = r.checkRestart(ctx, s); err == nil {
+			refreshAfter, err = r.refresh(ctx, s) // firmware, or somebody else, may send such a request although the server runs
+		}
+		requeueAfter = earlier(requeueAfter, refreshAfter)
 	default:
 		requeueAfter, err = r.refresh(ctx, s)
 	}

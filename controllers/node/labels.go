@@ -1,11 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,34 +25,72 @@ import (
 const maxLabels = 32
 
 // syncLabels gives the Node of a host the labels that its cluster asks for, and takes back those that it got earlier and that the host does not have any more. node may come from
-// the cache.
-func (r *Reconciler) syncLabels(ctx context.Context, s *scope, node *corev1.Node) error {
+// the cache. It returns when to try again: a kubelet or another controller may change the labels back, and must not cause more than a write in LabelInterval.
+func (r *Reconciler) syncLabels(ctx context.Context, s *scope, node *corev1.Node) (time.Duration, error) {
+	if s.aside {
+		return 0, nil
+	}
 	prefixes, err := r.labelPrefixes(ctx, s)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	wanted := labelsOf(s.host, prefixes)
 	if !changeLabels(node.DeepCopy(), wanted) {
-		return nil
+		return 0, nil
+	}
+	if wait := r.labelWrites.wait(client.ObjectKeyFromObject(s.host), cmp.Or(r.LabelInterval, defaultLabelInterval), time.Now()); wait > 0 {
+		return wait, nil
 	}
 	live, err := r.liveNode(ctx, s)
 	if err != nil || live == nil {
-		return err
+		return 0, err
 	}
 	before := live.DeepCopy()
 	if !changeLabels(live, wanted) {
-		return nil // the cache is behind
+		return 0, nil // the cache is behind
 	}
 	workload, err := r.Clusters.GetUncachedClient(ctx, s.cluster)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := workload.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return err
+		return 0, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Changed the labels of the Node to those of the host", "Cluster", s.cluster, "Node", live.Name, "BareMetalHost", client.ObjectKeyFromObject(s.host),
 		"labels", slices.Sorted(maps.Keys(wanted)))
-	return nil
+	return 0, nil
+}
+
+// defaultLabelInterval is the default of Reconciler.LabelInterval.
+const defaultLabelInterval = time.Minute
+
+// labelWrites remembers when the labels of the Nodes of hosts were written last. The zero value is ready to use.
+type labelWrites struct {
+	mu   sync.Mutex
+	last map[client.ObjectKey]time.Time
+}
+
+// wait returns how long the next write for a host must wait. If it need not wait, the write counts as made now.
+func (w *labelWrites) wait(host client.ObjectKey, interval time.Duration, now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.last, func(_ client.ObjectKey, at time.Time) bool { return now.Sub(at) >= interval })
+	if at, ok := w.last[host]; ok {
+		return at.Add(interval).Sub(now)
+	}
+	if w.last == nil {
+		w.last = map[client.ObjectKey]time.Time{}
+	}
+	w.last[host] = now
+	return 0
+}
+
+// earlier returns the shorter of two times to wait; zero does not wait.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // labelPrefixes returns spec.nodeLabelPrefixes of the machine's BareMetalCluster.
@@ -74,7 +115,7 @@ func labelsOf(host *v1alpha1.BareMetalHost, prefixes []string) map[string]string
 	wanted := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		asked := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
-		if asked && len(wanted) < maxLabels {
+		if asked && mayFollow(key) && len(wanted) < maxLabels {
 			wanted[key] = all[key]
 		}
 	}
@@ -106,12 +147,14 @@ var reserved = regexp.MustCompile(`^([^/]*[.])?(kubernetes|k8s|x-k8s)[.]io/|^[^/
 func givenLabels(node *corev1.Node) []string {
 	keys := strings.Split(node.Annotations[v1alpha1.NodeLabelsAnnotation], ",")
 	return slices.DeleteFunc(keys[:min(len(keys), maxLabels)], func(key string) bool {
-		return reserved.MatchString(key) && !strings.HasPrefix(key, topologyPrefix)
+		return !mayFollow(key)
 	})
 }
 
-// topologyPrefix is the only prefix of labels of Kubernetes that can follow the host.
-const topologyPrefix = "topology.kubernetes.io/"
+// mayFollow is true for a key of labels that can follow the host. Of those of Kubernetes these are zone and region: a kubelet may change them too.
+func mayFollow(key string) bool {
+	return key == corev1.LabelTopologyZone || key == corev1.LabelTopologyRegion || !reserved.MatchString(key)
+}
 
 // keepLabels copies to a Node in the cache the labels that it got from its host.
 func keepLabels(kept, node *corev1.Node) {

@@ -45,7 +45,8 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) (time.Duration, erro
 			return wait, err
 		}
 	}
-	return wait, r.syncLabels(ctx, s, node)
+	labels, err := r.syncLabels(ctx, s, node)
+	return earlier(wait, labels), err
 }
 
 // currentNode returns the Node of the host, nil if there is none. It asks the API server of the workload cluster if the server is off: the cache may be behind.

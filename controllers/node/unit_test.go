@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -219,7 +220,7 @@ func TestStripNode(t *testing.T) {
 // TestLabelsOfOthers: the annotation of a Node that its kubelet wrote takes no label from the Node that the kubelet may not remove.
 func TestLabelsOfOthers(t *testing.T) {
 	g := NewWithT(t)
-	labels := map[string]string{"node-restriction.kubernetes.io/tenant": "a", "node.cluster.x-k8s.io/pool": "b", "plain": "c", "example.com/x": "d"}
+	labels := map[string]string{"node-restriction.kubernetes.io/tenant": "a", "node.cluster.x-k8s.io/pool": "b", "plain": "c", "example.com/x": "d", "topology.kubernetes.io/rack": "e"}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Labels: maps.Clone(labels), Annotations: map[string]string{v1alpha1.NodeLabelsAnnotation: strings.Join(slices.Collect(maps.Keys(labels)), ",")},
 	}}
@@ -233,15 +234,30 @@ func TestHostLabels(t *testing.T) {
 	g := NewWithT(t)
 	host := &v1alpha1.BareMetalHost{}
 	host.Spec.FailureDomain = strings.Repeat("x", 64)
-	prefixes := []string{"example.com/", topologyPrefix}
+	prefixes := []string{"example.com/", "topology.kubernetes.io/"}
 	g.Expect(labelsOf(host, prefixes)).To(BeEmpty(), "no value of a label")
-	host.Spec.FailureDomain, host.Labels = "room", map[string]string{corev1.LabelTopologyZone: "own"}
+	host.Spec.FailureDomain, host.Labels = "room", map[string]string{corev1.LabelTopologyZone: "own", "topology.kubernetes.io/rack": "not of Kubernetes"}
 	g.Expect(labelsOf(host, prefixes)).To(Equal(map[string]string{corev1.LabelTopologyZone: "own"}))
 	g.Expect(labelsOf(host, nil)).To(BeEmpty())
 	for n := range 100 {
 		host.Labels[fmt.Sprintf("example.com/%02d", n)] = "v"
 	}
 	g.Expect(labelsOf(host, prefixes)).To(And(HaveLen(maxLabels), HaveKey("example.com/31"), Not(HaveKey("example.com/32"))))
+}
+
+// TestLabelWrites: the labels of a Node that something else changes back are written once in the interval.
+func TestLabelWrites(t *testing.T) {
+	g := NewWithT(t)
+	var w labelWrites
+	now := time.Now()
+	a, b := client.ObjectKey{Name: "a"}, client.ObjectKey{Name: "b"}
+	g.Expect(w.wait(a, time.Minute, now)).To(BeZero())
+	g.Expect(w.wait(a, time.Minute, now.Add(20*time.Second))).To(Equal(40 * time.Second))
+	g.Expect(w.wait(b, time.Minute, now.Add(20*time.Second))).To(BeZero())
+	g.Expect(w.wait(a, time.Minute, now.Add(time.Minute))).To(BeZero())
+	g.Expect(w.last).To(HaveLen(2))
+	g.Expect(w.wait(a, time.Minute, now.Add(time.Hour))).To(BeZero())
+	g.Expect(w.last).To(HaveLen(1), "old entries are removed")
 }
 
 // TestIsBareMetal: clusters of other providers get no connection.

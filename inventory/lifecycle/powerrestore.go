@@ -23,6 +23,8 @@ const (
 	restoreCheckInterval = 30 * time.Second
 	// restoreCommandWithin is how soon after its record a power-on must be sent. A later one may be unwanted.
 	restoreCommandWithin = time.Minute
+	// restoreWithin is how long after its loss of power a server may first be powered on. Later a person decides.
+	restoreWithin = 6 * time.Hour
 	// TogetherWithin is how far apart the losses of power of one failure domain may be. Its BMCs lost their power too, start again, and are retried at different times.
 	TogetherWithin = 15 * time.Minute
 )
@@ -33,7 +35,7 @@ type Outage struct {
 	Lost int
 	// Running is how many kept it.
 	Running int
-	// Unknown is how many have a BMC that does not answer.
+	// Unknown is how many have a BMC that has not answered since, or boot.
 	Unknown int
 }
 
@@ -50,10 +52,10 @@ func (v View) OffSince() time.Time {
 	return v.BMC.PowerSince
 }
 
-// restoring is true if the server is off in the loss of power after which it was powered on before.
+// restoring is true if the server has been off since before it was powered on last.
 func (v View) restoring() bool {
 	r := v.PowerRestore
-	return r != nil && r.EndTime == nil && v.OffSince().Before(r.LastPowerOnTime.Add(restoreTimeout))
+	return r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time)
 }
 
 // PowerOns returns how often the server was powered on after this loss of power.
@@ -74,7 +76,7 @@ func (v View) PowerOns() int32 {
 
 // restoreUntil returns until when a server that was powered on after a loss of power needs its boot slot; zero if it needs none.
 func (v View) restoreUntil() time.Time {
-	if r := v.PowerRestore; r != nil && r.EndTime == nil {
+	if r := v.PowerRestore; r != nil && r.EndTime == nil && !v.recordedInFuture(&r.LastPowerOnTime) {
 		return r.LastPowerOnTime.Add(restoreTimeout)
 	}
 	return time.Time{}
@@ -83,7 +85,8 @@ func (v View) restoreUntil() time.Time {
 // restorePower adds to the step of a provisioned host how its server is powered on after a loss of power.
 func (v View) restorePower(step Step, s Settings) Step {
 	readiness, since := v.nodeReadiness()
-	if r := v.PowerRestore; r != nil && r.EndTime == nil && readiness == v1alpha1.NodeReady && since.After(r.LastPowerOnTime.Time) {
+	r := v.PowerRestore
+	if r != nil && r.EndTime == nil && readiness == v1alpha1.NodeReady && (since.After(r.LastPowerOnTime.Time) || v.recordedInFuture(&r.LastPowerOnTime)) {
 		ended := *r
 		ended.EndTime = new(metav1.NewTime(v.Now))
 		step.Action, step.PowerRestore = RecordPowerRestore, &ended
@@ -122,8 +125,12 @@ func (v View) powerOnWithheld() string {
 		return "its BMC reports that its health is critical"
 	case v.PowerOns() >= maxPowerOns && !v.powerOnRecorded():
 		return fmt.Sprintf("it did that %d times, the last time at %s", v.PowerOns(), v.PowerRestore.LastPowerOnTime.UTC().Format(time.RFC3339))
+	case v.BMC.OverridePersistent && !v.BMC.OverrideSet:
+		return "its BMC refused to clear a boot override that applies to every boot"
 	case v.restoring():
 		return ""
+	case v.Now.Sub(v.OffSince()) > restoreWithin:
+		return fmt.Sprintf("it has been off for more than %s", restoreWithin)
 	case o == nil:
 		return "the state of the other servers of its failure domain is not known"
 	case o.Running > 0:
@@ -131,7 +138,7 @@ func (v View) powerOnWithheld() string {
 	case o.Lost == 0:
 		return fmt.Sprintf("no other server of failure domain %q is known to have lost its power", v.Spec.FailureDomain)
 	case o.Unknown > o.Lost:
-		return fmt.Sprintf("the BMCs of %d other servers of failure domain %q do not answer", o.Unknown, v.Spec.FailureDomain)
+		return fmt.Sprintf("%d other servers of failure domain %q boot, or their BMCs do not answer", o.Unknown, v.Spec.FailureDomain)
 	default:
 		return ""
 	}
@@ -140,7 +147,7 @@ func (v View) powerOnWithheld() string {
 // powerOnRecorded is true if a power-on is recorded and not sent yet.
 func (v View) powerOnRecorded() bool {
 	r := v.PowerRestore
-	return v.restoring() && v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time) && v.Now.Before(r.LastPowerOnTime.Add(restoreCommandWithin))
+	return v.restoring() && !v.recordedInFuture(&r.LastPowerOnTime) && v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time) && v.Now.Before(r.LastPowerOnTime.Add(restoreCommandWithin))
 }
 
 // nextPowerOn returns the next step to power the server on. Each power-on is recorded first, and sent at once: the record of one that was not sent counts.
@@ -149,7 +156,7 @@ func (v View) nextPowerOn(s Settings) Step {
 	message := "The provider powers it on after " + due.UTC().Format(time.RFC3339)
 	if v.restoring() {
 		tried := v.PowerRestore.LastPowerOnTime
-		due = tried.Add(restoreTimeout)
+		due = latest(due, tried.Add(restoreTimeout))
 		message = fmt.Sprintf("The provider powered it on at %s, and tries again after %s", tried.UTC().Format(time.RFC3339), due.UTC().Format(time.RFC3339))
 	}
 	why := v.powerOnWithheld()
@@ -160,7 +167,7 @@ func (v View) nextPowerOn(s Settings) Step {
 			RequeueAt: v.Now.Add(restoreCheckInterval),
 		}
 	case v.powerOnRecorded():
-		return onceBMCKnown(v, s, s.ActiveInterval, Step{}, Step{Action: PowerOn, Message: "The server is being powered on"})
+		return onceBMCKnown(v, s, s.ActiveInterval, Step{}, v.sendPowerOn(s))
 	case v.Now.Before(due):
 		return Step{Message: message, RequeueAt: due}
 	case v.QueuePosition != nil:
@@ -169,10 +176,20 @@ func (v View) nextPowerOn(s Settings) Step {
 	return onceBMCKnown(v, s, s.ActiveInterval, Step{}, v.recordPowerOn(s))
 }
 
+// sendPowerOn returns the step that powers the server on. A process that did not write the record confirms first that the server is off: the one before may have sent it.
+func (v View) sendPowerOn(s Settings) Step {
+	if !v.confirmedOff(s) {
+		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
+	}
+	return Step{Action: PowerOn, Message: "The server is being powered on"}
+}
+
 // recordPowerOn returns the step that records a power-on, or what must precede it: the health and the override may have changed in the loss of power. The power is known.
 func (v View) recordPowerOn(s Settings) Step {
 	switch {
-	case v.BMC.InspectedAt.Before(v.OffSince()):
+	case v.BMC.HealthReadAt.Before(v.OffSince()) && v.Now.Before(v.BMC.InspectedAt.Add(restoreCheckInterval)):
+		return Step{Message: "The health of the server could not be read: it is read again before the server is powered on", RequeueAt: v.BMC.InspectedAt.Add(restoreCheckInterval)}
+	case v.BMC.HealthReadAt.Before(v.OffSince()):
 		return Step{Action: Inspect, Message: "Reading the health of the server before it is powered on"}
 	case v.BMC.OverrideSet:
 		return Step{Action: ClearBootOverride, Message: "The boot override is being cleared before the server is powered on"}

@@ -91,8 +91,8 @@ func (d draw) bmc() BMC {
 		MethodRefused:       pick(d, "refused", nil, nil, &MethodRefusal{Boot: 2, Message: "no"}), MediaInserted: d.flag("inserted"),
 		NetworkBootSetAt: d.ago("netboot"), NetworkBootNumber: rapid.Int32Range(0, 3).Draw(d.T, "netbootNumber"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
-		HealthCritical: d.flag("critical"),
-		Missing:        pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
+		HealthCritical: d.flag("critical"), HealthReadAt: d.ago("healthReadAt"), OverridePersistent: pick(d, "persistent", false, false, false, true),
+		Missing: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
 	}
 	if d.flag("problem") {
 		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}
@@ -277,7 +277,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 		}
 		seen[step.Action]++
 		r := v.PowerRestore
-		again := r != nil && r.EndTime == nil && v.OffSince().Before(r.LastPowerOnTime.Add(10*time.Minute))
+		again := r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time)
 		sends := step.Action == PowerOn
 		switch {
 		case v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Spec.Quarantine != nil, v.Spec.Maintenance != nil, v.Detached != "", v.Paused, len(v.powerHolds()) > 0:
@@ -288,9 +288,9 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 			t.Fatalf("%s without an outage", step.Action)
 		case !sends && v.Now.Before(v.OffSince().Add(5*time.Minute)):
 			t.Fatalf("%s too early", step.Action)
-		case sends && (!again || v.Now.Sub(r.LastPowerOnTime.Time) >= time.Minute || !v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time)):
+		case sends && (!again || v.BMC.LastPower == "" && v.BMC.PowerAt.Sub(v.BMC.PowerSince) < 5*time.Second || r.LastPowerOnTime.After(v.Now) || v.Now.Sub(r.LastPowerOnTime.Time) >= time.Minute || !v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time)):
 			t.Fatalf("a power-on that is not recorded")
-		case step.Action == RecordPowerRestore && (step.PowerRestore.PowerOns > 2 || v.QueuePosition != nil || v.BMC.OverrideSet || v.BMC.MediaInserted):
+		case step.Action == RecordPowerRestore && (step.PowerRestore.PowerOns > 2 || v.QueuePosition != nil || v.BMC.OverrideSet || v.BMC.MediaInserted || v.BMC.HealthReadAt.Before(v.OffSince())):
 			t.Fatalf("a power-on is recorded that is not allowed")
 		}
 	})
@@ -317,6 +317,7 @@ func outageLikely(d draw, v *View) {
 	v.BMC.OverrideSet, v.BMC.MediaInserted, v.BMC.HealthCritical = pick(d, "left", false, false, true), false, pick(d, "critical now", false, false, false, true)
 	v.Spec.Quarantine, v.QueuePosition = pick(d, "quarantine now", nil, nil, nil, &v1alpha1.Quarantine{Reason: "r"}), pick(d, "line now", nil, nil, &QueuePosition{Number: 37, Booting: 250})
 	v.Outage = pick(d, "outage now", v.Outage, &Outage{Lost: 39})
+	v.BMC.HealthReadAt = pick(d, "health read late", v.BMC.HealthReadAt, noon.Add(-2*time.Second), noon.Add(-2*time.Second))
 	v.BMC.PowerAt, v.BMC.InspectedAt = noon.Add(-time.Second), pick(d, "inspected late", v.BMC.InspectedAt, noon.Add(-2*time.Second))
 }
 

@@ -198,6 +198,10 @@ type BMC struct {
 	CleanUpFailures int
 	CleanUpTriedAt  time.Time
 	CleanUpError    string
+	// OverridePersistent is true if the last boot override applies to every boot.
+	OverridePersistent bool
+	// HealthReadAt is when this process last read the whole inventory, and with it the health.
+	HealthReadAt time.Time
 	// HealthCritical is true if the inventory reports the server or one of its components as critical.
 	HealthCritical bool
 	// Missing are the capabilities that a network boot needs and the BMC does not have.

@@ -68,8 +68,8 @@ func (s *Server) observeOther(ctx context.Context, x *exchange, other netip.Addr
 	if answer, err := s.Booter.Lookup(ctx, x.request.ClientHWAddr); err != nil || answer.Boot != pxe.Network {
 		return
 	}
-	s.Booter.ObserveFailure(x.request.ClientHWAddr, fmt.Errorf("%w: the server took the answer of %s, and boots what that one names. Remove its MAC address there, or set the mode of the "+
-		"network %s to proxy", pxe.ErrOtherDHCPServer, other, x.network.Name))
+	s.Booter.ObserveFailure(x.request.ClientHWAddr, fmt.Errorf("%w: a request with the MAC address of the server took the answer of %s, and no boot followed. Remove the MAC address there, or set "+
+		"the mode of the network %s to proxy", pxe.ErrOtherDHCPServer, other, x.network.Name))
 }
 
 // kind returns the type of the answer, or an error for requests that are for another server.
