@@ -52,8 +52,9 @@ type Reconciler struct {
 	WatchFilter string
 	// ConnectTimeout is how long this process may take to connect to a cluster at its start, before the Nodes of the cluster count as unreadable. Defaults to a minute.
 	ConnectTimeout time.Duration
-	// LabelInterval is how far apart two writes of the labels of one Node are. Defaults to a minute.
-	LabelInterval time.Duration
+	// ChangeInterval is how far apart two writes are that a workload cluster decides: of the labels of one Node, and of its readiness. That of a server that is off may be written
+	// six times as often. Defaults to a minute.
+	ChangeInterval time.Duration
 
 	controller  controller.Controller
 	labelWrites labelWrites

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -25,7 +24,7 @@ import (
 const maxLabels = 32
 
 // syncLabels gives the Node of a host the labels that its cluster asks for, and takes back those that it got earlier and that the host does not have any more. node may come from
-// the cache. It returns when to try again: a kubelet or another controller may change the labels back, and must not cause more than a write in LabelInterval.
+// the cache. It returns when to try again: a kubelet or another controller may change the labels back, and must not cause more than a write in ChangeInterval.
 func (r *Reconciler) syncLabels(ctx context.Context, s *scope, node *corev1.Node) (time.Duration, error) {
 	if s.aside {
 		return 0, nil
@@ -38,7 +37,7 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope, node *corev1.Node
 	if !changeLabels(node.DeepCopy(), wanted) {
 		return 0, nil
 	}
-	if wait := r.labelWrites.wait(client.ObjectKeyFromObject(s.host), cmp.Or(r.LabelInterval, defaultLabelInterval), time.Now()); wait > 0 {
+	if wait := r.labelWrites.wait(client.ObjectKeyFromObject(s.host), r.changeInterval(), time.Now()); wait > 0 {
 		return wait, nil
 	}
 	live, err := r.liveNode(ctx, s)
@@ -60,9 +59,6 @@ func (r *Reconciler) syncLabels(ctx context.Context, s *scope, node *corev1.Node
 		"labels", slices.Sorted(maps.Keys(wanted)))
 	return 0, nil
 }
-
-// defaultLabelInterval is the default of Reconciler.LabelInterval.
-const defaultLabelInterval = time.Minute
 
 // labelWrites remembers when the labels of the Nodes of hosts were written last. The zero value is ready to use.
 type labelWrites struct {

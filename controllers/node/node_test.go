@@ -60,7 +60,7 @@ func start(t *testing.T) *atomic.Int32 {
 		if err := (&machine.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
 			return err
 		}
-		return (&node.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters, Kubeconfigs: kubeconfigs, ConnectTimeout: time.Second, LabelInterval: time.Millisecond}).SetupWithManager(ctx, mgr, options)
+		return (&node.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters, Kubeconfigs: kubeconfigs, ConnectTimeout: time.Second, ChangeInterval: time.Millisecond}).SetupWithManager(ctx, mgr, options)
 	})
 	return unconnected
 }

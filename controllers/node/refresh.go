@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,7 +40,7 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope) (time.Duration, erro
 		stage = *before
 	}
 	now := observedNode(s.boot, node)
-	wait := setReadiness(now, controllers.NodeOf(s.boot), node, offReported(s.host), time.Now())
+	wait := setReadiness(now, controllers.NodeOf(s.boot), node, offReported(s.host), time.Now(), r.changeInterval())
 	if !equality.Semantic.DeepEqual(stage, *before) || !equality.Semantic.DeepEqual(now, controllers.NodeOf(s.boot)) {
 		if err := controllers.ApplyNode(ctx, r.Client, s.boot, now, stage); err != nil {
 			return wait, err
@@ -61,6 +62,9 @@ func (r *Reconciler) currentNode(ctx context.Context, s *scope) (*corev1.Node, e
 	return r.findNode(ctx, cached, s.host, s.boot)
 }
 
+// changeInterval returns ChangeInterval, or its default.
+func (r *Reconciler) changeInterval() time.Duration { return cmp.Or(r.ChangeInterval, time.Minute) }
+
 // rereadOffAfter is how soon the Node of a server that is off is read again without an event if it is Ready, or if it cannot be read: the API server may be lost with the
 // server.
 const rereadOffAfter = 30 * time.Second
@@ -70,7 +74,7 @@ func offReported(host *v1alpha1.BareMetalHost) bool { return host.Status.Power =
 
 // setReadiness sets the readiness of an observed Node, which only a server that may be off needs: every change is a write. A Node that was Ready all the time has none. It
 // returns when to read the Node again.
-func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off bool, at time.Time) time.Duration {
+func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off bool, at time.Time, interval time.Duration) time.Duration {
 	if before != nil {
 		now.Readiness, now.ReadinessTime = before.Readiness, before.ReadinessTime
 	}
@@ -81,7 +85,7 @@ func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off boo
 	}
 	ready, known := readiness(node), off || now.Readiness != "" // otherwise the Node was Ready all the time
 	isReady := ready != nil && ready.Status == corev1.ConditionTrue
-	if wait := changeDelay(now, off, at); wait > 0 {
+	if wait := changeDelay(now, off, at, interval); wait > 0 {
 		return wait
 	}
 	switch {
@@ -103,10 +107,9 @@ func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off boo
 
 // changeDelay returns how long the next change of a Node's readiness must wait: the API server of its cluster decides how often it changes, and each change is a write and a request
 // to the BMC.
-func changeDelay(now *v1alpha1.ObservedNode, off bool, at time.Time) time.Duration {
-	interval := nodeNotReadyFor
+func changeDelay(now *v1alpha1.ObservedNode, off bool, at time.Time, interval time.Duration) time.Duration {
 	if off {
-		interval = nodeNotReadyFor / 6
+		interval /= 6
 	}
 	if now.ReadinessTime == nil {
 		return 0

@@ -48,7 +48,7 @@ func TestReadiness(t *testing.T) {
 				before.ReadinessTime = earlier
 			}
 			now := &v1alpha1.ObservedNode{Name: "n"}
-			g.Expect(setReadiness(now, before, node, test.off, noon)).To(Equal(test.again))
+			g.Expect(setReadiness(now, before, node, test.off, noon, time.Minute)).To(Equal(test.again))
 			g.Expect(now.Readiness).To(Equal(test.want))
 			switch test.want {
 			case never:

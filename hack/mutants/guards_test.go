@@ -107,7 +107,7 @@ var guardTargets = []target{
 		{"a Node that cannot be read is not recorded", "Reconciler.recordUnreadable", "before.Readiness == v1alpha1.NodeUnreadable", "true"},
 		{"a Node has addresses without end", "stripNode", "node.Status.Addresses[:min(len(node.Status.Addresses), keptAddresses)]", "node.Status.Addresses"},
 		{"texts of a Node have no end", "bounded", "len(text) > maxText", "false"},
-		{"a kubelet names labels that it must not remove", "givenLabels", "reserved.MatchString(key) && !strings.HasPrefix(key, topologyPrefix)", "false"},
+		{"a kubelet names labels that it must not remove", "givenLabels", "!mayFollow(key)", "false"},
 		{"an annotation of a Node has no end", "keepLabels", "len(given) > maxLabels*maxText", "false"},
 	}},
 	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer"}, []mutant{
