@@ -26,6 +26,9 @@ func (f *findings) judge(e bmc.Endpoint, mac string) {
 	if !described {
 		media, missing = nil, nil
 	}
+	if e.URL == nil || !strings.HasPrefix(e.URL.Scheme, "redfish") { // other protocols have no virtual media
+		media = nil
+	}
 	f.Warnings = slices.Concat(f.checkNICs(mac), bmc.CheckConnection(e.URL, e.InsecureSkipVerify), media, bmc.CheckDescription(d))
 	if i := f.Inventory; i != nil && i.Health != "" && i.Health != bmc.HealthOK {
 		f.Warnings = append(f.Warnings, bmc.Warning{Check: "Health", Message: fmt.Sprintf("the BMC reports that the health of the server is %s: read its event log with --events 20", i.Health)})

@@ -99,7 +99,9 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendin
 	if n.problem != nil {
 		b.forgetFailedWrite(writeKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
 	}
-	b.writeOtherServer(ctx, host, n.other)
+	if n.problem == nil { // the cache does not show that one yet
+		b.writeOtherServer(ctx, host, n.other)
+	}
 }
 
 // writeAgentProgress writes what the agent of a boot does; nil if it reported nothing. A report that comes after the end of the agent is dropped.

@@ -108,7 +108,7 @@ func TestEventsOfLife(t *testing.T) {
 	env.Gone(t, claim.BareMetalMachine)
 
 	want := []string{
-		"Registered", "BootStarted", "PowerOn", "BootDHCP", "BootLoader", "BootScript", "BootKernel", "BootstrapDataServed", "BootReportedIn",
+		"Registered", "PreflightWarnings", "BootStarted", "PowerOn", "BootDHCP", "BootLoader", "BootScript", "BootKernel", "BootstrapDataServed", "BootReportedIn",
 		"Provisioned", "ReleaseStarted", "ShutDown", "CleaningStarted", "Cleaned", "Released",
 	}
 	g.Eventually(func(g Gomega) {
@@ -168,7 +168,7 @@ func TestEventsOfFailures(t *testing.T) {
 	controllerstest.Modify(t, env, s.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
 
 	want := []string{
-		"Registered", "BootStarted", "PowerOn", "BootDHCP", "BootLoader", "BootScript", "BootKernel", "BootstrapDataServed",
+		"Registered", "PreflightWarnings", "BootStarted", "PowerOn", "BootDHCP", "BootLoader", "BootScript", "BootKernel", "BootstrapDataServed",
 		"BootFailed", "BootRequestRefused", "Detached", "Reattached", "BMCNotReady", "ReleaseStarted", "ReleasedUnfenced",
 		"QuarantineEnded",
 	}

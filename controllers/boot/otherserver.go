@@ -40,7 +40,7 @@ func (b *Booter) writeOtherServer(ctx context.Context, host types.NamespacedName
 		return
 	}
 	boot, err := b.bootOf(ctx, host)
-	if err == nil && (boot == nil || boot.Spec.Number != p.Number || controllers.Problem(boot) != nil || bootedSince(boot, p.Time.Time)) {
+	if err == nil && (boot == nil || boot.Spec.Number != p.Number || boot.Spec.Failure != nil || boot.Spec.VoidedAt != nil || controllers.Problem(boot) != nil || boots(boot)) {
 		return
 	}
 	if err == nil {
@@ -53,10 +53,11 @@ func (b *Booter) writeOtherServer(ctx context.Context, host types.NamespacedName
 	}
 }
 
-// bootedSince is true if a boot server of the provider observed a stage after a time that follows the answer of a DHCP server.
-func bootedSince(boot *v1alpha1.BareMetalBoot, at time.Time) bool {
+// boots is true if a boot server of the provider observed a stage that follows the answer of a DHCP server. Each stage is observed once in an attempt, so its time says nothing about
+// a server that starts again.
+func boots(boot *v1alpha1.BareMetalBoot) bool {
 	return slices.ContainsFunc(boot.Status.Stages, func(s v1alpha1.ObservedStage) bool {
 		early := s.Stage == v1alpha1.StageStarted || s.Stage == v1alpha1.StageMedia || s.Stage == v1alpha1.StageDHCP
-		return s.Number == boot.Spec.Number && !early && !s.Time.Time.Before(at.Truncate(time.Second))
+		return s.Number == boot.Spec.Number && !early
 	})
 }

@@ -22,7 +22,8 @@ import (
 func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMCStatus, now metav1.Time) {
 	hardware := hardwareStatus(read)
 	h.bmc.Inspected, h.bmc.Partial = true, read.Partial()
-	if !read.Partial() {
+	late := func(f bmc.Fact) bool { return f.TimedOut && f.Name != bmc.FactDevices } // devices are read last, and slow BMCs never get to their end
+	if !slices.ContainsFunc(read.Facts, late) {
 		h.bmc.HealthReadAt = now.Time
 	}
 	if h.isOtherServer(hardware) {

@@ -27,6 +27,7 @@ func TestCount(t *testing.T) {
 		"is off, and that is not reported": {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOff}, true, lifecycle.Outage{}},
 		"its BMC does not answer":          {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn}, false, lifecycle.Outage{Unknown: 1}},
 		"boots":                            {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseBooting, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{Unknown: 1}},
+		"is being erased":                  {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseCleaning, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{Unknown: 1}},
 		"is being released":                {v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseReleasing, Power: v1alpha1.PowerOn}, true, lifecycle.Outage{Running: 1}},
 		"was powered on since, and its Node is Ready since then": {
 			v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn, PowerRestore: &v1alpha1.PowerRestore{LostTime: *at(-9 * time.Minute), EndTime: at(time.Minute)}}, true, lifecycle.Outage{Lost: 1},
@@ -55,7 +56,7 @@ func TestCount(t *testing.T) {
 			}
 			conditions.Set(host, metav1.Condition{Type: v1alpha1.BMCReadyCondition, Status: status, Reason: "R", LastTransitionTime: *at(-time.Minute)})
 			var got lifecycle.Outage
-			count(&got, host, lost)
+			count(&got, host, lost, 10*time.Minute)
 			NewWithT(t).Expect(got).To(Equal(test.want))
 		})
 	}
@@ -67,10 +68,10 @@ func TestCountOthers(t *testing.T) {
 	lost := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	host := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseAvailable, Power: v1alpha1.PowerOn}}
 	var got lifecycle.Outage
-	count(&got, host, lost)
+	count(&got, host, lost, 10*time.Minute)
 	g.Expect(got).To(BeZero())
 	host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "R"}
 	host.Status.Conditions = []metav1.Condition{{Type: v1alpha1.BMCReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(lost.Add(time.Hour))}}
-	count(&got, host, lost)
+	count(&got, host, lost, 10*time.Minute)
 	g.Expect(got).To(Equal(lifecycle.Outage{Running: 1}))
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,31 +30,35 @@ func (r *Reconciler) observeOutage(ctx context.Context, host *v1alpha1.BareMetal
 	view.Outage = &lifecycle.Outage{}
 	for i := range hosts.Items {
 		if other := &hosts.Items[i]; other.Name != host.Name && other.Spec.FailureDomain == host.Spec.FailureDomain {
-			count(view.Outage, other, view.OffSince())
+			count(view.Outage, other, view.OffSince(), max(silentWithin, 2*r.Settings.PollInterval))
 		}
 	}
 	return nil
 }
 
-// silentWithin is how long after a loss of power a BMC may stop to answer because of it. One that fails later had shown that its server runs.
+// silentWithin is how long after a loss of power the provider notices at the latest that a BMC lost its power too, unless it polls less often. One that fails later had shown
+// that its server runs.
 const silentWithin = 10 * time.Minute
 
 // count adds a server to those that lost their power together with one that has been off since a time, or to the others.
-func count(outage *lifecycle.Outage, host *v1alpha1.BareMetalHost, offSince time.Time) {
+func count(outage *lifecycle.Outage, host *v1alpha1.BareMetalHost, offSince time.Time, silent time.Duration) {
 	ready := conditions.Get(host, v1alpha1.BMCReadyCondition)
 	switch {
 	case lostPowerAt(host, offSince):
 		outage.Lost++
 	case host.Spec.ConsumerRef == nil && !host.Spec.ExternallyProvisioned && host.Spec.Maintenance == nil: // nothing should run on it
 	case host.Status.Power == v1alpha1.PowerOff:
-	case host.Status.Phase == v1alpha1.PhaseClaimed || host.Status.Phase == v1alpha1.PhaseBooting: // it may have been powered on since
+	case slices.Contains(poweredOnByProvider, host.Status.Phase): // it may have been powered on since
 		outage.Unknown++
-	case ready == nil || ready.Status != metav1.ConditionTrue && !ready.LastTransitionTime.After(offSince.Add(silentWithin)):
+	case ready == nil || ready.Status != metav1.ConditionTrue && !ready.LastTransitionTime.After(offSince.Add(silent)):
 		outage.Unknown++
 	default:
 		outage.Running++
 	}
 }
+
+// poweredOnByProvider are the phases in which the provider powers servers on for a boot or an erasure.
+var poweredOnByProvider = []v1alpha1.HostPhase{v1alpha1.PhaseClaimed, v1alpha1.PhaseBooting, v1alpha1.PhaseCleaning}
 
 // lostPowerAt is true if a host lost its power at about a time. It may have been powered on since, but its Node is not Ready again, or only since a later time.
 func lostPowerAt(host *v1alpha1.BareMetalHost, at time.Time) bool {

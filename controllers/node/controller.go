@@ -156,11 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil:
 		err = r.adopt(ctx, s)
 	case restartUndecided(s.boot) && !s.aside:
-		var refreshAfter time.Duration
-		if requeueAfter, err = r.checkRestart(ctx, s); err == nil {
-			refreshAfter, err = r.refresh(ctx, s) // firmware, or somebody else, may send such a request although the server runs
-		}
-		requeueAfter = earlier(requeueAfter, refreshAfter)
+		requeueAfter, err = r.checkRestart(ctx, s)
 	default:
 		requeueAfter, err = r.refresh(ctx, s)
 	}

@@ -26,16 +26,21 @@ func restartUndecided(boot *v1alpha1.BareMetalBoot) bool {
 	return controllers.ObservedStage(boot, v1alpha1.StageRestarted) != nil && controllers.ObservedStage(boot, v1alpha1.StageNodeLost) == nil
 }
 
-// checkRestart records the stage NodeLost if the Node was lost when the firmware requested a network boot. Otherwise it returns when to check again.
+// checkRestart records the stage NodeLost if the Node was lost when the firmware requested a network boot. Otherwise it refreshes what is shown of the Node, since firmware, or
+// somebody else, may send such a request although the server runs, and returns when to check again.
 func (r *Reconciler) checkRestart(ctx context.Context, s *scope) (time.Duration, error) {
 	node, err := r.liveNode(ctx, s)
-	if err != nil || node == nil {
+	if err != nil {
 		return 0, err
+	}
+	if node == nil {
+		return r.refresh(ctx, s)
 	}
 	requested := controllers.ObservedStage(s.boot, v1alpha1.StageRestarted)
 	lost, requeueAfter := lostWithRestart(node, requested.Time.Time, time.Now())
 	if !lost {
-		return requeueAfter, nil
+		refreshAfter, err := r.refresh(ctx, s)
+		return earlier(requeueAfter, refreshAfter), err
 	}
 	ctrl.LoggerFrom(ctx).Info("The server restarted: its firmware requested a network boot, and its Node was lost",
 		"BareMetalHost", client.ObjectKeyFromObject(s.host), "requested", requested.Time)

@@ -141,7 +141,7 @@ var lifecycleTargets = []target{
 		{"a power-on is sent twice", "View.powerOnRecorded", "v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time)", "true"},
 		{"an old record of a power-on is sent", "View.powerOnRecorded", "v.Now.Before(r.LastPowerOnTime.Add(restoreCommandWithin))", "true"},
 		{"a server boots by an old override after an outage", "View.recordPowerOn", "v.BMC.OverrideSet", "false"},
-		{"the health before an outage counts", "View.recordPowerOn", "case v.BMC.HealthReadAt.Before(v.OffSince()):", "case false:"},
+		{"the health before an outage counts", "View.recordPowerOn", "case v.BMC.HealthReadAt.Before(since):", "case false:"},
 		{"a Node that was unreadable for a moment is a witness", "View.nodeConfirmsOff", "v.Now.Sub(since) >= nodeUnreadableFor", "v.Now.Sub(since) >= 0"},
 		{"a BMC that does not answer counts as off", "View.offFor", "v.BMC.Problem != nil", ""},
 		{"a Node of something else is a witness", "View.nodeReadiness", "v.Node.Mismatch != nil", ""},

@@ -52,10 +52,10 @@ func (v View) OffSince() time.Time {
 	return v.BMC.PowerSince
 }
 
-// restoring is true if the server has been off since before it was powered on last.
+// restoring is true if the server has been off since before it was powered on last, less than restoreMemory ago.
 func (v View) restoring() bool {
 	r := v.PowerRestore
-	return r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time)
+	return r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time) && v.Now.Before(r.LastPowerOnTime.Add(restoreMemory))
 }
 
 // PowerOns returns how often the server was powered on after this loss of power.
@@ -186,10 +186,14 @@ func (v View) sendPowerOn(s Settings) Step {
 
 // recordPowerOn returns the step that records a power-on, or what must precede it: the health and the override may have changed in the loss of power. The power is known.
 func (v View) recordPowerOn(s Settings) Step {
+	since := v.OffSince()
+	if v.restoring() {
+		since = v.PowerRestore.LastPowerOnTime.Time
+	}
 	switch {
-	case v.BMC.HealthReadAt.Before(v.OffSince()) && v.Now.Before(v.BMC.InspectedAt.Add(restoreCheckInterval)):
+	case v.BMC.HealthReadAt.Before(since) && v.Now.Before(v.BMC.InspectedAt.Add(restoreCheckInterval)):
 		return Step{Message: "The health of the server could not be read: it is read again before the server is powered on", RequeueAt: v.BMC.InspectedAt.Add(restoreCheckInterval)}
-	case v.BMC.HealthReadAt.Before(v.OffSince()):
+	case v.BMC.HealthReadAt.Before(since):
 		return Step{Action: Inspect, Message: "Reading the health of the server before it is powered on"}
 	case v.BMC.OverrideSet:
 		return Step{Action: ClearBootOverride, Message: "The boot override is being cleared before the server is powered on"}

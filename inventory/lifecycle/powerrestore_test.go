@@ -41,7 +41,10 @@ func notReadSince(v *View) {
 	v.BMC.InspectedAt, v.BMC.HealthReadAt = noon.Add(-time.Hour), noon.Add(-time.Hour)
 }
 func notReadCompletely(v *View) { v.BMC.HealthReadAt = noon.Add(-time.Hour) }
-func persistent(v *View)        { v.BMC.OverridePersistent = true }
+func readBefore(ago time.Duration) func(*View) {
+	return func(v *View) { v.BMC.InspectedAt, v.BMC.HealthReadAt = noon.Add(-ago), noon.Add(-ago) }
+}
+func persistent(v *View) { v.BMC.OverridePersistent = true }
 func recordedAhead(v *View) {
 	v.PowerRestore.LastPowerOnTime = metav1.NewTime(noon.Add(10 * time.Minute))
 }
@@ -71,6 +74,8 @@ func TestPowerOnAfterOutage(t *testing.T) {
 		"it was recorded too long ago":                        {[]func(*View){lostPower(20 * time.Minute), poweredOnBefore(1, time.Minute), unsent}, Nothing, "tries again after 2026-01-01T12:09:00Z"},
 		"it was sent":                                         {[]func(*View){lost, poweredOnBefore(1, now), readAfterCommand}, Nothing, "tries again after 2026-01-01T12:09:59Z"},
 		"it stays off":                                        {[]func(*View){lostPower(20 * time.Minute), poweredOnBefore(1, 10*time.Minute)}, RecordPowerRestore, "40 servers"},
+		"it stays off, and its health was not read since":     {[]func(*View){lostPower(20 * time.Minute), poweredOnBefore(1, 10*time.Minute), readBefore(11 * time.Minute)}, Inspect, "Reading the health"},
+		"off for days after a try, as in a pause":             {[]func(*View){lostPower(48 * time.Hour), poweredOnBefore(1, 47*time.Hour)}, Nothing, "off for more than 6h0m0s"},
 		"it stays off after two tries":                        {[]func(*View){lostPower(30 * time.Minute), poweredOnBefore(2, 10*time.Minute)}, Nothing, "it did that 2 times"},
 		"for less than five minutes":                          {[]func(*View){lostPower(5*time.Minute - time.Second)}, Nothing, "powers it on after 2026-01-01T12:00:01Z"},
 		"Report":                                              {[]func(*View){lost, onlyReports}, Nothing, "the provider did not power it off"},

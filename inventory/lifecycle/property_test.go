@@ -277,7 +277,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 		}
 		seen[step.Action]++
 		r := v.PowerRestore
-		again := r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time)
+		again := r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time) && v.Now.Sub(r.LastPowerOnTime.Time) < time.Hour
 		sends := step.Action == PowerOn
 		switch {
 		case v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Spec.Quarantine != nil, v.Spec.Maintenance != nil, v.Detached != "", v.Paused, len(v.powerHolds()) > 0:

@@ -47,7 +47,22 @@ type outage struct {
 	workers []worker
 }
 
-// TestOutage: what host, Machine and a MachineHealthCheck without a limit do when servers lose their power. OUTAGE is the number of workers, 40 by default.
+// holdFor returns how long the power hold lasts: HOLD, or two minutes longer than the time limit. The Node is lost a minute after its server.
+func holdFor(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("HOLD")
+	if text == "" {
+		return outageTimeout + 2*time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < outageTimeout+2*time.Minute {
+		t.Fatalf("HOLD=%s is not a duration of at least %s", text, outageTimeout+2*time.Minute)
+	}
+	return d
+}
+
+// TestOutage: what host, Machine and a MachineHealthCheck without a limit do when servers lose their power. OUTAGE is the number of workers, 40 by default, and
+// HOLD=40m how long the power hold lasts.
 func TestOutage(t *testing.T) {
 	count := 40
 	if text := os.Getenv("OUTAGE"); text != "" {
@@ -57,7 +72,7 @@ func TestOutage(t *testing.T) {
 		}
 	}
 	g := NewWithT(t)
-	ctx := contracttest.Context(t, 50*time.Minute)
+	ctx := contracttest.Context(t, 55*time.Minute+holdFor(t)) // the parts before the hold, and after it
 	l := contracttest.Lab(ctx, t)
 	p := contracttest.Plane(ctx, t, l, "plane", append(l.Rack.ManagerArgs(), "--shutdown-timeout=10s"))
 	var names []string
@@ -170,8 +185,8 @@ func (o *outage) hold(t *testing.T) {
 	o.until(t, 3*time.Minute, "is kept off", w, func(h *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
 		return h.Spec.PowerHoldOffAt != nil && conditions.GetReason(m, clusterv1.InfrastructureReadyCondition) == v1alpha1.ReasonPowerHold
 	})
-	end := time.Now().Add(outageTimeout + 2*time.Minute) // the Node is lost a minute after its server
-	o.until(t, outageTimeout+3*time.Minute, "stays", w, func(_ *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
+	end := time.Now().Add(holdFor(t))
+	o.until(t, holdFor(t)+time.Minute, "stays", w, func(_ *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
 		g.Expect(m.Annotations).To(HaveKeyWithValue(clusterv1.MachineSkipRemediationAnnotation, v1alpha1.SkipRemediationValuePrefix+w.server.Name))
 		return time.Now().After(end)
 	})
