@@ -56,8 +56,8 @@ type BareMetalClusterSpec struct {
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
 	// nodeLabelPrefixes are the beginnings of keys of labels that Nodes get from their hosts, and that follow the hosts: a DNS name and a slash, such as
-	// example.com/. With topology.kubernetes.io/ a Node also gets the label topology.kubernetes.io/zone with spec.failureDomain of its host, if the host has no such label, and
-	// topology.kubernetes.io/region, and no other. A label of the host replaces the same label of the Node. A Node gets at most 32 labels, the first by their keys. Defaults to none. Other labels of Kubernetes and Cluster API
+	// example.com/. With topology.kubernetes.io/ a Node gets the labels zone and region with this prefix, and zone is spec.failureDomain of the host if the host has no such label.
+	// A label of the host replaces the same label of the Node. A Node gets at most 32 labels, the first by their keys. Defaults to none. Other labels of Kubernetes and Cluster API
 	// are refused: the kubelet or Cluster API writes them.
 	// +optional
 	// +listType=set

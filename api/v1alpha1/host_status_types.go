@@ -106,7 +106,7 @@ type BareMetalHostStatus struct {
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
-	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, HardwareHealthy, InspectionConsistent, NodeMatched,
+	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, HardwareHealthy, PreflightPassed, InspectionConsistent, NodeMatched,
 	// RunsProvider and Paused.
 	// +optional
 	// +listType=map

@@ -100,7 +100,7 @@ func (b *Booter) write(ctx context.Context, host types.NamespacedName, n *pendin
 		b.forgetFailedWrite(writeKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, b.Client, host, *n.problem))
 	}
 	if n.problem == nil { // the cache does not show that one yet
-		b.writeOtherServer(ctx, host, n.other)
+		b.writeOtherServer(ctx, host, n.otherServer)
 	}
 }
 

@@ -28,8 +28,8 @@ func (b *Booter) enqueueOtherServer(boot *v1alpha1.BareMetalBoot, err error) {
 		Number:      boot.Spec.Number, Time: metav1.NewTime(b.Clock.Now()),
 	}
 	b.enqueue(boot, problem.Reason, func(n *pendingStatus) {
-		if n.other == nil || n.other.Number != problem.Number {
-			n.other = problem
+		if n.otherServer == nil || n.otherServer.Number != problem.Number {
+			n.otherServer = problem
 		}
 	})
 }

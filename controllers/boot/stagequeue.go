@@ -28,8 +28,8 @@ type pendingStatus struct {
 	stages  []stage
 	problem *v1alpha1.BootProblem
 	agent   *v1alpha1.AgentProgress
-	// other is the problem that another DHCP server answered. It waits until otherServerAfter shows whether the server boots all the same.
-	other *v1alpha1.BootProblem
+	// otherServer is the problem that another DHCP server answered. It is written after otherServerAfter, unless the server boots in the meantime.
+	otherServer *v1alpha1.BootProblem
 }
 
 // stage is an observed stage, and how long after the start of its attempt it was observed.
@@ -87,13 +87,13 @@ func (s *stageQueue) takePending(host types.NamespacedName, now time.Time) *pend
 	defer s.mu.Unlock()
 	n := s.pending[host]
 	delete(s.pending, host)
-	if n == nil || n.other == nil {
+	if n == nil || n.otherServer == nil {
 		return n
 	}
-	if wait := n.other.Time.Add(otherServerAfter).Sub(now); wait > 0 {
-		s.pending[host] = &pendingStatus{other: n.other}
+	if wait := n.otherServer.Time.Add(otherServerAfter).Sub(now); wait > 0 {
+		s.pending[host] = &pendingStatus{otherServer: n.otherServer}
 		s.hosts.AddAfter(host, wait)
-		n.other = nil
+		n.otherServer = nil
 	}
 	return n
 }

@@ -35,7 +35,7 @@ func NeedFile(t *testing.T, command, name string) {
 	if os.Getenv(complete) == "complete" {
 		t.Fatalf("%s is missing: run %s", name, command)
 	}
-	t.Skipf("%s is missing: run %s", name, command)
+	t.Skipf("%s is missing: run %s", name, command) // so that "go test ./..." works in a fresh clone
 }
 
 // NeedRoot ends the test program of a package if it does not run as root, as Need does.

@@ -55,16 +55,7 @@ func (r *Reconciler) perform(
 	case lifecycle.AllowMove:
 		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
 	case lifecycle.Release:
-		last, err := r.lastConsumer(ctx, host, view.Now)
-		if err != nil {
-			return 0, err
-		}
-		return 0, write(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
-			h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they belonged to this claim
-			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
-			delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
-		})
+		return 0, r.release(ctx, host, view, step, write)
 	case lifecycle.EndEraseOnce:
 		return 0, write(func(h *v1alpha1.BareMetalHost) {
 			h.Spec.EraseOnce = ""
@@ -79,6 +70,22 @@ func (r *Reconciler) perform(
 	default:
 		return r.submit(ctx, host, view, step.Action)
 	}
+}
+
+// release ends the claim of a host.
+func (r *Reconciler) release(
+	ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
+) error {
+	last, err := r.lastConsumer(ctx, host, view.Now)
+	if err != nil {
+		return err
+	}
+	return write(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
+		h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they belonged to this claim
+		h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
+		delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
+	})
 }
 
 // recordHold records the state of a power hold. After the hold ends, no command that was sent for it can still take effect.

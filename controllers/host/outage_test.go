@@ -12,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// TestCount: what a neighbour says about an outage.
-func TestCount(t *testing.T) {
+// TestCountNeighbour: what a neighbour says about an outage.
+func TestCountNeighbour(t *testing.T) {
 	lost := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: lost.Add(d)} }
 	for name, test := range map[string]struct {
@@ -56,7 +56,7 @@ func TestCount(t *testing.T) {
 			}
 			conditions.Set(host, metav1.Condition{Type: v1alpha1.BMCReadyCondition, Status: status, Reason: "R", LastTransitionTime: *at(-time.Minute)})
 			var got lifecycle.Outage
-			count(&got, host, lost, 10*time.Minute)
+			countNeighbour(&got, host, lost, 10*time.Minute)
 			NewWithT(t).Expect(got).To(Equal(test.want))
 		})
 	}
@@ -68,10 +68,10 @@ func TestCountOthers(t *testing.T) {
 	lost := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	host := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseAvailable, Power: v1alpha1.PowerOn}}
 	var got lifecycle.Outage
-	count(&got, host, lost, 10*time.Minute)
+	countNeighbour(&got, host, lost, 10*time.Minute)
 	g.Expect(got).To(BeZero())
 	host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "R"}
 	host.Status.Conditions = []metav1.Condition{{Type: v1alpha1.BMCReadyCondition, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(lost.Add(time.Hour))}}
-	count(&got, host, lost, 10*time.Minute)
+	countNeighbour(&got, host, lost, 10*time.Minute)
 	g.Expect(got).To(Equal(lifecycle.Outage{Running: 1}))
 }

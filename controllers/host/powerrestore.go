@@ -30,7 +30,7 @@ func (r *Reconciler) observeOutage(ctx context.Context, host *v1alpha1.BareMetal
 	view.Outage = &lifecycle.Outage{}
 	for i := range hosts.Items {
 		if other := &hosts.Items[i]; other.Name != host.Name && other.Spec.FailureDomain == host.Spec.FailureDomain {
-			count(view.Outage, other, view.OffSince(), max(silentWithin, 2*r.Settings.PollInterval))
+			countNeighbour(view.Outage, other, view.OffSince(), max(silentWithin, 2*r.Settings.PollInterval))
 		}
 	}
 	return nil
@@ -40,8 +40,8 @@ func (r *Reconciler) observeOutage(ctx context.Context, host *v1alpha1.BareMetal
 // that its server runs.
 const silentWithin = 10 * time.Minute
 
-// count adds a server to those that lost their power together with one that has been off since a time, or to the others.
-func count(outage *lifecycle.Outage, host *v1alpha1.BareMetalHost, offSince time.Time, silent time.Duration) {
+// countNeighbour adds a server to those that lost their power together with one that has been off since a time, or to the others.
+func countNeighbour(outage *lifecycle.Outage, host *v1alpha1.BareMetalHost, offSince time.Time, silent time.Duration) {
 	ready := conditions.Get(host, v1alpha1.BMCReadyCondition)
 	switch {
 	case lostPowerAt(host, offSince):

@@ -124,7 +124,7 @@ func TestVendorScript(t *testing.T) {
 	}
 }
 
-// TestVendorScriptWithoutPrograms: in an image that has none of the programs, the script does not fail the bootstrap, and reports nothing: the Node counts as the report
+// TestVendorScriptWithoutPrograms: in an image without curl, wget and python3, the script succeeds and reports nothing. The Node counts as the report
 // (TestNodeProvesBoot of controllers/node).
 func TestVendorScriptWithoutPrograms(t *testing.T) {
 	s := start(t, image{"dash alone", []string{"/bin/dash"}, map[string]string{"sleep": "/bin/sleep", "setsid": "/usr/bin/setsid"}}, 0)
