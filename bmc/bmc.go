@@ -77,5 +77,5 @@ type Description struct {
 	// OpenSessions is how many sessions are open in the BMC, also of this program; zero if it is unknown.
 	OpenSessions int
 	// ClockAhead is how far the clock of the BMC is ahead of this machine's; nil if it is unknown.
-	ClockAhead *time.Duration
+	ClockAhead *time.Duration `json:"-"` // bmcctl prints clockAheadSeconds
 }
