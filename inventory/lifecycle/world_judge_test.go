@@ -63,7 +63,7 @@ func (w *world) judgeBoot(v View, step Step) {
 	switch {
 	case begins && v.QueuePosition != nil:
 		w.brokenf(promise.Slots, "its queue position is %d", v.QueuePosition.Number)
-	case (begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout && v.Problem == nil && b.Purpose != v1alpha1.PurposeClean:
+	case timesOut(v, before, b, begins) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(promise.Slots, "it timed out although it waited for a slot lately")
 	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Inspection.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
 		w.brokenf(promise.Command, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
@@ -90,6 +90,12 @@ func (w *world) judgeBoot(v View, step Step) {
 	case b.PoweredOffAt != nil && (begins || before != nil && before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
 		w.brokenf(promise.Records, "recorded as off, but it does not read as off")
 	}
+}
+
+// timesOut says whether an attempt ends for want of progress: neither a problem that the server reported nor the refusal of its agent ended it.
+func timesOut(v View, before, b *v1alpha1.BareMetalBootSpec, begins bool) bool {
+	ends := begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut
+	return ends && v.Problem == nil && (before == nil || before.AgentRefusedAt == nil)
 }
 
 // wrongWithWait says what is wrong with a step that waits; "" if nothing is. A step that waits has a reason and a RequeueAt in the future. The
