@@ -33,7 +33,7 @@ func wrongWithHold(v View, step Step) string {
 		if held || v.Spec.PowerHoldOffAt != nil {
 			return "while it is held, or counts as off"
 		}
-	case action == RecordPowerHold && step.PowerHold.OffAt != nil && (!held || !off):
+	case action == RecordPowerHold && step.PowerHold.OffAt != nil && step.PowerHold.OffAt != v.Spec.PowerHoldOffAt && (!held || !off):
 		return "recorded as off without having been seen so"
 	case action == RecordPowerHold && step.PowerHold.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
 		return "the record of what is owed to the server is lost"

@@ -95,7 +95,7 @@ func (w *world) judgeBoot(v View, step Step) {
 // timesOut says whether an attempt ends for want of progress: neither a problem that the server reported nor the refusal of its agent ended it.
 func timesOut(v View, before, b *v1alpha1.BareMetalBootSpec, begins bool) bool {
 	ends := begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut
-	return ends && v.Problem == nil && (before == nil || before.AgentRefusedAt == nil)
+	return before != nil && ends && v.Problem == nil && before.AgentRefusedAt == nil
 }
 
 // wrongWithWait says what is wrong with a step that waits; "" if nothing is. A step that waits has a reason and a RequeueAt in the future. The
