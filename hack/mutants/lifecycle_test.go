@@ -114,7 +114,7 @@ var lifecycleTargets = []target{
 		{"a host with a request to erase is offered", "offerVerified", `v.Spec.EraseOnce != "" && !v.agentInspectionDue()`, "false"},
 		{"a partly erased host is released", "View.quarantineUnerased", `b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) && v.Spec.EraseOnce == ""`,
 			"false"},
-		{"a server counts as off without a reading of its power", "beginAttempt", "v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)",
+		{"a server counts as off without a reading of its power", "View.newRecord", "v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)",
 			"true"},
 		{"a booting server is power-cycled", "bootFromNetwork", "attempt.PoweredOffAt == nil && !off",
 			"!off && v.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffAt == nil && !off"},

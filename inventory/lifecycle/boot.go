@@ -193,9 +193,6 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 // beginAttempt records a new boot attempt.
 func beginAttempt(v View, attempt int32) Step {
 	boot := v.newBoot(attempt)
-	if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {
-		boot.PoweredOffAt = &boot.StartedAt
-	}
 	return Step{
 		Action: RecordBoot, Boot: boot, Phase: v1alpha1.PhaseBooting,
 		Reason: v1alpha1.ReasonPreparing, Message: attemptName(*boot) + " begins",

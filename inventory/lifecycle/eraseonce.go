@@ -168,9 +168,6 @@ func (v View) withEraseOnceNote(step Step) Step {
 func (v View) newEraseOnce(attempt int32, policy v1alpha1.CleaningPolicy) *v1alpha1.BareMetalBootSpec {
 	boot := v.newRecord(attempt, v1alpha1.PurposeClean)
 	boot.ClaimID, boot.Agent, boot.CleaningPolicy = fmt.Sprintf("%s%d", onceClaim, v.Now.UnixNano()), true, policy
-	if v.BMC.Power == v1alpha1.PowerOff {
-		boot.PoweredOffAt = &boot.StartedAt
-	}
 	return boot
 }
 

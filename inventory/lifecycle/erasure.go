@@ -170,9 +170,6 @@ func (v View) beginErasure(s Settings, step Step, attempt int32) Step {
 	}
 	boot := v.newBoot(attempt)
 	boot.Purpose, boot.Agent, boot.CommittedNumber, boot.CleaningPolicy = v1alpha1.PurposeClean, true, 0, v.recordedPolicy(s)
-	if v.BMC.Power == v1alpha1.PowerOff {
-		boot.PoweredOffAt = &boot.StartedAt
-	}
 	step.Action, step.Boot = RecordBoot, boot
 	step.Message = fmt.Sprintf("Attempt %d to erase the disks begins (%s)", attempt, describePolicy(boot.CleaningPolicy))
 	return step

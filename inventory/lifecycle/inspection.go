@@ -153,9 +153,6 @@ func (v View) beginInspection(s Settings, step Step, attempt int32) Step {
 func (v View) newInspection(attempt int32) *v1alpha1.BareMetalBootSpec {
 	boot := v.newRecord(attempt, v1alpha1.PurposeInspect)
 	boot.ClaimID, boot.Agent = fmt.Sprintf("inspection-%d", v.Now.UnixNano()), true
-	if v.BMC.Power == v1alpha1.PowerOff {
-		boot.PoweredOffAt = &boot.StartedAt
-	}
 	return boot
 }
 

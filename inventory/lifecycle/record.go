@@ -152,6 +152,10 @@ func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.B
 	if v.Boot != nil {
 		boot.WrittenDisks = v.Boot.WrittenDisks
 	}
+	// A reading from before the last command does not count: the server that an attempt before has powered on may read as off still.
+	if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {
+		boot.PoweredOffAt = &boot.StartedAt
+	}
 	return boot
 }
 
