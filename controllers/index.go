@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -37,6 +38,8 @@ const (
 	// AddressIndex finds hosts by the IP addresses that are reserved for them or that were observed on them, and boots by the addresses that were
 	// served.
 	AddressIndex = "addresses"
+	// RequestIndex finds the BareMetalErasureRequests of a host, by its name.
+	RequestIndex = "spec.hostName"
 )
 
 // AddIndexes adds the indexes of BareMetalHosts to the manager's cache.
@@ -79,7 +82,17 @@ func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 			return fmt.Errorf("index hosts by %s: %w", name, err)
 		}
 	}
-	return indexBoots(ctx, indexer)
+	return errors.Join(indexBoots(ctx, indexer), indexErasureRequests(ctx, indexer))
+}
+
+func indexErasureRequests(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &v1alpha1.BareMetalErasureRequest{}, RequestIndex, func(o client.Object) []string {
+		return []string{o.(*v1alpha1.BareMetalErasureRequest).Spec.HostName} //nolint:forcetypeassert // the index is of requests
+	})
+	if err != nil {
+		return fmt.Errorf("index BareMetalErasureRequests by %s: %w", RequestIndex, err)
+	}
+	return nil
 }
 
 func indexBoots(ctx context.Context, indexer client.FieldIndexer) error {

@@ -16,7 +16,7 @@ type BootPurpose string
 const (
 	// PurposeProvision boots the operating system of the machine that claimed the host.
 	PurposeProvision BootPurpose = "Provision"
-	// PurposeClean boots the agent, which erases what the release of a machine must not leave on the disks, or all disks because of spec.eraseOnce of the host.
+	// PurposeClean boots the agent, which erases what the release of a machine must not leave on the disks, or all disks for a BareMetalErasureRequest.
 	PurposeClean BootPurpose = "Clean"
 	// PurposeInspect boots the agent, which reads the hardware of a server that no machine has.
 	PurposeInspect BootPurpose = "Inspect"
@@ -25,22 +25,8 @@ const (
 // BareMetalBootSpec is the record of the last boot of a host. The provider writes it and users read it. It is in the spec because a status is lost in
 // `clusterctl move`, and without it a server could get its bootstrap data twice.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not decrease: it counts the boots of the host"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.purpose) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) && self.purpose == oldSelf.purpose",message="purpose must not change within a boot: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claimID) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.claimID) && self.claimID == oldSelf.claimID",message="claimID must not change within a boot: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.machineName) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.machineName) && self.machineName == oldSelf.machineName",message="machineName must not change within a boot: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.cleaningPolicy) == has(oldSelf.cleaningPolicy) && (!has(self.cleaningPolicy) || self.cleaningPolicy == oldSelf.cleaningPolicy)",message="cleaningPolicy must not change within a boot: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.method) == has(oldSelf.method) && (!has(self.method) || self.method == oldSelf.method)",message="method must not change within a boot: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.erasure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.erasure) && self.erasure == oldSelf.erasure",message="erasure is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.identity) && self.identity == oldSelf.identity",message="identity must not change within a boot: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.scriptAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress",message="scriptAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.agentKey) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.agentKey) && self.agentKey == oldSelf.agentKey",message="agentKey is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataAddress) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress",message="dataAddress is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.dataServedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt",message="dataServedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.commitAllowedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt",message="commitAllowedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.agentDoneAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.agentDoneAt) && self.agentDoneAt == oldSelf.agentDoneAt",message="agentDoneAt is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.agentRefusedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.agentRefusedAt) && self.agentRefusedAt == oldSelf.agentRefusedAt",message="agentRefusedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.failure) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.failure) && self.failure == oldSelf.failure",message="failure is immutable once it is set: only a new boot, with a higher number, may have another value"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.voidedAt) || !has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt",message="voidedAt is immutable once it is set: only a new boot, with a higher number, may have another value"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) == has(oldSelf.purpose) && (!has(self.purpose) || self.purpose == oldSelf.purpose) && has(self.claimID) == has(oldSelf.claimID) && (!has(self.claimID) || self.claimID == oldSelf.claimID) && has(self.machineName) == has(oldSelf.machineName) && (!has(self.machineName) || self.machineName == oldSelf.machineName) && has(self.erasureRequest) == has(oldSelf.erasureRequest) && (!has(self.erasureRequest) || self.erasureRequest == oldSelf.erasureRequest) && has(self.cleaningPolicy) == has(oldSelf.cleaningPolicy) && (!has(self.cleaningPolicy) || self.cleaningPolicy == oldSelf.cleaningPolicy) && has(self.method) == has(oldSelf.method) && (!has(self.method) || self.method == oldSelf.method)",message="purpose, claimID, machineName, erasureRequest, cleaningPolicy and method must not change within a boot: only a new boot, with a higher number, may have other values"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || (!has(oldSelf.identity) || has(self.identity) && self.identity == oldSelf.identity) && (!has(oldSelf.scriptAddress) || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress) && (!has(oldSelf.agentKey) || has(self.agentKey) && self.agentKey == oldSelf.agentKey) && (!has(oldSelf.dataAddress) || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress) && (!has(oldSelf.dataServedAt) || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt) && (!has(oldSelf.commitAllowedAt) || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt) && (!has(oldSelf.agentDoneAt) || has(self.agentDoneAt) && self.agentDoneAt == oldSelf.agentDoneAt) && (!has(oldSelf.agentRefusedAt) || has(self.agentRefusedAt) && self.agentRefusedAt == oldSelf.agentRefusedAt) && (!has(oldSelf.erasure) || has(self.erasure) && self.erasure == oldSelf.erasure) && (!has(oldSelf.failure) || has(self.failure) && self.failure == oldSelf.failure) && (!has(oldSelf.voidedAt) || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt)",message="identity, scriptAddress, agentKey, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, agentRefusedAt, erasure, failure and voidedAt are immutable once they are set: only a new boot, with a higher number, may have other values"
 type BareMetalBootSpec struct {
 	// number is the number of the boot. The boots of a host count from 1, and the number never decreases. It is absent before the first boot. A boot is in
 	// progress only after the host's spec.boots has reached its number.
@@ -55,7 +41,7 @@ type BareMetalBootSpec struct {
 	Attempt int32 `json:"attempt,omitempty"`
 
 	// purpose is the purpose of the boot: Provision starts the operating system of the machine that claimed the host. Clean erases the disks when that machine
-	// releases the host, or because of spec.eraseOnce of the host. Inspect reads the hardware of a server that no machine has.
+	// releases the host, or for a BareMetalErasureRequest. Inspect reads the hardware of a server that no machine has.
 	// +optional
 	Purpose BootPurpose `json:"purpose,omitempty"`
 
@@ -73,12 +59,16 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: the agent does nothing for the other policies"
 	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
 
-	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. A boot with the purpose Inspect, or for
-	// spec.eraseOnce, has an ID of its own.
+	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. For a boot of a BareMetalErasureRequest it is the UID of the
+	// request. A boot with the purpose Inspect has an ID of its own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
+
+	// erasureRequest is the BareMetalErasureRequest that the boot carries out, of a host that no machine has. It is absent for every other boot.
+	// +optional
+	ErasureRequest *BootErasureRequest `json:"erasureRequest,omitempty"`
 
 	// machineName is the name of the BareMetalMachine that claimed the host.
 	// +optional
@@ -183,6 +173,20 @@ type BareMetalBootSpec struct {
 	// the boot are invalid.
 	// +optional
 	VoidedAt *metav1.Time `json:"voidedAt,omitempty"`
+}
+
+// BootErasureRequest is what a boot keeps of the BareMetalErasureRequest that it carries out.
+type BootErasureRequest struct {
+	// name is the name of the request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// serialNumber is the serial number of the server that the request names. The boot server compares it with that of the agent's server.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	SerialNumber string `json:"serialNumber,omitempty"`
 }
 
 // BootFailure is why a boot failed, was not served, or has a Node that does not match.

@@ -106,30 +106,3 @@ func TestClaimDefaults(t *testing.T) {
 	g.Expect(machine.Spec.Tolerations[0].Operator).To(BeEquivalentTo("Equal"))
 	g.Expect(machine.Spec.ReuseHost).To(BeFalse())
 }
-
-// TestEraseOnceAndClaim: a claim and a request to erase the disks exclude each other. An object that was created with both can still be changed.
-func TestEraseOnceAndClaim(t *testing.T) {
-	g, namespace := NewWithT(t), env.Namespace(t)
-	const says = "eraseOnce and consumerRef exclude each other"
-	newHost := func(change func(*v1alpha1.BareMetalHostSpec)) *v1alpha1.BareMetalHost {
-		h := validHost()
-		h.Namespace, h.GenerateName = namespace, "h-"
-		change(&h.Spec)
-		env.Create(t, h)
-		return h
-	}
-	claim := &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
-	h := newHost(func(s *v1alpha1.BareMetalHostSpec) { s.EraseOnce = "SN1" })
-	h.Spec.ConsumerRef = claim
-	g.Expect(env.Client.Update(t.Context(), h)).To(MatchError(ContainSubstring(says)))
-	h = newHost(func(s *v1alpha1.BareMetalHostSpec) { s.ConsumerRef = claim })
-	h.Spec.EraseOnce = "SN1"
-	g.Expect(env.Client.Update(t.Context(), h)).To(MatchError(ContainSubstring(says)))
-	h = newHost(func(s *v1alpha1.BareMetalHostSpec) { s.ConsumerRef, s.EraseOnce = claim, "SN1" })
-	h.Spec.Boots = 1
-	g.Expect(env.Client.Update(t.Context(), h)).To(Succeed())
-	h.Spec.ConsumerRef = nil
-	g.Expect(env.Client.Update(t.Context(), h)).To(Succeed())
-	h.Spec.EraseOnce = ""
-	g.Expect(env.Client.Update(t.Context(), h)).To(Succeed())
-}

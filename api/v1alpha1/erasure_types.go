@@ -34,7 +34,7 @@ type BareMetalErasureSpec struct {
 	// server identifies the server, as far as it was known.
 	// +optional
 	Server ErasedServer `json:"server,omitzero"`
-	// claimID identifies the claim whose release erased the disks.
+	// claimID identifies the claim whose release erased the disks, or is the UID of the BareMetalErasureRequest that was carried out.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -43,7 +43,7 @@ type BareMetalErasureSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	BootNumber int32 `json:"bootNumber,omitempty"`
-	// machineName is the name of the BareMetalMachine that released the host. It is empty if the disks were erased because of spec.eraseOnce of the host.
+	// machineName is the name of the BareMetalMachine that released the host. It is empty if the disks were erased for a BareMetalErasureRequest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	MachineName string `json:"machineName,omitempty"`

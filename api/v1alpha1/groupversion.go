@@ -20,6 +20,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BareMetalBoot{}, &BareMetalBootList{},
 		&BareMetalInspection{}, &BareMetalInspectionList{},
 		&BareMetalErasure{}, &BareMetalErasureList{},
+		&BareMetalErasureRequest{}, &BareMetalErasureRequestList{},
 		&BareMetalMachine{}, &BareMetalMachineList{},
 		&BareMetalMachineTemplate{}, &BareMetalMachineTemplateList{},
 		&BareMetalCluster{}, &BareMetalClusterList{},

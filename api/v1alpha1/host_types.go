@@ -16,12 +16,11 @@ const (
 )
 
 // BareMetalHostSpec describes a server and the machine that has it. The provider writes consumerRef, boots, powerHoldSince, powerHoldOffAt,
-// cleaningStartedAt and lastConsumer. The provider sets quarantine, and a user removes it. Users write the other fields; remediations write
-// powerHolds too, and the provider removes eraseOnce.
+// cleaningStartedAt and lastConsumer. The provider sets quarantine, and a user removes it. Users write the other fields; remediations write powerHolds
+// too.
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || !('UefiHttp' in self.bootMethods) || !has(self.bootMode) || self.bootMode != 'Legacy'",message="bootMethods must not contain UefiHttp with the bootMode Legacy: only UEFI firmware boots from a URL"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || 'PXE' in self.bootMethods || self.bmc.address.startsWith('redfish')",message="bootMethods must contain PXE unless bmc.address is a Redfish address: no other protocol can set a URL or insert virtual media"
 // +kubebuilder:validation:XValidation:rule="!has(self.cleaningPolicy) || self.cleaningPolicy != 'Purge' || has(self.inspection) && self.inspection in ['Agent', 'Both']",message="cleaningPolicy must not be Purge unless inspection is Agent or Both: only the agent finds out whether the disks can be purged"
-// +kubebuilder:validation:XValidation:rule="!has(self.eraseOnce) || !has(self.consumerRef) || has(oldSelf.eraseOnce) && has(oldSelf.consumerRef)",message="eraseOnce and consumerRef exclude each other: no machine can claim a host whose disks are to be erased, and the disks of a machine are erased when it is deleted"
 // +kubebuilder:validation:XValidation:rule="!has(self.whenPoweredOff) || self.whenPoweredOff != 'PowerOn' || has(self.failureDomain)",message="whenPoweredOff must not be PowerOn without failureDomain: a server is powered on only if its failure domain lost its power"
 type BareMetalHostSpec struct {
 	// Users write the following fields.
@@ -192,20 +191,6 @@ type BareMetalHostSpec struct {
 	// provider can ask for more than this field, and never for less. Neither changes Manual.
 	// +optional
 	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
-
-	// eraseOnce requests that all disks of the server are erased once, before a machine gets it. Its value is the serial number of the server: the one that the
-	// BMC reports (status.hardware.serialNumber), or if it reports none, the one that an inspection by the agent found. A copied manifest does not erase
-	// another server for that reason. The disks are erased as cleaningPolicy says, which must be Metadata, Clear or Purge, or as the flag
-	// --minimum-cleaning-policy says; the disks in storage.keep are left out.
-	//
-	// The provider removes the field when the disks are erased and the BareMetalErasure is written. If that fails, it removes the field and puts the host into
-	// quarantine. Nothing is erased while the server is on, while a machine has the host or its provider ID, while the serial number is another one or
-	// unknown, and while a Cluster of the namespace is paused: the condition Available says why. Do not keep the field in a repository that is
-	// applied again: each time it appears, it is a new request. No machine can claim a host that has it.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	EraseOnce string `json:"eraseOnce,omitempty"`
 
 	// releaseUnfencedAfterSeconds is the time, in seconds, that the deletion of the host's machine waits for the server to be powered off and cleaned. Then
 	// the host is force-released without fencing and put into quarantine: the server may still run the machine. The minimum is 60. If it is not set,

@@ -27,11 +27,11 @@ const (
 	ReasonCleaningPolicyNotPossible = "CleaningPolicyNotPossible"
 	// ReasonErasureNotRecorded means that the disks were erased and that the BareMetalErasure could not be written yet. The host stays until it is.
 	ReasonErasureNotRecorded = "ErasureNotRecorded"
-	// ReasonEraseOncePending means that the disks will be erased because of spec.eraseOnce, before machines can claim the host.
-	ReasonEraseOncePending = "EraseOncePending"
-	// ReasonEraseOnceRefused means that something forbids the erasure that spec.eraseOnce requests.
-	ReasonEraseOnceRefused = "EraseOnceRefused"
-	// ReasonErasing means that the agent erases the disks because of spec.eraseOnce.
+	// ReasonErasurePending means that the disks will be erased for a BareMetalErasureRequest, before machines can claim the host.
+	ReasonErasurePending = "ErasurePending"
+	// ReasonErasureRefused means that something forbids the erasure that a BareMetalErasureRequest orders.
+	ReasonErasureRefused = "ErasureRefused"
+	// ReasonErasing means that the agent erases the disks for a BareMetalErasureRequest.
 	ReasonErasing = "Erasing"
 	// ReasonConsumerMissing means that the host has no consumerRef, but a machine has the provider ID of the host.
 	ReasonConsumerMissing = "ConsumerMissing"

@@ -44,6 +44,9 @@ func (p *Provider) addControllers(ctx context.Context) error {
 			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
 			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken,
 		}).SetupWithManager(ctx, p, options(concurrency.Host)),
+		(&erasure.RequestReconciler{
+			Client: c, APIReader: reader, Recorder: p.recorder("capbm-erasure"), Clock: o.Clock, WatchFilter: o.WatchFilter,
+		}).SetupWithManager(p, options(1)),
 		(&machine.Reconciler{
 			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter,
 		}).SetupWithManager(ctx, p, options(concurrency.Machine)),

@@ -33,8 +33,8 @@ func expectedServer(a attempt, found inventory.ServerID) inventory.ServerID {
 	if strings.HasPrefix(a.host.Spec.BMC.Address, "ipmi") && byUUID.Compare(found) == inventory.OtherServer && bySerial.Compare(found) == inventory.SameServer {
 		expected.SystemUUID = ""
 	}
-	if lifecycle.IsEraseOnce(&a.boot.Spec) {
-		expected.SerialNumber = cmp.Or(expected.SerialNumber, a.host.Spec.EraseOnce)
+	if lifecycle.IsRequestedErasure(&a.boot.Spec) {
+		expected.SerialNumber = cmp.Or(expected.SerialNumber, a.boot.Spec.ErasureRequest.SerialNumber)
 	}
 	return expected
 }

@@ -43,7 +43,7 @@ func (w *world) drain() (all []string) {
 // TestAttackOtherServer: a server that boots with the MAC address of a host gets no plan that touches a disk if BMC and firmware show that it is another server. It ends the
 // attempt, and the message has both identities. What identifies no server stops nothing, and is reported.
 func TestAttackOtherServer(t *testing.T) {
-	eraseOnce := func(t *testing.T) *world { t.Helper(); return newEraseOnceWorld(t, v1alpha1.CleaningClear) }
+	requested := func(t *testing.T) *world { t.Helper(); return newRequestedErasureWorld(t, v1alpha1.CleaningClear) }
 	image := func(t *testing.T) *world { t.Helper(); w, _ := newAgentWorld(t); return w }
 	ipmi := func(t *testing.T) *world {
 		t.Helper()
@@ -73,10 +73,10 @@ func TestAttackOtherServer(t *testing.T) {
 		"image, a serial number of the chassis":  {world: image, serial: "CHASSIS", source: "/redfish/v1/Chassis/1", hello: on(uuid1, "S1"), unknown: true},
 		"image, a serial number of the system":   {world: image, serial: "S2", source: "/redfish/v1/Systems/1", hello: on(uuid1, "S1"), refused: true},
 		"image, no SMBIOS":                       {world: image, uuid: uuid1, serial: "S1", hello: on("", ""), unknown: true},
-		"erasure, the server":                    {world: eraseOnce, uuid: uuid1, serial: "SN1", hello: on(uuid1, "SN1")},
-		"erasure, another UUID":                  {world: eraseOnce, uuid: uuid1, serial: "SN1", hello: on(uuid2, "SN1"), refused: true},
-		"erasure, only spec.eraseOnce, the same": {world: eraseOnce, hello: on(uuid1, "SN1")},
-		"erasure, only spec.eraseOnce, another":  {world: eraseOnce, hello: on(uuid2, "SN2"), refused: true},
+		"erasure, the server":                    {world: requested, uuid: uuid1, serial: "SN1", hello: on(uuid1, "SN1")},
+		"erasure, another UUID":                  {world: requested, uuid: uuid1, serial: "SN1", hello: on(uuid2, "SN1"), refused: true},
+		"erasure, only the request, the same":    {world: requested, hello: on(uuid1, "SN1")},
+		"erasure, only the request, another":     {world: requested, hello: on(uuid2, "SN2"), refused: true},
 		"inspection, another":                    {world: inspection, uuid: uuid1, serial: "S1", hello: on(uuid2, "S2")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ type attempt struct {
 	boot     *v1alpha1.BareMetalBoot
 	consumer *controllers.Consumer
 	view     lifecycle.View
-	// found are the disks in the report of the last inspection, for the judgement of an erasure because of spec.eraseOnce.
+	// found are the disks in the report of the last inspection, for the judgement of an erasure on request.
 	found []v1alpha1.DiskIdentity
 }
 
@@ -62,7 +62,7 @@ func (a attempt) title() string {
 	switch {
 	case a.boot.Spec.Purpose == v1alpha1.PurposeInspect:
 		return fmt.Sprintf("%s, inspection, attempt %d", host, a.boot.Spec.Attempt)
-	case lifecycle.IsEraseOnce(&a.boot.Spec):
+	case lifecycle.IsRequestedErasure(&a.boot.Spec):
 		return fmt.Sprintf("%s, erasure of its disks, attempt %d", host, a.boot.Spec.Attempt)
 	}
 	return fmt.Sprintf("%s for %s, boot attempt %d", host, a.boot.Spec.MachineName, a.boot.Spec.Attempt)
@@ -98,7 +98,7 @@ func (b *Booter) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (a
 	if err := b.Client.Get(ctx, key, host); err != nil {
 		return attempt{}, err
 	}
-	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.IsEraseOnce(&boot.Spec))
+	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.IsRequestedErasure(&boot.Spec))
 	if controllers.CurrentBoot(host, boot) == nil && !own || boot.Spec.Number != host.Spec.Boots {
 		if err := b.APIReader.Get(ctx, key, host); err != nil {
 			return attempt{}, err
@@ -117,9 +117,9 @@ func (b *Booter) liveAttemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot
 }
 
 // viewOfClaim is view for a boot of the machine that has the host. A user may have assigned the host to another machine by hand, and kept the claimID. An erasure
-// because of spec.eraseOnce is of no machine, and a machine that claims the host meanwhile waits for it.
+// on request is of no machine, and a machine that claims the host meanwhile waits for it.
 func (b *Booter) viewOfClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
-	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName && !lifecycle.IsEraseOnce(&boot.Spec) {
+	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName && !lifecycle.IsRequestedErasure(&boot.Spec) {
 		return attempt{}, refused("the boot of %s/%s belongs to another machine", host.Namespace, host.Name)
 	}
 	return b.view(ctx, c, host, boot)

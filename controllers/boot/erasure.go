@@ -38,7 +38,7 @@ func cleanPlan(a attempt) *agent.CleanPlan {
 
 // expectedDisks are the disks that the agent found before the claim, or before an erasure of a free host.
 func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
-	if lifecycle.IsEraseOnce(&a.boot.Spec) {
+	if lifecycle.IsRequestedErasure(&a.boot.Spec) {
 		return a.found
 	}
 	if ref := a.host.Spec.ConsumerRef; ref != nil && ref.ClaimID == a.boot.Spec.ClaimID {
@@ -91,7 +91,7 @@ func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 	switch {
 	case len(a.boot.Spec.WrittenDisks) > 0 || cleaning.AllDisks(policy) && len(expectedDisks(a)) > 0:
 		return "The erasure is not proven: the agent reports no disk, and the server has disks: " + strings.Join(missingDisks(a, nil), "; ")
-	case !cleaning.AllDisks(policy) && !lifecycle.IsEraseOnce(&a.boot.Spec):
+	case !cleaning.AllDisks(policy) && !lifecycle.IsRequestedErasure(&a.boot.Spec):
 		return ""
 	case hardware != nil && len(hardware.Disks) > 0:
 		return fmt.Sprintf("The erasure is not proven: the agent reports no disk, and the BMC reports %d. The agent may have no driver for their controller", len(hardware.Disks))

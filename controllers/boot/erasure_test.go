@@ -167,9 +167,9 @@ func TestErasureEndsDuringPause(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(w.boot().Spec.Erasure).NotTo(BeNil())
 		})
-		t.Run(name+", for spec.eraseOnce", func(t *testing.T) {
+		t.Run(name+", on request", func(t *testing.T) {
 			g := NewWithT(t)
-			w := newEraseOnceWorld(t, v1alpha1.CleaningClear)
+			w := newRequestedErasureWorld(t, v1alpha1.CleaningClear)
 			r := w.agentRequest(g)
 			_, err := w.Plan(ctx, r, hello)
 			g.Expect(err).NotTo(HaveOccurred())

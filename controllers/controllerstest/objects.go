@@ -14,9 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
@@ -44,6 +46,16 @@ type Server struct {
 	BMCIP  string // of the listener of its BMC
 	Host   *v1alpha1.BareMetalHost
 	Secret *corev1.Secret
+}
+
+// RequestErasure creates a BareMetalErasureRequest for a host as the API server has it now. It expires in an hour.
+func RequestErasure(t *testing.T, env *Env, host *v1alpha1.BareMetalHost, serialNumber string, policy v1alpha1.CleaningPolicy) *v1alpha1.BareMetalErasureRequest {
+	t.Helper()
+	live := &v1alpha1.BareMetalHost{}
+	NewWithT(t).Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), live)).To(Succeed())
+	request := erasure.NewRequest(live, serialNumber, policy, time.Now().Add(time.Hour))
+	env.Create(t, request)
+	return request
 }
 
 // servers is the number of emulated servers that this process started.

@@ -1,7 +1,7 @@
 // Package erasure records the erasures of hosts as signed BareMetalErasures. The host controller calls Record before it releases a host, and does not release it
 // if Record fails.
 //
-// recorder.go writes the records, key.go keeps the key that signs them. The rules are in inventory/erasure.
+// recorder.go writes the records, key.go keeps the key that signs them, request.go reports what became of requests to erase. The rules are in inventory/erasure.
 package erasure
 
 import (

@@ -56,11 +56,6 @@ func (r *Reconciler) perform(
 		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
 	case lifecycle.Release:
 		return 0, r.release(ctx, host, view, step, write)
-	case lifecycle.EndEraseOnce:
-		return 0, write(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.EraseOnce = ""
-			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
-		})
 	case lifecycle.Isolate:
 		return 0, write(func(h *v1alpha1.BareMetalHost) {
 			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)

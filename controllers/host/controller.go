@@ -114,6 +114,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
 				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deleteEvents))).
 		WatchesMetadata(&v1alpha1.BareMetalInspection{}, controllers.EnqueueObject).
+		Watches(&v1alpha1.BareMetalErasureRequest{}, handler.EnqueueRequestsFromMapFunc(hostOfErasureRequest), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
 		WatchesRawSource(enqueued).
 		WithOptions(options).
@@ -229,7 +230,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 // something differs.
 func writesRecord(action lifecycle.Action) bool {
 	switch action {
-	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordPowerRestore, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.EndEraseOnce, lifecycle.Isolate, lifecycle.Forget:
+	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordPowerRestore, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Isolate, lifecycle.Forget:
 		return true
 	default:
 		return false

@@ -36,8 +36,8 @@ func erasureOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool 
 func (r *Reconciler) recordErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
 ) (lifecycle.Step, error) {
-	if endsEraseOnce(boot, step) {
-		return r.recordEraseOnce(ctx, host, boot, step)
+	if endsRequestedErasure(boot, step) {
+		return r.recordRequestedErasure(ctx, host, boot, step)
 	}
 	if step.Action != lifecycle.Release || r.Erasures == nil || !erasureOf(host, boot) {
 		return step, nil

@@ -59,10 +59,6 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 		} else {
 			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: started the cleaning", step.Message)
 		}
-	case lifecycle.EndEraseOnce:
-		if step.Quarantine == nil {
-			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventEraseOnceDone, "Erase", "Erased the disks, as spec.eraseOnce requested")
-		}
 	case lifecycle.Release:
 		r.recordReleasedEvents(ctx, host, view, step)
 	default:
@@ -73,14 +69,16 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	before, now := cmp.Or(view.CurrentBoot(), view.OwnBoot()), step.Boot
 	switch {
+	case now.VoidedAt != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneAt != nil && now.Failure == nil:
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRequestedErasureDone, "Erase", "Erased the disks, as BareMetalErasureRequest %s requested", now.ErasureRequest.Name)
 	case now.VoidedAt != nil || now.ClaimID == "":
 	case now.Failure != nil:
 		metrics.BootFailed(now.Failure.Reason)
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
 	case now.Purpose == v1alpha1.PurposeInspect && (before == nil || before.Number != now.Number):
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventInspectionStarted, "Inspect", "%s", step.Message)
-	case lifecycle.IsEraseOnce(now) && (before == nil || before.Number != now.Number):
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventEraseOnceStarted, "Erase", "%s", step.Message)
+	case lifecycle.IsRequestedErasure(now) && (before == nil || before.Number != now.Number):
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRequestedErasureStarted, "Erase", "%s", step.Message)
 	case before == nil:
 		metrics.BootStarted()
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)

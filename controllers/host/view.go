@@ -55,7 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, 
 	if err := r.observeInspection(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	if err := r.observeEraseOnce(ctx, host, &view); err != nil {
+	if err := r.observeErasureRequest(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
 	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, r.observations.get(key).report.summary)

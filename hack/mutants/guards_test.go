@@ -165,11 +165,11 @@ var guardTargets = []target{
 	{"controllers/host", []string{"-test.run=Erasure|EraseOnce|SerialNumber"}, []mutant{
 		{"a host is released without a record", "Reconciler.recordErasure", "unfenced || gone", "unfenced || gone || err != nil"},
 		{"a machine of another namespace is ignored", "serverOfProviderID", `host != ""`, `host != "" && namespace == m.Namespace`},
-		{"an erasure is forgotten before it is recorded", "endsEraseOnce",
-			"boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false && voids"},
+		{"an erasure is forgotten before it is recorded", "endsRequestedErasure",
+			"boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false && voids"},
 		{"an outdated serial number identifies the server", "Reconciler.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
-		{"an unproven report ends an erasure", "Reconciler.recordEraseOnce", "host.Spec.Quarantine != nil", ""},
+		{"an unproven report ends an erasure", "Reconciler.recordRequestedErasure", "host.Spec.Quarantine != nil", ""},
 	}},
 	{"inventory/cleaning", nil, []mutant{
 		{"a security erase counts as Purge", "weakMethods", `"ata-secure-erase"`, ""},

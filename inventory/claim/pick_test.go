@@ -117,13 +117,12 @@ func TestHardRules(t *testing.T) {
 		want   func(*Want)
 		suits  bool
 	}{
-		"claimed by another machine":    {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} }, suits: true},
-		"being deleted":                 {change: func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = &now }},
-		"externally provisioned":        {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }},
-		"in maintenance":                {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }},
-		"to be erased (spec.eraseOnce)": {change: func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = "SN1" }},
-		"quarantined":                   {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{} }},
-		"kept powered off":              {change: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna"}} }},
+		"claimed by another machine": {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} }, suits: true},
+		"being deleted":              {change: func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = &now }},
+		"externally provisioned":     {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }},
+		"in maintenance":             {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }},
+		"quarantined":                {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{} }},
+		"kept powered off":           {change: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna"}} }},
 		"not available (their condition Available says why)": {change: condition(v1alpha1.AvailableCondition), suits: true},
 		"not verified (their condition Verified says why)":   {change: condition(v1alpha1.VerifiedCondition)},
 		"unhealthy (their BMC says Critical)":                {change: func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Health = "Critical" }},
@@ -277,8 +276,6 @@ func drawHost(t *rapid.T, name string) v1alpha1.BareMetalHost {
 		h.Status.Hardware.Health = rapid.SampledFrom([]string{"Critical", "Warning", "OK"}).Draw(t, "health")
 	case 5:
 		h.Spec.Architecture = v1alpha1.ArchitectureARM64
-	case 6:
-		h.Spec.EraseOnce = "SN1"
 	}
 	return h
 }
@@ -301,7 +298,7 @@ func drawWant(t *rapid.T) Want {
 
 // mayClaim is a second implementation of the hard rules.
 func mayClaim(h v1alpha1.BareMetalHost, w Want) bool {
-	ok := h.Spec.ConsumerRef == nil && h.Spec.EraseOnce == "" && h.Spec.Quarantine == nil && h.Spec.Maintenance == nil && len(h.Status.Conditions) == 2 &&
+	ok := h.Spec.ConsumerRef == nil && h.Spec.Quarantine == nil && h.Spec.Maintenance == nil && len(h.Status.Conditions) == 2 &&
 		h.Status.Hardware.Health != "Critical" && h.Spec.Architecture == v1alpha1.ArchitectureAMD64 && w.Selector.Matches(labels.Set(h.Labels)) &&
 		(w.FailureDomain == "" || w.FailureDomain == h.Spec.FailureDomain) && h.Status.Hardware.Memory.Value() >= w.Hardware.Memory.Value()
 	for _, taint := range h.Spec.Taints {

@@ -60,8 +60,6 @@ func OutOfService(host *v1alpha1.BareMetalHost) string {
 		return "quarantined"
 	case host.Spec.ConsumerRef == nil && hasPowerHold(host): // a release removes the power holds of a claimed host
 		return "kept powered off"
-	case host.Spec.ConsumerRef == nil && host.Spec.EraseOnce != "":
-		return "to be erased (spec.eraseOnce)"
 	default:
 		return ""
 	}

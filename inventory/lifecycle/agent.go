@@ -46,7 +46,7 @@ func committedNumber(last *v1alpha1.BareMetalBootSpec) int32 {
 
 // DataGiven is true for a boot after which the machine must not get another host: an operating system may have its bootstrap data.
 func DataGiven(b *v1alpha1.BareMetalBootSpec) bool {
-	return b.DataServedAt != nil || b.CommittedNumber > 0 || b.Purpose == v1alpha1.PurposeClean && !IsEraseOnce(b)
+	return b.DataServedAt != nil || b.CommittedNumber > 0 || b.Purpose == v1alpha1.PurposeClean && !IsRequestedErasure(b)
 }
 
 // permanentAgentReasons are the failures of an agent that another attempt would repeat: they follow from the image, the plan and the disks.

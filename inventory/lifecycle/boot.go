@@ -122,9 +122,9 @@ func prepareBoot(v View, s Settings) Step {
 		step.Reason = v1alpha1.ReasonPreparing
 		return endInspection(v, s, step)
 	}
-	if v.EraseOnceBoot() != nil {
+	if v.RequestedErasureBoot() != nil {
 		step.Reason = v1alpha1.ReasonErasing
-		return v.eraseOnce(s, step)
+		return v.eraseOnRequest(s, step)
 	}
 	if v.Deleting {
 		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The host is being deleted, so it is not booted"

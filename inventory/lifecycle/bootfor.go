@@ -24,12 +24,12 @@ const (
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
 	case StateFree:
-		if !v.inspects(s) && !v.erasesOnce(s) {
+		if !v.inspects(s) && !v.erasesOnRequest(s) {
 			return BootNothing
 		}
 		return v.networkBoot(BootAgent)
 	case StateClaimed:
-		if !v.erasesOnce(s) { // the machine waits for the end of the erasure
+		if !v.erasesOnRequest(s) { // the machine waits for the end of the erasure
 			return BootNothing
 		}
 		return v.networkBoot(BootAgent)

@@ -28,10 +28,10 @@ func (v View) erasing() bool {
 	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.AgentDoneAt == nil && b.Failure == nil
 }
 
-// ErasureRuns is true while an agent may be erasing the disks of a host that is being released, or for spec.eraseOnce. It is so too while nothing is done to the host,
+// ErasureRuns is true while an agent may be erasing the disks of a host that is being released, or of a free host. It is so too while nothing is done to the host,
 // because it is paused or in maintenance: an erasure that has begun ends by itself.
 func (v View) ErasureRuns(s Settings) bool {
-	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnce(s)) && v.Boot.PoweredOnAt != nil
+	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnRequest(s)) && v.Boot.PoweredOnAt != nil
 }
 
 // mayHaveBooted is true if the server may have been booted for the claim.
@@ -99,8 +99,8 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 	if b := v.erasure(); b != nil && b.AgentDoneAt == nil { // its record was voided, for a release that was requested without a power-off and then not
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because their erasure was interrupted. Wipe the disks"+v.namedDisks())
 	}
-	if b := v.Boot; IsEraseOnce(b) && b.Number >= v.Spec.Boots && b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) && v.Spec.EraseOnce == "" {
-		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because the erasure that spec.eraseOnce requested was not completed. Wipe the disks")
+	if b := v.Boot; IsRequestedErasure(b) && b.Number >= v.Spec.Boots && b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) {
+		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because the erasure for a BareMetalErasureRequest was not completed. Wipe the disks")
 	}
 	policy := v.policy(s)
 	written := v.Consumer.Image && v.mayHaveBooted()

@@ -158,7 +158,7 @@ func (v View) attempts(s Settings) int32 {
 // and a move must not begin before.
 func (v View) hasNextMethod(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	paused := v.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Inspection.PausedCluster != ""
-	claimed := IsEraseOnce(&attempt) && v.Claimed()
+	claimed := IsRequestedErasure(&attempt) && v.Claimed()
 	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < v.attempts(s) && v.methodFor(attempt.Attempt+1) != MethodOf(&attempt)
 }
 

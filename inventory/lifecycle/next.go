@@ -266,8 +266,8 @@ func stayExternallyProvisioned(v View, s Settings) Step {
 func stayQuarantined(v View, s Settings) Step {
 	step := v.leaveInspection(pollBMC(v, s))
 	switch {
-	case v.eraseOnceIsOver():
-		step = v.concludeEraseOnce(Step{})
+	case v.requestedErasureIsOver():
+		step = v.concludeRequestedErasure(Step{})
 	case v.forgetsStrayBoot() && v.unerasedStray(s) != nil && v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
 		step = Step{Action: Isolate, Quarantine: v.unerasedStray(s)}
 	case v.forgetsStrayBoot(): // otherwise it would be met again when the quarantine ends

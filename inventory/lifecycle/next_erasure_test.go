@@ -266,7 +266,7 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 		}
 		step, before := Next(v, s), v.CurrentBoot()
 		if step.Action != RecordBoot || step.Boot.Purpose != v1alpha1.PurposeClean || before != nil && before.Number == step.Boot.Number || step.Boot.VoidedAt != nil ||
-			IsEraseOnce(step.Boot) { // a property of its own is about these
+			IsRequestedErasure(step.Boot) { // a property of its own is about these
 			return
 		}
 		begun++

@@ -15,8 +15,8 @@ func offerHost(v View, s Settings) Step {
 	if v.InspectionBoot() != nil {
 		return inspectHost(v, s)
 	}
-	if v.EraseOnceBoot() != nil {
-		return v.eraseOnce(s, Step{Phase: v1alpha1.PhaseCleaning, Reason: v1alpha1.ReasonErasing})
+	if v.RequestedErasureBoot() != nil {
+		return v.eraseOnRequest(s, Step{Phase: v1alpha1.PhaseCleaning, Reason: v1alpha1.ReasonErasing})
 	}
 	known := Step{Phase: v1alpha1.PhaseRegistering, RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
@@ -29,12 +29,12 @@ func offerHost(v View, s Settings) Step {
 	default:
 		known = offerVerified(v, s)
 	}
-	known = v.withEraseOnceNote(known)
+	known = v.withErasureNote(known)
 	if known.Action == "" && v.inspectionDue(s) {
 		known.Action = Inspect
 	}
 	maxAge := s.PollInterval
-	if known.Reason == v1alpha1.ReasonPowerChanging || known.Reason == v1alpha1.ReasonInspectionPending || known.Reason == v1alpha1.ReasonEraseOncePending {
+	if known.Reason == v1alpha1.ReasonPowerChanging || known.Reason == v1alpha1.ReasonInspectionPending || known.Reason == v1alpha1.ReasonErasurePending {
 		maxAge = s.ActiveInterval
 	}
 	step := onceBMCKnown(v, s, maxAge, Step{Phase: v1alpha1.PhaseRegistering}, known)
@@ -80,7 +80,7 @@ func offerVerified(v View, s Settings) Step {
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging
 		step.Action, step.RequeueAt = change.Action, change.RequeueAt
 		step.Message = fmt.Sprintf("The server's power is being changed to %s", want)
-	case v.Spec.EraseOnce != "" && !v.agentInspectionDue():
+	case v.Requested.Request != nil && !v.agentInspectionDue():
 		return v.offerErased(s, step)
 	default:
 		return v.offerPurgeable(s, v.offerInspected(s, step))

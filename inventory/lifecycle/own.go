@@ -18,7 +18,7 @@ func (v View) protectOwnServer(step Step, s Settings) Step {
 	}
 	switch {
 	case step.Action == ForceOff, step.Action == ShutDown:
-		step.Action, step.RequeueAt = Nothing, v.Now.Add(s.PollInterval)
+		step.Action, step.RequeueAt = Nothing, v.untilReleaseDue(v.Now.Add(s.PollInterval))
 		step.Message = OwnServerMessage + v.machineDeletionNote(step.State)
 	case step.Phase == v1alpha1.PhaseAvailable:
 		step.Phase, step.Message = v1alpha1.PhaseUnavailable, OwnServerMessage

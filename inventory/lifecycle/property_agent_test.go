@@ -16,7 +16,7 @@ func drawAgentView(t *rapid.T) View {
 	off := func(v *View) { v.Boot.PoweredOnAt = nil }
 	v := pick(d, "agent", bootingView(bootsAgent), bootingView(bootsAgent, poweredOn), bootingView(bootsAgent, uncounted), erasingView(), erasingView(poweredOn), erasingView(uncounted),
 		inspectingView(), inspectingView(poweredOn), inspectingView(claimedDuringInspection), bootingView(bootsAgent, off), erasingView(off), inspectingView(off),
-		erasingOnceView(), erasingOnceView(poweredOn), erasingOnceView(off), erasingOnceView(claimedDuringErasure), erasingOnceView(poweredOn, claimedDuringErasure))
+		erasingFreeView(), erasingFreeView(poweredOn), erasingFreeView(off), erasingFreeView(claimedDuringErasure), erasingFreeView(poweredOn, claimedDuringErasure))
 	b := *v.Boot
 	b.Number, b.Attempt = b.Number+rapid.Int32Range(0, 3).Draw(t, "boots"), rapid.Int32Range(1, 3).Draw(t, "attempt")
 	v.Spec.Boots += b.Number - v.Boot.Number
@@ -93,11 +93,11 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 			return
 		}
 		b, state := v.Boot, StateOf(v)
-		purposes[b.Purpose], once = true, once || IsEraseOnce(b)
+		purposes[b.Purpose], once = true, once || IsRequestedErasure(b)
 		switch {
 		case !b.Agent || b.PoweredOnAt == nil || b.AgentDoneAt != nil || b.Failure != nil || b.VoidedAt != nil || b.Number != v.Spec.Boots:
 			t.Fatalf("the agent is booted, and its boot is over or not begun: %+v", v)
-		case IsEraseOnce(b):
+		case IsRequestedErasure(b):
 			if state != StateFree && state != StateClaimed {
 				t.Fatalf("the agent is booted for spec.eraseOnce in %s: %+v", state, v)
 			}

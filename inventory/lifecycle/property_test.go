@@ -116,7 +116,6 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		s.ReleaseUnfencedAfterSeconds = new(rapid.Int32Range(60, 8000).Draw(d.T, "after"))
 	}
 	s.WhenPoweredOff = pick(d, "whenPoweredOff", "", v1alpha1.WhenPoweredOffPowerOn)
-	s.EraseOnce = pick(d, "eraseOnce", "", "SN1")
 	if d.flag("held") {
 		s.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r", Force: d.flag("force")}}
 	}
@@ -144,7 +143,8 @@ func (d draw) boot(v *View) {
 	}
 	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose != v1alpha1.PurposeProvision
 	if v.Boot.Purpose == v1alpha1.PurposeClean && d.flag("ofNoMachine") {
-		v.Boot.ClaimID, v.Boot.MachineName, v.Boot.CleaningPolicy = "erasure-1", "", v1alpha1.CleaningClear
+		v.Boot.ClaimID, v.Boot.MachineName, v.Boot.CleaningPolicy = "uid-1", "", v1alpha1.CleaningClear
+		v.Boot.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"}
 	}
 	if v.Boot.Agent && v.Boot.Number > 1 {
 		v.Boot.CommittedNumber = rapid.Int32Range(0, v.Boot.Number-1).Draw(d.T, "committed")
@@ -196,7 +196,9 @@ func (d draw) consumer() *Consumer {
 func (d draw) requests(v *View) {
 	v.Image.Ready = d.flag("imageReady")
 	v.Inspection = Inspection{Reported: d.flag("reportedByAgent"), Requested: d.flag("inspectionRequested"), PausedCluster: pick(d, "pausedCluster", "", "c")}
-	v.EraseOnce = pick(d, "serial", EraseOnce{}, EraseOnce{SerialNumber: "SN1"}, EraseOnce{SerialNumber: "SN1"}, EraseOnce{SerialNumber: "SN2"}, EraseOnce{SerialNumber: "SN1", Machine: "A machine"})
+	v.Requested = RequestedErasure{
+		Request: pick(d, "request", nil, requestFor("SN1")), SerialNumber: pick(d, "serial", "", "SN1", "SN1", "SN2"), Machine: pick(d, "machineOnServer", "", "", "A machine"),
+	}
 	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")
 	v.RunsProvider, v.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")

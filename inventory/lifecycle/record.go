@@ -126,7 +126,7 @@ func (v View) restoreBootRecord(s Settings) (Step, bool) {
 	case b == nil, b.Number < v.Spec.Boots:
 		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
-	case v.EraseOnceBoot() != nil: // it says what was erased
+	case v.RequestedErasureBoot() != nil: // it says what was erased
 		return Step{}, false
 	case v.forgetsStrayBoot() && v.unerasedStray(s) != nil:
 		step.Action, step.Quarantine = Isolate, v.unerasedStray(s)

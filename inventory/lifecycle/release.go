@@ -144,8 +144,17 @@ func (v View) unfencedReleaseTooEarly() bool {
 
 // releaseOverdue is true when the release takes longer than spec.releaseUnfencedAfterSeconds.
 func (v View) releaseOverdue() bool {
+	due := v.releaseDue()
+	return !due.IsZero() && !v.Now.Before(due)
+}
+
+// releaseDue is the time at which a release becomes overdue; zero if it never does, or if the host is not being released.
+func (v View) releaseDue() time.Time {
 	after := v.Spec.ReleaseUnfencedAfterSeconds
-	return after != nil && !v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))
+	if after == nil || v.Consumer == nil || v.Consumer.DeletingSince.IsZero() {
+		return time.Time{}
+	}
+	return v.Consumer.DeletingSince.Add(seconds(*after))
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
@@ -155,12 +164,18 @@ func (v View) withReleaseDeadline(step Step, s Settings) Step {
 	if step.Action != Release && (v.BMC.Problem != nil || v.releaseSlow(s)) {
 		step.Message += fmt.Sprintf(". The annotation %s=\"who and why\" on the host releases it without a power-off, into quarantine", v1alpha1.ReleaseUnfencedAnnotation)
 	}
-	if after := v.Spec.ReleaseUnfencedAfterSeconds; after != nil && step.Action == "" {
-		if due := v.Consumer.DeletingSince.Add(seconds(*after)); step.RequeueAt.IsZero() || due.Before(step.RequeueAt) {
-			step.RequeueAt = due
-		}
+	if step.Action == "" {
+		step.RequeueAt = v.untilReleaseDue(step.RequeueAt)
 	}
 	return step
+}
+
+// untilReleaseDue returns a time, or that at which the release becomes overdue if that is earlier.
+func (v View) untilReleaseDue(at time.Time) time.Time {
+	if due := v.releaseDue(); due.After(v.Now) && (at.IsZero() || due.Before(at)) {
+		return due
+	}
+	return at
 }
 
 // releaseSlow is true when the release takes longer than the power-off of a server that obeys. Such a release may never end: some BMCs acknowledge

@@ -52,8 +52,6 @@ const (
 	// Release clears spec.consumerRef: the host is powered off and clean, or Step.Quarantine says what is wrong with it. A host that something else
 	// runs is released as it is.
 	Release Action = "Release"
-	// EndEraseOnce removes spec.eraseOnce: the disks are erased, or Step.Quarantine says what is wrong with them.
-	EndEraseOnce Action = "EndEraseOnce"
 	// Isolate puts the host into Step.Quarantine.
 	Isolate Action = "Isolate"
 	// Forget removes the finalizer of the host object, without a request to the BMC.
@@ -86,7 +84,7 @@ type Step struct {
 	PowerRestore *v1alpha1.PowerRestore
 	// CleaningStartedAt is what RecordCleaning writes.
 	CleaningStartedAt *metav1.Time
-	// Quarantine is the quarantine that Release, EndEraseOnce or Isolate puts the host into, unless the host has one already; nil for none.
+	// Quarantine is the quarantine that Release or Isolate puts the host into, unless the host has one already; nil for none.
 	Quarantine *v1alpha1.Quarantine
 	// Drop are the annotations that the action removes in the same write.
 	Drop []string

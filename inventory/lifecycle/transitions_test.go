@@ -159,7 +159,7 @@ func goOn(t *testing.T, seen *tally) {
 		pools := maps.Clone(seen.pool)
 		for _, k := range slices.SortedFunc(maps.Keys(pools), func(a, b kind) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
 			for _, from := range pools[k][done[k]:] {
-				for _, h := range slices.Concat(events, agentEvents, onceEvents, protections) {
+				for _, h := range slices.Concat(events, agentEvents, requestEvents, protections) {
 					lot++
 					from.branch(t, k, h, mix(lot))
 				}

@@ -98,8 +98,8 @@ type View struct {
 	Image Image
 	// Inspection is what is known of the inspection of the server by the agent.
 	Inspection Inspection
-	// EraseOnce is what is known of the host for spec.eraseOnce.
-	EraseOnce EraseOnce
+	// Requested is what is known of the host for an erasure that a BareMetalErasureRequest orders.
+	Requested RequestedErasure
 	// Problem is why the boot server cannot serve the boot, or why its agent gave up; nil without one.
 	Problem *v1alpha1.BootFailure
 	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.

@@ -124,6 +124,7 @@ func (w *world) move() {
 	w.eraseStatus()
 	w.restart()
 	w.v.BMC.OverrideSet = false
+	w.v.Requested.Request = nil // the host has another UID
 }
 
 // events are all other events.
@@ -329,7 +330,7 @@ var events = []event{
 // weightedEvents are all events, each as often as its weight.
 var weightedEvents = func() []event {
 	var all []event
-	for _, h := range slices.Concat(events, agentEvents, onceEvents, protections) {
+	for _, h := range slices.Concat(events, agentEvents, requestEvents, protections) {
 		for range h.weight {
 			all = append(all, h)
 		}
@@ -410,7 +411,7 @@ func (w *world) recreate() {
 	w.v = View{
 		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
 		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
-		EraseOnce: EraseOnce{SerialNumber: "SN1"},
+		Requested: RequestedErasure{SerialNumber: "SN1"},
 	}
 	w.lostBoot, w.disk.used, w.disk.begun = nil, false, false
 	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
@@ -430,7 +431,7 @@ func (w *world) endInterventions() {
 	w.v.NotPermitted = ""
 	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
 	w.v.BootMachinePending, w.v.BootHasForeignFinalizer = false, false
-	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails, w.v.EraseOnce = nil, "", false, EraseOnce{SerialNumber: "SN1"}
+	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails, w.v.Requested.Machine, w.v.Requested.SerialNumber = nil, "", false, "", "SN1"
 }
 
 // claimable is true when the host's status and spec allow a claim.

@@ -33,8 +33,8 @@ func (w *world) judgeStep(v View, step Step) {
 	if step.Action == RecordBoot {
 		w.judgeBoot(v, step)
 	}
-	if step.Action == EndEraseOnce && step.Quarantine == nil && w.disk.begun {
-		w.brokenf(promise.Clean, "spec.eraseOnce is removed before the disks are erased")
+	if step.Action == RecordBoot && step.Boot.VoidedAt != nil && IsRequestedErasure(step.Boot) && w.disk.begun && v.Spec.Quarantine == nil && !v.Deleting && !v.Claimed() {
+		w.brokenf(promise.Clean, "a requested erasure is over before the disks are erased, and the host is not in quarantine")
 	}
 	switch {
 	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
@@ -67,8 +67,8 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Slots, "it timed out although it waited for a slot lately")
 	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Inspection.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
 		w.brokenf(promise.Command, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
-	case begins && IsEraseOnce(b) && wrongWithEraseOnce(v, before != nil) != "":
-		w.brokenf(promise.Command, "an erasure begins, and %s", wrongWithEraseOnce(v, before != nil))
+	case begins && IsRequestedErasure(b) && wrongWithRequestedErasure(v, before != nil) != "":
+		w.brokenf(promise.Command, "an erasure begins, and %s", wrongWithRequestedErasure(v, before != nil))
 	case begins && w.seeded && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(promise.Data, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
@@ -158,7 +158,7 @@ func (w *world) judgeOffer(v View, step Step) {
 		w.brokenf(promise.Clean, "offered although it is in use, or out of service")
 	case v.StrayBoot() != nil || v.Boot == nil || v.BootDeleting:
 		w.brokenf(promise.Void, "offered although its boot is not void, or the record is missing")
-	case v.EraseOnceBoot() != nil || v.Spec.EraseOnce != "" || w.disk.begun:
+	case v.RequestedErasureBoot() != nil || v.Requested.Request != nil || w.disk.begun:
 		w.brokenf(promise.Clean, "offered although its disks are to be erased, or are erased in part")
 	case v.InspectionBoot() != nil || v.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
 		w.brokenf(promise.Clean, "offered although it is being inspected, or has to be")
@@ -302,7 +302,7 @@ func (w *world) judgeFree(v View, a Action) {
 // judgeInspection judges a command in an inspection, or in an erasure because of spec.eraseOnce: it powers off only a server that it has powered on. A machine that claims
 // the host ends an inspection, and waits for the end of an erasure.
 func (w *world) judgeInspection(v View, a Action) {
-	waits := v.Claimed() && IsEraseOnce(v.Boot) && v.Boot.PoweredOnAt != nil
+	waits := v.Claimed() && IsRequestedErasure(v.Boot) && v.Boot.PoweredOnAt != nil
 	over := (v.Claimed() || v.Deleting) && !waits || v.Boot.AgentDoneAt != nil || v.Boot.Failure != nil
 	switch {
 	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:

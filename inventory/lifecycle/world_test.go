@@ -72,7 +72,9 @@ type world struct {
 	stuckMedia       bool
 	showsTransitions bool // readings say "powering on" or "powering off" during a transition
 	failures         int
-	recordFails      bool // a BareMetalErasure cannot be written
+	recordFails      bool  // a BareMetalErasure cannot be written
+	requests         int   // how many BareMetalErasureRequests were created
+	bootsBefore      int32 // what the last one says of spec.boots
 	job              *job
 	requeueAt        time.Time
 
@@ -182,8 +184,8 @@ func newWorld(t *rapid.T, seen *tally) *world {
 		if rapid.Bool().Draw(t, "boot media") {
 			hasMedia(&v)
 		}
-		if rapid.IntRange(0, 3).Draw(t, "eraseOnce") == 0 {
-			v.Spec.EraseOnce, v.Spec.CleaningPolicy = "SN1", v1alpha1.CleaningClear
+		if rapid.IntRange(0, 3).Draw(t, "requested") == 0 {
+			v.Requested.Request = requestFor("SN1")
 		}
 		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
 			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
@@ -220,8 +222,8 @@ func newWorld(t *rapid.T, seen *tally) *world {
 
 // worldOf is a world that starts with any facts. Everything that does not follow from them is as harmless as possible.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
-	v.EraseOnce.SerialNumber = cmp.Or(v.EraseOnce.SerialNumber, "SN1")
-	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now}
+	v.Requested.SerialNumber = cmp.Or(v.Requested.SerialNumber, "SN1")
+	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now, bootsBefore: v.Spec.Boots}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
 	}
@@ -264,6 +266,7 @@ func (w *world) view() View {
 	if w.noSecret {
 		v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "there is no Secret"}
 	}
+	v.Requested.Request = w.requestOf(v)
 	return v
 }
 
@@ -342,7 +345,7 @@ func (w *world) perform(v View, step Step) bool {
 		}
 		return true
 	case RecordBoot:
-		if step.Boot.VoidedAt != nil && w.cannotRecordEraseOnce(v) {
+		if step.Boot.VoidedAt != nil && w.cannotRecordRequested(v) {
 			return true
 		}
 		w.v.Boot = step.Boot
@@ -371,11 +374,6 @@ func (w *world) perform(v View, step Step) bool {
 			return true
 		}
 		w.release(step)
-	case EndEraseOnce:
-		if w.cannotRecordEraseOnce(v) {
-			return true
-		}
-		w.endEraseOnce(v, step)
 	case Isolate:
 		w.v.Spec.Quarantine = step.Quarantine
 	case Forget:
@@ -505,8 +503,8 @@ func (w *world) advanceBoot() bool {
 		if !w.advanceInspection(v, *v.InspectionBoot()) {
 			return false
 		}
-	case v.EraseOnceBoot() != nil:
-		if !w.advanceEraseOnce(v, *v.EraseOnceBoot()) {
+	case v.RequestedErasureBoot() != nil:
+		if !w.advanceRequestedErasure(v, *v.RequestedErasureBoot()) {
 			return false
 		}
 	case c == nil || w.absent != nil || b == nil:
@@ -589,7 +587,7 @@ func (w *world) runToRest() {
 
 // atRest is true when the host waits for nothing that this world does without an event.
 func (w *world) atRest() bool {
-	if w.recordFails && (w.last.Action == Release || w.last.Action == EndEraseOnce || w.last.Action == RecordBoot) {
+	if w.recordFails && (w.last.Action == Release || w.last.Action == RecordBoot) {
 		return true
 	}
 	if w.last.Action != Nothing || w.job != nil || !w.switchesAt.IsZero() {

@@ -1,12 +1,15 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
@@ -104,10 +107,10 @@ func eraseAll(t *testing.T, f *fuse, policy v1alpha1.CleaningPolicy) { //nolint:
 	r.ended(powers{switched: [][2]int{{3, 3}, {1, 1}}, boots: 1})
 }
 
-// eraseOnce goes from a request for a free host to a free host without the request, whose disk was erased once.
-func eraseOnce(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
+// requestErasure goes from a BareMetalErasureRequest for a free host to a free host whose disk was erased once.
+func requestErasure(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
-	r := disks(t, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear })
+	r := disks(t, nil)
 	r.start(env, f)
 	offered := func() error { return r.phases(v1alpha1.PhaseAvailable, v1alpha1.PhaseAvailable) }
 	r.until("both servers are offered", offered)
@@ -116,14 +119,14 @@ func eraseOnce(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	g.Expect(r.get(h)).To(Succeed())
 	g.Expect(h.Status.Hardware.SerialNumber).NotTo(BeEmpty())
 	f.arm()
-	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = h.Status.Hardware.SerialNumber })
+	request := controllerstest.RequestErasure(t, env, h, h.Status.Hardware.SerialNumber, v1alpha1.CleaningClear)
 	r.settled(func() {
-		r.until("the request is consumed and both servers are offered", func() error {
-			if err := r.get(h); err != nil {
+		r.until("the request is carried out and both servers are offered", func() error {
+			if err := errors.Join(r.get(h), env.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)); err != nil {
 				return err
 			}
-			if h.Spec.EraseOnce != "" {
-				return fmt.Errorf("host %s is %s, and still has spec.eraseOnce", h.Name, h.Status.Phase)
+			if !conditions.IsTrue(request, v1alpha1.ErasedCondition) {
+				return fmt.Errorf("host %s is %s, and the request: %s", h.Name, h.Status.Phase, conditions.GetMessage(request, v1alpha1.ErasedCondition))
 			}
 			return offered()
 		})

@@ -137,7 +137,6 @@ var writes = map[string][]struct{ name, part string }{
 		{"count the boot", `"boots":`},
 		{"claim", `"consumerRef":{`},
 		{"release", `"consumerRef":null`},
-		{"end the erasure", `"eraseOnce":null`},
 		{"begin the cleaning", `"cleaningStartedAt":"`},
 		{"hold", `"powerHoldSince":`},
 		{"hold", `"powerHoldOffAt":`},

@@ -45,9 +45,9 @@ var paths = []path{
 	{"erase", eraseDisk, allErased},
 	{"clear", clearDisks, allErased},
 	{"purge", purgeDisks, allErased},
-	{"erase-once", eraseOnce, []string{
+	{"request-erasure", requestErasure, []string{
 		"record the erasure", "count the boot", "record the power-on", "record that the script is served", "record that the agent is done", "create of baremetalerasures",
-		"end the erasure", "void the boot",
+		"void the boot",
 	}},
 	{"inspect", inspect, []string{"record the inspection", "count the boot", "record the power-on", "record that the agent is done", "void the boot", "create of baremetalinspections"}},
 	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},

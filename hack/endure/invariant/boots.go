@@ -22,7 +22,7 @@ type bootFacts struct {
 	started                                   time.Time
 	agent, committed, agentDone               bool
 	wasOff, poweredOn, served, reported       bool
-	failed, voided                            bool
+	failed, voided, requested                 bool
 	scriptAddress, dataAddress, reportAddress string
 	// written are the disks that are recorded as written, one a line.
 	written string
@@ -38,7 +38,7 @@ func bootFactsOf(b *v1alpha1.BareMetalBoot) bootFacts {
 		exists: true, uid: string(b.UID), claimID: s.ClaimID, machine: s.MachineName, purpose: s.Purpose, number: s.Number, started: s.StartedAt.Time,
 		agent: s.Agent, committedNumber: s.CommittedNumber, committed: s.CommitAllowedAt != nil, agentDone: s.AgentDoneAt != nil,
 		wasOff: s.PoweredOffAt != nil, poweredOn: s.PoweredOnAt != nil, served: s.DataServedAt != nil, reported: s.ReportedAt != nil,
-		failed: s.Failure != nil, voided: s.VoidedAt != nil,
+		failed: s.Failure != nil, voided: s.VoidedAt != nil, requested: s.ErasureRequest != nil,
 		scriptAddress: s.ScriptAddress, dataAddress: s.DataAddress, reportAddress: s.ReportAddress, written: writtenOf(s.WrittenDisks),
 	}
 }
@@ -66,12 +66,12 @@ func (f bootFacts) isOf(h hostFacts) bool {
 // open is true for a boot that is not void. Its server may be booted.
 func (f bootFacts) open() bool { return f.exists && f.claimID != "" && !f.voided }
 
-// stands is true for a boot that gives its machine rights to a server. An inspection, and an erasure because of spec.eraseOnce, are of no machine.
+// stands is true for a boot that gives its machine rights to a server. An inspection, and an erasure on request, are of no machine.
 func (f bootFacts) stands() bool { return f.open() && !f.ofNoMachine() }
 
-// ofNoMachine is true for an inspection, and for an erasure because of spec.eraseOnce.
+// ofNoMachine is true for an inspection, and for an erasure on request.
 func (f bootFacts) ofNoMachine() bool {
-	return f.purpose == v1alpha1.PurposeInspect || f.purpose == v1alpha1.PurposeClean && f.machine == "" && strings.HasPrefix(f.claimID, "erasure-")
+	return f.purpose == v1alpha1.PurposeInspect || f.requested
 }
 
 // ObserveBoot records a version of a boot; nil means that the boot is gone. The caller passes every version.

@@ -143,7 +143,7 @@ func permits(at moment, name, command string) bool {
 	}
 }
 
-// permitsUnclaimed is permits for a free server that its agent inspects, or erases because of spec.eraseOnce. The first attempt begins with a server that is off.
+// permitsUnclaimed is permits for a free server that its agent inspects, or erases on request. The first attempt begins with a server that is off.
 func permitsUnclaimed(h hostFacts, b bootFacts, command string) bool {
 	return b.open() && b.ofNoMachine() && b.number == h.boots && permitsAgent(b, command)
 }

@@ -128,11 +128,12 @@ func eraseAll(point string) func(*life) {
 	}
 }
 
-// eraseFree brings a host that no machine has to the end of the erasure that spec.eraseOnce requests, which the agent has not reported.
+// eraseFree brings a host that no machine has to the end of the erasure that a BareMetalErasureRequest orders, which the agent has not reported.
 func eraseFree(l *life) {
 	l.makeAvailable()
 	l.holdAt(rig.ResultPoint)
-	l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = h.Status.Hardware.SerialNumber })
+	h := l.host()
+	controllerstest.RequestErasure(l.T, env, h, h.Status.Hardware.SerialNumber, h.Spec.CleaningPolicy)
 	l.held()
 }
 

@@ -166,10 +166,10 @@ func testSwappedRows(t *testing.T, erases bool) {
 	g.Expect(err).NotTo(HaveOccurred())
 	before := sha256.Sum256(content)
 	right.Host.Spec.BootMACAddress = wrong.MAC
-	if erases {
-		right.Host.Spec.EraseOnce, right.Host.Spec.CleaningPolicy = bmctest.SerialNumber("right"), v1alpha1.CleaningClear
-	}
 	right.Register(t)
+	if erases {
+		controllerstest.RequestErasure(t, env, right.Host, bmctest.SerialNumber("right"), v1alpha1.CleaningClear)
+	}
 	p := site.Provider(t, rig.Options{Settings: settings}).Start(t).Ready(t)
 	if !erases {
 		site.Claim(t, "m-"+site.Namespace, site.WithImage(t))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
 // operation is something that operators or their tools do.
@@ -252,10 +253,17 @@ func (s *soak) eraseOne(ctx context.Context) bool {
 	serial := s.checker.Host(h.id()).Status.Hardware.SerialNumber
 	s.task("erase "+h.Name, func() error {
 		defer s.free(h)
-		_, err := s.changeFree(ctx, h, func(h *v1alpha1.BareMetalHost) {
-			h.Spec.CleaningPolicy, h.Spec.EraseOnce = v1alpha1.CleaningMetadata, serial
+		changed, err := s.changeFree(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningMetadata })
+		if err != nil || !changed {
+			return err
+		}
+		return retry(ctx, "request the erasure of "+h.Name, func(ctx context.Context) error {
+			var live v1alpha1.BareMetalHost
+			if err := s.client.Get(ctx, h.key(), &live); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			return s.client.Create(ctx, erasure.NewRequest(&live, serial, v1alpha1.CleaningMetadata, time.Now().Add(time.Hour)))
 		})
-		return err
 	})
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -17,9 +18,21 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// observeEraseOnce adds to the view what decides about the erasure that spec.eraseOnce requests.
-func (r *Reconciler) observeEraseOnce(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
-	if host.Spec.EraseOnce == "" && view.EraseOnceBoot() == nil {
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=get;list;watch
+
+// observeErasureRequest adds to the view what decides about an erasure that a BareMetalErasureRequest orders.
+func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
+	var requests v1alpha1.BareMetalErasureRequestList
+	err = r.Client.List(ctx, &requests, client.InNamespace(host.Namespace), client.MatchingFields{controllers.RequestIndex: host.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list the BareMetalErasureRequests of the host: %w", err)
+	}
+	if request := erasure.Select(requests.Items, host, view.Boot, view.Now); request != nil {
+		view.Requested.Request = &lifecycle.ErasureRequest{
+			Name: request.Name, UID: string(request.UID), SerialNumber: request.Spec.SerialNumber, Policy: request.Spec.Policy,
+		}
+	}
+	if view.Requested.Request == nil && view.RequestedErasureBoot() == nil {
 		return nil
 	}
 	if view.Inspection.PausedCluster == "" {
@@ -27,11 +40,20 @@ func (r *Reconciler) observeEraseOnce(ctx context.Context, host *v1alpha1.BareMe
 			return err
 		}
 	}
-	if view.EraseOnce.Machine, err = r.machineOnServer(ctx, host); err != nil {
+	if view.Requested.Machine, err = r.machineOnServer(ctx, host); err != nil {
 		return err
 	}
-	view.EraseOnce.SerialNumber, err = r.serialNumber(ctx, host)
+	view.Requested.SerialNumber, err = r.serialNumber(ctx, host)
 	return err
+}
+
+// hostOfErasureRequest returns the host that a BareMetalErasureRequest names.
+func hostOfErasureRequest(_ context.Context, o client.Object) []reconcile.Request {
+	request, ok := o.(*v1alpha1.BareMetalErasureRequest)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.HostName}}}
 }
 
 // machineOnServer describes a machine, of any namespace, whose provider ID names the host; empty without one. A machine that is being deleted counts: its
@@ -90,16 +112,13 @@ func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalH
 	return report.Spec.System.SerialNumber, nil
 }
 
-// endsEraseOnce is true for a step that ends an erasure because of spec.eraseOnce: it consumes the request, or voids the boot. The user may have removed the
-// request meanwhile, so both count.
-func endsEraseOnce(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) bool {
-	voids := step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil
-	return boot != nil && lifecycle.IsEraseOnce(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)
+// endsRequestedErasure is true for a step that ends an erasure on request: it voids the boot.
+func endsRequestedErasure(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) bool {
+	return boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil
 }
 
-// recordEraseOnce records the erasure of a free host before its request is consumed, and before its boot is voided: the record of the boot is the only proof,
-// and the next boot replaces it. If that fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
-func (r *Reconciler) recordEraseOnce(
+// recordRequestedErasure records the erasure of a free host before its boot is voided: the record of the boot is the only proof, and the next boot replaces it. If that fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
+func (r *Reconciler) recordRequestedErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
 ) (lifecycle.Step, error) {
 	b := &boot.Spec
@@ -117,7 +136,7 @@ func (r *Reconciler) recordEraseOnce(
 		now := metav1.NewTime(r.Clock.Now())
 		message := controllers.Clip(
 			fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
-		step.Action, step.Boot, step.Message = lifecycle.EndEraseOnce, nil, message
+		step.Action, step.Boot, step.Message = lifecycle.Isolate, nil, message
 		step.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
 		return step, nil
 	case r.cannotCreate(ctx, host.Namespace, err):

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -17,19 +18,25 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 )
 
-// newServerToErase returns a server whose disks are to be erased before a machine gets it. Its serial number is SN-h.
-func newServerToErase(t *testing.T, namespace string, change ...func(*v1alpha1.BareMetalHost)) *controllerstest.Server {
+// requestedServer registers a server, with the serial number SN-h, and requests that its disks are erased before a machine gets it.
+func requestedServer(t *testing.T, change ...func(*v1alpha1.BareMetalHost)) (*controllerstest.Server, *v1alpha1.BareMetalErasureRequest) {
 	t.Helper()
-	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
-	server.Host.Spec.CleaningPolicy, server.Host.Spec.EraseOnce = v1alpha1.CleaningClear, "SN-h"
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 	for _, c := range change {
 		c(server.Host)
 	}
-	return server
+	register(t, server)
+	return server, request(t, server, "SN-h")
+}
+
+// request requests that the disks of a server are erased.
+func request(t *testing.T, server *controllerstest.Server, serialNumber string) *v1alpha1.BareMetalErasureRequest {
+	t.Helper()
+	return controllerstest.RequestErasure(t, env, server.Host, serialNumber, v1alpha1.CleaningClear)
 }
 
 // waitForEraser waits until the server was powered on for the erasure of its disks, and returns the boot.
-func waitForEraser(t *testing.T, server *controllerstest.Server) *v1alpha1.BareMetalBoot {
+func waitForEraser(t *testing.T, server *controllerstest.Server, request *v1alpha1.BareMetalErasureRequest) *v1alpha1.BareMetalBoot {
 	t.Helper()
 	g := NewWithT(t)
 	wait(t, server, phase(v1alpha1.PhaseCleaning))
@@ -37,35 +44,30 @@ func waitForEraser(t *testing.T, server *controllerstest.Server) *v1alpha1.BareM
 	boot := controllerstest.BootOf(t, env, server.Host)
 	g.Expect(boot.Spec.Purpose).To(Equal(v1alpha1.PurposeClean))
 	g.Expect(boot.Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
-	g.Expect(boot.Spec.ClaimID).To(HavePrefix("erasure-"))
+	g.Expect(boot.Spec.ClaimID).To(BeEquivalentTo(request.UID))
+	g.Expect(boot.Spec.ErasureRequest).To(HaveValue(HaveField("Name", request.Name)))
 	g.Expect(boot.Spec.MachineName).To(BeEmpty())
 	return boot
 }
 
-// waitForRequest is true for a host whose request is still there, and that no machine can claim.
-func waitForRequest(g Gomega, h *v1alpha1.BareMetalHost) {
-	g.Expect(h.Spec.EraseOnce).To(Equal("SN-h"))
+// notOffered is true for a host that no machine can claim.
+func notOffered(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(conditions.IsTrue(h, v1alpha1.AvailableCondition)).To(BeFalse())
 }
 
-// TestEraseOnce: the disks of a free host are erased on request. The erasure is recorded before the request is removed, and the host is available after that.
-// No machine can claim it before.
-func TestEraseOnce(t *testing.T) {
+// TestRequestedErasure: the disks of a free host are erased on request, once. The erasure is recorded before the host is available again. No machine can claim it
+// before.
+func TestRequestedErasure(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
 	defer startRecording(t, r)()
-	server := newServerToErase(t, env.Namespace(t))
-	register(t, server)
-	waitForEraser(t, server)
+	server, order := requestedServer(t)
+	waitForEraser(t, server, order)
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonErasing))
-	wait(t, server, waitForRequest)
+	wait(t, server, notOffered)
 	g.Expect(server.Host.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation))
-	claimed := server.Host.DeepCopy()
-	claimed.Spec.ConsumerRef = controllerstest.Claimed("m")
-	g.Expect(env.Client.Update(t.Context(), claimed)).To(MatchError(Or(ContainSubstring("exclude each other"), ContainSubstring("has been modified"))))
 	endErasure(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	g.Expect(server.Host.Spec.EraseOnce).To(BeEmpty())
 	g.Expect(server.Host.Spec.Quarantine).To(BeNil())
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).NotTo(BeNil())
 	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", v1alpha1.CleaningClear)))
@@ -77,10 +79,10 @@ func TestEraseOnce(t *testing.T) {
 	}, 2*time.Second, 100*time.Millisecond).Should(Succeed())
 }
 
-// TestEraseOnceIsRefused: nothing is erased while something shows that the server is in use, or is another one. The condition says why, and the erasure begins
+// TestRequestedErasureIsRefused: nothing is erased while something shows that the server is in use, or is another one. The condition says why, and the erasure begins
 // when that is over.
-func TestEraseOnceIsRefused(t *testing.T) {
-	const refusal = v1alpha1.ReasonEraseOnceRefused
+func TestRequestedErasureIsRefused(t *testing.T) {
+	const refusal = v1alpha1.ReasonErasureRefused
 	host := func(change func(*v1alpha1.BareMetalHost)) func(*testing.T, *controllerstest.Server) {
 		return func(t *testing.T, s *controllerstest.Server) {
 			t.Helper()
@@ -99,13 +101,13 @@ func TestEraseOnceIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		host            func(*v1alpha1.BareMetalHost)
 		before          func(*testing.T, *controllerstest.Server) // before the host is registered
+		serial          string // in the request; SN-h without one
 		reason, message string
 		after           func(*testing.T, *controllerstest.Server) // ends the refusal; nil for none
 	}{
-		"the server is on": {before: power(true), reason: v1alpha1.ReasonPoweredOn, message: "spec.eraseOnce", after: power(false)},
+		"the server is on": {before: power(true), reason: v1alpha1.ReasonPoweredOn, message: "waits for that", after: power(false)},
 		"the serial number is another one": {
-			host: func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = "SN-other" }, reason: refusal, message: `It is "SN-other", and the serial number of the server is "SN-h"`,
-			after: host(func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = "SN-h" }),
+			serial: "SN-other", reason: refusal, message: `It names the serial number "SN-other", and that of the server is "SN-h"`,
 		},
 		"it is wanted on": {
 			host: func(h *v1alpha1.BareMetalHost) { h.Spec.Power = v1alpha1.PowerOn }, reason: refusal, message: "Remove spec.power",
@@ -115,10 +117,6 @@ func TestEraseOnceIsRefused(t *testing.T) {
 				h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new fan"}}
 			}, reason: refusal, message: "anna (new fan)",
 			after: host(func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil }),
-		},
-		"no policy for all disks": {
-			host: func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningNone }, reason: refusal, message: "Set spec.cleaningPolicy to Metadata, Clear or Purge",
-			after: host(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear }),
 		},
 		"a paused Cluster": {
 			before: func(t *testing.T, s *controllerstest.Server) {
@@ -142,58 +140,56 @@ func TestEraseOnceIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			defer start(t)()
-			server := newServerToErase(t, env.Namespace(t), func(h *v1alpha1.BareMetalHost) {
-				if c.host != nil {
-					c.host(h)
-				}
-			})
+			server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
+			if c.host != nil {
+				c.host(server.Host)
+			}
 			if c.before != nil {
 				c.before(t, server)
 			}
 			register(t, server)
+			order := request(t, server, cmp.Or(c.serial, "SN-h"))
 			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 				g.Expect(conditions.GetReason(h, v1alpha1.AvailableCondition)).To(Equal(c.reason), conditions.GetMessage(h, v1alpha1.AvailableCondition))
 				g.Expect(conditions.GetMessage(h, v1alpha1.AvailableCondition)).To(ContainSubstring(c.message))
-				g.Expect(h.Spec.EraseOnce).NotTo(BeEmpty(), "the request stays")
 			})
 			g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.Number).To(BeZero())
 			g.Expect(server.CommandNames()).NotTo(ContainElement(HavePrefix("Boot=")))
 			if c.after != nil {
 				c.after(t, server)
-				waitForEraser(t, server)
+				waitForEraser(t, server, order)
 			}
 		})
 	}
 }
 
-// TestEraseOnceOfInspectedServer: the inspection comes first.
-func TestEraseOnceOfInspectedServer(t *testing.T) {
+// TestRequestedErasureOfInspectedServer: the inspection comes first. It is a boot, so a request from before it does not fit any more.
+func TestRequestedErasureOfInspectedServer(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
-	server := newServerToErase(t, env.Namespace(t), func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionAgent })
-	register(t, server)
+	server, _ := requestedServer(t, func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionAgent })
 	waitForAgent(t, server)
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.Purpose).To(Equal(v1alpha1.PurposeInspect))
 	reportHardware(t, server, server.Host.Status.Hardware.CPU.Threads)
-	waitForEraser(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable)) // the request was for a server that had not booted
+	waitForEraser(t, server, request(t, server, "SN-h"))
 }
 
-// TestEraseOnceIsNotRecorded: an erasure that cannot be recorded is not forgotten: the request stays, and the condition says why.
-func TestEraseOnceIsNotRecorded(t *testing.T) {
+// TestRequestedErasureIsNotRecorded: an erasure that cannot be recorded is not forgotten: the boot stays, and the condition says why.
+func TestRequestedErasureIsNotRecorded(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
 	r.fails.Store(true)
 	defer startRecording(t, r)()
-	server := newServerToErase(t, env.Namespace(t))
-	register(t, server)
-	waitForEraser(t, server)
+	server, order := requestedServer(t)
+	waitForEraser(t, server, order)
 	endErasure(t, server)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetReason(h, v1alpha1.AvailableCondition)).To(Equal(v1alpha1.ReasonErasureNotRecorded), "%+v", h.Status)
 		g.Expect(conditions.GetMessage(h, v1alpha1.AvailableCondition)).To(ContainSubstring("the key is missing"))
-		waitForRequest(g, h)
+		notOffered(g, h)
 	})
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = "" }) // it is recorded also if the request is gone
+	g.Expect(env.Client.Delete(t.Context(), order)).To(Succeed()) // it is recorded also if the request is gone
 	calls := r.calls.Load()
 	g.Eventually(r.calls.Load, inspectionPatience).Should(BeNumerically(">", calls), "it is repeated")
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).To(BeNil())
@@ -202,30 +198,27 @@ func TestEraseOnceIsNotRecorded(t *testing.T) {
 	g.Expect(r.recorded.Load()).NotTo(BeNil())
 }
 
-// TestEraseOnceIsNotProven: a report that proves no erasure leads to quarantine, and consumes the request.
-func TestEraseOnceIsNotProven(t *testing.T) {
+// TestRequestedErasureIsNotProven: a report that proves no erasure leads to quarantine.
+func TestRequestedErasureIsNotProven(t *testing.T) {
 	r := &recorder{}
 	r.unproven.Store(true)
 	defer startRecording(t, r)()
-	server := newServerToErase(t, env.Namespace(t))
-	register(t, server)
-	waitForEraser(t, server)
+	server, order := requestedServer(t)
+	waitForEraser(t, server, order)
 	endErasure(t, server)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.EraseOnce).To(BeEmpty())
 		g.Expect(h.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("no disk was erased")))))
 		g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
 	})
 }
 
-// TestEraseOnceFails: after the last attempt the host goes into quarantine with the serial number of the disk, and the request is consumed. A new request
-// repeats the erasure when the quarantine ends.
-func TestEraseOnceFails(t *testing.T) {
+// TestRequestedErasureFails: after the last attempt the host goes into quarantine with the serial number of the disk. The request does not fit any more. A new one repeats
+// the erasure when the quarantine ends.
+func TestRequestedErasureFails(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
 	defer startRecording(t, r)()
-	server := newServerToErase(t, env.Namespace(t))
-	register(t, server)
+	server, _ := requestedServer(t)
 	for attempt := range int32(2) {
 		var boot *v1alpha1.BareMetalBoot
 		g.Eventually(func(g Gomega) {
@@ -243,38 +236,35 @@ func TestEraseOnceFails(t *testing.T) {
 	}
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.EraseOnce).To(BeEmpty())
 		g.Expect(h.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("DISK-1")))))
 		g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
 	})
 	g.Expect(server.On()).To(BeFalse())
 	g.Expect(r.calls.Load()).To(BeZero(), "a failure is no erasure")
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine, h.Spec.EraseOnce = nil, "SN-h" })
-	waitForEraser(t, server)
+	order := request(t, server, "SN-h")
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
+	waitForEraser(t, server, order)
 }
 
-// TestEraseOnceAfterARestart: a provider that stopped after the end of the erasure records it and consumes the request, and erases nothing again. So does one
-// that stopped between the two writes.
-func TestEraseOnceAfterARestart(t *testing.T) {
-	for name, consumed := range map[string]bool{"nothing is written": false, "the request is consumed": true} {
+// TestRequestedErasureAfterARestart: a provider that stopped after the end of the erasure records it, and erases nothing again, also if the request is gone.
+func TestRequestedErasureAfterARestart(t *testing.T) {
+	for name, gone := range map[string]bool{"the request exists": false, "the request is gone": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			stop := startRecording(t, &recorder{})
-			server := newServerToErase(t, env.Namespace(t))
-			register(t, server)
-			waitForEraser(t, server)
+			server, order := requestedServer(t)
+			waitForEraser(t, server, order)
 			stop()
 			endErasure(t, server)
-			if consumed {
-				controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = "" })
+			if gone {
+				g.Expect(env.Client.Delete(t.Context(), order)).To(Succeed())
 			}
 			on := strings.Count(strings.Join(server.CommandNames(), " "), "On")
 			r := &recorder{}
 			defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}, Erasures: r})()
 			wait(t, server, phase(v1alpha1.PhaseAvailable))
 			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-				g.Expect(h.Spec.EraseOnce).To(BeEmpty())
-				g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
+						g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
 			})
 			g.Expect(r.recorded.Load()).NotTo(BeNil())
 			g.Expect(strings.Count(strings.Join(server.CommandNames(), " "), "On")).To(Equal(on))
@@ -283,16 +273,14 @@ func TestEraseOnceAfterARestart(t *testing.T) {
 	}
 }
 
-// TestEraseOnceOfClaimedHost: a machine that gets a host in mid-erasure, after somebody removed the request, waits for the end of the erasure.
-func TestEraseOnceOfClaimedHost(t *testing.T) {
+// TestRequestedErasureOfClaimedHost: a machine that gets a host in mid-erasure, because somebody set consumerRef by hand, waits for the end of the erasure.
+func TestRequestedErasureOfClaimedHost(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
 	defer startRecording(t, r)()
-	server := newServerToErase(t, env.Namespace(t))
-	register(t, server)
-	boot := waitForEraser(t, server)
+	server, order := requestedServer(t)
+	boot := waitForEraser(t, server, order)
 	env.NewClaim(t, server.Host.Namespace, "m")
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.EraseOnce = "" })
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ConsumerRef = controllerstest.Claimed("m")
 		h.Spec.ConsumerRef.BootsBefore = h.Spec.Boots

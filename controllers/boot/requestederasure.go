@@ -11,11 +11,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// foundDisks returns the disks that the agent found in the last inspection of a host whose disks are erased because of spec.eraseOnce. It returns none for
+// foundDisks returns the disks that the agent found in the last inspection of a host whose disks are erased on request. It returns none for
 // other boots, and for a host that the agent does not inspect. The plan of such an erasure names no disks: a disk that is new is erased too. But a disk that
 // was found and is missing now may be one for which the agent has no driver any more.
 func (b *Booter) foundDisks(ctx context.Context, a attempt) ([]v1alpha1.DiskIdentity, error) {
-	if policy := a.host.Spec.Inspection; !lifecycle.IsEraseOnce(&a.boot.Spec) || policy != v1alpha1.InspectionAgent && policy != v1alpha1.InspectionBoth {
+	if policy := a.host.Spec.Inspection; !lifecycle.IsRequestedErasure(&a.boot.Spec) || policy != v1alpha1.InspectionAgent && policy != v1alpha1.InspectionBoth {
 		return nil, nil
 	}
 	report := &v1alpha1.BareMetalInspection{}

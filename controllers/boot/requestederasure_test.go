@@ -11,19 +11,20 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// newEraseOnceWorld is newWorld for a free host whose disks are erased because of spec.eraseOnce. The agent found the disk S1 before.
-func newEraseOnceWorld(t *testing.T, policy v1alpha1.CleaningPolicy) *world {
+// newRequestedErasureWorld is newWorld for a free host whose disks are erased on request. The agent found the disk S1 before.
+func newRequestedErasureWorld(t *testing.T, policy v1alpha1.CleaningPolicy) *world {
 	t.Helper()
 	w, g := newWorld(), NewWithT(t)
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ConsumerRef, h.Spec.Inspection, h.Spec.EraseOnce = nil, v1alpha1.InspectionBoth, "SN1"
+		h.Spec.ConsumerRef, h.Spec.Inspection = nil, v1alpha1.InspectionBoth
 	})
 	g.Expect(w.Client.Create(ctx, &v1alpha1.BareMetalInspection{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"},
 		Spec:       v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{{SerialNumber: "S1", SizeBytes: 100 << 30}}},
 	})).To(Succeed())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
-		b.Purpose, b.Agent, b.ClaimID, b.MachineName, b.CleaningPolicy = v1alpha1.PurposeClean, true, "erasure-1", "", policy
+		b.Purpose, b.Agent, b.ClaimID, b.MachineName, b.CleaningPolicy = v1alpha1.PurposeClean, true, "uid-1", "", policy
+		b.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"}
 	})).To(Succeed())
 	return w
 }
@@ -31,7 +32,7 @@ func newEraseOnceWorld(t *testing.T, policy v1alpha1.CleaningPolicy) *world {
 // TestAgentErasesAFreeHost: the whole life of an agent that erases the disks of a free host. A disk that is new is erased too.
 func TestAgentErasesAFreeHost(t *testing.T) {
 	g := NewWithT(t)
-	w := newEraseOnceWorld(t, v1alpha1.CleaningPurge)
+	w := newRequestedErasureWorld(t, v1alpha1.CleaningPurge)
 	answer, err := w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.Agent).To(Equal("amd64"))
@@ -69,7 +70,7 @@ func TestErasureOfAFreeHostIsNotProven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newEraseOnceWorld(t, c.policy)
+			w := newRequestedErasureWorld(t, c.policy)
 			r := w.agentRequest(g)
 			_, err := w.Plan(ctx, r, hello)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -95,7 +96,7 @@ func TestErasureOfAFreeHostIsNotProven(t *testing.T) {
 // TestAgentOfAClaimedHostGoesOn: a machine that claims the host in mid-erasure does not end it. A host that is out of service does.
 func TestAgentOfAClaimedHostGoesOn(t *testing.T) {
 	g := NewWithT(t)
-	w := newEraseOnceWorld(t, v1alpha1.CleaningClear)
+	w := newRequestedErasureWorld(t, v1alpha1.CleaningClear)
 	r := w.agentRequest(g)
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -103,7 +104,7 @@ func TestAgentOfAClaimedHostGoesOn(t *testing.T) {
 	_, err = w.Plan(ctx, r, hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Maintenance, h.Spec.EraseOnce = nil, ""
+		h.Spec.Maintenance = nil
 		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim", BootsBefore: h.Spec.Boots}
 	})
 	_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear)}})

@@ -1,0 +1,137 @@
+package erasure
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts;baremetalboots,verbs=get;list;watch
+
+// RequestReconciler reports what became of BareMetalErasureRequests, and deletes those that have expired. It decides nothing about a server: the host controller
+// carries the requests out.
+type RequestReconciler struct {
+	// Client reads from the cache.
+	Client client.Client
+	// APIReader reads the records from the API server.
+	APIReader client.Reader
+	// Recorder records an event for a request that expires without having been carried out.
+	Recorder events.EventRecorder
+	// Clock defaults to the real clock.
+	Clock clock.PassiveClock
+	// WatchFilter, if not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts whose requests are reconciled.
+	WatchFilter string
+}
+
+// SetupWithManager adds the controller to the manager. The indexes of controllers.AddIndexes are needed.
+func (r *RequestReconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("baremetalerasurerequest").
+		For(&v1alpha1.BareMetalErasureRequest{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfHost)).
+		Watches(&v1alpha1.BareMetalBoot{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfHost), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(options).
+		Complete(r)
+}
+
+// requestsOfHost returns the requests for the host with the name of an object: a host, or its boot.
+func (r *RequestReconciler) requestsOfHost(ctx context.Context, o client.Object) []reconcile.Request {
+	var list v1alpha1.BareMetalErasureRequestList
+	err := r.Client.List(ctx, &list, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.RequestIndex: o.GetName()}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the BareMetalErasureRequests of a host")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile writes the condition of a request, or deletes the request.
+func (r *RequestReconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Result, error) {
+	request := &v1alpha1.BareMetalErasureRequest{}
+	if err := r.Client.Get(ctx, key.NamespacedName, request); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !request.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	host, boot, err := r.serverOf(ctx, request)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if host == nil && r.WatchFilter != "" || host != nil && !controllers.HasWatchFilter(host, r.WatchFilter) {
+		return ctrl.Result{}, nil
+	}
+	var records v1alpha1.BareMetalErasureList
+	label := client.MatchingLabels{v1alpha1.ErasureHostLabel: erasure.HostLabel(request.Spec.HostName)}
+	if err := r.APIReader.List(ctx, &records, client.InNamespace(request.Namespace), label); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list the records of host %s: %w", request.Spec.HostName, err)
+	}
+	now := r.Clock.Now()
+	left := erasure.Expiry(request).Sub(now)
+	if left <= 0 && (!erasure.CarriedOutBy(request, boot) || boot.VoidedAt != nil) {
+		return ctrl.Result{}, r.expire(ctx, request, host)
+	}
+	before := request.DeepCopy()
+	conditions.Set(request, erasure.Outcome(request, host, boot, records.Items, now))
+	if !equality.Semantic.DeepEqual(before.Status, request.Status) {
+		if err := r.Client.Status().Patch(ctx, request, client.MergeFrom(before)); err != nil {
+			return controllers.Result(client.IgnoreNotFound(err))
+		}
+	}
+	return ctrl.Result{RequeueAfter: max(left, time.Second)}, nil
+}
+
+// serverOf returns the host that a request names and its last boot; nil for what does not exist.
+func (r *RequestReconciler) serverOf(ctx context.Context, request *v1alpha1.BareMetalErasureRequest) (*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBootSpec, error) {
+	key := client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.HostName}
+	host, boot := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}
+	if err := r.Client.Get(ctx, key, host); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	if err := r.Client.Get(ctx, key, boot); err != nil {
+		return host, nil, client.IgnoreNotFound(err)
+	}
+	return host, &boot.Spec, nil
+}
+
+// expire deletes a request that must not begin any more. The host, if it exists, gets an event unless the request was carried out.
+func (r *RequestReconciler) expire(ctx context.Context, request *v1alpha1.BareMetalErasureRequest, host *v1alpha1.BareMetalHost) error {
+	err := r.Client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if erased := conditions.Get(request, v1alpha1.ErasedCondition); host != nil && !conditions.IsTrue(request, v1alpha1.ErasedCondition) {
+		why := "it was never reconciled"
+		if erased != nil {
+			why = erased.Reason + ": " + erased.Message
+		}
+		controllers.RecordEvent(r.Recorder, host, nil, corev1.EventTypeWarning, controllers.EventErasureRequestExpired, "Erase",
+			"BareMetalErasureRequest %s expired without an erasure. %s", request.Name, why)
+	}
+	return nil
+}

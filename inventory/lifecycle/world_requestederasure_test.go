@@ -1,0 +1,111 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
+)
+
+// wrongWithRequestedErasure says why no attempt to erase a free host may begin; "" if one may. A later attempt may begin with a server that is on.
+func wrongWithRequestedErasure(v View, later bool) string {
+	switch {
+	case v.Claimed():
+		return "a machine has the host"
+	case v.Requested.Request == nil || v.Requested.Request.SerialNumber != v.Requested.SerialNumber:
+		return "nobody requested that for this server"
+	case v.Requested.Machine != "" || v.UnrecordedConsumer != "" && !later:
+		return "a machine has its provider ID"
+	case v.Inspection.PausedCluster != "":
+		return "the host may be moving"
+	case v.Spec.Power == v1alpha1.PowerOn || len(v.powerHolds()) > 0:
+		return "its power is to be another one"
+	case !later && (v.BMC.Power != v1alpha1.PowerOff || v.BMC.PowerAt.Sub(v.BMC.PowerSince) < DefaultSettings().ActiveInterval):
+		return "it was not read as off twice"
+	case v.hasConflict() || v.Replaced != "":
+		return "it may be another server"
+	case v.Deleting || v.Spec.Quarantine != nil || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.Detached != "" || v.Paused:
+		return "it is out of service"
+	default:
+		return ""
+	}
+}
+
+// cannotRecordRequested is true if the erasure of a free host is complete, and its BareMetalErasure cannot be written. The host controller repeats the step.
+func (w *world) cannotRecordRequested(v View) bool {
+	b := v.RequestedErasureBoot()
+	if b == nil || b.AgentDoneAt == nil || b.Failure != nil || !w.recordFails {
+		return false
+	}
+	w.requeueAt = v.Now.Add(time.Minute)
+	return true
+}
+
+// advanceRequestedErasure advances an erasure of a free host by one step. The agent powers the server off after its report.
+func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bool {
+	switch {
+	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedAt != nil:
+		return false
+	case v.Furthest.Stage != v1alpha1.StageAgent:
+		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
+		return true
+	case w.disk.step == agentStarts:
+		w.notef("the agent begins to erase the disks: %q", b.CleaningPolicy)
+		w.disk.step, w.disk.begun = agentGotData, true
+		if !cleaning.AllDisks(b.CleaningPolicy) {
+			w.brokenf(promise.Command, "disks are erased with the policy %q", b.CleaningPolicy)
+		}
+		return true
+	}
+	w.notef("the agent has erased the disks")
+	b.AgentDoneAt, b.WrittenDisks = &metav1.Time{Time: v.Now}, nil
+	w.disk, w.installed = agentDisk{missing: w.disk.missing}, false
+	w.v.Boot = &b
+	w.switchTo(false, 2*time.Second)
+	return true
+}
+
+// newRequest makes a user create a BareMetalErasureRequest for the host as it is now.
+func (w *world) newRequest(serial string, policy v1alpha1.CleaningPolicy) {
+	w.requests++
+	name := fmt.Sprintf("order-%d", w.requests)
+	w.v.Requested.Request = &ErasureRequest{Name: name, UID: "uid-" + name, SerialNumber: serial, Policy: policy}
+	w.bootsBefore = w.v.Spec.Boots
+}
+
+// requestOf is what the host controller selects: the request of the open boot, or one that fits the count of boots.
+func (w *world) requestOf(v View) *ErasureRequest {
+	r, b := v.Requested.Request, v.RequestedErasureBoot()
+	if r == nil || b != nil && b.ClaimID != r.UID || b == nil && (w.bootsBefore != v.Spec.Boots || v.Boot != nil && v.Boot.ClaimID == r.UID) {
+		return nil
+	}
+	return r
+}
+
+// requestEvents are the events of BareMetalErasureRequests.
+var requestEvents = []event{
+	{name: "a BareMetalErasureRequest", weight: 8, when: func(w *world) bool { return isFree(w) && !w.v.Deleting }, do: func(w *world, p uint64) {
+		w.newRequest(choose(p, "SN1", "SN1", "SN1", "SN2"), choose(p/4, v1alpha1.CleaningClear, v1alpha1.CleaningPurge, v1alpha1.CleaningMetadata))
+	}},
+	{name: "the BareMetalErasureRequest is deleted", weight: 2, when: func(w *world) bool { return w.v.Requested.Request != nil }, do: func(w *world, _ uint64) { w.v.Requested.Request = nil }},
+	{name: "the erasure of a free host goes on", weight: 12, when: func(w *world) bool {
+		return isFree(w) && (w.requestOf(w.v) != nil || w.v.RequestedErasureBoot() != nil)
+	}, do: func(w *world, p uint64) {
+		w.bmcRecovers()
+		for range 10 + p%30 {
+			w.reconcile()
+			w.pass(5 * time.Second)
+			w.advanceBoot()
+		}
+	}},
+	{name: "a machine claims a host whose disks are erased", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.RequestedErasureBoot() != nil && w.inService() }, do: func(w *world, p uint64) {
+		w.claim(p) // as a user can do by hand
+	}},
+	{name: "another serial number is read", weight: 1, when: always, do: func(w *world, p uint64) { w.v.Requested.SerialNumber = choose(p, "SN1", "SN2", "") }},
+	toggle("a machine of another namespace has the provider ID", 1, func(w *world) bool { return w.v.Requested.Machine != "" },
+		func(w *world, _ uint64) { w.v.Requested.Machine = "A BareMetalMachine of another namespace" }, func(w *world) { w.v.Requested.Machine = "" }),
+}
