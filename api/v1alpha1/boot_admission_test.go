@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,9 @@ func TestBootIsWrittenOnce(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "h-"},
 			Spec: v1alpha1.BareMetalBootSpec{
 				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "m", StartedAt: then, PoweredOffAt: &then, PoweredOnAt: &then,
-				DHCPAt: &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedAt: &then, CommitAllowedAt: &then,
+				Identity: &v1alpha1.HostIdentity{BootMACAddress: "52:54:00:00:00:01", BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneAt: &then, AgentRefusedAt: &then,
+				Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: then, EndedAt: then, Agent: "v1"},
+				DHCPAt:  &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedAt: &then, CommitAllowedAt: &then,
 				Failure: &v1alpha1.BootFailure{Reason: "R", Message: "m"}, VoidedAt: &then,
 			},
 		}
@@ -31,22 +34,30 @@ func TestBootIsWrittenOnce(t *testing.T) {
 	}{
 		"the number falls":           {func(b spec) { b.Number = 2 }, "number must not decrease"},
 		"the number disappears":      {func(b spec) { b.Number = 0 }, "number must not decrease"},
-		"another purpose":            {func(b spec) { b.Purpose = "Clean" }, "purpose must not change"},
-		"no purpose":                 {func(b spec) { b.Purpose = "" }, "purpose must not change"},
-		"another claim":              {func(b spec) { b.ClaimID = "d" }, "claimID must not change"},
-		"no claim":                   {func(b spec) { b.ClaimID = "" }, "claimID must not change"},
-		"another machine":            {func(b spec) { b.MachineName = "n" }, "machineName must not change"},
-		"another client":             {func(b spec) { b.ScriptAddress = "192.0.2.2" }, "scriptAddress is immutable once it is set"},
-		"another system":             {func(b spec) { b.DataAddress = "192.0.2.2" }, "dataAddress is immutable once it is set"},
-		"no system":                  {func(b spec) { b.DataAddress = "" }, "dataAddress is immutable once it is set"},
-		"the data served later":      {func(b spec) { b.DataServedAt = &later }, "dataServedAt is immutable once it is set"},
-		"the data not served":        {func(b spec) { b.DataServedAt = nil }, "dataServedAt is immutable once it is set"},
-		"the commit later":           {func(b spec) { b.CommitAllowedAt = &later }, "commitAllowedAt is immutable once it is set"},
-		"no commit":                  {func(b spec) { b.CommitAllowedAt = nil }, "commitAllowedAt is immutable once it is set"},
-		"another failure":            {func(b spec) { b.Failure = &v1alpha1.BootFailure{Reason: "S", Message: "m"} }, "failure is immutable once it is set"},
-		"no failure":                 {func(b spec) { b.Failure = nil }, "failure is immutable once it is set"},
-		"void later":                 {func(b spec) { b.VoidedAt = &later }, "voidedAt is immutable once it is set"},
-		"not void":                   {func(b spec) { b.VoidedAt = nil }, "voidedAt is immutable once it is set"},
+		"another purpose":            {func(b spec) { b.Purpose = "Clean" }, "must not change within a boot"},
+		"no purpose":                 {func(b spec) { b.Purpose = "" }, "must not change within a boot"},
+		"another claim":              {func(b spec) { b.ClaimID = "d" }, "must not change within a boot"},
+		"no claim":                   {func(b spec) { b.ClaimID = "" }, "must not change within a boot"},
+		"another machine":            {func(b spec) { b.MachineName = "n" }, "must not change within a boot"},
+		"another request":            {func(b spec) { b.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "r", SerialNumber: "s"} }, "must not change within a boot"},
+		"another policy":             {func(b spec) { b.CleaningPolicy = v1alpha1.CleaningClear }, "must not change within a boot"},
+		"another method":             {func(b spec) { b.Method = v1alpha1.MethodVirtualMedia }, "must not change within a boot"},
+		"another identity":           {func(b spec) { b.Identity = nil }, "are immutable once they are set"},
+		"another key":                {func(b spec) { b.AgentKey = "" }, "are immutable once they are set"},
+		"the agent not done":         {func(b spec) { b.AgentDoneAt = nil }, "are immutable once they are set"},
+		"the agent not refused":      {func(b spec) { b.AgentRefusedAt = nil }, "are immutable once they are set"},
+		"no erasure":                 {func(b spec) { b.Erasure = nil }, "are immutable once they are set"},
+		"another client":             {func(b spec) { b.ScriptAddress = "192.0.2.2" }, "are immutable once they are set"},
+		"another system":             {func(b spec) { b.DataAddress = "192.0.2.2" }, "are immutable once they are set"},
+		"no system":                  {func(b spec) { b.DataAddress = "" }, "are immutable once they are set"},
+		"the data served later":      {func(b spec) { b.DataServedAt = &later }, "are immutable once they are set"},
+		"the data not served":        {func(b spec) { b.DataServedAt = nil }, "are immutable once they are set"},
+		"the commit later":           {func(b spec) { b.CommitAllowedAt = &later }, "are immutable once they are set"},
+		"no commit":                  {func(b spec) { b.CommitAllowedAt = nil }, "are immutable once they are set"},
+		"another failure":            {func(b spec) { b.Failure = &v1alpha1.BootFailure{Reason: "S", Message: "m"} }, "are immutable once they are set"},
+		"no failure":                 {func(b spec) { b.Failure = nil }, "are immutable once they are set"},
+		"void later":                 {func(b spec) { b.VoidedAt = &later }, "are immutable once they are set"},
+		"not void":                   {func(b spec) { b.VoidedAt = nil }, "are immutable once they are set"},
 		"an unknown purpose":         {func(b spec) { b.Number, b.Purpose = 4, "Dance" }, "spec.purpose"},
 		"a failure without a reason": {func(b spec) { b.Number, b.Failure = 4, &v1alpha1.BootFailure{Message: "m"} }, "spec.failure.reason"},
 	} {

@@ -22,8 +22,8 @@ const (
 	ReasonHostWaits = "HostWaits"
 )
 
-// BareMetalErasureRequestSpec is an order to erase all disks of one server once, except those in spec.storage.keep of its host. It is carried out only if
-// everything in it is still so: an order that comes back from a repository or a backup erases nothing.
+// BareMetalErasureRequestSpec is a request to erase all disks of one server once, except those in spec.storage.keep of its host. It is carried out only if
+// everything in it is still so: a request that comes back from a repository or a backup erases nothing.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: delete this BareMetalErasureRequest and create another one"
 type BareMetalErasureRequestSpec struct {
 	// hostName is the name of the BareMetalHost, in the same namespace.
@@ -68,7 +68,7 @@ type BareMetalErasureRequestStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// BareMetalErasureRequest orders the erasure of all disks of a server that no machine has, such as one that was bought used. `bmcctl erase HOST` creates one.
+// BareMetalErasureRequest requests the erasure of all disks of a server that no machine has, such as one that was bought used. `bmcctl erase HOST` creates one.
 //
 // It begins when the server is off and nothing else needs the host; no machine can claim the host meanwhile. The outcome is a BareMetalErasure with the UID of
 // the request as its claimID, or the quarantine of the host. The provider deletes the request at its expireTime. Delete it before that to withdraw it: an
@@ -91,10 +91,10 @@ type BareMetalErasureRequest struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the order. It never changes.
+	// spec is the request. It never changes.
 	// +required
 	Spec BareMetalErasureRequestSpec `json:"spec,omitzero"`
-	// status is what became of the order.
+	// status is what became of the request.
 	// +optional
 	Status BareMetalErasureRequestStatus `json:"status,omitzero"`
 }

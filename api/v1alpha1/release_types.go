@@ -29,7 +29,7 @@ const (
 	ReasonErasureNotRecorded = "ErasureNotRecorded"
 	// ReasonErasurePending means that the disks will be erased for a BareMetalErasureRequest, before machines can claim the host.
 	ReasonErasurePending = "ErasurePending"
-	// ReasonErasureRefused means that something forbids the erasure that a BareMetalErasureRequest orders.
+	// ReasonErasureRefused means that something forbids the erasure that a BareMetalErasureRequest requests.
 	ReasonErasureRefused = "ErasureRefused"
 	// ReasonErasing means that the agent erases the disks for a BareMetalErasureRequest.
 	ReasonErasing = "Erasing"

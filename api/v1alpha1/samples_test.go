@@ -50,6 +50,6 @@ func TestSamples(t *testing.T) {
 			want = append(want, kind)
 		}
 	}
-	g.Expect(want).To(HaveLen(8))
+	g.Expect(want).To(HaveLen(9))
 	g.Expect(kinds).To(ConsistOf(want))
 }

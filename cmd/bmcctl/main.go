@@ -1,5 +1,5 @@
 // Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also inserts virtual media, registers
-// the servers of a CSV file, and exports and verifies the certificates of erasures.
+// the servers of a CSV file, requests erasures, and exports and verifies their certificates.
 package main
 
 import (
@@ -56,7 +56,7 @@ func usageErrorf(format string, args ...any) error { return &usageError{fmt.Spri
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
 	commands := map[string]func(context.Context, []string, console) error{
-		"probe": probe, "qualify": qualify, "media": media, "inventory": inventory, "erasures": erasures,
+		"probe": probe, "qualify": qualify, "media": media, "inventory": inventory, "erase": erase, "erasures": erasures,
 	}
 	if len(args) == 0 {
 		writef(c.err, usage)
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, c console) int {
 		writef(c.out, "bmcctl %s\n", version.String())
 		return exitOK
 	default:
-		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl media, bmcctl inventory or bmcctl erasures", args[0]), c)
+		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl media, bmcctl inventory, bmcctl erase or bmcctl erasures", args[0]), c)
 	}
 }
 
@@ -129,12 +129,13 @@ func clean(text string) string {
 	return strings.Join(strings.Fields(printable), " ")
 }
 
-const usage = `bmcctl shows the model and the capabilities of a BMC, tests whether they work, registers servers, and proves erasures.
+const usage = `bmcctl shows the model and the capabilities of a BMC, tests whether they work, registers servers, erases their disks, and proves that.
 
   bmcctl probe URL       read a BMC without changing anything
   bmcctl qualify URL     test all capabilities on an unused server: it is powered off and on several times
   bmcctl media COMMAND   insert an image into a virtual drive, eject it, or print what the drives contain
   bmcctl inventory FILE  register the servers in a CSV file with a management cluster
+  bmcctl erase HOST      request the erasure of all disks of a server that no machine has
   bmcctl erasures HOST   print the certificates of sanitization of a host, or verify exported ones
 
 The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;
@@ -149,6 +150,7 @@ at a terminal, bmcctl asks for the password.
   bmcctl qualify redfish://192.0.2.10 --yes --boot-media boot.iso --must VirtualMedia
   bmcctl media insert redfish://192.0.2.10 http://images.example/boot.iso
   bmcctl inventory rack.csv --dry-run
+  bmcctl erase server-1 --policy Clear
   bmcctl erasures server-1 -o json >erasures.json
   bmcctl erasures verify erasures.json --key erasure-keys.pem
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
+	erasurerules "github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
 // managerRole creates the service account of the controllers with the roles that config installs for it, and the policies of erasures. It returns its client.
@@ -26,13 +27,14 @@ func managerRole(t *testing.T) client.Client {
 		switch what := o.GetKind() + " " + o.GetName(); what {
 		case "ClusterRole capbm-system-manager", "Role capbm-manager", "ClusterRoleBinding capbm-system-manager", "RoleBinding capbm-manager",
 			"ValidatingAdmissionPolicy capbm-system-erasures", "ValidatingAdmissionPolicyBinding capbm-system-erasures",
+			"ValidatingAdmissionPolicy capbm-system-erasurerequests", "ValidatingAdmissionPolicyBinding capbm-system-erasurerequests",
 			"ValidatingAdmissionPolicy capbm-system-machines", "ValidatingAdmissionPolicyBinding capbm-system-machines",
 			"ValidatingAdmissionPolicy capbm-system-manager-secrets", "ValidatingAdmissionPolicyBinding capbm-system-manager-secrets":
 			installed = append(installed, what)
 			createRole(t, &o)
 		}
 	}
-	g.Expect(installed).To(HaveLen(10))
+	g.Expect(installed).To(HaveLen(12))
 	config, _ := env.User(t, "system:serviceaccount:capbm-system:capbm-manager")
 	c, err := client.New(config, client.Options{Scheme: env.Scheme})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -135,4 +137,49 @@ func TestErasureRights(t *testing.T) {
 	owned := forged()
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
 	g.Expect(restore.Create(ctx, owned)).To(MatchError(ContainSubstring("must not have owners")))
+}
+
+// TestErasureRequestRights: a request expires within seven days, and does not change. The controllers delete it and write its status. They create none, and neither does the
+// boot server.
+func TestErasureRequestRights(t *testing.T) {
+	g := NewWithT(t)
+	ctx := t.Context()
+	manager := managerRole(t)
+	_, bootServer := bootRole(t)
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "h", UID: "uid"}}
+	request := func(life time.Duration) *v1alpha1.BareMetalErasureRequest {
+		return erasurerules.NewRequest(host, "SN1", v1alpha1.CleaningClear, time.Now().Add(life))
+	}
+	for life, says := range map[time.Duration]string{-time.Second: "must be in the future", 7*24*time.Hour + time.Minute: "at most 7 days after now"} {
+		g.Eventually(func() error { // a policy takes effect a moment after it was created
+			return env.Client.Create(ctx, request(life), client.DryRunAll)
+		}, 30*time.Second).Should(MatchError(ContainSubstring(says)))
+	}
+	longest := request(7*24*time.Hour - time.Minute)
+	g.Expect(env.Client.Create(ctx, longest)).To(Succeed())
+	later := longest.DeepCopy()
+	later.Spec.ExpireTime = metav1.NewTime(time.Now().Add(24 * time.Hour))
+	g.Expect(env.Client.Update(ctx, later)).To(MatchError(ContainSubstring("spec is immutable")))
+	for what, change := range map[string]func(*v1alpha1.BareMetalErasureRequestSpec){
+		"spec.bootsBefore: Required": func(s *v1alpha1.BareMetalErasureRequestSpec) { s.BootsBefore = nil },
+		"must be Metadata, Clear":    func(s *v1alpha1.BareMetalErasureRequestSpec) { s.Policy = v1alpha1.CleaningManual },
+		"spec.hostUID: Required":     func(s *v1alpha1.BareMetalErasureRequestSpec) { s.HostUID = "" },
+		"spec.expireTime: Required":  func(s *v1alpha1.BareMetalErasureRequestSpec) { s.ExpireTime = metav1.Time{} },
+	} {
+		wrong := request(time.Hour)
+		change(&wrong.Spec)
+		g.Expect(env.Client.Create(ctx, wrong)).To(MatchError(ContainSubstring(what)))
+	}
+	status := client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":[]}}`))
+	g.Eventually(func() error { return manager.Status().Patch(ctx, longest.DeepCopy(), status) }, 30*time.Second).Should(Succeed(), "its role is in effect")
+	g.Eventually(func() error { return bootServer.List(ctx, &v1alpha1.BareMetalHostList{}) }, 30*time.Second).Should(Succeed(), "its role is in effect")
+	for what, err := range map[string]error{
+		"create one":       manager.Create(ctx, request(time.Hour)),
+		"boot: create one": bootServer.Create(ctx, request(time.Hour)),
+		"boot: delete one": bootServer.Delete(ctx, longest.DeepCopy()),
+		"boot: its status": bootServer.Status().Patch(ctx, longest.DeepCopy(), status),
+	} {
+		g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", what, err)
+	}
+	g.Expect(manager.Delete(ctx, longest)).To(Succeed())
 }

@@ -20,7 +20,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=get;list;watch
 
-// observeErasureRequest adds to the view what decides about an erasure that a BareMetalErasureRequest orders.
+// observeErasureRequest adds to the view what decides about an erasure that a BareMetalErasureRequest requests.
 func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	var requests v1alpha1.BareMetalErasureRequestList
 	err = r.Client.List(ctx, &requests, client.InNamespace(host.Namespace), client.MatchingFields{controllers.RequestIndex: host.Name}, client.UnsafeDisableDeepCopy)

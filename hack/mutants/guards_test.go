@@ -162,11 +162,11 @@ var guardTargets = []target{
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
-	{"controllers/host", []string{"-test.run=Erasure|EraseOnce|SerialNumber"}, []mutant{
+	{"controllers/host", []string{"-test.run=Erasure|SerialNumber"}, []mutant{
 		{"a host is released without a record", "Reconciler.recordErasure", "unfenced || gone", "unfenced || gone || err != nil"},
 		{"a machine of another namespace is ignored", "serverOfProviderID", `host != ""`, `host != "" && namespace == m.Namespace`},
 		{"an erasure is forgotten before it is recorded", "endsRequestedErasure",
-			"boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && (voids || step.Action == lifecycle.EndEraseOnce)", "false && voids"},
+			"boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil", "false"},
 		{"an outdated serial number identifies the server", "Reconciler.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
 		{"an unproven report ends an erasure", "Reconciler.recordRequestedErasure", "host.Spec.Quarantine != nil", ""},
@@ -178,7 +178,12 @@ var guardTargets = []target{
 		{"new clusters without a network plugin are power-cycled", "Reconciler.lacksNetworkPlugin", "err != nil || !neverHadNetwork(node)",
 			"err != nil || neverHadNetwork(node) || true"},
 	}},
-	{"inventory/claim", nil, []mutant{
-		{"a host whose disks are to be erased is claimed", "OutOfService", `host.Spec.ConsumerRef == nil && host.Spec.EraseOnce != ""`, "false"},
+	{"inventory/erasure", []string{"-test.run=Request"}, []mutant{
+		{"a request for another host object is carried out", "Unfit", "string(host.UID) != s.HostUID", "false"},
+		{"a request is carried out after another boot", "Unfit", "s.BootsBefore == nil || *s.BootsBefore != host.Spec.Boots", "false"},
+		{"an expired request is carried out", "Unfit", "expired(r, now)", "false"},
+		{"a request of last month is carried out", "Expiry", "r.Spec.ExpireTime.Time.Before(latest)", "true"},
+		{"a request is carried out by the boot of another one", "Select", "open && !CarriedOutBy(r, boot)", "false"},
+		{"a request is carried out a second time", "Select", `reason != "" || CarriedOutBy(r, boot)`, `reason != ""`},
 	}},
 }

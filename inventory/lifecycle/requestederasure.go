@@ -12,11 +12,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
-// A BareMetalErasureRequest orders one erasure of a host that no machine has. It is a boot of the agent with the purpose Clean, and the UID of the request is its
+// A BareMetalErasureRequest requests one erasure of a host that no machine has. It is a boot of the agent with the purpose Clean, and the UID of the request is its
 // claimID. A request begins only while the host and its count of boots are those that the request names, so it is carried out once: the boot raises that count.
 // The record of the boot says how far it came. Nothing begins or repeats an erasure because a fact is missing.
 
-// RequestedErasure is what is known of a host for the erasure that a BareMetalErasureRequest orders.
+// RequestedErasure is what is known of a host for the erasure that a BareMetalErasureRequest requests.
 type RequestedErasure struct {
 	// Request is the request that the open boot of the host carries out, or the first one that fits the host. It is nil without one.
 	Request *ErasureRequest

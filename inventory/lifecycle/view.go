@@ -98,7 +98,7 @@ type View struct {
 	Image Image
 	// Inspection is what is known of the inspection of the server by the agent.
 	Inspection Inspection
-	// Requested is what is known of the host for an erasure that a BareMetalErasureRequest orders.
+	// Requested is what is known of the host for an erasure that a BareMetalErasureRequest requests.
 	Requested RequestedErasure
 	// Problem is why the boot server cannot serve the boot, or why its agent gave up; nil without one.
 	Problem *v1alpha1.BootFailure

@@ -466,9 +466,10 @@ func (w *world) loseBoot(p uint64) {
 		return
 	}
 	w.lostBoot = w.v.Boot
-	w.disk.data = w.disk.data && w.v.Consumer.Image // nothing else shows that the disks of an earlier machine were not erased
 	w.v.Boot = choose(p, nil, &v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number - 1},
 		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffAt: &metav1.Time{Time: w.v.Now}})
+	// Nothing else shows that the disks of an earlier machine were not erased.
+	w.disk.data = w.disk.data && w.v.Consumer.Image && w.view().mayHaveBooted()
 }
 
 // restoreBoot restores the record of a boot whose claim still exists.

@@ -56,6 +56,8 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 	case w.disk.step == agentStarts:
 		w.notef("the agent begins to erase the disks: %q", b.CleaningPolicy)
 		w.disk.step, w.disk.begun = agentGotData, true
+		b.DataAddress = "192.0.2.1" // the boot server records to whom it gives the plan
+		w.v.Boot = &b
 		if !cleaning.AllDisks(b.CleaningPolicy) {
 			w.brokenf(promise.Command, "disks are erased with the policy %q", b.CleaningPolicy)
 		}

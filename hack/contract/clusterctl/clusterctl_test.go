@@ -51,6 +51,8 @@ type story struct {
 	gate           *gate
 	// given are the commands of the servers' BMCs up to the end of the first boots.
 	given map[string]string
+	// requested is a request to erase a host that moves.
+	requested *v1alpha1.BareMetalErasureRequest
 	// tokens are the join tokens that the Secret with the values of the BareMetalConfigs had, the current one last.
 	tokens []string
 }

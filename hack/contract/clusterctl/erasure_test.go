@@ -1,16 +1,21 @@
 package clusterctl
 
 import (
+	"context"
 	"crypto/ed25519"
+	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	recording "github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
@@ -55,4 +60,40 @@ func (s *story) proofMoved(t *testing.T, record *v1alpha1.BareMetalErasure, keys
 	var left v1alpha1.BareMetalErasureList
 	g.Expect(s.source.Client.List(s.ctx, &left)).To(Succeed())
 	g.Expect(left.Items).To(BeEmpty())
+}
+
+// requestErasure requests that the disks of a free host are erased. The caller has stopped the provider: it sees the request when a move has paused the Cluster.
+func (s *story) requestErasure(t *testing.T, host string) {
+	t.Helper()
+	g, h := NewWithT(t), &v1alpha1.BareMetalHost{}
+	g.Expect(s.source.Client.Get(s.ctx, client.ObjectKey{Namespace: site.Namespace, Name: host}, h)).To(Succeed())
+	s.requested = erasure.NewRequest(h, h.Status.Hardware.SerialNumber, v1alpha1.CleaningClear, time.Now().Add(24*time.Hour))
+	g.Expect(s.source.Client.Create(s.ctx, s.requested)).To(Succeed())
+}
+
+// outcome is true once a request has a reason.
+func (s *story) outcome(p *plane.Plane, request *v1alpha1.BareMetalErasureRequest, reason string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		live := &v1alpha1.BareMetalErasureRequest{}
+		if err := p.Client.Get(ctx, client.ObjectKeyFromObject(request), live); err != nil {
+			return err
+		}
+		if got := conditions.GetReason(live, v1alpha1.ErasedCondition); got != reason {
+			return fmt.Errorf("the request is %q: %s", got, conditions.GetMessage(live, v1alpha1.ErasedCondition))
+		}
+		return nil
+	}
+}
+
+// requestStays expects that the move left the request where it was. The same request on the other side erases nothing: the host has another UID there.
+func (s *story) requestStays(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	s.until(t, time.Minute, s.outcome(s.source, s.requested, v1alpha1.ReasonHostNotFound))
+	var moved v1alpha1.BareMetalErasureRequestList
+	g.Expect(s.target.Client.List(s.ctx, &moved)).To(Succeed())
+	g.Expect(moved.Items).To(BeEmpty())
+	copied := &v1alpha1.BareMetalErasureRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.requested.Namespace, Name: s.requested.Name}, Spec: s.requested.Spec}
+	g.Expect(s.target.Client.Create(s.ctx, copied)).To(Succeed())
+	s.until(t, time.Minute, s.outcome(s.target, copied, v1alpha1.ReasonHostRecreated))
 }

@@ -64,6 +64,7 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	// A provider that ended just after the report of a server leaves this annotation, and so may a host in maintenance.
 	blocked := s.hosts(t, s.source, v1alpha1.PhaseProvisioned)[0]
 	s.source.StopProvider()
+	s.requestErasure(t, free[0])
 	_, err := s.source.Kubectl(s.ctx, "-n", site.Namespace, "annotate", "baremetalhost", blocked, v1alpha1.BlockMoveAnnotation+"=")
 	g.Expect(err).NotTo(HaveOccurred())
 	s.bootless(t) // its boot is created only after clusterctl has built its object graph
@@ -94,6 +95,7 @@ func (s *story) move(t *testing.T) { //nolint:thelper // a step: a failure is to
 	g.Expect(secretsOf(s.ctx, t, s.target)).To(ContainElements(before))
 	s.moved(t, s.source, s.target, data)
 	s.proofMoved(t, proof, proofKeys)
+	s.requestStays(t)
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
 }
 
@@ -285,6 +287,7 @@ func (s *story) moveBack(t *testing.T) { //nolint:thelper // a step: a failure i
 	s.settle(t, s.source, 5)
 	g.Expect(s.records(t, s.source)).To(Equal(records), "the move changed the records of boots")
 	s.moved(t, s.target, s.source, data)
+	s.until(t, time.Minute, s.outcome(s.source, s.requested, v1alpha1.ReasonHostRecreated)) // it has waited here, and its host has returned with another UID
 	g.Expect(s.commands()).To(Equal(s.given), "the move sent a command to a server")
 	g.Expect(s.target.Stop()).To(Succeed())
 	s.target = nil

@@ -128,7 +128,7 @@ func eraseAll(point string) func(*life) {
 	}
 }
 
-// eraseFree brings a host that no machine has to the end of the erasure that a BareMetalErasureRequest orders, which the agent has not reported.
+// eraseFree brings a host that no machine has to the end of the erasure that a BareMetalErasureRequest requests, which the agent has not reported.
 func eraseFree(l *life) {
 	l.makeAvailable()
 	l.holdAt(rig.ResultPoint)
