@@ -24,7 +24,7 @@ const (
 	// ConsumerIndex finds the hosts that a BareMetalMachine has, by the machine's name.
 	ConsumerIndex = claim.ConsumerField
 	// LastOwnerIndex finds the free hosts that a machine of an owner had last, by that owner (claim.Owner).
-	LastOwnerIndex = "spec.lastConsumer.owner"
+	LastOwnerIndex = "spec.providerState.lastConsumer.owner"
 	// MACIndex finds the hosts with a boot MAC address.
 	MACIndex = "spec.bootMACAddress"
 	// BMCIndex finds the hosts behind a BMC, by its BMCOf. See SameServer.
@@ -57,10 +57,10 @@ func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{h.Spec.ConsumerRef.Name}
 		},
 		LastOwnerIndex: func(h *v1alpha1.BareMetalHost) []string {
-			if h.Spec.ConsumerRef != nil || h.Spec.LastConsumer == nil || h.Spec.LastConsumer.Owner == "" {
+			if h.Spec.ConsumerRef != nil || h.Spec.ProviderState.LastConsumer == nil || h.Spec.ProviderState.LastConsumer.Owner == "" {
 				return nil
 			}
-			return []string{h.Spec.LastConsumer.Owner}
+			return []string{h.Spec.ProviderState.LastConsumer.Owner}
 		},
 		MACIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{h.Spec.BootMACAddress} },
 		BMCIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{BMCOf(h)} },

@@ -51,7 +51,7 @@ func TestViewImage(t *testing.T) {
 // TestViewNode: a host shows the Node of its current claim's boot, and not the Node of the previous machine.
 func TestViewNode(t *testing.T) {
 	g := NewWithT(t)
-	host := &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, Boots: 2}}
+	host := &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, ProviderState: v1alpha1.HostProviderState{Boots: 2}}}
 	boot := &v1alpha1.BareMetalBoot{
 		Spec:   v1alpha1.BareMetalBootSpec{Number: 2, ClaimID: "c"},
 		Status: v1alpha1.BareMetalBootStatus{Node: &v1alpha1.ObservedNode{Name: "n", Number: 2}},

@@ -78,7 +78,9 @@ func TestClaimAccepted(t *testing.T) {
 func TestTaintRefused(t *testing.T) {
 	type host = *v1alpha1.BareMetalHost
 	taint := func(taints ...v1alpha1.HostTaint) func(host) { return func(h host) { h.Spec.Taints = taints } }
-	last := func(l v1alpha1.LastConsumer) func(host) { return func(h host) { h.Spec.LastConsumer = &l } }
+	last := func(l v1alpha1.LastConsumer) func(host) {
+		return func(h host) { h.Spec.ProviderState.LastConsumer = &l }
+	}
 	const key = "spec.taints[0].key"
 	refuse(t, validHost, []refused[host]{
 		{"taint without a key", taint(v1alpha1.HostTaint{Value: "a"}), key, "Required value"},
@@ -87,7 +89,7 @@ func TestTaintRefused(t *testing.T) {
 		{"taint with a bad value", taint(v1alpha1.HostTaint{Key: "gpu", Value: "a b"}), "spec.taints[0].value", "must be a label value"},
 		{"taint with an effect of Nodes", taint(v1alpha1.HostTaint{Key: "gpu", Effect: "NoSchedule"}), "spec.taints[0].effect", `supported values: "NoClaim", "PreferNoClaim"`},
 		{"taint twice", taint(v1alpha1.HostTaint{Key: "gpu"}, v1alpha1.HostTaint{Key: "gpu", Value: "a"}), "spec.taints[1]", "Duplicate value"},
-		{"last consumer without a name", last(v1alpha1.LastConsumer{ReleasedAt: metav1.Now()}), "spec.lastConsumer.name", "Required value"},
+		{"last consumer without a name", last(v1alpha1.LastConsumer{ReleaseTime: metav1.Now()}), "spec.providerState.lastConsumer.name", "Required value"},
 	})
 	accept(t, validHost, []accepted[host]{
 		{"taints", taint(v1alpha1.HostTaint{Key: "gpu", Value: "a100", Effect: v1alpha1.TaintNoClaim}, v1alpha1.HostTaint{Key: "example.com/old", Effect: v1alpha1.TaintPreferNoClaim})},

@@ -17,7 +17,7 @@ type ConsumerReference struct {
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
 
-	// bootsBefore is the value of spec.boots at the time of the claim. The provider writes it. While both are equal, the server has not booted for this claim,
+	// bootsBefore is the value of spec.providerState.boots at the time of the claim. The provider writes it. While both are equal, the server has not booted for this claim,
 	// and a missing BareMetalBoot is harmless.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -48,7 +48,7 @@ type LastConsumer struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Owner string `json:"owner,omitempty"`
-	// releasedAt is the time when the host was released.
+	// releaseTime is the time when the host was released.
 	// +required
-	ReleasedAt metav1.Time `json:"releasedAt,omitzero"`
+	ReleaseTime metav1.Time `json:"releaseTime,omitzero"`
 }

@@ -42,7 +42,7 @@ type BareMetalErasureRequestSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
-	// bootsBefore is spec.boots of the host when the request is made, or 0 if the host has no such field. The erasure is a boot and raises it, and so does every
+	// bootsBefore is spec.providerState.boots of the host when the request is made, or 0 if the host has no such field. The erasure is a boot and raises it, and so does every
 	// other boot.
 	// +required
 	// +kubebuilder:validation:Minimum=0

@@ -15,9 +15,9 @@ const (
 	ArchitectureARM64 Architecture = "arm64"
 )
 
-// BareMetalHostSpec describes a server and the machine that has it. The provider writes consumerRef, boots, powerHoldSince, powerHoldOffAt,
-// cleaningStartedAt and lastConsumer. The provider sets quarantine, and a user removes it. Users write the other fields; remediations write powerHolds
-// too.
+// BareMetalHostSpec describes a server and the machine that has it. The provider writes consumerRef and providerState. The provider sets quarantine, and a user
+// removes it. Users write the other fields; remediations write powerHolds too.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerState) || !has(oldSelf.providerState.boots) || has(self.providerState) && has(self.providerState.boots) && self.providerState.boots >= oldSelf.providerState.boots",message="providerState.boots must not decrease or disappear: a server could get bootstrap data twice. Remove providerState from the manifest that is applied"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || !('UefiHttp' in self.bootMethods) || !has(self.bootMode) || self.bootMode != 'Legacy'",message="bootMethods must not contain UefiHttp with the bootMode Legacy: only UEFI firmware boots from a URL"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || 'PXE' in self.bootMethods || self.bmc.address.startsWith('redfish')",message="bootMethods must contain PXE unless bmc.address is a Redfish address: no other protocol can set a URL or insert virtual media"
 // +kubebuilder:validation:XValidation:rule="!has(self.cleaningPolicy) || self.cleaningPolicy != 'Purge' || has(self.inspection) && self.inspection in ['Agent', 'Both']",message="cleaningPolicy must not be Purge unless inspection is Agent or Both: only the agent finds out whether the disks can be purged"
@@ -207,31 +207,39 @@ type BareMetalHostSpec struct {
 	// +optional
 	ConsumerRef *ConsumerReference `json:"consumerRef,omitempty"`
 
+	// quarantine makes the host unavailable to machines after a failure. The provider sets it. A user removes it when the server works again.
+	// +optional
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
+
+	// providerState is what the provider must not forget of the host. It writes these fields; an admission policy refuses other writers.
+	// +optional
+	ProviderState HostProviderState `json:"providerState,omitzero"`
+}
+
+// HostProviderState is the provider's memory of a host. It is in the spec because a status is lost in `clusterctl move`, and in a restore that leaves it out.
+// Only the account with the verb record on baremetalhosts can write it, and only as the provider does: an applied manifest changes nothing of it.
+type HostProviderState struct {
 	// boots counts the boots of the server and never decreases. The provider increments it for each boot, after it has recorded the boot in the
 	// BareMetalBoot with the host's name. A BareMetalBoot with a lower number is out of date.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Boots int32 `json:"boots,omitempty"`
 
-	// powerHoldSince is the time when the provider started to act on a power hold (powerHolds or an annotation), or on a request to power the server on. The
-	// provider writes it before its first command, and removes it when no hold is left and the server is on. From it a restarted provider knows that it must
-	// power the server on again.
+	// powerHoldStartTime is the time when the provider started to act on a power hold (powerHolds or an annotation), or on a request to power the server on.
+	// The provider writes it before its first command, and removes it when no hold is left and the server is on. From it a restarted provider knows that it
+	// must power the server on again.
 	// +optional
-	PowerHoldSince *metav1.Time `json:"powerHoldSince,omitempty"`
+	PowerHoldStartTime *metav1.Time `json:"powerHoldStartTime,omitempty"`
 
-	// powerHoldOffAt is the time when the server was confirmed to be off because of a power hold. The provider writes it. It removes it before it powers the
-	// server on again, or when something else powered the server on.
+	// powerHoldOffTime is the time when the server was confirmed to be off because of a power hold. The provider removes it before it powers the server on
+	// again, or when something else powered the server on.
 	// +optional
-	PowerHoldOffAt *metav1.Time `json:"powerHoldOffAt,omitempty"`
+	PowerHoldOffTime *metav1.Time `json:"powerHoldOffTime,omitempty"`
 
-	// cleaningStartedAt is the time when a server that is being released was confirmed to be off and its cleaning started. The provider writes it. It
-	// removes it when the host is released, or when something powered the server on in between.
+	// cleaningStartTime is the time when a server that is being released was confirmed to be off and its cleaning started. The provider removes it when the
+	// host is released, or when something powered the server on in between.
 	// +optional
-	CleaningStartedAt *metav1.Time `json:"cleaningStartedAt,omitempty"`
-
-	// quarantine makes the host unavailable to machines after a failure. The provider sets it. A user removes it when the server works again.
-	// +optional
-	Quarantine *Quarantine `json:"quarantine,omitempty"`
+	CleaningStartTime *metav1.Time `json:"cleaningStartTime,omitempty"`
 
 	// lastConsumer is the machine that had the server last. The provider writes it when the host is released. A machine with reuseHost prefers the hosts
 	// whose last machine had the same owner.

@@ -36,7 +36,7 @@ func TestErase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			host := &v1alpha1.BareMetalHost{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "uid"}, Spec: v1alpha1.BareMetalHostSpec{Boots: 3},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "uid"}, Spec: v1alpha1.BareMetalHostSpec{ProviderState: v1alpha1.HostProviderState{Boots: 3}},
 				Status: v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{SerialNumber: "SN-h"}},
 			}
 			if c.change != nil {

@@ -77,12 +77,15 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"annotations": func(b *v1alpha1.BareMetalBoot) {
 			b.Annotations = map[string]string{v1alpha1.DeleteForMoveAnnotation: ""}
 		},
-		"number":          func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ },
-		"attempt":         func(b *v1alpha1.BareMetalBoot) { b.Spec.Attempt++ },
-		"purpose":         func(b *v1alpha1.BareMetalBoot) { b.Spec.Purpose = "Clean" },
-		"claimID":         func(b *v1alpha1.BareMetalBoot) { b.Spec.ClaimID = "another" },
-		"identity":        func(b *v1alpha1.BareMetalBoot) { b.Spec.Identity = &v1alpha1.HostIdentity{BMC: "another"} },
-		"machineName":     func(b *v1alpha1.BareMetalBoot) { b.Spec.MachineName = "another" },
+		"number":      func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ },
+		"attempt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.Attempt++ },
+		"purpose":     func(b *v1alpha1.BareMetalBoot) { b.Spec.Purpose = "Clean" },
+		"claimID":     func(b *v1alpha1.BareMetalBoot) { b.Spec.ClaimID = "another" },
+		"identity":    func(b *v1alpha1.BareMetalBoot) { b.Spec.Identity = &v1alpha1.HostIdentity{BMC: "another"} },
+		"machineName": func(b *v1alpha1.BareMetalBoot) { b.Spec.MachineName = "another" },
+		"erasureRequest": func(b *v1alpha1.BareMetalBoot) {
+			b.Spec.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "another", SerialNumber: "another"}
+		},
 		"startedAt":       func(b *v1alpha1.BareMetalBoot) { b.Spec.StartedAt = metav1.NewTime(now.Add(time.Hour)) },
 		"poweredOffAt":    func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = new(metav1.NewTime(now.Add(time.Hour))) },
 		"poweredOnAt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = new(metav1.NewTime(now.Add(time.Hour))) },

@@ -44,10 +44,16 @@ func managerRole(t *testing.T) client.Client {
 // erasureUser returns a client of a user with these verbs for records in a namespace.
 func erasureUser(t *testing.T, namespace, name string, verbs ...string) client.Client {
 	t.Helper()
+	return userOf(t, namespace, name, "baremetalerasures", verbs...)
+}
+
+// userOf returns a client of a user with these verbs for a resource of the provider in a namespace.
+func userOf(t *testing.T, namespace, name, resource string, verbs ...string) client.Client {
+	t.Helper()
 	g := NewWithT(t)
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	env.Create(t, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"baremetalerasures"}, Verbs: verbs},
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{resource}, Verbs: verbs},
 	}}, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},

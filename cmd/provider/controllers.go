@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -25,7 +26,7 @@ func (p *Provider) addControllers(ctx context.Context) error {
 		return controller.Options{MaxConcurrentReconciles: concurrency}
 	}
 	p.pool = bmc.NewPool(o.Controllers.Drivers, o.Controllers.Pool)
-	c, reader, concurrency := p.GetClient(), p.GetAPIReader(), o.Controllers.Concurrency
+	c, reader, concurrency := client.WithFieldOwner(p.GetClient(), controllers.FieldOwner), p.GetAPIReader(), o.Controllers.Concurrency
 	kubeconfigs, err := controllers.SetupKubeconfigs(ctx, p, o.Controllers.Clusters)
 	if err != nil {
 		return err

@@ -206,7 +206,7 @@ func TestReportOfEarlierBoot(t *testing.T) {
 		b.DataServedAt, b.CommitAllowedAt = nil, nil
 	}
 	g.Expect(w.changeBoot(next)).To(Succeed())
-	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = number + 1 })).To(Succeed())
+	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = number + 1 })).To(Succeed())
 	g.Expect(report()).To(MatchError(pxe.ErrRefused), "the server may be off: its next attempt began")
 	again := w.agentRequest(g)
 	plan, err := w.Plan(ctx, again, hello)
@@ -334,7 +334,7 @@ func TestAgentCleans(t *testing.T) {
 		b.Purpose = v1alpha1.PurposeClean
 		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
 	})).To(Succeed())
-	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = &started })
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = &started })
 	m := &v1alpha1.BareMetalMachine{}
 	g.Expect(w.Client.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "m"}, m)).To(Succeed())
 	g.Expect(w.Client.Delete(ctx, m)).To(Succeed())

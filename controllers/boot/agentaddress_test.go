@@ -79,7 +79,7 @@ func TestAgentMoves(t *testing.T) {
 			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 				b.Number, b.Attempt, b.AgentRefusedAt, b.DataAddress, b.ScriptAddress = b.Number+1, b.Attempt+1, nil, "", ""
 			})).To(Succeed())
-			w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Boots++ })
+			w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ })
 			_, err = w.Plan(ctx, r, hello)
 			g.Expect(err).To(MatchError(pxe.ErrRefused), "the token of the attempt that ended")
 			_, err = w.Plan(ctx, at(w.agentRequest(g), stranger), hello)
@@ -198,7 +198,7 @@ func TestPartitionGUIDAfterRestore(t *testing.T) {
 		b.CommittedNumber, b.WrittenDisks = b.Number, written
 		b.Number++
 	})
-	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Boots++ })
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ })
 	p = plan()
 	g.Expect(p.CommittedGUID).To(Equal(lost))
 	g.Expect(p.CommittedDisk).To(Equal(sda.Disk))

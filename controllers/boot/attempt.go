@@ -99,7 +99,7 @@ func (b *Booter) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (a
 		return attempt{}, err
 	}
 	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.IsRequestedErasure(&boot.Spec))
-	if controllers.CurrentBoot(host, boot) == nil && !own || boot.Spec.Number != host.Spec.Boots {
+	if controllers.CurrentBoot(host, boot) == nil && !own || boot.Spec.Number != host.Spec.ProviderState.Boots {
 		if err := b.APIReader.Get(ctx, key, host); err != nil {
 			return attempt{}, err
 		}

@@ -237,7 +237,7 @@ func TestBoot(t *testing.T) {
 			g.Expect(record.Spec.DataAddress).To(Equal(system.Address.String()))
 			g.Expect(record.Spec.ScriptAddress).To(Equal(system.Address.String()))
 			g.Expect(record.Spec.DHCPAt).NotTo(BeNil())
-			g.Expect(record.Spec.Number).To(Equal(h.Spec.Boots))
+			g.Expect(record.Spec.Number).To(Equal(h.Spec.ProviderState.Boots))
 			g.Expect(record.Spec.ClaimID).To(Equal(h.Spec.ConsumerRef.ClaimID))
 			g.Expect(record.Spec.MachineName).To(Equal(name))
 			var lease coordinationv1.Lease

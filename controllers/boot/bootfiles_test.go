@@ -53,7 +53,7 @@ func TestPrefetch(t *testing.T) {
 			g.Expect(w.changeBoot(test.change)).To(Succeed())
 			w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
 				if name == "claimed" {
-					h.Spec.Boots, h.Spec.ConsumerRef.BootsBefore = 2, 2
+					h.Spec.ProviderState.Boots, h.Spec.ConsumerRef.BootsBefore = 2, 2
 				}
 			})
 			w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Spec.Boot = test.source })

@@ -65,7 +65,7 @@ func TestCacheBehind(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 
 	cache := &world{Client: old}
-	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boots = nil, 2 })).To(Succeed())
+	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.ProviderState.Boots = nil, 2 })).To(Succeed())
 	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = v1alpha1.BareMetalBootSpec{} })).To(Succeed())
 	w.Booter.Client = split{w.Client, old}
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
@@ -74,7 +74,9 @@ func TestCacheBehind(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "again")
 
 	served := w.boot().Spec
-	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.Boots = w.host().Spec.ConsumerRef, 3 })).To(Succeed())
+	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ConsumerRef, h.Spec.ProviderState.Boots = w.host().Spec.ConsumerRef, 3
+	})).To(Succeed())
 	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = served })).To(Succeed())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = new(metav1.Now()) })).To(Succeed())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
@@ -99,7 +101,7 @@ func TestCacheBehindFirst(t *testing.T) {
 		"the host was released without its boot":       onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }),
 		"the host was claimed again":                   onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.ClaimID = "next" }),
 		"the host is in maintenance":                   onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "disk"} }),
-		"the host counts a boot that was not recorded": onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots++ }),
+		"the host counts a boot that was not recorded": onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

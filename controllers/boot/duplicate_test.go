@@ -60,7 +60,7 @@ func TestMACChanged(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
 	old := newAPI(interceptor.Funcs{})
-	g.Expect((&world{Client: old}).changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 2 })).To(Succeed()) // so it does not show the boot
+	g.Expect((&world{Client: old}).changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = 2 })).To(Succeed()) // so it does not show the boot
 	w.Booter.Client = split{w.Client, old}
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "52:54:00:00:00:0a" })).To(Succeed())
 	_, err := w.script(honest)

@@ -30,7 +30,7 @@ func newErasingWorld(t *testing.T, policy v1alpha1.CleaningPolicy, keep ...strin
 		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
 	})).To(Succeed())
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.CleaningStartedAt = &started
+		h.Spec.ProviderState.CleaningStartTime = &started
 		h.Spec.ConsumerRef.Disks = []v1alpha1.DiskIdentity{{SerialNumber: "S1", SizeBytes: 100 << 30}, {SerialNumber: "S2", WWN: "5000c500a1b2c3d4"}}
 		if len(keep) > 0 {
 			h.Spec.Storage = &v1alpha1.HostStorage{Keep: keep}
@@ -468,7 +468,7 @@ func TestErasureOfAStrangerIsRefused(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Number, b.Attempt = b.Number+1, 2 })).To(Succeed())
-	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots++ })).To(Succeed())
+	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ })).To(Succeed())
 	_, err = w.Result(ctx, r, good)
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "the token of the attempt before")
 	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())

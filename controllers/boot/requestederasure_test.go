@@ -105,7 +105,7 @@ func TestAgentOfAClaimedHostGoesOn(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Maintenance = nil
-		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim", BootsBefore: h.Spec.Boots}
+		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim", BootsBefore: h.Spec.ProviderState.Boots}
 	})
 	_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear)}})
 	g.Expect(err).NotTo(HaveOccurred())

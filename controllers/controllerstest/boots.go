@@ -50,7 +50,7 @@ func ModifyBoot(t *testing.T, e *Env, host *v1alpha1.BareMetalHost, change func(
 		}
 		if ref := host.Spec.ConsumerRef; boot.Spec.ClaimID != ref.ClaimID || boot.Spec.Number == 0 {
 			boot.Spec = v1alpha1.BareMetalBootSpec{
-				Number: max(boot.Spec.Number, host.Spec.Boots) + 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: ref.ClaimID, MachineName: ref.Name,
+				Number: max(boot.Spec.Number, host.Spec.ProviderState.Boots) + 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: ref.ClaimID, MachineName: ref.Name,
 				StartedAt: metav1.NewTime(time.Now()),
 			}
 		}
@@ -60,8 +60,8 @@ func ModifyBoot(t *testing.T, e *Env, host *v1alpha1.BareMetalHost, change func(
 		}
 		return e.Client.Update(t.Context(), boot)
 	}).Should(Succeed())
-	if host.Spec.Boots != boot.Spec.Number {
-		Modify(t, e, host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = boot.Spec.Number })
+	if host.Spec.ProviderState.Boots != boot.Spec.Number {
+		Modify(t, e, host, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = boot.Spec.Number })
 	}
 	return boot
 }

@@ -49,7 +49,7 @@ func (r *Reconciler) perform(
 		return 0, r.recordPowerRestore(ctx, host, view, step)
 	case lifecycle.RecordCleaning:
 		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
-		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = step.CleaningStartedAt })
+		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = step.CleaningStartedAt })
 	case lifecycle.DropRequests:
 		return 0, r.dropRequests(ctx, host, view, step, write)
 	case lifecycle.AllowMove:
@@ -76,8 +76,8 @@ func (r *Reconciler) release(
 		return err
 	}
 	return write(func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, last
-		h.Spec.PowerHolds, h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt, h.Spec.CleaningStartedAt = nil, nil, nil, nil // they belonged to this claim
+		h.Spec.ConsumerRef, h.Spec.ProviderState.LastConsumer = nil, last
+		h.Spec.PowerHolds, h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime, h.Spec.ProviderState.CleaningStartTime = nil, nil, nil, nil // they belonged to this claim
 		h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
 		delete(h.Annotations, v1alpha1.BlockMoveAnnotation)
 	})
@@ -88,7 +88,7 @@ func (r *Reconciler) recordHold(
 	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
 	if err := write(func(h *v1alpha1.BareMetalHost) {
-		h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
+		h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffAt
 	}); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (r *Reconciler) lastConsumer(ctx context.Context, host *v1alpha1.BareMetalH
 	if err != nil {
 		return nil, fmt.Errorf("read the machine that the host is released from: %w", err)
 	}
-	return &v1alpha1.LastConsumer{Name: host.Spec.ConsumerRef.Name, Owner: claim.Owner(consumer.Objects()...), ReleasedAt: metav1.NewTime(now)}, nil
+	return &v1alpha1.LastConsumer{Name: host.Spec.ConsumerRef.Name, Owner: claim.Owner(consumer.Objects()...), ReleaseTime: metav1.NewTime(now)}, nil
 }
 
 // joinQuarantines returns the quarantine of a released host. The message of a new quarantine includes the earlier one.

@@ -92,7 +92,7 @@ func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost
 // countBoot sets the host's boot count to the number of the boot, which puts the boot under way, and blocks a move until the boot ends.
 func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error) error {
 	err := write(func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boots = step.Boot.Number
+		h.Spec.ProviderState.Boots = step.Boot.Number
 		if h.Annotations == nil {
 			h.Annotations = map[string]string{}
 		}

@@ -56,7 +56,7 @@ func TestBootOfAFreeHost(t *testing.T) {
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.OwnerReferences[0].UID = "of-before" })
 	waitBoot(t, server, expectOwner(server))
 
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 7 })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = 7 })
 	waitBoot(t, server, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.Number).To(Equal(int32(7))) })
 	for _, remove := range []func(){
 		func() { g.Expect(env.Client.Delete(t.Context(), bootOf(t, server))).To(Succeed()) },

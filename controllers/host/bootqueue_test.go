@@ -89,7 +89,7 @@ func (r *rack) reports(t *testing.T, name string) {
 }
 
 func waits(g Gomega, h *v1alpha1.BareMetalHost) {
-	g.Expect(h.Spec.Boots).To(BeZero())
+	g.Expect(h.Spec.ProviderState.Boots).To(BeZero())
 	g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseClaimed))
 	for _, kind := range []string{v1alpha1.BootedCondition, v1alpha1.ReadyCondition} {
 		g.Expect(conditions.GetReason(h, kind)).To(Equal(v1alpha1.ReasonWaitingForBootSlot))

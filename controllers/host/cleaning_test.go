@@ -23,7 +23,7 @@ func serverInCleaning(t *testing.T) *controllerstest.Server {
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseCleaning))
-		g.Expect(h.Spec.CleaningStartedAt).NotTo(BeNil())
+		g.Expect(h.Spec.ProviderState.CleaningStartTime).NotTo(BeNil())
 		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
 		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonCleaning))
 		g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(ContainSubstring("The virtual drive is locked"))
@@ -35,10 +35,10 @@ func serverInCleaning(t *testing.T) *controllerstest.Server {
 // expectReleasedClean expects that a host was released and cleaned.
 func expectReleasedClean(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(h.Spec.ConsumerRef).To(BeNil())
-	g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
+	g.Expect(h.Spec.ProviderState.CleaningStartTime).To(BeNil())
 	g.Expect(h.Spec.Quarantine).To(BeNil())
 	g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
-	g.Expect(h.Spec.LastConsumer).To(HaveValue(HaveField("Name", "m")))
+	g.Expect(h.Spec.ProviderState.LastConsumer).To(HaveValue(HaveField("Name", "m")))
 }
 
 // longCleaning returns settings with which a cleaning does not time out during a test.
@@ -87,7 +87,7 @@ func TestCleaningFails(t *testing.T) {
 	server := serverInCleaning(t)
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
 	g.Expect(server.Host.Spec.ConsumerRef).To(BeNil())
-	g.Expect(server.Host.Spec.CleaningStartedAt).To(BeNil())
+	g.Expect(server.Host.Spec.ProviderState.CleaningStartTime).To(BeNil())
 	g.Expect(server.Host.Spec.Quarantine).To(HaveValue(And(
 		HaveField("Reason", v1alpha1.ReasonCleaningFailed), HaveField("Message", ContainSubstring("The virtual drive is locked")))))
 	g.Expect(server.Image()).NotTo(BeEmpty())

@@ -130,7 +130,7 @@ func TestMoveKeepsIdentity(t *testing.T) {
 	idle.Host.Spec.BootMACAddress = runs.Host.Spec.BootMACAddress
 	register(t, idle)
 	claim := env.NewClaim(t, runs.Host.Namespace, "m")
-	runs.Host.Spec.ConsumerRef, runs.Host.Spec.Boots = controllerstest.Claimed(claim.BareMetalMachine.Name), 1
+	runs.Host.Spec.ConsumerRef, runs.Host.Spec.ProviderState.Boots = controllerstest.Claimed(claim.BareMetalMachine.Name), 1
 	runs.Host.Finalizers = []string{v1alpha1.HostFinalizer}
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: runs.Host.Namespace, Name: runs.Host.Name, Finalizers: []string{v1alpha1.BootFinalizer}}}
 	boot.Spec = v1alpha1.BareMetalBootSpec{

@@ -187,7 +187,9 @@ func deletionStates() map[string]deletionState {
 		"held": {make: func(t *testing.T, s *deletionCase) {
 			t.Helper()
 			changeHost(annotate(v1alpha1.PowerHoldPrefix+"anna"))(t, s)
-			wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
+			wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+				g.Expect(h.Spec.ProviderState.PowerHoldOffTime).NotTo(BeNil())
+			})
 		}},
 		"lost": {make: func(t *testing.T, s *deletionCase) {
 			t.Helper()

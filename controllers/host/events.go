@@ -93,13 +93,13 @@ func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycl
 func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
 	switch hold := step.PowerHold; {
-	case view.Spec.PowerHoldSince == nil && hold.Since != nil:
+	case view.Spec.ProviderState.PowerHoldStartTime == nil && hold.Since != nil:
 		reason = controllers.EventPowerHoldStarted
-	case view.Spec.PowerHoldOffAt == nil && hold.OffAt != nil:
+	case view.Spec.ProviderState.PowerHoldOffTime == nil && hold.OffAt != nil:
 		reason = controllers.EventPowerHoldOff
-	case view.Spec.PowerHoldOffAt != nil && hold.OffAt == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
+	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffAt == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
 		reason = controllers.EventPowerHoldBroken
-	case view.Spec.PowerHoldOffAt != nil && hold.OffAt == nil:
+	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffAt == nil:
 		reason = controllers.EventPowerHoldEnded
 	case hold.Since == nil:
 		reason = controllers.EventPowerRestored
@@ -140,7 +140,7 @@ func (r *Reconciler) recordReleasedEvents(ctx context.Context, host *v1alpha1.Ba
 	if c := view.Consumer; c != nil && !c.DeletingSince.IsZero() {
 		metrics.Released(result, view.Now.Sub(c.DeletingSince))
 	}
-	if started := view.Spec.CleaningStartedAt; started != nil && result != metrics.ReleasedUnfenced {
+	if started := view.Spec.ProviderState.CleaningStartTime; started != nil && result != metrics.ReleasedUnfenced {
 		metrics.Cleaned(view.Now.Sub(started.Time))
 	}
 }

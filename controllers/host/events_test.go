@@ -76,8 +76,12 @@ func TestEventsOfAPowerHold(t *testing.T) {
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Annotations = map[string]string{v1alpha1.ForcePowerHoldPrefix + "anna": "a new fan"}
 	})
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).NotTo(BeNil())
+	})
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldSince).To(BeNil()) })
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
+	})
 	expectEvents(t, namespace, "Registered", "PowerHoldStarted", "ForceOff", "PowerHoldOff", "PowerHoldEnded", "PowerOn", "PowerRestored")
 }

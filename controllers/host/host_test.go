@@ -251,12 +251,12 @@ func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	g.Expect(conditions.IsTrue(server.Host, v1alpha1.ReadyCondition)).To(BeTrue())
 	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 
-	g.Expect(server.Host.Spec.LastConsumer).To(BeNil())
+	g.Expect(server.Host.Spec.ProviderState.LastConsumer).To(BeNil())
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
-		g.Expect(h.Spec.LastConsumer).To(HaveValue(And(HaveField("Name", "m"), HaveField("Owner", "MachineDeployment/md"))))
-		g.Expect(h.Spec.LastConsumer.ReleasedAt.Time).To(BeTemporally("~", time.Now(), time.Minute))
+		g.Expect(h.Spec.ProviderState.LastConsumer).To(HaveValue(And(HaveField("Name", "m"), HaveField("Owner", "MachineDeployment/md"))))
+		g.Expect(h.Spec.ProviderState.LastConsumer.ReleaseTime.Time).To(BeTemporally("~", time.Now(), time.Minute))
 		g.Expect(bootOf(t, server).Spec.VoidedAt).NotTo(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
 	})

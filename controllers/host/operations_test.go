@@ -87,7 +87,7 @@ func TestPowerByAnnotation(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	anna, otto := v1alpha1.PowerHoldPrefix+"anna", v1alpha1.ForcePowerHoldPrefix+"otto"
 	off := func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).NotTo(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhasePowerHold))
 	}
 	controllerstest.Modify(t, env, server.Host, annotate(anna))
@@ -118,7 +118,7 @@ func TestPowerByAnnotation(t *testing.T) {
 	g.Expect(server.On()).To(BeFalse())
 	controllerstest.Modify(t, env, server.Host, unannotate(otto))
 	back := func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.PowerHoldSince).To(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
 		g.Expect(h.Annotations).To(BeEmpty())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
 	}
@@ -420,7 +420,7 @@ func TestBMCAddressChanges(t *testing.T) {
 		waitForPolls(t, server)
 		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForDHCP))
-			g.Expect(h.Spec.Boots).To(Equal(int32(1)))
+			g.Expect(h.Spec.ProviderState.Boots).To(Equal(int32(1)))
 		})
 		g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 	})

@@ -46,7 +46,7 @@ func bootOf(t *testing.T, server *controllerstest.Server) *v1alpha1.BareMetalBoo
 func waitForOverride(t *testing.T, server *controllerstest.Server, attempt int32) *v1alpha1.BootOverrideStatus {
 	t.Helper()
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.Boots).To(Equal(attempt))
+		g.Expect(h.Spec.ProviderState.Boots).To(Equal(attempt))
 		g.Expect(h.Status.BMC.BootOverride).NotTo(BeNil())
 		g.Expect(h.Status.BMC.BootOverride.Boot).To(Equal(attempt))
 		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonWaitingForDHCP))

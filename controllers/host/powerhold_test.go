@@ -40,7 +40,7 @@ func TestPowerHolds(t *testing.T) {
 	anna, otto := v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}, v1alpha1.PowerHold{Holder: "otto", Reason: "a new fan", Force: true}
 	controllerstest.Modify(t, env, server.Host, expectHolds(anna, otto))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).NotTo(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhasePowerHold))
 		g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOff))
 		g.Expect(conditions.GetReason(h, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonPowerHold))
@@ -58,8 +58,8 @@ func TestPowerHolds(t *testing.T) {
 	controllerstest.Modify(t, env, server.Host, expectHolds())
 	defer start(t)()
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Spec.PowerHoldSince).To(BeNil())
-		g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).To(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
 		g.Expect(conditions.IsTrue(h, v1alpha1.ReadyCondition)).To(BeTrue())
 	})
@@ -73,13 +73,15 @@ func TestPowerHoldEndsWithTheClaim(t *testing.T) {
 	defer start(t)()
 	server, claim := runningServer(t)
 	controllerstest.Modify(t, env, server.Host, expectHolds(v1alpha1.PowerHold{Holder: "anna", Reason: "a new disk"}))
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).NotTo(BeNil())
+	})
 	g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
 		g.Expect(h.Spec.PowerHolds).To(BeEmpty())
-		g.Expect(h.Spec.PowerHoldSince).To(BeNil())
-		g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).To(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
 	})
 	g.Expect(server.CommandNames()).NotTo(ContainElement("On"))

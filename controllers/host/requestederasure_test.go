@@ -72,10 +72,10 @@ func TestRequestedErasure(t *testing.T) {
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).NotTo(BeNil())
 	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", v1alpha1.CleaningClear)))
 	g.Expect(server.On()).To(BeFalse())
-	boots := server.Host.Spec.Boots
+	boots := server.Host.Spec.ProviderState.Boots
 	g.Consistently(func(g Gomega) {
 		g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), server.Host)).To(Succeed())
-		g.Expect(server.Host.Spec.Boots).To(Equal(boots), "it is erased once")
+		g.Expect(server.Host.Spec.ProviderState.Boots).To(Equal(boots), "it is erased once")
 	}, 2*time.Second, 100*time.Millisecond).Should(Succeed())
 }
 
@@ -101,7 +101,7 @@ func TestRequestedErasureIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		host            func(*v1alpha1.BareMetalHost)
 		before          func(*testing.T, *controllerstest.Server) // before the host is registered
-		serial          string // in the request; SN-h without one
+		serial          string                                    // in the request; SN-h without one
 		reason, message string
 		after           func(*testing.T, *controllerstest.Server) // ends the refusal; nil for none
 	}{
@@ -264,11 +264,11 @@ func TestRequestedErasureAfterARestart(t *testing.T) {
 			defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}, Erasures: r})()
 			wait(t, server, phase(v1alpha1.PhaseAvailable))
 			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-						g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
+				g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
 			})
 			g.Expect(r.recorded.Load()).NotTo(BeNil())
 			g.Expect(strings.Count(strings.Join(server.CommandNames(), " "), "On")).To(Equal(on))
-			g.Expect(server.Host.Spec.Boots).To(BeEquivalentTo(1))
+			g.Expect(server.Host.Spec.ProviderState.Boots).To(BeEquivalentTo(1))
 		})
 	}
 }
@@ -283,7 +283,7 @@ func TestRequestedErasureOfClaimedHost(t *testing.T) {
 	env.NewClaim(t, server.Host.Namespace, "m")
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ConsumerRef = controllerstest.Claimed("m")
-		h.Spec.ConsumerRef.BootsBefore = h.Spec.Boots
+		h.Spec.ConsumerRef.BootsBefore = h.Spec.ProviderState.Boots
 	})
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonErasing))
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.ClaimID).To(Equal(boot.Spec.ClaimID))

@@ -27,7 +27,7 @@ func TestPausedInFlight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			host := &v1alpha1.BareMetalHost{}
-			host.Spec.ConsumerRef, host.Spec.Boots = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}, 1
+			host.Spec.ConsumerRef, host.Spec.ProviderState.Boots = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}, 1
 			boot := &v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "claim-1", MachineName: "m", PoweredOffAt: new(metav1.Now())}
 			view := lifecycle.View{Spec: host.Spec, Boot: boot, Paused: test.paused, Consumer: &lifecycle.Consumer{Found: true, ClusterFound: true}, Now: time.Now()}
 			g.Expect(view.InFlight()).To(BeTrue())

@@ -302,7 +302,7 @@ func (r *Reconciler) formerHosts(ctx context.Context, s *scope, want claim.Want)
 // justReleased is true for a free host that is about to become available. Its status does not show its release yet, or its power is being changed,
 // which the server need not obey.
 func justReleased(host *v1alpha1.BareMetalHost, now time.Time) bool {
-	if last := host.Spec.LastConsumer; last == nil || now.Sub(last.ReleasedAt.Time) >= formerHostTimeout {
+	if last := host.Spec.ProviderState.LastConsumer; last == nil || now.Sub(last.ReleaseTime.Time) >= formerHostTimeout {
 		return false
 	}
 	switch conditions.GetReason(host, v1alpha1.AvailableCondition) {

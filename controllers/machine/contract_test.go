@@ -171,7 +171,7 @@ func TestMachineNameReused(t *testing.T) {
 	namespace := env.Namespace(t)
 	h := newHost(t, namespace, "h", 35, nil)
 	cached := h.DeepCopy()
-	cached.Spec.ConsumerRef, cached.Spec.Boots = controllerstest.Claimed("m"), 1
+	cached.Spec.ConsumerRef, cached.Spec.ProviderState.Boots = controllerstest.Claimed("m"), 1
 	boot := &v1alpha1.BareMetalBoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
 		Spec: v1alpha1.BareMetalBootSpec{

@@ -33,7 +33,7 @@ func TestClaimabilityChanged(t *testing.T) {
 	}{
 		"a resync":     {host(), host(), false},
 		"its power":    {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Power = v1alpha1.PowerOn }), false},
-		"its boot":     {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 1 }), false},
+		"its boot":     {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = 1 }), false},
 		"its phase":    {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseAvailable }), false},
 		"the message":  {host(available("A", "x")), host(available("A", "y")), false},
 		"availability": {host(available("A", "x")), host(available("B", "x")), true},

@@ -35,7 +35,7 @@ func release(t *testing.T, h *v1alpha1.BareMetalHost, name, owner string) {
 	t.Helper()
 	setAvailability(t, h, metav1.ConditionFalse, v1alpha1.ReasonClaimed)
 	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, &v1alpha1.LastConsumer{Name: name, Owner: owner, ReleasedAt: metav1.Now()}
+		h.Spec.ConsumerRef, h.Spec.ProviderState.LastConsumer = nil, &v1alpha1.LastConsumer{Name: name, Owner: owner, ReleaseTime: metav1.Now()}
 	})
 }
 
@@ -118,7 +118,7 @@ func TestReuseTimeout(t *testing.T) {
 			t.Helper()
 			setAvailability(t, h, metav1.ConditionFalse, v1alpha1.ReasonPowerChanging)
 			controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) {
-				h.Spec.ConsumerRef, h.Spec.LastConsumer = nil, &v1alpha1.LastConsumer{Name: "old", Owner: "MachineDeployment/md", ReleasedAt: since}
+				h.Spec.ConsumerRef, h.Spec.ProviderState.LastConsumer = nil, &v1alpha1.LastConsumer{Name: "old", Owner: "MachineDeployment/md", ReleaseTime: since}
 			})
 		},
 		"BMC": func(t *testing.T, h *v1alpha1.BareMetalHost, since metav1.Time) {

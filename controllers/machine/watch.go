@@ -146,7 +146,7 @@ func claimFieldsOf(h *v1alpha1.BareMetalHost) claimFields {
 		labels: h.Labels, spec: h.Spec, outOfService: claim.OutOfService(h),
 		verified: conditions.IsTrue(h, v1alpha1.VerifiedCondition),
 	}
-	f.spec.Boots = 0
+	f.spec.ProviderState.Boots = 0
 	if c := conditions.Get(h, v1alpha1.AvailableCondition); c != nil {
 		f.available = metav1.Condition{Status: c.Status, Reason: c.Reason}
 	}

@@ -129,7 +129,7 @@ func TestBoots(t *testing.T) {
 	}
 	begun := func(ago time.Duration) func(*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBoot) {
 		return func(h *v1alpha1.BareMetalHost, b *v1alpha1.BareMetalBoot) {
-			h.Spec.Boots = 1
+			h.Spec.ProviderState.Boots = 1
 			b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", StartedAt: metav1.NewTime(time.Now().Add(-ago))}
 		}
 	}
@@ -174,7 +174,7 @@ func TestStalledAgents(t *testing.T) {
 	add := func(silent time.Duration, change func(*v1alpha1.BareMetalBoot)) {
 		h, b := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}
 		h.Name = fmt.Sprintf("h-%d", len(s.hosts))
-		h.Spec.ConsumerRef, h.Spec.Boots, b.Name = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, 1, h.Name
+		h.Spec.ConsumerRef, h.Spec.ProviderState.Boots, b.Name = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, 1, h.Name
 		b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", Agent: true, StartedAt: metav1.NewTime(time.Now().Add(-20 * time.Minute))}
 		b.Status.Agent = &v1alpha1.AgentProgress{Number: 1, Time: metav1.NewTime(time.Now().Add(-silent))}
 		change(b)

@@ -85,7 +85,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 // machineOfHost returns the machine of a host.
 func machineOfHost(_ context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
-	if !ok || host.Spec.ConsumerRef == nil || host.Spec.Boots == 0 {
+	if !ok || host.Spec.ConsumerRef == nil || host.Spec.ProviderState.Boots == 0 {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}}}

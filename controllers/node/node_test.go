@@ -93,7 +93,7 @@ func preparePair(t *testing.T, changes ...func(*pair)) *pair {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
 			Spec: v1alpha1.BareMetalHostSpec{
 				BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: "52:54:00:00:02:01",
-				ConsumerRef: controllerstest.Claimed(name), Boots: 2,
+				ConsumerRef: controllerstest.Claimed(name), ProviderState: v1alpha1.HostProviderState{Boots: 2},
 			},
 		},
 		node: &corev1.Node{

@@ -60,7 +60,7 @@ func TestMatches(t *testing.T) {
 	host := v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "1"},
 		Spec: v1alpha1.BareMetalHostSpec{
-			ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, Boots: 1,
+			ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, ProviderState: v1alpha1.HostProviderState{Boots: 1},
 		},
 	}
 	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{
@@ -121,7 +121,7 @@ func TestMismatch(t *testing.T) {
 	then := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 	host := v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "1"},
-		Spec:       v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, Boots: 1},
+		Spec:       v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, ProviderState: v1alpha1.HostProviderState{Boots: 1}},
 	}
 	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c", StartedAt: then, DataAddress: "192.0.2.9", DataServedAt: &then}}
 	other := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "2"}}

@@ -33,7 +33,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 		return r.abandon(ctx, s)
 	}
 	switch cycle := s.remediation.Spec.PowerCycle; {
-	case cycle == nil && s.host.Spec.PowerHoldSince != nil, cycle != nil && recordsIdle(cycle):
+	case cycle == nil && s.host.Spec.ProviderState.PowerHoldStartTime != nil, cycle != nil && recordsIdle(cycle):
 		return r.resume(ctx, s)
 	case cycle == nil:
 		return r.startFirstCycle(ctx, s)
@@ -43,7 +43,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 		return r.powerOff(ctx, s)
 	case s.hasPowerHold(s.host):
 		return r.powerOn(ctx, s)
-	case s.host.Spec.PowerHoldSince != nil:
+	case s.host.Spec.ProviderState.PowerHoldStartTime != nil:
 		return r.awaitPower(ctx, s)
 	default:
 		return r.awaitNode(ctx, s)
@@ -160,7 +160,7 @@ func (r *Reconciler) resume(ctx context.Context, s *scope) error {
 	switch {
 	case err != nil:
 		return err
-	case s.host.Spec.PowerHoldSince != nil:
+	case s.host.Spec.ProviderState.PowerHoldStartTime != nil:
 		return r.awaitPower(ctx, s)
 	default:
 		return r.awaitNode(ctx, s)
@@ -233,7 +233,7 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 			})
 		})
 	}
-	if s.host.Spec.PowerHoldOffAt == nil {
+	if s.host.Spec.ProviderState.PowerHoldOffTime == nil {
 		return r.awaitDeadline(ctx, s, "its BMC did not confirm the power-off, so its Node has no out-of-service taint"+s.bmcProblem())
 	}
 	if done, err := r.fence(ctx, s); err != nil || !done {

@@ -35,14 +35,14 @@ func TestBootAfterLeftAlone(t *testing.T) {
 		"a hold": {
 			take: func(h *v1alpha1.BareMetalHost) {
 				h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new fan"}}
-				h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = &long, &long
+				h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = &long, &long
 			},
-			give: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds, h.Spec.PowerHoldOffAt = nil, nil },
-			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
+			give: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds, h.Spec.ProviderState.PowerHoldOffTime = nil, nil },
+			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.PowerHoldStartTime = nil },
 		},
 		"a power hold without a record": {
-			take: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = &long },
-			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince = nil },
+			take: func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.PowerHoldStartTime = &long },
+			on:   func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.PowerHoldStartTime = nil },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -280,8 +280,8 @@ func isTainted(n *corev1.Node) bool {
 // noPowerHold expects a host without a power cycle in progress.
 func noPowerHold(g Gomega, h *v1alpha1.BareMetalHost) {
 	g.Expect(h.Spec.PowerHolds).To(BeEmpty())
-	g.Expect(h.Spec.PowerHoldSince).To(BeNil())
-	g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
+	g.Expect(h.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
+	g.Expect(h.Spec.ProviderState.PowerHoldOffTime).To(BeNil())
 }
 
 // handedOver expects that the Machine's owner was asked to replace it.

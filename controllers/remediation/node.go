@@ -99,7 +99,7 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("Failed to taint or read the Node of a server that is off", "error", err.Error())
 		s.message += ". It is off, but its Node cannot be tainted or read yet: " + clusterUnanswered
-	case left == "", time.Since(s.host.Spec.PowerHoldOffAt.Time) > evictionTimeout:
+	case left == "", time.Since(s.host.Spec.ProviderState.PowerHoldOffTime.Time) > evictionTimeout:
 		return true, nil
 	default:
 		s.message += fmt.Sprintf(". It is off. Waiting until %s removed from its Node", left)
@@ -110,7 +110,7 @@ func (r *Reconciler) fence(ctx context.Context, s *scope) (bool, error) {
 
 // unansweredDuration returns for how long the workload cluster has not answered since the server is off.
 func (r *Reconciler) unansweredDuration(s *scope) time.Duration {
-	from := s.host.Spec.PowerHoldOffAt.Time
+	from := s.host.Spec.ProviderState.PowerHoldOffTime.Time
 	for _, t := range []time.Time{s.pausedAt(), r.Started} {
 		if t.After(from) {
 			from = t
@@ -130,15 +130,17 @@ func (r *Reconciler) confirmedOff(ctx context.Context, s *scope) (bool, error) {
 	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.host), host); err != nil {
 		return false, err
 	}
-	if !s.hasPowerHold(host) || host.Spec.PowerHoldOffAt == nil {
+	if !s.hasPowerHold(host) || host.Spec.ProviderState.PowerHoldOffTime == nil {
 		return false, conflictError("baremetalhosts", host)
 	}
-	at := host.Spec.PowerHoldOffAt.Time
+	at := host.Spec.ProviderState.PowerHoldOffTime.Time
 	if time.Since(at) < offConfirmationMaxAge && !s.pausedAt().After(at) {
 		return true, nil
 	}
 	s.message += ". It was off. Waiting for a new confirmation that it still is"
-	return false, r.changeHost(ctx, host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = new(metav1.Now()), nil })
+	return false, r.changeHost(ctx, host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = new(metav1.Now()), nil
+	})
 }
 
 // conflictError is the error for an object of which the API server has a newer version than the decision was based on.

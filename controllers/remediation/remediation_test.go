@@ -89,7 +89,9 @@ func TestBMCDead(t *testing.T) {
 	start(t)
 	p := newFixture(t, func(p *fixture) { g.Expect(p.Misbehave(bmctest.Down, -1)).To(Succeed()) })
 	p.setHealthCheck(t, metav1.ConditionFalse)
-	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldSince).NotTo(BeNil()) })
+	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ProviderState.PowerHoldStartTime).NotTo(BeNil())
+	})
 	p.waitMessage(t, "BMC: Unreachable")
 	p.expire(t)
 	p.handedOver(t)
@@ -97,7 +99,7 @@ func TestBMCDead(t *testing.T) {
 	p.waitNode(t, false)
 	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.PowerHolds).To(BeEmpty())
-		g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).To(BeNil())
 		g.Expect(h.Spec.Quarantine).NotTo(BeNil())
 	})
 	g.Expect(p.Misbehave(bmctest.Down, 0)).To(Succeed())
@@ -143,7 +145,7 @@ func TestHandedOverAtOnce(t *testing.T) {
 			} else {
 				g.Expect(p.Host.Spec.Quarantine.Reason).To(Equal(test.quarantine))
 			}
-			g.Expect(p.Host.Spec.PowerHoldSince).To(BeNil())
+			g.Expect(p.Host.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
 			g.Expect(p.CommandNames()).To(BeEmpty())
 		})
 	}
@@ -249,7 +251,7 @@ func TestLeftAlone(t *testing.T) {
 			p.waitNode(t, false)
 			p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
 				_, annotated := h.Annotations[v1alpha1.ForcePowerHoldPrefix+"anna"]
-				g.Expect(h.Spec.PowerHoldOffAt != nil).To(Equal(annotated || len(h.Spec.PowerHolds) > 0))
+				g.Expect(h.Spec.ProviderState.PowerHoldOffTime != nil).To(Equal(annotated || len(h.Spec.PowerHolds) > 0))
 			})
 			forced := func() (n int) {
 				for _, c := range p.CommandNames() {
@@ -308,7 +310,9 @@ func newPoweredOff(t *testing.T) (*fixture, *corev1.Pod) {
 	var pod *corev1.Pod
 	p := newFixture(t, func(p *fixture) { pod = p.addPod(t) })
 	p.waitMessage(t, "Pod "+pod.Namespace+"/stays is removed from its Node")
-	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
+	p.waitHost(t, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).NotTo(BeNil())
+	})
 	p.waitNode(t, true)
 	NewWithT(t).Expect(p.On()).To(BeFalse())
 	return p, pod
@@ -328,7 +332,7 @@ func TestPodsRemovedFirst(t *testing.T) {
 func (p *fixture) offLongAgo(t *testing.T) {
 	t.Helper()
 	controllerstest.Modify(t, env, p.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.PowerHoldOffAt = &metav1.Time{Time: time.Now().Add(-24 * time.Hour)}
+		h.Spec.ProviderState.PowerHoldOffTime = &metav1.Time{Time: time.Now().Add(-24 * time.Hour)}
 	})
 }
 

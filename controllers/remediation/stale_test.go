@@ -87,7 +87,9 @@ func (b *stepper) hasPowerHold() bool { return len(b.Host.Spec.PowerHolds) == 1 
 func (b *stepper) confirmOff(t *testing.T, ago time.Duration) {
 	t.Helper()
 	at := metav1.NewTime(time.Now().Add(-ago))
-	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = &at, &at })
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = &at, &at
+	})
 }
 
 // TestOldOffConfirmation: an old confirmation of the power-off, or one from before a pause, is renewed before the Node is tainted.
@@ -110,8 +112,8 @@ func TestOldOffConfirmation(t *testing.T) {
 			g.Expect(isTainted(b.node)).To(BeFalse())
 			g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
 			g.Expect(b.Host.Spec.PowerHolds).To(HaveLen(1))
-			g.Expect(b.Host.Spec.PowerHoldOffAt).To(BeNil())
-			g.Expect(b.Host.Spec.PowerHoldSince.After(began.Add(-2*time.Second))).To(BeTrue(), "its power is to be read twice again")
+			g.Expect(b.Host.Spec.ProviderState.PowerHoldOffTime).To(BeNil())
+			g.Expect(b.Host.Spec.ProviderState.PowerHoldStartTime.After(began.Add(-2*time.Second))).To(BeTrue(), "its power is to be read twice again")
 			b.confirmOff(t, 0)
 			b.step(t)
 			g.Expect(isTainted(b.node)).To(BeTrue())
@@ -138,7 +140,7 @@ func TestStaleHost(t *testing.T) {
 	b.steps(t, b.hasPowerHold)
 	b.confirmOff(t, 0)
 	b.cache.host = b.Host.DeepCopy()
-	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldOffAt = nil })
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.PowerHoldOffTime = nil })
 	g.Expect(b.step(t).RequeueAfter).To(Equal(100 * time.Millisecond))
 	g.Expect(isTainted(b.node)).To(BeFalse())
 	g.Expect(b.remediation.Spec.TaintedNode).To(BeEmpty())
@@ -219,7 +221,9 @@ func TestConnectTimeout(t *testing.T) {
 
 	b.step(t)
 	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())
-	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = nil, nil })
+	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = nil, nil
+	})
 	b.r.Clusters = &changingErrors{ClusterCache: connected}
 	for range 2 {
 		b.step(t)

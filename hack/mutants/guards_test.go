@@ -180,7 +180,7 @@ var guardTargets = []target{
 	}},
 	{"inventory/erasure", []string{"-test.run=Request"}, []mutant{
 		{"a request for another host object is carried out", "Unfit", "string(host.UID) != s.HostUID", "false"},
-		{"a request is carried out after another boot", "Unfit", "s.BootsBefore == nil || *s.BootsBefore != host.Spec.Boots", "false"},
+		{"a request is carried out after another boot", "Unfit", "s.BootsBefore == nil || *s.BootsBefore != host.Spec.ProviderState.Boots", "false"},
 		{"an expired request is carried out", "Unfit", "expired(r, now)", "false"},
 		{"a request of last month is carried out", "Expiry", "r.Spec.ExpireTime.Time.Before(latest)", "true"},
 		{"a request is carried out by the boot of another one", "Select", "open && !CarriedOutBy(r, boot)", "false"},

@@ -83,7 +83,7 @@ func (b *bench) register(source v1alpha1.BootSource) {
 					Spec: v1alpha1.BareMetalHostSpec{
 						BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "none"}, BootMACAddress: macOf(i),
 						BootMode:    v1alpha1.BootModeLegacy,
-						ConsumerRef: &v1alpha1.ConsumerReference{Name: name, ClaimID: name}, Boots: 1,
+						ConsumerRef: &v1alpha1.ConsumerReference{Name: name, ClaimID: name}, ProviderState: v1alpha1.HostProviderState{Boots: 1},
 					},
 				}
 				boot := &v1alpha1.BareMetalBoot{

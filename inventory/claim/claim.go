@@ -46,9 +46,9 @@ func Claim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, t
 	}
 	claimed := host.DeepCopy()
 	claimed.Spec.ConsumerRef = &v1alpha1.ConsumerReference{
-		Name: terms.Machine, ClaimID: string(uuid.NewUUID()), BootsBefore: host.Spec.Boots, CleaningPolicy: terms.CleaningPolicy, Disks: terms.Disks,
+		Name: terms.Machine, ClaimID: string(uuid.NewUUID()), BootsBefore: host.Spec.ProviderState.Boots, CleaningPolicy: terms.CleaningPolicy, Disks: terms.Disks,
 	}
-	claimed.Spec.PowerHoldSince, claimed.Spec.PowerHoldOffAt = nil, nil // left over from an earlier machine on this host
+	claimed.Spec.ProviderState.PowerHoldStartTime, claimed.Spec.ProviderState.PowerHoldOffTime = nil, nil // left over from an earlier machine on this host
 	return c.Patch(ctx, claimed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 }
 

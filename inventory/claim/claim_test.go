@@ -88,8 +88,8 @@ func TestClaimClearsOldRecords(t *testing.T) {
 	scheme := runtime.NewScheme()
 	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	h := host("a", func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Boots = 3
-		h.Spec.PowerHoldSince, h.Spec.PowerHoldOffAt = new(metav1.Now()), new(metav1.Now())
+		h.Spec.ProviderState.Boots = 3
+		h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = new(metav1.Now()), new(metav1.Now())
 	})
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&h).Build()
 	var now v1alpha1.BareMetalHost
@@ -101,9 +101,9 @@ func TestClaimClearsOldRecords(t *testing.T) {
 	g.Expect(now.Spec.ConsumerRef.ClaimID).NotTo(BeEmpty())
 	g.Expect(now.Spec.ConsumerRef.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
 	g.Expect(now.Spec.ConsumerRef.Disks).To(Equal(disks))
-	g.Expect(now.Spec.Boots).To(Equal(int32(3)), "the boots of the server go on being counted")
-	g.Expect(now.Spec.PowerHoldSince).To(BeNil())
-	g.Expect(now.Spec.PowerHoldOffAt).To(BeNil())
+	g.Expect(now.Spec.ProviderState.Boots).To(Equal(int32(3)), "the boots of the server go on being counted")
+	g.Expect(now.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
+	g.Expect(now.Spec.ProviderState.PowerHoldOffTime).To(BeNil())
 }
 
 func TestAssumed(t *testing.T) {

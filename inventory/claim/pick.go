@@ -129,7 +129,7 @@ func rate(host *v1alpha1.BareMetalHost, want Want) candidate {
 
 // LastOwnedBy is true for a host whose last machine belonged to the owner. It is false for an empty owner.
 func LastOwnedBy(host *v1alpha1.BareMetalHost, owner string) bool {
-	return owner != "" && host.Spec.LastConsumer != nil && host.Spec.LastConsumer.Owner == owner
+	return owner != "" && host.Spec.ProviderState.LastConsumer != nil && host.Spec.ProviderState.LastConsumer.Owner == owner
 }
 
 func compareSize(a, b *v1alpha1.BareMetalHost) int {

@@ -27,7 +27,7 @@ func labelled(key, value string) func(*v1alpha1.BareMetalHost) {
 
 func hadBy(owner string) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) {
-		h.Spec.LastConsumer = &v1alpha1.LastConsumer{Name: "old", Owner: owner}
+		h.Spec.ProviderState.LastConsumer = &v1alpha1.LastConsumer{Name: "old", Owner: owner}
 	}
 }
 
@@ -317,7 +317,7 @@ func minds(key string, w Want) int {
 // rank is a second implementation of the order of preference, as numbers. Less is better.
 func rank(h v1alpha1.BareMetalHost, w Want, free map[string]int) []int {
 	out := []int{1, 0, 0, int(h.Status.Hardware.Memory.Value()), -free[h.Spec.FailureDomain]}
-	if w.Reuse != "" && h.Spec.LastConsumer.Owner == w.Reuse {
+	if w.Reuse != "" && h.Spec.ProviderState.LastConsumer.Owner == w.Reuse {
 		out[0] = 0
 	}
 	for _, taint := range h.Spec.Taints {

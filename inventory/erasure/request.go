@@ -23,9 +23,9 @@ func Unfit(r *v1alpha1.BareMetalErasureRequest, host *v1alpha1.BareMetalHost, no
 	case string(host.UID) != s.HostUID:
 		return v1alpha1.ReasonHostRecreated, fmt.Sprintf("spec.hostUID is %s, and BareMetalHost %q has the UID %s: it was created again since the request was made. "+
 			"If its disks are to be erased, create another request", s.HostUID, s.HostName, host.UID)
-	case s.BootsBefore == nil || *s.BootsBefore != host.Spec.Boots:
+	case s.BootsBefore == nil || *s.BootsBefore != host.Spec.ProviderState.Boots:
 		return v1alpha1.ReasonHostBooted, fmt.Sprintf("spec.bootsBefore does not fit: BareMetalHost %q has the boot count %d. Its server was booted since the request was "+
-			"made, and no record shows that this was for the request. If its disks are to be erased, create another request", s.HostName, host.Spec.Boots)
+			"made, and no record shows that this was for the request. If its disks are to be erased, create another request", s.HostName, host.Spec.ProviderState.Boots)
 	case expired(r, now):
 		return v1alpha1.ReasonRequestExpired, "spec.expireTime has passed. The request is deleted"
 	default:
@@ -53,7 +53,7 @@ func CarriedOutBy(r *v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMetalB
 // Select returns the request that a host has to carry out: that of its open boot, also if it has expired meanwhile, or the oldest one that fits. It is nil if
 // there is none. An open boot whose request was deleted has none either, although others may fit.
 func Select(requests []v1alpha1.BareMetalErasureRequest, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBootSpec, now time.Time) *v1alpha1.BareMetalErasureRequest {
-	open := boot != nil && boot.ErasureRequest != nil && boot.VoidedAt == nil && boot.Number >= host.Spec.Boots
+	open := boot != nil && boot.ErasureRequest != nil && boot.VoidedAt == nil && boot.Number >= host.Spec.ProviderState.Boots
 	var selected *v1alpha1.BareMetalErasureRequest
 	for i := range requests {
 		r := &requests[i]
@@ -119,7 +119,7 @@ func available(host *v1alpha1.BareMetalHost) string {
 
 // NewRequest returns a request to erase the disks of a host's server as the host is now. It has no name but a prefix of one, which the API server completes.
 func NewRequest(host *v1alpha1.BareMetalHost, serialNumber string, policy v1alpha1.CleaningPolicy, expireTime time.Time) *v1alpha1.BareMetalErasureRequest {
-	boots := host.Spec.Boots
+	boots := host.Spec.ProviderState.Boots
 	return &v1alpha1.BareMetalErasureRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, GenerateName: host.Name + "-"},
 		Spec: v1alpha1.BareMetalErasureRequestSpec{

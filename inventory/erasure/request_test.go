@@ -17,7 +17,7 @@ var requestNow = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 
 // orderedHost returns a host that has booted three times, and a request for it that was created an hour ago and expires in an hour.
 func orderedHost() (*v1alpha1.BareMetalHost, *v1alpha1.BareMetalErasureRequest) {
-	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "host-uid"}, Spec: v1alpha1.BareMetalHostSpec{Boots: 3}}
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "host-uid"}, Spec: v1alpha1.BareMetalHostSpec{ProviderState: v1alpha1.HostProviderState{Boots: 3}}}
 	request := erasure.NewRequest(host, "SN1", v1alpha1.CleaningClear, requestNow.Add(time.Hour))
 	request.Name, request.UID, request.CreationTimestamp = "order", "order-uid", metav1.NewTime(requestNow.Add(-time.Hour))
 	return host, request
@@ -46,8 +46,8 @@ func TestRequestOutcome(t *testing.T) {
 		"it fits":                       {want: v1alpha1.ReasonHostWaits},
 		"the host is gone":              {noHost: true, want: v1alpha1.ReasonHostNotFound},
 		"another host of the same name": {change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.UID = "new" }, want: v1alpha1.ReasonHostRecreated},
-		"it has booted since":           {change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.Spec.Boots = 4 }, want: v1alpha1.ReasonHostBooted},
-		"it is older than the request":  {change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.Spec.Boots = 2 }, want: v1alpha1.ReasonHostBooted},
+		"it has booted since":           {change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.Spec.ProviderState.Boots = 4 }, want: v1alpha1.ReasonHostBooted},
+		"it is older than the request":  {change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.Spec.ProviderState.Boots = 2 }, want: v1alpha1.ReasonHostBooted},
 		"it has expired":                {change: func(_ *v1alpha1.BareMetalHost, r *v1alpha1.BareMetalErasureRequest) { r.Spec.ExpireTime = at }, want: v1alpha1.ReasonRequestExpired},
 		"it was created seven days ago": {change: func(_ *v1alpha1.BareMetalHost, r *v1alpha1.BareMetalErasureRequest) {
 			r.CreationTimestamp = metav1.NewTime(requestNow.Add(-erasure.MaxRequestLife))
@@ -57,7 +57,7 @@ func TestRequestOutcome(t *testing.T) {
 		"it failed": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) {
 			b.VoidedAt, b.Failure = &at, &v1alpha1.BootFailure{Message: "disk S1"}
 		}), want: v1alpha1.ReasonDisksNotErased},
-		"it was withdrawn in time":        {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &at }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.Spec.Boots = 4 }, want: v1alpha1.ReasonHostBooted},
+		"it was withdrawn in time":        {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &at }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.Spec.ProviderState.Boots = 4 }, want: v1alpha1.ReasonHostBooted},
 		"no disk, nothing to record":      {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.AgentDoneAt = &at, &at }), want: v1alpha1.ReasonErased},
 		"recorded":                        {records: []v1alpha1.BareMetalErasure{{}, record}, want: v1alpha1.ReasonErased},
 		"recorded, and the host is gone":  {records: []v1alpha1.BareMetalErasure{record}, noHost: true, want: v1alpha1.ReasonErased},
@@ -98,13 +98,13 @@ func TestSelectRequest(t *testing.T) {
 	over := carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &metav1.Time{Time: requestNow} })
 	g.Expect(selected(both, nil)).To(Equal("order"))
 	g.Expect(selected(both[:1], nil)).To(Equal("a-young"))
-	host.Spec.Boots = 4
+	host.Spec.ProviderState.Boots = 4
 	g.Expect(selected(both, runs)).To(Equal("order"), "the count has risen, and the erasure goes on")
 	both[1].Spec.ExpireTime = metav1.NewTime(requestNow)
 	g.Expect(selected(both, runs)).To(Equal("order"), "an erasure that has begun does not expire")
 	g.Expect(selected(both[:1], runs)).To(BeEmpty(), "its request was deleted")
 	g.Expect(selected(both, over)).To(BeEmpty())
-	host.Spec.Boots = 3
+	host.Spec.ProviderState.Boots = 3
 	both[1].Spec.ExpireTime = metav1.NewTime(requestNow.Add(time.Hour))
 	g.Expect(selected(both[1:], over)).To(BeEmpty(), "a backup of the host brings the count back, and the boot says that the request was carried out")
 	both[0].DeletionTimestamp = &metav1.Time{Time: requestNow}
@@ -115,15 +115,15 @@ func TestSelectRequest(t *testing.T) {
 func TestPropertyRequestBeginsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		host, r := orderedHost()
-		host.Spec.Boots = rapid.Int32Range(2, 4).Draw(t, "boots")
+		host.Spec.ProviderState.Boots = rapid.Int32Range(2, 4).Draw(t, "boots")
 		host.UID = types.UID(rapid.SampledFrom([]string{"host-uid", "other"}).Draw(t, "UID"))
 		r.Spec.ExpireTime = metav1.NewTime(requestNow.Add(time.Duration(rapid.IntRange(-2, 200).Draw(t, "hours")) * time.Hour))
 		r.CreationTimestamp = metav1.NewTime(requestNow.Add(-time.Duration(rapid.IntRange(0, 200).Draw(t, "age")) * time.Hour))
 		if erasure.Select([]v1alpha1.BareMetalErasureRequest{*r}, host, nil, requestNow) == nil {
 			return
 		}
-		if host.Spec.Boots != 3 || host.UID != "host-uid" || !requestNow.Before(r.Spec.ExpireTime.Time) || requestNow.Sub(r.CreationTimestamp.Time) >= 7*24*time.Hour {
-			t.Fatalf("%+v begins on a host with the UID %s and %d boots", r.Spec, host.UID, host.Spec.Boots)
+		if host.Spec.ProviderState.Boots != 3 || host.UID != "host-uid" || !requestNow.Before(r.Spec.ExpireTime.Time) || requestNow.Sub(r.CreationTimestamp.Time) >= 7*24*time.Hour {
+			t.Fatalf("%+v begins on a host with the UID %s and %d boots", r.Spec, host.UID, host.Spec.ProviderState.Boots)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func (v View) mayHaveBooted() bool {
 // an earlier claim.
 func (v View) erasureDue(s Settings) bool {
 	b := v.Boot
-	if b == nil || b.Number < v.Spec.Boots || v.Spec.ConsumerRef.ClaimID == "" {
+	if b == nil || b.Number < v.Spec.ProviderState.Boots || v.Spec.ConsumerRef.ClaimID == "" {
 		return false
 	}
 	if e := v.erasure(); e != nil {
@@ -84,7 +84,7 @@ func (v View) erasure() *v1alpha1.BareMetalBootSpec {
 // recordOfClaim returns the record of the claim's last boot, also after it was voided; nil without one.
 func (v View) recordOfClaim() *v1alpha1.BareMetalBootSpec {
 	ref, b := v.Spec.ConsumerRef, v.Boot
-	if ref == nil || ref.ClaimID == "" || b == nil || b.ClaimID != ref.ClaimID || b.Number < v.Spec.Boots {
+	if ref == nil || ref.ClaimID == "" || b == nil || b.ClaimID != ref.ClaimID || b.Number < v.Spec.ProviderState.Boots {
 		return nil
 	}
 	return b
@@ -99,7 +99,7 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 	if b := v.erasure(); b != nil && b.AgentDoneAt == nil { // its record was voided, for a release that was requested without a power-off and then not
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because their erasure was interrupted. Wipe the disks"+v.namedDisks())
 	}
-	if b := v.Boot; IsRequestedErasure(b) && b.Number >= v.Spec.Boots && b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) {
+	if b := v.Boot; IsRequestedErasure(b) && b.Number >= v.Spec.ProviderState.Boots && b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) {
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because the erasure for a BareMetalErasureRequest was not completed. Wipe the disks")
 	}
 	policy := v.policy(s)

@@ -53,7 +53,9 @@ func TestReleaseNamesItsExit(t *testing.T) {
 func TestCleaningTimeOut(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()
-	old := func(v *View) { v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-2 * s.CleaningTimeout)} }
+	old := func(v *View) {
+		v.Spec.ProviderState.CleaningStartTime = &metav1.Time{Time: noon.Add(-2 * s.CleaningTimeout)}
+	}
 	refused := func(ago time.Duration) func(*View) {
 		return func(v *View) {
 			v.BMC.CleanUpFailures, v.BMC.CleanUpTriedAt, v.BMC.CleanUpError = 1, noon.Add(-ago), "locked"

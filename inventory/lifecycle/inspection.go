@@ -24,7 +24,7 @@ type Inspection struct {
 // InspectionBoot returns the open boot that inspects the server; nil without one. No machine had the host when it was recorded, and a machine may have claimed
 // the host since.
 func (v View) InspectionBoot() *v1alpha1.BareMetalBootSpec {
-	if b := v.Boot; IsOpen(b) && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.Boots {
+	if b := v.Boot; IsOpen(b) && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil
@@ -55,7 +55,7 @@ func (v View) byAgent() bool {
 
 // lastInspection returns the last boot of the host if it inspected the server, also after it has ended; nil otherwise.
 func (v View) lastInspection() *v1alpha1.BareMetalBootSpec {
-	if b := v.Boot; b != nil && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.Boots {
+	if b := v.Boot; b != nil && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil

@@ -57,7 +57,7 @@ var table = []transition{
 	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, stayInMaintenance},
 	{StateExternallyProvisioned, func(v View) bool { return v.Spec.ExternallyProvisioned && !v.releasing() }, stayExternallyProvisioned},
 	{StateCleaning, func(v View) bool {
-		return v.releasing() && !v.Spec.ExternallyProvisioned && v.Spec.CleaningStartedAt != nil
+		return v.releasing() && !v.Spec.ExternallyProvisioned && v.Spec.ProviderState.CleaningStartTime != nil
 	}, cleanHost},
 	{StateReleasing, View.releasing, releaseHost},
 	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, stayQuarantined},

@@ -119,7 +119,7 @@ var nextAgent = map[string]nextCase{
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"release: erased, and on: off": { // an agent handles no request to shut down
-		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks, v.Spec.CleaningStartedAt = nil, nil }), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks, v.Spec.ProviderState.CleaningStartTime = nil, nil }), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 	},
 	"a move forgot the deletion": {
 		erasingView(func(v *View) { v.Consumer.Deleting, v.Consumer.ProviderID = false, "" }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, v1alpha1.ReasonCleaning,
@@ -134,10 +134,10 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 	}{
 		"no permission":         {[]func(*View){seeded}, 0},
 		"the permission":        {[]func(*View){seeded, commitAllowed}, 1},
-		"an earlier permission": {[]func(*View){func(v *View) { v.Boot.Number, v.Spec.Boots, v.Boot.CommittedNumber = 7, 7, 5 }}, 5},
+		"an earlier permission": {[]func(*View){func(v *View) { v.Boot.Number, v.Spec.ProviderState.Boots, v.Boot.CommittedNumber = 7, 7, 5 }}, 5},
 		"a second address":      {[]func(*View){agentRefused}, 0},
 		"another, later, permission": {[]func(*View){func(v *View) {
-			v.Boot.Number, v.Spec.Boots, v.Boot.CommittedNumber = 7, 7, 5
+			v.Boot.Number, v.Spec.ProviderState.Boots, v.Boot.CommittedNumber = 7, 7, 5
 			commitAllowed(v)
 		}}, 7},
 	} {

@@ -29,7 +29,7 @@ var nextFree = map[string]nextCase{
 	"shutting down":                           {freeView(poweredOn, commanded(CommandShutDown, 10*time.Second), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
 	"does not shut down":                      {freeView(poweredOn, commanded(CommandShutDown, 3*time.Minute), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, ForceOff, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
 	"free without a record":                   {freeView(noRecord), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"free with an older record":               {freeView(func(v *View) { v.Spec.Boots = 2 }), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free with an older record":               {freeView(func(v *View) { v.Spec.ProviderState.Boots = 2 }), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, its record is deleted":             {freeView(bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, and something else keeps its boot": {freeView(bootDeleting, func(v *View) { v.BootHasForeignFinalizer = true }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"free, and its boot is deleted while its machine waits": {

@@ -21,7 +21,7 @@ func wantedOn(v *View) { v.Spec.Power = v1alpha1.PowerOn }
 
 // inspectionFailed is the record of an inspection that failed and is over.
 func inspectionFailed(v *View) {
-	v.Spec.Boots = 7
+	v.Spec.ProviderState.Boots = 7
 	v.Boot = &v1alpha1.BareMetalBootSpec{
 		Number: 7, Attempt: 3, Purpose: v1alpha1.PurposeInspect, ClaimID: "inspection-1", VoidedAt: at(0),
 		Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonInspectionFailed, Message: "x"},
@@ -31,7 +31,7 @@ func inspectionFailed(v *View) {
 // inspectingView is a free host whose inspection is under way. Its server is off, the network is its next boot device, and it may be powered on.
 func inspectingView(changes ...func(*View)) View {
 	v := freeView(byAgent, func(v *View) {
-		v.Spec.Boots = 7
+		v.Spec.ProviderState.Boots = 7
 		v.Boot = &v1alpha1.BareMetalBootSpec{
 			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeInspect, Agent: true, ClaimID: "inspection-1", StartedAt: metav1.NewTime(noon.Add(-time.Minute)),
 			PoweredOffAt: at(time.Minute), PoweredOnAt: at(50 * time.Second),
@@ -48,7 +48,7 @@ func inspectingView(changes ...func(*View)) View {
 func claimedDuringInspection(v *View) {
 	claimed := claimedView()
 	v.Consumer, v.Spec.ConsumerRef = claimed.Consumer, claimed.Spec.ConsumerRef
-	v.Spec.ConsumerRef.BootsBefore = v.Spec.Boots
+	v.Spec.ConsumerRef.BootsBefore = v.Spec.ProviderState.Boots
 }
 
 // nextInspection are hosts that the agent inspects.
@@ -202,7 +202,7 @@ func TestSecondAttemptOfInspection(t *testing.T) {
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
 	g.Expect(step.Boot.PoweredOffAt).To(BeNil())
-	v.Boot, v.Spec.Boots = step.Boot, step.Boot.Number
+	v.Boot, v.Spec.ProviderState.Boots = step.Boot, step.Boot.Number
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 	claimedDuringInspection(&v)
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff), "the agent may still run")

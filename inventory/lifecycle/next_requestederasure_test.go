@@ -30,7 +30,7 @@ func asks(policy v1alpha1.CleaningPolicy) func(*View) {
 // erasingFreeView is a free host whose disks are being erased. Its server is off, the network is its next boot device, and it may be powered on.
 func erasingFreeView(changes ...func(*View)) View {
 	v := freeView(toErase, netbootSet, func(v *View) {
-		v.Spec.Boots, v.BMC.NetworkBootNumber = 7, 7
+		v.Spec.ProviderState.Boots, v.BMC.NetworkBootNumber = 7, 7
 		v.Boot = &v1alpha1.BareMetalBootSpec{
 			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeClean, Agent: true, ClaimID: "uid-1", CleaningPolicy: v1alpha1.CleaningClear,
 			ErasureRequest: &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"},
@@ -273,7 +273,7 @@ func TestRequestedErasureAttempts(t *testing.T) {
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
 	g.Expect(step.Boot.CleaningPolicy).To(Equal(v1alpha1.CleaningClear), "an erasure that has begun is finished with its policy")
 	g.Expect(step.Boot.PoweredOffAt).To(BeNil())
-	v.Boot, v.Spec.Boots, v.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
+	v.Boot, v.Spec.ProviderState.Boots, v.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 }
 

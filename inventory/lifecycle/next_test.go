@@ -48,7 +48,7 @@ func bootingView(changes ...func(*View)) View {
 	return claimedView(append([]func(*View){func(v *View) {
 		v.MoveBlocked, v.BMC.NetworkBootNumber = true, 1
 		off := metav1.NewTime(noon.Add(-time.Minute))
-		v.Boot, v.Spec.Boots = &v1alpha1.BareMetalBootSpec{
+		v.Boot, v.Spec.ProviderState.Boots = &v1alpha1.BareMetalBootSpec{
 			Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m", StartedAt: off, PoweredOffAt: &off, PoweredOnAt: &off,
 		}, 1
 	}}, changes...)...)
@@ -73,7 +73,7 @@ func quarantined(v *View)        { v.Spec.Quarantine = &v1alpha1.Quarantine{Reas
 func expired(v *View)            { v.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
 func notPoweredOff(v *View)      { v.Boot.PoweredOffAt = nil }
 func notPoweredOn(v *View)       { v.Boot.PoweredOnAt = nil }
-func uncounted(v *View)          { v.Spec.Boots, v.Boot.PoweredOnAt = 0, nil }
+func uncounted(v *View)          { v.Spec.ProviderState.Boots, v.Boot.PoweredOnAt = 0, nil }
 func noRecord(v *View)           { v.Boot = nil }
 func oldRecord(v *View)          { v.Boot = &v1alpha1.BareMetalBootSpec{} }
 func recordOfOtherClaim(v *View) { v.Boot.ClaimID, v.Boot.MachineName = "claim-0", "m-0" }
@@ -87,7 +87,7 @@ func noClaimID(v *View)          { v.Spec.ConsumerRef.ClaimID = "" }
 func stale(v *View)              { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)            { v.BMC.PowerSince = v.BMC.PowerAt }
 func cleaningBegan(v *View) {
-	v.Spec.CleaningStartedAt = &metav1.Time{Time: noon.Add(-5 * time.Second)}
+	v.Spec.ProviderState.CleaningStartTime = &metav1.Time{Time: noon.Add(-5 * time.Second)}
 }
 func cleaned(v *View)     { v.BMC.CleanedAt = noon.Add(-time.Second) }
 func overrideSet(v *View) { v.BMC.OverrideSet = true }
@@ -102,11 +102,13 @@ func nodeLost(v *View)   { v.NodeLostAt = noon.Add(2 * time.Minute) }
 func powerHeld(v *View) {
 	v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
 }
-func forceHeld(v *View)      { powerHeld(v); v.Spec.PowerHolds[0].Force = true }
-func powerHoldSince(v *View) { v.Spec.PowerHoldSince = &metav1.Time{Time: noon.Add(-time.Minute)} }
+func forceHeld(v *View) { powerHeld(v); v.Spec.PowerHolds[0].Force = true }
+func powerHoldSince(v *View) {
+	v.Spec.ProviderState.PowerHoldStartTime = &metav1.Time{Time: noon.Add(-time.Minute)}
+}
 func powerHeldOff(v *View) {
 	powerHoldSince(v)
-	v.Spec.PowerHoldOffAt = &metav1.Time{Time: noon.Add(-30 * time.Second)}
+	v.Spec.ProviderState.PowerHoldOffTime = &metav1.Time{Time: noon.Add(-30 * time.Second)}
 }
 func releaseUnfencedRequested(v *View) { v.ReleaseUnfenced = "anna: burnt" }
 func detached(v *View)                 { v.Detached = "anna: moves racks" }

@@ -79,7 +79,7 @@ func bmcFailed(ago time.Duration) func(*View) {
 }
 func poweringOn(v *View) { v.BMC.Power = v1alpha1.PoweringOn }
 func bootServedJustNow(v *View) {
-	v.Spec.Boots = 1
+	v.Spec.ProviderState.Boots = 1
 	v.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "claim-1", MachineName: "m", DataServedAt: &metav1.Time{Time: noon.Add(-30 * time.Second)}}
 }
 

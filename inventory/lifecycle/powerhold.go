@@ -11,7 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// PowerHoldTimes is the record of a power hold: spec.powerHoldSince and spec.powerHoldOffAt.
+// PowerHoldTimes is the record of a power hold: spec.providerState.powerHoldStartTime and spec.providerState.powerHoldOffTime.
 type PowerHoldTimes struct{ Since, OffAt *metav1.Time }
 
 // PowerRequests are the annotations of a host by which users control its server's power.
@@ -39,18 +39,18 @@ func (v View) powerHolds() []v1alpha1.PowerHold {
 // powerHoldActive is true for the server of a provisioned machine while power holds apply, until it is on again after them, or while a power-on is
 // requested.
 func (v View) powerHoldActive() bool {
-	return v.Provisioned() && (len(v.powerHolds()) > 0 || len(v.PowerRequests.On) > 0 || v.Spec.PowerHoldSince != nil)
+	return v.Provisioned() && (len(v.powerHolds()) > 0 || len(v.PowerRequests.On) > 0 || v.Spec.ProviderState.PowerHoldStartTime != nil)
 }
 
-// applyPowerHold switches a server off while power holds apply, and on again after them. Before powerHoldOffAt is recorded it commands only "off". It
-// writes the record before the first command, and clears powerHoldOffAt before it switches the server on. So while powerHoldOffAt is recorded the
+// applyPowerHold switches a server off while power holds apply, and on again after them. Before powerHoldOffTime is recorded it commands only "off". It
+// writes the record before the first command, and clears powerHoldOffTime before it switches the server on. So while powerHoldOffTime is recorded the
 // provider commands nothing that switches the server on, and after a restart the provider knows what is left to do.
 func applyPowerHold(v View, s Settings) Step {
 	holds := v.powerHolds()
 	step := Step{Phase: v1alpha1.PhasePowerHold, Reason: v1alpha1.ReasonPowerHold, Message: describeHolds(holds)}
 	change := Step{}
 	now := metav1.NewTime(v.Now)
-	switch since, offAt, wanted := v.Spec.PowerHoldSince, v.Spec.PowerHoldOffAt, len(holds) > 0; {
+	switch since, offAt, wanted := v.Spec.ProviderState.PowerHoldStartTime, v.Spec.ProviderState.PowerHoldOffTime, len(holds) > 0; {
 	case v.MoveBlocked:
 		change.Action = AllowMove
 	case since == nil && !wanted:
@@ -93,7 +93,7 @@ func powerOffForHold(v View, s Settings) Step {
 			return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 		}
 		now := metav1.NewTime(v.Now)
-		record := &PowerHoldTimes{Since: v.Spec.PowerHoldSince, OffAt: &now}
+		record := &PowerHoldTimes{Since: v.Spec.ProviderState.PowerHoldStartTime, OffAt: &now}
 		return Step{Action: RecordPowerHold, PowerHold: record, Drop: v.PowerRequests.Cycles, Message: "The server is off"}
 	}
 	step := changePower(v, s, v1alpha1.PowerOff)
@@ -130,12 +130,12 @@ func powerOnAfterHold(v View, s Settings) Step {
 // rely on a server that runs nothing. One reading is not enough for that, even after a command: BMCs answer nonsense while they restart. If this
 // process gave no command since then, another process may have switched the server on, which becomes visible only after PowerSettle.
 func (v View) confirmedOffForHold(s Settings) bool {
-	since := v.Spec.PowerHoldSince.Time
-	if v.recordedInFuture(v.Spec.PowerHoldSince) {
+	since := v.Spec.ProviderState.PowerHoldStartTime.Time
+	if v.recordedInFuture(v.Spec.ProviderState.PowerHoldStartTime) {
 		since = time.Time{}
 	}
 	apart := s.ActiveInterval
-	if !v.BMC.LastPowerAt.After(v.Spec.PowerHoldSince.Time) {
+	if !v.BMC.LastPowerAt.After(v.Spec.ProviderState.PowerHoldStartTime.Time) {
 		apart = max(s.ActiveInterval, s.PowerSettle)
 	}
 	return v.confirmedOff(s) && v.powerUnchangedFor(since) >= apart
@@ -151,7 +151,7 @@ const maxShutDownTime = 35 * time.Minute
 // too, so the server must read as on for ShutDownTimeout, which a shutdown rarely exceeds.
 func (v View) confirmedOn(s Settings) bool {
 	notAsked := v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnansweredAt.IsZero()
-	if notAsked && v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(v.Spec.PowerHoldSince.Time) {
+	if notAsked && v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(v.Spec.ProviderState.PowerHoldStartTime.Time) {
 		return true
 	}
 	onFor := v.powerUnchangedFor(v.BMC.LastPowerAt)

@@ -26,14 +26,14 @@ func wrongWithHold(v View, step Step) string {
 	held, off := len(v.Spec.PowerHolds) > 0, v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
 	switch action := step.Action; {
 	case action == ShutDown || action == ForceOff:
-		if !held || v.Spec.PowerHoldSince == nil || v.Spec.PowerHoldOffAt != nil {
+		if !held || v.Spec.ProviderState.PowerHoldStartTime == nil || v.Spec.ProviderState.PowerHoldOffTime != nil {
 			return "without a hold, or before it is recorded"
 		}
 	case action == PowerOn:
-		if held || v.Spec.PowerHoldOffAt != nil {
+		if held || v.Spec.ProviderState.PowerHoldOffTime != nil {
 			return "while it is held, or counts as off"
 		}
-	case action == RecordPowerHold && step.PowerHold.OffAt != nil && step.PowerHold.OffAt != v.Spec.PowerHoldOffAt && (!held || !off):
+	case action == RecordPowerHold && step.PowerHold.OffAt != nil && step.PowerHold.OffAt != v.Spec.ProviderState.PowerHoldOffTime && (!held || !off):
 		return "recorded as off without having been seen so"
 	case action == RecordPowerHold && step.PowerHold.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
 		return "the record of what is owed to the server is lost"
@@ -70,7 +70,7 @@ func (r *rig) tick(t rapid.TB) {
 		}
 		r.on, r.switchesAt = r.target, time.Time{}
 	}
-	if r.v.Spec.PowerHoldOffAt != nil && r.on && !r.pressed {
+	if r.v.Spec.ProviderState.PowerHoldOffTime != nil && r.on && !r.pressed {
 		t.Fatal("it counts as off and is on")
 	}
 	step := Next(r.v, r.s)
@@ -81,7 +81,7 @@ func (r *rig) tick(t rapid.TB) {
 	case ReadPower:
 		r.readPower()
 	case RecordPowerHold:
-		r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
+		r.v.Spec.ProviderState.PowerHoldStartTime, r.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffAt
 	case ForceOff, ShutDown:
 		r.offCommands++
 		r.command(map[Action]Command{ForceOff: CommandForceOff, ShutDown: CommandShutDown}[step.Action], false)
@@ -138,8 +138,8 @@ func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 		if r.offs > 1 || r.ons != r.offs || !r.on {
 			t.Fatalf("it went off %d times and on %d times, and ended on: %v", r.offs, r.ons, r.on)
 		}
-		if r.v.Spec.PowerHoldSince != nil || r.v.Spec.PowerHoldOffAt != nil {
-			t.Fatalf("the record is left: %v %v", r.v.Spec.PowerHoldSince, r.v.Spec.PowerHoldOffAt)
+		if r.v.Spec.ProviderState.PowerHoldStartTime != nil || r.v.Spec.ProviderState.PowerHoldOffTime != nil {
+			t.Fatalf("the record is left: %v %v", r.v.Spec.ProviderState.PowerHoldStartTime, r.v.Spec.ProviderState.PowerHoldOffTime)
 		}
 	})
 }
@@ -157,14 +157,14 @@ func TestPowerHoldKeepsServerOff(t *testing.T) {
 		}
 		t.Fatalf("never %s: %+v", what, r.v)
 	}
-	off := func() bool { return !r.on && r.v.Spec.PowerHoldOffAt != nil }
+	off := func() bool { return !r.on && r.v.Spec.ProviderState.PowerHoldOffTime != nil }
 	until("off", off)
 	for range 300 {
 		r.tick(t) // nothing happens
 	}
 	r.on, r.pressed = true, true
 	pressed := r.v.Now
-	until("seen on", func() bool { return r.v.Spec.PowerHoldOffAt == nil })
+	until("seen on", func() bool { return r.v.Spec.ProviderState.PowerHoldOffTime == nil })
 	if took := r.v.Now.Sub(pressed); took > 2*r.s.ActiveInterval {
 		t.Fatalf("that it is on was seen after %s", took)
 	}
@@ -186,8 +186,8 @@ func TestSlowShutDown(t *testing.T) {
 		}
 		r.tick(t)
 	}
-	if r.offs != 1 || r.ons != 1 || !r.on || r.v.Spec.PowerHoldSince != nil {
-		t.Fatalf("it went off %d times and on %d times, and is on: %v; owed: %v", r.offs, r.ons, r.on, r.v.Spec.PowerHoldSince)
+	if r.offs != 1 || r.ons != 1 || !r.on || r.v.Spec.ProviderState.PowerHoldStartTime != nil {
+		t.Fatalf("it went off %d times and on %d times, and is on: %v; owed: %v", r.offs, r.ons, r.on, r.v.Spec.ProviderState.PowerHoldStartTime)
 	}
 }
 
@@ -201,8 +201,8 @@ func TestShutDownIgnored(t *testing.T) {
 		}
 		r.tick(t)
 	}
-	if r.offCommands != 1 || r.v.Spec.PowerHoldSince != nil {
-		t.Fatalf("%d commands to switch it off; owed: %v", r.offCommands, r.v.Spec.PowerHoldSince)
+	if r.offCommands != 1 || r.v.Spec.ProviderState.PowerHoldStartTime != nil {
+		t.Fatalf("%d commands to switch it off; owed: %v", r.offCommands, r.v.Spec.ProviderState.PowerHoldStartTime)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestShutDownIgnored(t *testing.T) {
 func TestShutDownAfterPowerOn(t *testing.T) {
 	v := claimedView(provisioned, poweredOn)
 	since := metav1.NewTime(v.Now.Add(-time.Hour))
-	v.Spec.PowerHoldSince = &since
+	v.Spec.ProviderState.PowerHoldStartTime = &since
 	v.BMC.LastPower, v.BMC.LastPowerAt = CommandPowerOn, v.Now.Add(-10*time.Minute)
 	v.BMC.FirstShutDownAt = v.Now.Add(-time.Minute) // its answer was an error
 	v.BMC.PowerAt = v.Now

@@ -19,7 +19,7 @@ func drawAgentView(t *rapid.T) View {
 		erasingFreeView(), erasingFreeView(poweredOn), erasingFreeView(off), erasingFreeView(claimedDuringErasure), erasingFreeView(poweredOn, claimedDuringErasure))
 	b := *v.Boot
 	b.Number, b.Attempt = b.Number+rapid.Int32Range(0, 3).Draw(t, "boots"), rapid.Int32Range(1, 3).Draw(t, "attempt")
-	v.Spec.Boots += b.Number - v.Boot.Number
+	v.Spec.ProviderState.Boots += b.Number - v.Boot.Number
 	b.DataServedAt, b.CommitAllowedAt, b.AgentDoneAt = d.moment("dataServed"), d.moment("commitAllowed"), pick(d, "done", nil, nil, d.moment("agentDone"))
 	if b.Number > 1 {
 		b.CommittedNumber = rapid.Int32Range(0, b.Number-1).Draw(t, "committed")
@@ -95,7 +95,7 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 		b, state := v.Boot, StateOf(v)
 		purposes[b.Purpose], once = true, once || IsRequestedErasure(b)
 		switch {
-		case !b.Agent || b.PoweredOnAt == nil || b.AgentDoneAt != nil || b.Failure != nil || b.VoidedAt != nil || b.Number != v.Spec.Boots:
+		case !b.Agent || b.PoweredOnAt == nil || b.AgentDoneAt != nil || b.Failure != nil || b.VoidedAt != nil || b.Number != v.Spec.ProviderState.Boots:
 			t.Fatalf("the agent is booted, and its boot is over or not begun: %+v", v)
 		case IsRequestedErasure(b):
 			if state != StateFree && state != StateClaimed {

@@ -104,9 +104,11 @@ func (d draw) bmc() BMC {
 func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	s := v1alpha1.BareMetalHostSpec{
 		Power: pick(d, "want", "", v1alpha1.PowerOn, v1alpha1.PowerOff), ExternallyProvisioned: d.flag("external"),
-		Maintenance:    pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
-		Quarantine:     pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
-		PowerHoldSince: d.moment("powerHoldSince"), PowerHoldOffAt: d.moment("powerHoldOffAt"), CleaningStartedAt: d.moment("cleaning"),
+		Maintenance: pick(d, "maintenance", nil, &v1alpha1.Maintenance{Reason: "r"}),
+		Quarantine:  pick(d, "quarantine", nil, &v1alpha1.Quarantine{Reason: "r"}),
+		ProviderState: v1alpha1.HostProviderState{
+			PowerHoldStartTime: d.moment("powerHoldStart"), PowerHoldOffTime: d.moment("powerHoldOff"), CleaningStartTime: d.moment("cleaning"),
+		},
 		BootMethods:    pick(d, "bootMethods", nil, nil, defaultMethods, defaultMethods[2:]),
 		BootMode:       pick(d, "bootMode", v1alpha1.BootModeUEFI, v1alpha1.BootModeLegacy),
 		Inspection:     pick(d, "inspection", "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth),
@@ -122,16 +124,16 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 	return s
 }
 
-// boot draws the record of the host's last boot, and spec.boots. Most records belong to the claim.
+// boot draws the record of the host's last boot, and spec.providerState.boots. Most records belong to the claim.
 func (d draw) boot(v *View) {
-	v.Spec.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
+	v.Spec.ProviderState.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
 	v.BootDeleting = d.flag("bootDeleting")
 	v.BootHasForeignFinalizer = v.BootDeleting && d.flag("bootHeld")
 	if !d.flag("record") {
 		return
 	}
 	v.Boot = &v1alpha1.BareMetalBootSpec{
-		Number:  pick(d, "number", v.Spec.Boots, v.Spec.Boots, v.Spec.Boots, v.Spec.Boots+1, rapid.Int32Range(0, 3).Draw(d.T, "anyNumber")),
+		Number:  pick(d, "number", v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots+1, rapid.Int32Range(0, 3).Draw(d.T, "anyNumber")),
 		Attempt: rapid.Int32Range(1, 4).Draw(d.T, "attempt"), StartedAt: metav1.NewTime(d.ago("started")),
 		ClaimID: pick(d, "bootClaim", "claim-1", "claim-1", "claim-1", "claim-0", ""), MachineName: "m",
 		PoweredOffAt: d.moment("off"), PoweredOnAt: d.moment("poweredOn"), DataServedAt: d.moment("dataServed"), ReportedAt: d.moment("reported"),
@@ -313,8 +315,8 @@ func outageLikely(d draw, v *View) {
 	v.MACTakenBy, v.BMCTakenBy, v.NotPermitted, v.Replaced, v.HardwareTakenBy = "", pick(d, "taken", "", "", "", "host-9"), "", pick(d, "other server", "", "", "", "another"), ""
 	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
 	v.Deleting, v.Paused, v.MoveBlocked, v.Spec.Maintenance, v.Spec.ExternallyProvisioned = false, false, false, nil, false
-	v.Spec.PowerHolds, v.Spec.PowerHoldSince, v.PowerRequests, v.Detached, v.ReleaseUnfenced = nil, nil, PowerRequests{}, "", ""
-	v.Boot, v.Spec.Boots = nil, 0
+	v.Spec.PowerHolds, v.Spec.ProviderState.PowerHoldStartTime, v.PowerRequests, v.Detached, v.ReleaseUnfenced = nil, nil, PowerRequests{}, "", ""
+	v.Boot, v.Spec.ProviderState.Boots = nil, 0
 	v.BMC.Problem, v.BMC.Busy, v.BMC.Inspected, v.BMC.Power = nil, false, true, v1alpha1.PowerOff
 	v.BMC.OverrideSet, v.BMC.MediaInserted, v.BMC.HealthCritical = pick(d, "left", false, false, true), false, pick(d, "critical now", false, false, false, true)
 	v.Spec.Quarantine, v.QueuePosition = pick(d, "quarantine now", nil, nil, nil, &v1alpha1.Quarantine{Reason: "r"}), pick(d, "line now", nil, nil, &QueuePosition{Number: 37, Booting: 250})
@@ -438,7 +440,7 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 		case v.Detached != "", v.Spec.Maintenance != nil, v.Spec.ExternallyProvisioned, v.DeletedForMove && v.Deleting:
 			t.Fatalf("%s to a host that is not ours to touch: %+v", step.Action, v)
 		case v.Provisioned() && !released && len(v.powerHolds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
-		case v.Provisioned() && !released && len(v.powerHolds()) == 0 && v.Spec.PowerHoldSince != nil && step.Action == PowerOn:
+		case v.Provisioned() && !released && len(v.powerHolds()) == 0 && v.Spec.ProviderState.PowerHoldStartTime != nil && step.Action == PowerOn:
 		case v.Provisioned() && !released:
 			t.Fatalf("%s to a running host: %+v", step.Action, v)
 		case v.Paused && !v.InFlight():

@@ -9,8 +9,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
-// A boot is recorded with two writes. First the BareMetalBoot gets the boot's number. Then the host's spec.boots is raised to that number, in the patch
-// that also blocks a move. The boot counts from then on. So the number of an intact record is never less than spec.boots. A smaller number comes from
+// A boot is recorded with two writes. First the BareMetalBoot gets the boot's number. Then the host's spec.providerState.boots is raised to that number, in the patch
+// that also blocks a move. The boot counts from then on. So the number of an intact record is never less than spec.providerState.boots. A smaller number comes from
 // a backup that is older than the host, and does not show what the server got since.
 
 // IsOpen is true for the record of a boot whose claim has not ended.
@@ -21,14 +21,14 @@ func IsOpen(b *v1alpha1.BareMetalBootSpec) bool {
 // CurrentBoot returns the record of the claim's last boot; nil without one.
 func (v View) CurrentBoot() *v1alpha1.BareMetalBootSpec {
 	ref, b := v.Spec.ConsumerRef, v.Boot
-	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt != nil || b.Number < v.Spec.Boots {
+	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt != nil || b.Number < v.Spec.ProviderState.Boots {
 		return nil
 	}
 	return b
 }
 
-// bootCounted is true when the host's spec.boots counts the boot. Before that the provider does nothing for the boot.
-func (v View) bootCounted() bool { return v.Boot.Number == v.Spec.Boots }
+// bootCounted is true when the host's spec.providerState.boots counts the boot. Before that the provider does nothing for the boot.
+func (v View) bootCounted() bool { return v.Boot.Number == v.Spec.ProviderState.Boots }
 
 // booting is true from the record of a boot until its end.
 func (v View) booting() bool {
@@ -74,7 +74,9 @@ func (v View) bootUnknown() bool {
 }
 
 // bootedSinceClaim is true when a boot was counted since the machine claimed the host.
-func (v View) bootedSinceClaim() bool { return v.Spec.Boots > v.Spec.ConsumerRef.BootsBefore }
+func (v View) bootedSinceClaim() bool {
+	return v.Spec.ProviderState.Boots > v.Spec.ConsumerRef.BootsBefore
+}
 
 // bootUnknownCause returns why it is unknown what the server got for its claim; empty if that is known.
 func (v View) bootUnknownCause() string {
@@ -84,12 +86,12 @@ func (v View) bootUnknownCause() string {
 	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:
 		return fmt.Sprintf("BareMetalBoot %q says that the claim ended", v.Name)
 	case b == nil && v.bootedSinceClaim():
-		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.boots is %d", v.Name, v.Spec.Boots)
+		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.providerState.boots is %d", v.Name, v.Spec.ProviderState.Boots)
 	case b == nil:
 		return ""
-	case b.Number < v.Spec.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
-		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.Boots)
-	case b.Number >= v.Spec.Boots && IsOpen(b) && !ofNoMachine(b):
+	case b.Number < v.Spec.ProviderState.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
+		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.providerState.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.ProviderState.Boots)
+	case b.Number >= v.Spec.ProviderState.Boots && IsOpen(b) && !ofNoMachine(b):
 		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Name, b.MachineName)
 	default:
 		return ""
@@ -111,7 +113,7 @@ func (v View) bootUnknownRemedy() string {
 	switch b := v.Boot; {
 	case v.Spec.ConsumerRef.ClaimID == "":
 		return "Restore spec.consumerRef.claimID: the BareMetalBoot of the claim has it too"
-	case b == nil, b.Number < v.Spec.Boots:
+	case b == nil, b.Number < v.Spec.ProviderState.Boots:
 		return "Restore the BareMetalBoot from a backup"
 	default:
 		return "Correct spec.consumerRef if it was edited by hand"
@@ -123,8 +125,8 @@ func (v View) bootUnknownRemedy() string {
 func (v View) restoreBootRecord(s Settings) (Step, bool) {
 	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified}
 	switch b := v.Boot; {
-	case b == nil, b.Number < v.Spec.Boots:
-		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.Boots}
+	case b == nil, b.Number < v.Spec.ProviderState.Boots:
+		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.ProviderState.Boots}
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
 	case v.RequestedErasureBoot() != nil: // it says what was erased
 		return Step{}, false
@@ -141,7 +143,7 @@ func (v View) restoreBootRecord(s Settings) (Step, bool) {
 
 // newRecord returns the record of a boot that starts now. No earlier boot of the host has its number.
 func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.BareMetalBootSpec {
-	number := v.Spec.Boots
+	number := v.Spec.ProviderState.Boots
 	if v.Boot != nil {
 		number = max(number, v.Boot.Number)
 	}

@@ -128,7 +128,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 // cleaningTimedOut is true when the BMC refused the clean-up after CleaningTimeout. The elapsed time alone proves nothing: the BMC may have been
 // unreachable.
 func (v View) cleaningTimedOut(s Settings) bool {
-	return !v.BMC.CleanUpTriedAt.Before(v.Spec.CleaningStartedAt.Add(s.CleaningTimeout))
+	return !v.BMC.CleanUpTriedAt.Before(v.Spec.ProviderState.CleaningStartTime.Add(s.CleaningTimeout))
 }
 
 // unfencedReleaseDue is true when a user requests the release without a power-off, and the machine is being deleted or the host is orphaned.

@@ -49,7 +49,7 @@ func ofNoMachine(b *v1alpha1.BareMetalBootSpec) bool {
 // RequestedErasureBoot returns the open boot that erases the disks on request; nil without one. A machine may have claimed the host since it was
 // recorded.
 func (v View) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {
-	if b := v.Boot; IsOpen(b) && IsRequestedErasure(b) && b.Number >= v.Spec.Boots {
+	if b := v.Boot; IsOpen(b) && IsRequestedErasure(b) && b.Number >= v.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil

@@ -105,7 +105,7 @@ func (w *world) leftUndone() string {
 		return "a move waits"
 	case w.last.State == StateExternallyProvisioned && v.releasing():
 		return "the release of an externally provisioned host does not end"
-	case w.last.State == StateProvisioned && v.Spec.PowerHoldSince != nil:
+	case w.last.State == StateProvisioned && v.Spec.ProviderState.PowerHoldStartTime != nil:
 		return "the record of a hold is left"
 	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternallyProvisioned, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateProvisioned}, w.last.State):
 		return "a power cycle that nobody remembers may come weeks later"
@@ -161,7 +161,7 @@ func (w *world) forgivable() bool {
 	case v.booting() && (near(v.Boot.StartedAt.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfterSeconds != nil && c != nil && c.Deleting:
 		return false
 	default:
-		return w.v.RestartedAt.IsZero() && s.CleaningStartedAt == nil
+		return w.v.RestartedAt.IsZero() && s.ProviderState.CleaningStartTime == nil
 	}
 }
 

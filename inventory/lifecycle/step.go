@@ -35,15 +35,15 @@ const (
 	ForceOff Action = "ForceOff"
 	// RecordBoot writes Step.Boot to the spec of the BareMetalBoot.
 	RecordBoot Action = "RecordBoot"
-	// CountBoot raises the host's spec.boots to Step.Boot's number, and blocks `clusterctl move` while the boot is in flight.
+	// CountBoot raises the host's spec.providerState.boots to Step.Boot's number, and blocks `clusterctl move` while the boot is in flight.
 	CountBoot Action = "CountBoot"
 	// ForgetBoot removes the provider's finalizer from a BareMetalBoot that is being deleted, and whose host is unclaimed.
 	ForgetBoot Action = "ForgetBoot"
-	// RecordPowerHold writes Step.PowerHold to spec.powerHoldSince and spec.powerHoldOffAt.
+	// RecordPowerHold writes Step.PowerHold to spec.providerState.powerHoldStartTime and spec.providerState.powerHoldOffTime.
 	RecordPowerHold Action = "RecordHold"
 	// RecordPowerRestore writes Step.PowerRestore to status.powerRestore.
 	RecordPowerRestore Action = "RecordPowerRestore"
-	// RecordCleaning writes Step.CleaningStartedAt to spec.cleaningStartedAt.
+	// RecordCleaning writes Step.CleaningStartedAt to spec.providerState.cleaningStartTime.
 	RecordCleaning Action = "RecordCleaning"
 	// DropRequests removes the annotations in Step.Drop: what they request is impossible, or is already the case.
 	DropRequests Action = "DropRequests"

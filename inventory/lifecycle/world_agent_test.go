@@ -159,7 +159,7 @@ func (w *world) runInstalled() {
 func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
 	wiped := b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonDisksNotErased // by a person, as the quarantine says
 	switch {
-	case v.Claimed() && v.Boot != nil && v.Boot.Number >= v.Spec.Boots && len(v.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
+	case v.Claimed() && v.Boot != nil && v.Boot.Number >= v.Spec.ProviderState.Boots && len(v.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
 		w.brokenf(promise.Clean, "it is forgotten that disks were written")
 	case before == nil:
 	case b.Number == before.Number && (before.CommitAllowedAt != nil && b.CommitAllowedAt == nil || before.AgentDoneAt != nil && b.AgentDoneAt == nil || before.CommittedNumber != b.CommittedNumber):

@@ -193,7 +193,7 @@ func (w *world) executePower(action Action) string {
 		b.LastPower, b.LastPowerAt = map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[action], now
 	}
 	acts := w.mood != pretends
-	w.offForHold = action != PowerOn && w.v.Spec.PowerHoldSince != nil && (w.offForHold || acts && w.on)
+	w.offForHold = action != PowerOn && w.v.Spec.ProviderState.PowerHoldStartTime != nil && (w.offForHold || acts && w.on)
 	switch action {
 	case PowerOn:
 		b.FirstShutDownAt, b.OffUnansweredAt = time.Time{}, time.Time{}

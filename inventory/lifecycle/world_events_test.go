@@ -378,7 +378,7 @@ func (w *world) kind() kind {
 	}
 	v := bare.view()
 	memory := v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
-	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Spec.CleaningStartedAt != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked, w.v.Spec.Quarantine != nil}
+	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Spec.ProviderState.CleaningStartTime != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked, w.v.Spec.Quarantine != nil}
 }
 
 // perKind is how many worlds of each kind are continued.
@@ -448,7 +448,7 @@ func (w *world) inService() bool {
 
 func (w *world) claim(p uint64) {
 	w.machines++
-	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines), BootsBefore: w.v.Spec.Boots}
+	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines), BootsBefore: w.v.Spec.ProviderState.Boots}
 	w.v.Spec.ConsumerRef.CleaningPolicy = choose(p/24, "", "", v1alpha1.CleaningMetadata, v1alpha1.CleaningPurge)
 	w.v.Consumer = &Consumer{
 		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
@@ -462,7 +462,7 @@ func (w *world) claim(p uint64) {
 
 // loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.
 func (w *world) loseBoot(p uint64) {
-	if w.v.Boot == nil || w.v.Spec.Boots == 0 || !w.v.Claimed() || w.v.Boot.Number != w.v.Spec.Boots || w.absent != nil {
+	if w.v.Boot == nil || w.v.Spec.ProviderState.Boots == 0 || !w.v.Claimed() || w.v.Boot.Number != w.v.Spec.ProviderState.Boots || w.absent != nil {
 		return
 	}
 	w.lostBoot = w.v.Boot

@@ -47,7 +47,7 @@ func (w *world) judgeStep(v View, step Step) {
 		w.brokenf(promise.Command, "the object is removed while it is paused")
 	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
 		w.brokenf(promise.Command, "the object is removed while a machine has the host")
-	case step.Action == RecordPowerHold && step.PowerHold.OffAt != nil && v.Spec.PowerHoldOffAt == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
+	case step.Action == RecordPowerHold && step.PowerHold.OffAt != nil && v.Spec.ProviderState.PowerHoldOffTime == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
 		w.brokenf(promise.Records, "recorded as kept off, but it is on or about to be")
 	}
 }
@@ -73,7 +73,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Data, "the machine is provisioned a second time")
 	case v.Boot != nil && b.Number < v.Boot.Number:
 		w.brokenf(promise.Numbers, "the number of the boot falls")
-	case begins && (v.Boot != nil && b.Number == v.Boot.Number || b.Number <= v.Spec.Boots):
+	case begins && (v.Boot != nil && b.Number == v.Boot.Number || b.Number <= v.Spec.ProviderState.Boots):
 		w.brokenf(promise.Numbers, "the number is that of another boot")
 	case before != nil && before.Number == b.Number && before.DataServedAt != nil && b.DataServedAt == nil:
 		w.brokenf(promise.Data, "it is forgotten that it was given out")
@@ -201,7 +201,7 @@ func (w *world) judgeQuarantine(v View, reason string) {
 	switch {
 	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
 		w.brokenf(promise.Clean, "released without a power-off before anybody requested that")
-	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.CleaningStartedAt.Time):
+	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.ProviderState.CleaningStartTime.Time):
 		w.brokenf(promise.Clean, "the cleaning failed without a try")
 	}
 }
@@ -215,7 +215,7 @@ func (w *world) judgeClean(v View) {
 		w.brokenf(promise.Clean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.policy(w.s))
 	case (w.disk.data || w.disk.bootable) && cleaning.Erases(v.policy(w.s)):
 		w.brokenf(promise.Erased, "released as clean although its disk has bootstrap data, or boots")
-	case v.Spec.CleaningStartedAt == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
+	case v.Spec.ProviderState.CleaningStartTime == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
 		w.brokenf(promise.Clean, "released without a confirmed power-off")
 	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):
 		w.brokenf(promise.Clean, "released with a boot override, or an image in a virtual drive")
@@ -264,7 +264,7 @@ func (w *world) judgeRest() {
 }
 
 func (w *world) judgeReleased(v View, a Action) {
-	erases := v.erasing() && v.bootCounted() && v.Spec.CleaningStartedAt != nil
+	erases := v.erasing() && v.bootCounted() && v.Spec.ProviderState.CleaningStartTime != nil
 	if (a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride || a == EjectMedia) && !erases {
 		w.brokenf(promise.Command, "%s to a server that is released", a)
 	}
@@ -275,7 +275,7 @@ func (w *world) judgeReleased(v View, a Action) {
 
 func (w *world) judgeBooting(v View, a Action, off bool) {
 	switch {
-	case v.CurrentBoot() == nil || v.Boot.Failure != nil || v.Boot.Number != v.Spec.Boots:
+	case v.CurrentBoot() == nil || v.Boot.Failure != nil || v.Boot.Number != v.Spec.ProviderState.Boots:
 		w.brokenf(promise.Command, "%s without a boot that is recorded", a)
 	case off && v.Boot.PoweredOffAt != nil:
 		w.brokenf(promise.PowerCycle, "%s to a server that is booting", a)
@@ -316,16 +316,16 @@ func (w *world) judgeInspection(v View, a Action) {
 
 // judgeRunning judges a command to a server that got its bootstrap data and may run its machine.
 func (w *world) judgeRunning(v View, a Action, off, held bool) {
-	owed := v.Spec.PowerHoldSince != nil || len(v.PowerRequests.On) > 0
+	owed := v.Spec.ProviderState.PowerHoldStartTime != nil || len(v.PowerRequests.On) > 0
 	booting := !v.Provisioned() && v.InFlight()
 	switch {
-	case off && (!held || v.Spec.PowerHoldSince == nil):
+	case off && (!held || v.Spec.ProviderState.PowerHoldStartTime == nil):
 		w.brokenf(promise.Command, "%s to a server that runs its machine, and nobody requested it, or it is not recorded", a)
-	case off && v.Spec.PowerHoldOffAt != nil:
+	case off && v.Spec.ProviderState.PowerHoldOffTime != nil:
 		w.brokenf(promise.Command, "%s to a server that counts as off", a)
 	case a == PowerOn && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		w.brokenf(promise.Command, "switched on although the machine ran from memory, and is lost")
-	case a == PowerOn && v.Spec.PowerHoldOffAt != nil && v.Provisioned():
+	case a == PowerOn && v.Spec.ProviderState.PowerHoldOffTime != nil && v.Provisioned():
 		w.brokenf(promise.Command, "switched on while it counts as off")
 	case a == PowerOn && held && v.Provisioned():
 		w.brokenf(promise.Command, "switched on during a power hold")

@@ -76,13 +76,13 @@ func (w *world) newRequest(serial string, policy v1alpha1.CleaningPolicy) {
 	w.requests++
 	name := fmt.Sprintf("order-%d", w.requests)
 	w.v.Requested.Request = &ErasureRequest{Name: name, UID: "uid-" + name, SerialNumber: serial, Policy: policy}
-	w.bootsBefore = w.v.Spec.Boots
+	w.bootsBefore = w.v.Spec.ProviderState.Boots
 }
 
 // requestOf is what the host controller selects: the request of the open boot, or one that fits the count of boots.
 func (w *world) requestOf(v View) *ErasureRequest {
 	r, b := v.Requested.Request, v.RequestedErasureBoot()
-	if r == nil || b != nil && b.ClaimID != r.UID || b == nil && (w.bootsBefore != v.Spec.Boots || v.Boot != nil && v.Boot.ClaimID == r.UID) {
+	if r == nil || b != nil && b.ClaimID != r.UID || b == nil && (w.bootsBefore != v.Spec.ProviderState.Boots || v.Boot != nil && v.Boot.ClaimID == r.UID) {
 		return nil
 	}
 	return r

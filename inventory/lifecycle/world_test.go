@@ -74,7 +74,7 @@ type world struct {
 	failures         int
 	recordFails      bool  // a BareMetalErasure cannot be written
 	requests         int   // how many BareMetalErasureRequests were created
-	bootsBefore      int32 // what the last one says of spec.boots
+	bootsBefore      int32 // what the last one says of spec.providerState.boots
 	job              *job
 	requeueAt        time.Time
 
@@ -165,7 +165,9 @@ var starts = []func(*View){
 func hasMedia(v *View) { v.MediaURL, v.BMC.Methods = "http://192.0.2.1", defaultMethods }
 
 func booting(v *View) {
-	bootingView(func(b *View) { v.Boot, v.Spec.Boots, v.MoveBlocked = b.Boot, b.Spec.Boots, true })
+	bootingView(func(b *View) {
+		v.Boot, v.Spec.ProviderState.Boots, v.MoveBlocked = b.Boot, b.Spec.ProviderState.Boots, true
+	})
 }
 
 func ran(v *View) {
@@ -208,7 +210,7 @@ func newWorld(t *rapid.T, seen *tally) *world {
 	const running, releasing, cleaning, moved = "running", "releasing", "cleaning", "cleaning, and a move forgot the machine's deletion"
 	release := rapid.SampledFrom([]string{running, running, running, running, releasing, cleaning, cleaning, moved}).Draw(t, "release")
 	if release == cleaning || release == moved {
-		v.BMC.Power, v.Spec.CleaningStartedAt = v1alpha1.PowerOff, &metav1.Time{Time: noon}
+		v.BMC.Power, v.Spec.ProviderState.CleaningStartTime = v1alpha1.PowerOff, &metav1.Time{Time: noon}
 	}
 	if release == cleaning || release == releasing {
 		v.Consumer.Deleting, v.Consumer.DeletingSince = true, noon.Add(-time.Minute)
@@ -223,7 +225,7 @@ func newWorld(t *rapid.T, seen *tally) *world {
 // worldOf is a world that starts with any facts. Everything that does not follow from them is as harmless as possible.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
 	v.Requested.SerialNumber = cmp.Or(v.Requested.SerialNumber, "SN1")
-	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now, bootsBefore: v.Spec.Boots}
+	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now, bootsBefore: v.Spec.ProviderState.Boots}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
 	}
@@ -352,19 +354,19 @@ func (w *world) perform(v View, step Step) bool {
 		w.resetStages(v.Boot)
 		w.disk.data = w.disk.data && step.Boot.ClaimID != "" // a record that is created for a free host knows of no disk
 	case CountBoot:
-		w.v.Spec.Boots, w.v.MoveBlocked = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
+		w.v.Spec.ProviderState.Boots, w.v.MoveBlocked = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
 		w.dirty = w.dirty || !ofNoMachine(step.Boot)
 		w.disk.used = w.disk.used || step.Boot.Purpose == v1alpha1.PurposeProvision
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
 	case RecordPowerHold:
-		w.v.Spec.PowerHoldSince, w.v.Spec.PowerHoldOffAt = step.PowerHold.Since, step.PowerHold.OffAt
+		w.v.Spec.ProviderState.PowerHoldStartTime, w.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffAt
 		if step.PowerHold.Since == nil {
 			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnansweredAt = time.Time{}, time.Time{}
 		}
 	case RecordCleaning:
 		w.v.BMC.CleanedAt, w.v.BMC.CleanUpFailures, w.v.BMC.CleanUpError = time.Time{}, 0, ""
-		w.v.Spec.CleaningStartedAt = step.CleaningStartedAt
+		w.v.Spec.ProviderState.CleaningStartTime = step.CleaningStartedAt
 	case DropRequests:
 	case AllowMove:
 		w.v.MoveBlocked = false
@@ -418,7 +420,7 @@ func (w *world) drop(key string) {
 
 func (w *world) release(step Step) {
 	spec := &w.v.Spec
-	spec.ConsumerRef, spec.PowerHolds, spec.PowerHoldSince, spec.PowerHoldOffAt, spec.CleaningStartedAt = nil, nil, nil, nil, nil
+	spec.ConsumerRef, spec.PowerHolds, spec.ProviderState.PowerHoldStartTime, spec.ProviderState.PowerHoldOffTime, spec.ProviderState.CleaningStartTime = nil, nil, nil, nil, nil
 	if spec.Quarantine == nil {
 		spec.Quarantine = step.Quarantine
 	}
@@ -615,7 +617,7 @@ func (w *world) atRest() bool {
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
-		return foreign || len(v.powerHolds()) > 0 && (kept || v.Spec.PowerHoldOffAt != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral)
+		return foreign || len(v.powerHolds()) > 0 && (kept || v.Spec.ProviderState.PowerHoldOffTime != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral)
 	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:

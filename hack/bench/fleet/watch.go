@@ -244,7 +244,7 @@ func (w *watcher) booted() []string {
 	defer w.mu.Unlock()
 	var names []string
 	for _, h := range w.hosts {
-		if h.Spec.ConsumerRef != nil && h.Spec.Boots > 0 {
+		if h.Spec.ConsumerRef != nil && h.Spec.ProviderState.Boots > 0 {
 			names = append(names, h.Spec.ConsumerRef.Name)
 		}
 	}

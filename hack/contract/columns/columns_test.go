@@ -53,7 +53,7 @@ func register(t *testing.T, stages ...v1alpha1.BootStage) (namespace string) {
 		}}
 		boot := &v1alpha1.BareMetalBoot{ObjectMeta: h.ObjectMeta}
 		if machine != "" {
-			h.Spec.ConsumerRef, h.Spec.Boots = controllerstest.Claimed(machine), 117
+			h.Spec.ConsumerRef, h.Spec.ProviderState.Boots = controllerstest.Claimed(machine), 117
 			boot.Spec = v1alpha1.BareMetalBootSpec{
 				Number: 117, Attempt: 2, Purpose: v1alpha1.PurposeProvision, ClaimID: h.Spec.ConsumerRef.ClaimID, MachineName: machine,
 				StartedAt: metav1.NewTime(time.Now().Add(-90 * time.Second)),

@@ -183,7 +183,7 @@ func (o *outage) hold(t *testing.T) {
 		h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
 	})
 	o.until(t, 3*time.Minute, "is kept off", w, func(h *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {
-		return h.Spec.PowerHoldOffAt != nil && conditions.GetReason(m, clusterv1.InfrastructureReadyCondition) == v1alpha1.ReasonPowerHold
+		return h.Spec.ProviderState.PowerHoldOffTime != nil && conditions.GetReason(m, clusterv1.InfrastructureReadyCondition) == v1alpha1.ReasonPowerHold
 	})
 	end := time.Now().Add(holdFor(t))
 	o.until(t, holdFor(t)+time.Minute, "stays", w, func(_ *v1alpha1.BareMetalHost, m *clusterv1.Machine) bool {

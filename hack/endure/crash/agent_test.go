@@ -59,7 +59,7 @@ func writeImage(t *testing.T, f *fuse) { //nolint:thelper // a failure is to nam
 	g.Expect(life.Reported()).To(BeTrue())
 	g.Expect(life.FromDisk).To(BeTrue())
 	boot := r.boot(h)
-	g.Expect([]int32{boot.Attempt, boot.Number, h.Spec.Boots, boot.CommittedNumber}).To(Equal([]int32{1, 1, 1, 0}), r.scene())
+	g.Expect([]int32{boot.Attempt, boot.Number, h.Spec.ProviderState.Boots, boot.CommittedNumber}).To(Equal([]int32{1, 1, 1, 0}), r.scene())
 	g.Expect(life.System.MetaData["instance-id"]).To(Equal(boot.ClaimID + "-1"))
 	g.Expect(boot.DataAddress).To(Equal(life.System.Address.String()))
 	g.Expect([]*metav1.Time{boot.PoweredOnAt, boot.DHCPAt, boot.DataServedAt, boot.CommitAllowedAt, boot.AgentDoneAt, boot.ReportedAt}).NotTo(ContainElement(BeNil()), r.scene())
@@ -152,7 +152,7 @@ func (r *run) released(f *fuse) *rig.Server {
 	r.provisioned()
 	h, s := r.host()
 	g.Expect(r.leftOn(s, true, true)).To(Succeed())
-	number, disks := h.Spec.Boots+1, 0
+	number, disks := h.Spec.ProviderState.Boots+1, 0
 	if h.Spec.Inspection == v1alpha1.InspectionAgent {
 		disks = 2
 	}
@@ -170,7 +170,7 @@ func (r *run) released(f *fuse) *rig.Server {
 	for _, h := range r.hosts() {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
 		g.Expect(h.Spec.Quarantine).To(BeNil())
-		g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
+		g.Expect(h.Spec.ProviderState.CleaningStartTime).To(BeNil())
 		g.Expect(r.boot(&h).WrittenDisks).To(BeEmpty())
 		if h.Name == s.Name {
 			boot := r.boot(&h)

@@ -166,7 +166,7 @@ func provision(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	boot := r.boot(h)
 	g.Expect(boot.Attempt).To(Equal(int32(1)), r.scene())
 	g.Expect(boot.Number).To(Equal(int32(1)), r.scene())
-	g.Expect(h.Spec.Boots).To(Equal(int32(1)), r.scene())
+	g.Expect(h.Spec.ProviderState.Boots).To(Equal(int32(1)), r.scene())
 	g.Expect(boot.ClaimID).To(Equal(h.Spec.ConsumerRef.ClaimID))
 	g.Expect(boot.ScriptAddress).To(Equal(life.System.Address.String()))
 	g.Expect(boot.DataAddress).To(Equal(life.System.Address.String()))
@@ -197,10 +197,10 @@ func release(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name i
 	for _, h := range r.hosts() {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
 		boot := r.boot(&h)
-		g.Expect(boot.Number).To(Equal(h.Spec.Boots))
+		g.Expect(boot.Number).To(Equal(h.Spec.ProviderState.Boots))
 		g.Expect(boot.VoidedAt == nil).To(Equal(boot.Number == 0), r.scene())
 		g.Expect(h.Spec.Quarantine).To(BeNil())
-		g.Expect(h.Spec.CleaningStartedAt).To(BeNil())
+		g.Expect(h.Spec.ProviderState.CleaningStartTime).To(BeNil())
 	}
 	g.Expect(s.On()).To(BeFalse())
 	r.until("the tokens are void", func() error { return void(t.Context(), life, true) })
@@ -289,8 +289,8 @@ func remediate(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	r.settled(r.provisioned)
 	h, s := r.host()
 	g.Expect(h.Spec.PowerHolds).To(BeEmpty())
-	g.Expect(h.Spec.PowerHoldSince).To(BeNil())
-	g.Expect(h.Spec.PowerHoldOffAt).To(BeNil())
+	g.Expect(h.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
+	g.Expect(h.Spec.ProviderState.PowerHoldOffTime).To(BeNil())
 	g.Expect(h.Spec.Quarantine).To(BeNil())
 	g.Expect(s.On()).To(BeTrue())
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.machine()}}

@@ -243,8 +243,8 @@ func (r *run) recorded() error {
 			return fmt.Errorf("%s: host %s has no boot", promise.Records, h.Name)
 		case !owned || !slices.Contains(b.Finalizers, v1alpha1.BootFinalizer):
 			return fmt.Errorf("%s: boot %s has the owners %v and the finalizers %v", promise.Records, b.Name, b.OwnerReferences, b.Finalizers)
-		case b.Spec.Number != h.Spec.Boots:
-			return fmt.Errorf("%s: boot %s has the number %d, and its host counts %d", promise.Records, b.Name, b.Spec.Number, h.Spec.Boots)
+		case b.Spec.Number != h.Spec.ProviderState.Boots:
+			return fmt.Errorf("%s: boot %s has the number %d, and its host counts %d", promise.Records, b.Name, b.Spec.Number, h.Spec.ProviderState.Boots)
 		case ref == nil && b.Spec.ClaimID != "" && b.Spec.VoidedAt == nil:
 			return fmt.Errorf("%s: host %s is free, and its boot is not void", promise.Void, h.Name)
 		case ref != nil && b.Spec.Number > 0 && (b.Spec.ClaimID != ref.ClaimID || b.Spec.VoidedAt != nil):

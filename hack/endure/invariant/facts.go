@@ -34,12 +34,12 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 	if h == nil {
 		return hostFacts{}
 	}
-	spec := &h.Spec
+	spec, state := &h.Spec, &h.Spec.ProviderState
 	f := hostFacts{
 		exists: true, deleting: !h.DeletionTimestamp.IsZero(), detached: h.Annotations[v1alpha1.DetachedAnnotation] != "",
 		external: spec.ExternallyProvisioned, maintained: spec.Maintenance != nil, tainted: len(spec.Taints) > 0, uid: string(h.UID),
-		phase: h.Status.Phase, power: spec.Power, held: spec.PowerHoldSince != nil, heldOff: spec.PowerHoldOffAt != nil, cleaning: spec.CleaningStartedAt != nil,
-		wanted: len(spec.PowerHolds) > 0, boots: spec.Boots,
+		phase: h.Status.Phase, power: spec.Power, held: state.PowerHoldStartTime != nil, heldOff: state.PowerHoldOffTime != nil, cleaning: state.CleaningStartTime != nil,
+		wanted: len(spec.PowerHolds) > 0, boots: state.Boots,
 		erases: policies.Erases(spec.CleaningPolicy), erasesAll: policies.AllDisks(spec.CleaningPolicy),
 	}
 	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
@@ -71,7 +71,7 @@ func (f hostFacts) String() string {
 		what string
 	}{
 		{f.deleting, "deleting"}, {f.detached, "detached"}, {f.external, "external"}, {f.maintained, "maintenance"}, {f.wanted, "power-wanted"},
-		{f.held, "powerHoldSince"}, {f.heldOff, "powerHoldOffAt"}, {f.cleaning, "cleaning"}, {f.blocked, "move-blocked"}, {f.quarantine != "", "quarantine=" + f.quarantine},
+		{f.held, "powerHoldStartTime"}, {f.heldOff, "powerHoldOffTime"}, {f.cleaning, "cleaning"}, {f.blocked, "move-blocked"}, {f.quarantine != "", "quarantine=" + f.quarantine},
 	} {
 		if is.is {
 			b.WriteString(" " + is.what)

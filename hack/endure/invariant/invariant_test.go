@@ -42,11 +42,11 @@ func claimedAnew(h *v1alpha1.BareMetalHost) {
 // counts is a host whose first boot is under way.
 func counts(h *v1alpha1.BareMetalHost) {
 	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.BlockMoveAnnotation, "a test")
-	h.Spec.Boots = 1
+	h.Spec.ProviderState.Boots = 1
 }
 
 // counted is a host that was booted.
-func counted(h *v1alpha1.BareMetalHost) { h.Spec.Boots = 1 }
+func counted(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = 1 }
 
 func bootUnknown(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBootUnknown }
 
@@ -68,9 +68,9 @@ func heldBy(h *v1alpha1.BareMetalHost) {
 	h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "anna": "a fan"}
 }
 
-func held(h *v1alpha1.BareMetalHost)     { h.Spec.PowerHoldSince = &noon }
-func heldOff(h *v1alpha1.BareMetalHost)  { h.Spec.PowerHoldOffAt = &noon }
-func cleaning(h *v1alpha1.BareMetalHost) { h.Spec.CleaningStartedAt = &noon }
+func held(h *v1alpha1.BareMetalHost)     { h.Spec.ProviderState.PowerHoldStartTime = &noon }
+func heldOff(h *v1alpha1.BareMetalHost)  { h.Spec.ProviderState.PowerHoldOffTime = &noon }
+func cleaning(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = &noon }
 func leaving(h *v1alpha1.BareMetalHost)  { h.DeletionTimestamp = &noon }
 
 type bootChange func(*v1alpha1.BareMetalBootSpec)

@@ -280,7 +280,7 @@ func (l *life) story() string {
 		return err.Error()
 	}
 	fmt.Fprintf(&b, "%s, consumer %+v, boots %d, quarantine %+v, finalizers %v, deleted %v\n",
-		h.Status.Phase, h.Spec.ConsumerRef, h.Spec.Boots, h.Spec.Quarantine, h.Finalizers, h.DeletionTimestamp)
+		h.Status.Phase, h.Spec.ConsumerRef, h.Spec.ProviderState.Boots, h.Spec.Quarantine, h.Finalizers, h.DeletionTimestamp)
 	boot := &v1alpha1.BareMetalBoot{}
 	if err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(h), boot); err != nil {
 		fmt.Fprintln(&b, err)

@@ -285,7 +285,7 @@ func (l *life) recorded() {
 	}
 	h, boot := l.host(), l.record()
 	l.Expect(boot).NotTo(BeNil(), promise.Records)
-	l.Expect(boot.Spec.Number).To(Equal(h.Spec.Boots), "%s: %s", promise.Records, l.story())
+	l.Expect(boot.Spec.Number).To(Equal(h.Spec.ProviderState.Boots), "%s: %s", promise.Records, l.story())
 	l.Expect(boot.Finalizers).To(Or(ContainElement(v1alpha1.BootFinalizer), BeEmpty()))
 	if ref := h.Spec.ConsumerRef; ref == nil {
 		l.Expect(boot.Spec.ClaimID == "" || boot.Spec.VoidedAt != nil).To(BeTrue(), "%s: %s", promise.Void, l.story())

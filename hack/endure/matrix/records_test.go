@@ -168,7 +168,7 @@ var recordFaults = []fault{
 	{name: "all boots deleted", stays: true, na: noRecord, inject: func(l *life, _ step) {
 		l.Expect(env.Client.DeleteAllOf(l.Context(), &v1alpha1.BareMetalBoot{}, client.InNamespace(l.site.Namespace))).To(Succeed())
 	}, want: isKept},
-	{name: "boot deleted by force", na: notInDoubt, inject: loses(nil), during: isUnknown("is missing, and spec.boots is")},
+	{name: "boot deleted by force", na: notInDoubt, inject: loses(nil), during: isUnknown("is missing, and spec.providerState.boots is")},
 	{name: "boot deleted by force, its Machine deleted", stays: true, na: notInDoubt, inject: loses(nil), during: isReplaced, want: func(l *life, s step) {
 		if s.is(writing, written, bootable) { // nobody knows what the agent wrote
 			notErased("")(l, s)

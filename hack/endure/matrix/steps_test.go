@@ -151,7 +151,9 @@ func (l *life) endHold() {
 	if _, held := l.host().Annotations[holder]; !held {
 		return
 	}
-	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.PowerHoldOffAt).NotTo(BeNil()) })
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ProviderState.PowerHoldOffTime).NotTo(BeNil())
+	})
 	l.Expect(l.server.On()).To(BeFalse())
 	l.modify(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, holder) })
 }

@@ -75,7 +75,7 @@ func TestErasureRequestThatComesBack(t *testing.T) {
 	env.Create(t, git)
 	outcome(metav1.ConditionFalse, v1alpha1.ReasonHostRecreated)
 	controllerstest.Wait(t, env, s.Host, available)
-	g.Expect(s.Host.Spec.Boots).To(BeZero(), "the count alone would fit")
+	g.Expect(s.Host.Spec.ProviderState.Boots).To(BeZero(), "the count alone would fit")
 	ons, _ = s.Switched()
 	g.Expect(ons).To(Equal(1), "the server was powered on for a request that came back")
 	g.Expect(p.Stop()).To(Succeed())

@@ -68,7 +68,7 @@ func (s *soak) remediated(ctx context.Context, h *host) (bool, error) {
 	remediation := remediationOf(h)
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(remediation), remediation); err != nil {
 		seen := s.checker.Host(h.id())
-		well := apierrors.IsNotFound(err) && seen.Status.Phase == v1alpha1.PhaseProvisioned && seen.Spec.PowerHoldSince == nil && len(seen.Spec.PowerHolds) == 0 && h.On()
+		well := apierrors.IsNotFound(err) && seen.Status.Phase == v1alpha1.PhaseProvisioned && seen.Spec.ProviderState.PowerHoldStartTime == nil && len(seen.Spec.PowerHolds) == 0 && h.On()
 		return well, client.IgnoreNotFound(err)
 	}
 	s.mu.Lock()

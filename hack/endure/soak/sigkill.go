@@ -35,7 +35,7 @@ var lives = []life{
 		return s.patch(ctx, h, annotate(v1alpha1.PowerCyclePrefix+"anna", "it hangs"))
 	}, func(s *soak, _ context.Context, h *host) (bool, error) {
 		seen := s.checker.Host(h.id())
-		return seen.Status.Phase == v1alpha1.PhaseProvisioned && seen.Spec.PowerHoldSince == nil && seen.Annotations[v1alpha1.PowerCyclePrefix+"anna"] == "" && h.On(), nil
+		return seen.Status.Phase == v1alpha1.PhaseProvisioned && seen.Spec.ProviderState.PowerHoldStartTime == nil && seen.Annotations[v1alpha1.PowerCyclePrefix+"anna"] == "" && h.On(), nil
 	}},
 	{"release", func(s *soak, ctx context.Context, h *host) error {
 		s.deleteMachine(ctx, &machine{name: machineOf(h)})
