@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -38,7 +37,7 @@ const (
 	// AddressIndex finds hosts by the IP addresses that are reserved for them or that were observed on them, and boots by the addresses that were
 	// served.
 	AddressIndex = "addresses"
-	// RequestIndex finds the BareMetalErasureRequests of a host, by its name.
+	// RequestIndex finds the BareMetalErasureRequests of a host, by its name. The host controller adds it: the boot server may not read them.
 	RequestIndex = "spec.hostName"
 )
 
@@ -82,17 +81,7 @@ func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 			return fmt.Errorf("index hosts by %s: %w", name, err)
 		}
 	}
-	return errors.Join(indexBoots(ctx, indexer), indexErasureRequests(ctx, indexer))
-}
-
-func indexErasureRequests(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &v1alpha1.BareMetalErasureRequest{}, RequestIndex, func(o client.Object) []string {
-		return []string{o.(*v1alpha1.BareMetalErasureRequest).Spec.HostName} //nolint:forcetypeassert // the index is of requests
-	})
-	if err != nil {
-		return fmt.Errorf("index BareMetalErasureRequests by %s: %w", RequestIndex, err)
-	}
-	return nil
+	return indexBoots(ctx, indexer)
 }
 
 func indexBoots(ctx context.Context, indexer client.FieldIndexer) error {

@@ -42,7 +42,7 @@ type RequestReconciler struct {
 	WatchFilter string
 }
 
-// SetupWithManager adds the controller to the manager. The indexes of controllers.AddIndexes are needed.
+// SetupWithManager adds the controller to the manager. It needs controllers.RequestIndex, which the host controller adds.
 func (r *RequestReconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}

@@ -92,6 +92,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDServerIndex, serverOfProviderID); err != nil {
 		return fmt.Errorf("index machines by the namespace and the host of their provider ID: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalErasureRequest{}, controllers.RequestIndex, hostNameOfErasureRequest); err != nil {
+		return fmt.Errorf("index BareMetalErasureRequests by their host: %w", err)
+	}
 	r.observations, r.metadata, r.stopped = newObservations(), mgr.GetCache(), ctx.Done()
 	r.queue = newBootQueue(r.Settings.BootConcurrency, r.enqueue)
 	r.throttle = controllers.NewThrottle()

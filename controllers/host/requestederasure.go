@@ -47,6 +47,14 @@ func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.B
 	return err
 }
 
+func hostNameOfErasureRequest(o client.Object) []string {
+	request, ok := o.(*v1alpha1.BareMetalErasureRequest)
+	if !ok {
+		return nil
+	}
+	return []string{request.Spec.HostName}
+}
+
 // hostOfErasureRequest returns the host that a BareMetalErasureRequest names.
 func hostOfErasureRequest(_ context.Context, o client.Object) []reconcile.Request {
 	request, ok := o.(*v1alpha1.BareMetalErasureRequest)
