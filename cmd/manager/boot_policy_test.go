@@ -125,7 +125,7 @@ func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetal
 	g := NewWithT(t)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(booted), booted)).To(Succeed())
 	later := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
-	const byCRD = "is immutable once it is set"
+	const byCRD = "are immutable once they are set"
 	for _, test := range []struct {
 		what, says string
 		change     func(*v1alpha1.BareMetalBootSpec)
@@ -137,10 +137,10 @@ func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetal
 		{"reported from nowhere", "must not change reportAddress", func(s *v1alpha1.BareMetalBootSpec) { s.ReportAddress = "" }},
 		{"another DHCP request", "must not change dhcpAt", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPAt = &later }},
 		{"no DHCP request", "must not change dhcpAt", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPAt = nil }},
-		{"script not served", "scriptAddress " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.ScriptAddress = "" }},
-		{"data bound to nobody", "dataAddress " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataAddress = "" }},
+		{"script not served", byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.ScriptAddress = "" }},
+		{"data bound to nobody", byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataAddress = "" }},
 		{"a key after the address", "must not change agentKey", func(s *v1alpha1.BareMetalBootSpec) { s.AgentKey = someKey }},
-		{"data not served", "dataServedAt " + byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataServedAt = nil }},
+		{"data not served", byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataServedAt = nil }},
 	} {
 		changed := booted.DeepCopy()
 		test.change(&changed.Spec)

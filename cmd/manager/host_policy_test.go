@@ -91,7 +91,7 @@ func TestHostStatePolicy(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	apply := func(change func(spec map[string]any), options ...client.ApplyOption) error {
 		o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(copied)}
-		change(o.Object["spec"].(map[string]any)) //nolint:forcetypeassert // it has a spec
+		change(o.Object["spec"].(map[string]any))
 		return env.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), append(options, argo, client.ForceOwnership)...)
 	}
 	const only = "must not change, because the provider would forget"

@@ -75,7 +75,11 @@ func TestRequestOutcome(t *testing.T) {
 			}
 			got := erasure.Outcome(request, host, c.boot, c.records, requestNow)
 			g.Expect(got.Reason).To(Equal(c.want), got.Message)
-			g.Expect(got.Status == metav1.ConditionTrue).To(Equal(c.want == v1alpha1.ReasonErased))
+			want := metav1.ConditionFalse
+			if c.want == v1alpha1.ReasonErased {
+				want = metav1.ConditionTrue
+			}
+			g.Expect(got.Status).To(Equal(want))
 			g.Expect(got.Message).NotTo(BeEmpty())
 		})
 	}
