@@ -59,21 +59,32 @@ func CheckDescription(d Description) []Warning {
 	return all
 }
 
-// CheckNICs returns what the user should correct about the interface that boots from the network, by its MAC address in lower case. Without one, it checks all interfaces. nics
-// must be all that the BMC has, as IsComplete says.
-func CheckNICs(nics []NIC, mac string) []Warning {
-	isOff := func(n NIC) bool { return n.NetworkBoot != nil && !*n.NetworkBoot }
-	const check, enable = "Network boot", "enable network boot (PXE or HTTP) in the settings of the firmware"
+// CheckNICs returns what the user should correct about the interfaces that boot from the network, by their MAC addresses in lower case. Without any, it checks all
+// interfaces. nics must be all that the BMC has, as IsComplete says.
+func CheckNICs(nics []NIC, macs ...string) []Warning {
+	if len(macs) == 0 && len(nics) > 0 && !slices.ContainsFunc(nics, func(n NIC) bool { return !networkBootOff(n) }) {
+		return []Warning{{"Network boot", "it is disabled for all interfaces: " + enableNetworkBoot}}
+	}
+	var all []Warning
+	for _, mac := range macs {
+		all = append(all, checkNIC(nics, mac)...)
+	}
+	return all
+}
+
+const enableNetworkBoot = "enable network boot (PXE or HTTP) in the settings of the firmware"
+
+func networkBootOff(n NIC) bool { return n.NetworkBoot != nil && !*n.NetworkBoot }
+
+func checkNIC(nics []NIC, mac string) []Warning {
 	at := slices.IndexFunc(nics, func(n NIC) bool { return n.MACAddress == mac })
 	switch {
-	case mac == "" && len(nics) > 0 && !slices.ContainsFunc(nics, func(n NIC) bool { return !isOff(n) }):
-		return []Warning{{check, "it is disabled for all interfaces: " + enable}}
-	case mac == "" || len(nics) == 0:
+	case len(nics) == 0:
 		return nil
 	case at < 0:
 		return []Warning{{"Boot interface", fmt.Sprintf("the BMC lists no interface with the MAC address %s, but %s. Check it, unless this BMC leaves out interfaces", mac, macsOf(nics))}}
-	case isOff(nics[at]):
-		return []Warning{{check, fmt.Sprintf("it is disabled for the interface %s (%s): %s", nics[at].Name, mac, enable)}}
+	case networkBootOff(nics[at]):
+		return []Warning{{"Network boot", fmt.Sprintf("it is disabled for the interface %s (%s): %s", nics[at].Name, mac, enableNetworkBoot)}}
 	default:
 		return nil
 	}

@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,8 +61,9 @@ func TestCheckNICs(t *testing.T) {
 		"any, and one boots":            {[]NIC{nic("x", new(false)), nic("y", nil)}, "", nil},
 		"any, and none boots":           {[]NIC{nic("x", new(false)), nic("y", new(false))}, "", []string{"Network boot: it is disabled for all interfaces"}},
 		"any, and nothing is listed":    {nil, "", nil},
+		"two, and one does not boot":    {[]NIC{nic("x", new(true)), nic(mac, new(false))}, "x " + mac, []string{"Network boot: it is disabled for the interface N (52:54:00:00:00:01)"}},
 	} {
-		t.Run(name, func(t *testing.T) { expectWarnings(t, CheckNICs(test.nics, test.mac), test.want) })
+		t.Run(name, func(t *testing.T) { expectWarnings(t, CheckNICs(test.nics, strings.Fields(test.mac)...), test.want) })
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 // IdentityOf returns what identifies the server of a host. hardware is the inventory of the host, or nil.
 func IdentityOf(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) v1alpha1.HostIdentity {
-	identity := v1alpha1.HostIdentity{BootMACAddress: host.Spec.BootMACAddress, BMC: bmcIdentity(host)}
+	identity := v1alpha1.HostIdentity{BootMACAddresses: host.Spec.BootMACAddresses, BMC: bmcIdentity(host)}
 	if _, shared := host.Annotations[v1alpha1.SharedHardwareAnnotation]; !shared {
 		identity.Hardware = HardwareIdentity(hardware)
 	}
@@ -48,14 +48,14 @@ func bmcIdentity(host *v1alpha1.BareMetalHost) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// IdentityConflict is one value that identifies the server of a host: its boot MAC address, its BMC or its hardware. Other hosts may have the same
+// IdentityConflict is one value that identifies the server of a host: one of its boot MAC addresses, its BMC or its hardware. Other hosts may have the same
 // value; at most one of them keeps it (docs/decisions/0005-who-keeps-an-identity.md).
 type IdentityConflict struct {
 	host         *v1alpha1.BareMetalHost
 	index, value string
 	sharedWith   func(other *v1alpha1.BareMetalHost) bool
-	field        func(v1alpha1.HostIdentity) string
-	hardware     *v1alpha1.Hardware // the inventory of host
+	same         func(recorded, current v1alpha1.HostIdentity) bool // whether a recorded identity has the value that the host has now
+	hardware     *v1alpha1.Hardware                                 // the inventory of host
 	tenants      bootconfig.Tenants
 }
 
@@ -65,7 +65,7 @@ func CheckPermitted(tenants bootconfig.Tenants, host *v1alpha1.BareMetalHost) er
 	if err != nil {
 		return nil //nolint:nilerr // the condition BMCReady reports an invalid address, and nothing connects to it
 	}
-	return tenants.CheckHost(host.Namespace, host.Spec.BootMACAddress, address.Hostname())
+	return tenants.CheckHost(host.Namespace, host.Spec.BootMACAddresses, address.Hostname())
 }
 
 // PermittedBy returns the conflict without the hosts whose namespaces the tenants do not permit to have the value.
@@ -74,12 +74,12 @@ func (r IdentityConflict) PermittedBy(tenants bootconfig.Tenants) IdentityConfli
 	return r
 }
 
-// MACConflict is the conflict over the boot MAC address of a host.
-func MACConflict(host *v1alpha1.BareMetalHost) IdentityConflict {
+// MACConflict is the conflict over one of the boot MAC addresses of a host.
+func MACConflict(host *v1alpha1.BareMetalHost, mac string) IdentityConflict {
 	return IdentityConflict{
-		host: host, index: MACIndex, value: host.Spec.BootMACAddress,
+		host: host, index: MACIndex, value: mac,
 		sharedWith: func(*v1alpha1.BareMetalHost) bool { return true },
-		field:      func(i v1alpha1.HostIdentity) string { return i.BootMACAddress },
+		same:       func(recorded, _ v1alpha1.HostIdentity) bool { return slices.Contains(recorded.BootMACAddresses, mac) },
 	}
 }
 
@@ -88,14 +88,15 @@ func BMCConflict(host *v1alpha1.BareMetalHost) IdentityConflict {
 	return IdentityConflict{
 		host: host, index: BMCIndex, value: BMCOf(host),
 		sharedWith: func(other *v1alpha1.BareMetalHost) bool { return SameServer(host, other) },
-		field:      func(i v1alpha1.HostIdentity) string { return i.BMC },
+		same:       func(recorded, current v1alpha1.HostIdentity) bool { return recorded.BMC == current.BMC },
 	}
 }
 
 // HardwareConflict is the conflict over the system UUID and the serial number that the BMC of a host reports: the hosts may be one server with two
 // addresses. hardware is the inventory of the host. Hosts with the annotation for shared hardware take no part.
 func HardwareConflict(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) IdentityConflict {
-	r := IdentityConflict{host: host, index: HardwareIndex, hardware: hardware, field: func(i v1alpha1.HostIdentity) string { return i.Hardware }}
+	r := IdentityConflict{host: host, index: HardwareIndex, hardware: hardware}
+	r.same = func(recorded, current v1alpha1.HostIdentity) bool { return recorded.Hardware == current.Hardware }
 	own := IdentityOf(host, hardware).Hardware
 	if own != "" {
 		r.value = inventory.HardwareID(hardware.SystemUUID)
@@ -143,7 +144,7 @@ func KeeperOfMAC(ctx context.Context, c client.Reader, tenants bootconfig.Tenant
 	if err != nil || len(hosts) == 0 {
 		return nil, err
 	}
-	keeper, err := MACConflict(&hosts[0]).PermittedBy(tenants).Keeper(ctx, c)
+	keeper, err := MACConflict(&hosts[0], mac).PermittedBy(tenants).Keeper(ctx, c)
 	if keeper == nil {
 		keeper = &hosts[0]
 	}
@@ -174,14 +175,14 @@ type precedence struct {
 
 func (r IdentityConflict) precedenceOf(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) (precedence, error) {
 	s := precedence{host: client.ObjectKeyFromObject(host), created: host.CreationTimestamp.Unix()}
-	wanted := r.field(IdentityOf(host, hardware))
-	s.accepted = host.Status.Identity != nil && r.field(*host.Status.Identity) == wanted
+	current := IdentityOf(host, hardware)
+	s.accepted = host.Status.Identity != nil && r.same(*host.Status.Identity, current)
 	if host.Spec.ConsumerRef == nil {
 		return s, nil
 	}
 	boot, err := GetBoot(ctx, c, s.host)
 	if boot != nil && boot.Spec.Identity != nil {
-		s.booted = lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == host.Spec.ConsumerRef.ClaimID && r.field(*boot.Spec.Identity) == wanted
+		s.booted = lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == host.Spec.ConsumerRef.ClaimID && r.same(*boot.Spec.Identity, current)
 	}
 	return s, err
 }

@@ -25,7 +25,7 @@ const (
 	// LastOwnerIndex finds the free hosts that a machine of an owner had last, by that owner (claim.Owner).
 	LastOwnerIndex = "spec.providerState.lastConsumer.owner"
 	// MACIndex finds the hosts with a boot MAC address.
-	MACIndex = "spec.bootMACAddress"
+	MACIndex = "spec.bootMACAddresses"
 	// BMCIndex finds the hosts behind a BMC, by its BMCOf. See SameServer.
 	BMCIndex = "spec.bmc.address"
 	// SecretIndex finds the hosts that refer to a Secret, by its name.
@@ -61,7 +61,7 @@ func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 			}
 			return []string{h.Spec.ProviderState.LastConsumer.Owner}
 		},
-		MACIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{h.Spec.BootMACAddress} },
+		MACIndex: func(h *v1alpha1.BareMetalHost) []string { return h.Spec.BootMACAddresses },
 		BMCIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{BMCOf(h)} },
 		SecretIndex: func(h *v1alpha1.BareMetalHost) []string {
 			return []string{h.Spec.BMC.CredentialsSecretName, h.Spec.BMC.CASecretName}

@@ -105,6 +105,7 @@ func servingRecorded(e event.UpdateEvent) bool {
 		return false
 	}
 	served := before.Spec
+	served.ScriptMACAddress = after.Spec.ScriptMACAddress
 	served.DHCPAt, served.ScriptAddress, served.DataAddress, served.AgentKey, served.DataServedAt, served.CommitAllowedAt, served.WrittenDisks = after.Spec.DHCPAt,
 		after.Spec.ScriptAddress, after.Spec.DataAddress, after.Spec.AgentKey, after.Spec.DataServedAt, after.Spec.CommitAllowedAt, after.Spec.WrittenDisks
 	return equality.Semantic.DeepEqual(served, after.Spec)

@@ -30,7 +30,7 @@ func TestDesiredStateChanged(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			before := &v1alpha1.BareMetalHost{
 				ObjectMeta: metav1.ObjectMeta{Name: "h", Generation: 3},
-				Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"},
+				Spec:       v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}},
 			}
 			after := before.DeepCopy()
 			c.change(after)

@@ -37,6 +37,9 @@ func GetConsumer(ctx context.Context, c client.Client, host *v1alpha1.BareMetalH
 		return nil, nil //nolint:nilnil // a free host is a valid answer
 	}
 	consumer := &Consumer{}
+	if ns := host.Spec.ConsumerRef.Namespace; ns != "" && ns != host.Namespace {
+		return consumer, nil // an admission policy refuses it; no machine of this namespace is meant
+	}
 	var machine v1alpha1.BareMetalMachine
 	err := c.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine)
 	if err != nil {

@@ -80,7 +80,7 @@ func (a ServerID) Compare(b ServerID) Match {
 // DescribeOtherServer says that an agent runs on another server than the one that the BMC of a host describes, and what to do.
 func DescribeOtherServer(expected, found ServerID) string {
 	return fmt.Sprintf("the agent runs on another server than the host's, and touches no disk: the host's has %s, and the agent found %s. Correct spec.bmc.address or "+
-		"spec.bootMACAddress of the host: the rows of two servers may be swapped. If it is the right server and its BMC reports another UUID, set spec.systemUUID", expected, found)
+		"spec.bootMACAddresses of the host: the rows of two servers may be swapped. If it is the right server and its BMC reports another UUID, set spec.systemUUID", expected, found)
 }
 
 // String describes a server for messages.

@@ -78,7 +78,7 @@ func TestCompare(t *testing.T) {
 func TestDescribeOtherServer(t *testing.T) {
 	g := NewWithT(t)
 	text := DescribeOtherServer(ServerID{"4c4c4544-0042-3510-8053-b4c04f4d3132", "Default string"}, ServerID{"", "S2"})
-	for _, part := range []string{"4c4c4544-0042-3510-8053-b4c04f4d3132", `"Default string" is a placeholder`, "no system UUID", "serial number S2", "spec.bootMACAddress", "spec.systemUUID"} {
+	for _, part := range []string{"4c4c4544-0042-3510-8053-b4c04f4d3132", `"Default string" is a placeholder`, "no system UUID", "serial number S2", "spec.bootMACAddresses", "spec.systemUUID"} {
 		g.Expect(text).To(ContainSubstring(part))
 	}
 }

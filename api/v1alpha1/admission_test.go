@@ -42,8 +42,8 @@ var (
 
 func validHost() *v1alpha1.BareMetalHost {
 	return &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{
-		BMC:            v1alpha1.BMC{Address: "redfish://192.0.2.10/redfish/v1/Systems/1", CredentialsSecretName: "bmc"},
-		BootMACAddress: "52:54:00:12:34:56",
+		BMC:              v1alpha1.BMC{Address: "redfish://192.0.2.10/redfish/v1/Systems/1", CredentialsSecretName: "bmc"},
+		BootMACAddresses: []string{"52:54:00:12:34:56"},
 	}}
 }
 
@@ -113,12 +113,12 @@ func TestHostRefused(t *testing.T) {
 	type host = *v1alpha1.BareMetalHost
 	const (
 		address       = "spec.bmc.address"
-		mac           = "spec.bootMACAddress"
+		mac           = "spec.bootMACAddresses[0]"
 		failureDomain = "spec.failureDomain"
 	)
 	domain := func(name string) func(host) { return func(h host) { h.Spec.FailureDomain = name } }
 	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
-	boots := func(m string) func(host) { return func(h host) { h.Spec.BootMACAddress = m } }
+	boots := func(m string) func(host) { return func(h host) { h.Spec.BootMACAddresses = []string{m} } }
 	logsInWith := func(s string) func(host) { return func(h host) { h.Spec.BMC.CredentialsSecretName = s } }
 	reserves := func(a ...string) func(host) { return func(h host) { h.Spec.BootAddresses = a } }
 	refuse(t, validHost, []refused[host]{
@@ -149,7 +149,14 @@ func TestHostRefused(t *testing.T) {
 		{"a webhook with an empty BMC", at("rpc+http://power.example.com/rpc?signed=body&host="), address, "append ?host=NAME"},
 		{"address too long", at("redfish://192.0.2.10/" + strings.Repeat("a", 512)), address, "Too long"},
 
-		{"MAC missing", boots(""), mac, "Required value"},
+		{"no MAC", func(h host) { h.Spec.BootMACAddresses = nil }, "spec.bootMACAddresses", "Required value"},
+		{"five MACs", func(h host) {
+			for n := range 4 {
+				h.Spec.BootMACAddresses = append(h.Spec.BootMACAddresses, fmt.Sprintf("52:54:00:00:00:%02x", n))
+			}
+		}, "spec.bootMACAddresses", "Too many: 5: must have at most 4 items"},
+		{"a MAC twice", func(h host) { h.Spec.BootMACAddresses = append(h.Spec.BootMACAddresses, h.Spec.BootMACAddresses[0]) }, "spec.bootMACAddresses[1]", "Duplicate value"},
+		{"MAC missing", boots(""), mac, "should be at least 17 chars"},
 		{"MAC in upper case", boots("52:54:00:AB:CD:EF"), mac, "lower case with colons, like 52:54:00:12:34:56"},
 		{"MAC with hyphens", boots("52-54-00-12-34-56"), mac, "lower case with colons"},
 		{"MAC without separators", boots("525400123456"), mac, "should be at least 17 chars"},
@@ -234,7 +241,7 @@ func TestHostAccepted(t *testing.T) {
 		{"a CA", func(h host) { h.Spec.BMC.CASecretName = "ca.example" }},
 		{"a CA, and verification asked for", func(h host) { h.Spec.BMC.CASecretName, h.Spec.BMC.InsecureSkipTLSVerify = "ca", false }},
 		{"no verification", func(h host) { h.Spec.BMC.InsecureSkipTLSVerify = true }},
-		{"an address that is administered locally", func(h host) { h.Spec.BootMACAddress = "02:00:00:00:00:01" }},
+		{"an address that is administered locally", func(h host) { h.Spec.BootMACAddresses = []string{"02:00:00:00:00:01"} }},
 		{"legacy boot, arm64, kept off", func(h host) {
 			h.Spec.BootMode, h.Spec.Architecture, h.Spec.Power = v1alpha1.BootModeLegacy, v1alpha1.ArchitectureARM64, v1alpha1.PowerOff
 		}},

@@ -20,7 +20,7 @@ func TestBootIsWrittenOnce(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "h-"},
 			Spec: v1alpha1.BareMetalBootSpec{
 				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "m", StartedAt: then, PoweredOffAt: &then, PoweredOnAt: &then,
-				Identity: &v1alpha1.HostIdentity{BootMACAddress: "52:54:00:00:00:01", BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneAt: &then, AgentRefusedAt: &then,
+				Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{"52:54:00:00:00:01"}, BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneAt: &then, AgentRefusedAt: &then,
 				Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: then, EndedAt: then, Agent: "v1"},
 				DHCPAt:  &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedAt: &then, CommitAllowedAt: &then,
 				Failure: &v1alpha1.BootFailure{Reason: "R", Message: "m"}, VoidedAt: &then,

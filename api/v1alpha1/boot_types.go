@@ -26,7 +26,7 @@ const (
 // `clusterctl move`, and without it a server could get its bootstrap data twice.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not decrease: it counts the boots of the host"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) == has(oldSelf.purpose) && (!has(self.purpose) || self.purpose == oldSelf.purpose) && has(self.claimID) == has(oldSelf.claimID) && (!has(self.claimID) || self.claimID == oldSelf.claimID) && has(self.machineName) == has(oldSelf.machineName) && (!has(self.machineName) || self.machineName == oldSelf.machineName) && has(self.erasureRequest) == has(oldSelf.erasureRequest) && (!has(self.erasureRequest) || self.erasureRequest == oldSelf.erasureRequest) && has(self.cleaningPolicy) == has(oldSelf.cleaningPolicy) && (!has(self.cleaningPolicy) || self.cleaningPolicy == oldSelf.cleaningPolicy) && has(self.method) == has(oldSelf.method) && (!has(self.method) || self.method == oldSelf.method)",message="purpose, claimID, machineName, erasureRequest, cleaningPolicy and method must not change within a boot: only a new boot, with a higher number, may have other values"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || (!has(oldSelf.identity) || has(self.identity) && self.identity == oldSelf.identity) && (!has(oldSelf.scriptAddress) || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress) && (!has(oldSelf.agentKey) || has(self.agentKey) && self.agentKey == oldSelf.agentKey) && (!has(oldSelf.dataAddress) || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress) && (!has(oldSelf.dataServedAt) || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt) && (!has(oldSelf.commitAllowedAt) || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt) && (!has(oldSelf.agentDoneAt) || has(self.agentDoneAt) && self.agentDoneAt == oldSelf.agentDoneAt) && (!has(oldSelf.agentRefusedAt) || has(self.agentRefusedAt) && self.agentRefusedAt == oldSelf.agentRefusedAt) && (!has(oldSelf.erasure) || has(self.erasure) && self.erasure == oldSelf.erasure) && (!has(oldSelf.failure) || has(self.failure) && self.failure == oldSelf.failure) && (!has(oldSelf.voidedAt) || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt)",message="identity, scriptAddress, agentKey, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, agentRefusedAt, erasure, failure and voidedAt are immutable once they are set: only a new boot, with a higher number, may have other values"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || (!has(oldSelf.identity) || has(self.identity) && self.identity == oldSelf.identity) && (!has(oldSelf.scriptAddress) || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress) && (!has(oldSelf.scriptMACAddress) || has(self.scriptMACAddress) && self.scriptMACAddress == oldSelf.scriptMACAddress) && (!has(oldSelf.agentKey) || has(self.agentKey) && self.agentKey == oldSelf.agentKey) && (!has(oldSelf.dataAddress) || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress) && (!has(oldSelf.dataServedAt) || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt) && (!has(oldSelf.commitAllowedAt) || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt) && (!has(oldSelf.agentDoneAt) || has(self.agentDoneAt) && self.agentDoneAt == oldSelf.agentDoneAt) && (!has(oldSelf.agentRefusedAt) || has(self.agentRefusedAt) && self.agentRefusedAt == oldSelf.agentRefusedAt) && (!has(oldSelf.erasure) || has(self.erasure) && self.erasure == oldSelf.erasure) && (!has(oldSelf.failure) || has(self.failure) && self.failure == oldSelf.failure) && (!has(oldSelf.voidedAt) || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt)",message="identity, scriptAddress, scriptMACAddress, agentKey, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, agentRefusedAt, erasure, failure and voidedAt are immutable once they are set: only a new boot, with a higher number, may have other values"
 type BareMetalBootSpec struct {
 	// number is the number of the boot. The boots of a host count from 1, and the number never decreases. It is absent before the first boot. A boot is in
 	// progress only after the host's spec.providerState.boots has reached its number.
@@ -104,6 +104,12 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ScriptAddress string `json:"scriptAddress,omitempty"`
+
+	// scriptMACAddress is the MAC address of the network interface that asked for the boot script. It is written together with scriptAddress, and absent in a boot
+	// from a medium.
+	// +optional
+	// +kubebuilder:validation:MaxLength=17
+	ScriptMACAddress string `json:"scriptMACAddress,omitempty"`
 
 	// dataAddress is the IP address that the bootstrap data was served to. No other address gets the data. An agent may move to another address that only its
 	// server can have: one that this provider leased to it, or that spec.network of the host has.
@@ -348,6 +354,7 @@ type ObservedStage struct {
 // +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Number of the boot within its claim"
 // +kubebuilder:printcolumn:name="Method",type=string,priority=1,JSONPath=`.spec.method`,description="How the attempt boots the server"
 // +kubebuilder:printcolumn:name="Script",type=string,priority=1,JSONPath=`.spec.scriptAddress`,description="Address that the boot script was served to"
+// +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.spec.scriptMACAddress`,description="MAC address that asked for the boot script"
 // +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.spec.dataAddress`,description="Address that the bootstrap data was served to"
 // +kubebuilder:printcolumn:name="Voided",type=date,priority=1,JSONPath=`.spec.voidedAt`,description="Time since the claim ended"
 // +kubebuilder:printcolumn:name="Failure",type=string,priority=1,JSONPath=`.spec.failure.message`,description="Why the boot failed"
@@ -357,7 +364,7 @@ type BareMetalBoot struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, erasure, writtenDisks and reportAddress. The boot server
+	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, scriptMACAddress, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, erasure, writtenDisks and reportAddress. The boot server
 	// and the controllers write reportedAt and failure. The controllers write the other fields. spec is required because the validation rules do not apply to
 	// an absent spec.
 	// +required

@@ -19,7 +19,7 @@ const (
 	// the inspection failed. It is absent for a host without an inspection by the agent. Ready does not depend on it.
 	InspectionConsistentCondition = "InspectionConsistent"
 	// PreflightPassedCondition is False when something should be corrected at the server or its BMC before it gets work, such as network boot that is disabled for
-	// spec.bootMACAddress, or a clock that is wrong. It is absent before the first inventory. Ready does not depend on it.
+	// spec.bootMACAddresses, or a clock that is wrong. It is absent before the first inventory. Ready does not depend on it.
 	PreflightPassedCondition = "PreflightPassed"
 	// HardwareHealthyCondition is False when the BMC reports that the server, or one of its disks, memory modules, power supplies or devices, is not healthy. It is
 	// Unknown when the BMC reports no health, and absent before the first inventory. Ready does not depend on it: a machine cannot claim a host with critical

@@ -10,6 +10,13 @@ type ConsumerReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
+	// namespace is the namespace of the BareMetalMachine. Defaults to the host's namespace, and must be that one: hosts for machines of other namespaces are not
+	// supported yet.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
 	// claimID identifies the claim. The provider generates a random one when a machine claims the host, because a machine may be recreated with the same
 	// name and UIDs change in a `clusterctl move`. A machine without a provider ID is not booted on a host whose consumerRef has no claimID.
 	// +optional

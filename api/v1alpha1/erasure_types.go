@@ -80,10 +80,12 @@ type ErasedServer struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	SystemUUID string `json:"systemUUID,omitempty"`
-	// bootMACAddress is the MAC address that the server boots from: spec.bootMACAddress of the host.
+	// bootMACAddresses are the MAC addresses that the server boots from: spec.bootMACAddresses of the host.
 	// +optional
-	// +kubebuilder:validation:MaxLength=17
-	BootMACAddress string `json:"bootMACAddress,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=17
+	BootMACAddresses []string `json:"bootMACAddresses,omitempty"`
 }
 
 // ErasureSignature is the signature of an erasure.

@@ -121,10 +121,12 @@ type BareMetalHostStatus struct {
 
 // HostIdentity identifies the server of a host.
 type HostIdentity struct {
-	// bootMACAddress is the MAC address that the server boots from.
+	// bootMACAddresses are the MAC addresses that the server boots from.
 	// +optional
-	// +kubebuilder:validation:MaxLength=17
-	BootMACAddress string `json:"bootMACAddress,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=17
+	BootMACAddresses []string `json:"bootMACAddresses,omitempty"`
 	// bmc identifies the BMC: its hostname or IP address, its port unless it is the default of the protocol, and the path of the system.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256

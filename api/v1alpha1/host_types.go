@@ -29,14 +29,18 @@ type BareMetalHostSpec struct {
 	// +required
 	BMC BMC `json:"bmc,omitzero"`
 
-	// bootMACAddress is the MAC address of the network interface that the server boots from, in lower case with colons. It identifies the server in a
-	// network boot, so it must be unique among all hosts.
+	// bootMACAddresses are the MAC addresses of the network interfaces that the server may boot from, in lower case with colons: one, or those of up to four
+	// interfaces, such as the links of a bond. They identify the server in a network boot, so each must be unique among all hosts. The BareMetalBoot shows which one
+	// a boot used (spec.scriptMACAddress).
 	// +required
-	// +kubebuilder:validation:MinLength=17
-	// +kubebuilder:validation:MaxLength=17
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, like 52:54:00:12:34:56"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]') && self != '00:00:00:00:00:00'",message="must be a unicast MAC address: this one is a multicast address or all zeros"
-	BootMACAddress string `json:"bootMACAddress,omitempty"`
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MinLength=17
+	// +kubebuilder:validation:items:MaxLength=17
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, like 52:54:00:12:34:56"
+	// +kubebuilder:validation:items:XValidation:rule="!self.matches('^[0-9a-f][13579bdf]') && self != '00:00:00:00:00:00'",message="must be a unicast MAC address: this one is a multicast address or all zeros"
+	BootMACAddresses []string `json:"bootMACAddresses,omitempty"`
 
 	// systemUUID is the system UUID that the firmware of the server reports (SMBIOS, DSP0134 section 7.2), in either byte order. By default it is what the BMC
 	// reports. Set it where a BMC reports another one. An agent that finds another UUID writes to no disk.
@@ -46,8 +50,8 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$') && !self.matches('^[0-]+$') && !self.matches('^[Ff-]+$')",message="must be the UUID of a server, like 4c4c4544-0034-4b10-8057-b4c04f4d5031: it is neither all zeros nor all ones"
 	SystemUUID string `json:"systemUUID,omitempty"`
 
-	// bootAddresses are the IP addresses that DHCP gives the server during its boot, at most one per network. They do not need to be in one of the
-	// network's ranges. In a network without one of them, the server gets an address from the network's ranges. A change takes effect at the next boot:
+	// bootAddresses are the IP addresses that DHCP gives the server during its boot: in each network the first one for the first of bootMACAddresses, the second
+	// one for the second, and so on. They do not need to be in one of the network's ranges. In a network without one of them, the server gets an address from the network's ranges. A change takes effect at the next boot:
 	// a running server keeps its address. The field has an effect only in networks whose DHCP mode is authoritative.
 	// +optional
 	// +listType=set
@@ -352,7 +356,7 @@ type HostTaint struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the condition Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="BMC",type=string,priority=1,JSONPath=`.spec.bmc.address`,description="Address of the BMC"
-// +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.spec.bootMACAddress`,description="MAC address that the host boots from"
+// +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.spec.bootMACAddresses`,description="MAC addresses that the host boots from"
 // +kubebuilder:printcolumn:name="Domain",type=string,priority=1,JSONPath=`.spec.failureDomain`,description="Failure domain"
 // +kubebuilder:printcolumn:name="Model",type=string,priority=1,JSONPath=`.status.hardware.model`,description="Model of the server"
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Message of the condition Ready"

@@ -25,7 +25,7 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 		}
 	}
 	fields("", "Host", c.Host, "Manufacturer", c.Server.Manufacturer, "Model", c.Server.Model, "Serial number", cmp.Or(c.Server.SerialNumber, "unknown"),
-		"System UUID", c.Server.SystemUUID, "MAC address", c.Server.BootMACAddress, "Released by machine", c.Machine, "Provider ID", c.ProviderID,
+		"System UUID", c.Server.SystemUUID, "MAC addresses", strings.Join(c.Server.BootMACAddresses, ", "), "Released by machine", c.Machine, "Provider ID", c.ProviderID,
 		"Claim, boot", fmt.Sprintf("%s, %d", c.ClaimID, c.BootNumber))
 	fields("", policy, string(c.Policy), "Tool used", c.Tool, "Started", c.StartedAt.UTC().Format(timeFormat),
 		"Ended", c.EndedAt.UTC().Format(timeFormat), "Recorded", c.RecordedAt.UTC().Format(timeFormat), "Booted by", cmp.Or(string(c.Transport.BootMethod), "unknown"),

@@ -60,6 +60,9 @@ func (f *findings) checkNICs(mac string) []bmc.Warning {
 	if mac == "" {
 		f.NotChecked = append(f.NotChecked, "the boot interface: name it by --boot-mac")
 	}
+	if mac == "" {
+		return bmc.CheckNICs(i.NICs)
+	}
 	return bmc.CheckNICs(i.NICs, mac)
 }
 

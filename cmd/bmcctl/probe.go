@@ -72,7 +72,7 @@ func probe(ctx context.Context, args []string, c console) error {
 	f.flags(set)
 	set.BoolVar(&sensors, "sensors", false, "Also read the sensors.")
 	set.IntVar(&events, "events", 0, "Number of entries of the event log to read, the newest first. 0 reads none.")
-	set.StringVar(&mac, "boot-mac", "", "MAC address of the interface that boots from the network, as in spec.bootMACAddress. Without it, all interfaces are checked.")
+	set.StringVar(&mac, "boot-mac", "", "MAC address of the interface that boots from the network, as in spec.bootMACAddresses. Without it, all interfaces are checked.")
 	set.StringVarP(&output, "output", "o", "text", "Output `format`: text or json.")
 	address, err := parse(set, args, c, aboutProbe)
 	if err != nil {

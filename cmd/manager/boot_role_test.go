@@ -186,7 +186,7 @@ func TestBootRole(t *testing.T) {
 			<-ctx.Done()
 		},
 	})
-	mac, err := net.ParseMAC(server.Host.Spec.BootMACAddress)
+	mac, err := net.ParseMAC(server.Host.Spec.BootMACAddresses[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	firmware.MAC = mac
 	server.Host.Spec.BootAddresses = []string{"127.0.82.99"}

@@ -29,7 +29,7 @@ func TestHostPolicy(t *testing.T) {
 	host := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "h"},
 		Spec: v1alpha1.BareMetalHostSpec{
-			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: "52:54:00:00:09:01",
+			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddresses: []string{"52:54:00:00:09:01"},
 			ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim"},
 		},
 	}
@@ -40,10 +40,10 @@ func TestHostPolicy(t *testing.T) {
 		return env.Client.Patch(t.Context(), changed, client.MergeFrom(host), client.DryRunAll)
 	}
 	address := func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "redfish://192.0.2.2" }
-	mac := func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "52:54:00:00:09:02" }
+	mac := func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{"52:54:00:00:09:02"} }
 	// A policy takes effect a moment after it was created.
 	g.Eventually(func() error { return patch(address) }, 30*time.Second).Should(MatchError(ContainSubstring("spec.bmc.address must not change while a machine has the host")))
-	g.Expect(patch(mac)).To(MatchError(ContainSubstring("spec.bootMACAddress must not change while a machine has the host")))
+	g.Expect(patch(mac)).To(MatchError(ContainSubstring("spec.bootMACAddresses must not change while a machine has the host")))
 	detach := func(h *v1alpha1.BareMetalHost) {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.DetachedAnnotation, "a new BMC")
 	}
@@ -62,6 +62,34 @@ func TestHostPolicy(t *testing.T) {
 	g.Expect(patch(address)).To(Succeed(), "no machine has it")
 }
 
+// TestHostConsumerPolicy: a host cannot be for a machine of another namespace.
+func TestHostConsumerPolicy(t *testing.T) {
+	g := NewWithT(t)
+	for _, o := range build(t, "rbac") {
+		if o.GetName() == "capbm-system-hosts-consumer" {
+			createRole(t, &o)
+		}
+	}
+	host := func(namespace string) *v1alpha1.BareMetalHost {
+		h := &v1alpha1.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "h"},
+			Spec:       v1alpha1.BareMetalHostSpec{BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddresses: []string{"52:54:00:00:09:21"}},
+		}
+		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim", Namespace: namespace}
+		return h
+	}
+	g.Eventually(func() error { // a policy takes effect a moment after it was created
+		return env.Client.Create(t.Context(), host("elsewhere"), client.DryRunAll)
+	}, 30*time.Second).Should(MatchError(ContainSubstring("spec.consumerRef.namespace must be the namespace of the host")))
+	own := host("")
+	g.Expect(env.Client.Create(t.Context(), own, client.DryRunAll)).To(Succeed())
+	own = host("")
+	own.Spec.ConsumerRef.Namespace = own.Namespace
+	g.Expect(env.Client.Create(t.Context(), own)).To(Succeed())
+	own.Spec.ConsumerRef.Namespace = "elsewhere"
+	g.Expect(env.Client.Update(t.Context(), own)).To(MatchError(ContainSubstring("must be the namespace of the host")))
+}
+
 // TestHostStatePolicy: a manifest that was copied from the cluster, and that a tool with all rights applies by force, changes nothing of what the provider remembers of a host. The
 // controllers write it with the roles that config installs. A restore needs the verb record, and creates the host.
 func TestHostStatePolicy(t *testing.T) {
@@ -76,7 +104,7 @@ func TestHostStatePolicy(t *testing.T) {
 	namespace, argo := env.Namespace(t), client.FieldOwner("argocd-controller")
 	host := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
-		Spec:       v1alpha1.BareMetalHostSpec{BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: "52:54:00:00:09:11"},
+		Spec:       v1alpha1.BareMetalHostSpec{BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddresses: []string{"52:54:00:00:09:11"}},
 	}
 	env.Create(t, host)
 	count := func(boots int32) error {
@@ -121,7 +149,7 @@ func TestHostStatePolicy(t *testing.T) {
 	}, 30*time.Second).Should(MatchError(ContainSubstring("only the provider writes spec.providerState")), "the name of the field manager is no right")
 	again := live.DeepCopy()
 	again.Name, again.ResourceVersion, again.UID = "restored", "", ""
-	again.Spec.BootMACAddress = "52:54:00:00:09:12"
+	again.Spec.BootMACAddresses = []string{"52:54:00:00:09:12"}
 	g.Expect(tenant.Create(ctx, again.DeepCopy())).To(MatchError(ContainSubstring("only the provider writes spec.providerState")))
 	restore := hostUser(t, namespace, "restore", "create", "record")
 	g.Eventually(func() error { return restore.Create(ctx, again.DeepCopy()) }, 30*time.Second).Should(Succeed(), "clusterctl move and backups create hosts")

@@ -113,7 +113,7 @@ func live(t *testing.T) *life {
 			<-ctx.Done()
 		},
 	})
-	mac, err := net.ParseMAC(l.server.Host.Spec.BootMACAddress)
+	mac, err := net.ParseMAC(l.server.Host.Spec.BootMACAddresses[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	firmware.MAC = mac
 	l.server.Secret.StringData["password"] = plantedPassword

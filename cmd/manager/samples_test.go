@@ -111,7 +111,7 @@ func TestSecuritySamples(t *testing.T) {
 	env.Create(t, tenants)
 	host := func(change func(*v1alpha1.BareMetalHost)) client.Object {
 		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "h-"}, Spec: v1alpha1.BareMetalHostSpec{
-			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"}, BootMACAddress: "52:54:00:12:34:56",
+			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"}, BootMACAddresses: []string{"52:54:00:12:34:56"},
 		}}
 		change(h)
 		return h

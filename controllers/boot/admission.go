@@ -38,7 +38,7 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	}
 	fromMedium := lifecycle.UsesMedium(&a.boot.Spec)
 	if fromMedium && !operatingSystem {
-		return nil, tooEarly("%s boots from a medium in this attempt, and its token is given to nobody else", a.host.Spec.BootMACAddress)
+		return nil, tooEarly("%s boots from a medium in this attempt, and its token is given to nobody else", firstMAC(a.host))
 	}
 	if fromMedium && !authoritativeIn(b.Networks, from) {
 		return nil, nil //nolint:nilnil // the token came from the medium
@@ -67,7 +67,7 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	case !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off }):
 		return nil, refused("the request came from %s, which is in the subnet of no network", from)
 	case dhcpAt == nil && !fromMedium:
-		return nil, tooEarly("no DHCP request of %s came in this boot", a.host.Spec.BootMACAddress)
+		return nil, tooEarly("no DHCP request of %s came in this boot", strings.Join(a.host.Spec.BootMACAddresses, " or "))
 	case !authoritative || slices.Contains(leased, from) || operatingSystem && slices.Contains(configuredAddresses(a.host), from):
 		return dhcpAt, nil
 	case len(leased) == 0:
@@ -124,19 +124,21 @@ func external(networks []bootconfig.Network, from netip.Addr, operatingSystem bo
 
 // leasedAddresses returns the addresses that a host has in the given networks where DHCP is authoritative.
 func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHost, networks []bootconfig.Network) ([]netip.Addr, error) {
-	var leases coordinationv1.LeaseList
-	if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: host.Spec.BootMACAddress}); err != nil {
-		return nil, err
-	}
-	a := allocation{Booter: b, host: host, holder: holderOf(host)}
 	var all []netip.Addr
-	for i := range leases.Items {
-		l := &leases.Items[i]
-		inNetwork := func(n bootconfig.Network) bool {
-			return n.Mode == bootconfig.Authoritative && n.Name == l.Labels[NetworkLabel]
+	for _, mac := range host.Spec.BootMACAddresses {
+		var leases coordinationv1.LeaseList
+		if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: mac}); err != nil {
+			return nil, err
 		}
-		if a.holds(l) && slices.ContainsFunc(networks, inNetwork) {
-			all = append(all, leaseAddress(l.Name))
+		a := allocation{Booter: b, host: host, holder: holderOf(host, mac)}
+		for i := range leases.Items {
+			l := &leases.Items[i]
+			inNetwork := func(n bootconfig.Network) bool {
+				return n.Mode == bootconfig.Authoritative && n.Name == l.Labels[NetworkLabel]
+			}
+			if a.holds(l) && slices.ContainsFunc(networks, inNetwork) {
+				all = append(all, leaseAddress(l.Name))
+			}
 		}
 	}
 	return all, nil

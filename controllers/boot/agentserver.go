@@ -53,7 +53,7 @@ func systemSerial(h *v1alpha1.Hardware) string {
 // serialOfPart matches the Redfish resources of a chassis or a baseboard.
 var serialOfPart = regexp.MustCompile(`/Chassis/|/Systems/HGX_`)
 
-// checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and the server with spec.bootMACAddress boots: if the rows of
+// checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and the server with spec.bootMACAddresses boots: if the rows of
 // two servers are swapped, these are two servers, and the wrong one would be erased.
 func (b *Booter) checkServer(a attempt, server agent.Server) error {
 	found := inventory.ServerID(server)

@@ -106,7 +106,7 @@ func TestAttackOtherServer(t *testing.T) {
 			g.Expect(err).To(MatchError(pxe.ErrOtherServer))
 			g.Expect(plan).To(BeZero())
 			g.Expect(w.boot().Spec.DataAddress).To(BeEmpty(), "the boot is not bound to another server")
-			g.Expect(recorded).To(ContainElement(And(ContainSubstring(v1alpha1.ReasonOtherServer), ContainSubstring(c.hello.Server.SerialNumber), ContainSubstring("spec.bootMACAddress"))))
+			g.Expect(recorded).To(ContainElement(And(ContainSubstring(v1alpha1.ReasonOtherServer), ContainSubstring(c.hello.Server.SerialNumber), ContainSubstring("spec.bootMACAddresses"))))
 			g.Expect(lifecycle.IsPermanent(v1alpha1.ReasonOtherServer)).To(BeTrue())
 		})
 	}

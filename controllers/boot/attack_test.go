@@ -103,7 +103,7 @@ func hold(ctx context.Context, proceed <-chan struct{}) {
 }
 
 func scriptOf(s *controllerstest.Server) string {
-	return "/ipxe/" + strings.ReplaceAll(s.Host.Spec.BootMACAddress, ":", "-")
+	return "/ipxe/" + strings.ReplaceAll(s.Host.Spec.BootMACAddresses[0], ":", "-")
 }
 
 // tokenIn finds the token in a URL or path of a seed or report: /KIND/NAMESPACE/NAME/TOKEN/...

@@ -109,7 +109,7 @@ func TestScriptDies(t *testing.T) {
 		want   error
 	}{
 		"nothing happened":        {onHost(func(*v1alpha1.BareMetalHost) {}), nil},
-		"another MAC address":     {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "52:54:00:00:00:0a" }), pxe.ErrRefused},
+		"another MAC address":     {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{"52:54:00:00:00:0a"} }), pxe.ErrRefused},
 		"the data was served":     {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = &now }), pxe.ErrRefused},
 		"not powered on yet":      {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil }), pxe.ErrNotYet},
 		"not counted yet":         {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Number++ }), pxe.ErrRefused},

@@ -186,7 +186,7 @@ func (l *lab) machine(name string, run func(context.Context, *pxetest.Firmware, 
 			<-ctx.Done()
 		},
 	})
-	mac = s.Host.Spec.BootMACAddress // the test may still write the host when the server is powered on
+	mac = s.Host.Spec.BootMACAddresses[0] // the test may still write the host when the server is powered on
 	env.Create(l.t, s.Secret, s.Host)
 	return s
 }
@@ -243,7 +243,7 @@ func TestBoot(t *testing.T) {
 			var lease coordinationv1.Lease
 			key := client.ObjectKey{Namespace: l.namespace, Name: "dhcp-" + strings.ReplaceAll(system.Address.String(), ".", "-")}
 			g.Expect(env.Client.Get(t.Context(), key, &lease)).To(Succeed())
-			g.Expect(*lease.Spec.HolderIdentity).To(HavePrefix(l.namespace + "/h/" + h.Spec.BootMACAddress + "/"))
+			g.Expect(*lease.Spec.HolderIdentity).To(HavePrefix(l.namespace + "/h/" + h.Spec.BootMACAddresses[0] + "/"))
 		})
 		url, err := system.SeedURL()
 		g.Expect(err).NotTo(HaveOccurred())

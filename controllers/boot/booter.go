@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -210,7 +211,7 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	boots := what == lifecycle.BootNetwork || what == lifecycle.BootAgent
 	given := lifecycle.StateOf(a.view) == lifecycle.StateBooting && a.boot.Spec.ScriptAddress != "" && !b.deadlinePassed(a)
 	switch {
-	case a.host.Spec.BootMACAddress != mac.String():
+	case !slices.Contains(a.host.Spec.BootMACAddresses, mac.String()):
 		return pxe.Script{}, refused("%s boots nothing now", mac)
 	case what == lifecycle.BootAfterPowerOn:
 		return pxe.Script{}, tooEarly("%s is not powered on yet", mac)
@@ -227,7 +228,7 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
 	}
 	if a.boot.Spec.ScriptAddress == "" {
-		a.boot.Spec.DHCPAt = dhcpAt
+		a.boot.Spec.DHCPAt, a.boot.Spec.ScriptMACAddress = dhcpAt, mac.String()
 	}
 	if err := b.bindScript(ctx, a, from); err != nil {
 		return pxe.Script{}, err

@@ -118,7 +118,7 @@ func bootingHost(t *testing.T, booter *boot.Booter, namespace string, number byt
 	host := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.BareMetalHostSpec{
-			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: mac.String(),
+			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddresses: []string{mac.String()},
 			ConsumerRef: controllerstest.Claimed(name),
 		},
 	}

@@ -32,7 +32,7 @@ func TestSeed(t *testing.T) {
 		h.Labels = map[string]string{"example.com/rack": "r-1"}
 		h.Spec.FailureDomain = "room-1"
 		h.Spec.Network = &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{
-			Name: "lan0", MACAddress: h.Spec.BootMACAddress, LinkSettings: v1alpha1.LinkSettings{
+			Name: "lan0", MACAddress: h.Spec.BootMACAddresses[0], LinkSettings: v1alpha1.LinkSettings{
 				Addresses: []v1alpha1.IPPrefix{"192.0.2.10/24"}, Routes: []v1alpha1.NetworkRoute{{To: "default", Via: "192.0.2.1"}},
 			},
 		}}}
@@ -42,7 +42,7 @@ func TestSeed(t *testing.T) {
 	system := <-systems
 	g.Expect(system.CommandLine).To(And(ContainSubstring("console=ttyS0 network-config="), ContainSubstring(" ds=nocloud;dsmode=net;s=http://")))
 	g.Expect(system.MetaData).To(HaveKeyWithValue("failure-domain", "room-1"))
-	g.Expect(system.NetworkConfig).To(MatchYAML(`{version: 2, ethernets: {lan0: {match: {macaddress: "` + s.Host.Spec.BootMACAddress + `"}, set-name: lan0,
+	g.Expect(system.NetworkConfig).To(MatchYAML(`{version: 2, ethernets: {lan0: {match: {macaddress: "` + s.Host.Spec.BootMACAddresses[0] + `"}, set-name: lan0,
 		addresses: [192.0.2.10/24], routes: [{to: 0.0.0.0/0, via: 192.0.2.1}]}}}`))
 	g.Expect(system.VendorData).To(HavePrefix("#cloud-config-archive\n"))
 

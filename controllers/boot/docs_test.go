@@ -37,7 +37,7 @@ func TestDocs(t *testing.T) {
 		host.Namespace, host.GenerateName = namespace, "docs-"
 		g.Expect(yaml.UnmarshalStrict([]byte(block[1]), &host.Spec)).To(Succeed())
 		host.Spec.BMC = v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"}
-		host.Spec.BootMACAddress = "52:54:00:12:34:56"
+		host.Spec.BootMACAddresses = []string{"52:54:00:12:34:56"}
 		g.Expect(env.Client.Create(t.Context(), host)).To(Succeed())
 		network, err := boot.Network(host.Spec.Network)
 		g.Expect(err).NotTo(HaveOccurred())

@@ -52,7 +52,7 @@ func (b *Booter) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease
 	if !b.Tenants.MayBootIn(host.Namespace, request.Pool.Network) {
 		return pxe.Lease{}, addressError(fmt.Sprintf("the tenants of the configuration file do not permit namespace %s network %s", host.Namespace, request.Pool.Network))
 	}
-	a := allocation{Booter: b, host: host, holder: holderOf(host), pool: request.Pool, mac: request.MAC, wanted: normalized(request.Wanted)}
+	a := allocation{Booter: b, host: host, holder: holderOf(host, request.MAC.String()), pool: request.Pool, mac: request.MAC, wanted: normalized(request.Wanted)}
 	lease, err := a.chooseAddress(ctx)
 	if isAddressError(err) {
 		boot, lookupErr := b.bootOf(ctx, client.ObjectKeyFromObject(host))
@@ -79,7 +79,7 @@ func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address neti
 		if err := b.APIReader.Get(ctx, b.leaseKey(address), &lease); err != nil {
 			return fmt.Errorf("decline %s: %w", address, err)
 		}
-		if ptr.Deref(lease.Spec.HolderIdentity, "") != holderOf(host).String() || isReleased(&lease) {
+		if ptr.Deref(lease.Spec.HolderIdentity, "") != holderOf(host, mac.String()).String() || isReleased(&lease) {
 			return fmt.Errorf("decline %s: %s/%s does not have it", address, host.Namespace, host.Name)
 		}
 		network = lease.Labels[NetworkLabel]
@@ -176,11 +176,17 @@ func byAcquireTime(x, y *coordinationv1.Lease) int {
 	return cmp.Or(ptr.Deref(x.Spec.AcquireTime, metav1.MicroTime{}).Compare(ptr.Deref(y.Spec.AcquireTime, metav1.MicroTime{}).Time), cmp.Compare(x.Name, y.Name))
 }
 
-// reservation returns the address in the pool's network that the host's spec names. It is invalid if there is none.
+// reservation returns the address in the pool's network that the host's spec names for the MAC address: the first one for the first, and so on, because two interfaces
+// that are up at the same time must not have one address. It is invalid if there is none.
 func (a *allocation) reservation() netip.Addr {
+	left := slices.Index(a.host.Spec.BootMACAddresses, a.holder.mac)
 	for _, reserved := range controllers.ReservedAddresses(a.host) {
-		if a.pool.Prefix.Contains(reserved) {
+		switch {
+		case !a.pool.Prefix.Contains(reserved):
+		case left == 0:
 			return reserved
+		default:
+			left--
 		}
 	}
 	return netip.Addr{}

@@ -48,7 +48,8 @@ func (a *allocation) findAddress(ctx context.Context, had []*coordinationv1.Leas
 	if err == nil && !lease.Address.IsValid() {
 		lease, err = a.findAbandoned(ctx)
 	}
-	if reserved := controllers.ReservedAddresses(a.host); err == nil && lease.New && slices.ContainsFunc(reserved, sameFamily(lease.Address)) {
+	reserved := controllers.ReservedAddresses(a.host)
+	if err == nil && lease.New && slices.ContainsFunc(reserved, sameFamily(lease.Address)) && !slices.ContainsFunc(reserved, a.pool.Prefix.Contains) {
 		a.recordWarningf(a.host, v1alpha1.ReasonReservationUnused, "Lease", "None of bootAddresses %v is in network %s, %s: the server gets %s from the ranges",
 			reserved, a.pool.Network, a.pool.Prefix, lease.Address)
 	}
@@ -72,8 +73,9 @@ func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lea
 		return pxe.Lease{}, err
 	}
 	seen := controllers.UsedAddresses(a.host, boot)
-	if boot != nil && boot.Spec.Number > 0 && boot.Spec.ReportedAt == nil {
+	if boot != nil && boot.Spec.Number > 0 && boot.Spec.ReportedAt == nil || len(a.host.Spec.BootMACAddresses) > 1 {
 		// A stranger may have asked for the script of a boot that did not report in. With the stranger's address, the server would look like the stranger.
+		// And an address that a server was observed with may be that of its other interface.
 		seen = nil
 	}
 	for _, candidate := range append([]netip.Addr{a.wanted}, seen...) {
@@ -219,7 +221,7 @@ func (a *allocation) otherUsers(ctx context.Context, address netip.Addr) ([]addr
 // namespace could deny addresses to all others.
 func (a *allocation) configures(ctx context.Context, host *v1alpha1.BareMetalHost, address netip.Addr) (bool, error) {
 	identity := host.Status.Identity
-	if identity == nil || identity.BootMACAddress != host.Spec.BootMACAddress || host.Status.Hardware == nil {
+	if identity == nil || !slices.Equal(identity.BootMACAddresses, host.Spec.BootMACAddresses) || host.Status.Hardware == nil {
 		return false, nil
 	}
 	all := slices.DeleteFunc(append(controllers.ReservedAddresses(host), controllers.ConfiguredAddresses(host)...),
@@ -230,8 +232,13 @@ func (a *allocation) configures(ctx context.Context, host *v1alpha1.BareMetalHos
 	if host.Namespace == a.host.Namespace {
 		return true, nil
 	}
-	held, _, err := (&allocation{Booter: a.Booter, host: host, holder: holderOf(host), pool: a.pool}).hostLeases(ctx)
-	return len(held) > 0, err
+	for _, mac := range host.Spec.BootMACAddresses {
+		held, _, err := (&allocation{Booter: a.Booter, host: host, holder: holderOf(host, mac), pool: a.pool}).hostLeases(ctx)
+		if err != nil || len(held) > 0 {
+			return len(held) > 0, err
+		}
+	}
+	return false, nil
 }
 
 // nameOf names another host in a message to readers of this one.
@@ -302,5 +309,5 @@ func (b *Booter) holderGone(ctx context.Context, h holder) (bool, error) {
 	if err := b.APIReader.Get(ctx, h.host, &host); err != nil {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
-	return host.Spec.BootMACAddress != h.mac, nil
+	return !slices.Contains(host.Spec.BootMACAddresses, h.mac), nil
 }

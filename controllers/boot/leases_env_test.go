@@ -48,7 +48,7 @@ func TestLeases(t *testing.T) {
 		h := &v1alpha1.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("h", i)},
 			Spec: v1alpha1.BareMetalHostSpec{
-				BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "bmc"}, BootMACAddress: macs[i].String(),
+				BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "bmc"}, BootMACAddresses: []string{macs[i].String()},
 			},
 		}
 		env.Create(t, h)

@@ -45,7 +45,7 @@ func IndexLeases(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-// holder identifies a host with its MAC address. The UID distinguishes the host from a later one of the same name: a holder that
+// holder identifies a host with one of its MAC addresses. The UID distinguishes the host from a later one of the same name: a holder that
 // is gone never comes back.
 type holder struct {
 	host types.NamespacedName
@@ -53,8 +53,16 @@ type holder struct {
 	uid  string
 }
 
-func holderOf(host *v1alpha1.BareMetalHost) holder {
-	return holder{client.ObjectKeyFromObject(host), host.Spec.BootMACAddress, string(host.UID)}
+func holderOf(host *v1alpha1.BareMetalHost, mac string) holder {
+	return holder{client.ObjectKeyFromObject(host), mac, string(host.UID)}
+}
+
+// firstMAC returns the first boot MAC address of a host, for texts and for what needs any of them; empty without one.
+func firstMAC(host *v1alpha1.BareMetalHost) string {
+	if len(host.Spec.BootMACAddresses) == 0 {
+		return ""
+	}
+	return host.Spec.BootMACAddresses[0]
 }
 
 func (h holder) String() string { return h.host.String() + "/" + h.mac + "/" + h.uid }

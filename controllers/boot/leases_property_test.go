@@ -143,7 +143,9 @@ func (w *world) liveHosts() []v1alpha1.BareMetalHost {
 	return hosts.Items
 }
 
-func identity(h *v1alpha1.BareMetalHost) string { return string(h.UID) + " " + h.Spec.BootMACAddress }
+func identity(h *v1alpha1.BareMetalHost) string {
+	return string(h.UID) + " " + h.Spec.BootMACAddresses[0]
+}
 
 func (w *world) drawHost(t *rapid.T) *v1alpha1.BareMetalHost {
 	hosts := w.liveHosts()
@@ -203,7 +205,7 @@ func (w *world) changeReservation(t *rapid.T) {
 func (w *world) changeMAC(t *rapid.T) {
 	h := w.drawHost(t)
 	w.created++
-	h.Spec.BootMACAddress = net.HardwareAddr{0x52, 0x54, 1, 0, byte(w.created >> 8), byte(w.created)}.String()
+	h.Spec.BootMACAddresses = []string{net.HardwareAddr{0x52, 0x54, 1, 0, byte(w.created >> 8), byte(w.created)}.String()}
 	w.must(w.api.Update(context.Background(), h))
 }
 
@@ -225,7 +227,7 @@ func (w *world) ask(t *rapid.T) {
 }
 
 func (w *world) askFor(boot int, h *v1alpha1.BareMetalHost, wanted netip.Addr) bool {
-	mac, err := net.ParseMAC(h.Spec.BootMACAddress)
+	mac, err := net.ParseMAC(h.Spec.BootMACAddresses[0])
 	w.must(err)
 	known, err := w.boots[boot].hostOf(context.Background(), mac)
 	w.must(err)
@@ -245,7 +247,7 @@ func (w *world) askFor(boot int, h *v1alpha1.BareMetalHost, wanted netip.Addr) b
 // decline lets a server decline its address.
 func (w *world) decline(t *rapid.T) {
 	h := w.drawHost(t)
-	mac, err := net.ParseMAC(h.Spec.BootMACAddress)
+	mac, err := net.ParseMAC(h.Spec.BootMACAddresses[0])
 	w.must(err)
 	boot := w.boots[rapid.IntRange(0, len(w.boots)-1).Draw(t, "boot")]
 	if address := w.has[identity(h)]; address.IsValid() && boot.Decline(context.Background(), mac, address) == nil {

@@ -40,7 +40,7 @@ func TestAddressesOfTenants(t *testing.T) {
 	t.Run("nor one with the MAC address of another", func(t *testing.T) {
 		g := NewWithT(t)
 		l := newLeasing(t, foreign(func(h *v1alpha1.BareMetalHost) {
-			h.Spec.BootMACAddress = hw(3).String()
+			h.Spec.BootMACAddresses = []string{hw(3).String()}
 			h.Spec.BootAddresses = []string{"192.0.2.50"}
 		}), aHost("a", 1, "192.0.2.50"))
 		g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))

@@ -28,6 +28,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 // indexes gives a fake client the indexes of a manager's cache.
@@ -106,9 +107,9 @@ func (l *leasing) create(h *v1alpha1.BareMetalHost) {
 func aHost(name string, number byte, reserved ...string) *v1alpha1.BareMetalHost {
 	return &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: name},
-		Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: hw(number).String(), BootAddresses: reserved},
+		Spec:       v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{hw(number).String()}, BootAddresses: reserved},
 		Status: v1alpha1.BareMetalHostStatus{
-			Identity: &v1alpha1.HostIdentity{BootMACAddress: hw(number).String()}, Hardware: &v1alpha1.Hardware{},
+			Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{hw(number).String()}}, Hardware: &v1alpha1.Hardware{},
 		},
 	}
 }
@@ -318,6 +319,30 @@ func TestReservation(t *testing.T) {
 	g.Expect(l.ask(1)).To(Equal("192.0.2.51"), "without a reservation it keeps what it has")
 }
 
+// TestTwoInterfaces: each interface of a server has an address of its own, because both may be up. The reserved addresses of a network are for the interfaces in their
+// order, and an interface without one gets an address of the ranges.
+func TestTwoInterfaces(t *testing.T) {
+	g := NewWithT(t)
+	a := aHost("a", 1, "2001:db8::5", "192.0.2.50")
+	a.Spec.BootMACAddresses = append(a.Spec.BootMACAddresses, hw(2).String())
+	a.Status.Identity.BootMACAddresses = a.Spec.BootMACAddresses
+	a.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "192.0.2.12"}}
+	l := newLeasing(t, a)
+	second, err := l.ask(2)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(second).To(And(HavePrefix("+192.0.2.1"), Not(Equal("+192.0.2.12"))), "not what the other interface may have")
+	g.Expect(l.events.Events).NotTo(Receive(), "the reservation is used, by the other interface")
+	g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
+	g.Expect(l.ask(2)).To(Equal(second[1:]))
+	g.Expect(l.leasedAddresses(t.Context(), a, []bootconfig.Network{{Name: "rack-1", Mode: bootconfig.Authoritative}})).
+		To(ConsistOf(netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr(second[1:])))
+	g.Expect(l.Decline(t.Context(), hw(1), netip.MustParseAddr(second[1:]))).NotTo(Succeed(), "it is that of the other interface")
+
+	l.change(a, func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = []string{"192.0.2.50", "192.0.2.51"} })
+	g.Expect(l.ask(2)).To(Equal("+192.0.2.51"))
+	g.Expect(l.ask(1)).To(Equal("192.0.2.50"))
+}
+
 // TestReservationRefused: a host that cannot have its reservation gets no other address, and shows the reason.
 func TestReservationRefused(t *testing.T) {
 	g := NewWithT(t)
@@ -380,7 +405,7 @@ func TestExhausted(t *testing.T) {
 
 	l.create(aHost("e", 5))
 	l.create(aHost("f", 6))
-	l.change(hosts[0], func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = hw(9).String() })
+	l.change(hosts[0], func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{hw(9).String()} })
 	g.Expect(l.ask(5)).To(Equal("+"+got[1]), "the host with another MAC address left its address first")
 	g.Expect(l.ask(6)).To(Equal("+" + got[2]))
 	_, err = l.ask(9)

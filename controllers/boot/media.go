@@ -29,7 +29,7 @@ func (b *Booter) Media(ctx context.Context, r pxe.MediaRequest) (pxe.Medium, err
 		Observe:        func(part pxe.MediaPart) { b.observeMedia(a.boot, r, part) },
 		ObserveRefusal: func(why error) { b.observeMediaRefusal(a.boot, r, why) },
 	}
-	if medium.MAC, err = net.ParseMAC(a.host.Spec.BootMACAddress); err != nil {
+	if medium.MAC, err = net.ParseMAC(firstMAC(a.host)); err != nil {
 		return pxe.Medium{}, refused("host %s has no boot MAC address: %v", r.Host, err)
 	}
 	if !medium.Agent {

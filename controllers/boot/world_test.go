@@ -138,7 +138,7 @@ func newAPI(funcs interceptor.Funcs) client.WithWatch {
 			&v1alpha1.BareMetalMachine{ObjectMeta: machine, Spec: v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{Persistence: v1alpha1.PersistenceInstalled}}},
 			&corev1.Secret{ObjectMeta: meta("data"), Data: map[string][]byte{"value": []byte("the bootstrap data")}},
 			&v1alpha1.BareMetalHost{ObjectMeta: host, Spec: v1alpha1.BareMetalHostSpec{
-				BootMACAddress: booting.String(), ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim"}, ProviderState: v1alpha1.HostProviderState{Boots: 3},
+				BootMACAddresses: []string{booting.String()}, ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim"}, ProviderState: v1alpha1.HostProviderState{Boots: 3},
 			}},
 			&v1alpha1.BareMetalBoot{ObjectMeta: meta("h"), Spec: v1alpha1.BareMetalBootSpec{
 				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim", MachineName: "m",

@@ -73,8 +73,8 @@ func newHost(namespace, name, domain string) *v1alpha1.BareMetalHost {
 	return &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.BareMetalHostSpec{
-			BMC:            v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"},
-			BootMACAddress: "52:54:00:12:34:56", FailureDomain: domain,
+			BMC:              v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "bmc"},
+			BootMACAddresses: []string{"52:54:00:12:34:56"}, FailureDomain: domain,
 		},
 	}
 }

@@ -92,7 +92,7 @@ func NewServer(t *testing.T, namespace, name string, opts bmctest.Options) *Serv
 				BMC: v1alpha1.BMC{
 					Address: strings.Replace(server.URL, "http://", "redfish+http://", 1), CredentialsSecretName: name + "-bmc",
 				},
-				BootMACAddress: opts.MAC,
+				BootMACAddresses: []string{opts.MAC},
 			},
 		},
 	}

@@ -121,7 +121,7 @@ func specOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*v1alph
 	}
 	spec := &v1alpha1.BareMetalErasureSpec{
 		Namespace: host.Namespace, HostName: host.Name, ClaimID: b.ClaimID, BootNumber: b.Number, MachineName: b.MachineName, Report: *b.Erasure.DeepCopy(),
-		Server: v1alpha1.ErasedServer{BootMACAddress: host.Spec.BootMACAddress},
+		Server: v1alpha1.ErasedServer{BootMACAddresses: host.Spec.BootMACAddresses},
 	}
 	if b.MachineName != "" {
 		spec.ProviderID = inventory.ProviderID(host.Namespace, host.Name, b.MachineName)

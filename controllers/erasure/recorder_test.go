@@ -53,7 +53,7 @@ func (s *site) erased(name string, number int32) (*v1alpha1.BareMetalHost, *v1al
 	at := metav1.NewTime(time.Date(2026, 11, 25, 17, 0, 0, 0, time.UTC))
 	host := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"},
+		Spec:       v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}},
 		Status: v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{
 			Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132",
 		}},
@@ -118,7 +118,7 @@ func TestRecord(t *testing.T) {
 	g.Expect(r.OwnerReferences).To(BeEmpty(), "a proof outlives the host")
 	g.Expect(r.Finalizers).To(BeEmpty())
 	g.Expect(r.Spec.Server).To(Equal(v1alpha1.ErasedServer{
-		Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", BootMACAddress: "52:54:00:00:00:01",
+		Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", BootMACAddresses: []string{"52:54:00:00:00:01"},
 	}))
 	g.Expect([]string{r.Spec.Namespace, r.Spec.HostName, r.Spec.MachineName, r.Spec.ProviderID, r.Spec.ClaimID}).To(Equal(
 		[]string{s.namespace, "h", "m", "baremetal://" + s.namespace + "/h/m", "claim"}))

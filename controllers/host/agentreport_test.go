@@ -44,7 +44,7 @@ func reportHardware(t *testing.T, server *controllerstest.Server, threads int32)
 	report := &v1alpha1.BareMetalInspection{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}}
 	spec := v1alpha1.BareMetalInspectionSpec{
 		BootNumber: boot.Spec.Number, ReceivedAt: metav1.Now().Rfc3339Copy(), CPU: v1alpha1.InspectedCPU{Threads: threads},
-		NICs:  []v1alpha1.InspectedNIC{{MACAddress: h.Spec.BootMACAddress, LinkUp: true, SpeedMbps: 25000}},
+		NICs:  []v1alpha1.InspectedNIC{{MACAddress: h.Spec.BootMACAddresses[0], LinkUp: true, SpeedMbps: 25000}},
 		Disks: []v1alpha1.InspectedDisk{{SizeBytes: 480e9}},
 	}
 	if err := env.Client.Get(t.Context(), keyOf(h), report); err == nil {

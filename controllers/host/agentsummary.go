@@ -174,8 +174,10 @@ func contradictions(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware, r
 	}
 	architecture := string(claim.Architecture(host.Spec.Architecture))
 	differs("spec.architecture", architecture, report.CPU.Architecture, architecture != report.CPU.Architecture)
-	if !slices.ContainsFunc(report.NICs, func(n v1alpha1.InspectedNIC) bool { return n.MACAddress == host.Spec.BootMACAddress }) && len(report.NICs) > 0 {
-		all = append(all, fmt.Sprintf("spec.bootMACAddress is %s, and the agent found no interface with it", host.Spec.BootMACAddress))
+	for _, mac := range host.Spec.BootMACAddresses {
+		if !slices.ContainsFunc(report.NICs, func(n v1alpha1.InspectedNIC) bool { return n.MACAddress == mac }) && len(report.NICs) > 0 {
+			all = append(all, fmt.Sprintf("spec.bootMACAddresses has %s, and the agent found no interface with it", mac))
+		}
 	}
 	all = append(all, bmcContradiction(host, report.BMC)...)
 	if hardware == nil {

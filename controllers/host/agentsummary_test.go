@@ -111,7 +111,7 @@ func TestContradictions(t *testing.T) {
 	const uuid, other = "4c4c4544-0042-3510-8034-b4c04f465931", "11111111-2222-3333-4444-555555555555"
 	host := func() *v1alpha1.BareMetalHost {
 		return &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{
-			BootMACAddress: "52:54:00:00:00:01", BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1/redfish/v1/Systems/1"},
+			BootMACAddresses: []string{"52:54:00:00:00:01"}, BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1/redfish/v1/Systems/1"},
 		}}
 	}
 	hardware := func() *v1alpha1.Hardware {
@@ -150,8 +150,8 @@ func TestContradictions(t *testing.T) {
 			f.Memory.Bytes = 32 << 30
 		}, "65536 MiB of memory, and the agent found 32768 MiB"},
 		"boot MAC": {func(h *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, _ *v1alpha1.BareMetalInspectionSpec) {
-			h.Spec.BootMACAddress = "52:54:00:00:00:02"
-		}, "spec.bootMACAddress"},
+			h.Spec.BootMACAddresses = []string{"52:54:00:00:00:02"}
+		}, "spec.bootMACAddresses"},
 		"architecture": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
 			f.CPU.Architecture = "arm64"
 		}, "spec.architecture"},

@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// observeIdentityConflicts finds the other hosts that own the BMC, the MAC address or the hardware of a host.
+// observeIdentityConflicts finds the other hosts that own the BMC, a MAC address or the hardware of a host.
 func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
 	hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware
 	view.Identity = controllers.IdentityOf(host, hardware)
@@ -21,17 +21,33 @@ func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha
 		view.NotPermitted = err.Error()
 	}
 	for taken, by := range map[*string]controllers.IdentityConflict{
-		&view.BMCTakenBy: controllers.BMCConflict(host), &view.MACTakenBy: controllers.MACConflict(host), &view.HardwareTakenBy: controllers.HardwareConflict(host, hardware),
+		&view.BMCTakenBy: controllers.BMCConflict(host), &view.HardwareTakenBy: controllers.HardwareConflict(host, hardware),
 	} {
-		keeper, err := by.PermittedBy(r.Tenants).Keeper(ctx, r.Client)
+		var err error
+		if *taken, err = r.keeperOf(ctx, host, by); err != nil {
+			return err
+		}
+	}
+	for _, mac := range host.Spec.BootMACAddresses {
+		by, err := r.keeperOf(ctx, host, controllers.MACConflict(host, mac))
 		if err != nil {
 			return err
 		}
-		if keeper != nil {
-			*taken = controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper))
+		if by != "" {
+			view.TakenMAC, view.MACTakenBy = mac, by
+			return nil
 		}
 	}
 	return nil
+}
+
+// keeperOf names the other host that keeps a value of a host; empty if there is none.
+func (r *Reconciler) keeperOf(ctx context.Context, host *v1alpha1.BareMetalHost, conflict controllers.IdentityConflict) (string, error) {
+	keeper, err := conflict.PermittedBy(r.Tenants).Keeper(ctx, r.Client)
+	if err != nil || keeper == nil {
+		return "", err
+	}
+	return controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper)), nil
 }
 
 // observeClaimConflicts finds conflicting claims on a host and its machine:

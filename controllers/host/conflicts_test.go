@@ -33,7 +33,7 @@ func TestManyWithOneMAC(t *testing.T) {
 	for _, name := range names {
 		server := controllerstest.NewServer(t, namespace, name, bmctest.Options{})
 		if len(servers) > 0 {
-			server.Host.Spec.BootMACAddress = servers[0].Host.Spec.BootMACAddress
+			server.Host.Spec.BootMACAddresses = []string{servers[0].Host.Spec.BootMACAddresses[0]}
 		}
 		register(t, server)
 		if name == "a" {
@@ -84,11 +84,13 @@ func TestTenantTakesNothing(t *testing.T) {
 	wait(t, fresh, conflict(v1alpha1.ReasonBMCConflict, "a host of another namespace"))
 	g.Expect(conditions.GetMessage(fresh.Host, v1alpha1.ReadyCondition)).NotTo(ContainSubstring(victim.Host.Name))
 
-	controllerstest.Modify(t, env, own.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = victim.Host.Spec.BootMACAddress })
+	controllerstest.Modify(t, env, own.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BootMACAddresses = []string{victim.Host.Spec.BootMACAddresses[0]}
+	})
 	wait(t, own, conflict(v1alpha1.ReasonMACConflict, "a host of another namespace"))
 
 	forged := controllerstest.NewServer(t, tenant, "forged", bmctest.Options{})
-	forged.Host.Spec.BootMACAddress = victim.Host.Spec.BootMACAddress
+	forged.Host.Spec.BootMACAddresses = []string{victim.Host.Spec.BootMACAddresses[0]}
 	forged.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
 	register(t, forged)
 	wait(t, forged, conflict(v1alpha1.ReasonMACConflict, "a host of another namespace"))
@@ -121,13 +123,31 @@ func TestTenantTakesNothing(t *testing.T) {
 	stop()
 }
 
+// TestConflictOverASecondInterface: each MAC address of a host is unique among all hosts. The message names the one that is taken.
+func TestConflictOverASecondInterface(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	one, two := controllerstest.NewServer(t, env.Namespace(t), "one", bmctest.Options{}), controllerstest.NewServer(t, env.Namespace(t), "two", bmctest.Options{})
+	shared := one.Host.Spec.BootMACAddresses[0][:15] + "fe"
+	one.Host.Spec.BootMACAddresses = append(one.Host.Spec.BootMACAddresses, shared)
+	register(t, one)
+	wait(t, one, phase(v1alpha1.PhaseAvailable))
+	g.Expect(one.Host.Status.Identity.BootMACAddresses).To(Equal(one.Host.Spec.BootMACAddresses))
+	two.Host.Spec.BootMACAddresses = append(two.Host.Spec.BootMACAddresses, shared)
+	register(t, two)
+	wait(t, two, conflict(v1alpha1.ReasonMACConflict, "spec.bootMACAddresses "+shared+" is already that of a host of another namespace"))
+	wait(t, one, phase(v1alpha1.PhaseAvailable))
+	controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = h.Spec.BootMACAddresses[:1] })
+	wait(t, two, phase(v1alpha1.PhaseAvailable))
+}
+
 // TestMoveKeepsIdentity: a move loses every status. The host whose machine was booted keeps its identity, even if another host with the same identity is
 // older.
 func TestMoveKeepsIdentity(t *testing.T) {
 	g := NewWithT(t)
 	idle := controllerstest.NewServer(t, env.Namespace(t), "idle", bmctest.Options{})
 	runs := controllerstest.NewServer(t, env.Namespace(t), "runs", bmctest.Options{})
-	idle.Host.Spec.BootMACAddress = runs.Host.Spec.BootMACAddress
+	idle.Host.Spec.BootMACAddresses = []string{runs.Host.Spec.BootMACAddresses[0]}
 	register(t, idle)
 	claim := env.NewClaim(t, runs.Host.Namespace, "m")
 	runs.Host.Spec.ConsumerRef, runs.Host.Spec.ProviderState.Boots = controllerstest.Claimed(claim.BareMetalMachine.Name), 1
@@ -135,14 +155,14 @@ func TestMoveKeepsIdentity(t *testing.T) {
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: runs.Host.Namespace, Name: runs.Host.Name, Finalizers: []string{v1alpha1.BootFinalizer}}}
 	boot.Spec = v1alpha1.BareMetalBootSpec{
 		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: runs.Host.Spec.ConsumerRef.ClaimID, MachineName: claim.BareMetalMachine.Name,
-		StartedAt: metav1.Now(), PoweredOffAt: new(metav1.Now()), Identity: &v1alpha1.HostIdentity{BootMACAddress: runs.Host.Spec.BootMACAddress},
+		StartedAt: metav1.Now(), PoweredOffAt: new(metav1.Now()), Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{runs.Host.Spec.BootMACAddresses[0]}},
 	}
 	env.Create(t, boot)
 	register(t, runs)
 	defer start(t)()
 	wait(t, idle, conflict(v1alpha1.ReasonMACConflict, "a host of another namespace"))
 	wait(t, runs, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.Identity).To(HaveField("BootMACAddress", h.Spec.BootMACAddress))
+		g.Expect(h.Status.Identity).To(HaveField("BootMACAddresses", h.Spec.BootMACAddresses))
 	})
 	g.Expect(idle.CommandNames()).To(BeEmpty())
 }

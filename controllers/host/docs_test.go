@@ -109,8 +109,11 @@ func TestWordsDocs(t *testing.T) {
 	count := map[string]int{}
 	for _, name := range append(files, more...) {
 		other := "BareMetalHost"
-		if filepath.Base(name) == "remediation_types.go" {
+		switch filepath.Base(name) {
+		case "remediation_types.go":
 			other = "BareMetalRemediation"
+		case "erasurerequest_types.go":
+			other = "BareMetalErasureRequest"
 		}
 		for word, kinds := range words(g, name, other) {
 			if word == v1alpha1.ReasonRemediationFailed { // the reason of a quarantine
@@ -127,7 +130,7 @@ func TestWordsDocs(t *testing.T) {
 		}
 	}
 	for kind, least := range map[string]int{
-		"BareMetalHost": 90, "BareMetalMachine": 8, "BareMetalCluster": 8, "BareMetalRemediation": 12, "BareMetalConfig": 13, "BareMetalMachineTemplate": 2,
+		"BareMetalHost": 90, "BareMetalMachine": 8, "BareMetalCluster": 8, "BareMetalRemediation": 12, "BareMetalConfig": 13, "BareMetalMachineTemplate": 2, "BareMetalErasureRequest": 6,
 	} {
 		g.Expect(count[kind]).To(BeNumerically(">=", least), "the phases and reasons of a %s", kind)
 	}

@@ -157,14 +157,14 @@ func TestProblemsAreResolved(t *testing.T) {
 	t.Run("the MAC address", func(t *testing.T) {
 		one := controllerstest.NewServer(t, namespace, "mac-1", bmctest.Options{})
 		two := controllerstest.NewServer(t, namespace, "mac-2", bmctest.Options{})
-		own := two.Host.Spec.BootMACAddress
-		two.Host.Spec.BootMACAddress = one.Host.Spec.BootMACAddress
+		own := two.Host.Spec.BootMACAddresses[0]
+		two.Host.Spec.BootMACAddresses = []string{one.Host.Spec.BootMACAddresses[0]}
 		register(t, one)
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
 		register(t, two)
 		wait(t, two, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonMACConflict))
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
-		controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = own })
+		controllerstest.Modify(t, env, two.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{own} })
 		wait(t, one, phase(v1alpha1.PhaseAvailable))
 		wait(t, two, phase(v1alpha1.PhaseAvailable))
 	})

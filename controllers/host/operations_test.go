@@ -351,7 +351,7 @@ func TestReplaceFreeServer(t *testing.T) {
 func replaceServer(t *testing.T, server, by *controllerstest.Server) {
 	t.Helper()
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.BMC.Address, h.Spec.BootMACAddress = by.Host.Spec.BMC.Address, by.Host.Spec.BootMACAddress
+		h.Spec.BMC.Address, h.Spec.BootMACAddresses = by.Host.Spec.BMC.Address, by.Host.Spec.BootMACAddresses
 		h.Spec.Quarantine = nil
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint("", "SN-"+by.Host.Name))
 	})

@@ -38,7 +38,7 @@ func bootInterfaceWarnings(host *v1alpha1.BareMetalHost) []string {
 	for _, n := range host.Status.Hardware.NICs {
 		nics = append(nics, bmc.NIC{Name: n.Name, MACAddress: n.MACAddress, NetworkBoot: n.NetworkBoot})
 	}
-	return textsOf(bmc.CheckNICs(nics, strings.ToLower(host.Spec.BootMACAddress)))
+	return textsOf(bmc.CheckNICs(nics, host.Spec.BootMACAddresses...))
 }
 
 // connectionWarnings says what is wrong with the connection to the BMC, and that a host which is to boot from virtual media cannot.

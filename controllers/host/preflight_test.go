@@ -36,7 +36,7 @@ func TestPreflightPassed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			host := &v1alpha1.BareMetalHost{}
-			host.Spec.BootMACAddress, host.Spec.BootMethods = test.mac, test.methods
+			host.Spec.BootMACAddresses, host.Spec.BootMethods = []string{test.mac}, test.methods
 			host.Spec.BMC.Address = map[bool]string{true: "redfish+http://192.0.2.1", false: "redfish://192.0.2.1"}[test.mac == "plain"]
 			host.Status.Hardware, host.Status.BMC = test.hardware, &v1alpha1.BMCStatus{Warnings: test.warnings, Capabilities: []string{"VirtualMedia", "BootCD"}}
 			if slices.Contains(test.warnings, "no BootCD") {

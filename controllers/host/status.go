@@ -137,7 +137,7 @@ func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1a
 	}
 	identity := ptr.Deref(before, v1alpha1.HostIdentity{})
 	if view.MACTakenBy == "" {
-		identity.BootMACAddress = view.Identity.BootMACAddress
+		identity.BootMACAddresses = view.Identity.BootMACAddresses
 	}
 	if view.BMCTakenBy == "" {
 		identity.BMC = view.Identity.BMC

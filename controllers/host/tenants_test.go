@@ -24,7 +24,7 @@ func TestTenants(t *testing.T) {
 		{Namespaces: []string{owner}, MACPrefixes: []string{"52:54:00"}, BMCNetworks: []netip.Prefix{netip.MustParsePrefix(own.BMCIP + "/32")}},
 		{Namespaces: []string{"*"}, MACPrefixes: []string{"02:00:00"}},
 	}})()
-	taker.Host.Spec.BootMACAddress = own.Host.Spec.BootMACAddress
+	taker.Host.Spec.BootMACAddresses = []string{own.Host.Spec.BootMACAddresses[0]}
 	register(t, taker)
 	wait(t, taker, conflict(v1alpha1.ReasonNotPermitted, "only addresses that begin with 02:00:00"))
 	register(t, own)
@@ -36,6 +36,6 @@ func TestTenants(t *testing.T) {
 	g.Expect(taker.Requests()).To(BeZero(), "its BMC is not asked")
 	g.Expect(elsewhere.Requests()).To(BeZero(), "its BMC is not asked")
 
-	controllerstest.Modify(t, env, taker.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "02:00:00:00:00:b5" })
+	controllerstest.Modify(t, env, taker.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{"02:00:00:00:00:b5"} })
 	wait(t, taker, phase(v1alpha1.PhaseAvailable))
 }

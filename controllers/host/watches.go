@@ -54,8 +54,10 @@ func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) [
 	if !ok {
 		return nil
 	}
-	same := append(r.requestsForHosts(ctx, client.MatchingFields{controllers.MACIndex: host.Spec.BootMACAddress}),
-		r.requestsForHosts(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})...)
+	same := r.requestsForHosts(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})
+	for _, mac := range host.Spec.BootMACAddresses {
+		same = append(same, r.requestsForHosts(ctx, client.MatchingFields{controllers.MACIndex: mac})...)
+	}
 	if h := host.Status.Hardware; h != nil && inventory.HardwareID(h.SystemUUID) != "" {
 		same = append(same, r.requestsForHosts(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
 	}

@@ -37,7 +37,7 @@ func newHost(t *testing.T, namespace, name string, number int, labels map[string
 	h := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
 		Spec: v1alpha1.BareMetalHostSpec{
-			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: fmt.Sprintf("52:54:00:00:01:%02x", number),
+			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddresses: []string{fmt.Sprintf("52:54:00:00:01:%02x", number)},
 			FailureDomain: "rack-1",
 		},
 	}

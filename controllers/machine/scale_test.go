@@ -157,8 +157,8 @@ func register(t *testing.T, namespace string, rungs []sizeClass) []*v1alpha1.Bar
 		h := &v1alpha1.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("h-%04d", i*7%len(sizes))},
 			Spec: v1alpha1.BareMetalHostSpec{
-				BMC:            v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"},
-				BootMACAddress: fmt.Sprintf("52:54:00:01:%02x:%02x", i>>8, i&255), FailureDomain: fmt.Sprintf("rack-%d", i%20),
+				BMC:              v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"},
+				BootMACAddresses: []string{fmt.Sprintf("52:54:00:01:%02x:%02x", i>>8, i&255)}, FailureDomain: fmt.Sprintf("rack-%d", i%20),
 			},
 		}
 		errs <- env.Client.Create(t.Context(), h)

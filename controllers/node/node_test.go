@@ -92,7 +92,7 @@ func preparePair(t *testing.T, changes ...func(*pair)) *pair {
 		host: &v1alpha1.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
 			Spec: v1alpha1.BareMetalHostSpec{
-				BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: "52:54:00:00:02:01",
+				BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddresses: []string{"52:54:00:00:02:01"},
 				ConsumerRef: controllerstest.Claimed(name), ProviderState: v1alpha1.HostProviderState{Boots: 2},
 			},
 		},
@@ -256,7 +256,7 @@ func TestSameHardware(t *testing.T) {
 	other := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "other"},
 		Spec: v1alpha1.BareMetalHostSpec{
-			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddress: "52:54:00:00:02:02",
+			BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"}, BootMACAddresses: []string{"52:54:00:00:02:02"},
 		},
 		Status: v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{SystemUUID: swapped}},
 	}

@@ -133,7 +133,7 @@ func TestTwoHosts(t *testing.T) {
 			var second *v1alpha1.BareMetalHost
 			b := newStepper(t, func(p *fixture) {
 				second = p.Host.DeepCopy()
-				second.Name, second.Spec.BootMACAddress = "z", "52:54:00:00:00:ff"
+				second.Name, second.Spec.BootMACAddresses = "z", []string{"52:54:00:00:00:ff"}
 				p.node.Spec.ProviderID = inventory.ProviderID(p.Host.Namespace, host, p.claim.Machine.Name)
 				p.claim.BareMetalMachine.Spec.ProviderID = p.node.Spec.ProviderID
 			})

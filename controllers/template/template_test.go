@@ -78,8 +78,8 @@ func newHost(t *testing.T, namespace string, number int, change ...func(*v1alpha
 	h := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("h-%03d", number), Labels: map[string]string{"rack": "a"}},
 		Spec: v1alpha1.BareMetalHostSpec{
-			BMC:            v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"},
-			BootMACAddress: fmt.Sprintf("52:54:00:00:%02x:%02x", number>>8, number&255),
+			BMC:              v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "s"},
+			BootMACAddresses: []string{fmt.Sprintf("52:54:00:00:%02x:%02x", number>>8, number&255)},
 		},
 		Status: v1alpha1.BareMetalHostStatus{
 			Hardware: &v1alpha1.Hardware{

@@ -104,7 +104,7 @@ func TestIPv6(t *testing.T) {
 	r.static = s.hosts.at(10)
 	// The bootstrap data goes to addresses that were leased, and to those that the host is to have.
 	r.host.Spec.Network = &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{
-		Name: "lan0", MACAddress: r.host.Spec.BootMACAddress,
+		Name: "lan0", MACAddress: r.host.Spec.BootMACAddresses[0],
 		LinkSettings: v1alpha1.LinkSettings{Addresses: []v1alpha1.IPPrefix{v1alpha1.IPPrefix(netip.PrefixFrom(r.static, s.hosts.prefix.Bits()).String())}},
 	}}}
 	r.register(t)

@@ -39,7 +39,7 @@ func testCloudInit(t *testing.T, s *site) {
 	r.static = s.hosts.at(50) // DHCP gives none below 100
 	prefix := netip.PrefixFrom(r.static, s.hosts.prefix.Bits())
 	r.host.Spec.Network = &v1alpha1.HostNetwork{Interfaces: []v1alpha1.NetworkInterface{{
-		Name: "lan0", MACAddress: r.host.Spec.BootMACAddress,
+		Name: "lan0", MACAddress: r.host.Spec.BootMACAddresses[0],
 		LinkSettings: v1alpha1.LinkSettings{
 			Addresses:   []v1alpha1.IPPrefix{v1alpha1.IPPrefix(prefix.String())},
 			Routes:      []v1alpha1.NetworkRoute{{To: "default", Via: v1alpha1.IPAddress(gateway.String())}},

@@ -41,8 +41,8 @@ func (r *server) inspected(t *testing.T, firmware string) {
 	g.Expect(spec.Memory.Bytes).To(BeNumerically(">=", 200<<20))
 	g.Expect(spec.FirmwareMode).To(Equal(firmware))
 	g.Expect(spec.Disks).To(ContainElement(And(HaveField("SizeBytes", BeEquivalentTo(4<<30)), HaveField("SerialNumber", Not(BeEmpty())), HaveField("Signatures", BeEmpty()))))
-	g.Expect(spec.NICs).To(ContainElement(And(HaveField("MACAddress", r.host.Spec.BootMACAddress), HaveField("LinkUp", true))))
+	g.Expect(spec.NICs).To(ContainElement(And(HaveField("MACAddress", r.host.Spec.BootMACAddresses[0]), HaveField("LinkUp", true))))
 	g.Expect(r.host.Status.Inspection.Disks).To(ConsistOf(v1alpha1.DiskGroup{Count: 1, SizeBytes: 4 << 30, Rotational: r.host.Status.Inspection.Disks[0].Rotational}))
 	t.Logf("contradictions of the emulated BMC and QEMU: %s", conditions.GetMessage(r.host, v1alpha1.InspectionConsistentCondition))
-	g.Expect(conditions.GetMessage(r.host, v1alpha1.InspectionConsistentCondition)).NotTo(ContainSubstring("spec.bootMACAddress"))
+	g.Expect(conditions.GetMessage(r.host, v1alpha1.InspectionConsistentCondition)).NotTo(ContainSubstring("spec.bootMACAddresses"))
 }

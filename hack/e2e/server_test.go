@@ -76,7 +76,7 @@ func (s *site) enlist(name, mac string, mode v1alpha1.BootMode, endpoint bmc.End
 		host: &v1alpha1.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{label: name}},
 			Spec: v1alpha1.BareMetalHostSpec{
-				BMC: v1alpha1.BMC{Address: endpoint.URL.String(), CredentialsSecretName: name + "-bmc"}, BootMACAddress: mac, BootMode: mode,
+				BMC: v1alpha1.BMC{Address: endpoint.URL.String(), CredentialsSecretName: name + "-bmc"}, BootMACAddresses: []string{mac}, BootMode: mode,
 			},
 		},
 	}

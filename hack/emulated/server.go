@@ -162,7 +162,7 @@ func (s *Server) Objects(namespace string) (*corev1.Secret, *v1alpha1.BareMetalH
 	host := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.Name},
 		Spec: v1alpha1.BareMetalHostSpec{
-			BMC: v1alpha1.BMC{Address: s.BMC, CredentialsSecretName: secret.Name}, BootMACAddress: s.MAC,
+			BMC: v1alpha1.BMC{Address: s.BMC, CredentialsSecretName: secret.Name}, BootMACAddresses: []string{s.MAC},
 		},
 	}
 	if s.Hardware != nil {

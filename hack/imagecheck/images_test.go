@@ -81,7 +81,7 @@ func (b *built) testImageService(t *testing.T) {
 	for index, name := range []string{"kernel", "ramdisk"} {
 		content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "out", "agent", "amd64", name))
 		g.Expect(err).NotTo(HaveOccurred())
-		url := fmt.Sprintf("http://%s/boot/%s/%d", net.JoinHostPort(bootAddress, "8480"), strings.ReplaceAll(server.Host.Spec.BootMACAddress, ":", "-"), index)
+		url := fmt.Sprintf("http://%s/boot/%s/%d", net.JoinHostPort(bootAddress, "8480"), strings.ReplaceAll(server.Host.Spec.BootMACAddresses[0], ":", "-"), index)
 		g.Eventually(func() (string, error) { return sumOf(url) }).Should(Equal(fmt.Sprintf("%x", sha256.Sum256(content))), url)
 	}
 }

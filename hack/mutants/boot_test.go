@@ -46,7 +46,7 @@ var bootTargets = []target{
 		{"the last of two hosts with one MAC address is served", "Booter.hostOf",
 			"keeper, err := controllers.KeeperOfMAC(ctx, b.Client, b.Tenants, mac.String()); return keeper.DeepCopy(), err",
 			"h, err := controllers.HostsWith(ctx, b.Client, controllers.MACIndex, mac.String()); if len(h) == 0 { return nil, err }; return &h[len(h)-1], err"},
-		{"a host whose MAC address changed gets the script for the old one", "Booter.script", "a.host.Spec.BootMACAddress != mac.String()", "false"},
+		{"a host whose MAC address changed gets the script for the old one", "Booter.script", "!slices.Contains(a.host.Spec.BootMACAddresses, mac.String())", "false"},
 		{"the script is served to any address", "Booter.script", "if err != nil { return pxe.Script{}, err }",
 			"if err != nil && false { return pxe.Script{}, err }"},
 		{"the bootstrap data is served to any address", "Booter.BootstrapData", "_, err := b.admit(ctx, a, from, true); err != nil",

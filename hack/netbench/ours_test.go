@@ -81,7 +81,7 @@ func (b *bench) register(source v1alpha1.BootSource) {
 				host := &v1alpha1.BareMetalHost{
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 					Spec: v1alpha1.BareMetalHostSpec{
-						BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "none"}, BootMACAddress: macOf(i),
+						BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "none"}, BootMACAddresses: []string{macOf(i)},
 						BootMode:    v1alpha1.BootModeLegacy,
 						ConsumerRef: &v1alpha1.ConsumerReference{Name: name, ClaimID: name}, ProviderState: v1alpha1.HostProviderState{Boots: 1},
 					},

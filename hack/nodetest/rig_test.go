@@ -148,7 +148,7 @@ kind: BareMetalHost
 metadata: {namespace: %[1]s, name: %[2]s, labels: {example.com/kind: virtual}}
 spec:
   bmc: {address: "%[3]s", credentialsSecretName: %[2]s-bmc}
-  bootMACAddress: "%[4]s"
+  bootMACAddresses: ["%[4]s"]
 `
 
 const networkYAML = `  network:

@@ -40,7 +40,7 @@ func purged() *v1alpha1.BareMetalErasureSpec {
 		Namespace: "rack1", HostName: "server-1", ClaimID: "6d1e6a0e-1f3b-4c55-8a0f-5a4f0d6b7c11", BootNumber: 7, MachineName: "workers-x7k2",
 		ProviderID: "baremetal://rack1/server-1/workers-x7k2", RecordedAt: at(10),
 		Server: v1alpha1.ErasedServer{
-			Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", BootMACAddress: "52:54:00:00:00:01",
+			Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", BootMACAddresses: []string{"52:54:00:00:00:01"},
 		},
 		Report: v1alpha1.ErasureReport{
 			Policy: v1alpha1.CleaningPurge, StartedAt: at(0), EndedAt: at(9), Agent: "v0.2.0", Firmware: "UEFI", BootMethod: v1alpha1.MethodPXE, TLS: true, SecureBoot: "Enabled",

@@ -45,7 +45,7 @@ func Conflict(v View) (reason, message string) {
 			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
 			v.HardwareTakenBy, v.Name, v.Namespace, v1alpha1.SharedHardwareAnnotation)
 	case v.MACTakenBy != "":
-		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddress", v.Spec.BootMACAddress, v.MACTakenBy)
+		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddresses", v.TakenMAC, v.MACTakenBy)
 	default:
 		return "", ""
 	}

@@ -16,7 +16,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func freeView(changes ...func(*View)) View {
 	v := View{
 		Now: noon, Namespace: "dc", Name: "host-1",
-		Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{},
+		Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}}, Boot: &v1alpha1.BareMetalBootSpec{},
 		BMC: BMC{
 			Inspected: true, InspectedAt: noon.Add(-time.Hour), Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
 		},

@@ -30,7 +30,7 @@ var stages = []stageInfo{
 	{
 		"", v1alpha1.ReasonWaitingForDHCP,
 		"The server was powered on", "the request for a boot file (DHCP)",
-		"the firmware ignores the boot override, spec.bootMACAddress is that of another interface, or DHCP does not reach the boot server " +
+		"the firmware ignores the boot override, spec.bootMACAddresses has those of other interfaces, or DHCP does not reach the boot server " +
 			"(VLAN, relay agent)",
 		"DHCP",
 	},

@@ -39,6 +39,7 @@ func drawView(t *rapid.T) View {
 		Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"),
 		Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"),
 		MACTakenBy:         pick(d, "macTaken", "", "", "", "host-2"),
+		TakenMAC:           pick(d, "takenMAC", "", "52:54:00:00:00:01"),
 		BMCTakenBy:         pick(d, "bmcTaken", "", "", "", "host-3"),
 		NotPermitted:       pick(d, "notPermitted", "", "", "", "", "", "not permitted"),
 		Replaced:           pick(d, "replaced", "", "", "", "another server"),

@@ -51,9 +51,11 @@ type View struct {
 	NotPermitted string
 	// Identity is what identifies the server. A boot records it.
 	Identity v1alpha1.HostIdentity
-	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that already have this host's boot MAC address, its BMC, or the system UUID
+	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that already have one of this host's boot MAC addresses, its BMC, or the system UUID
 	// and serial number that its BMC reports. Each is empty without such a conflict.
 	MACTakenBy, BMCTakenBy, HardwareTakenBy string
+	// TakenMAC is the boot MAC address that another host has.
+	TakenMAC string
 	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
 	Replaced string
 	// SharesConsumerWith names the other hosts of the same machine. There are some only if a user edited spec.consumerRef.

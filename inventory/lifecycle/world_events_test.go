@@ -409,7 +409,7 @@ func (w *world) recreate() {
 	}
 	w.notef("the server is registered again")
 	w.v = View{
-		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: w.v.Spec.BootMACAddress},
+		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{w.v.Spec.BootMACAddresses[0]}},
 		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
 		Requested: RequestedErasure{SerialNumber: "SN1"},
 	}

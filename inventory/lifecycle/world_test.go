@@ -181,7 +181,7 @@ func ran(v *View) {
 // server may be being cleaned.
 func newWorld(t *rapid.T, seen *tally) *world {
 	if rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "registered"}).Draw(t, "start") == "registered" {
-		v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddress: "52:54:00:00:00:01"}, Boot: &v1alpha1.BareMetalBootSpec{}}
+		v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}}, Boot: &v1alpha1.BareMetalBootSpec{}}
 		v.Spec.Inspection = rapid.SampledFrom([]v1alpha1.InspectionPolicy{"", v1alpha1.InspectionBMC, v1alpha1.InspectionAgent, v1alpha1.InspectionBoth}).Draw(t, "inspection")
 		if rapid.Bool().Draw(t, "boot media") {
 			hasMedia(&v)

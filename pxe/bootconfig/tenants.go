@@ -43,16 +43,18 @@ func (t Tenants) of(namespace string) (Tenant, bool) {
 	return Tenant{}, false
 }
 
-// CheckHost returns an error, with the remedy, if a namespace may not use the boot MAC address or the BMC of a host. bmc is the host name or IP address of the
+// CheckHost returns an error, with the remedy, if a namespace may not use one of the boot MAC addresses or the BMC of a host. bmc is the host name or IP address of the
 // BMC. In a namespace with BMCNetworks it must be an IP address, because the addresses of a name are known only when the provider connects.
-func (t Tenants) CheckHost(namespace, mac, bmc string) error {
+func (t Tenants) CheckHost(namespace string, macs []string, bmc string) error {
 	const remedy = "the tenants of the provider's configuration file permit"
 	tenant, found := t.of(namespace)
 	if !found {
 		return fmt.Errorf("%s namespace %s nothing", remedy, namespace)
 	}
-	if len(tenant.MACPrefixes) > 0 && !slices.ContainsFunc(tenant.MACPrefixes, func(prefix string) bool { return strings.HasPrefix(mac, prefix) }) {
-		return fmt.Errorf("spec.bootMACAddress %s: %s namespace %s only addresses that begin with %s", mac, remedy, namespace, strings.Join(tenant.MACPrefixes, " or "))
+	for _, mac := range macs {
+		if len(tenant.MACPrefixes) > 0 && !slices.ContainsFunc(tenant.MACPrefixes, func(prefix string) bool { return strings.HasPrefix(mac, prefix) }) {
+			return fmt.Errorf("spec.bootMACAddresses has %s: %s namespace %s only addresses that begin with %s", mac, remedy, namespace, strings.Join(tenant.MACPrefixes, " or "))
+		}
 	}
 	if len(tenant.BMCNetworks) == 0 {
 		return nil

@@ -34,19 +34,19 @@ func TestTenants(t *testing.T) {
 		"its own":                       {some.Tenants, "team-b", "52:54:00:00:00:01", "10.1.0.9", ""},
 		"its own, IPv6":                 {some.Tenants, "team-a", "02:00:00:00:00:0a", "2001:db8:1::9", ""},
 		"its own, mapped":               {some.Tenants, "team-a", "02:00:00:00:00:0a", "::ffff:10.1.0.9", ""},
-		"another MAC address":           {some.Tenants, "team-a", "02:00:00:00:00:0b", "10.1.0.9", "spec.bootMACAddress 02:00:00:00:00:0b: .* only addresses that begin with 52:54:00 or 02:00:00:00:00:0a"},
+		"another MAC address":           {some.Tenants, "team-a", "02:00:00:00:00:0b", "10.1.0.9", "spec.bootMACAddresses has 02:00:00:00:00:0b: .* only addresses that begin with 52:54:00 or 02:00:00:00:00:0a"},
 		"a BMC of another network":      {some.Tenants, "team-a", "52:54:00:00:00:01", "10.1.1.9", "spec.bmc.address has the IP address 10.1.1.9: .* only BMCs in .10.1.0.0/24"},
 		"a BMC by its name":             {some.Tenants, "team-a", "52:54:00:00:00:01", "bmc.example", "spec.bmc.address has the host name bmc.example: .* so give the IP address"},
 		"a tenant that may use all":     {some.Tenants, "admin", "ee:00:00:00:00:01", "bmc.example", ""},
 		"a namespace without a tenant":  {some.Tenants, "team-c", "52:54:00:00:00:01", "10.1.0.9", "permit namespace team-c nothing"},
 		"a namespace of the others":     {open.Tenants, "team-c", "52:54:00:00:00:01", "10.9.0.9", ""},
-		"a namespace that is no other":  {open.Tenants, "team-a", "ee:00:00:00:00:01", "10.1.0.9", "spec.bootMACAddress"},
+		"a namespace that is no other":  {open.Tenants, "team-a", "ee:00:00:00:00:01", "10.1.0.9", "spec.bootMACAddresses"},
 		"a namespace that has a star":   {some.Tenants, "*", "52:54:00:00:00:01", "10.1.0.9", "nothing"},
 		"a namespace like a tenant's":   {some.Tenants, "team", "52:54:00:00:00:01", "10.1.0.9", "nothing"},
-		"an address that has no prefix": {some.Tenants, "team-a", "52:5", "10.1.0.9", "spec.bootMACAddress"},
+		"an address that has no prefix": {some.Tenants, "team-a", "52:5", "10.1.0.9", "spec.bootMACAddresses"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.tenants.CheckHost(c.namespace, c.mac, c.bmc)
+			err := c.tenants.CheckHost(c.namespace, []string{c.mac}, c.bmc)
 			if c.want == "" {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				return

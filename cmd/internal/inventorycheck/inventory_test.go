@@ -84,7 +84,7 @@ func inventory(t *testing.T, kubeconfig, namespace string, lines []string, flags
 	return o
 }
 
-const header = "name,bmcAddress,username,password,bootMACAddress,failureDomain,labels"
+const header = "name,bmcAddress,username,password,bootMACAddresses,failureDomain,labels"
 
 // rack returns the lines of a file with servers. n makes racks distinct.
 func rack(n, servers int) []string {
@@ -174,9 +174,9 @@ func testNothingHalfDone(t *testing.T) {
 	got := inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(1))
 	g.Expect(strings.Split(strings.TrimSpace(got.err), "\n")).To(HaveExactElements(
-		And(HavePrefix("rack.csv:5: "), ContainSubstring("spec.bootMACAddress"), ContainSubstring("must be a unicast MAC address")),
-		HavePrefix("rack.csv:6: bootMACAddress: "),
-		HavePrefix("rack.csv:7: bootMACAddress: the MAC address 52:54:00:00:02:00 belongs to the host "+elsewhere+"/r2-u0: correct it, or delete that host first"),
+		And(HavePrefix("rack.csv:5: "), ContainSubstring("spec.bootMACAddresses"), ContainSubstring("must be a unicast MAC address")),
+		HavePrefix("rack.csv:6: bootMACAddresses: "),
+		HavePrefix("rack.csv:7: bootMACAddresses: the MAC address 52:54:00:00:02:00 belongs to the host "+elsewhere+"/r2-u0: correct it, or delete that host first"),
 		HavePrefix("rack.csv:7: bmcAddress: the BMC redfish://10.2.0.1 belongs to the host "+elsewhere+"/r2-u1"),
 		HavePrefix("rack.csv:8: bmcAddress: the host r3-u0 exists with the BMC redfish://10.3.0.0: use another name for this server, or --replace-bmc"),
 		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("63")),
@@ -204,7 +204,7 @@ func testNothingHalfDone(t *testing.T) {
 func testSecretsThatExist(t *testing.T) {
 	g := NewWithT(t)
 	namespace, kubeconfig := env.Namespace(t), admin(t)
-	lines := []string{"name,bmcAddress,credentialsSecretName,caSecretName,bootMACAddress", "r5-a,redfish://10.5.0.1,shared,ca,52:54:00:00:05:01"}
+	lines := []string{"name,bmcAddress,credentialsSecretName,caSecretName,bootMACAddresses", "r5-a,redfish://10.5.0.1,shared,ca,52:54:00:00:05:01"}
 	got := inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(1))
 	g.Expect(got.err).To(And(ContainSubstring("rack.csv:2: credentialsSecretName: the Secret "+namespace+"/shared does not exist: create it first"),
@@ -243,7 +243,7 @@ func testConflicts(t *testing.T) {
 	namespace, kubeconfig := env.Namespace(t), admin(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r6-u0-bmc"}, Data: map[string][]byte{"username": []byte("admin"), "password": []byte("another")}}
 	env.Create(t, secret, &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r6-u0"}, Spec: v1alpha1.BareMetalHostSpec{
-		BMC: v1alpha1.BMC{Address: "redfish://10.6.0.0", CredentialsSecretName: "r6-u0-bmc"}, BootMACAddress: "52:54:00:00:06:00", FailureDomain: "by-hand",
+		BMC: v1alpha1.BMC{Address: "redfish://10.6.0.0", CredentialsSecretName: "r6-u0-bmc"}, BootMACAddresses: []string{"52:54:00:00:06:00"}, FailureDomain: "by-hand",
 	}})
 	got := inventory(t, kubeconfig, namespace, rack(6, 2))
 	g.Expect(got.code).To(Equal(1))

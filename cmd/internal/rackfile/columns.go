@@ -20,7 +20,7 @@ import (
 const (
 	columnName        = "name"
 	columnBMC         = "bmcAddress"
-	columnMAC         = "bootMACAddress"
+	columnMAC         = "bootMACAddresses"
 	columnUsername    = "username"
 	columnPassword    = "password"
 	columnCredentials = "credentialsSecretName"
@@ -49,7 +49,7 @@ var columns = []column{
 		d.host.Spec.BMC.CredentialsSecretName = cell
 		return first(validation.IsDNS1123Subdomain(cell))
 	}},
-	{columnMAC, true, (*draft).setMAC},
+	{columnMAC, true, (*draft).setMACs},
 	{"caSecretName", false, func(d *draft, cell string) error {
 		d.host.Spec.BMC.CASecretName = cell
 		return first(validation.IsDNS1123Subdomain(cell))
@@ -127,13 +127,15 @@ func (d *draft) setBMC(cell string) error {
 	return nil
 }
 
-// setMAC accepts the formats of labels and switches: with colons, hyphens or dots, in upper or lower case.
-func (d *draft) setMAC(cell string) error {
-	mac, err := net.ParseMAC(cell)
-	if err != nil || len(mac) != 6 {
-		return fmt.Errorf("%q is not a MAC address: write it like 52:54:00:12:34:56", cell)
+// setMACs accepts the formats of labels and switches: with colons, hyphens or dots, in upper or lower case.
+func (d *draft) setMACs(cell string) error {
+	for _, text := range list(cell) {
+		mac, err := net.ParseMAC(text)
+		if err != nil || len(mac) != 6 {
+			return fmt.Errorf("%q is not a MAC address: write it like 52:54:00:12:34:56, and separate several with semicolons", text)
+		}
+		d.host.Spec.BootMACAddresses = append(d.host.Spec.BootMACAddresses, mac.String())
 	}
-	d.host.Spec.BootMACAddress = mac.String()
 	return nil
 }
 

@@ -85,7 +85,7 @@ func (d *draft) identities() []Identity {
 // Hardware returns the identities of a host's server: its MAC address and its BMC.
 func Hardware(h *v1alpha1.BareMetalHost) []Identity {
 	var out []Identity
-	if mac := h.Spec.BootMACAddress; mac != "" {
+	for _, mac := range h.Spec.BootMACAddresses {
 		out = append(out, Identity{"mac " + mac, columnMAC, "the MAC address " + mac})
 	}
 	if address := h.Spec.BMC.Address; address != "" {

@@ -123,7 +123,7 @@ func (p *reader) problemf(line int, column, format string, args ...any) {
 
 func (p *reader) result() ([]Server, []Problem, error) {
 	if p.header == nil {
-		p.problemf(0, "", "the file has no header: write one, like name,bmcAddress,username,password,bootMACAddress")
+		p.problemf(0, "", "the file has no header: write one, like name,bmcAddress,username,password,bootMACAddresses")
 	}
 	slices.SortStableFunc(p.problems, func(a, b Problem) int { return a.Line - b.Line })
 	return p.servers, p.problems, nil

@@ -35,7 +35,7 @@ spec:
 		if ca != "" && s.protocol == protocolRedfish {
 			fmt.Fprintf(&b, "    caSecretName: %s\n", ca)
 		}
-		fmt.Fprintf(&b, "  bootMACAddress: %s\n  power: \"Off\"\n", quote(s.mac))
+		fmt.Fprintf(&b, "  bootMACAddresses: [%s]\n  power: \"Off\"\n", quote(s.mac))
 	}
 	return b.String()
 }

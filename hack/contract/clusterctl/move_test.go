@@ -106,7 +106,7 @@ const lateHost = "server-late"
 func (s *story) bootless(t *testing.T) {
 	t.Helper()
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: site.Namespace, Name: lateHost}, Spec: v1alpha1.BareMetalHostSpec{
-		BMC: v1alpha1.BMC{Address: "redfish://192.0.2.77", CredentialsSecretName: "none"}, BootMACAddress: "52:54:00:99:99:99",
+		BMC: v1alpha1.BMC{Address: "redfish://192.0.2.77", CredentialsSecretName: "none"}, BootMACAddresses: []string{"52:54:00:99:99:99"},
 	}}
 	NewWithT(t).Expect(s.source.Client.Create(s.ctx, host)).To(Succeed())
 }

@@ -49,7 +49,7 @@ func register(t *testing.T, stages ...v1alpha1.BootStage) (namespace string) {
 		machine := names[name]
 		number++
 		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.BareMetalHostSpec{
-			BMC: v1alpha1.BMC{Address: "redfish://10.20.7.123", CredentialsSecretName: name + "-bmc"}, BootMACAddress: "52:54:00:12:34:5" + string(rune('0'+number)),
+			BMC: v1alpha1.BMC{Address: "redfish://10.20.7.123", CredentialsSecretName: name + "-bmc"}, BootMACAddresses: []string{"52:54:00:12:34:5" + string(rune('0'+number))},
 		}}
 		boot := &v1alpha1.BareMetalBoot{ObjectMeta: h.ObjectMeta}
 		if machine != "" {

@@ -235,8 +235,8 @@ func (s *suite) createHosts(t *testing.T) {
 	t.Helper()
 	for i, labels := range [][2]string{{"blue", "green"}, {"green", "blue"}} {
 		host := &v1alpha1.BareMetalHost{ObjectMeta: meta("tenant-a", labels[0]), Spec: v1alpha1.BareMetalHostSpec{
-			BMC:            v1alpha1.BMC{Address: fmt.Sprintf("redfish://192.0.2.%d", 20+i), CredentialsSecretName: "none"},
-			BootMACAddress: fmt.Sprintf("52:54:00:99:00:0%d", i),
+			BMC:              v1alpha1.BMC{Address: fmt.Sprintf("redfish://192.0.2.%d", 20+i), CredentialsSecretName: "none"},
+			BootMACAddresses: []string{fmt.Sprintf("52:54:00:99:00:0%d", i)},
 		}}
 		boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta("tenant-a", labels[0])}
 		host.Labels, boot.Labels = map[string]string{clusterv1.WatchLabel: labels[0]}, map[string]string{clusterv1.WatchLabel: labels[1]}

@@ -186,7 +186,7 @@ var lifeFaults = []fault{
 		controllerstest.Modify(l.T, env, l.server.Secret.DeepCopy(), func(s *corev1.Secret) { s.Data["password"] = []byte("rotated") })
 	}},
 	{name: "duplicate MAC address", inject: func(l *life, _ step) {
-		l.double(func(d *v1alpha1.BareMetalHost) { d.Spec.BootMACAddress = l.server.MAC })
+		l.double(func(d *v1alpha1.BareMetalHost) { d.Spec.BootMACAddresses = []string{l.server.MAC} })
 	}, during: func(l *life, _ step) { l.undouble(v1alpha1.ReasonMACConflict) }},
 	{name: "duplicate BMC address", inject: func(l *life, _ step) {
 		l.double(func(d *v1alpha1.BareMetalHost) { d.Spec.BMC = l.server.Host.Spec.BMC })

@@ -144,6 +144,29 @@ func testImage(t *testing.T, source v1alpha1.DataSource) {
 	g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), node))).To(Succeed())
 }
 
+// TestSecondInterface: a server whose first interface has no link boots from the second one, and the boot shows it.
+func TestSecondInterface(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	site := rig.NewSite(t, env)
+	s := site.Server(t, "s", rig.ServerOptions{Node: true})
+	s.Host.Spec.BootMACAddresses = []string{"52:54:00:fe:00:01", s.MAC}
+	s.Register(t)
+	p := site.Provider(t, rig.Options{Settings: controllerstest.Settings()}).Start(t).Ready(t)
+	claim := site.Claim(t, "m-"+site.Namespace)
+	controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
+		g.Expect(m.Spec.ProviderID).To(Equal("baremetal://" + site.Namespace + "/s/" + m.Name))
+	})
+	boot := &v1alpha1.BareMetalBoot{}
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(s.Host), boot)).To(Succeed())
+	g.Expect(boot.Spec.ScriptMACAddress).To(Equal(s.MAC))
+	g.Expect(s.Lives()).To(HaveLen(1))
+	g.Expect(p.Stop()).To(Succeed())
+	node := &corev1.Node{}
+	node.Name = claim.Machine.Name
+	g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), node))).To(Succeed())
+}
+
 // TestSwappedRows: two rows of a rack file have each other's MAC addresses. The provider powers on the server of one row, and when the other server restarts it boots for
 // that row. Its agent notices, its disk is not touched, and it is restarted: neither an image nor an erasure goes to the wrong server.
 func TestSwappedRows(t *testing.T) {
@@ -165,7 +188,7 @@ func testSwappedRows(t *testing.T, erases bool) {
 	content, err := os.ReadFile(wrong.Disk)
 	g.Expect(err).NotTo(HaveOccurred())
 	before := sha256.Sum256(content)
-	right.Host.Spec.BootMACAddress = wrong.MAC
+	right.Host.Spec.BootMACAddresses = []string{wrong.MAC}
 	right.Register(t)
 	if erases {
 		controllerstest.RequestErasure(t, env, right.Host, bmctest.SerialNumber("right"), v1alpha1.CleaningClear)
