@@ -25,7 +25,7 @@ func TestPreflightPassed(t *testing.T) {
 	}{
 		"nothing":                  {"52:54:00:00:00:0a", nil, &v1alpha1.Hardware{Facts: known, NICs: []v1alpha1.NIC{{MACAddress: "52:54:00:00:00:0a"}}}, nil, ""},
 		"the BMC":                  {"", nil, &v1alpha1.Hardware{}, []string{"Clock: m", "TLS: n"}, "Clock: m. TLS: n"},
-		"the interface":            {"52:54:00:00:00:0A", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, []string{"Clock: m"}, "Network boot: it is disabled for the interface NIC 1 (52:54:00:00:00:0a): enable network boot (PXE or HTTP) in the settings of the firmware. Clock: m"},
+		"the interface":            {"52:54:00:00:00:0a", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, []string{"Clock: m"}, "Network boot: it is disabled for the interface NIC 1 (52:54:00:00:00:0a): enable network boot (PXE or HTTP) in the settings of the firmware. Clock: m"},
 		"another interface":        {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{Facts: known, NICs: off}, nil, "Boot interface: the BMC lists no interface with the MAC address 52:54:00:00:00:0b, but 52:54:00:00:00:0a. Check it, unless this BMC leaves out interfaces"},
 		"some are not read":        {"52:54:00:00:00:0b", nil, &v1alpha1.Hardware{Facts: []v1alpha1.Fact{{Name: "nics", State: v1alpha1.FactKnown, Message: "1 of 2 resources could not be read"}}, NICs: off}, nil, ""},
 		"media that it has not":    {"52:54:00:00:00:0b", media, &v1alpha1.Hardware{}, []string{"no BootCD"}, "Virtual media: the server cannot boot from virtual media: the BMC may need a licence for it, or the account a right. no BootCD"},

@@ -19,7 +19,7 @@ var guardTargets = []target{
 		{"the provider connects to other boot servers", "file.config", "n.Address.IsValid()", "false"},
 		{"a namespace without a tenant may use all", "Tenants.of", "Tenant{}, false", "Tenant{}, true"},
 		{"a tenant may use every MAC address", "Tenants.CheckHost", "len(tenant.MACPrefixes) > 0", "false"},
-		{"a tenant may name BMCs by host name", "Tenants.CheckHost", "err != nil", `err != nil && mac == ""`},
+		{"a tenant may name BMCs by host name", "Tenants.CheckHost", "err != nil", `err != nil && namespace == ""`},
 		{"a tenant may use every BMC", "Tenants.CheckHost", `n.Contains(ip.Unmap().WithZone(""))`, "true || n.Contains(ip)"},
 		{"a tenant's servers may boot in every network", "Tenants.MayBootIn", "len(tenant.DHCPNetworks) == 0 || slices.Contains(tenant.DHCPNetworks, network)",
 			`len(tenant.DHCPNetworks) >= 0 || network != ""`},
