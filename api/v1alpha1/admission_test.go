@@ -155,7 +155,7 @@ func TestHostRefused(t *testing.T) {
 				h.Spec.BootMACAddresses = append(h.Spec.BootMACAddresses, fmt.Sprintf("52:54:00:00:00:%02x", n))
 			}
 		}, "spec.bootMACAddresses", "Too many: 5: must have at most 4 items"},
-		{"a MAC twice", func(h host) { h.Spec.BootMACAddresses = append(h.Spec.BootMACAddresses, h.Spec.BootMACAddresses[0]) }, "spec.bootMACAddresses[1]", "Duplicate value"},
+		{"a MAC twice", func(h host) { h.Spec.BootMACAddresses = append(h.Spec.BootMACAddresses, h.Spec.BootMACAddresses[0]) }, "spec.bootMACAddresses", "must not have an address twice"},
 		{"MAC missing", boots(""), mac, "should be at least 17 chars"},
 		{"MAC in upper case", boots("52:54:00:AB:CD:EF"), mac, "lower case with colons, like 52:54:00:12:34:56"},
 		{"MAC with hyphens", boots("52-54-00-12-34-56"), mac, "lower case with colons"},
@@ -179,7 +179,7 @@ func TestHostRefused(t *testing.T) {
 		{"reservation with a zone", reserves("fe80::1%eth0"), "spec.bootAddresses[0]", "must be an IP address"},
 		{"reservation in an unusual form", reserves("2001:DB8:0::1"), "spec.bootAddresses[0]", "in canonical form"},
 		{"reservation of IPv4 as IPv6", reserves("::ffff:192.0.2.10"), "spec.bootAddresses[0]", "must be an IP address"},
-		{"reservation twice", reserves("192.0.2.10", "192.0.2.10"), "spec.bootAddresses[1]", "Duplicate value"},
+		{"reservation twice", reserves("192.0.2.10", "192.0.2.10"), "spec.bootAddresses", "must not have an address twice"},
 		{"too many reservations", reserves("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"), "spec.bootAddresses", "must have at most 4 items"},
 
 		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "UEFISecureBoot", "Legacy"`},

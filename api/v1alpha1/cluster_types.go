@@ -92,6 +92,14 @@ type APIEndpoint struct {
 
 // BareMetalClusterStatus is the observed state of a cluster's infrastructure. The provider writes it.
 type BareMetalClusterStatus struct {
+	// conditions are the conditions of the cluster: Ready, ControlPlaneEndpointSet, FailureDomainsReady, KubeconfigAccepted and
+	// Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// initialization reports to Cluster API whether the cluster's infrastructure is provisioned.
 	// +optional
 	Initialization Initialization `json:"initialization,omitzero"`
@@ -103,14 +111,6 @@ type BareMetalClusterStatus struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
-
-	// conditions are the conditions of the cluster: Ready, ControlPlaneEndpointSet, FailureDomainsReady, KubeconfigAccepted and
-	// Paused.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // The rule that the endpoint is immutable is a rule of the whole BareMetalCluster. The API server does not evaluate a transition rule of the spec when the

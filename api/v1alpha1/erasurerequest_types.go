@@ -16,6 +16,8 @@ const (
 	ReasonHostRecreated = "HostRecreated"
 	// ReasonHostBooted means that the server was booted since the request was made, and that no record shows that this was for the request.
 	ReasonHostBooted = "HostBooted"
+	// ReasonOtherSerialNumber means that the request names another serial number than that of the server.
+	ReasonOtherSerialNumber = "OtherSerialNumber"
 	// ReasonRequestExpired means that expireTime has passed.
 	ReasonRequestExpired = "RequestExpired"
 	// ReasonHostWaits means that the request fits and its host is not ready for it. The message is that of the host's condition Available.
@@ -70,7 +72,7 @@ type BareMetalErasureRequestStatus struct {
 
 // BareMetalErasureRequest requests the erasure of all disks of a server that no machine has, such as one that was bought used. `bmcctl erase HOST` creates one.
 //
-// It begins when the server is off and nothing else needs the host; no machine can claim the host meanwhile. The outcome is a BareMetalErasure with the UID of
+// It begins when the server is off and nothing else needs the host. The host is not Available until it is over. The outcome is a BareMetalErasure with the UID of
 // the request as its claimID, or the quarantine of the host. The provider deletes the request at its expireTime. Delete it before that to withdraw it: an
 // attempt that runs is finished.
 //

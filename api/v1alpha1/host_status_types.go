@@ -34,6 +34,14 @@ const (
 
 // BareMetalHostStatus is the observed state of a server. The provider writes it, and restores all of it when it is lost.
 type BareMetalHostStatus struct {
+	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, HardwareHealthy, PreflightPassed, InspectionConsistent, NodeMatched,
+	// RunsProvider and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// phase summarises the state of the host. The provider sends no power or boot command in the phases BootUnknown,
 	// Orphaned, Detached, Maintenance and ExternallyProvisioned.
 	//
@@ -105,14 +113,6 @@ type BareMetalHostStatus struct {
 	// lastOperation is the operation that the provider performs on the server through its BMC, or the last one that it performed.
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
-
-	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, HardwareHealthy, PreflightPassed, InspectionConsistent, NodeMatched,
-	// RunsProvider and Paused.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// observedGeneration is the generation of the host that this status describes.
 	// +optional

@@ -30,12 +30,13 @@ type BareMetalHostSpec struct {
 	BMC BMC `json:"bmc,omitzero"`
 
 	// bootMACAddresses are the MAC addresses of the network interfaces that the server may boot from, in lower case with colons: one, or those of up to four
-	// interfaces, such as the links of a bond. They identify the server in a network boot, so each must be unique among all hosts. The BareMetalBoot shows which one
+	// interfaces, such as the links of a bond. They identify the server in a network boot, so each must be unique among all hosts. Their order is that of bootAddresses. The BareMetalBoot shows which one
 	// a boot used (spec.scriptMACAddress).
 	// +required
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a == b))",message="must not have an address twice"
 	// +kubebuilder:validation:items:MinLength=17
 	// +kubebuilder:validation:items:MaxLength=17
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="must be a MAC address in lower case with colons, like 52:54:00:12:34:56"
@@ -54,9 +55,10 @@ type BareMetalHostSpec struct {
 	// one for the second, and so on. They do not need to be in one of the network's ranges. In a network without one of them, the server gets an address from the network's ranges. A change takes effect at the next boot:
 	// a running server keeps its address. The field has an effect only in networks whose DHCP mode is authoritative.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a == b))",message="must not have an address twice"
 	// +kubebuilder:validation:items:MinLength=2
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form without a prefix length, like 192.0.2.10 or 2001:db8::10"
@@ -203,8 +205,8 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:Minimum=60
 	ReleaseUnfencedAfterSeconds *int32 `json:"releaseUnfencedAfterSeconds,omitempty"`
 
-	// The provider writes the following fields. They are in the spec because a status is lost in `clusterctl move`. Users write them only where a condition
-	// asks for it.
+	// The provider writes the following fields. They are in the spec because a status is lost in `clusterctl move`. Users write consumerRef and quarantine only
+	// where a condition asks for it, and providerState never.
 
 	// consumerRef refers to the BareMetalMachine that has this host, in the host's namespace. The provider sets it when the machine claims the host,
 	// and clears it after the server was powered off and cleaned.
@@ -221,7 +223,7 @@ type BareMetalHostSpec struct {
 }
 
 // HostProviderState is the provider's memory of a host. It is in the spec because a status is lost in `clusterctl move`, and in a restore that leaves it out.
-// Only the account with the verb record on baremetalhosts can write it, and only as the provider does: an applied manifest changes nothing of it.
+// Only an account with the verb record on baremetalhosts can create a host that has it, and only the provider can change it in a host that exists.
 type HostProviderState struct {
 	// boots counts the boots of the server and never decreases. The provider increments it for each boot, after it has recorded the boot in the
 	// BareMetalBoot with the host's name. A BareMetalBoot with a lower number is out of date.

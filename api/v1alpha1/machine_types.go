@@ -253,6 +253,13 @@ type Artifact struct {
 
 // BareMetalMachineStatus is the observed state of a machine. The provider writes it.
 type BareMetalMachineStatus struct {
+	// conditions are the conditions of the machine: Ready, HostClaimed, HostBooted, NodeMatched, Deleting and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// initialization reports to Cluster API whether the machine's infrastructure is provisioned.
 	// +optional
 	Initialization Initialization `json:"initialization,omitzero"`
@@ -297,13 +304,6 @@ type BareMetalMachineStatus struct {
 	// lastOperation is status.lastOperation of the machine's host.
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
-
-	// conditions are the conditions of the machine: Ready, HostClaimed, HostBooted, NodeMatched, Deleting and Paused.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // The phases of a machine without a host. A machine with a host has the HostPhase of its host.

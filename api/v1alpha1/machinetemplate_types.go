@@ -27,6 +27,13 @@ type BareMetalMachineTemplateResource struct {
 
 // BareMetalMachineTemplateStatus describes a machine of the template, so that the cluster autoscaler can scale from zero. The provider writes it.
 type BareMetalMachineTemplateStatus struct {
+	// conditions are the conditions of the template: Ready and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// capacity is the minimum capacity of a machine: for each resource, the smallest value among the hosts that match the template's hostSelector,
 	// hardware and tolerations. It is empty if no host matches.
 	// +optional
@@ -39,13 +46,6 @@ type BareMetalMachineTemplateStatus struct {
 	// matchingHosts is the number of hosts in the namespace that match the template, including claimed hosts.
 	// +optional
 	MatchingHosts int32 `json:"matchingHosts,omitempty"`
-
-	// conditions are the conditions of the template: Ready and Paused.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // NodeInfo describes the CPU architecture and the operating system of a Node.

@@ -138,6 +138,13 @@ type HandOver struct {
 
 // BareMetalRemediationStatus is the observed state of a remediation. The provider writes it.
 type BareMetalRemediationStatus struct {
+	// conditions are the conditions of the remediation: Ready and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// phase summarises the progress of the remediation.
 	//
 	// - Idle: nothing is done, or not yet. The condition Ready has the reason.
@@ -156,13 +163,6 @@ type BareMetalRemediationStatus struct {
 	// startedAt is the time when the last power cycle started.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-
-	// conditions are the conditions of the remediation: Ready and Paused.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // BareMetalRemediation remediates a machine that a MachineHealthCheck marked as unhealthy. It power-cycles the machine's server. If that does not help,

@@ -129,6 +129,8 @@ func (e *eraseRequest) refuse(host *v1alpha1.BareMetalHost, known string) error 
 		return fmt.Errorf("the serial number of %s is unknown: neither its BMC nor an inspection by the agent reports one. Set spec.inspection to Both, and try again after the inspection", host.Name)
 	case e.serialNumber != "" && !strings.EqualFold(strings.TrimSpace(e.serialNumber), strings.TrimSpace(known)):
 		return fmt.Errorf("the server of %s has the serial number %q, not %q", host.Name, known, e.serialNumber)
+	case e.policy == string(v1alpha1.CleaningPurge) && host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth:
+		return fmt.Errorf("whether the disks of %s can be purged is unknown, because the agent has not inspected them: set spec.inspection to Both, or use --policy Clear", host.Name)
 	case available != nil && (available.Reason == v1alpha1.ReasonInspectionPending || available.Reason == v1alpha1.ReasonInspecting):
 		return fmt.Errorf("%s is to be inspected first, which is a boot, and the request would not fit after it. Try again when it is available: %s", host.Name, available.Message)
 	default:

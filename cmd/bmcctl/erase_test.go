@@ -30,14 +30,16 @@ func TestErase(t *testing.T) {
 		"as the agent found":             {change: func(h *v1alpha1.BareMetalHost) { h.Status.Hardware = nil }, agent: "SN-h"},
 		"another serial number":          {serial: "SN-2", refuse: `has the serial number "SN-h", not "SN-2"`},
 		"no serial number":               {change: func(h *v1alpha1.BareMetalHost) { h.Status.Hardware = nil }, refuse: "Set spec.inspection to Both"},
+		"it may not be purgeable":        {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionBMC }, refuse: "use --policy Clear"},
 		"a machine has it":               {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} }, refuse: `BareMetalMachine "m" has h`},
 		"it is inspected first":          {change: func(h *v1alpha1.BareMetalHost) { h.Status.Conditions = []metav1.Condition{waits} }, refuse: "is to be inspected first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			host := &v1alpha1.BareMetalHost{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "uid"}, Spec: v1alpha1.BareMetalHostSpec{ProviderState: v1alpha1.HostProviderState{Boots: 3}},
-				Status: v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{SerialNumber: "SN-h"}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "uid"},
+				Spec:       v1alpha1.BareMetalHostSpec{Inspection: v1alpha1.InspectionBoth, ProviderState: v1alpha1.HostProviderState{Boots: 3}},
+				Status:     v1alpha1.BareMetalHostStatus{Hardware: &v1alpha1.Hardware{SerialNumber: "SN-h"}},
 			}
 			if c.change != nil {
 				c.change(host)

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,7 +33,10 @@ import (
 //
 // A client of an address family that no network has is judged by all networks. A server that leased an address in this boot asks from that address: its
 // script goes to no client of a network, of either family, in which another DHCP server gives addresses.
-func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
+//
+// mac is that of the interface that asks for its script, whose leases count then, and not those of the other interfaces of its server. It is empty for a client with a
+// token, which may use any of them.
+func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
 	if err := b.tenantMayBoot(a.host.Namespace, from); err != nil {
 		return nil, err
 	}
@@ -47,8 +51,8 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 	if len(networks) == 0 {
 		return nil, nil //nolint:nilnil // nothing is known of any network
 	}
-	dhcpAt, offered := b.dhcpRequest(a.boot)
-	leased, err := b.leasedOrOffered(ctx, a.host, networks, offered)
+	dhcpAt, offered := b.dhcpRequest(a.boot, mac)
+	leased, err := b.leasedOrOffered(ctx, a.host, mac, networks, offered)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +83,8 @@ func (b *Booter) admit(ctx context.Context, a attempt, from netip.Addr, operatin
 
 // leasedOrOffered returns the addresses that a host has in networks where DHCP is authoritative, or the one that was offered to it there: the cache may not show its
 // lease yet.
-func (b *Booter) leasedOrOffered(ctx context.Context, host *v1alpha1.BareMetalHost, networks []bootconfig.Network, offered netip.Addr) ([]netip.Addr, error) {
-	leased, err := b.leasedAddresses(ctx, host, networks)
+func (b *Booter) leasedOrOffered(ctx context.Context, host *v1alpha1.BareMetalHost, mac string, networks []bootconfig.Network, offered netip.Addr) ([]netip.Addr, error) {
+	leased, err := b.leasedAddresses(ctx, host, mac, networks)
 	if err == nil && len(leased) == 0 && authoritativeIn(networks, offered) {
 		leased = []netip.Addr{offered}
 	}
@@ -122,10 +126,14 @@ func external(networks []bootconfig.Network, from netip.Addr, operatingSystem bo
 	return !slices.ContainsFunc(networks, served) && slices.ContainsFunc(networks, unserved)
 }
 
-// leasedAddresses returns the addresses that a host has in the given networks where DHCP is authoritative.
-func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHost, networks []bootconfig.Network) ([]netip.Addr, error) {
+// leasedAddresses returns the addresses that an interface of a host has in the given networks where DHCP is authoritative, or those of all interfaces if mac is empty.
+func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHost, mac string, networks []bootconfig.Network) ([]netip.Addr, error) {
 	var all []netip.Addr
-	for _, mac := range host.Spec.BootMACAddresses {
+	macs := host.Spec.BootMACAddresses
+	if mac != "" {
+		macs = []string{mac}
+	}
+	for _, mac := range macs {
 		var leases coordinationv1.LeaseList
 		if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: mac}); err != nil {
 			return nil, err
@@ -162,9 +170,17 @@ type dhcpRequest struct {
 	address netip.Addr
 }
 
-// recordDHCPRequest records in memory that the DHCP request of a boot came now.
-func (b *Booter) recordDHCPRequest(boot *v1alpha1.BareMetalBoot, address netip.Addr) {
-	b.dhcpRequests.Add(keyOf(boot), dhcpRequest{metav1.NewTime(b.Clock.Now()), normalized(address)})
+// recordDHCPRequest records in memory that the DHCP request of a boot came now, from one of its server's interfaces.
+func (b *Booter) recordDHCPRequest(boot *v1alpha1.BareMetalBoot, mac net.HardwareAddr, address netip.Addr) {
+	request := dhcpRequest{metav1.NewTime(b.Clock.Now()), normalized(address)}
+	b.dhcpRequests.Add(keyOf(boot), request)
+	b.dhcpRequests.Add(interfaceKey{keyOf(boot), mac.String()}, request)
+}
+
+// interfaceKey identifies an interface of a server in an attempt.
+type interfaceKey struct {
+	attemptKey
+	mac string
 }
 
 // startedAfter is true if this boot server started after a server was powered on. The previous process may have answered the DHCP request, and a loader
@@ -176,8 +192,9 @@ func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
 }
 
 // dhcpRequest returns when the DHCP request of a boot came, nil if there was none, and the address in the answer. It takes them from the boot's spec, from
-// the memory of this boot server, or from the boot's status, where another boot server recorded them.
-func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.Addr) {
+// the memory of this boot server, or from the boot's status, where another boot server recorded them. With a MAC address, the address in the answer is that of this
+// interface: it is invalid if the memory shows only requests of others.
+func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot, mac string) (*metav1.Time, netip.Addr) {
 	var at *metav1.Time
 	var address netip.Addr
 	if s := controllers.ObservedStage(boot, v1alpha1.StageDHCP); s != nil {
@@ -187,6 +204,11 @@ func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot) (*metav1.Time, netip.
 	if noted, ok := b.dhcpRequests.Get(keyOf(boot)); ok {
 		request := noted.(dhcpRequest) //nolint:forcetypeassert // recordDHCPRequest adds nothing else
 		at, address = &request.at, request.address
+		if own, ok := b.dhcpRequests.Get(interfaceKey{keyOf(boot), mac}); ok && mac != "" {
+			address = own.(dhcpRequest).address //nolint:forcetypeassert // recordDHCPRequest adds nothing else
+		} else if mac != "" {
+			address = netip.Addr{}
+		}
 	}
 	if boot.Spec.DHCPAt != nil {
 		at = boot.Spec.DHCPAt

@@ -38,7 +38,7 @@ func (b *Booter) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, c
 		if hasKey(&a.boot.Spec, r) {
 			return change(a)
 		}
-		if _, err := b.admit(ctx, a, r.From, true); err != nil {
+		if _, err := b.admit(ctx, a, "", r.From, true); err != nil {
 			return err
 		}
 		if err := b.enrol(ctx, a, r); err != nil {

@@ -56,7 +56,7 @@ func (b *Booter) isOwnAddress(ctx context.Context, a attempt, from netip.Addr) (
 	if slices.Contains(configuredAddresses(a.host), from) {
 		return true, nil
 	}
-	leased, err := b.leasedAddresses(ctx, a.host, b.networksFor(from))
+	leased, err := b.leasedAddresses(ctx, a.host, "", b.networksFor(from))
 	return slices.Contains(leased, from), err
 }
 

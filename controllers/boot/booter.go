@@ -161,7 +161,7 @@ func (b *Booter) Admit(ctx context.Context, mac net.HardwareAddr, from netip.Add
 	if err != nil {
 		return err
 	}
-	_, err = b.admit(ctx, a, from, false)
+	_, err = b.admit(ctx, a, mac.String(), from, false)
 	b.recordRefusalEvent(a, from, err)
 	return err
 }
@@ -213,12 +213,15 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	switch {
 	case !slices.Contains(a.host.Spec.BootMACAddresses, mac.String()):
 		return pxe.Script{}, refused("%s boots nothing now", mac)
+	case otherInterface(a.boot, mac):
+		// The same server, which the firmware has moved on. The token of the attempt is bound to the address of the first one, and the next attempt begins anew.
+		return pxe.Script{}, tooEarly("the script of this attempt went to the interface %s", a.boot.Spec.ScriptMACAddress)
 	case what == lifecycle.BootAfterPowerOn:
 		return pxe.Script{}, tooEarly("%s is not powered on yet", mac)
 	case !boots && !given:
 		return pxe.Script{}, refused("%s boots nothing now", mac)
 	}
-	dhcpAt, err := b.admit(ctx, a, from, false)
+	dhcpAt, err := b.admit(ctx, a, mac.String(), from, false)
 	if err != nil {
 		return pxe.Script{}, err
 	}
@@ -250,6 +253,11 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 		Hostname: machine, Template: source.IPXETemplate,
 		SeedPath: pxe.SeedPath(name, b.token(forSeed, a.boot)),
 	}, nil
+}
+
+// otherInterface is true if the script of a boot went to another interface than the one with a MAC address.
+func otherInterface(boot *v1alpha1.BareMetalBoot, mac net.HardwareAddr) bool {
+	return boot.Spec.ScriptMACAddress != "" && boot.Spec.ScriptMACAddress != mac.String()
 }
 
 // bindScript binds the script of a boot to the first address.

@@ -166,7 +166,7 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 	case stage == pxe.StageLoader && !b.expectsLoader(boot):
 	case stage != pxe.StageFirmware:
 		if stage == pxe.StageDHCP {
-			b.recordDHCPRequest(boot, from)
+			b.recordDHCPRequest(boot, mac, from)
 		}
 		b.recordStage(boot, v1alpha1.BootStage(stage), from, what)
 	}
@@ -175,7 +175,7 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 // expectsLoader is true if a request for a boot loader can be one of the server: its attempt uses no medium, and its DHCP request came or may be one that this boot server
 // does not see.
 func (b *Booter) expectsLoader(boot *v1alpha1.BareMetalBoot) bool {
-	dhcpAt, _ := b.dhcpRequest(boot)
+	dhcpAt, _ := b.dhcpRequest(boot, "")
 	unseen := len(b.Networks) == 0 || b.startedAfter(boot.Spec.PoweredOnAt) ||
 		slices.ContainsFunc(b.Networks, func(n bootconfig.Network) bool { return n.Mode == bootconfig.Off })
 	return !lifecycle.UsesMedium(&boot.Spec) && (dhcpAt != nil || unseen)

@@ -42,7 +42,7 @@ func (b *Booter) BootstrapData(ctx context.Context, name, token, file string, fr
 		if lifecycle.StateOf(a.view) != lifecycle.StateBooting || b.deadlinePassed(a) {
 			return refused("the boot of %s is over", name)
 		}
-		if _, err := b.admit(ctx, a, from, true); err != nil {
+		if _, err := b.admit(ctx, a, "", from, true); err != nil {
 			return err
 		}
 		if err := bind(&a.boot.Spec.DataAddress, from, "bootstrap data"); err != nil {

@@ -1,6 +1,7 @@
 package boot_test
 
 import (
+	"net"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -68,6 +69,11 @@ func TestSecondInterface(t *testing.T) {
 	g.Expect(w.boot().Spec.ScriptMACAddress).To(Equal(booting.String()))
 	_, err = w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
+	other, err := net.ParseMAC(first)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = w.Script(ctx, other, honest)
+	g.Expect(err).To(MatchError(pxe.ErrNotYet), "the firmware has moved on to it: the next attempt begins anew")
+	g.Expect(w.boot().Spec.Failure).To(BeNil())
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{first} })).To(Succeed())
 	g.Expect(w.Lookup(ctx, booting)).To(Equal(pxe.Answer{}), "it is of no host any more")
 }

@@ -221,6 +221,9 @@ func (a *allocation) reserve(ctx context.Context, reserved netip.Addr, held []*c
 // them as this host's. An address that cannot be released stays with the host, which harms no one.
 func (a *allocation) releaseReplaced(ctx context.Context, held []*coordinationv1.Lease) {
 	for _, l := range held {
+		if len(a.host.Spec.BootMACAddresses) > 1 && slices.Contains(controllers.ReservedAddresses(a.host), leaseAddress(l.Name)) {
+			continue // it is for another interface of this server now, which takes it
+		}
 		release(l, replacedProbation)
 		if err := a.Client.Update(ctx, l); err != nil {
 			a.Log.Error(err, "Failed to release an address that a reservation replaced", "host", a.holder.host, "lease", l.Name)

@@ -73,9 +73,8 @@ func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lea
 		return pxe.Lease{}, err
 	}
 	seen := controllers.UsedAddresses(a.host, boot)
-	if boot != nil && boot.Spec.Number > 0 && boot.Spec.ReportedAt == nil || len(a.host.Spec.BootMACAddresses) > 1 {
+	if boot != nil && boot.Spec.Number > 0 && boot.Spec.ReportedAt == nil {
 		// A stranger may have asked for the script of a boot that did not report in. With the stranger's address, the server would look like the stranger.
-		// And an address that a server was observed with may be that of its other interface.
 		seen = nil
 	}
 	for _, candidate := range append([]netip.Addr{a.wanted}, seen...) {
@@ -88,7 +87,7 @@ func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lea
 		if err != nil {
 			return pxe.Lease{}, err
 		}
-		if len(users) > 0 {
+		if len(users) > 0 || a.ofOtherInterface(candidate, boot) {
 			continue
 		}
 		if lease, err := a.acquire(ctx, candidate, false); !isAddressError(err) {
@@ -100,6 +99,10 @@ func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lea
 
 // findUnused returns an address of the ranges that no host ever had. It is invalid if there is none.
 func (a *allocation) findUnused(ctx context.Context) (pxe.Lease, error) {
+	boot, err := a.bootOf(ctx, a.holder.host)
+	if err != nil {
+		return pxe.Lease{}, err
+	}
 	n := total(a.pool.Ranges)
 	if n == 0 {
 		return pxe.Lease{}, addressError(fmt.Sprintf("network %s has no ranges, and bootAddresses of %s names none of its addresses", a.pool.Network, a.holder.host))
@@ -117,7 +120,7 @@ func (a *allocation) findUnused(ctx context.Context) (pxe.Lease, error) {
 		}
 		if users, err := a.otherUsers(ctx, address); err != nil {
 			return pxe.Lease{}, err
-		} else if len(users) > 0 {
+		} else if len(users) > 0 || a.ofOtherInterface(address, boot) {
 			continue
 		}
 		given, err := a.acquire(ctx, address, false)
@@ -132,6 +135,10 @@ func (a *allocation) findUnused(ctx context.Context) (pxe.Lease, error) {
 func (a *allocation) findAbandoned(ctx context.Context) (pxe.Lease, error) {
 	var all coordinationv1.LeaseList
 	if err := a.Client.List(ctx, &all, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return pxe.Lease{}, err
+	}
+	boot, err := a.bootOf(ctx, a.holder.host)
+	if err != nil {
 		return pxe.Lease{}, err
 	}
 	var left []*coordinationv1.Lease
@@ -150,7 +157,7 @@ func (a *allocation) findAbandoned(ctx context.Context) (pxe.Lease, error) {
 		}
 		if users, err := a.otherUsers(ctx, leaseAddress(l.Name)); err != nil {
 			return pxe.Lease{}, err
-		} else if gone && len(users) == 0 {
+		} else if gone && len(users) == 0 && !a.ofOtherInterface(leaseAddress(l.Name), boot) {
 			left = append(left, l)
 		}
 	}
@@ -162,6 +169,15 @@ func (a *allocation) findAbandoned(ctx context.Context) (pxe.Lease, error) {
 	}
 	return pxe.Lease{}, addressError(fmt.Sprintf("none of the %d addresses of network %s is free: add ranges to it, or delete hosts that are gone",
 		total(a.pool.Ranges), a.pool.Network))
+}
+
+// ofOtherInterface is true for an address that another interface of the same server may use: one that is reserved for it, or one that the server was observed with,
+// unless this interface asks for that one, as an operating system does that has it. boot is the last boot of the host, or nil. A host with one interface has no other.
+func (a *allocation) ofOtherInterface(address netip.Addr, boot *v1alpha1.BareMetalBoot) bool {
+	if len(a.host.Spec.BootMACAddresses) < 2 || address == a.reservation() {
+		return false
+	}
+	return slices.Contains(controllers.ReservedAddresses(a.host), address) || address != a.wanted && slices.Contains(controllers.UsedAddresses(a.host, boot), address)
 }
 
 // holds is true for the Lease object of an address that the host has.
@@ -276,6 +292,7 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromG
 	case a.holds(lease):
 		return pxe.Lease{Address: address}, nil
 	case holds.mac == a.holder.mac: // the same server, as another host
+	case a.mayMove(ctx, holds, address): // reserved for this interface now
 	default:
 		free := takeFromGone
 		if takeFromGone {
@@ -293,6 +310,16 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromG
 		return pxe.Lease{}, err
 	}
 	return pxe.Lease{Address: address, New: true}, nil
+}
+
+// mayMove is true for an address that is reserved for this interface and that another interface of the same host has: the order of the MAC addresses or of the
+// reservations was changed. It moves in a boot, when no operating system uses it.
+func (a *allocation) mayMove(ctx context.Context, holds holder, address netip.Addr) bool {
+	if holds.host != a.holder.host || holds.uid != a.holder.uid || address != a.reservation() {
+		return false
+	}
+	boot, err := a.bootOf(ctx, a.holder.host)
+	return err == nil && (boot == nil || boot.Spec.ReportedAt == nil)
 }
 
 // holderGone is true if the API server shows that the holder's host does not exist or has another MAC address, and the cache shows no other host with the holder's

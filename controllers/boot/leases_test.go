@@ -334,13 +334,31 @@ func TestTwoInterfaces(t *testing.T) {
 	g.Expect(l.events.Events).NotTo(Receive(), "the reservation is used, by the other interface")
 	g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
 	g.Expect(l.ask(2)).To(Equal(second[1:]))
-	g.Expect(l.leasedAddresses(t.Context(), a, []bootconfig.Network{{Name: "rack-1", Mode: bootconfig.Authoritative}})).
+	g.Expect(l.leasedAddresses(t.Context(), a, "", []bootconfig.Network{{Name: "rack-1", Mode: bootconfig.Authoritative}})).
 		To(ConsistOf(netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr(second[1:])))
 	g.Expect(l.Decline(t.Context(), hw(1), netip.MustParseAddr(second[1:]))).NotTo(Succeed(), "it is that of the other interface")
 
 	l.change(a, func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = []string{"192.0.2.50", "192.0.2.51"} })
 	g.Expect(l.ask(2)).To(Equal("+192.0.2.51"))
 	g.Expect(l.ask(1)).To(Equal("192.0.2.50"))
+	l.change(a, func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = []string{"192.0.2.51", "192.0.2.50"} })
+	g.Expect(l.ask(1)).To(Equal("+192.0.2.51"), "in the next boot")
+	g.Expect(l.ask(2)).To(Equal("+192.0.2.50"))
+}
+
+// TestReservedForTheOtherInterface: an address of the ranges that is reserved for one interface is not given to the other one, whichever asks first, nor one that the
+// server was observed with, unless that interface asks for it.
+func TestReservedForTheOtherInterface(t *testing.T) {
+	g := NewWithT(t)
+	a := aHost("a", 1, "192.0.2.10")
+	a.Spec.BootMACAddresses = append(a.Spec.BootMACAddresses, hw(2).String())
+	a.Status.Identity.BootMACAddresses = a.Spec.BootMACAddresses
+	a.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "192.0.2.11"}, {Type: clusterv1.MachineInternalIP, Address: "192.0.2.12"}}
+	l := newLeasing(t, a)
+	g.Expect(l.ask(2, "192.0.2.10")).To(Equal("+192.0.2.13"), "the only one that the other interface cannot have")
+	g.Expect(l.ask(1)).To(Equal("+192.0.2.10"))
+	l = newLeasing(t, a)
+	g.Expect(l.ask(2, "192.0.2.12")).To(Equal("+192.0.2.12"), "an operating system keeps what it has")
 }
 
 // TestReservationRefused: a host that cannot have its reservation gets no other address, and shows the reason.

@@ -26,7 +26,7 @@ func isBootstrapConfig(owner *metav1.OwnerReference) bool {
 func checkOrigin(machine *clusterv1.Machine, s *corev1.Secret) error {
 	owner, own := metav1.GetControllerOf(s), isOfConfig(machine, s)
 	if _, purpose, err := capisecret.ParseSecretName(s.Name); err == nil && !own {
-		return fmt.Errorf("bootstrap Secret %q is not served: by its name it is a %s Secret of a cluster. Set spec.providerState.bootstrap of the Machine to a bootstrap config, "+
+		return fmt.Errorf("bootstrap Secret %q is not served: by its name it is a %s Secret of a cluster. Set spec.bootstrap of the Machine to a bootstrap config, "+
 			"or to a Secret with another name", s.Name, purpose)
 	}
 	if cluster := s.Labels[clusterv1.ClusterNameLabel]; cluster != "" && cluster != machine.Spec.ClusterName {
@@ -34,7 +34,7 @@ func checkOrigin(machine *clusterv1.Machine, s *corev1.Secret) error {
 			s.Name, clusterv1.ClusterNameLabel, cluster, machine.Spec.ClusterName)
 	}
 	if owner != nil && !own && owner.UID != machine.UID {
-		return fmt.Errorf("bootstrap Secret %q is not served: %s %q controls it, and spec.providerState.bootstrap.configRef of the Machine does not name that", s.Name, owner.Kind, owner.Name)
+		return fmt.Errorf("bootstrap Secret %q is not served: %s %q controls it, and spec.bootstrap.configRef of the Machine does not name that", s.Name, owner.Kind, owner.Name)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (b *Booter) checkConfig(ctx context.Context, machine *clusterv1.Machine, s 
 		return fmt.Errorf("read the bootstrap config that controls bootstrap Secret %q: %w", s.Name, err)
 	}
 	if by := metav1.GetControllerOf(config); config.UID != owner.UID || by == nil || by.UID != machine.UID {
-		return fmt.Errorf("bootstrap Secret %q is not served: %s %q does not belong to Machine %q. Set spec.providerState.bootstrap.configRef of the Machine to a bootstrap config of its own",
+		return fmt.Errorf("bootstrap Secret %q is not served: %s %q does not belong to Machine %q. Set spec.bootstrap.configRef of the Machine to a bootstrap config of its own",
 			s.Name, owner.Kind, owner.Name, machine.Name)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -79,57 +80,89 @@ func (r *RequestReconciler) Reconcile(ctx context.Context, key ctrl.Request) (ct
 	if !request.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	host, boot, err := r.serverOf(ctx, request)
+	facts, err := r.factsOf(ctx, request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if host == nil && r.WatchFilter != "" || host != nil && !controllers.HasWatchFilter(host, r.WatchFilter) {
-		return ctrl.Result{}, nil
+	left := keptUntil(request, facts.Boot, facts.Now).Sub(facts.Now)
+	if left <= 0 { // also without its host, and of hosts that another manager reconciles
+		return ctrl.Result{}, r.expire(ctx, request, facts.Host)
+	}
+	again := ctrl.Result{RequeueAfter: left}
+	if facts.Host == nil && r.WatchFilter != "" || facts.Host != nil && !controllers.HasWatchFilter(facts.Host, r.WatchFilter) {
+		return again, nil
 	}
 	var records v1alpha1.BareMetalErasureList
 	label := client.MatchingLabels{v1alpha1.ErasureHostLabel: erasure.HostLabel(request.Spec.HostName)}
 	if err := r.APIReader.List(ctx, &records, client.InNamespace(request.Namespace), label); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list the records of host %s: %w", request.Spec.HostName, err)
 	}
-	now := r.Clock.Now()
-	left := erasure.Expiry(request).Sub(now)
-	if left <= 0 && (!erasure.CarriedOutBy(request, boot) || boot.VoidedAt != nil) {
-		return ctrl.Result{}, r.expire(ctx, request, host)
-	}
 	before := request.DeepCopy()
-	conditions.Set(request, erasure.Outcome(request, host, boot, records.Items, now))
+	conditions.Set(request, facts.Outcome(request, records.Items))
 	if !equality.Semantic.DeepEqual(before.Status, request.Status) {
 		if err := r.Client.Status().Patch(ctx, request, client.MergeFrom(before)); err != nil {
 			return controllers.Result(client.IgnoreNotFound(err))
 		}
 	}
-	return ctrl.Result{RequeueAfter: max(left, time.Second)}, nil
+	return again, nil
 }
 
-// serverOf returns the host that a request names and its last boot; nil for what does not exist.
-func (r *RequestReconciler) serverOf(ctx context.Context, request *v1alpha1.BareMetalErasureRequest) (*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBootSpec, error) {
+// outcomeKept is how long the outcome of a request can be read that ended after its expireTime.
+const outcomeKept = time.Hour
+
+// keptUntil is the time at which a request is deleted: its expiry, or an hour after the end of its erasure if that is later. While the erasure runs, that is an hour from
+// the start of each look at it: the end of the boot causes another one.
+func keptUntil(request *v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMetalBootSpec, now time.Time) time.Time {
+	expiry := erasure.Expiry(request)
+	switch {
+	case !erasure.CarriedOutBy(request, boot):
+		return expiry
+	case boot.VoidedAt == nil:
+		return later(expiry, now.Add(outcomeKept))
+	default:
+		return later(expiry, boot.VoidedAt.Add(outcomeKept))
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// factsOf returns what a request is compared with. The serial number is the one that the host shows; the host controller knows more.
+func (r *RequestReconciler) factsOf(ctx context.Context, request *v1alpha1.BareMetalErasureRequest) (erasure.Facts, error) {
+	facts := erasure.Facts{Now: r.Clock.Now()}
 	key := client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.HostName}
 	host, boot := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}
 	if err := r.Client.Get(ctx, key, host); err != nil {
-		return nil, nil, client.IgnoreNotFound(err)
+		return facts, client.IgnoreNotFound(err)
+	}
+	facts.Host = host
+	if h := host.Status.Hardware; h != nil {
+		facts.SerialNumber = h.SerialNumber
 	}
 	if err := r.Client.Get(ctx, key, boot); err != nil {
-		return host, nil, client.IgnoreNotFound(err)
+		return facts, client.IgnoreNotFound(err)
 	}
-	return host, &boot.Spec, nil
+	facts.Boot = &boot.Spec
+	return facts, nil
 }
 
-// expire deletes a request that must not begin any more. The host, if it exists, gets an event unless the request was carried out.
+// expire deletes a request. The host, if it exists, gets an event unless the outcome was known.
 func (r *RequestReconciler) expire(ctx context.Context, request *v1alpha1.BareMetalErasureRequest, host *v1alpha1.BareMetalHost) error {
-	err := r.Client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
-	if err != nil {
+	if err := r.Client.Delete(ctx, request, client.Preconditions{UID: &request.UID}); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if erased := conditions.Get(request, v1alpha1.ErasedCondition); host != nil && !conditions.IsTrue(request, v1alpha1.ErasedCondition) {
-		why := "it was never reconciled"
-		if erased != nil {
-			why = erased.Reason + ": " + erased.Message
+	why := "it was never reconciled"
+	if erased := conditions.Get(request, v1alpha1.ErasedCondition); erased != nil {
+		why = erased.Reason + ": " + erased.Message
+		if erased.Status == metav1.ConditionTrue || erased.Reason == v1alpha1.ReasonDisksNotErased {
+			return nil
 		}
+	}
+	if host != nil {
 		controllers.RecordEvent(r.Recorder, host, nil, corev1.EventTypeWarning, controllers.EventErasureRequestExpired, "Erase",
 			"BareMetalErasureRequest %s expired without an erasure. %s", request.Name, why)
 	}

@@ -69,7 +69,7 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	before, now := cmp.Or(view.CurrentBoot(), view.OwnBoot()), step.Boot
 	switch {
-	case now.VoidedAt != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneAt != nil && now.Failure == nil:
+	case now.VoidedAt != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneAt != nil && now.Failure == nil && view.Spec.Quarantine == nil:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRequestedErasureDone, "Erase", "Erased the disks, as BareMetalErasureRequest %s requested", now.ErasureRequest.Name)
 	case now.VoidedAt != nil || now.ClaimID == "":
 	case now.Failure != nil:

@@ -27,7 +27,14 @@ func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.B
 	if err != nil {
 		return fmt.Errorf("list the BareMetalErasureRequests of the host: %w", err)
 	}
-	if request := erasure.Select(requests.Items, host, view.Boot, view.Now); request != nil {
+	if len(requests.Items) == 0 && view.RequestedErasureBoot() == nil {
+		return nil
+	}
+	if view.Requested.SerialNumber, err = r.serialNumber(ctx, host); err != nil {
+		return err
+	}
+	facts := erasure.Facts{Host: host, Boot: view.Boot, SerialNumber: view.Requested.SerialNumber, Now: view.Now}
+	if request := facts.Select(requests.Items); request != nil {
 		view.Requested.Request = &lifecycle.ErasureRequest{
 			Name: request.Name, UID: string(request.UID), SerialNumber: request.Spec.SerialNumber, Policy: request.Spec.Policy,
 		}
@@ -40,10 +47,7 @@ func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.B
 			return err
 		}
 	}
-	if view.Requested.Machine, err = r.machineOnServer(ctx, host); err != nil {
-		return err
-	}
-	view.Requested.SerialNumber, err = r.serialNumber(ctx, host)
+	view.Requested.Machine, err = r.machineOnServer(ctx, host)
 	return err
 }
 
@@ -138,7 +142,7 @@ func (r *Reconciler) recordRequestedErasure(
 	switch {
 	case err == nil:
 		return step, nil
-	case errors.As(err, &unproven) && host.Spec.Quarantine != nil:
+	case errors.As(err, &unproven) && host.Spec.Quarantine != nil && host.Spec.Quarantine.Reason == v1alpha1.ReasonDisksNotErased:
 		return step, nil
 	case errors.As(err, &unproven):
 		now := metav1.NewTime(r.Clock.Now())

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -101,14 +100,10 @@ func TestRequestedErasureIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		host            func(*v1alpha1.BareMetalHost)
 		before          func(*testing.T, *controllerstest.Server) // before the host is registered
-		serial          string                                    // in the request; SN-h without one
 		reason, message string
 		after           func(*testing.T, *controllerstest.Server) // ends the refusal; nil for none
 	}{
 		"the server is on": {before: power(true), reason: v1alpha1.ReasonPoweredOn, message: "waits for that", after: power(false)},
-		"the serial number is another one": {
-			serial: "SN-other", reason: refusal, message: `It names the serial number "SN-other", and that of the server is "SN-h"`,
-		},
 		"it is wanted on": {
 			host: func(h *v1alpha1.BareMetalHost) { h.Spec.Power = v1alpha1.PowerOn }, reason: refusal, message: "Remove spec.power",
 		},
@@ -148,7 +143,7 @@ func TestRequestedErasureIsRefused(t *testing.T) {
 				c.before(t, server)
 			}
 			register(t, server)
-			order := request(t, server, cmp.Or(c.serial, "SN-h"))
+			order := request(t, server, "SN-h")
 			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 				g.Expect(conditions.GetReason(h, v1alpha1.AvailableCondition)).To(Equal(c.reason), conditions.GetMessage(h, v1alpha1.AvailableCondition))
 				g.Expect(conditions.GetMessage(h, v1alpha1.AvailableCondition)).To(ContainSubstring(c.message))
@@ -161,6 +156,37 @@ func TestRequestedErasureIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestOfAnotherServer: a request with another serial number does not touch the host, and does not stand in the way of the right one.
+func TestRequestOfAnotherServer(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
+	register(t, server)
+	request(t, server, "SN-other")
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.Number).To(BeZero())
+	waitForEraser(t, server, request(t, server, "SN-h"))
+}
+
+// TestRequestBeginsAgain: an attempt that is given up before the server was powered on changed nothing, so the request is carried out when the cause is gone.
+func TestRequestBeginsAgain(t *testing.T) {
+	g := NewWithT(t)
+	defer start(t)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
+	misbehave(t, server, bmctest.ETagStorm, -1) // it refuses the boot override, so an attempt is recorded, and the server stays off
+	register(t, server)
+	order := request(t, server, "SN-h")
+	wait(t, server, phase(v1alpha1.PhaseCleaning))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new fan"}}
+	})
+	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonErasureRefused))
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).NotTo(BeNil())
+	misbehave(t, server, bmctest.ETagStorm, 0)
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil })
+	waitForEraser(t, server, order)
 }
 
 // TestRequestedErasureOfInspectedServer: the inspection comes first. It is a boot, so a request from before it does not fit any more.

@@ -13,7 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestSerialNumber: spec.eraseOnce is compared with the serial number that the BMC reports. If it reports none, that of an inspection by the agent counts.
+// TestSerialNumber: a request to erase is compared with the serial number that the BMC reports. If it reports none, that of an inspection by the agent counts.
 func TestSerialNumber(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "dc", Name: "h"}
 	report := &v1alpha1.BareMetalInspection{ObjectMeta: meta, Spec: v1alpha1.BareMetalInspectionSpec{System: v1alpha1.InspectedSystem{SerialNumber: "agent"}}}

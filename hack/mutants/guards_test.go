@@ -179,11 +179,13 @@ var guardTargets = []target{
 			"err != nil || neverHadNetwork(node) || true"},
 	}},
 	{"inventory/erasure", []string{"-test.run=Request"}, []mutant{
-		{"a request for another host object is carried out", "Unfit", "string(host.UID) != s.HostUID", "false"},
-		{"a request is carried out after another boot", "Unfit", "s.BootsBefore == nil || *s.BootsBefore != host.Spec.ProviderState.Boots", "false"},
-		{"an expired request is carried out", "Unfit", "expired(r, now)", "false"},
+		{"a request for another host object is carried out", "Facts.Unfit", "string(host.UID) != s.HostUID", "false"},
+		{"a request is carried out after another boot", "Facts.Unfit", "!f.countFits(r)", "false"},
+		{"an expired request is carried out", "Facts.Unfit", "expired(r, f.Now)", "false"},
 		{"a request of last month is carried out", "Expiry", "r.Spec.ExpireTime.Time.Before(latest)", "true"},
-		{"a request is carried out by the boot of another one", "Select", "open && !CarriedOutBy(r, boot)", "false"},
-		{"a request is carried out a second time", "Select", `reason != "" || CarriedOutBy(r, boot)`, `reason != ""`},
+		{"a request is carried out by the boot of another one", "Facts.Select", "open && !CarriedOutBy(r, b)", "false"},
+		{"a request is carried out a second time", "Facts.countFits", "!(CarriedOutBy(r, b) && b.VoidedAt != nil)", "true"},
+		{"a request begins again after its agent ran", "Facts.countFits", "b.PoweredOnAt == nil", "true"},
+		{"a report without a record is an erasure", "Facts.Outcome", "b.Erasure == nil || len(b.Erasure.Disks) == 0", "true"},
 	}},
 }

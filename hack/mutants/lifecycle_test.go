@@ -108,7 +108,7 @@ var lifecycleTargets = []target{
 		{"another attempt of a requested erasure has the policy of the host", "View.endRequestedAttempt",
 			"v.newRequestedErasure(attempt.Attempt+1, attempt.ClaimID, *attempt.ErasureRequest, attempt.CleaningPolicy)",
 			"v.newRequestedErasure(attempt.Attempt+1, attempt.ClaimID, *attempt.ErasureRequest, v.policy(s))"},
-		{"a host whose erasure failed is offered", "View.concludeRequestedErasure", "failure != nil && v.Spec.Quarantine == nil", "false"},
+		{"a host whose erasure failed is offered", "View.concludeRequestedErasure", "failure != nil && (v.Spec.Quarantine == nil || v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased)", "false"},
 		{"a machine boots after an erasure that failed", "View.concludeRequestedErasure", "failure != nil && v.Claimed()", "false"},
 		{"the record of a running erasure is deleted", "View.restoreBootRecord", "v.RequestedErasureBoot() != nil", "false"},
 		{"an erasure that ended is served", "View.erasesOnRequest", "b.AgentDoneAt == nil && b.Failure == nil", ""},

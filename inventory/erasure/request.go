@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,23 +15,48 @@ import (
 // MaxRequestLife is how long after its creation a BareMetalErasureRequest may begin. The admission policy capbm-system-erasurerequests refuses a longer one.
 const MaxRequestLife = 7 * 24 * time.Hour
 
-// Unfit says why a request must not begin on a host: a reason of the condition Erased, and a message. The reason is empty if the request fits. It compares what
-// is in the two objects; whether the server is the right one, and may be erased now, is the lifecycle's to decide.
-func Unfit(r *v1alpha1.BareMetalErasureRequest, host *v1alpha1.BareMetalHost, now time.Time) (reason, message string) {
-	switch s := &r.Spec; {
+// Facts are what a request is compared with.
+type Facts struct {
+	// Host is the host that the request names; nil if it does not exist.
+	Host *v1alpha1.BareMetalHost
+	// Boot is the record of the last boot of the host; nil if there is none.
+	Boot *v1alpha1.BareMetalBootSpec
+	// SerialNumber is that of the host's server; empty if it is unknown.
+	SerialNumber string
+	// Now is the time.
+	Now time.Time
+}
+
+// Unfit says why a request must not begin: a reason of the condition Erased, and a message. The reason is empty if the request fits. Whether the server may be erased
+// now is the lifecycle's to decide.
+func (f Facts) Unfit(r *v1alpha1.BareMetalErasureRequest) (reason, message string) {
+	switch s, host := &r.Spec, f.Host; {
 	case host == nil || host.Name != s.HostName || host.Namespace != r.Namespace:
 		return v1alpha1.ReasonHostNotFound, fmt.Sprintf("There is no BareMetalHost %q in this namespace", s.HostName)
 	case string(host.UID) != s.HostUID:
 		return v1alpha1.ReasonHostRecreated, fmt.Sprintf("spec.hostUID is %s, and BareMetalHost %q has the UID %s: it was created again since the request was made. "+
 			"If its disks are to be erased, create another request", s.HostUID, s.HostName, host.UID)
-	case s.BootsBefore == nil || *s.BootsBefore != host.Spec.ProviderState.Boots:
+	case !f.countFits(r):
 		return v1alpha1.ReasonHostBooted, fmt.Sprintf("spec.bootsBefore does not fit: BareMetalHost %q has the boot count %d. Its server was booted since the request was "+
 			"made, and no record shows that this was for the request. If its disks are to be erased, create another request", s.HostName, host.Spec.ProviderState.Boots)
-	case expired(r, now):
+	case expired(r, f.Now):
 		return v1alpha1.ReasonRequestExpired, "spec.expireTime has passed. The request is deleted"
+	case f.SerialNumber != "" && !strings.EqualFold(strings.TrimSpace(f.SerialNumber), strings.TrimSpace(s.SerialNumber)):
+		return v1alpha1.ReasonOtherSerialNumber, fmt.Sprintf("spec.serialNumber is %q, and that of the server is %q. If this is the server whose disks are to be erased, "+
+			"create another request", s.SerialNumber, f.SerialNumber)
 	default:
 		return "", ""
 	}
+}
+
+// countFits is true if the server has not booted since the request was made. A boot for the request that was given up before the server was powered on does not count.
+func (f Facts) countFits(r *v1alpha1.BareMetalErasureRequest) bool {
+	boots, b := f.Host.Spec.ProviderState.Boots, f.Boot
+	givenUp := CarriedOutBy(r, b) && b.VoidedAt != nil && b.PoweredOnAt == nil && b.Failure == nil && b.Attempt == 1 && b.Number >= boots
+	if givenUp {
+		return true
+	}
+	return r.Spec.BootsBefore != nil && *r.Spec.BootsBefore == boots && !(CarriedOutBy(r, b) && b.VoidedAt != nil)
 }
 
 // expired is true for a request that must not begin any more. A lifetime that admission would refuse counts as over when the longest one is.
@@ -52,16 +78,17 @@ func CarriedOutBy(r *v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMetalB
 
 // Select returns the request that a host has to carry out: that of its open boot, also if it has expired meanwhile, or the oldest one that fits. It is nil if
 // there is none. An open boot whose request was deleted has none either, although others may fit.
-func Select(requests []v1alpha1.BareMetalErasureRequest, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBootSpec, now time.Time) *v1alpha1.BareMetalErasureRequest {
-	open := boot != nil && boot.ErasureRequest != nil && boot.VoidedAt == nil && boot.Number >= host.Spec.ProviderState.Boots
+func (f Facts) Select(requests []v1alpha1.BareMetalErasureRequest) *v1alpha1.BareMetalErasureRequest {
+	b := f.Boot
+	open := b != nil && b.ErasureRequest != nil && b.VoidedAt == nil && b.Number >= f.Host.Spec.ProviderState.Boots
 	var selected *v1alpha1.BareMetalErasureRequest
 	for i := range requests {
 		r := &requests[i]
-		reason, _ := Unfit(r, host, now)
+		reason, _ := f.Unfit(r)
 		switch {
 		case !r.DeletionTimestamp.IsZero():
-		case open && !CarriedOutBy(r, boot):
-		case !open && (reason != "" || CarriedOutBy(r, boot)): // it was carried out, or has failed
+		case open && !CarriedOutBy(r, b):
+		case !open && reason != "":
 		case selected == nil || older(r, selected):
 			selected = r
 		}
@@ -73,34 +100,30 @@ func older(a, b *v1alpha1.BareMetalErasureRequest) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// Outcome returns the condition Erased of a request, without its time. host and boot are those that the request names; nil if they do not exist. records are
-// those of the host.
-func Outcome(
-	r *v1alpha1.BareMetalErasureRequest, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBootSpec, records []v1alpha1.BareMetalErasure, now time.Time,
-) metav1.Condition {
-	no := func(reason, message string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ErasedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: r.Generation}
+// Outcome returns the condition Erased of a request, without its time. records are those of the host.
+func (f Facts) Outcome(r *v1alpha1.BareMetalErasureRequest, records []v1alpha1.BareMetalErasure) metav1.Condition {
+	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: v1alpha1.ErasedCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: r.Generation}
 	}
-	carriedOut := CarriedOutBy(r, boot)
+	const no, yes = metav1.ConditionFalse, metav1.ConditionTrue
+	carriedOut, b := CarriedOutBy(r, f.Boot), f.Boot
 	record := slices.IndexFunc(records, func(e v1alpha1.BareMetalErasure) bool { return e.Spec.ClaimID == string(r.UID) })
-	unfit, why := Unfit(r, host, now)
+	unfit, why := f.Unfit(r)
 	switch {
 	case record >= 0:
-		yes := no(v1alpha1.ReasonErased, fmt.Sprintf("BareMetalErasure %q has the record", records[record].Name))
-		yes.Status = metav1.ConditionTrue
-		return yes
-	case carriedOut && boot.Failure != nil:
-		return no(v1alpha1.ReasonDisksNotErased, boot.Failure.Message)
-	case carriedOut && boot.VoidedAt == nil:
-		return no(v1alpha1.ReasonErasing, cmp.Or(available(host), "The disks are being erased"))
-	case carriedOut && boot.AgentDoneAt != nil: // a server without disks has nothing to prove
-		yes := no(v1alpha1.ReasonErased, "The agent found no disk to erase")
-		yes.Status = metav1.ConditionTrue
-		return yes
+		return is(yes, v1alpha1.ReasonErased, fmt.Sprintf("BareMetalErasure %q has the record", records[record].Name))
+	case carriedOut && b.Failure != nil:
+		return is(no, v1alpha1.ReasonDisksNotErased, b.Failure.Message)
+	case carriedOut && b.VoidedAt == nil:
+		return is(no, v1alpha1.ReasonErasing, cmp.Or(available(f.Host), "The disks are being erased"))
+	case carriedOut && b.AgentDoneAt != nil && (b.Erasure == nil || len(b.Erasure.Disks) == 0):
+		return is(yes, v1alpha1.ReasonErased, "The agent found no disk to erase, so there is no record")
+	case carriedOut && b.AgentDoneAt != nil:
+		return is(no, v1alpha1.ReasonDisksNotErased, "The agent reported an erasure, and there is no BareMetalErasure: the report proves nothing, or the record was deleted")
 	case unfit != "":
-		return no(unfit, why)
+		return is(no, unfit, why)
 	default:
-		return no(v1alpha1.ReasonHostWaits, cmp.Or(available(host), "The host is about to be erased"))
+		return is(no, v1alpha1.ReasonHostWaits, cmp.Or(available(f.Host), "The request waits for its host"))
 	}
 }
 

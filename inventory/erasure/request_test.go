@@ -41,6 +41,7 @@ func TestRequestOutcome(t *testing.T) {
 		boot    *v1alpha1.BareMetalBootSpec
 		records []v1alpha1.BareMetalErasure
 		noHost  bool
+		serial  string // of the server
 		want    string
 	}{
 		"it fits":                       {want: v1alpha1.ReasonHostWaits},
@@ -57,12 +58,23 @@ func TestRequestOutcome(t *testing.T) {
 		"it failed": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) {
 			b.VoidedAt, b.Failure = &at, &v1alpha1.BootFailure{Message: "disk S1"}
 		}), want: v1alpha1.ReasonDisksNotErased},
-		"it was withdrawn in time":        {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &at }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) { h.Spec.ProviderState.Boots = 4 }, want: v1alpha1.ReasonHostBooted},
-		"no disk, nothing to record":      {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.AgentDoneAt = &at, &at }), want: v1alpha1.ReasonErased},
-		"recorded":                        {records: []v1alpha1.BareMetalErasure{{}, record}, want: v1alpha1.ReasonErased},
-		"recorded, and the host is gone":  {records: []v1alpha1.BareMetalErasure{record}, noHost: true, want: v1alpha1.ReasonErased},
-		"the boot of another request":     {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "other" }), want: v1alpha1.ReasonHostWaits},
-		"a claim with the UID as claimID": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.ErasureRequest = nil }), want: v1alpha1.ReasonHostWaits},
+		"it was given up before the server was on": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.Attempt = &at, 1 }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) {
+			h.Spec.ProviderState.Boots = 4
+		}, want: v1alpha1.ReasonHostWaits},
+		"it was given up, and something else booted": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.Attempt = &at, 1 }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) {
+			h.Spec.ProviderState.Boots = 5
+		}, want: v1alpha1.ReasonHostBooted},
+		"it was interrupted after the power-on": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.PoweredOnAt, b.Attempt = &at, &at, 1 }), want: v1alpha1.ReasonHostBooted},
+		"no record of what the agent reported": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) {
+			b.VoidedAt, b.AgentDoneAt, b.Erasure = &at, &at, &v1alpha1.ErasureReport{Disks: make([]v1alpha1.ErasedDisk, 1)}
+		}), want: v1alpha1.ReasonDisksNotErased},
+		"the serial number, in another form": {serial: " sn1", want: v1alpha1.ReasonHostWaits},
+		"another serial number":              {serial: "SN2", want: v1alpha1.ReasonOtherSerialNumber},
+		"no disk, nothing to record":         {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.AgentDoneAt = &at, &at }), want: v1alpha1.ReasonErased},
+		"recorded":                           {records: []v1alpha1.BareMetalErasure{{}, record}, want: v1alpha1.ReasonErased},
+		"recorded, and the host is gone":     {records: []v1alpha1.BareMetalErasure{record}, noHost: true, want: v1alpha1.ReasonErased},
+		"the boot of another request":        {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "other" }), want: v1alpha1.ReasonHostWaits},
+		"a claim with the UID as claimID":    {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.ErasureRequest = nil }), want: v1alpha1.ReasonHostWaits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -73,7 +85,7 @@ func TestRequestOutcome(t *testing.T) {
 			if c.noHost {
 				host = nil
 			}
-			got := erasure.Outcome(request, host, c.boot, c.records, requestNow)
+			got := erasure.Facts{Host: host, Boot: c.boot, SerialNumber: c.serial, Now: requestNow}.Outcome(request, c.records)
 			g.Expect(got.Reason).To(Equal(c.want), got.Message)
 			want := metav1.ConditionFalse
 			if c.want == v1alpha1.ReasonErased {
@@ -93,13 +105,15 @@ func TestSelectRequest(t *testing.T) {
 	young.Name, young.UID, young.CreationTimestamp = "a-young", "young-uid", metav1.NewTime(requestNow.Add(-time.Minute))
 	both := []v1alpha1.BareMetalErasureRequest{*young, *old}
 	selected := func(requests []v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMetalBootSpec) string {
-		if r := erasure.Select(requests, host, boot, requestNow); r != nil {
+		if r := (erasure.Facts{Host: host, Boot: boot, Now: requestNow}).Select(requests); r != nil {
 			return r.Name
 		}
 		return ""
 	}
 	runs := carriedOut(func(*v1alpha1.BareMetalBootSpec) {})
-	over := carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &metav1.Time{Time: requestNow} })
+	over := carriedOut(func(b *v1alpha1.BareMetalBootSpec) {
+		b.VoidedAt, b.PoweredOnAt = &metav1.Time{Time: requestNow}, &metav1.Time{Time: requestNow}
+	})
 	g.Expect(selected(both, nil)).To(Equal("order"))
 	g.Expect(selected(both[:1], nil)).To(Equal("a-young"))
 	host.Spec.ProviderState.Boots = 4
@@ -123,7 +137,7 @@ func TestPropertyRequestBeginsOnce(t *testing.T) {
 		host.UID = types.UID(rapid.SampledFrom([]string{"host-uid", "other"}).Draw(t, "UID"))
 		r.Spec.ExpireTime = metav1.NewTime(requestNow.Add(time.Duration(rapid.IntRange(-2, 200).Draw(t, "hours")) * time.Hour))
 		r.CreationTimestamp = metav1.NewTime(requestNow.Add(-time.Duration(rapid.IntRange(0, 200).Draw(t, "age")) * time.Hour))
-		if erasure.Select([]v1alpha1.BareMetalErasureRequest{*r}, host, nil, requestNow) == nil {
+		if (erasure.Facts{Host: host, Now: requestNow}).Select([]v1alpha1.BareMetalErasureRequest{*r}) == nil {
 			return
 		}
 		if host.Spec.ProviderState.Boots != 3 || host.UID != "host-uid" || !requestNow.Before(r.Spec.ExpireTime.Time) || requestNow.Sub(r.CreationTimestamp.Time) >= 7*24*time.Hour {

@@ -99,7 +99,7 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 			t.Fatalf("the agent is booted, and its boot is over or not begun: %+v", v)
 		case IsRequestedErasure(b):
 			if state != StateFree && state != StateClaimed {
-				t.Fatalf("the agent is booted for spec.eraseOnce in %s: %+v", state, v)
+				t.Fatalf("the agent is booted on request in %s: %+v", state, v)
 			}
 		case map[State]v1alpha1.BootPurpose{StateFree: v1alpha1.PurposeInspect, StateCleaning: v1alpha1.PurposeClean, StateBooting: v1alpha1.PurposeProvision}[state] != b.Purpose:
 			t.Fatalf("the agent is booted for %s in %s: %+v", b.Purpose, state, v)
@@ -108,7 +108,7 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 		}
 	})
 	if !once {
-		t.Error("no agent was booted for spec.eraseOnce")
+		t.Error("no agent was booted on request")
 	}
 	for _, p := range []v1alpha1.BootPurpose{v1alpha1.PurposeProvision, v1alpha1.PurposeInspect, v1alpha1.PurposeClean} {
 		if !purposes[p] {

@@ -319,7 +319,7 @@ func (v View) concludeRequestedErasure(step Step) Step {
 	switch {
 	case failure != nil && v.Claimed():
 		step.Reason, step.Message = failure.Reason, failure.Message+". Delete the Machine to have it replaced"
-	case failure != nil && v.Spec.Quarantine == nil:
+	case failure != nil && (v.Spec.Quarantine == nil || v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased): // a quarantine for another reason says nothing of the disks
 		step.Action, step.Message = Isolate, "The disks were not erased"
 		step.Quarantine = v.newQuarantine(v1alpha1.ReasonDisksNotErased,
 			fmt.Sprintf("The disks were not erased, as BareMetalErasureRequest %q requested. %s", v.Boot.ErasureRequest.Name, failure.Message))

@@ -27,7 +27,7 @@ type agentDisk struct {
 	used bool
 	// missing is true while a disk is gone that the server had at the claim.
 	missing bool
-	// begun is true from the start of an erasure because of spec.eraseOnce until it is complete, or until a user has checked the server.
+	// begun is true from the start of an erasure on request until it is complete, or until a user has checked the server.
 	begun bool
 }
 

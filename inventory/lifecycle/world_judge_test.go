@@ -299,7 +299,7 @@ func (w *world) judgeFree(v View, a Action) {
 	}
 }
 
-// judgeInspection judges a command in an inspection, or in an erasure because of spec.eraseOnce: it powers off only a server that it has powered on. A machine that claims
+// judgeInspection judges a command in an inspection, or in an erasure on request: it powers off only a server that it has powered on. A machine that claims
 // the host ends an inspection, and waits for the end of an erasure.
 func (w *world) judgeInspection(v View, a Action) {
 	waits := v.Claimed() && IsRequestedErasure(v.Boot) && v.Boot.PoweredOnAt != nil

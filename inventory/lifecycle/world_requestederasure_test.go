@@ -81,11 +81,19 @@ func (w *world) newRequest(serial string, policy v1alpha1.CleaningPolicy) {
 
 // requestOf is what the host controller selects: the request of the open boot, or one that fits the count of boots.
 func (w *world) requestOf(v View) *ErasureRequest {
-	r, b := v.Requested.Request, v.RequestedErasureBoot()
-	if r == nil || b != nil && b.ClaimID != r.UID || b == nil && (w.bootsBefore != v.Spec.ProviderState.Boots || v.Boot != nil && v.Boot.ClaimID == r.UID) {
+	r, open, last := v.Requested.Request, v.RequestedErasureBoot(), v.Boot
+	own := r != nil && last != nil && last.ClaimID == r.UID
+	givenUp := own && last.VoidedAt != nil && last.PoweredOnAt == nil && last.Failure == nil && last.Attempt == 1 && last.Number >= v.Spec.ProviderState.Boots
+	switch {
+	case r == nil, open != nil && !own:
 		return nil
+	case open != nil, givenUp:
+		return r
+	case own || w.bootsBefore != v.Spec.ProviderState.Boots:
+		return nil
+	default:
+		return r
 	}
-	return r
 }
 
 // requestEvents are the events of BareMetalErasureRequests.

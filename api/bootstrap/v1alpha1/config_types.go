@@ -161,6 +161,13 @@ type ConfigValue struct {
 
 // BareMetalConfigStatus is the observed state of bootstrap data. The provider writes it.
 type BareMetalConfigStatus struct {
+	// conditions are the conditions of the config: Ready, DataSecretAvailable and Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// initialization reports to Cluster API whether the bootstrap data was created.
 	// +optional
 	Initialization Initialization `json:"initialization,omitzero"`
@@ -188,13 +195,6 @@ type BareMetalConfigStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// conditions are the conditions of the config: Ready, DataSecretAvailable and Paused.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=32
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // Initialization reports the progress of the bootstrap data to Cluster API.

@@ -129,6 +129,9 @@ func (d *draft) setBMC(cell string) error {
 
 // setMACs accepts the formats of labels and switches: with colons, hyphens or dots, in upper or lower case.
 func (d *draft) setMACs(cell string) error {
+	if len(list(cell)) == 0 {
+		return errors.New("it is empty: every server needs it")
+	}
 	for _, text := range list(cell) {
 		mac, err := net.ParseMAC(text)
 		if err != nil || len(mac) != 6 {

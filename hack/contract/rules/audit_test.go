@@ -339,7 +339,7 @@ func (s *suite) bootServerKept(t *testing.T) {
 		`{"metadata":{"ownerReferences":null}}`,
 	} {
 		err := c.Patch(ctx, boot, client.RawPatch(types.MergePatchType, []byte(patch)))
-		g.Expect(err).To(MatchError(Or(ContainSubstring("the boot server must not change"), ContainSubstring("only a new boot, with a higher number, may have another"))), patch)
+		g.Expect(err).To(MatchError(Or(ContainSubstring("the boot server must not change"), ContainSubstring("only a new boot, with a higher number, may have other"))), patch)
 	}
 	var boots v1alpha1.BareMetalBootList
 	g.Expect(s.plane.Client.List(ctx, &boots, client.InNamespace(site.Namespace))).To(Succeed())

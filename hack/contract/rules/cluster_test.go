@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
@@ -115,7 +116,7 @@ func (s *suite) leftAlone(t *testing.T, name string, external *v1alpha1.BareMeta
 }
 
 // ourFieldManager is the field manager of this provider's writes.
-const ourFieldManager = "cluster-api-provider-baremetal"
+const ourFieldManager = controllers.FieldOwner
 
 func writers(o client.Object) []string {
 	var names []string
