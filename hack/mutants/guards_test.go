@@ -184,7 +184,7 @@ var guardTargets = []target{
 		{"an expired request is carried out", "Facts.Unfit", "expired(r, f.Now)", "false"},
 		{"a request of last month is carried out", "Expiry", "r.Spec.ExpireTime.Time.Before(latest)", "true"},
 		{"a request is carried out by the boot of another one", "Facts.Select", "open && !CarriedOutBy(r, b)", "false"},
-		{"a request is carried out a second time", "Facts.countFits", "!(CarriedOutBy(r, b) && b.VoidedAt != nil)", "true"},
+		{"a request is carried out a second time", "Facts.countFits", "!ended", "true"},
 		{"a request begins again after its agent ran", "Facts.countFits", "b.PoweredOnAt == nil", "true"},
 		{"a report without a record is an erasure", "Facts.Outcome", "b.Erasure == nil || len(b.Erasure.Disks) == 0", "true"},
 	}},

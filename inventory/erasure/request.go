@@ -52,11 +52,11 @@ func (f Facts) Unfit(r *v1alpha1.BareMetalErasureRequest) (reason, message strin
 // countFits is true if the server has not booted since the request was made. A boot for the request that was given up before the server was powered on does not count.
 func (f Facts) countFits(r *v1alpha1.BareMetalErasureRequest) bool {
 	boots, b := f.Host.Spec.ProviderState.Boots, f.Boot
-	givenUp := CarriedOutBy(r, b) && b.VoidedAt != nil && b.PoweredOnAt == nil && b.Failure == nil && b.Attempt == 1 && b.Number >= boots
-	if givenUp {
-		return true
+	ended := CarriedOutBy(r, b) && b.VoidedAt != nil
+	if ended && b.PoweredOnAt == nil && b.Failure == nil && b.Attempt == 1 && b.Number >= boots {
+		return true // it was given up
 	}
-	return r.Spec.BootsBefore != nil && *r.Spec.BootsBefore == boots && !(CarriedOutBy(r, b) && b.VoidedAt != nil)
+	return r.Spec.BootsBefore != nil && *r.Spec.BootsBefore == boots && !ended
 }
 
 // expired is true for a request that must not begin any more. A lifetime that admission would refuse counts as over when the longest one is.
