@@ -24,7 +24,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalhosts;baremetalboots,verbs=get;list;watch
 

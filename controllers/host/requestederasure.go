@@ -18,7 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=list;watch
 
 // observeErasureRequest adds to the view what decides about an erasure that a BareMetalErasureRequest requests.
 func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -24,6 +25,13 @@ func (l *life) proven(s step) {
 		return
 	}
 	l.Expect(h.Spec.ConsumerRef).To(BeNil(), "%s", l.story())
+	if l.unrecorded { // nothing is erased because a fact is missing: the request says that the server booted, and that no record shows what for
+		var requests v1alpha1.BareMetalErasureRequestList
+		l.Expect(env.Client.List(l.Context(), &requests, client.InNamespace(h.Namespace))).To(Succeed())
+		l.Expect(requests.Items).To(HaveLen(1))
+		l.Expect(conditions.GetReason(&requests.Items[0], v1alpha1.ErasedCondition)).To(Equal(v1alpha1.ReasonHostBooted), "%s", l.story())
+		return
+	}
 	keys, err := l.site.ErasureKeys(l.Context(), env.Client)
 	l.Expect(err).NotTo(HaveOccurred())
 	l.Expect(l.site.Proven(l.Context(), env.Client, keys, h.Name, policy, firstDisk+h.Name, rig.SecondDisk+h.Name)).To(Succeed(), promise.Proven)

@@ -59,7 +59,8 @@ type life struct {
 	// extraOns is how often more than usual the server may be switched on.
 	extraOns int
 	// wiped is true after a person wiped the disks of a server whose erasure failed.
-	wiped bool
+	wiped      bool
+	unrecorded bool // the record of a boot that erased on request was removed by force
 	// doubled is another server that has something in common with the first.
 	doubled *rig.Server
 	// stops are called when the fault ends.

@@ -186,7 +186,7 @@ var recordFaults = []fault{
 		return ""
 	}, inject: func(l *life, s step) {
 		if s.is(freeing) {
-			l.extraOns++ // the disks are erased again
+			l.unrecorded = true
 		}
 		l.takeRecord()
 	}},
