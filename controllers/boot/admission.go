@@ -34,8 +34,8 @@ import (
 // A client of an address family that no network has is judged by all networks. A server that leased an address in this boot asks from that address: its
 // script goes to no client of a network, of either family, in which another DHCP server gives addresses.
 //
-// mac is that of the interface that asks for its script, whose leases count then, and not those of the other interfaces of its server. It is empty for a client with a
-// token, which may use any of them.
+// mac is the MAC address of the interface that asks for its script: only the leases of this interface count. It is empty for a client with a token, for which the leases
+// of all interfaces of its server count.
 func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
 	if err := b.tenantMayBoot(a.host.Namespace, from); err != nil {
 		return nil, err
@@ -164,23 +164,16 @@ func configuredAddresses(host *v1alpha1.BareMetalHost) []netip.Addr {
 	return all
 }
 
-// dhcpRequest is a DHCP request of a boot: when it came, and the address in the answer. The address is invalid where another DHCP server gives addresses.
+// dhcpRequest is the last DHCP request of a boot: when it came, from which interface, and the address in the answer. The address is invalid where another DHCP server gives addresses.
 type dhcpRequest struct {
 	at      metav1.Time
+	mac     string
 	address netip.Addr
 }
 
 // recordDHCPRequest records in memory that the DHCP request of a boot came now, from one of its server's interfaces.
 func (b *Booter) recordDHCPRequest(boot *v1alpha1.BareMetalBoot, mac net.HardwareAddr, address netip.Addr) {
-	request := dhcpRequest{metav1.NewTime(b.Clock.Now()), normalized(address)}
-	b.dhcpRequests.Add(keyOf(boot), request)
-	b.dhcpRequests.Add(interfaceKey{keyOf(boot), mac.String()}, request)
-}
-
-// interfaceKey identifies an interface of a server in an attempt.
-type interfaceKey struct {
-	attemptKey
-	mac string
+	b.dhcpRequests.Add(keyOf(boot), dhcpRequest{metav1.NewTime(b.Clock.Now()), mac.String(), normalized(address)})
 }
 
 // startedAfter is true if this boot server started after a server was powered on. The previous process may have answered the DHCP request, and a loader
@@ -193,7 +186,7 @@ func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
 
 // dhcpRequest returns when the DHCP request of a boot came, nil if there was none, and the address in the answer. It takes them from the boot's spec, from
 // the memory of this boot server, or from the boot's status, where another boot server recorded them. With a MAC address, the address in the answer is that of this
-// interface: it is invalid if the memory shows only requests of others.
+// interface: it is invalid if the last request in memory came from another interface.
 func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot, mac string) (*metav1.Time, netip.Addr) {
 	var at *metav1.Time
 	var address netip.Addr
@@ -204,9 +197,7 @@ func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot, mac string) (*metav1.
 	if noted, ok := b.dhcpRequests.Get(keyOf(boot)); ok {
 		request := noted.(dhcpRequest) //nolint:forcetypeassert // recordDHCPRequest adds nothing else
 		at, address = &request.at, request.address
-		if own, ok := b.dhcpRequests.Get(interfaceKey{keyOf(boot), mac}); ok && mac != "" {
-			address = own.(dhcpRequest).address //nolint:forcetypeassert // recordDHCPRequest adds nothing else
-		} else if mac != "" {
+		if mac != "" && mac != request.mac {
 			address = netip.Addr{}
 		}
 	}

@@ -117,7 +117,7 @@ func (b *Booter) liveAttemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot
 }
 
 // viewOfClaim is view for a boot of the machine that has the host. A user may have assigned the host to another machine by hand, and kept the claimID. An erasure
-// on request is of no machine, and a machine that claims the host meanwhile waits for it.
+// on request belongs to no machine, and a machine that claims the host meanwhile waits for it.
 func (b *Booter) viewOfClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
 	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName && !lifecycle.IsRequestedErasure(&boot.Spec) {
 		return attempt{}, refused("the boot of %s/%s belongs to another machine", host.Namespace, host.Name)

@@ -177,7 +177,7 @@ func byAcquireTime(x, y *coordinationv1.Lease) int {
 }
 
 // reservation returns the address in the pool's network that the host's spec names for the MAC address: the first one for the first, and so on, because two interfaces
-// that are up at the same time must not have one address. It is invalid if there is none.
+// that are up at the same time must not share an address. It is invalid without one.
 func (a *allocation) reservation() netip.Addr {
 	left := slices.Index(a.host.Spec.BootMACAddresses, a.holder.mac)
 	for _, reserved := range controllers.ReservedAddresses(a.host) {

@@ -110,25 +110,20 @@ func (r *RequestReconciler) Reconcile(ctx context.Context, key ctrl.Request) (ct
 // outcomeKept is how long the outcome of a request can be read that ended after its expireTime.
 const outcomeKept = time.Hour
 
-// keptUntil is the time at which a request is deleted: its expiry, or an hour after the end of its erasure if that is later. While the erasure runs, that is an hour from
-// the start of each look at it: the end of the boot causes another one.
+// keptUntil is the time at which a request is deleted: its expiry, or an hour after the end of its erasure if that is later. An erasure that runs has not ended before
+// now, and the end of its boot causes another reconcile.
 func keptUntil(request *v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMetalBootSpec, now time.Time) time.Time {
-	expiry := erasure.Expiry(request)
-	switch {
-	case !erasure.CarriedOutBy(request, boot):
+	expiry, end := erasure.Expiry(request), now
+	if !erasure.CarriedOutBy(request, boot) {
 		return expiry
-	case boot.VoidedAt == nil:
-		return later(expiry, now.Add(outcomeKept))
-	default:
-		return later(expiry, boot.VoidedAt.Add(outcomeKept))
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+	if boot.VoidedAt != nil {
+		end = boot.VoidedAt.Time
 	}
-	return b
+	if kept := end.Add(outcomeKept); kept.After(expiry) {
+		return kept
+	}
+	return expiry
 }
 
 // factsOf returns what a request is compared with. The serial number is the one that the host shows; the host controller knows more.

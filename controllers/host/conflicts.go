@@ -41,7 +41,7 @@ func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha
 	return nil
 }
 
-// keeperOf names the other host that keeps a value of a host; empty if there is none.
+// keeperOf names the other host that keeps a value of a host. It is empty without a conflict.
 func (r *Reconciler) keeperOf(ctx context.Context, host *v1alpha1.BareMetalHost, conflict controllers.IdentityConflict) (string, error) {
 	keeper, err := conflict.PermittedBy(r.Tenants).Keeper(ctx, r.Client)
 	if err != nil || keeper == nil {

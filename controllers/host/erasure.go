@@ -49,9 +49,7 @@ func (r *Reconciler) recordErasure(
 	var unproven *erasure.UnprovenError
 	if errors.As(err, &unproven) {
 		if step.Quarantine == nil {
-			now := metav1.NewTime(r.Clock.Now())
-			message := controllers.Clip(fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
-			step.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
+			step.Quarantine = r.quarantineUnproven(err)
 		}
 		return step, nil
 	}
@@ -65,6 +63,13 @@ func (r *Reconciler) recordErasure(
 		State: step.State, Action: lifecycle.Nothing, Phase: step.Phase, Reason: v1alpha1.ReasonErasureNotRecorded,
 		Message: controllers.Clip(fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not released yet: %v", err), controllers.MaxMessage),
 	}, fmt.Errorf("record the erasure of the disks: %w", err)
+}
+
+// quarantineUnproven returns the quarantine of a host whose agent reported an erasure that its report does not prove.
+func (r *Reconciler) quarantineUnproven(err error) *v1alpha1.Quarantine {
+	now := metav1.NewTime(r.Clock.Now())
+	message := controllers.Clip(fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
+	return &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
 }
 
 // cannotCreate is true if a write failed because the namespace of the host is being deleted, or is gone.

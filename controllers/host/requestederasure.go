@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -129,7 +128,8 @@ func endsRequestedErasure(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) boo
 	return boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil
 }
 
-// recordRequestedErasure records the erasure of a free host before its boot is voided: the record of the boot is the only proof, and the next boot replaces it. If that fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
+// recordRequestedErasure records the erasure of a free host before its boot is voided: the record of the boot is the only proof, and the next boot replaces it. If that
+// fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
 func (r *Reconciler) recordRequestedErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
 ) (lifecycle.Step, error) {
@@ -145,11 +145,8 @@ func (r *Reconciler) recordRequestedErasure(
 	case errors.As(err, &unproven) && host.Spec.Quarantine != nil && host.Spec.Quarantine.Reason == v1alpha1.ReasonDisksNotErased:
 		return step, nil
 	case errors.As(err, &unproven):
-		now := metav1.NewTime(r.Clock.Now())
-		message := controllers.Clip(
-			fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
-		step.Action, step.Boot, step.Message = lifecycle.Isolate, nil, message
-		step.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
+		step.Action, step.Boot, step.Quarantine = lifecycle.Isolate, nil, r.quarantineUnproven(err)
+		step.Message = step.Quarantine.Message
 		return step, nil
 	case r.cannotCreate(ctx, host.Namespace, err):
 		ctrl.LoggerFrom(ctx).Error(err, "Ended the erasure of the disks without a record")

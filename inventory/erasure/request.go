@@ -19,7 +19,7 @@ const MaxRequestLife = 7 * 24 * time.Hour
 type Facts struct {
 	// Host is the host that the request names; nil if it does not exist.
 	Host *v1alpha1.BareMetalHost
-	// Boot is the record of the last boot of the host; nil if there is none.
+	// Boot is the record of the last boot of the host; nil if it does not exist.
 	Boot *v1alpha1.BareMetalBootSpec
 	// SerialNumber is that of the host's server; empty if it is unknown.
 	SerialNumber string
@@ -76,8 +76,8 @@ func CarriedOutBy(r *v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMetalB
 	return boot != nil && boot.ErasureRequest != nil && boot.ClaimID == string(r.UID)
 }
 
-// Select returns the request that a host has to carry out: that of its open boot, also if it has expired meanwhile, or the oldest one that fits. It is nil if
-// there is none. An open boot whose request was deleted has none either, although others may fit.
+// Select returns the request that a host has to carry out: that of its open boot, also if it has expired meanwhile, or the oldest one that fits. It returns nil
+// if none fits, and while an open boot carries out a request that was deleted.
 func (f Facts) Select(requests []v1alpha1.BareMetalErasureRequest) *v1alpha1.BareMetalErasureRequest {
 	b := f.Boot
 	open := b != nil && b.ErasureRequest != nil && b.VoidedAt == nil && b.Number >= f.Host.Spec.ProviderState.Boots
