@@ -29,8 +29,14 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
+// AgentVariable is the environment variable with an agent's program that servers run instead of that of this tree: TestUpgrade runs those of other commits.
+const AgentVariable = "RIG_AGENT"
+
 // buildAgent builds the agent's program once for a process. Processes that build it at the same time replace each other's file, which has the same content.
 var buildAgent = sync.OnceValues(func() (program string, err error) {
+	if program := os.Getenv(AgentVariable); program != "" {
+		return program, nil
+	}
 	folder := filepath.Join(controllerstest.Root(), ".cache", "lab")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err
