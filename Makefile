@@ -70,7 +70,7 @@ export SEED := $(shell echo $$((0x$$(git rev-parse 'HEAD^{tree}' 2>/dev/null | c
 endif
 
 # Packages whose tests are suites of their own, which other targets run.
-SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/imagecheck$$ \
+SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
 PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/gpt/... \
@@ -108,6 +108,7 @@ verify: generate ## 2 min: generated files are up to date, code is formatted and
 	go -C hack/image mod tidy # a module of its own, of Go code of ours
 	@files="api config docs/reference go.mod go.sum hack/image/go.mod hack/image/go.sum"; test -z "$$(git status --porcelain -- $$files)" || { git --no-pager diff -- $$files; git status --short -- $$files; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
 	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run ./...
+	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run -c .golangci-kal.yml ./api/...
 	cd hack/image && GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(CURDIR)/$(BIN)/golangci-lint run ./...
 	go -C hack/image test ./...
 
@@ -161,6 +162,11 @@ corpus: ## 1 min: the Redfish driver reads recorded services of real BMCs, which
 .PHONY: stability
 stability: lab-programs ## 45 min: the tests with the most deadlines, TIMES=20 times in a row while all processors are busy.
 	@hack/stability.sh $(or $(TIMES),20) "-race -p 2 -timeout 100m -skip $(PROGRAMS)|^Test(Corpus|HostileTables)$$|^FuzzTree$$ $(TIMED)"
+
+.PHONY: upgrade
+upgrade: ## 5 min: the agent of the release before works with this boot server, or is refused before it touches a disk, and the other way round.
+	@hack/build.sh etcd kube-apiserver
+	@hack/gotest.sh upgrade "-count=1 -timeout 60m ./hack/endure/upgrade"
 
 .PHONY: monitoring
 monitoring: ## 1 min: promtool checks and tests the alerts; they and the dashboard fit what a manager shows; Debian.

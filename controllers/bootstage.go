@@ -30,8 +30,8 @@ func NewStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage) v1alpha1.O
 // clock of this process is behind.
 func NewStageAt(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootStage, at time.Time) v1alpha1.ObservedStage {
 	now := metav1.NewTime(at)
-	if now.Before(&boot.Spec.StartedAt) {
-		now = boot.Spec.StartedAt
+	if now.Before(&boot.Spec.StartTime) {
+		now = boot.Spec.StartTime
 	}
 	return v1alpha1.ObservedStage{Stage: stage, Number: boot.Spec.Number, Time: now}
 }

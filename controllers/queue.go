@@ -106,7 +106,7 @@ func servingRecorded(e event.UpdateEvent) bool {
 	}
 	served := before.Spec
 	served.ScriptMACAddress = after.Spec.ScriptMACAddress
-	served.DHCPAt, served.ScriptAddress, served.DataAddress, served.AgentKey, served.DataServedAt, served.CommitAllowedAt, served.WrittenDisks = after.Spec.DHCPAt,
-		after.Spec.ScriptAddress, after.Spec.DataAddress, after.Spec.AgentKey, after.Spec.DataServedAt, after.Spec.CommitAllowedAt, after.Spec.WrittenDisks
+	served.DHCPTime, served.ScriptAddress, served.DataAddress, served.AgentKey, served.DataServedTime, served.CommitAllowedTime, served.WrittenDisks = after.Spec.DHCPTime,
+		after.Spec.ScriptAddress, after.Spec.DataAddress, after.Spec.AgentKey, after.Spec.DataServedTime, after.Spec.CommitAllowedTime, after.Spec.WrittenDisks
 	return equality.Semantic.DeepEqual(served, after.Spec)
 }

@@ -46,19 +46,19 @@ func TestBootChanged(t *testing.T) {
 		change  func(*v1alpha1.BareMetalBoot)
 		changed bool
 	}{
-		"the script was served":  {func(b *v1alpha1.BareMetalBoot) { b.Spec.ScriptAddress, b.Spec.DHCPAt = "192.0.2.1", &now }, false},
-		"the data was served":    {func(b *v1alpha1.BareMetalBoot) { b.Spec.DataAddress, b.Spec.DataServedAt = "192.0.2.1", &now }, false},
-		"the server is off":      {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = &now }, true},
-		"it is powered on":       {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = &now }, true},
-		"the system reported in": {func(b *v1alpha1.BareMetalBoot) { b.Spec.ReportedAt = &now }, true},
+		"the script was served":  {func(b *v1alpha1.BareMetalBoot) { b.Spec.ScriptAddress, b.Spec.DHCPTime = "192.0.2.1", &now }, false},
+		"the data was served":    {func(b *v1alpha1.BareMetalBoot) { b.Spec.DataAddress, b.Spec.DataServedTime = "192.0.2.1", &now }, false},
+		"the server is off":      {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffTime = &now }, true},
+		"it is powered on":       {func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnTime = &now }, true},
+		"the system reported in": {func(b *v1alpha1.BareMetalBoot) { b.Spec.ReportedTime = &now }, true},
 		"the boot failed":        {func(b *v1alpha1.BareMetalBoot) { b.Spec.Failure = &v1alpha1.BootFailure{Reason: "R"} }, true},
 		"the next boot":          {func(b *v1alpha1.BareMetalBoot) { b.Spec.Number++ }, true},
-		"it is void":             {func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now }, true},
+		"it is void":             {func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedTime = &now }, true},
 		"a stage was seen":       {func(b *v1alpha1.BareMetalBoot) { b.Status.Stage, b.Generation = v1alpha1.StageDHCP, 0 }, false},
 		"it is being deleted":    {func(b *v1alpha1.BareMetalBoot) { b.DeletionTimestamp = &now }, true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			before := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, StartedAt: now}}
+			before := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, StartTime: now}}
 			after := before.DeepCopy()
 			after.Generation++
 			c.change(after)

@@ -128,7 +128,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation),
 		Inspection:       lifecycle.Inspection{Requested: annotationText(host, v1alpha1.InspectAnnotation) != ""},
 		PowerRestore:     host.Status.PowerRestore,
-		PoweredOffAt:     ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time,
+		PoweredOffTime:   ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time,
 	}
 	if boot == nil {
 		return view
@@ -193,7 +193,7 @@ func OwnedByHost(host *v1alpha1.BareMetalHost) metav1.OwnerReference {
 // Problem returns what keeps the boot server from serving a boot, nil if nothing does. A stage that was observed after the problem ends it.
 func Problem(boot *v1alpha1.BareMetalBoot) *v1alpha1.BootProblem {
 	p := boot.Status.Problem
-	if p == nil || p.Number != boot.Spec.Number || p.Time.Before(&boot.Spec.StartedAt) {
+	if p == nil || p.Number != boot.Spec.Number || p.Time.Before(&boot.Spec.StartTime) {
 		return nil
 	}
 	for _, s := range boot.Status.Stages {

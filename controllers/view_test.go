@@ -63,8 +63,8 @@ func TestViewNode(t *testing.T) {
 	boot.Status.Node.Number = 1
 	g.Expect(view()).To(BeNil(), "it was observed in an earlier boot")
 	boot.Status.Node.Number = 2
-	boot.Spec.VoidedAt = new(metav1.Now())
+	boot.Spec.VoidedTime = new(metav1.Now())
 	g.Expect(view()).To(BeNil(), "the claim ended")
-	boot.Spec.VoidedAt, host.Spec.ConsumerRef = nil, nil
+	boot.Spec.VoidedTime, host.Spec.ConsumerRef = nil, nil
 	g.Expect(view()).To(BeNil(), "the host has no consumer")
 }

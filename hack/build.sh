@@ -58,7 +58,7 @@ lookup() {
     crd-ref-docs)            echo "tools github.com/elastic/crd-ref-docs 20" ;;
     kustomize)               echo "tools sigs.k8s.io/kustomize/kustomize/v5 20" ;;
     gotestsum)               echo "tools gotest.tools/gotestsum 10" ;;
-    golangci-lint)           echo "tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint 180" ;;
+    golangci-lint)           echo "tools sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter 180" ;; # golangci-lint with the linter of the API types as its module
     lab)                     echo ".. ./hack/lab 60" ;;
     manager)                 echo ".. ./cmd/manager 30" ;;
     *) echo "build.sh: unknown program: $1" >&2; return 2 ;;
@@ -159,7 +159,13 @@ compile() {
 
 # build NAME builds it, and shows what the compiler printed only if that fails.
 build() {
-  local log=$logs/$1.log
+  local log=$logs/$1.log lock
+  exec {lock}>"$bin/.$1.lock"
+  ! command -v flock >/dev/null || flock "$lock"
+  case $1 in
+    lab | manager) ;;
+    *) if present "$1"; then exec {lock}>&-; return; fi ;; # somebody else has built it meanwhile: .ci/run needs some programs in two lanes
+  esac
   progress_step "${weight[$1]}"
   rm -f "$bin/$1.stamp" # a run that is interrupted leaves no stamp of another program
   if ! (compile "$1") >"$log" 2>&1; then
@@ -169,6 +175,7 @@ build() {
   fi
   progress_stop
   case $1 in lab | manager) ;; *) stamp "$1" >"$bin/$1.stamp" ;; esac
+  exec {lock}>&-
 }
 
 build_all() {

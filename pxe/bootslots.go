@@ -80,7 +80,7 @@ type queuePosition struct {
 	network string
 }
 
-// String returns a text for consoles and statuses, without characters that a boot loader interprets.
+// String returns a text for consoles, without characters that a boot loader interprets.
 func (p queuePosition) String() string {
 	return fmt.Sprintf("number %d in the boot queue of network %s, %d booting (maxBoots)", p.Number, p.network, p.Holding)
 }

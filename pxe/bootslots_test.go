@@ -209,6 +209,8 @@ func (b *guarded) Script(_ context.Context, mac net.HardwareAddr, from netip.Add
 
 func (b *guarded) ObserveStage(net.HardwareAddr, Stage, netip.Addr, string) {}
 
+func (b *guarded) ObserveWaiting(net.HardwareAddr, netip.Addr, int) {}
+
 // get returns the status and the script that a client is given for a server.
 func (b *guarded) get(turns *BootSlots, number int, from netip.Addr) (int, string) {
 	h := &Handler{

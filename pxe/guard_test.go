@@ -51,6 +51,7 @@ func (g *gate) Lease(context.Context, LeaseRequest) (Lease, error)          { re
 func (g *gate) Decline(context.Context, net.HardwareAddr, netip.Addr) error { return nil }
 func (g *gate) Admit(context.Context, net.HardwareAddr, netip.Addr) error   { return ErrRefused }
 func (g *gate) ObserveStage(net.HardwareAddr, Stage, netip.Addr, string)    {}
+func (g *gate) ObserveWaiting(net.HardwareAddr, netip.Addr, int)            {}
 func (g *gate) ObserveFailure(net.HardwareAddr, error)                      {}
 func (g *gate) Script(context.Context, net.HardwareAddr, netip.Addr) (Script, error) {
 	return Script{}, ErrRefused

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +27,9 @@ type AgentRequest struct {
 	Host string
 	// Token is what the sender presents.
 	Token string
-	From  netip.Addr
+	// Version is the version of the protocol that the sender speaks.
+	Version int
+	From    netip.Addr
 	// TLS is true for a request over HTTPS.
 	TLS bool
 	// Key is the SHA-256 digest, in base64url without padding, of the public key (SubjectPublicKeyInfo) whose owner made the TLS connection. It is empty over
@@ -115,8 +118,12 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 			refuseAgent(w, r, http.StatusUnauthorized, fmt.Errorf("%w: the request has no token, or names no host", ErrRefused))
 			return
 		}
-		from := AgentRequest{Host: host, Token: token, From: clientOf(r), TLS: r.TLS != nil, Key: keyOf(r.TLS)}
-		err := h.Agents.CheckToken(r.Context(), from)
+		version, err := strconv.Atoi(r.Header.Get(agent.HeaderVersion))
+		if err != nil {
+			version = 1 // the first version had no such header
+		}
+		from := AgentRequest{Host: host, Token: token, Version: version, From: clientOf(r), TLS: r.TLS != nil, Key: keyOf(r.TLS)}
+		err = h.Agents.CheckToken(r.Context(), from)
 		if err == nil {
 			err = handle(w, r, from)
 		}
@@ -151,7 +158,7 @@ func refuseAgent(w http.ResponseWriter, r *http.Request, status int, err error) 
 	writeJSON(w, status, agent.Error{Message: message})
 }
 
-// writeConflict tells an agent, which has the token of the boot, why it gets no plan.
+// writeConflict tells an agent, which has the token of the boot, why it is not served.
 func writeConflict(w http.ResponseWriter, r *http.Request, reason string, err error) {
 	recordError(r, err)
 	writeJSON(w, http.StatusConflict, agent.Error{Reason: reason, Message: err.Error()})

@@ -129,7 +129,7 @@ func (h *Handler) renderScript(ctx context.Context, mac net.HardwareAddr, from n
 		}
 		return d.again("The boot is being prepared", 1, self) // the answer of Lookup was stale
 	case answer.Boot == Disk:
-		return d.disk(mac, answer.Legacy)
+		return d.disk(mac, answer.BIOS)
 	case answer.Boot == Soon:
 		return d.again("The boot is being prepared", 5, self)
 	case answer.Boot != Network:
@@ -150,7 +150,7 @@ func (h *Handler) renderScript(ctx context.Context, mac net.HardwareAddr, from n
 	}
 	// A server that waits is given nothing yet, and nothing is bound to its address.
 	if position, ok := h.BootSlots.acquire(ctx, at.network, mac); !ok {
-		h.Booter.ObserveStage(mac, StageWaiting, from, position.String())
+		h.Booter.ObserveWaiting(mac, from, position.Number)
 		return d.again("Waiting for a boot slot: "+position.String(), int(retryInterval/time.Second), self)
 	}
 	content, given, err := h.serveScript(ctx, mac, from, at, d)

@@ -284,7 +284,8 @@ func TestWait(t *testing.T) {
 	g.Expect(config.Body.Len()).To(Equal(8<<10), "as long as the script that follows")
 	golden(t, "wait.cfg", strings.TrimRight(config.Body.String(), "\n")+"\n")
 	g.Expect(bound).To(BeZero(), "no client got the script")
-	g.Expect(l.booter.Stages()).To(Equal([]pxe.Stage{pxe.StageWaiting}))
+	g.Expect(l.booter.Stages()).To(BeEmpty())
+	g.Expect(l.booter.Waiting()).To(Equal(1))
 	g.Expect(l.do(http.MethodGet, "/ipxe/52-54-00-00-00-02").Body.String()).To(Equal(refused))
 	l.booter.Answer.Boot = pxe.Disk
 	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(HaveSuffix("\nexit 1\n"))

@@ -39,9 +39,6 @@ const (
 	StageDHCP   Stage = "DHCP"
 	StageLoader Stage = "Loader"
 	StageKernel Stage = "Kernel"
-	// StageWaiting is a request for the script by a server that has to wait for a boot slot of its network. It is observed repeatedly while the server
-	// waits, with the queue position as the client.
-	StageWaiting Stage = "Waiting"
 	// StageFirmware is a request of firmware for which there is nothing to boot. A server with a running operating system sends none.
 	StageFirmware Stage = "Firmware"
 )
@@ -51,8 +48,8 @@ type Answer struct {
 	// Known is true for a server of the inventory. Only those get addresses.
 	Known bool
 	Boot  Boot
-	// Legacy is true for a server that boots with a BIOS.
-	Legacy bool
+	// BIOS is true for a server that boots with a BIOS.
+	BIOS bool
 	// SecureBoot is true for a server whose firmware runs only signed programs. It boots with shim and GRUB.
 	SecureBoot bool
 	// Agent is the architecture for which a network boot loads the agent; empty if it loads Files.
@@ -175,6 +172,8 @@ type Booter interface {
 	Report(ctx context.Context, host, token string, outcome Outcome, from netip.Addr) error
 	// ObserveStage records a stage of a boot. It must not block.
 	ObserveStage(mac net.HardwareAddr, stage Stage, from netip.Addr, client string)
+	// ObserveWaiting records the position of a server in the queue for the boot slots of its network, from 1. The server asks repeatedly while it waits. It must not block.
+	ObserveWaiting(mac net.HardwareAddr, from netip.Addr, position int)
 	// ObserveFailure records why a boot cannot be served. It must not block.
 	ObserveFailure(mac net.HardwareAddr, err error)
 }

@@ -121,6 +121,9 @@ func TestHostRefused(t *testing.T) {
 	boots := func(m string) func(host) { return func(h host) { h.Spec.BootMACAddresses = []string{m} } }
 	logsInWith := func(s string) func(host) { return func(h host) { h.Spec.BMC.CredentialsSecretName = s } }
 	reserves := func(a ...string) func(host) { return func(h host) { h.Spec.BootAddresses = a } }
+	keeps := func(disks ...v1alpha1.KeptDisk) func(host) {
+		return func(h host) { h.Spec.Storage = &v1alpha1.HostStorage{Keep: disks} }
+	}
 	refuse(t, validHost, []refused[host]{
 		{"address missing", at(""), address, "Required value"},
 		{"address is no URL", at("192.0.2.10"), address, "must be a URL with a host, like redfish://192.0.2.10"},
@@ -182,12 +185,22 @@ func TestHostRefused(t *testing.T) {
 		{"reservation twice", reserves("192.0.2.10", "192.0.2.10"), "spec.bootAddresses", "must not have an address twice"},
 		{"too many reservations", reserves("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"), "spec.bootAddresses", "must have at most 4 items"},
 
-		{"boot mode unknown", func(h host) { h.Spec.BootMode = "BIOS" }, "spec.bootMode", `supported values: "UEFI", "UEFISecureBoot", "Legacy"`},
+		{"no name of a disk to keep", keeps(v1alpha1.KeptDisk{}), "spec.storage.keep[0]", "exactly one of the fields in [serialNumber wwn label] must be set"},
+		{"two names of a disk to keep", keeps(v1alpha1.KeptDisk{SerialNumber: "S1", Label: "data"}), "spec.storage.keep[0]", "exactly one of the fields"},
+		{"a blank serial number to keep", keeps(v1alpha1.KeptDisk{Label: "data"}, v1alpha1.KeptDisk{SerialNumber: "  "}), "spec.storage.keep[1].serialNumber", "must not be blank"},
+		{"a blank label to keep", keeps(v1alpha1.KeptDisk{Label: " "}), "spec.storage.keep[0].label", "must not be blank"},
+		{"a WWN to keep that is only a prefix", keeps(v1alpha1.KeptDisk{WWN: "wwn-0x"}), "spec.storage.keep[0].wwn", "must not be blank"},
+		{"a WWN to keep that is only prefixes", keeps(v1alpha1.KeptDisk{WWN: "NAA.0x"}), "spec.storage.keep[0].wwn", "must not be blank"},
+		{"a root device of any size", func(h host) {
+			h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{MinSize: new(resource.MustParse("0"))}}
+		}, "spec.storage.rootDevice.minSize", "must be greater than 0"},
+
+		{"boot mode unknown", func(h host) { h.Spec.BootMode = "Legacy" }, "spec.bootMode", `supported values: "UEFI", "UEFISecureBoot", "BIOS"`},
 		{"boot method unknown", func(h host) { h.Spec.BootMethods = []v1alpha1.BootMethod{"USB"} }, "spec.bootMethods[0]", `supported values: "PXE", "UefiHttp", "VirtualMedia"`},
 		{"boot method twice", func(h host) { h.Spec.BootMethods = []v1alpha1.BootMethod{"PXE", "PXE"} }, "spec.bootMethods[1]", "Duplicate value"},
 		{"a URL for a BIOS", func(h host) {
-			h.Spec.BootMode, h.Spec.BootMethods = v1alpha1.BootModeLegacy, []v1alpha1.BootMethod{"PXE", "UefiHttp"}
-		}, "spec", "must not contain UefiHttp with the bootMode Legacy"},
+			h.Spec.BootMode, h.Spec.BootMethods = v1alpha1.BootModeBIOS, []v1alpha1.BootMethod{"PXE", "UefiHttp"}
+		}, "spec", "must not contain UefiHttp with the bootMode BIOS"},
 		{"virtual media by IPMI", func(h host) {
 			h.Spec.BMC.Address, h.Spec.BootMethods = "ipmi://192.0.2.10", []v1alpha1.BootMethod{"VirtualMedia"}
 		}, "spec", "must contain PXE unless bmc.address is a Redfish address"},
@@ -214,8 +227,14 @@ func TestHostAccepted(t *testing.T) {
 	at := func(a string) func(host) { return func(h host) { h.Spec.BMC.Address = a } }
 	accept(t, validHost, []accepted[host]{
 		{"boot methods", func(h host) { h.Spec.BootMethods = []v1alpha1.BootMethod{"VirtualMedia", "UefiHttp"} }},
+		{"disks to keep", func(h host) {
+			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S 1"}, {WWN: "wwn-0x5000c500a1b2c3d4"}, {WWN: "eui.0025385b71b00001"}, {Label: "ceph data"}}}
+		}},
+		{"an empty value of a taint", func(h host) {
+			h.Spec.Taints = []v1alpha1.HostTaint{{Key: "gpu", Value: "", Effect: v1alpha1.TaintNoClaim}}
+		}},
 		{"virtual media for a BIOS", func(h host) {
-			h.Spec.BootMode, h.Spec.BootMethods = v1alpha1.BootModeLegacy, []v1alpha1.BootMethod{"VirtualMedia"}
+			h.Spec.BootMode, h.Spec.BootMethods = v1alpha1.BootModeBIOS, []v1alpha1.BootMethod{"VirtualMedia"}
 		}},
 		{"IPMI with a method that it has", func(h host) {
 			h.Spec.BMC.Address, h.Spec.BootMethods = "ipmi://192.0.2.10", []v1alpha1.BootMethod{"PXE", "VirtualMedia"}
@@ -243,7 +262,7 @@ func TestHostAccepted(t *testing.T) {
 		{"no verification", func(h host) { h.Spec.BMC.InsecureSkipTLSVerify = true }},
 		{"an address that is administered locally", func(h host) { h.Spec.BootMACAddresses = []string{"02:00:00:00:00:01"} }},
 		{"legacy boot, arm64, kept off", func(h host) {
-			h.Spec.BootMode, h.Spec.Architecture, h.Spec.Power = v1alpha1.BootModeLegacy, v1alpha1.ArchitectureARM64, v1alpha1.PowerOff
+			h.Spec.BootMode, h.Spec.Architecture, h.Spec.Power = v1alpha1.BootModeBIOS, v1alpha1.ArchitectureARM64, v1alpha1.PowerOff
 		}},
 		{"Secure Boot", func(h host) { h.Spec.BootMode = v1alpha1.BootModeUEFISecureBoot }},
 		{"the longest failure domain", func(h host) { h.Spec.FailureDomain = "Row_2.rack-1" + strings.Repeat("a", 51) }},

@@ -19,11 +19,11 @@ func TestBootIsWrittenOnce(t *testing.T) {
 		return &v1alpha1.BareMetalBoot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "h-"},
 			Spec: v1alpha1.BareMetalBootSpec{
-				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "m", StartedAt: then, PoweredOffAt: &then, PoweredOnAt: &then,
-				Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{"52:54:00:00:00:01"}, BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneAt: &then, AgentRefusedAt: &then,
-				Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: then, EndedAt: then, Agent: "v1"},
-				DHCPAt:  &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedAt: &then, CommitAllowedAt: &then,
-				Failure: &v1alpha1.BootFailure{Reason: "R", Message: "m"}, VoidedAt: &then,
+				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "m", StartTime: then, PoweredOffTime: &then, PoweredOnTime: &then,
+				Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{"52:54:00:00:00:01"}, BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneTime: &then, AgentRefusedTime: &then,
+				Erasure:  &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: then, EndTime: then, AgentRelease: "v1"},
+				DHCPTime: &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedTime: &then, CommitAllowedTime: &then,
+				Failure: &v1alpha1.BootFailure{Reason: "R", Message: "m"}, VoidedTime: &then,
 			},
 		}
 	}
@@ -44,20 +44,20 @@ func TestBootIsWrittenOnce(t *testing.T) {
 		"another method":             {func(b spec) { b.Method = v1alpha1.MethodVirtualMedia }, "must not change within a boot"},
 		"another identity":           {func(b spec) { b.Identity = nil }, "are immutable once they are set"},
 		"another key":                {func(b spec) { b.AgentKey = "" }, "are immutable once they are set"},
-		"the agent not done":         {func(b spec) { b.AgentDoneAt = nil }, "are immutable once they are set"},
-		"the agent not refused":      {func(b spec) { b.AgentRefusedAt = nil }, "are immutable once they are set"},
+		"the agent not done":         {func(b spec) { b.AgentDoneTime = nil }, "are immutable once they are set"},
+		"the agent not refused":      {func(b spec) { b.AgentRefusedTime = nil }, "are immutable once they are set"},
 		"no erasure":                 {func(b spec) { b.Erasure = nil }, "are immutable once they are set"},
 		"another client":             {func(b spec) { b.ScriptAddress = "192.0.2.2" }, "are immutable once they are set"},
 		"another system":             {func(b spec) { b.DataAddress = "192.0.2.2" }, "are immutable once they are set"},
 		"no system":                  {func(b spec) { b.DataAddress = "" }, "are immutable once they are set"},
-		"the data served later":      {func(b spec) { b.DataServedAt = &later }, "are immutable once they are set"},
-		"the data not served":        {func(b spec) { b.DataServedAt = nil }, "are immutable once they are set"},
-		"the commit later":           {func(b spec) { b.CommitAllowedAt = &later }, "are immutable once they are set"},
-		"no commit":                  {func(b spec) { b.CommitAllowedAt = nil }, "are immutable once they are set"},
+		"the data served later":      {func(b spec) { b.DataServedTime = &later }, "are immutable once they are set"},
+		"the data not served":        {func(b spec) { b.DataServedTime = nil }, "are immutable once they are set"},
+		"the commit later":           {func(b spec) { b.CommitAllowedTime = &later }, "are immutable once they are set"},
+		"no commit":                  {func(b spec) { b.CommitAllowedTime = nil }, "are immutable once they are set"},
 		"another failure":            {func(b spec) { b.Failure = &v1alpha1.BootFailure{Reason: "S", Message: "m"} }, "are immutable once they are set"},
 		"no failure":                 {func(b spec) { b.Failure = nil }, "are immutable once they are set"},
-		"void later":                 {func(b spec) { b.VoidedAt = &later }, "are immutable once they are set"},
-		"not void":                   {func(b spec) { b.VoidedAt = nil }, "are immutable once they are set"},
+		"void later":                 {func(b spec) { b.VoidedTime = &later }, "are immutable once they are set"},
+		"not void":                   {func(b spec) { b.VoidedTime = nil }, "are immutable once they are set"},
 		"an unknown purpose":         {func(b spec) { b.Number, b.Purpose = 4, "Dance" }, "spec.purpose"},
 		"a failure without a reason": {func(b spec) { b.Number, b.Failure = 4, &v1alpha1.BootFailure{Message: "m"} }, "spec.failure.reason"},
 	} {
@@ -72,7 +72,7 @@ func TestBootIsWrittenOnce(t *testing.T) {
 	t.Run("the next boot", func(t *testing.T) {
 		boot := full()
 		env.Create(t, boot)
-		boot.Spec = v1alpha1.BareMetalBootSpec{Number: 4, Attempt: 1, ClaimID: "d", MachineName: "n", StartedAt: later}
+		boot.Spec = v1alpha1.BareMetalBootSpec{Number: 4, Attempt: 1, ClaimID: "d", MachineName: "n", StartTime: later}
 		NewWithT(t).Expect(env.Client.Update(t.Context(), boot)).To(Succeed())
 	})
 	t.Run("a boot that is served step by step", func(t *testing.T) {
@@ -81,14 +81,14 @@ func TestBootIsWrittenOnce(t *testing.T) {
 		env.Create(t, boot)
 		for _, step := range []func(spec){
 			func(b spec) {
-				b.Number, b.Purpose, b.ClaimID, b.MachineName, b.StartedAt = 1, v1alpha1.PurposeProvision, "c", "m", then
+				b.Number, b.Purpose, b.ClaimID, b.MachineName, b.StartTime = 1, v1alpha1.PurposeProvision, "c", "m", then
 			},
-			func(b spec) { b.PoweredOffAt = &then },
-			func(b spec) { b.PoweredOnAt = &then },
-			func(b spec) { b.DHCPAt, b.ScriptAddress = &then, "192.0.2.1" },
-			func(b spec) { b.DataAddress, b.DataServedAt = "192.0.2.2", &then },
-			func(b spec) { b.ReportedAt, b.ReportAddress = &then, "192.0.2.3" },
-			func(b spec) { b.VoidedAt = &then },
+			func(b spec) { b.PoweredOffTime = &then },
+			func(b spec) { b.PoweredOnTime = &then },
+			func(b spec) { b.DHCPTime, b.ScriptAddress = &then, "192.0.2.1" },
+			func(b spec) { b.DataAddress, b.DataServedTime = "192.0.2.2", &then },
+			func(b spec) { b.ReportedTime, b.ReportAddress = &then, "192.0.2.3" },
+			func(b spec) { b.VoidedTime = &then },
 		} {
 			step(&boot.Spec)
 			g.Expect(env.Client.Update(t.Context(), boot)).To(Succeed())

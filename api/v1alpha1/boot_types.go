@@ -1,9 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // BootFinalizer keeps a deleted BareMetalBoot until its host is deleted or no machine has the host.
 const BootFinalizer = "baremetalboot.infrastructure.cluster.x-k8s.io"
@@ -26,7 +23,7 @@ const (
 // `clusterctl move`, and without it a server could get its bootstrap data twice.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number >= oldSelf.number",message="number must not decrease: it counts the boots of the host"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || has(self.purpose) == has(oldSelf.purpose) && (!has(self.purpose) || self.purpose == oldSelf.purpose) && has(self.claimID) == has(oldSelf.claimID) && (!has(self.claimID) || self.claimID == oldSelf.claimID) && has(self.machineName) == has(oldSelf.machineName) && (!has(self.machineName) || self.machineName == oldSelf.machineName) && has(self.erasureRequest) == has(oldSelf.erasureRequest) && (!has(self.erasureRequest) || self.erasureRequest == oldSelf.erasureRequest) && has(self.cleaningPolicy) == has(oldSelf.cleaningPolicy) && (!has(self.cleaningPolicy) || self.cleaningPolicy == oldSelf.cleaningPolicy) && has(self.method) == has(oldSelf.method) && (!has(self.method) || self.method == oldSelf.method)",message="purpose, claimID, machineName, erasureRequest, cleaningPolicy and method must not change within a boot: only a new boot, with a higher number, may have other values"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || (!has(oldSelf.identity) || has(self.identity) && self.identity == oldSelf.identity) && (!has(oldSelf.scriptAddress) || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress) && (!has(oldSelf.scriptMACAddress) || has(self.scriptMACAddress) && self.scriptMACAddress == oldSelf.scriptMACAddress) && (!has(oldSelf.agentKey) || has(self.agentKey) && self.agentKey == oldSelf.agentKey) && (!has(oldSelf.dataAddress) || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress) && (!has(oldSelf.dataServedAt) || has(self.dataServedAt) && self.dataServedAt == oldSelf.dataServedAt) && (!has(oldSelf.commitAllowedAt) || has(self.commitAllowedAt) && self.commitAllowedAt == oldSelf.commitAllowedAt) && (!has(oldSelf.agentDoneAt) || has(self.agentDoneAt) && self.agentDoneAt == oldSelf.agentDoneAt) && (!has(oldSelf.agentRefusedAt) || has(self.agentRefusedAt) && self.agentRefusedAt == oldSelf.agentRefusedAt) && (!has(oldSelf.erasure) || has(self.erasure) && self.erasure == oldSelf.erasure) && (!has(oldSelf.failure) || has(self.failure) && self.failure == oldSelf.failure) && (!has(oldSelf.voidedAt) || has(self.voidedAt) && self.voidedAt == oldSelf.voidedAt)",message="identity, scriptAddress, scriptMACAddress, agentKey, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, agentRefusedAt, erasure, failure and voidedAt are immutable once they are set: only a new boot, with a higher number, may have other values"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.number) || has(self.number) && self.number != oldSelf.number || (!has(oldSelf.identity) || has(self.identity) && self.identity == oldSelf.identity) && (!has(oldSelf.scriptAddress) || has(self.scriptAddress) && self.scriptAddress == oldSelf.scriptAddress) && (!has(oldSelf.scriptMACAddress) || has(self.scriptMACAddress) && self.scriptMACAddress == oldSelf.scriptMACAddress) && (!has(oldSelf.agentKey) || has(self.agentKey) && self.agentKey == oldSelf.agentKey) && (!has(oldSelf.dataAddress) || has(self.dataAddress) && self.dataAddress == oldSelf.dataAddress) && (!has(oldSelf.dataServedTime) || has(self.dataServedTime) && self.dataServedTime == oldSelf.dataServedTime) && (!has(oldSelf.commitAllowedTime) || has(self.commitAllowedTime) && self.commitAllowedTime == oldSelf.commitAllowedTime) && (!has(oldSelf.agentDoneTime) || has(self.agentDoneTime) && self.agentDoneTime == oldSelf.agentDoneTime) && (!has(oldSelf.agentRefusedTime) || has(self.agentRefusedTime) && self.agentRefusedTime == oldSelf.agentRefusedTime) && (!has(oldSelf.erasure) || has(self.erasure) && self.erasure == oldSelf.erasure) && (!has(oldSelf.failure) || has(self.failure) && self.failure == oldSelf.failure) && (!has(oldSelf.voidedTime) || has(self.voidedTime) && self.voidedTime == oldSelf.voidedTime)",message="identity, scriptAddress, scriptMACAddress, agentKey, dataAddress, dataServedTime, commitAllowedTime, agentDoneTime, agentRefusedTime, erasure, failure and voidedTime are immutable once they are set: only a new boot, with a higher number, may have other values"
 type BareMetalBootSpec struct {
 	// number is the number of the boot. The boots of a host count from 1, and the number never decreases. It is absent before the first boot. A boot is in
 	// progress only after the host's spec.providerState.boots has reached its number.
@@ -80,24 +77,24 @@ type BareMetalBootSpec struct {
 	// +optional
 	Identity *HostIdentity `json:"identity,omitempty"`
 
-	// startedAt is the time when the boot started. The deadline of the boot counts from here.
+	// startTime is the time when the boot started. The deadline of the boot counts from here.
 	// +optional
-	StartedAt metav1.Time `json:"startedAt,omitzero"`
+	StartTime metav1.Time `json:"startTime,omitzero"`
 
-	// poweredOffAt is the time when the server was observed to be off in this boot. Before it the provider powers the server only off, and after it only
+	// poweredOffTime is the time when the server was observed to be off in this boot. Before it the provider powers the server only off, and after it only
 	// on. So a restarted provider does not power-cycle a server that is booting.
 	// +optional
-	PoweredOffAt *metav1.Time `json:"poweredOffAt,omitempty"`
+	PoweredOffTime *metav1.Time `json:"poweredOffTime,omitempty"`
 
-	// poweredOnAt is the time when the provider first powers the server on in this boot, or finds it on. It is written before the power command. The boot
+	// poweredOnTime is the time when the provider first powers the server on in this boot, or finds it on. It is written before the power command. The boot
 	// server serves nothing before it.
 	// +optional
-	PoweredOnAt *metav1.Time `json:"poweredOnAt,omitempty"`
+	PoweredOnTime *metav1.Time `json:"poweredOnTime,omitempty"`
 
-	// dhcpAt is the time when the boot server received the server's DHCP request of this boot. If the boot server restarted after poweredOnAt, it may be
+	// dhcpTime is the time when the boot server received the server's DHCP request of this boot. If the boot server restarted after poweredOnTime, it may be
 	// the time of that restart. It is written together with scriptAddress, and absent if the boot needs no DHCP request.
 	// +optional
-	DHCPAt *metav1.Time `json:"dhcpAt,omitempty"`
+	DHCPTime *metav1.Time `json:"dhcpTime,omitempty"`
 
 	// scriptAddress is the IP address that the boot script was served to, together with the token of the boot. No other address gets the script.
 	// +optional
@@ -108,6 +105,7 @@ type BareMetalBootSpec struct {
 	// scriptMACAddress is the MAC address of the network interface that asked for the boot script. It is written together with scriptAddress, and absent in a boot
 	// from a medium.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=17
 	ScriptMACAddress string `json:"scriptMACAddress,omitempty"`
 
@@ -125,30 +123,30 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MaxLength=43
 	AgentKey string `json:"agentKey,omitempty"`
 
-	// dataServedAt is the time when the bootstrap data was first served. After that a machine with spec.boot is not booted again, because a second
-	// `kubeadm init` would fork a cluster. For a machine with spec.image, commitAllowedAt is that time.
+	// dataServedTime is the time when the bootstrap data was first served. After that a machine with spec.boot is not booted again, because a second
+	// `kubeadm init` would fork a cluster. For a machine with spec.image, commitAllowedTime is that time.
 	// +optional
-	DataServedAt *metav1.Time `json:"dataServedAt,omitempty"`
+	DataServedTime *metav1.Time `json:"dataServedTime,omitempty"`
 
-	// commitAllowedAt is the time when the agent was allowed to make the disk with the image bootable. Before it, an attempt may be repeated. After it, the
+	// commitAllowedTime is the time when the agent was allowed to make the disk with the image bootable. Before it, an attempt may be repeated. After it, the
 	// bootstrap data on the disk may have been used: the agent only checks whether the disk is complete.
 	// +optional
-	CommitAllowedAt *metav1.Time `json:"commitAllowedAt,omitempty"`
+	CommitAllowedTime *metav1.Time `json:"commitAllowedTime,omitempty"`
 
-	// committedNumber is the number of an earlier boot of the claim that has a commitAllowedAt and of which it is unknown whether the disk is complete. The agent
+	// committedNumber is the number of an earlier boot of the claim that has a commitAllowedTime and of which it is unknown whether the disk is complete. The agent
 	// checks that before it writes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	CommittedNumber int32 `json:"committedNumber,omitempty"`
 
-	// agentDoneAt is the time when the agent completed its plan: the image is on the disk (Provision), or the disks are erased (Clean).
+	// agentDoneTime is the time when the agent completed its plan: the image is on the disk (Provision), or the disks are erased (Clean).
 	// +optional
-	AgentDoneAt *metav1.Time `json:"agentDoneAt,omitempty"`
+	AgentDoneTime *metav1.Time `json:"agentDoneTime,omitempty"`
 
-	// agentRefusedAt is the time from which the agent is refused, because a second address presented its token before the bootstrap data was served. The
+	// agentRefusedTime is the time from which the agent is refused, because a second address presented its token before the bootstrap data was served. The
 	// attempt ends, and the next attempt has another token.
 	// +optional
-	AgentRefusedAt *metav1.Time `json:"agentRefusedAt,omitempty"`
+	AgentRefusedTime *metav1.Time `json:"agentRefusedTime,omitempty"`
 
 	// writtenDisks are the disks that got bootstrap data since they were last erased, also in earlier boots. They are recorded before the data is served.
 	// +optional
@@ -156,13 +154,13 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	WrittenDisks []WrittenDisk `json:"writtenDisks,omitempty"`
 
-	// erasure is what the agent reported about the disks that it erased. The boot server writes it together with agentDoneAt.
+	// erasure is what the agent reported about the disks that it erased. The boot server writes it together with agentDoneTime.
 	// +optional
 	Erasure *ErasureReport `json:"erasure,omitempty"`
 
-	// reportedAt is the time when the operating system reported that it is running, or when its Node was found. It ends the boot.
+	// reportedTime is the time when the operating system reported that it is running, or when its Node was found. It ends the boot.
 	// +optional
-	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`
+	ReportedTime *metav1.Time `json:"reportedTime,omitempty"`
 
 	// reportAddress is the IP address that the operating system reported from. It differs from dataAddress if the operating system has since configured a
 	// static address.
@@ -175,10 +173,10 @@ type BareMetalBootSpec struct {
 	// +optional
 	Failure *BootFailure `json:"failure,omitempty"`
 
-	// voidedAt is the time when the claim of the boot ended. The provider writes it before it clears the host's spec.consumerRef. After that the tokens of
+	// voidedTime is the time when the claim of the boot ended. The provider writes it before it clears the host's spec.consumerRef. After that the tokens of
 	// the boot are invalid.
 	// +optional
-	VoidedAt *metav1.Time `json:"voidedAt,omitempty"`
+	VoidedTime *metav1.Time `json:"voidedTime,omitempty"`
 }
 
 // BootErasureRequest is what a boot keeps of the BareMetalErasureRequest that it carries out.
@@ -239,105 +237,6 @@ const (
 	StageNodeLost  BootStage = "NodeLost"
 )
 
-// BareMetalBootStatus is the progress of the boot. The provider writes it. A lost status is observed again, or costs at most one boot attempt.
-type BareMetalBootStatus struct {
-	// stage is the last stage that was observed:
-	//
-	// - Started: the boot started. The server is powered off, instructed to boot
-	//   from the network, and powered on.
-	// - Media: the BMC, or the firmware, requested the boot medium.
-	// - DHCP: the firmware requested an address or a boot file.
-	// - Loader: the firmware fetched the boot loader.
-	// - Waiting: the boot loader requested the boot script, and waits because too
-	//   many servers of its network are booting.
-	// - Script: the boot loader fetched the boot script.
-	// - Kernel: the boot loader fetched the kernel.
-	// - Agent: the agent runs and got its plan. status.agent has its progress.
-	// - Data: the operating system, or the agent, fetched the bootstrap data.
-	// - Committed: the agent was allowed to make the disk bootable.
-	// - AgentDone: the agent completed its plan. After an image was written, the
-	//   server boots from its disk.
-	// - ReportedIn: the operating system reported that it is running.
-	// - Node: the server's Node exists in the workload cluster.
-	// - BootstrapSucceeded: the operating system reported that it applied its
-	//   bootstrap data.
-	// - BootstrapFailed: the operating system reported that it could not apply its
-	//   bootstrap data.
-	// - Restarted: firmware requested a network boot, although the machine runs
-	//   from memory and has its bootstrap data. The server restarted, or another
-	//   client on its network used its MAC address.
-	// - NodeLost: after the stage Restarted the Node of the machine was not Ready
-	//   and did not become Ready. So the server restarted.
-	// +optional
-	Stage BootStage `json:"stage,omitempty"`
-
-	// progress is a short summary: what the boot waits for, that it has completed, or why it failed.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Progress string `json:"progress,omitempty"`
-
-	// stages are the observed stages with the time when each was first observed. A stage with the number of another boot belongs to an earlier boot.
-	// +optional
-	// +listType=map
-	// +listMapKey=stage
-	Stages []ObservedStage `json:"stages,omitempty"`
-
-	// agent is the progress of the agent.
-	// +optional
-	Agent *AgentProgress `json:"agent,omitempty"`
-
-	// image is the state of the machine's image at the boot server.
-	// +optional
-	Image *ImageStatus `json:"image,omitempty"`
-
-	// node is the Node of the workload cluster that runs on the server, even if it does not match the machine.
-	// +optional
-	Node *ObservedNode `json:"node,omitempty"`
-
-	// problem is the last problem that prevented the boot server from serving the boot. It is outdated if a later stage was
-	// observed, or if its number is lower than spec.number.
-	// +optional
-	Problem *BootProblem `json:"problem,omitempty"`
-}
-
-// BootProblem is a problem that prevents the boot server from serving a boot.
-type BootProblem struct {
-	BootFailure `json:",inline"`
-	// number is the number of the boot that was not served.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	Number int32 `json:"number,omitempty"`
-	// time is the time when the problem was recorded.
-	// +required
-	Time metav1.Time `json:"time,omitzero"`
-}
-
-// ObservedStage is a stage of a boot that was observed.
-type ObservedStage struct {
-	// stage is the name of the stage. `kubectl explain baremetalboot.status.stage` describes the stages.
-	// +required
-	Stage BootStage `json:"stage,omitempty"`
-	// number is the number of the boot in which the stage was observed.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	Number int32 `json:"number,omitempty"`
-	// time is the time when the stage was first observed. For the stages Restarted and Waiting it is the time of the last observation.
-	// +required
-	Time metav1.Time `json:"time,omitzero"`
-	// address is the IP address of the client, if it had one. For the stage DHCP it is the address that the server was given.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Address string `json:"address,omitempty"`
-	// client is how the client identified itself: the firmware and its architecture, the user agent, or the kubelet. For the stage Waiting it is
-	// the position in the queue.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Client string `json:"client,omitempty"`
-	// addresses are the addresses of the Node, which the provider keeps up to date. Only the stage Node has addresses.
-	// +optional
-	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
-}
-
 // BareMetalBoot is the record of the last boot of the BareMetalHost with the same name. The provider creates it with the host, and the garbage collector
 // deletes it after the host. To follow what the provider does, run: kubectl get baremetalboots -w
 //
@@ -349,14 +248,14 @@ type ObservedStage struct {
 // +kubebuilder:printcolumn:name="Number",type=integer,JSONPath=`.spec.number`,description="Number of the boot"
 // +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.status.stage`,description="Last stage that was observed"
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`,description="What the boot waits for, or why it failed"
-// +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.spec.startedAt`,description="Time since the boot started"
+// +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.spec.startTime`,description="Time since the boot started"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,priority=1,JSONPath=`.spec.attempt`,description="Number of the boot within its claim"
 // +kubebuilder:printcolumn:name="Method",type=string,priority=1,JSONPath=`.spec.method`,description="How the attempt boots the server"
 // +kubebuilder:printcolumn:name="Script",type=string,priority=1,JSONPath=`.spec.scriptAddress`,description="Address that the boot script was served to"
 // +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.spec.scriptMACAddress`,description="MAC address that asked for the boot script"
 // +kubebuilder:printcolumn:name="Data",type=string,priority=1,JSONPath=`.spec.dataAddress`,description="Address that the bootstrap data was served to"
-// +kubebuilder:printcolumn:name="Voided",type=date,priority=1,JSONPath=`.spec.voidedAt`,description="Time since the claim ended"
+// +kubebuilder:printcolumn:name="Voided",type=date,priority=1,JSONPath=`.spec.voidedTime`,description="Time since the claim ended"
 // +kubebuilder:printcolumn:name="Failure",type=string,priority=1,JSONPath=`.spec.failure.message`,description="Why the boot failed"
 type BareMetalBoot struct {
 	metav1.TypeMeta `json:",inline"`
@@ -364,8 +263,8 @@ type BareMetalBoot struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is the record of the boot. The boot server writes dhcpAt, scriptAddress, scriptMACAddress, dataAddress, dataServedAt, commitAllowedAt, agentDoneAt, erasure, writtenDisks and reportAddress. The boot server
-	// and the controllers write reportedAt and failure. The controllers write the other fields. spec is required because the validation rules do not apply to
+	// spec is the record of the boot. The boot server writes dhcpTime, scriptAddress, scriptMACAddress, dataAddress, dataServedTime, commitAllowedTime, agentDoneTime, erasure, writtenDisks and reportAddress. The boot server
+	// and the controllers write reportedTime and failure. The controllers write the other fields. spec is required because the validation rules do not apply to
 	// an absent spec.
 	// +required
 	Spec BareMetalBootSpec `json:"spec"`

@@ -10,27 +10,31 @@ type AgentProgress struct {
 	Number int32 `json:"number,omitempty"`
 	// step is what the agent does: Reading, Selecting, Wiping, Writing, Data, Verifying, Committing, BootEntry or Erasing.
 	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Step string `json:"step,omitempty"`
+	Step AgentStep `json:"step,omitempty"`
 	// percent is how much of the step is done.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Percent int32 `json:"percent,omitempty"`
 	// doneBytes and totalBytes are the bytes of the step. A step without bytes has none.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	DoneBytes int64 `json:"doneBytes,omitempty"`
 	// totalBytes is the number of bytes that the step has to process.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	TotalBytes int64 `json:"totalBytes,omitempty"`
 	// bytesPerSecond is the rate over the last seconds.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
 	// secondsLeft is the estimated time until the end of the step.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SecondsLeft int64 `json:"secondsLeft,omitempty"`
 	// disk is the disk that is written.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Disk string `json:"disk,omitempty"`
 	// disks are the disks that are erased.
@@ -47,23 +51,27 @@ type AgentProgress struct {
 type DiskProgress struct {
 	// name is the kernel's name of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name,omitempty"`
 	// serialNumber is the serial number of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// method is how the disk is erased.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Method string `json:"method,omitempty"`
 	// percent is how much is done.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	Percent int32 `json:"percent"`
+	Percent int32 `json:"percent,omitempty"`
 	// secondsLeft is the estimated time until the disk is erased. It is absent if it is unknown.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SecondsLeft int64 `json:"secondsLeft,omitempty"`
 }
 
@@ -71,10 +79,12 @@ type DiskProgress struct {
 type ImageStatus struct {
 	// claimID is the claim of the host for which the image was prepared. What an earlier machine got says nothing: the boot server may have lost the image since.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
 	// checksum is the checksum of the image.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=135
 	Checksum string `json:"checksum,omitempty"`
 	// ready is true when the image can be written to disks.
@@ -82,16 +92,20 @@ type ImageStatus struct {
 	Ready bool `json:"ready,omitempty"`
 	// reason and message say what the image waits for, or why it cannot be used.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 	// message is a sentence for people.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 	// sizeBytes is the size of the image on a disk, and dataBytes how much of that is not zero.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 	// dataBytes is how much of the image has data: the rest is zeros, which are not sent.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	DataBytes int64 `json:"dataBytes,omitempty"`
 }

@@ -1,7 +1,7 @@
 package v1alpha1
 
 // BootMode is the firmware interface that a server boots with.
-// +kubebuilder:validation:Enum=UEFI;UEFISecureBoot;Legacy
+// +kubebuilder:validation:Enum=UEFI;UEFISecureBoot;BIOS
 type BootMode string
 
 // The boot modes of a server.
@@ -10,8 +10,8 @@ const (
 	BootModeUEFI BootMode = "UEFI"
 	// BootModeUEFISecureBoot is UEFI with Secure Boot: the firmware runs only signed programs.
 	BootModeUEFISecureBoot BootMode = "UEFISecureBoot"
-	// BootModeLegacy is legacy BIOS.
-	BootModeLegacy BootMode = "Legacy"
+	// BootModeBIOS is the boot by a BIOS, or by the compatibility support module (CSM) of UEFI.
+	BootModeBIOS BootMode = "BIOS"
 )
 
 // BootMethod is how a server is booted. BareMetalHostSpec.BootMethods describes the methods.

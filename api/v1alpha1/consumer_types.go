@@ -24,10 +24,10 @@ type ConsumerReference struct {
 	// +kubebuilder:validation:MaxLength=64
 	ClaimID string `json:"claimID,omitempty"`
 
-	// bootsBefore is the value of spec.providerState.boots at the time of the claim. The provider writes it. While both are equal, the server has not booted for this claim,
-	// and a missing BareMetalBoot is harmless.
+	// bootsBefore is the value of spec.providerState.boots at the time of the claim. The provider writes it. It is absent if the server was
+	// never booted. While both are equal, the server has not booted for this claim, and a missing BareMetalBoot is harmless.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	BootsBefore int32 `json:"bootsBefore,omitempty"`
 
 	// cleaningPolicy is spec.cleaningPolicy of the machine at the time of the claim. The provider writes it, so that the release does not depend on the machine.

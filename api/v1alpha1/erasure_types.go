@@ -45,18 +45,20 @@ type BareMetalErasureSpec struct {
 	BootNumber int32 `json:"bootNumber,omitempty"`
 	// machineName is the name of the BareMetalMachine that released the host. It is empty if the disks were erased for a BareMetalErasureRequest.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	MachineName string `json:"machineName,omitempty"`
 	// providerID is the provider ID of that machine on this host.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	ProviderID string `json:"providerID,omitempty"`
 	// report is what the agent reported. The provider cannot check it further: a signature shows that this provider received this report in this boot.
 	// +required
 	Report ErasureReport `json:"report,omitzero"`
-	// recordedAt is the time when the provider signed the record, by the clock of the controllers.
+	// recordedTime is the time when the provider signed the record, by the clock of the controllers.
 	// +required
-	RecordedAt metav1.Time `json:"recordedAt,omitzero"`
+	RecordedTime metav1.Time `json:"recordedTime,omitzero"`
 	// signature is the signature over all other fields of spec.
 	// +required
 	Signature ErasureSignature `json:"signature,omitzero"`
@@ -66,18 +68,22 @@ type BareMetalErasureSpec struct {
 type ErasedServer struct {
 	// manufacturer is the manufacturer, as the BMC reported it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// model is the model, as the BMC reported it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// serialNumber is the serial number of the system, as the BMC reported it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// systemUUID is the UUID of the system, as the BMC reported it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SystemUUID string `json:"systemUUID,omitempty"`
 	// bootMACAddresses are the MAC addresses that the server boots from: spec.bootMACAddresses of the host.
@@ -94,6 +100,7 @@ type ErasureSignature struct {
 	// capbm-erasure-keys in the namespace of the provider has the public key under this name.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	KeyID string `json:"keyID,omitempty"`
 	// algorithm is the algorithm: Ed25519.
@@ -102,6 +109,7 @@ type ErasureSignature struct {
 	// value is the signature, which has 64 bytes, in base64.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9+/]{86}==$`
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=88
 	Value string `json:"value,omitempty"`
 }
@@ -116,7 +124,7 @@ type ErasureSignature struct {
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.report.policy`,description="Cleaning policy that was carried out"
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.machineName`,description="BareMetalMachine that released the host"
 // +kubebuilder:printcolumn:name="Boot",type=integer,JSONPath=`.spec.bootNumber`,description="Number of the boot of the erasure"
-// +kubebuilder:printcolumn:name="Erased",type=date,JSONPath=`.spec.report.endedAt`,description="Time since the erasure"
+// +kubebuilder:printcolumn:name="Erased",type=date,JSONPath=`.spec.report.endTime`,description="Time since the erasure"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Key",type=string,priority=1,JSONPath=`.spec.signature.keyID`,description="Key of the signature"
 type BareMetalErasure struct {

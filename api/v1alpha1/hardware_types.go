@@ -6,26 +6,32 @@ import "k8s.io/apimachinery/pkg/api/resource"
 type Hardware struct {
 	// manufacturer is the manufacturer of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// model is the model of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// serialNumber is the serial number of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// systemUUID is the system UUID of the server (SMBIOS), in lower case.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SystemUUID string `json:"systemUUID,omitempty"`
 	// firmwareVersion is the version of the system firmware (UEFI or BIOS).
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// bmcFirmwareVersion is the version of the BMC's firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	BMCFirmwareVersion string `json:"bmcFirmwareVersion,omitempty"`
 	// cpu describes the processors.
@@ -36,12 +42,12 @@ type Hardware struct {
 	Memory resource.Quantity `json:"memory,omitzero"`
 	// architecture is the architecture of the processors, in the notation of Kubernetes. It is absent if the BMC does not report it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Architecture string `json:"architecture,omitempty"`
 	// health is the health of the whole server: OK, Warning or Critical.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Health string `json:"health,omitempty"`
+	Health Health `json:"health,omitempty"`
 	// dimms are the memory modules.
 	// +optional
 	// +listType=atomic
@@ -96,17 +102,19 @@ type Fact struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 	// state is Known, Absent (the BMC reports that the server does not have the part) or Unknown (the BMC does not report the part, or it could not be
 	// read).
 	// +required
-	State FactState `json:"state"`
+	State FactState `json:"state,omitempty"`
 	// source is where the part was read: the path of a Redfish resource, "FRU 0" or similar.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Source string `json:"source,omitempty"`
 	// message is why the part is unknown, or a remark about its value.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
 }
@@ -115,13 +123,16 @@ type Fact struct {
 type CPU struct {
 	// model is the model of the processors.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// sockets is the number of processors.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Sockets int32 `json:"sockets,omitempty"`
 	// threads is the number of logical processors, which Kubernetes calls cpu.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Threads int32 `json:"threads,omitempty"`
 }
 
@@ -129,18 +140,22 @@ type CPU struct {
 type DIMM struct {
 	// name is the name of the module in the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// manufacturer is the manufacturer of the module.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// partNumber is the part number of the manufacturer.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PartNumber string `json:"partNumber,omitempty"`
 	// serialNumber is the serial number of the module.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// size is the capacity, such as 32Gi.
@@ -148,14 +163,14 @@ type DIMM struct {
 	Size resource.Quantity `json:"size,omitzero"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Health string `json:"health,omitempty"`
+	Health Health `json:"health,omitempty"`
 }
 
 // Disk describes a drive.
 type Disk struct {
 	// name is the name of the drive in the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// size is the capacity in whole GiB, rounded down, such as 447Gi. It is absent if the BMC does not report it.
@@ -163,14 +178,17 @@ type Disk struct {
 	Size resource.Quantity `json:"size,omitzero"`
 	// model is the model of the drive.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// serialNumber is the serial number of the drive.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// wwn is the World Wide Name of the drive, in lower case without a prefix.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	WWN string `json:"wwn,omitempty"`
 	// rotational is true for a hard disk and false for a solid-state drive. It is absent if the BMC does not report it.
@@ -178,73 +196,82 @@ type Disk struct {
 	Rotational *bool `json:"rotational,omitempty"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Health string `json:"health,omitempty"`
+	Health Health `json:"health,omitempty"`
 }
 
 // Device describes a PCIe device.
 type Device struct {
 	// class is the class of the device: GPU, or the device class of Redfish.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Class string `json:"class,omitempty"`
 	// name is the name of the device in the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// manufacturer is the manufacturer of the device.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// model is the model of the device.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// serialNumber is the serial number of the device.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// firmwareVersion is the version of the device's firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Health string `json:"health,omitempty"`
+	Health Health `json:"health,omitempty"`
 }
 
 // PowerSupply describes a power supply.
 type PowerSupply struct {
 	// name is the name of the power supply in the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// model is the model of the power supply.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// watts is the rated output power, in watts.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Watts int32 `json:"watts,omitempty"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Health string `json:"health,omitempty"`
+	Health Health `json:"health,omitempty"`
 }
 
 // NIC describes a network interface.
 type NIC struct {
 	// name is the name of the interface in the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// macAddress is the MAC address of the interface, in lower case with colons.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	MACAddress string `json:"macAddress,omitempty"`
 	// speedMbps is the speed of the link, in Mbit/s. It is absent if the BMC does not report it.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
 	// linkUp is true if the link is up and false if it is down. It is absent if the BMC does not report it.
 	// +optional

@@ -116,6 +116,7 @@ type BareMetalHostStatus struct {
 
 	// observedGeneration is the generation of the host that this status describes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -129,10 +130,12 @@ type HostIdentity struct {
 	BootMACAddresses []string `json:"bootMACAddresses,omitempty"`
 	// bmc identifies the BMC: its hostname or IP address, its port unless it is the default of the protocol, and the path of the system.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	BMC string `json:"bmc,omitempty"`
 	// hardware is a hash of the system UUID and the serial number that the BMC reported. It is absent until both are known.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Hardware string `json:"hardware,omitempty"`
 }
@@ -141,6 +144,7 @@ type HostIdentity struct {
 type BMCStatus struct {
 	// protocol is the management protocol of the BMC and its version.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Protocol string `json:"protocol,omitempty"`
 	// capabilities are those that the BMC reports.
@@ -164,35 +168,36 @@ type BMCStatus struct {
 	// powerRestorePolicy is what the firmware does when the power returns, as the BMC reports it: AlwaysOn, AlwaysOff or LastState (PowerRestorePolicy of
 	// DSP0268, ComputerSystem). It is absent if the BMC does not report it.
 	// +optional
-	// +kubebuilder:validation:MaxLength=32
-	PowerRestorePolicy string `json:"powerRestorePolicy,omitempty"`
+	PowerRestorePolicy PowerRestorePolicy `json:"powerRestorePolicy,omitempty"`
 	// bootOverride is the last boot override: how the BMC was instructed to boot the server from the network.
 	// +optional
 	BootOverride *BootOverrideStatus `json:"bootOverride,omitempty"`
-	// inspectedAt is the time when the provider read the inventory in status.hardware. A restarted provider reads it again only if it is older
+	// inspectedTime is the time when the provider read the inventory in status.hardware. A restarted provider reads it again only if it is older
 	// than the flag --inspect-interval allows.
 	// +optional
-	InspectedAt *metav1.Time `json:"inspectedAt,omitempty"`
+	InspectedTime *metav1.Time `json:"inspectedTime,omitempty"`
 }
 
 // BootOverrideStatus is how a BMC was instructed to boot a server from the network. The provider uses a method that worked again.
 type BootOverrideStatus struct {
 	// boot is the number of the boot that the override was set for.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Boot int32 `json:"boot,omitempty"`
 	// bootMethod is the boot method that the override served: UefiHttp or VirtualMedia. If it is absent, PXE.
 	// +optional
 	BootMethod BootMethod `json:"bootMethod,omitempty"`
 	// target is the boot source of the override: PXE, HTTP or CD.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Target string `json:"target,omitempty"`
+	Target OverrideTarget `json:"target,omitempty"`
 	// method is how the override was set. The methods depend on the protocol of the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Method string `json:"method,omitempty"`
 	// warning is why the override may have no effect: the BMC refused it, or reported something else when it was read back.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Warning string `json:"warning,omitempty"`
 	// persistent is true while the override applies to every boot instead of only the next one.
@@ -217,19 +222,21 @@ const (
 type Operation struct {
 	// name is the name of the operation, such as PowerOn, Inspect or SetNetworkBoot.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
-	// startedAt is the time when the operation started.
+	// startTime is the time when the operation started.
 	// +required
-	StartedAt metav1.Time `json:"startedAt,omitzero"`
-	// endedAt is the time when the operation ended. It is absent while the operation is in progress.
+	StartTime metav1.Time `json:"startTime,omitzero"`
+	// endTime is the time when the operation ended. It is absent while the operation is in progress.
 	// +optional
-	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+	EndTime *metav1.Time `json:"endTime,omitempty"`
 	// outcome is Succeeded or Failed. It is absent while the operation is in progress.
 	// +optional
 	Outcome OperationOutcome `json:"outcome,omitempty"`
 	// message is the error of the operation. While the operation is in progress, it is the error of the last attempt.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }

@@ -18,7 +18,7 @@ const (
 // BareMetalHostSpec describes a server and the machine that has it. The provider writes consumerRef and providerState. The provider sets quarantine, and a user
 // removes it. Users write the other fields; remediations write powerHolds too.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerState) || !has(oldSelf.providerState.boots) || has(self.providerState) && has(self.providerState.boots) && self.providerState.boots >= oldSelf.providerState.boots",message="providerState.boots must not decrease or disappear: a server could get bootstrap data twice. Remove providerState from the manifest that is applied"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || !('UefiHttp' in self.bootMethods) || !has(self.bootMode) || self.bootMode != 'Legacy'",message="bootMethods must not contain UefiHttp with the bootMode Legacy: only UEFI firmware boots from a URL"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || !('UefiHttp' in self.bootMethods) || !has(self.bootMode) || self.bootMode != 'BIOS'",message="bootMethods must not contain UefiHttp with the bootMode BIOS: only UEFI firmware boots from a URL"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || 'PXE' in self.bootMethods || self.bmc.address.startsWith('redfish')",message="bootMethods must contain PXE unless bmc.address is a Redfish address: no other protocol can set a URL or insert virtual media"
 // +kubebuilder:validation:XValidation:rule="!has(self.cleaningPolicy) || self.cleaningPolicy != 'Purge' || has(self.inspection) && self.inspection in ['Agent', 'Both']",message="cleaningPolicy must not be Purge unless inspection is Agent or Both: only the agent finds out whether the disks can be purged"
 // +kubebuilder:validation:XValidation:rule="!has(self.whenPoweredOff) || self.whenPoweredOff != 'PowerOn' || has(self.failureDomain)",message="whenPoweredOff must not be PowerOn without failureDomain: a server is powered on only if its failure domain lost its power"
@@ -64,7 +64,7 @@ type BareMetalHostSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form without a prefix length, like 192.0.2.10 or 2001:db8::10"
 	BootAddresses []string `json:"bootAddresses,omitempty"`
 
-	// bootMode is the firmware interface that the server boots with: UEFI, UEFISecureBoot or Legacy (BIOS). With UEFISecureBoot the server boots the
+	// bootMode is the firmware interface that the server boots with: UEFI, UEFISecureBoot or BIOS. With UEFISecureBoot the server boots the
 	// signed shim and GRUB instead of iPXE, because its firmware runs only signed programs. The provider does not enable Secure Boot in the firmware.
 	// Defaults to UEFI.
 	// +optional
@@ -276,9 +276,9 @@ type Quarantine struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Message string `json:"message,omitempty"`
 
-	// since is the time when the quarantine began.
+	// startTime is the time when the quarantine began.
 	// +optional
-	Since *metav1.Time `json:"since,omitempty"`
+	StartTime *metav1.Time `json:"startTime,omitempty"`
 }
 
 // TaintEffect is the effect of a host's taint on machines that do not tolerate it.

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "k8s.io/apimachinery/pkg/api/resource"
+
 // DataSource is how an operating system on a disk finds its bootstrap data.
 // +kubebuilder:validation:Enum=NoCloud;ConfigDrive;None
 type DataSource string
@@ -97,10 +99,10 @@ type RootDeviceHints struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Vendor string `json:"vendor,omitempty"`
-	// minSizeGiB is the minimum size of the disk, in GiB.
+	// minSize is the minimum size of the disk, such as 400Gi or 480G.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	MinSizeGiB int32 `json:"minSizeGiB,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))",message="must be greater than 0: remove it if any size is sufficient"
+	MinSize *resource.Quantity `json:"minSize,omitempty"`
 	// rotational is true for a hard disk and false for a solid-state drive.
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
@@ -128,17 +130,38 @@ type HostStorage struct {
 	// rootDevice selects the disk that images are written to. Each of its fields takes precedence over the same field of the machine's spec.image.rootDevice.
 	// +optional
 	RootDevice *RootDeviceHints `json:"rootDevice,omitempty"`
-	// keep are disks that the provider never writes to and never erases: data disks that outlive a machine. Each is named by its serial number, by its WWN
-	// (World Wide Name), or by the label of a partition or file system on it. A serial number or WWN is safer: a label is gone when somebody formats the disk.
-	// Labels are read of partitions of a GPT, and of the file systems ext, XFS, Btrfs, FAT, ISO 9660 and swap that are directly on the disk or on a partition. If no disk has
-	// a name, disks with LVM, md, LUKS, ZFS, bcache, NTFS or exFAT are not written to and not erased, since they may have a label that is not read.
+	// keep are disks that the provider never writes to and never erases: data disks that outlive a machine. A disk that might be one of them, because its
+	// serial number, its WWN or its labels cannot be read, is not written to and not erased either.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=256
-	Keep []string `json:"keep,omitempty"`
+	Keep []KeptDisk `json:"keep,omitempty"`
+}
+
+// KeptDisk is a disk that the provider never writes to and never erases, by one name.
+// +kubebuilder:validation:ExactlyOneOf=serialNumber;wwn;label
+type KeptDisk struct {
+	// serialNumber is the serial number of the disk, without regard to case.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('[^ ]')",message="must not be blank: it would name no disk"
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// wwn is the World Wide Name of the disk, without regard to case. A prefix (naa., eui., wwn-, 0x) is ignored.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().matches('^ *(wwn-)?(naa[.])?(eui[.])?(0x)? *$')",message="must not be blank: it would name no disk"
+	WWN string `json:"wwn,omitempty"`
+	// label is the label of a partition or file system on the disk, with upper and lower case. Labels are read of partitions of a GPT, and of the file systems ext, XFS,
+	// Btrfs, FAT, ISO 9660 and swap that are directly on the disk or on a partition. If no disk has the label, disks with LVM, md, LUKS, ZFS, bcache, NTFS or exFAT are
+	// not written to and not erased. Prefer a serial number or WWN: a label is gone when somebody formats the disk, and a tenant can write one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('[^ ]')",message="must not be blank: it would name no disk"
+	Label string `json:"label,omitempty"`
 }
 
 // DiskIdentity identifies a disk across boots.
@@ -146,18 +169,22 @@ type HostStorage struct {
 type DiskIdentity struct {
 	// serialNumber is the serial number of the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// wwn is the World Wide Name of the disk, in lower case without a prefix.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	WWN string `json:"wwn,omitempty"`
 	// byPath is the name of the disk in /dev/disk/by-path.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	ByPath string `json:"byPath,omitempty"`
 	// sizeBytes is the size of the disk in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 }
 
@@ -172,14 +199,15 @@ type WrittenDisk struct {
 	Number int32 `json:"number,omitempty"`
 	// partitionGUID is the unique GUID by which the next attempt knows that this boot wrote the disk.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=36
 	PartitionGUID string `json:"partitionGUID,omitempty"`
 	// dataOffset and dataLength are the partition with the bootstrap data, in bytes. Both are 0 without one.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	DataOffset int64 `json:"dataOffset,omitempty"`
 	// dataLength is the length of the partition with the bootstrap data, in bytes.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	DataLength int64 `json:"dataLength,omitempty"`
 }

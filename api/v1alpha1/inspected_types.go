@@ -4,34 +4,42 @@ package v1alpha1
 type InspectedSystem struct {
 	// manufacturer is the manufacturer of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// model is the model of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// serialNumber is the serial number of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// systemUUID is the system UUID of the server.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SystemUUID string `json:"systemUUID,omitempty"`
 	// boardSerialNumber is the serial number of the main board.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	BoardSerialNumber string `json:"boardSerialNumber,omitempty"`
 	// firmwareVendor is the vendor of the system firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVendor string `json:"firmwareVendor,omitempty"`
 	// firmwareVersion is the version of the system firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// firmwareDate is the date of the system firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareDate string `json:"firmwareDate,omitempty"`
 }
@@ -40,23 +48,29 @@ type InspectedSystem struct {
 type InspectedCPU struct {
 	// architecture is the architecture, in the notation of Kubernetes.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Architecture string `json:"architecture,omitempty"`
 	// model is the model.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// sockets is the number of processors.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Sockets int32 `json:"sockets,omitempty"`
 	// cores is the number of cores of all processors.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Cores int32 `json:"cores,omitempty"`
 	// threads is the number of logical processors.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Threads int32 `json:"threads,omitempty"`
 	// numaNodes is the number of NUMA nodes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	NUMANodes int32 `json:"numaNodes,omitempty"`
 	// features are instructions that operators select servers by, in the kernel's notation.
 	// +optional
@@ -70,6 +84,7 @@ type InspectedCPU struct {
 type InspectedMemory struct {
 	// bytes is the size, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Bytes int64 `json:"bytes,omitempty"`
 	// dimms are the memory modules.
 	// +optional
@@ -82,28 +97,35 @@ type InspectedMemory struct {
 type InspectedDIMM struct {
 	// slot is the name of its slot.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Slot string `json:"slot,omitempty"`
 	// bytes is its size, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Bytes int64 `json:"bytes,omitempty"`
 	// type is its type, such as DDR5.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Type string `json:"type,omitempty"`
 	// speedMTs is its speed, in megatransfers per second.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SpeedMTs int32 `json:"speedMTs,omitempty"`
 	// manufacturer is its manufacturer.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Manufacturer string `json:"manufacturer,omitempty"`
 	// partNumber is the part number of the manufacturer.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PartNumber string `json:"partNumber,omitempty"`
 	// serialNumber is its serial number.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
@@ -112,52 +134,62 @@ type InspectedDIMM struct {
 type InspectedDisk struct {
 	// name is the kernel's name. It may change from boot to boot.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// byPath is the name in /dev/disk/by-path.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	ByPath string `json:"byPath,omitempty"`
 	// hctl is the SCSI address host:channel:target:lun.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	HCTL string `json:"hctl,omitempty"`
 	// vendor is the vendor.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Vendor string `json:"vendor,omitempty"`
 	// model is the model.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 	// serialNumber is the serial number.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SerialNumber string `json:"serialNumber,omitempty"`
 	// wwn is the World Wide Name, in lower case without a prefix.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	WWN string `json:"wwn,omitempty"`
 	// firmwareVersion is the version of the disk's firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// sizeBytes is the size, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 	// logicalSectorBytes is the size of a logical sector, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	LogicalSectorBytes int32 `json:"logicalSectorBytes,omitempty"`
 	// physicalSectorBytes is the size of a physical sector, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	PhysicalSectorBytes int32 `json:"physicalSectorBytes,omitempty"`
 	// rotational is true for a hard disk.
 	// +optional
 	Rotational bool `json:"rotational,omitempty"`
-	// transport is nvme, sata, sas, scsi, virtio, usb, mmc or another name of the kernel.
+	// transport is how the disk is connected: NVMe, NVMeOverFabrics, SATA, SAS, SCSI, FibreChannel, ISCSI, Virtio, USB, MMC or Other. It is absent if it is unknown.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Transport string `json:"transport,omitempty"`
+	Transport DiskTransport `json:"transport,omitempty"`
 	// removable is true for a disk whose medium can be removed.
 	// +optional
 	Removable bool `json:"removable,omitempty"`
@@ -166,8 +198,7 @@ type InspectedDisk struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// health is OK, Warning or Critical.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Health string `json:"health,omitempty"`
+	Health Health `json:"health,omitempty"`
 	// eraseMethods are the erase methods that the disk offers, such as nvme-sanitize-crypto or ata-secure-erase.
 	// +optional
 	// +listType=atomic
@@ -188,6 +219,7 @@ type InspectedDisk struct {
 	Holders []string `json:"holders,omitempty"`
 	// protected says why no plan writes to the disk. It is absent for a disk that may be written.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Protected string `json:"protected,omitempty"`
 }
@@ -196,34 +228,42 @@ type InspectedDisk struct {
 type InspectedNIC struct {
 	// name is the kernel's name.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 	// macAddress is the permanent MAC address, in lower case with colons.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	MACAddress string `json:"macAddress,omitempty"`
 	// pciAddress is the address of the PCI device.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PCIAddress string `json:"pciAddress,omitempty"`
 	// vendor is the PCI vendor ID, in hexadecimal.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Vendor string `json:"vendor,omitempty"`
 	// device is the PCI device ID, in hexadecimal.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Device string `json:"device,omitempty"`
 	// driver is the kernel's driver.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Driver string `json:"driver,omitempty"`
 	// firmwareVersion is the version of the interface's firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// speedMbps is the speed of the link, in Mbit/s.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
 	// linkUp is true if the link is up.
 	// +optional
@@ -240,30 +280,37 @@ type InspectedNIC struct {
 type InspectedNeighbor struct {
 	// chassisID identifies the switch.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	ChassisID string `json:"chassisID,omitempty"`
 	// systemName is the name of the switch.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SystemName string `json:"systemName,omitempty"`
 	// systemDescription describes the switch.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	SystemDescription string `json:"systemDescription,omitempty"`
 	// portID identifies the port.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PortID string `json:"portID,omitempty"`
 	// portDescription describes the port.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PortDescription string `json:"portDescription,omitempty"`
 	// managementAddress is the address at which the switch is managed.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	ManagementAddress string `json:"managementAddress,omitempty"`
 	// vlan is the VLAN of untagged frames.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	VLAN int32 `json:"vlan,omitempty"`
 }
 
@@ -271,18 +318,22 @@ type InspectedNeighbor struct {
 type InspectedDevice struct {
 	// pciAddress is its address.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PCIAddress string `json:"pciAddress,omitempty"`
 	// class is GPU, Accelerator or the class code in hexadecimal.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Class string `json:"class,omitempty"`
 	// vendor is the PCI vendor ID, in hexadecimal.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Vendor string `json:"vendor,omitempty"`
 	// device is the PCI device ID, in hexadecimal.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Device string `json:"device,omitempty"`
 }
@@ -291,18 +342,22 @@ type InspectedDevice struct {
 type InspectedBMC struct {
 	// address is the IPv4 address of the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Address string `json:"address,omitempty"`
 	// address6 is the IPv6 address of the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Address6 string `json:"address6,omitempty"`
 	// macAddress is the MAC address of the BMC.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	MACAddress string `json:"macAddress,omitempty"`
 	// firmwareVersion is the version of the BMC's firmware.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 }

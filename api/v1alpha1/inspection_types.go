@@ -34,18 +34,25 @@ const (
 
 // InspectionSummary is what requirements of machines are compared with of what the agent found on a server. The BareMetalInspection of the host has the rest.
 type InspectionSummary struct {
-	// receivedAt is the time when the boot server received the report.
+	// receivedTime is the time when the boot server received the report.
 	// +optional
-	ReceivedAt metav1.Time `json:"receivedAt,omitzero"`
-	// report is the UID and the generation of the BareMetalInspection that this summary was made from.
+	ReceivedTime metav1.Time `json:"receivedTime,omitzero"`
+	// reportUID is metadata.uid of the BareMetalInspection that this summary was made from.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	Report string `json:"report,omitempty"`
+	ReportUID string `json:"reportUID,omitempty"`
+	// reportGeneration is the generation of that BareMetalInspection.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ReportGeneration int64 `json:"reportGeneration,omitempty"`
 	// cpu is the number of logical processors.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	CPU int32 `json:"cpu,omitempty"`
 	// memoryBytes is the size of the memory, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	// disks are the disks on which a plan may write, as groups of equal ones. Removable and read-only disks are not counted.
 	// +optional
@@ -62,13 +69,15 @@ type InspectionSummary struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	GPUs []GPUGroup `json:"gpus,omitempty"`
-	// notPurgeable are the disks that offer no erase method of the class Purge, each by its serial number with its WWN in brackets, or by one of them or its name.
-	// Disks whose methods are unknown are not among them. If there are more than 8, the last element says how many more.
+	// notPurgeable are disks that offer no erase method of the class Purge, at most 8. Disks whose methods are unknown are not among them.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=9
-	// +kubebuilder:validation:items:MaxLength=64
-	NotPurgeable []string `json:"notPurgeable,omitempty"`
+	// +kubebuilder:validation:MaxItems=8
+	NotPurgeable []NotPurgeableDisk `json:"notPurgeable,omitempty"`
+	// notPurgeableCount is how many such disks the server has.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	NotPurgeableCount int32 `json:"notPurgeableCount,omitempty"`
 	// switches are the names of the switches that the server is connected to, as LLDP reports them.
 	// +optional
 	// +listType=set
@@ -77,13 +86,34 @@ type InspectionSummary struct {
 	Switches []string `json:"switches,omitempty"`
 }
 
+// NotPurgeableDisk identifies a disk that cannot be purged, by what is known of it.
+type NotPurgeableDisk struct {
+	// serialNumber is the serial number of the disk.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// wwn is the World Wide Name of the disk, in lower case without a prefix.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	WWN string `json:"wwn,omitempty"`
+	// name is the kernel's name of the disk. It is absent for a disk with a serial number or a WWN.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name,omitempty"`
+}
+
 // DiskGroup is a number of equal disks.
 type DiskGroup struct {
 	// count is the number of disks.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Count int32 `json:"count,omitempty"`
 	// sizeBytes is the size of each disk, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 	// rotational is true for hard disks.
 	// +optional
@@ -94,9 +124,11 @@ type DiskGroup struct {
 type NICGroup struct {
 	// count is the number of interfaces.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Count int32 `json:"count,omitempty"`
 	// speedMbps is the speed of the link, in Mbit/s. It is absent for a link that is down.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SpeedMbps int32 `json:"speedMbps,omitempty"`
 }
 
@@ -104,13 +136,16 @@ type NICGroup struct {
 type GPUGroup struct {
 	// count is the number of GPUs.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Count int32 `json:"count,omitempty"`
 	// vendor and device are the PCI IDs of the GPU, in hexadecimal, such as 10de and 20b5.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16
 	Vendor string `json:"vendor,omitempty"`
 	// device is the PCI device ID.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16
 	Device string `json:"device,omitempty"`
 }
@@ -121,11 +156,12 @@ type BareMetalInspectionSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	BootNumber int32 `json:"bootNumber,omitempty"`
-	// receivedAt is the time when the boot server received the report.
+	// receivedTime is the time when the boot server received the report.
 	// +optional
-	ReceivedAt metav1.Time `json:"receivedAt,omitzero"`
+	ReceivedTime metav1.Time `json:"receivedTime,omitzero"`
 	// agentRelease is the release of the agent.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	AgentRelease string `json:"agentRelease,omitempty"`
 	// system is from the tables of the firmware (SMBIOS).
@@ -157,15 +193,15 @@ type BareMetalInspectionSpec struct {
 	BMC *InspectedBMC `json:"bmc,omitempty"`
 	// tpmVersion is the version of the trusted platform module: 1.2 or 2.0.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	TPMVersion string `json:"tpmVersion,omitempty"`
 	// firmwareMode is how the server booted: UEFI or BIOS.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	FirmwareMode string `json:"firmwareMode,omitempty"`
-	// secureBoot is true if the firmware enforced Secure Boot. It is absent for BIOS.
+	FirmwareMode FirmwareMode `json:"firmwareMode,omitempty"`
+	// secureBoot is Enabled if the firmware enforced Secure Boot, or Disabled. It is absent for a BIOS, and if it is unknown.
 	// +optional
-	SecureBoot *bool `json:"secureBoot,omitempty"`
+	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
 	// problems are what could not be read, or was left out.
 	// +optional
 	// +listType=atomic
@@ -184,7 +220,7 @@ type BareMetalInspectionSpec struct {
 // +kubebuilder:printcolumn:name="CPU",type=integer,JSONPath=`.spec.cpu.threads`,description="Number of logical processors"
 // +kubebuilder:printcolumn:name="Firmware",type=string,JSONPath=`.spec.firmwareMode`,description="How the server booted: UEFI or BIOS"
 // +kubebuilder:printcolumn:name="Boot",type=integer,JSONPath=`.spec.bootNumber`,description="Number of the boot of the inspection"
-// +kubebuilder:printcolumn:name="Inspected",type=date,JSONPath=`.spec.receivedAt`,description="Time since the inspection"
+// +kubebuilder:printcolumn:name="Inspected",type=date,JSONPath=`.spec.receivedTime`,description="Time since the inspection"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BareMetalInspection struct {
 	metav1.TypeMeta `json:",inline"`

@@ -283,15 +283,20 @@ type BareMetalMachineStatus struct {
 	// absent after the failure is over. Cluster API 1.14 copies it to the Machine's status.deprecated.v1beta1, even for providers of the contract
 	// v1beta2, and does not remove it there. Nothing in Cluster API acts on it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	FailureReason string `json:"failureReason,omitempty"`
 
 	// failureMessage describes the failure in failureReason. Cluster API copies it in the same way as failureReason.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	FailureMessage string `json:"failureMessage,omitempty"`
 
 	// phase summarises the state of the machine: Pending without a host, HostLost when its host does not exist any more, and otherwise the phase of its host
 	// (kubectl explain baremetalhost.status.phase).
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Phase string `json:"phase,omitempty"`
 

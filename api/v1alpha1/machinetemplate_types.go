@@ -45,6 +45,7 @@ type BareMetalMachineTemplateStatus struct {
 
 	// matchingHosts is the number of hosts in the namespace that match the template, including claimed hosts.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	MatchingHosts int32 `json:"matchingHosts,omitempty"`
 }
 

@@ -15,6 +15,7 @@ type ObservedNode struct {
 	Number int32 `json:"number,omitempty"`
 	// kubeletVersion is the version that the kubelet reports, such as v1.34.1.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	// mismatch is why this Node is not the Machine's Node, or why Cluster API cannot match it. It is absent if the Node matches.

@@ -94,33 +94,33 @@ type BareMetalRemediationSpec struct {
 
 // PowerCycle is the record of one power cycle of the server.
 type PowerCycle struct {
-	// attempt counts the power cycles, from 1. 0 means that none was started, because something prevented it, such as maintenance of the host. When that has
+	// attempt counts the power cycles, from 1. It is absent if none was started, because something prevented it, such as maintenance of the host. When that has
 	// ended, the Node has timeoutSeconds to become healthy before the first power cycle.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
 	// host is the name of the BareMetalHost of the server. The provider writes the record before it adds the power hold to the host.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`
-	// startedAt is the time when the power cycle started.
+	// startTime is the time when the power cycle started.
 	// +required
-	StartedAt metav1.Time `json:"startedAt,omitzero"`
-	// offAt is the time when the server was confirmed to be off, or, if attempt is 0, the time when the remediation resumed. After that the provider only
+	StartTime metav1.Time `json:"startTime,omitzero"`
+	// offTime is the time when the server was confirmed to be off, or, if attempt is absent, the time when the remediation resumed. After that the provider only
 	// powers the server on.
 	// +optional
-	OffAt *metav1.Time `json:"offAt,omitempty"`
-	// recoveredAt is the time when the Node was healthy again. It ends the power cycle: a later failure starts a new one.
+	OffTime *metav1.Time `json:"offTime,omitempty"`
+	// recoveredTime is the time when the Node was healthy again. It ends the power cycle: a later failure starts a new one.
 	// +optional
-	RecoveredAt *metav1.Time `json:"recoveredAt,omitempty"`
+	RecoveredTime *metav1.Time `json:"recoveredTime,omitempty"`
 }
 
 // HandOver is the reason why a machine must be replaced.
 type HandOver struct {
-	// at is the time of the decision.
+	// time is when that was decided.
 	// +required
-	At metav1.Time `json:"at,omitzero"`
+	Time metav1.Time `json:"time,omitzero"`
 	// message is why the machine must be replaced, and what was tried.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -131,9 +131,9 @@ type HandOver struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Quarantine string `json:"quarantine,omitempty"`
-	// quarantinedAt is the time when the host was quarantined, or was found to be. The provider does not quarantine it again after a user has ended that.
+	// quarantinedTime is the time when the host was quarantined, or was found to be. The provider does not quarantine it again after a user has ended that.
 	// +optional
-	QuarantinedAt *metav1.Time `json:"quarantinedAt,omitempty"`
+	QuarantinedTime *metav1.Time `json:"quarantinedTime,omitempty"`
 }
 
 // BareMetalRemediationStatus is the observed state of a remediation. The provider writes it.
@@ -158,11 +158,12 @@ type BareMetalRemediationStatus struct {
 
 	// attempt is the number of the last power cycle, from 1.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	Attempt int32 `json:"attempt,omitempty"`
 
-	// startedAt is the time when the last power cycle started.
+	// startTime is the time when the last power cycle started.
 	// +optional
-	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	StartTime *metav1.Time `json:"startTime,omitempty"`
 }
 
 // BareMetalRemediation remediates a machine that a MachineHealthCheck marked as unhealthy. It power-cycles the machine's server. If that does not help,

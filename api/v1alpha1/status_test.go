@@ -43,7 +43,7 @@ func TestHostStatusIsBounded(t *testing.T) {
 			s.BMC = &v1alpha1.BMCStatus{BootOverride: &v1alpha1.BootOverrideStatus{Warning: long}}
 		}},
 		{"status.lastOperation.message", func(s status) {
-			s.LastOperation = &v1alpha1.Operation{Name: "Inspect", StartedAt: metav1.Now(), Message: strings.Repeat("x", 1025)}
+			s.LastOperation = &v1alpha1.Operation{Name: "Inspect", StartTime: metav1.Now(), Message: strings.Repeat("x", 1025)}
 		}},
 	} {
 		t.Run(c.field, func(t *testing.T) {

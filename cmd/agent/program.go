@@ -99,7 +99,7 @@ func newSession(
 	}
 	cleaner := &runner.Cleaner{Disks: disks, Log: log}
 	hello := agent.Hello{
-		Version: agent.Version, Release: version.String(), Firmware: firmware, Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
+		Release: version.String(), Firmware: firmware, Architecture: runtime.GOARCH, Kernel: system.KernelRelease(),
 	}
 	if os.Getpid() == 1 {
 		cleaner.Port = func(d disk.Disk) drive.Port { return drive.KernelPort(d.Name) }

@@ -27,9 +27,9 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 	fields("", "Host", c.Host, "Manufacturer", c.Server.Manufacturer, "Model", c.Server.Model, "Serial number", cmp.Or(c.Server.SerialNumber, "unknown"),
 		"System UUID", c.Server.SystemUUID, "MAC addresses", strings.Join(c.Server.BootMACAddresses, ", "), "Released by machine", c.Machine, "Provider ID", c.ProviderID,
 		"Claim, boot", fmt.Sprintf("%s, %d", c.ClaimID, c.BootNumber))
-	fields("", policy, string(c.Policy), "Tool used", c.Tool, "Started", c.StartedAt.UTC().Format(timeFormat),
-		"Ended", c.EndedAt.UTC().Format(timeFormat), "Recorded", c.RecordedAt.UTC().Format(timeFormat), "Booted by", cmp.Or(string(c.Transport.BootMethod), "unknown"),
-		"Firmware", cmp.Or(c.Transport.Firmware, "unknown"), "Reported over", reportedOver(c.Transport.TLS), "Secure Boot", c.Transport.SecureBoot)
+	fields("", policy, string(c.Policy), "Tool used", c.Tool, "Started", c.StartTime.UTC().Format(timeFormat),
+		"Ended", c.EndTime.UTC().Format(timeFormat), "Recorded", c.RecordedTime.UTC().Format(timeFormat), "Booted by", cmp.Or(string(c.Transport.BootMethod), "unknown"),
+		"Firmware", cmp.Or(string(c.Transport.FirmwareMode), "unknown"), "Reported over", reportedOver(c.Transport.TLS), "Secure Boot", c.Transport.SecureBoot)
 	if len(c.Media) == 0 {
 		writef(w, "\nThe agent reported no disks.\n")
 	}
@@ -40,7 +40,7 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 		if m.SizeBytes > 0 {
 			size = fmt.Sprintf("%d bytes", m.SizeBytes)
 		}
-		fields("  ", "Media type", m.MediaType, "Manufacturer", m.Manufacturer, "Model", m.Model, "Firmware", m.Firmware,
+		fields("  ", "Media type", m.MediaType, "Manufacturer", m.Manufacturer, "Model", m.Model, "Firmware", m.FirmwareVersion,
 			"Serial number", cmp.Or(m.SerialNumber, "unknown"), "WWN", m.WWN, "Path", m.Path, "Size", size, "Method", string(m.Class), "Technique", m.Technique,
 			"Basis", m.Basis, "Verification method", m.Verification, "Duration", m.Duration, "Reason", m.Reason)
 		for _, warning := range m.Warnings {

@@ -153,7 +153,7 @@ func (e *erasureExport) verify(file string) error {
 			continue
 		}
 		writef(e.console.out, "valid    certificate %d (%s): %s of %d disks, %d left out, erased %s\n", i+1, clean(what), clean(string(spec.Report.Policy)),
-			erasedDisks(spec), len(spec.Report.Disks)-erasedDisks(spec), spec.Report.EndedAt.UTC().Format("2006-01-02 15:04 MST"))
+			erasedDisks(spec), len(spec.Report.Disks)-erasedDisks(spec), spec.Report.EndTime.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d certificates are not valid", failed, len(document.Certificates))

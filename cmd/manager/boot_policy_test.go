@@ -86,19 +86,19 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"erasureRequest": func(b *v1alpha1.BareMetalBoot) {
 			b.Spec.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "another", SerialNumber: "another"}
 		},
-		"startedAt":       func(b *v1alpha1.BareMetalBoot) { b.Spec.StartedAt = metav1.NewTime(now.Add(time.Hour)) },
-		"poweredOffAt":    func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffAt = new(metav1.NewTime(now.Add(time.Hour))) },
-		"poweredOnAt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnAt = new(metav1.NewTime(now.Add(time.Hour))) },
-		"commitAllowedAt": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedAt = &now },
-		"agentDoneAt":     func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneAt = &now },
-		"agent":           func(b *v1alpha1.BareMetalBoot) { b.Spec.Agent = true },
-		"committedNumber": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommittedNumber = 1 },
-		"voidedAt":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = &now },
-		"cleaningPolicy":  func(b *v1alpha1.BareMetalBoot) { b.Spec.CleaningPolicy = v1alpha1.CleaningClear },
-		"method":          func(b *v1alpha1.BareMetalBoot) { b.Spec.Method = v1alpha1.MethodVirtualMedia },
-		"agentKey":        func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentKey = someKey },
+		"startTime":         func(b *v1alpha1.BareMetalBoot) { b.Spec.StartTime = metav1.NewTime(now.Add(time.Hour)) },
+		"poweredOffTime":    func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOffTime = new(metav1.NewTime(now.Add(time.Hour))) },
+		"poweredOnTime":     func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnTime = new(metav1.NewTime(now.Add(time.Hour))) },
+		"commitAllowedTime": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedTime = &now },
+		"agentDoneTime":     func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneTime = &now },
+		"agent":             func(b *v1alpha1.BareMetalBoot) { b.Spec.Agent = true },
+		"committedNumber":   func(b *v1alpha1.BareMetalBoot) { b.Spec.CommittedNumber = 1 },
+		"voidedTime":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedTime = &now },
+		"cleaningPolicy":    func(b *v1alpha1.BareMetalBoot) { b.Spec.CleaningPolicy = v1alpha1.CleaningClear },
+		"method":            func(b *v1alpha1.BareMetalBoot) { b.Spec.Method = v1alpha1.MethodVirtualMedia },
+		"agentKey":          func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentKey = someKey },
 		"erasure": func(b *v1alpha1.BareMetalBoot) {
-			b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: now, EndedAt: now}
+			b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: now, EndTime: now}
 		},
 	} {
 		// The API server denies some of these to every user. A boot that was not started shows what the policy does.
@@ -131,16 +131,16 @@ func deniedOnceWritten(t *testing.T, c client.Client, booted *v1alpha1.BareMetal
 		change     func(*v1alpha1.BareMetalBootSpec)
 	}{
 		{"fail", "must not change failure", func(s *v1alpha1.BareMetalBootSpec) { s.Failure = &v1alpha1.BootFailure{Reason: "Any", Message: "any"} }},
-		{"reported later", "must not change reportedAt", func(s *v1alpha1.BareMetalBootSpec) { s.ReportedAt = &later }},
-		{"not reported", "must not change reportedAt", func(s *v1alpha1.BareMetalBootSpec) { s.ReportedAt = nil }},
+		{"reported later", "must not change reportedTime", func(s *v1alpha1.BareMetalBootSpec) { s.ReportedTime = &later }},
+		{"not reported", "must not change reportedTime", func(s *v1alpha1.BareMetalBootSpec) { s.ReportedTime = nil }},
 		{"reported from elsewhere", "must not change reportAddress", func(s *v1alpha1.BareMetalBootSpec) { s.ReportAddress = "192.0.2.1" }},
 		{"reported from nowhere", "must not change reportAddress", func(s *v1alpha1.BareMetalBootSpec) { s.ReportAddress = "" }},
-		{"another DHCP request", "must not change dhcpAt", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPAt = &later }},
-		{"no DHCP request", "must not change dhcpAt", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPAt = nil }},
+		{"another DHCP request", "must not change dhcpTime", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPTime = &later }},
+		{"no DHCP request", "must not change dhcpTime", func(s *v1alpha1.BareMetalBootSpec) { s.DHCPTime = nil }},
 		{"script not served", byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.ScriptAddress = "" }},
 		{"data bound to nobody", byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataAddress = "" }},
 		{"a key after the address", "must not change agentKey", func(s *v1alpha1.BareMetalBootSpec) { s.AgentKey = someKey }},
-		{"data not served", byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataServedAt = nil }},
+		{"data not served", byCRD, func(s *v1alpha1.BareMetalBootSpec) { s.DataServedTime = nil }},
 	} {
 		changed := booted.DeepCopy()
 		test.change(&changed.Spec)
@@ -259,18 +259,18 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 	g := NewWithT(t)
 	ctx, now := t.Context(), metav1.NewTime(time.Now().Truncate(time.Second))
 	type spec = v1alpha1.BareMetalBootSpec
-	started := spec{Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "n", StartedAt: now, PoweredOffAt: &now, PoweredOnAt: &now}
-	script := func(s *spec) { s.DHCPAt, s.ScriptAddress = &now, "192.0.2.1" }
-	data := func(s *spec) { s.DataAddress, s.DataServedAt = "192.0.2.2", &now }
-	node := func(s *spec) { s.ReportedAt = &now } // the controllers write it
+	started := spec{Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "n", StartTime: now, PoweredOffTime: &now, PoweredOnTime: &now}
+	script := func(s *spec) { s.DHCPTime, s.ScriptAddress = &now, "192.0.2.1" }
+	data := func(s *spec) { s.DataAddress, s.DataServedTime = "192.0.2.2", &now }
+	node := func(s *spec) { s.ReportedTime = &now } // the controllers write it
 	disk := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
 	runsAgent := func(s *spec) { s.Agent = true }
 	clean := func(s *spec) { s.Agent, s.Purpose = true, v1alpha1.PurposeClean }
 	enrolled := func(s *spec) { s.DataAddress, s.AgentKey = "192.0.2.2", someKey }
 	written := func(s *spec) { data(s); s.WrittenDisks = []v1alpha1.WrittenDisk{disk} }
-	commit := func(s *spec) { s.CommitAllowedAt = &now }
-	done := func(s *spec) { s.AgentDoneAt = &now }
-	report := func(s *spec) { s.ReportedAt, s.ReportAddress = &now, "192.0.2.3" }
+	commit := func(s *spec) { s.CommitAllowedTime = &now }
+	done := func(s *spec) { s.AgentDoneTime = &now }
+	report := func(s *spec) { s.ReportedTime, s.ReportAddress = &now, "192.0.2.3" }
 	fail := func(s *spec) {
 		s.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: "any"}
 	}
@@ -285,15 +285,15 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 		"a second client of the script": {[]func(*spec){script}, fail},
 		"a second client of the data":   {[]func(*spec){script, data}, fail},
 		"the key of an agent":           {[]func(*spec){script, runsAgent}, enrolled},
-		"the data after the key":        {[]func(*spec){script, runsAgent, enrolled}, func(s *spec) { s.DataServedAt = &now }},
+		"the data after the key":        {[]func(*spec){script, runsAgent, enrolled}, func(s *spec) { s.DataServedTime = &now }},
 		"the data of an image":          {[]func(*spec){script, runsAgent}, written},
-		"a second agent":                {[]func(*spec){script, runsAgent}, func(s *spec) { s.DataAddress, s.AgentRefusedAt = "192.0.2.2", &now }},
+		"a second agent":                {[]func(*spec){script, runsAgent}, func(s *spec) { s.DataAddress, s.AgentRefusedTime = "192.0.2.2", &now }},
 		"the commit":                    {[]func(*spec){script, runsAgent, written}, commit},
 		"the result":                    {[]func(*spec){script, runsAgent, written, commit}, done},
 		"the data of the next attempt": {[]func(*spec){script, runsAgent, written}, func(s *spec) {
 			s.WrittenDisks[0].Number = 2
 		}},
-		"the end of an erasure": {[]func(*spec){script, clean, written}, func(s *spec) { s.AgentDoneAt, s.WrittenDisks = &now, nil }},
+		"the end of an erasure": {[]func(*spec){script, clean, written}, func(s *spec) { s.AgentDoneTime, s.WrittenDisks = &now, nil }},
 	} {
 		record := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "allowed-"}, Spec: started}
 		for _, step := range test.before {

@@ -213,7 +213,7 @@ func TestBootRole(t *testing.T) {
 		g.Expect(stages).To(ConsistOf(v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel,
 			v1alpha1.StageData, v1alpha1.StageReportedIn))
 		g.Expect([]string{b.Spec.ScriptAddress, b.Spec.DataAddress, b.Spec.ReportAddress}).To(HaveEach("127.0.82.99"))
-		g.Expect(b.Spec.DHCPAt).NotTo(BeNil())
+		g.Expect(b.Spec.DHCPTime).NotTo(BeNil())
 		g.Expect(b.Spec.Attempt).To(BeEquivalentTo(1))
 	})
 	g.Expect(c.Get(t.Context(), client.ObjectKey{Namespace: "capbm-system", Name: "dhcp-127-0-82-99"}, &coordinationv1.Lease{})).To(Succeed())

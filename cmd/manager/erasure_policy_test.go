@@ -75,8 +75,8 @@ func TestErasureRights(t *testing.T) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}}
 	now := metav1.Now()
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: host.ObjectMeta, Spec: v1alpha1.BareMetalBootSpec{
-		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", AgentDoneAt: &now,
-		Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: now, EndedAt: now},
+		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", AgentDoneTime: &now,
+		Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: now, EndTime: now},
 	}}
 	recorder := &erasure.Recorder{Client: manager, APIReader: manager, Namespace: "capbm-system"}
 	for n := range int32(3) { // the third deletes the first

@@ -51,7 +51,7 @@ func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Ad
 	if len(networks) == 0 {
 		return nil, nil //nolint:nilnil // nothing is known of any network
 	}
-	dhcpAt, offered := b.dhcpRequest(a.boot, mac)
+	dhcpTime, offered := b.dhcpRequest(a.boot, mac)
 	leased, err := b.leasedOrOffered(ctx, a.host, mac, networks, offered)
 	if err != nil {
 		return nil, err
@@ -59,9 +59,9 @@ func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Ad
 	authoritative := len(leased) > 0 || !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Authoritative }) ||
 		authoritativeIn(networks, from)
 	// Its loader came from a network where this provider answers no DHCP.
-	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPAt == nil
-	if dhcpAt == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnAt) {
-		dhcpAt = b.started.Load() // only a leased address is served, so it needs no request that this boot server received
+	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPTime == nil
+	if dhcpTime == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnTime) {
+		dhcpTime = b.started.Load() // only a leased address is served, so it needs no request that this boot server received
 	}
 	switch {
 	case !authoritative && !operatingSystem && authoritativeIn(b.Networks, offered) && external(networks, from, operatingSystem):
@@ -70,10 +70,10 @@ func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Ad
 		return nil, nil //nolint:nilnil // another DHCP server has that network, and this boot server does not see its requests
 	case !slices.ContainsFunc(networks, func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off }):
 		return nil, refused("the request came from %s, which is in the subnet of no network", from)
-	case dhcpAt == nil && !fromMedium:
+	case dhcpTime == nil && !fromMedium:
 		return nil, tooEarly("no DHCP request of %s came in this boot", strings.Join(a.host.Spec.BootMACAddresses, " or "))
 	case !authoritative || slices.Contains(leased, from) || operatingSystem && slices.Contains(configuredAddresses(a.host), from):
-		return dhcpAt, nil
+		return dhcpTime, nil
 	case len(leased) == 0:
 		return nil, tooEarly("the server leased no address yet")
 	default:
@@ -201,8 +201,8 @@ func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot, mac string) (*metav1.
 			address = netip.Addr{}
 		}
 	}
-	if boot.Spec.DHCPAt != nil {
-		at = boot.Spec.DHCPAt
+	if boot.Spec.DHCPTime != nil {
+		at = boot.Spec.DHCPTime
 	}
 	return at, address
 }

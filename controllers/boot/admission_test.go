@@ -69,8 +69,8 @@ func (w *world) dhcp(address netip.Addr) {
 func (w *world) nothingBound(g Gomega) {
 	boot := w.boot().Spec
 	g.ExpectWithOffset(1, []string{boot.ScriptAddress, boot.DataAddress}).To(HaveEach(""))
-	g.ExpectWithOffset(1, boot.DHCPAt).To(BeNil())
-	g.ExpectWithOffset(1, boot.DataServedAt).To(BeNil())
+	g.ExpectWithOffset(1, boot.DHCPTime).To(BeNil())
+	g.ExpectWithOffset(1, boot.DataServedTime).To(BeNil())
 	g.ExpectWithOffset(1, boot.Failure).To(BeNil())
 }
 
@@ -83,8 +83,8 @@ func TestBeforePowerOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			w := newWorld(networks...)
-			poweredOnAt := w.boot().Spec.PoweredOnAt
-			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil })).To(Succeed())
+			poweredOnTime := w.boot().Spec.PoweredOnTime
+			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil })).To(Succeed())
 			w.lease(t, leasing, honest)
 			w.dhcp(honest)
 			answer, err := w.Lookup(ctx, booting)
@@ -99,7 +99,7 @@ func TestBeforePowerOn(t *testing.T) {
 			}
 			w.nothingBound(g)
 
-			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = poweredOnAt })).To(Succeed())
+			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = poweredOnTime })).To(Succeed())
 			_, err = w.script(honest)
 			if ours := len(networks) > 0 && networks[0].Mode != bootconfig.Off; ours {
 				g.Expect(err).To(And(MatchError(pxe.ErrNotYet), MatchError(ContainSubstring("no DHCP request"))), "what came before the power-on is not the server's")
@@ -193,7 +193,7 @@ func TestAdmission(t *testing.T) {
 				}
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(w.boot().Spec.ScriptAddress).To(Equal(c.from.String()))
-				g.Expect(w.boot().Spec.DHCPAt != nil).To(Equal(c.asked != nil))
+				g.Expect(w.boot().Spec.DHCPTime != nil).To(Equal(c.asked != nil))
 			}
 			status, script := w.get(pxe.ScriptPath(booting), c.from)
 			if errors.Is(c.want, pxe.ErrRefused) {
@@ -329,7 +329,7 @@ func TestDHCPOfAnotherServer(t *testing.T) {
 			saw(g, w, 3, c.address)
 			_, err = w.script(c.from)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(w.boot().Spec.DHCPAt).NotTo(BeNil())
+			g.Expect(w.boot().Spec.DHCPTime).NotTo(BeNil())
 		})
 	}
 }
@@ -370,7 +370,7 @@ func TestPowerOnNotInCache(t *testing.T) {
 	g := NewWithT(t)
 	cache := newAPI(interceptor.Funcs{})
 	w := newWorld(unbounded(others))
-	g.Expect((&world{Client: cache}).changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil })).To(Succeed())
+	g.Expect((&world{Client: cache}).changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil })).To(Succeed())
 	w.Booter.Client = split{w.Client, cache}
 	status, script := w.get(pxe.ScriptPath(booting), honest)
 	g.Expect(status).To(Equal(http.StatusOK))
@@ -378,12 +378,12 @@ func TestPowerOnNotInCache(t *testing.T) {
 	w.nothingBound(g)
 
 	w.Booter.Client = split{w.Client, newAPI(interceptor.Funcs{})}
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil })).To(Succeed())
 	status, script = w.get(pxe.ScriptPath(booting), honest)
 	g.Expect(status).To(Equal(http.StatusOK))
 	g.Expect(script).To(ContainSubstring("asking again in 5 seconds"))
 	w.nothingBound(g)
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = &metav1.Time{Time: time.Now()} })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = &metav1.Time{Time: time.Now()} })).To(Succeed())
 	_, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 }

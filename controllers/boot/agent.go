@@ -35,17 +35,30 @@ func (b *Booter) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, c
 		if err := b.checkAgentBoot(a); err != nil {
 			return err
 		}
-		if hasKey(&a.boot.Spec, r) {
-			return change(a)
+		if !hasKey(&a.boot.Spec, r) {
+			if _, err := b.admit(ctx, a, "", r.From, true); err != nil {
+				return err
+			}
+			if err := b.enrol(ctx, a, r); err != nil {
+				return err
+			}
 		}
-		if _, err := b.admit(ctx, a, "", r.From, true); err != nil {
-			return err
-		}
-		if err := b.enrol(ctx, a, r); err != nil {
+		if err := b.checkVersion(a.boot, r); err != nil {
 			return err
 		}
 		return change(a)
 	})
+}
+
+// checkVersion refuses an agent of another version of the protocol, also after it has its plan: it may misread the answer, and the boot server the request. The attempt
+// fails, and the next one boots the agent that is installed now.
+func (b *Booter) checkVersion(boot *v1alpha1.BareMetalBoot, r pxe.AgentRequest) error {
+	if r.Version == agent.Version {
+		return nil
+	}
+	err := fmt.Errorf("%w: the agent has protocol version %d, and the boot server has %d: install kernel and ramdisk of the same release", pxe.ErrVersion, r.Version, agent.Version)
+	b.recordProblem(boot, v1alpha1.ReasonVersionDiffers, err)
+	return err
 }
 
 // checkAgentBoot returns nil while the agent of a boot is served. After the permission to make the disk bootable that is so until the boot is reported or has
@@ -53,8 +66,8 @@ func (b *Booter) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, c
 func (b *Booter) checkAgentBoot(a attempt) error {
 	boot := &a.boot.Spec
 	boots := lifecycle.BootFor(a.view, b.Settings) == lifecycle.BootAgent || a.view.ErasureRuns(b.Settings) ||
-		!mayBind(a) && boot.ReportedAt == nil && boot.Failure == nil && a.view.CurrentBoot() != nil
-	if !boot.Agent || boot.AgentRefusedAt != nil || !boots {
+		!mayBind(a) && boot.ReportedTime == nil && boot.Failure == nil && a.view.CurrentBoot() != nil
+	if !boot.Agent || boot.AgentRefusedTime != nil || !boots {
 		return refused("the boot of %s/%s is over, or runs no agent", a.host.Namespace, a.host.Name)
 	}
 	return nil
@@ -93,13 +106,7 @@ func (b *Booter) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attempt, 
 func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello) (agent.Plan, error) {
 	var plan agent.Plan
 	a, err := b.withAgent(ctx, r, false, func(a attempt) error {
-		if hello.Version != agent.Version {
-			err := fmt.Errorf("%w: the agent has protocol version %d (release %.40q), and the boot server has %d: install kernel and ramdisk of the same release",
-				pxe.ErrVersion, hello.Version, hello.Release, agent.Version)
-			b.recordProblem(a.boot, v1alpha1.ReasonVersionDiffers, err)
-			return err
-		}
-		if a.boot.Spec.AgentDoneAt != nil {
+		if a.boot.Spec.AgentDoneTime != nil {
 			return refused("the agent of %s is done", r.Host)
 		}
 		var err error
@@ -120,7 +127,7 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 		return agent.Plan{}, err
 	}
 	b.reportUnknownServer(a, hello.Server)
-	b.recordStage(a.boot, v1alpha1.StageAgent, r.From, clientOf(hello))
+	b.recordAgent(a.boot, r.From, hello)
 	return plan, nil
 }
 
@@ -160,7 +167,7 @@ func (b *Booter) planFor(ctx context.Context, a attempt, server agent.Server) (a
 		plan.Provision.DataSize = 0
 	}
 	switch {
-	case a.boot.Spec.CommitAllowedAt != nil:
+	case a.boot.Spec.CommitAllowedTime != nil:
 		setCommitted(plan.Provision, a.boot, a.boot.Spec.Number)
 	case a.boot.Spec.CommittedNumber != 0:
 		setCommitted(plan.Provision, a.boot, a.boot.Spec.CommittedNumber)
@@ -190,14 +197,18 @@ var partitionNamespace = uuid.MustParse("6f2c8a4e-0d1b-4c9f-9a53-2f7f0e1d8b66")
 // one. The number alone does not identify a boot: after a restored backup it is counted again from an older one, and disks have the partitions of later boots.
 func partitionGUID(boot *v1alpha1.BareMetalBoot) string {
 	return uuid.NewSHA1(partitionNamespace,
-		fmt.Appendf(nil, "%s/%s/%s/%d/%d", boot.Namespace, boot.Name, boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartedAt.Unix())).String()
+		fmt.Appendf(nil, "%s/%s/%s/%d/%d", boot.Namespace, boot.Name, boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartTime.Unix())).String()
 }
 
-func keptDisks(s *v1alpha1.HostStorage) []string {
+func keptDisks(s *v1alpha1.HostStorage) []agent.KeptDisk {
 	if s == nil {
 		return nil
 	}
-	return s.Keep
+	var kept []agent.KeptDisk
+	for _, k := range s.Keep {
+		kept = append(kept, agent.KeptDisk{Serial: k.SerialNumber, WWN: k.WWN, Label: k.Label})
+	}
+	return kept
 }
 
 // rootDevice returns the hints of a machine, in which those of the host take precedence field by field.
@@ -215,7 +226,9 @@ func rootDevice(machine *v1alpha1.RootDeviceHints, storage *v1alpha1.HostStorage
 		override(&out.WWN, h.WWN)
 		override(&out.Model, h.Model)
 		override(&out.Vendor, h.Vendor)
-		override(&out.MinSize, int64(h.MinSizeGiB)<<30)
+		if h.MinSize != nil {
+			override(&out.MinSize, h.MinSize.Value())
+		}
 		override(&out.Rotational, h.Rotational)
 		override(&out.HCTL, h.HCTL)
 		override(&out.ByPath, h.ByPath)

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -85,11 +86,11 @@ func (w *world) agentRequest(g *WithT) pxe.AgentRequest {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(script.Agent).NotTo(BeNil())
 	g.Expect(script.SeedPath).To(BeEmpty(), "an agent gets no token for the seed")
-	return pxe.AgentRequest{Host: script.Agent.Host, Token: script.Agent.Token, From: honest}
+	return pxe.AgentRequest{Version: agent.Version, Host: script.Agent.Host, Token: script.Agent.Token, From: honest}
 }
 
 var (
-	hello = agent.Hello{Version: agent.Version, Release: "v1, rc", Firmware: agent.UEFI, SecureBoot: agent.SecureBootEnabled}
+	hello = agent.Hello{Release: "v1, rc", Firmware: agent.UEFI, SecureBoot: agent.SecureBootEnabled}
 	sda   = agent.DataRequest{Disk: agent.DiskID{Serial: "S1", Size: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
 )
 
@@ -98,10 +99,10 @@ func TestAgentProvisions(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: "host"}, Keep: []string{"ceph-1"}}
+		h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: "host"}, Keep: []v1alpha1.KeptDisk{{Label: "ceph-1"}}}
 	})
 	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) {
-		m.Spec.Image.RootDevice = &v1alpha1.RootDeviceHints{SerialNumber: "machine", MinSizeGiB: 10}
+		m.Spec.Image.RootDevice = &v1alpha1.RootDeviceHints{SerialNumber: "machine", MinSize: new(resource.MustParse("10Gi"))}
 	})
 	answer, err := w.Lookup(ctx, booting)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -116,7 +117,7 @@ func TestAgentProvisions(t *testing.T) {
 	g.Expect(plan.Purpose).To(Equal(agent.Provision))
 	g.Expect(plan.Provision.Manifest).To(Equal("sha256:manifest"))
 	g.Expect(plan.Provision.RootDevice).To(Equal(agent.RootDevice{Serial: "host", MinSize: 10 << 30}), "the host's hints take precedence field by field")
-	g.Expect(plan.Provision.Keep).To(Equal([]string{"ceph-1"}))
+	g.Expect(plan.Provision.Keep).To(Equal([]agent.KeptDisk{{Label: "ceph-1"}}))
 	g.Expect(plan.Provision.CommittedGUID).To(BeEmpty())
 	g.Expect(plan.Provision.PartitionGUID).To(MatchRegexp(`^[0-9a-f-]{36}$`))
 	g.Expect(w.boot().Spec.DataAddress).To(Equal(honest.String()))
@@ -129,7 +130,7 @@ func TestAgentProvisions(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(partition.Head)).To(And(ContainSubstring("CIDATA"), ContainSubstring("the bootstrap data")))
 	boot := w.boot().Spec
-	g.Expect(boot.DataServedAt).NotTo(BeNil())
+	g.Expect(boot.DataServedTime).NotTo(BeNil())
 	g.Expect(boot.WrittenDisks).To(ConsistOf(v1alpha1.WrittenDisk{
 		Disk: v1alpha1.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Number: 3, PartitionGUID: plan.Provision.PartitionGUID, DataOffset: 99 << 30, DataLength: agent.DataPartitionSize,
 	}))
@@ -140,15 +141,15 @@ func TestAgentProvisions(t *testing.T) {
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "before the permission")
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
-	allowed := w.boot().Spec.CommitAllowedAt
+	allowed := w.boot().Spec.CommitAllowedTime
 	g.Expect(allowed).NotTo(BeNil())
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
-	g.Expect(w.boot().Spec.CommitAllowedAt).To(Equal(allowed))
+	g.Expect(w.boot().Spec.CommitAllowedTime).To(Equal(allowed))
 	again, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again.Provision.CommittedGUID).To(Equal(plan.Provision.PartitionGUID), "an agent that starts again checks the disk first")
 	g.Expect(again.Provision.CommittedDisk).To(Equal(sda.Disk))
-	_, err = w.Plan(ctx, pxe.AgentRequest{Host: r.Host, Token: r.Token, From: stranger}, hello)
+	_, err = w.Plan(ctx, pxe.AgentRequest{Version: agent.Version, Host: r.Host, Token: r.Token, From: stranger}, hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.Failure).To(BeNil(), "after the permission a second client does not fail a machine that may run")
 
@@ -158,7 +159,7 @@ func TestAgentProvisions(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(next.Next).To(Equal(agent.Reboot))
 	}
-	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
 	g.Expect(count(t, "capbm_image_written_bytes_total", nil)-bytes).To(BeEquivalentTo(1e9), "it is counted once")
 	g.Expect(count(t, "capbm_image_write_duration_seconds", nil)-images).To(BeEquivalentTo(1), "it is counted once")
 	g.Expect(imageWriteSeconds(g) - seconds).To(BeEquivalentTo(8))
@@ -203,7 +204,7 @@ func TestReportOfEarlierBoot(t *testing.T) {
 	number := w.boot().Spec.Number
 	next := func(b *v1alpha1.BareMetalBootSpec) {
 		b.Number, b.Attempt, b.CommittedNumber = number+1, 2, number
-		b.DataServedAt, b.CommitAllowedAt = nil, nil
+		b.DataServedTime, b.CommitAllowedTime = nil, nil
 	}
 	g.Expect(w.changeBoot(next)).To(Succeed())
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = number + 1 })).To(Succeed())
@@ -217,7 +218,7 @@ func TestReportOfEarlierBoot(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 
 	g.Expect(report()).To(Succeed())
-	g.Expect(w.boot().Spec.ReportedAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.ReportedTime).NotTo(BeNil())
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "the token of its agent is not valid")
 }
@@ -245,17 +246,36 @@ func TestAgentRefused(t *testing.T) {
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(requests(wrong)).To(HaveEach(MatchError(pxe.ErrRefused)))
-	g.Expect(w.boot().Spec.AgentRefusedAt).To(BeNil(), "a guess ends nothing")
+	g.Expect(w.boot().Spec.AgentRefusedTime).To(BeNil(), "a guess ends nothing")
 	g.Expect(w.boot().Spec.Failure).To(BeNil())
 }
 
-// TestAgentOfAnotherVersion: it is told apart, and the condition names both versions.
+// TestAgentOfAnotherVersion: it is told apart at each request, also if the boot server was upgraded after it gave the plan, and the condition names both versions.
 func TestAgentOfAnotherVersion(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
-	_, err := w.Plan(ctx, w.agentRequest(g), agent.Hello{Version: agent.Version + 1, Release: "v9"})
-	g.Expect(err).To(And(MatchError(pxe.ErrVersion), MatchError(ContainSubstring("v9"))))
+	r := w.agentRequest(g)
+	older := r
+	older.Version = agent.Version - 1
+	_, err := w.Plan(ctx, older, hello)
+	g.Expect(err).To(And(MatchError(pxe.ErrVersion), MatchError(ContainSubstring("protocol version %d, and the boot server has %d", agent.Version-1, agent.Version))))
 	g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
+	_, err = w.Plan(ctx, r, hello)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.CheckToken(ctx, older)).To(MatchError(pxe.ErrVersion), "after the plan, before the body of a request is read")
+	g.Expect(w.CheckToken(ctx, r)).To(Succeed())
+	older.From = stranger
+	g.Expect(w.CheckToken(ctx, older)).To(Succeed(), "a stranger with the token does not end the attempt by it")
+	older.From = honest
+	for name, request := range map[string]func() error{
+		"inventory": func() error { return w.Inventory(ctx, older, agent.Inventory{}) },
+		"data":      func() error { _, err := w.Data(ctx, older, sda, "http://boot"); return err },
+		"commit":    func() error { return w.Commit(ctx, older, agent.CommitRequest{Disk: sda.Disk}) },
+		"result":    func() error { _, err := w.Result(ctx, older, agent.Result{}); return err },
+	} {
+		g.Expect(request()).To(MatchError(pxe.ErrVersion), name)
+	}
+	g.Expect(w.boot().Spec.AgentDoneTime).To(BeNil())
 }
 
 // TestAgentNamesNoDisk: what cannot be erased at the release is not written.
@@ -275,7 +295,7 @@ func TestAgentNamesNoDisk(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = w.Data(ctx, r, where, "http://boot")
 			g.Expect(err).To(MatchError(pxe.ErrRefused))
-			g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+			g.Expect(w.boot().Spec.DataServedTime).To(BeNil())
 		})
 	}
 }
@@ -329,7 +349,7 @@ func TestFailuresOfAnAgentAreBounded(t *testing.T) {
 func TestAgentCleans(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
-	started := w.boot().Spec.StartedAt
+	started := w.boot().Spec.StartTime
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 		b.Purpose = v1alpha1.PurposeClean
 		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
@@ -357,7 +377,7 @@ func TestAgentCleans(t *testing.T) {
 	}
 	g.Expect(erasureCount(t, v1alpha1.CleaningMetadata, "Succeeded")-erasures).To(BeEquivalentTo(1), "it is counted once, and without a policy as Metadata")
 	g.Expect(w.boot().Spec.WrittenDisks).To(BeEmpty())
-	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
 }
 
 // erasureCount returns how many erasures with a policy had an outcome.
@@ -411,7 +431,7 @@ func TestAgentProgress(t *testing.T) {
 		g.Expect(w.Progress(ctx, r, p)).To(Succeed())
 		g.Eventually(func(g Gomega) {
 			g.Expect(w.boot().Status.Agent).NotTo(BeNil())
-			g.Expect(w.boot().Status.Agent.Step).To(Equal(string(p.Step)))
+			g.Expect(w.boot().Status.Agent.Step).To(BeEquivalentTo(p.Step))
 		}).Should(Succeed())
 		out := *w.boot().Status.Agent
 		g.Expect(out.Time.IsZero()).To(BeFalse())

@@ -37,7 +37,7 @@ func (b *Booter) bindAgent(ctx context.Context, a attempt, bound *string, from n
 //   - Otherwise a stranger may have the bootstrap data, and the boot fails.
 func (b *Booter) refuseSecond(ctx context.Context, a attempt, second error) error {
 	switch {
-	case mayBind(a) && a.boot.Spec.DataServedAt == nil:
+	case mayBind(a) && a.boot.Spec.DataServedTime == nil:
 		return b.refuseAgent(ctx, a, second)
 	case mayBind(a):
 		return b.failAttempt(ctx, a, second)
@@ -48,7 +48,7 @@ func (b *Booter) refuseSecond(ctx context.Context, a attempt, second error) erro
 
 // mayBind is true until the disk may be complete.
 func mayBind(a attempt) bool {
-	return a.boot.Spec.CommitAllowedAt == nil && a.boot.Spec.AgentDoneAt == nil
+	return a.boot.Spec.CommitAllowedTime == nil && a.boot.Spec.AgentDoneTime == nil
 }
 
 // isOwnAddress is true for an address that this provider leased to the server, or that spec.network gives to it.
@@ -63,7 +63,7 @@ func (b *Booter) isOwnAddress(ctx context.Context, a attempt, from netip.Addr) (
 // refuseAgent ends the validity of the agent's token. The lifecycle ends the attempt.
 func (b *Booter) refuseAgent(ctx context.Context, a attempt, why error) error {
 	before, now := a.boot.DeepCopy(), metav1.NewTime(b.Clock.Now())
-	a.boot.Spec.AgentRefusedAt = &now
+	a.boot.Spec.AgentRefusedTime = &now
 	if err := b.boots.Patch(ctx, b.Client, before, a.boot); err != nil {
 		return err
 	}

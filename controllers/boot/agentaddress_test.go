@@ -65,7 +65,7 @@ func TestAgentMoves(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(c.ask(ctx, w, at(r, stranger))).To(MatchError(pxe.ErrRefused))
 			boot := w.boot().Spec
-			g.Expect(boot.AgentRefusedAt).NotTo(BeNil())
+			g.Expect(boot.AgentRefusedTime).NotTo(BeNil())
 			g.Expect(boot.Failure).To(BeNil())
 			g.Expect(boot.DataAddress).To(Equal(honest.String()))
 			for _, from := range []netip.Addr{honest, stranger} {
@@ -74,10 +74,10 @@ func TestAgentMoves(t *testing.T) {
 				_, err = w.Data(ctx, at(r, from), sda, "http://boot")
 				g.Expect(err).To(MatchError(pxe.ErrRefused))
 			}
-			g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+			g.Expect(w.boot().Spec.DataServedTime).To(BeNil())
 
 			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
-				b.Number, b.Attempt, b.AgentRefusedAt, b.DataAddress, b.ScriptAddress = b.Number+1, b.Attempt+1, nil, "", ""
+				b.Number, b.Attempt, b.AgentRefusedTime, b.DataAddress, b.ScriptAddress = b.Number+1, b.Attempt+1, nil, "", ""
 			})).To(Succeed())
 			w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ })
 			_, err = w.Plan(ctx, r, hello)
@@ -102,11 +102,13 @@ func TestAgentMovesAfterData(t *testing.T) {
 	_, err = w.Plan(ctx, at(r, stranger), hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.Failure.Reason).To(Equal(v1alpha1.ReasonSecondRequester))
-	g.Expect(w.boot().Spec.AgentRefusedAt).To(BeNil())
+	g.Expect(w.boot().Spec.AgentRefusedTime).To(BeNil())
 
 	for name, change := range map[string]func(*v1alpha1.BareMetalBootSpec){
-		"the permission": func(b *v1alpha1.BareMetalBootSpec) { b.CommitAllowedAt = b.DataServedAt },
-		"the result":     func(b *v1alpha1.BareMetalBootSpec) { b.CommitAllowedAt, b.AgentDoneAt = b.DataServedAt, b.DataServedAt },
+		"the permission": func(b *v1alpha1.BareMetalBootSpec) { b.CommitAllowedTime = b.DataServedTime },
+		"the result": func(b *v1alpha1.BareMetalBootSpec) {
+			b.CommitAllowedTime, b.AgentDoneTime = b.DataServedTime, b.DataServedTime
+		},
 	} {
 		g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 			*b = *before.DeepCopy()
@@ -119,7 +121,7 @@ func TestAgentMovesAfterData(t *testing.T) {
 		} {
 			g.Expect(ask()).To(MatchError(pxe.ErrRefused), name)
 			g.Expect(w.boot().Spec.Failure).To(BeNil(), name)
-			g.Expect(w.boot().Spec.AgentRefusedAt).To(BeNil(), name)
+			g.Expect(w.boot().Spec.AgentRefusedTime).To(BeNil(), name)
 		}
 		_, err = w.Result(ctx, r, agent.Result{})
 		g.Expect(err).NotTo(HaveOccurred(), name)
@@ -157,8 +159,8 @@ func TestAgentMovesToOwnAddress(t *testing.T) {
 	boot := w.boot().Spec
 	g.Expect(boot.DataAddress).To(Equal(honest.String()))
 	g.Expect(boot.Failure).To(BeNil())
-	g.Expect(boot.AgentRefusedAt).To(BeNil())
-	g.Expect(boot.AgentDoneAt).NotTo(BeNil())
+	g.Expect(boot.AgentRefusedTime).To(BeNil())
+	g.Expect(boot.AgentDoneTime).NotTo(BeNil())
 }
 
 // TestPartitionGUIDAfterRestore: after a restored backup a boot of the same claim gets the number of a boot that has written a disk. Its partition has another GUID,
@@ -185,7 +187,7 @@ func TestPartitionGUIDAfterRestore(t *testing.T) {
 	restored := func(change func(*v1alpha1.BareMetalBootSpec)) {
 		g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 			*b = *backup.DeepCopy()
-			b.StartedAt = metav1.NewTime(backup.StartedAt.Add(time.Minute))
+			b.StartTime = metav1.NewTime(backup.StartTime.Add(time.Minute))
 			change(b)
 		})).To(Succeed())
 	}
@@ -217,7 +219,9 @@ func TestAgentOfMissingMachine(t *testing.T) {
 	r := w.agentRequest(g)
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt = &b.StartedAt, &b.StartedAt })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
+		b.DataServedTime, b.CommitAllowedTime = &b.StartTime, &b.StartTime
+	})).To(Succeed())
 	m := &v1alpha1.BareMetalMachine{}
 	g.Expect(w.Client.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "m"}, m)).To(Succeed())
 	m.Finalizers = nil

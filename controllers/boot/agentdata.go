@@ -43,9 +43,9 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 			b.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
 		}
-		if first = a.boot.Spec.DataServedAt == nil; first {
+		if first = a.boot.Spec.DataServedTime == nil; first {
 			now := metav1.NewTime(b.Clock.Now())
-			a.boot.Spec.DataServedAt = &now
+			a.boot.Spec.DataServedTime = &now
 		}
 		written.Number, written.PartitionGUID = a.boot.Spec.Number, partitionGUID(a.boot)
 		return recordWritten(&a.boot.Spec, written)
@@ -62,7 +62,7 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 
 // provisioning returns nil for a boot that writes an image and whose agent is not done.
 func provisioning(a attempt) error {
-	if a.boot.Spec.Purpose != v1alpha1.PurposeProvision || a.boot.Spec.AgentDoneAt != nil || lifecycle.StateOf(a.view) != lifecycle.StateBooting ||
+	if a.boot.Spec.Purpose != v1alpha1.PurposeProvision || a.boot.Spec.AgentDoneTime != nil || lifecycle.StateOf(a.view) != lifecycle.StateBooting ||
 		a.image() == nil {
 		return refused("the boot of %s/%s writes no image, or is over", a.host.Namespace, a.host.Name)
 	}
@@ -137,14 +137,14 @@ func (b *Booter) Commit(ctx context.Context, r pxe.AgentRequest, request agent.C
 			return err
 		}
 		boot, now := &a.boot.Spec, metav1.NewTime(b.Clock.Now())
-		if boot.DataServedAt == nil {
+		if boot.DataServedTime == nil {
 			if a.image().DataSource != v1alpha1.DataSourceNone {
 				return refused("the agent of %s did not get the bootstrap data", r.Host)
 			}
-			boot.DataServedAt = &now // without bootstrap data, the commit is the point from which a Node of the server is looked for
+			boot.DataServedTime = &now // without bootstrap data, the commit is the point from which a Node of the server is looked for
 		}
-		if boot.CommitAllowedAt == nil {
-			boot.CommitAllowedAt = &now
+		if boot.CommitAllowedTime == nil {
+			boot.CommitAllowedTime = &now
 		}
 		written.Number, written.PartitionGUID = boot.Number, partitionGUID(a.boot)
 		return recordWritten(boot, written)

@@ -75,7 +75,9 @@ func TestAgentKey(t *testing.T) {
 	r := with(w.agentRequest(g), ownKey)
 	_, err := w.Image(ctx, r)
 	g.Expect(err).To(MatchError(pxe.ErrNotYet), "before the plan")
-	_, err = w.Plan(ctx, r, agent.Hello{Version: agent.Version + 1})
+	other := r
+	other.Version++
+	_, err = w.Plan(ctx, other, hello)
 	g.Expect(err).To(MatchError(pxe.ErrVersion))
 	g.Expect(w.boot().Spec.AgentKey).To(BeEmpty(), "only an accepted request enrols a key")
 	_, err = w.Plan(ctx, r, hello)
@@ -97,7 +99,7 @@ func TestAgentKey(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	record = w.boot().Spec
 	g.Expect([]string{record.AgentKey, record.DataAddress}).To(Equal([]string{ownKey, honest.String()}))
-	g.Expect(record.AgentRefusedAt).To(BeNil())
+	g.Expect(record.AgentRefusedTime).To(BeNil())
 	g.Expect(record.Failure).To(BeNil())
 
 	w, _ = newAgentWorld(t)
@@ -126,13 +128,13 @@ func TestSecondKey(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(w.askAs(second(r), endpoint)).To(MatchError(pxe.ErrRefused))
 				record := w.boot().Spec
-				g.Expect(record.AgentRefusedAt).NotTo(BeNil())
+				g.Expect(record.AgentRefusedTime).NotTo(BeNil())
 				g.Expect(record.Failure).To(BeNil())
 				g.Expect(record.AgentKey).To(Equal(ownKey))
 				for _, client := range []pxe.AgentRequest{r, second(r)} {
 					g.Expect(w.askAllAs(client)).To(HaveEach(MatchError(pxe.ErrRefused)))
 				}
-				g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+				g.Expect(w.boot().Spec.DataServedTime).To(BeNil())
 			})
 		}
 	}
@@ -153,7 +155,7 @@ func TestSecondKeyAfterData(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	g.Expect(w.boot().Spec.Failure.Reason).To(Equal(v1alpha1.ReasonSecondRequester))
 	g.Expect(w.boot().Spec.Failure.Message).To(And(ContainSubstring(foreignKey[:9]), ContainSubstring(ownKey[:9]), ContainSubstring(honest.String())))
-	g.Expect(w.boot().Spec.AgentRefusedAt).To(BeNil())
+	g.Expect(w.boot().Spec.AgentRefusedTime).To(BeNil())
 
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = *before.DeepCopy() })).To(Succeed())
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
@@ -165,8 +167,8 @@ func TestSecondKeyAfterData(t *testing.T) {
 	g.Expect(w.askAllAs(with(r, foreignKey))).To(HaveEach(MatchError(pxe.ErrRefused)))
 	record := w.boot().Spec
 	g.Expect(record.Failure).To(BeNil())
-	g.Expect(record.AgentRefusedAt).To(BeNil())
-	g.Expect(record.AgentDoneAt).NotTo(BeNil())
+	g.Expect(record.AgentRefusedTime).To(BeNil())
+	g.Expect(record.AgentDoneTime).NotTo(BeNil())
 }
 
 // TestDataAfterImage: an agent of a boot medium gets the bootstrap data once it was sent the whole image, or a time after the power-on, for an image that another boot server
@@ -178,7 +180,7 @@ func TestDataAfterImage(t *testing.T) {
 		_, err := w.Plan(ctx, r, hello)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(w.askAs(r, agent.EndpointData)).To(MatchError(pxe.ErrNotYet))
-		g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+		g.Expect(w.boot().Spec.DataServedTime).To(BeNil())
 		return w, r
 	}
 	send := func(g *WithT, w *world, r pxe.AgentRequest, n int64) {
@@ -197,8 +199,8 @@ func TestDataAfterImage(t *testing.T) {
 
 	// The cluster is restored from a backup, and uses the number of the attempt again: what was sent before does not count, and the token is another one.
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
-		b.StartedAt = metav1.NewTime(b.StartedAt.Add(-time.Minute))
-		b.Method, b.DataAddress, b.AgentKey, b.DataServedAt = "", "", "", nil
+		b.StartTime = metav1.NewTime(b.StartTime.Add(-time.Minute))
+		b.Method, b.DataAddress, b.AgentKey, b.DataServedTime = "", "", "", nil
 	})).To(Succeed())
 	g.Expect(w.askAs(r, agent.EndpointData)).To(MatchError(pxe.ErrRefused))
 	r = w.mediumRequest(g)
@@ -208,7 +210,7 @@ func TestDataAfterImage(t *testing.T) {
 
 	w, r = start(g)
 	on := metav1.NewTime(w.Clock.Now().Add(-15 * time.Minute))
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = &on })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = &on })).To(Succeed())
 	g.Expect(w.askAs(r, agent.EndpointData)).To(Succeed())
 
 	w, r = start(g)
@@ -227,10 +229,10 @@ func TestSecondKeyOfOwnAddress(t *testing.T) {
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.askAllAs(at(with(r, foreignKey), stranger))).To(HaveEach(MatchError(pxe.ErrRefused)))
-	g.Expect(w.boot().Spec.AgentRefusedAt).To(BeNil())
+	g.Expect(w.boot().Spec.AgentRefusedTime).To(BeNil())
 	_, err = w.Image(ctx, with(r, foreignKey))
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
-	g.Expect(w.boot().Spec.AgentRefusedAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.AgentRefusedTime).NotTo(BeNil())
 }
 
 // TestMediumNeedsKey: the token of a boot from a medium is of no use over plain HTTP, and the host shows why. A boot by PXE needs no key.
@@ -252,8 +254,8 @@ func TestMediumNeedsKey(t *testing.T) {
 		g.Expect(err).To(MatchError(pxe.ErrRefused))
 		record := w.boot().Spec
 		g.Expect(record.DataAddress).To(BeEmpty())
-		g.Expect(record.DataServedAt).To(BeNil())
-		g.Expect(record.AgentRefusedAt).To(BeNil(), "the agent may ask over HTTPS")
+		g.Expect(record.DataServedTime).To(BeNil())
+		g.Expect(record.AgentRefusedTime).To(BeNil(), "the agent may ask over HTTPS")
 		_, err = w.Plan(ctx, with(r, ownKey), hello)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
@@ -288,7 +290,7 @@ func TestNetworkOfAgentAndSystem(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(script.Agent.Network).To(Equal(want))
 		g.Expect(script.Agent.StaticFirst).To(Equal(method == v1alpha1.MethodVirtualMedia))
-		r := pxe.AgentRequest{Host: script.Agent.Host, Token: script.Agent.Token, From: honest, Key: ownKey, TLS: true}
+		r := pxe.AgentRequest{Version: agent.Version, Host: script.Agent.Host, Token: script.Agent.Token, From: honest, Key: ownKey, TLS: true}
 		_, err = w.Plan(ctx, r, hello)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(w.askAs(r, agent.EndpointImage)).To(Succeed())

@@ -76,7 +76,7 @@ func (b *Booter) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progr
 
 // progressOf converts the progress of an agent, which is not trusted.
 func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentProgress {
-	out := &v1alpha1.AgentProgress{Number: number, Step: string(p.Step), Time: metav1.NewTime(now)}
+	out := &v1alpha1.AgentProgress{Number: number, Step: v1alpha1.AgentStep(p.Step), Time: metav1.NewTime(now)}
 	if p.Total > 0 && p.Done >= 0 {
 		done := min(p.Done, p.Total)
 		out.DoneBytes, out.TotalBytes, out.Percent = done, p.Total, int32(float64(done)/float64(p.Total)*100)

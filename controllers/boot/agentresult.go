@@ -30,7 +30,7 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 	var unproven string
 	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
 		boot := &a.boot.Spec
-		if boot.AgentDoneAt != nil {
+		if boot.AgentDoneTime != nil {
 			return nil
 		}
 		var err error
@@ -38,9 +38,9 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 			return err
 		}
 		now := metav1.NewTime(b.Clock.Now())
-		boot.AgentDoneAt, first = &now, true
-		if boot.DataServedAt == nil && boot.Purpose == v1alpha1.PurposeProvision {
-			boot.DataServedAt = &now // an earlier boot of the claim served the data that is on the disk
+		boot.AgentDoneTime, first = &now, true
+		if boot.DataServedTime == nil && boot.Purpose == v1alpha1.PurposeProvision {
+			boot.DataServedTime = &now // an earlier boot of the claim served the data that is on the disk
 		}
 		if boot.Purpose == v1alpha1.PurposeClean {
 			boot.WrittenDisks, boot.Erasure = nil, erasureReport(a, result.Disks, r.TLS, now)
@@ -68,7 +68,7 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 // disks the erasure of a free host has to name into the attempt.
 func (b *Booter) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest, result agent.Result) (unproven string, err error) {
 	switch boot := &a.boot.Spec; {
-	case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedAt == nil && boot.CommittedNumber == 0:
+	case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedTime == nil && boot.CommittedNumber == 0:
 		return "", refused("the agent of %s reports an image that it was not allowed to complete", r.Host)
 	case boot.Purpose == v1alpha1.PurposeInspect:
 		if found, err := b.inspected(ctx, *a); err != nil || !found {

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,12 @@ func (m *medium) party(from, through string) *party {
 // do makes a request with a token, and returns the status and the body.
 func (p *party) do(token, endpoint string) (status int, answer string) {
 	p.m.t.Helper()
+	return p.speak(agent.Version, token, endpoint)
+}
+
+// speak is do with a version of the protocol.
+func (p *party) speak(version int, token, endpoint string) (status int, answer string) {
+	p.m.t.Helper()
 	g := NewWithT(p.m.t)
 	method, body := http.MethodPost, any(struct{}{})
 	switch endpoint {
@@ -172,12 +179,15 @@ func (p *party) do(token, endpoint string) (status int, answer string) {
 		body = agent.Progress{Step: agent.StepWriting}
 	case agent.EndpointImage:
 		method = http.MethodGet
+	case agent.EndpointInventory:
+		body = json.RawMessage(`{"version":1,"firmware":{"mode":"UEFI","secureBoot":true}}`) // of version 1
 	}
 	content, err := json.Marshal(body)
 	g.Expect(err).NotTo(HaveOccurred())
 	request, err := http.NewRequestWithContext(context.Background(), method, "https://"+p.m.address+agent.Path(p.m.host, endpoint), bytes.NewReader(content))
 	g.Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set(agent.HeaderVersion, strconv.Itoa(version))
 	response, err := p.client.Do(request)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = response.Body.Close() }()
@@ -212,6 +222,20 @@ func (p *party) refused() {
 	}
 }
 
+// TestOlderAgentOverHTTP: an agent of version 1 that had its plan before the boot server was upgraded is told so at each request, also where this version cannot read the
+// body.
+func TestOlderAgentOverHTTP(t *testing.T) {
+	g := NewWithT(t)
+	m := insert(t)
+	own := m.party(serverAddress, m.address)
+	g.Expect(own.asks(agent.EndpointPlan)).To(Equal(http.StatusOK))
+	for _, endpoint := range append(agentEndpoints, agent.EndpointInventory) {
+		status, answer := own.speak(1, m.token, endpoint)
+		g.Expect(status).To(Equal(http.StatusConflict), endpoint)
+		g.Expect(answer).To(ContainSubstring(agent.ReasonVersion), endpoint)
+	}
+}
+
 // The addresses of the parties.
 const (
 	serverAddress  = "127.0.81.9"
@@ -228,25 +252,25 @@ func TestAttackMedium(t *testing.T) {
 		check  func(g Gomega, boot v1alpha1.BareMetalBootSpec)
 	}{
 		"while the image is written": {write, []string{agent.EndpointPlan}, http.StatusUnauthorized, func(g Gomega, boot v1alpha1.BareMetalBootSpec) {
-			g.Expect(boot.AgentRefusedAt).NotTo(BeNil())
+			g.Expect(boot.AgentRefusedTime).NotTo(BeNil())
 			g.Expect(boot.Failure).To(BeNil())
-			g.Expect(boot.DataServedAt).To(BeNil(), "nobody gets the bootstrap data in this attempt")
+			g.Expect(boot.DataServedTime).To(BeNil(), "nobody gets the bootstrap data in this attempt")
 		}},
 		"for the bootstrap data at once": {write, []string{agent.EndpointData}, http.StatusUnauthorized, func(g Gomega, boot v1alpha1.BareMetalBootSpec) {
-			g.Expect(boot.AgentRefusedAt).NotTo(BeNil())
-			g.Expect(boot.DataServedAt).To(BeNil())
+			g.Expect(boot.AgentRefusedTime).NotTo(BeNil())
+			g.Expect(boot.DataServedTime).To(BeNil())
 		}},
 		"after the bootstrap data": {append(write, agent.EndpointData), []string{agent.EndpointData}, http.StatusUnauthorized, func(g Gomega, boot v1alpha1.BareMetalBootSpec) {
 			g.Expect(boot.Failure).NotTo(BeNil())
-			g.Expect(boot.CommitAllowedAt).To(BeNil(), "no machine runs with data that two clients may have")
+			g.Expect(boot.CommitAllowedTime).To(BeNil(), "no machine runs with data that two clients may have")
 		}},
 		"after the permission": {append(write, agent.EndpointData, agent.EndpointCommit), agentEndpoints, http.StatusUnauthorized, func(g Gomega, boot v1alpha1.BareMetalBootSpec) {
 			g.Expect(boot.Failure).To(BeNil())
-			g.Expect(boot.AgentRefusedAt).To(BeNil())
+			g.Expect(boot.AgentRefusedTime).To(BeNil())
 		}},
 		"before the agent": {nil, []string{agent.EndpointPlan}, http.StatusOK, func(g Gomega, boot v1alpha1.BareMetalBootSpec) {
 			g.Expect(boot.AgentKey).NotTo(BeEmpty())
-			g.Expect(boot.DataServedAt).To(BeNil())
+			g.Expect(boot.DataServedTime).To(BeNil())
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +286,7 @@ func TestAttackMedium(t *testing.T) {
 				return
 			case "before the agent":
 				g.Expect(own.asks(agent.EndpointPlan)).To(Equal(http.StatusUnauthorized))
-				g.Expect(m.boot().Spec.AgentRefusedAt).NotTo(BeNil(), "the second enrolment ends the attempt")
+				g.Expect(m.boot().Spec.AgentRefusedTime).NotTo(BeNil(), "the second enrolment ends the attempt")
 			}
 			own.refused()
 			mallory.refused()
@@ -292,8 +316,8 @@ func TestAttackMediumFirst(t *testing.T) {
 	own, mallory := m.party(serverAddress, m.address), m.party(malloryAddress, m.address)
 	g.Expect(mallory.asks(agent.EndpointPlan, agent.EndpointData)).To(Equal(http.StatusAccepted))
 	g.Expect(own.asks(agent.EndpointPlan)).To(Equal(http.StatusUnauthorized))
-	g.Expect(m.boot().Spec.AgentRefusedAt).NotTo(BeNil())
-	g.Expect(m.boot().Spec.DataServedAt).To(BeNil())
+	g.Expect(m.boot().Spec.AgentRefusedTime).NotTo(BeNil())
+	g.Expect(m.boot().Spec.DataServedTime).To(BeNil())
 	mallory.refused()
 }
 
@@ -321,7 +345,7 @@ func TestAttackMediumAgain(t *testing.T) {
 	m.party(serverAddress, m.address).refused()
 	boot := m.boot().Spec
 	g.Expect([]string{boot.AgentKey, boot.DataAddress}).To(HaveEach(BeEmpty()))
-	g.Expect(boot.AgentRefusedAt).To(BeNil(), "an old token ends nothing")
+	g.Expect(boot.AgentRefusedTime).To(BeNil(), "an old token ends nothing")
 }
 
 // TestAttackAgentAddress: a client of the provisioning network has taken the address of the server. Without the key of the agent it gets nothing.
@@ -331,7 +355,7 @@ func TestAttackAgentAddress(t *testing.T) {
 	own, mallory := m.party(serverAddress, m.address), m.party(serverAddress, m.address)
 	g.Expect(own.asks(agent.EndpointPlan)).To(Equal(http.StatusOK))
 	g.Expect(mallory.asks(agent.EndpointData)).To(Equal(http.StatusUnauthorized))
-	g.Expect(m.boot().Spec.DataServedAt).To(BeNil())
+	g.Expect(m.boot().Spec.DataServedTime).To(BeNil())
 }
 
 // relay forwards connections to a boot server, and records what it sees.
@@ -392,7 +416,7 @@ func TestAttackAgentTenant(t *testing.T) {
 		g.Expect(status).To(Equal(http.StatusUnauthorized), endpoint)
 	}
 	boot := m.boot().Spec
-	g.Expect(boot.AgentRefusedAt).To(BeNil())
+	g.Expect(boot.AgentRefusedTime).To(BeNil())
 	g.Expect(boot.Failure).To(BeNil())
 	g.Expect(own.asks(agent.EndpointImage, agent.EndpointData)).To(Equal(http.StatusOK))
 }

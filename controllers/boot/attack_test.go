@@ -194,7 +194,7 @@ func TestAttackAskSecond(t *testing.T) {
 	claim := l.claim("m", kernel)
 	g.Eventually(failures, "1m").Should(Receive(MatchError(ContainSubstring("403"))))
 	seized(t, claim)
-	g.Expect(controllerstest.BootOf(t, env, s.Host).Spec.DataServedAt).To(BeNil())
+	g.Expect(controllerstest.BootOf(t, env, s.Host).Spec.DataServedTime).To(BeNil())
 }
 
 // TestAttackAskFirst: a stranger asks for a server's script before the server does, and for the bootstrap data with it. Over plain HTTP, where another DHCP
@@ -281,7 +281,7 @@ func TestAttackPoll(t *testing.T) {
 	await(t, on)
 	g.Eventually(asked.Load, "30s").Should(BeNumerically(">", 5), "while the server is in its power-on self-test")
 	record := controllerstest.BootOf(t, env, s.Host).Spec
-	g.Expect(record.PoweredOnAt).NotTo(BeNil())
+	g.Expect(record.PoweredOnTime).NotTo(BeNil())
 	g.Expect(record.ScriptAddress).To(BeEmpty())
 	close(proceed)
 	system := await(t, systems)
@@ -335,7 +335,7 @@ func TestAttackReportURL(t *testing.T) {
 	status, _ := server.ask(http.MethodPost, "/report/"+l.namespace+"/h/"+token(t, url)+"/up", nil)
 	g.Expect(status).To(Equal(http.StatusForbidden))
 	record := controllerstest.BootOf(t, env, s.Host).Spec
-	g.Expect(record.ReportedAt).To(BeNil())
+	g.Expect(record.ReportedTime).To(BeNil())
 	g.Expect(record.Failure).To(BeNil())
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
@@ -34,7 +35,7 @@ func TestTokensDie(t *testing.T) {
 			onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "disk"} }), false, true,
 		},
 		"the Cluster cannot be found":    {deleted("c", &clusterv1.Cluster{}), false, true},
-		"reported in":                    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = &now }), false, true},
+		"reported in":                    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedTime = &now }), false, true},
 		"provisioned":                    {onMachine(func(m *v1alpha1.BareMetalMachine) { m.Spec.ProviderID = "baremetal://dc/h/m" }), false, true},
 		"something else runs the server": {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }), false, true},
 		"the deadline has passed": {
@@ -49,7 +50,7 @@ func TestTokensDie(t *testing.T) {
 		"the boot is older than the host":     {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ }), false, false},
 		"no boot was recorded":                {onBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = v1alpha1.BareMetalBootSpec{} }), false, false},
 		"the record is gone":                  {deleted("h", &v1alpha1.BareMetalBoot{}), false, false},
-		"the boot is void":                    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &now }), false, false},
+		"the boot is void":                    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = &now }), false, false},
 		"the boot is of another claim":        {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "other" }), false, false},
 		"the claim has ended":                 {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }), false, false},
 		"the machine has it by another claim": {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.ClaimID = "other" }), false, false},
@@ -96,7 +97,7 @@ func TestTokensDie(t *testing.T) {
 					g.Expect(err).To(MatchError(pxe.ErrRefused), "%s", outcome)
 				}
 			}
-			g.Expect(w.boot().Spec.ReportedAt != nil).To(Equal(test.report))
+			g.Expect(w.boot().Spec.ReportedTime != nil).To(Equal(test.report))
 		})
 	}
 }
@@ -110,11 +111,11 @@ func TestScriptDies(t *testing.T) {
 	}{
 		"nothing happened":        {onHost(func(*v1alpha1.BareMetalHost) {}), nil},
 		"another MAC address":     {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{"52:54:00:00:00:0a"} }), pxe.ErrRefused},
-		"the data was served":     {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = &now }), pxe.ErrRefused},
-		"not powered on yet":      {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil }), pxe.ErrNotYet},
+		"the data was served":     {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedTime = &now }), pxe.ErrRefused},
+		"not powered on yet":      {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil }), pxe.ErrNotYet},
 		"not counted yet":         {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Number++ }), pxe.ErrRefused},
 		"older than the host":     {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ }), pxe.ErrRefused},
-		"void":                    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &now }), pxe.ErrRefused},
+		"void":                    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = &now }), pxe.ErrRefused},
 		"of another claim":        {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "other" }), pxe.ErrRefused},
 		"another machine has it":  {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Name = "other" }), pxe.ErrRefused},
 		"the deadline has passed": {func(w *world) error { w.Settings.BootTimeout = time.Nanosecond; return nil }, pxe.ErrRefused},
@@ -166,7 +167,7 @@ func TestReportAfterNode(t *testing.T) {
 	data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	appeared := metav1.Now()
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = &appeared })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedTime = &appeared })).To(Succeed())
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, netip.MustParseAddr("2001:db8::9"))).To(Succeed())
 	g.Expect(w.boot().Spec.ReportAddress).To(Equal("2001:db8::9"))
 
@@ -182,7 +183,7 @@ func TestReportBeforeSeed(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	data, err := w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = nil })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedTime = nil })).To(Succeed())
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, honest)).To(MatchError(pxe.ErrRefused))
 }
 
@@ -216,7 +217,7 @@ func TestLookupsOfAHost(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
 	guess := func(host string) error {
-		return w.CheckToken(ctx, pxe.AgentRequest{Host: host, Token: "guess", From: stranger})
+		return w.CheckToken(ctx, pxe.AgentRequest{Version: agent.Version, Host: host, Token: "guess", From: stranger})
 	}
 	refused := 0
 	for range 100 {

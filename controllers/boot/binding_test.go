@@ -135,7 +135,7 @@ func TestBinding(t *testing.T) {
 	})
 }
 
-func inFlight(a *v1alpha1.BareMetalBootSpec) bool { return a.Failure == nil && a.ReportedAt == nil }
+func inFlight(a *v1alpha1.BareMetalBootSpec) bool { return a.Failure == nil && a.ReportedTime == nil }
 
 // checkBinding checks what was served to an address. got has the addresses that got it before.
 func checkBinding(t *rapid.T, what string, from netip.Addr, before, after *v1alpha1.BareMetalBootSpec, got map[string]netip.Addr) {

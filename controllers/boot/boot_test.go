@@ -236,7 +236,7 @@ func TestBoot(t *testing.T) {
 			g.Expect(record.Status.Stage).To(Equal(v1alpha1.StageReportedIn))
 			g.Expect(record.Spec.DataAddress).To(Equal(system.Address.String()))
 			g.Expect(record.Spec.ScriptAddress).To(Equal(system.Address.String()))
-			g.Expect(record.Spec.DHCPAt).NotTo(BeNil())
+			g.Expect(record.Spec.DHCPTime).NotTo(BeNil())
 			g.Expect(record.Spec.Number).To(Equal(h.Spec.ProviderState.Boots))
 			g.Expect(record.Spec.ClaimID).To(Equal(h.Spec.ConsumerRef.ClaimID))
 			g.Expect(record.Spec.MachineName).To(Equal(name))
@@ -255,7 +255,7 @@ func TestBoot(t *testing.T) {
 		g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 		env.Gone(t, claim.BareMetalMachine)
 		g.Expect(s.On()).To(BeFalse())
-		g.Expect(controllerstest.BootOf(t, env, s.Host).Spec.VoidedAt).NotTo(BeNil())
+		g.Expect(controllerstest.BootOf(t, env, s.Host).Spec.VoidedTime).NotTo(BeNil())
 	}
 	g.Expect(s.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "GracefulShutdown", "Boot=None", "Boot=PXE", "On", "GracefulShutdown", "Boot=None"}))
 }
@@ -308,7 +308,7 @@ func TestProblems(t *testing.T) {
 	})
 	controllerstest.Wait(t, env, s.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonBootstrapDataUnavailable))
-		g.Expect(controllerstest.BootOf(t, env, h).Spec.DataServedAt).To(BeNil())
+		g.Expect(controllerstest.BootOf(t, env, h).Spec.DataServedTime).To(BeNil())
 	})
 	env.Create(t, &corev1.Secret{ObjectMeta: claimMeta(claim.Bootstrap), StringData: map[string]string{"value": "#cloud-config\n"}})
 	g.Eventually(reported, "60s").Should(Receive(), "the next attempt gets it")

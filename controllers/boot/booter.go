@@ -111,7 +111,7 @@ func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, 
 		return pxe.Answer{}, err
 	}
 	mode := host.Spec.BootMode
-	answer := pxe.Answer{Known: true, Legacy: mode == v1alpha1.BootModeLegacy, SecureBoot: mode == v1alpha1.BootModeUEFISecureBoot}
+	answer := pxe.Answer{Known: true, BIOS: mode == v1alpha1.BootModeBIOS, SecureBoot: mode == v1alpha1.BootModeUEFISecureBoot}
 	switch lifecycle.BootFor(a.view, b.Settings) {
 	case lifecycle.BootDisk:
 		answer.Boot = pxe.Disk
@@ -221,7 +221,7 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 	case !boots && !given:
 		return pxe.Script{}, refused("%s boots nothing now", mac)
 	}
-	dhcpAt, err := b.admit(ctx, a, mac.String(), from, false)
+	dhcpTime, err := b.admit(ctx, a, mac.String(), from, false)
 	if err != nil {
 		return pxe.Script{}, err
 	}
@@ -231,7 +231,7 @@ func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, fr
 		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
 	}
 	if a.boot.Spec.ScriptAddress == "" {
-		a.boot.Spec.DHCPAt, a.boot.Spec.ScriptMACAddress = dhcpAt, mac.String()
+		a.boot.Spec.DHCPTime, a.boot.Spec.ScriptMACAddress = dhcpTime, mac.String()
 	}
 	if err := b.bindScript(ctx, a, from); err != nil {
 		return pxe.Script{}, err

@@ -31,9 +31,9 @@ func TestPrefetch(t *testing.T) {
 	both := []artifact.Artifact{{URL: kernel.URL, Checksum: kernel.Checksum}, {URL: initrd.URL, Checksum: initrd.Checksum}}
 	booting := func(*v1alpha1.BareMetalBootSpec) {}
 	claimed := func(b *v1alpha1.BareMetalBootSpec) {
-		b.ClaimID, b.VoidedAt, b.Number = "earlier", &metav1.Time{Time: time.Now()}, 2
+		b.ClaimID, b.VoidedTime, b.Number = "earlier", &metav1.Time{Time: time.Now()}, 2
 	}
-	reported := func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = &metav1.Time{Time: time.Now()} }
+	reported := func(b *v1alpha1.BareMetalBootSpec) { b.ReportedTime = &metav1.Time{Time: time.Now()} }
 	for name, test := range map[string]struct {
 		change  func(*v1alpha1.BareMetalBootSpec)
 		source  v1alpha1.BootSource

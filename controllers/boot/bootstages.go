@@ -18,6 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
@@ -147,19 +148,26 @@ func (b *Booter) forgetFailedWrite(key writeKey, err error) {
 	b.stageQueue.forget(key)
 }
 
-// ObserveStage records a stage of a boot.
-func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.Addr, what string) {
+// observed returns the host with a MAC address, and its boot if the server is booting or booted: a request before the power-on is not the server's.
+func (b *Booter) observed(mac net.HardwareAddr) (*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBoot) {
 	// Reading the cache does not block.
 	host, err := b.hostOf(context.Background(), mac)
 	if err != nil || host == nil {
-		return
+		return nil, nil
 	}
 	boot, err := b.bootOf(context.Background(), client.ObjectKeyFromObject(host))
+	if err != nil || boot == nil || boot.Spec.PoweredOnTime == nil || boot.Spec.VoidedTime != nil {
+		return host, nil
+	}
+	return host, boot
+}
+
+// ObserveStage records a stage of a boot.
+func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.Addr, what string) {
+	host, boot := b.observed(mac)
 	switch {
-	case err != nil || boot == nil || boot.Spec.PoweredOnAt == nil || boot.Spec.VoidedAt != nil: // a request before power-on is not the server's
-	case stage == pxe.StageWaiting:
-		b.recordWaiting(boot, from, what)
-	case boot.Spec.DataServedAt != nil:
+	case boot == nil:
+	case boot.Spec.DataServedTime != nil:
 		b.recordRestart(host, boot, from, what)
 	// Any client can ask for a kernel or a boot loader with the MAC address of a server.
 	case stage == pxe.StageKernel && boot.Spec.ScriptAddress != from.String():
@@ -175,21 +183,36 @@ func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.
 // expectsLoader is true if a request for a boot loader can be one of the server: its attempt uses no medium, and its DHCP request came or may be one that this boot server
 // does not see.
 func (b *Booter) expectsLoader(boot *v1alpha1.BareMetalBoot) bool {
-	dhcpAt, _ := b.dhcpRequest(boot, "")
-	unseen := len(b.Networks) == 0 || b.startedAfter(boot.Spec.PoweredOnAt) ||
+	dhcpTime, _ := b.dhcpRequest(boot, "")
+	unseen := len(b.Networks) == 0 || b.startedAfter(boot.Spec.PoweredOnTime) ||
 		slices.ContainsFunc(b.Networks, func(n bootconfig.Network) bool { return n.Mode == bootconfig.Off })
-	return !lifecycle.UsesMedium(&boot.Spec) && (dhcpAt != nil || unseen)
+	return !lifecycle.UsesMedium(&boot.Spec) && (dhcpTime != nil || unseen)
 }
 
-// recordWaiting records that a server waits for a boot slot, and its queue position. The update moves the deadline of the attempt. A server that had its script
+// ObserveWaiting records that a server waits for a boot slot, and its queue position. The update moves the deadline of the attempt. A server that had its script
 // already counts as booting: it waits for a retry, and its deadline does not move.
-func (b *Booter) recordWaiting(boot *v1alpha1.BareMetalBoot, from netip.Addr, what string) {
-	if boot.Spec.ScriptAddress != "" {
+func (b *Booter) ObserveWaiting(mac net.HardwareAddr, from netip.Addr, position int) {
+	_, boot := b.observed(mac)
+	if boot == nil || boot.Spec.ScriptAddress != "" {
 		return
 	}
 	if last := controllers.ObservedStage(boot, v1alpha1.StageWaiting); last == nil || b.Clock.Since(last.Time.Time) >= stageRewriteInterval {
-		b.enqueueStage(boot, v1alpha1.StageWaiting, from, what)
+		seen := b.seenStage(boot, v1alpha1.StageWaiting, from, "")
+		seen.QueuePosition = number(position)
+		b.enqueueSeen(boot, seen, string(seen.Stage))
 	}
+}
+
+// recordAgent records that the agent introduced itself, once in an attempt.
+func (b *Booter) recordAgent(boot *v1alpha1.BareMetalBoot, from netip.Addr, hello agent.Hello) {
+	if controllers.ObservedStage(boot, v1alpha1.StageAgent) != nil {
+		return
+	}
+	seen := b.seenStage(boot, v1alpha1.StageAgent, from, "")
+	seen.Agent = &v1alpha1.ObservedAgent{
+		Release: controllers.Clip(hello.Release, 64), FirmwareMode: firmwareModeOf(hello.Firmware), SecureBoot: secureBootOf(hello.SecureBoot),
+	}
+	b.enqueueSeen(boot, seen, string(seen.Stage))
 }
 
 // recordRestart records a request of firmware or of a boot loader after the bootstrap data was served. It is recorded only for a machine that runs from memory: its
@@ -219,15 +242,24 @@ func (b *Booter) enqueueStage(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStag
 
 // enqueueStageOnce is enqueueStage for a stage that is observed in several ways: each way is written once.
 func (b *Booter) enqueueStageOnce(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, way string, from netip.Addr, what string) {
-	if boot.Spec.Number == 0 || boot.Spec.Failure != nil {
-		return
-	}
+	b.enqueueSeen(boot, b.seenStage(boot, at, from, what), way)
+}
+
+// seenStage returns a stage that is observed now.
+func (b *Booter) seenStage(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, from netip.Addr, what string) v1alpha1.ObservedStage {
 	seen := controllers.NewStageAt(boot, at, b.Clock.Now())
 	if from.IsValid() && !from.IsUnspecified() {
 		seen.Address = from.String()
 	}
 	seen.Client = controllers.Clip(what, controllers.MaxText)
-	took := seen.Time.Sub(boot.Spec.StartedAt.Time)
+	return seen
+}
+
+func (b *Booter) enqueueSeen(boot *v1alpha1.BareMetalBoot, seen v1alpha1.ObservedStage, way string) {
+	if boot.Spec.Number == 0 || boot.Spec.Failure != nil {
+		return
+	}
+	took := seen.Time.Sub(boot.Spec.StartTime.Time)
 	if b.enqueue(boot, way, func(n *pendingStatus) { n.addStage(stage{seen, took, way}) }) {
 		b.recordStageEvent(boot, seen)
 	}

@@ -3,7 +3,6 @@ package boot_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -123,7 +122,9 @@ func bootingHost(t *testing.T, booter *boot.Booter, namespace string, number byt
 		},
 	}
 	env.Create(t, host)
-	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.StartedAt, b.PoweredOffAt, b.PoweredOnAt = then, &then, &then })
+	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) {
+		b.StartTime, b.PoweredOffTime, b.PoweredOnTime = then, &then, &then
+	})
 	return host, mac
 }
 
@@ -195,11 +196,11 @@ func TestOneWriteAStage(t *testing.T) {
 
 	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) {
 		later := metav1.NewTime(time.Now().Add(time.Minute).Truncate(time.Second))
-		b.Number, b.Attempt, b.StartedAt, b.PoweredOffAt, b.PoweredOnAt, b.ScriptAddress = 2, 2, later, nil, nil, ""
+		b.Number, b.Attempt, b.StartTime, b.PoweredOffTime, b.PoweredOnTime, b.ScriptAddress = 2, 2, later, nil, nil, ""
 	})
 	booter.ObserveStage(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
 	g.Consistently(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "1s").Should(BeNil(), "the server is not powered on yet")
-	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffAt, b.PoweredOnAt = &b.StartedAt, &b.StartedAt })
+	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffTime, b.PoweredOnTime = &b.StartTime, &b.StartTime })
 	g.Expect(seenBy(t, booter, host, v1alpha1.StageDHCP)).To(BeNil(), "it is the first attempt's")
 	booter.ObserveStage(mac, pxe.StageDHCP, client77, "PXE, EFI x86-64")
 	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageDHCP) }, "30s").ShouldNot(BeNil(),
@@ -223,10 +224,10 @@ func TestQueuePosition(t *testing.T) {
 	}
 	g.Expect(boots()).To(Equal(pxe.Ignore), "its attempt began an hour ago")
 	for minute := range 3 {
-		place := fmt.Sprintf("number %d in the boot queue", 9-minute)
+		place := 9 - minute
 		for range 12 {
-			booter.ObserveStage(mac, pxe.StageWaiting, client77, place)
-			g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageWaiting) }, "30s").Should(HaveValue(HaveField("Client", place)))
+			booter.ObserveWaiting(mac, client77, place)
+			g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageWaiting) }, "30s").Should(HaveValue(HaveField("QueuePosition", BeEquivalentTo(place))))
 			c.SetTime(c.Now().Add(5 * time.Second))
 		}
 	}
@@ -234,7 +235,7 @@ func TestQueuePosition(t *testing.T) {
 	g.Eventually(boots, "30s").Should(Equal(pxe.Network))
 
 	modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = "192.0.2.77" })
-	booter.ObserveStage(mac, pxe.StageWaiting, client77, "number 1 in the boot queue")
+	booter.ObserveWaiting(mac, client77, 1)
 	booter.ObserveStage(mac, pxe.StageKernel, client77, "iPXE")
 	g.Eventually(func() *v1alpha1.ObservedStage { return seenBy(t, booter, host, v1alpha1.StageKernel) }, "30s").ShouldNot(BeNil())
 	g.Expect(writes.writes.Load()).To(BeEquivalentTo(4), "it had its script: the kernel's alone")
@@ -256,7 +257,7 @@ func TestFirmwareComesBack(t *testing.T) {
 			controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Spec.Boot.Persistence = v1alpha1.PersistenceEphemeral })
 		}
 		if name != "not seeded" {
-			modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = &b.StartedAt })
+			modifyBoot(t, booter, host, func(b *v1alpha1.BareMetalBootSpec) { b.DataServedTime = &b.StartTime })
 		}
 		g.Eventually(func(g Gomega) {
 			var m v1alpha1.BareMetalMachine

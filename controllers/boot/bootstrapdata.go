@@ -33,7 +33,7 @@ func (b *Booter) BootstrapData(ctx context.Context, name, token, file string, fr
 	var data seed.Data
 	var first bool
 	read := func(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
-		if first = boot.Spec.DataServedAt == nil; first {
+		if first = boot.Spec.DataServedTime == nil; first {
 			return b.liveAttemptOf(ctx, boot)
 		}
 		return b.attemptOf(ctx, boot)
@@ -55,7 +55,7 @@ func (b *Booter) BootstrapData(ctx context.Context, name, token, file string, fr
 		}
 		if first {
 			now := metav1.NewTime(b.Clock.Now())
-			a.boot.Spec.DataServedAt = &now
+			a.boot.Spec.DataServedTime = &now
 		}
 		data = b.seedData(a, bootstrap)
 		return nil
@@ -75,7 +75,7 @@ func (b *Booter) BootstrapData(ctx context.Context, name, token, file string, fr
 func (b *Booter) cachedSeed(ctx context.Context, s presentedToken, file string) (data seed.Data, ok bool, err error) {
 	namespace, name, _ := strings.Cut(s.host, "/")
 	boot, err := b.bootOf(ctx, types.NamespacedName{Namespace: namespace, Name: name})
-	if err != nil || boot == nil || seed.HasUserData(file) || boot.Spec.DataServedAt == nil || boot.Spec.DataAddress != s.from.String() ||
+	if err != nil || boot == nil || seed.HasUserData(file) || boot.Spec.DataServedTime == nil || boot.Spec.DataAddress != s.from.String() ||
 		!b.opens(s.token, s.purpose, boot) {
 		return seed.Data{}, false, err
 	}
@@ -204,14 +204,14 @@ func (b *Booter) readData(ctx context.Context, namespace, name string, into clie
 func (b *Booter) Report(ctx context.Context, name, token string, outcome pxe.Outcome, from netip.Addr) error {
 	a, err := b.withToken(ctx, presentedToken{name, token, forReport, from}, b.attemptOf, func(a attempt) error {
 		boot := &a.boot.Spec
-		if a.view.CurrentBoot() == nil || boot.Failure != nil || boot.DataServedAt == nil || !a.view.Consumer.Found || a.view.Consumer.Deleting ||
-			boot.ReportedAt == nil && b.deadlinePassed(a) {
+		if a.view.CurrentBoot() == nil || boot.Failure != nil || boot.DataServedTime == nil || !a.view.Consumer.Found || a.view.Consumer.Deleting ||
+			boot.ReportedTime == nil && b.deadlinePassed(a) {
 			return refused("the boot of %s is over", name)
 		}
-		if boot.ReportedAt == nil {
+		if boot.ReportedTime == nil {
 			// Any report proves that the system is up. That holds in maintenance too, and is recorded once.
 			now := metav1.NewTime(b.Clock.Now())
-			boot.ReportedAt = &now
+			boot.ReportedTime = &now
 		}
 		if boot.ReportAddress == "" { // the Node may have proved earlier that the system is up
 			boot.ReportAddress = from.String()

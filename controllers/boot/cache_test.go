@@ -78,7 +78,7 @@ func TestCacheBehind(t *testing.T) {
 		h.Spec.ConsumerRef, h.Spec.ProviderState.Boots = w.host().Spec.ConsumerRef, 3
 	})).To(Succeed())
 	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = served })).To(Succeed())
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = new(metav1.Now()) })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedTime = new(metav1.Now()) })).To(Succeed())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
@@ -87,7 +87,7 @@ func TestCacheBehind(t *testing.T) {
 // not have it any more.
 func TestCacheBehindFirst(t *testing.T) {
 	released := func(w *world) error {
-		return errors.Join(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = new(metav1.Now()) }),
+		return errors.Join(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = new(metav1.Now()) }),
 			w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }))
 	}
 	for name, change := range map[string]func(*world) error{
@@ -117,7 +117,7 @@ func TestCacheBehindFirst(t *testing.T) {
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(data).To(BeZero())
 			}
-			g.Expect(w.boot().Spec.DataServedAt).To(BeNil())
+			g.Expect(w.boot().Spec.DataServedTime).To(BeNil())
 			g.Expect(w.boot().Spec.DataAddress).To(BeEmpty())
 		})
 	}
@@ -173,12 +173,12 @@ func TestReleaseWins(t *testing.T) {
 			before := w.boot().Spec
 			w.before = func() {
 				w.before = nil
-				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = new(metav1.Now()) })).To(Succeed())
+				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = new(metav1.Now()) })).To(Succeed())
 			}
 			g.Expect(ask(w, token)).To(MatchError(pxe.ErrRefused))
 			after := w.boot().Spec
-			g.Expect(after.VoidedAt).NotTo(BeNil())
-			after.VoidedAt = nil
+			g.Expect(after.VoidedTime).NotTo(BeNil())
+			after.VoidedTime = nil
 			g.Expect(after).To(Equal(before))
 		})
 	}

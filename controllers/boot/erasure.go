@@ -168,7 +168,7 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 		switch {
 		case at < 0:
 			problem = fmt.Sprintf("disk %s is missing", name)
-		case disks[at].Outcome == agent.LeftOut && !mayBeKept(keptDisks(a.host.Spec.Storage), d, disks[at], due, disks):
+		case disks[at].Outcome == agent.LeftOut && !mayBeKept(keptDisks(a.host.Spec.Storage), d, disks[at]):
 			problem = fmt.Sprintf("disk %s was left out, and spec.storage.keep does not name it", name)
 		default:
 			continue
@@ -180,15 +180,11 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 	return missing
 }
 
-// mayBeKept is true if a name in keep is the serial number or WWN of a disk, or may be a label of it: it is no serial number or WWN of a disk of the server. Which labels a
-// disk has is only known to the agent.
-func mayBeKept(keep []string, d v1alpha1.DiskIdentity, report agent.ErasedDisk, due []v1alpha1.DiskIdentity, reported []agent.ErasedDisk) bool {
-	return slices.ContainsFunc(keep, func(name string) bool {
-		identifies := func(other v1alpha1.DiskIdentity) bool {
-			return diskname.Identifies(name, other.SerialNumber, other.WWN)
-		}
-		isReported := func(e agent.ErasedDisk) bool { return diskname.Identifies(name, text(e.Disk.Serial), text(e.Disk.WWN)) }
-		return strings.TrimSpace(name) != "" && (identifies(d) || isReported(report) || !slices.ContainsFunc(due, identifies) && !slices.ContainsFunc(reported, isReported))
+// mayBeKept is true if an entry of keep names a disk, or is a label: which labels a disk has is only known to the agent.
+func mayBeKept(keep []agent.KeptDisk, d v1alpha1.DiskIdentity, report agent.ErasedDisk) bool {
+	return slices.ContainsFunc(keep, func(k agent.KeptDisk) bool {
+		return k.Label != "" || diskname.SameSerial(k.Serial, d.SerialNumber) || diskname.SameWWN(k.WWN, d.WWN) ||
+			diskname.SameSerial(k.Serial, text(report.Disk.Serial)) || diskname.SameWWN(k.WWN, text(report.Disk.WWN))
 	})
 }
 
@@ -236,15 +232,17 @@ func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Tim
 		return nil
 	}
 	report := &v1alpha1.ErasureReport{
-		Policy: cmp.Or(boot.Spec.CleaningPolicy, v1alpha1.CleaningMetadata), StartedAt: boot.Spec.StartedAt, EndedAt: now, TLS: tls,
+		Policy: cmp.Or(boot.Spec.CleaningPolicy, v1alpha1.CleaningMetadata), StartTime: boot.Spec.StartTime, EndTime: now, TLS: tls,
 		BootMethod: cmp.Or(boot.Spec.Method, v1alpha1.MethodPXE),
 	}
-	if boot.Spec.PoweredOnAt != nil {
-		report.StartedAt = *boot.Spec.PoweredOnAt
+	if boot.Spec.PoweredOnTime != nil {
+		report.StartTime = *boot.Spec.PoweredOnTime
 	}
 	if plan := controllers.ObservedStage(boot, v1alpha1.StageAgent); plan != nil {
-		report.StartedAt = plan.Time
-		report.Agent, report.Firmware, report.SecureBoot = ofClient(plan.Client)
+		report.StartTime = plan.Time
+		if a := plan.Agent; a != nil {
+			report.AgentRelease, report.FirmwareMode, report.SecureBoot = a.Release, a.FirmwareMode, a.SecureBoot
+		}
 	}
 	for i := range disks {
 		if d, ok := erasedDisk(&disks[i]); ok {
@@ -261,8 +259,8 @@ func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
 	}
 	out := v1alpha1.ErasedDisk{
 		Disk: identity, Name: controllers.Clip(d.Name, 64), Model: controllers.Clip(d.Model, 128), Vendor: controllers.Clip(d.Vendor, 128),
-		Firmware: controllers.Clip(d.Firmware, 64), Transport: controllers.Clip(d.Transport, 16), Outcome: v1alpha1.ErasureOutcome(d.Outcome),
-		StartedAt: timeOf(d.StartedAt), EndedAt: timeOf(d.EndedAt), Message: controllers.Clip(d.Message, 512),
+		FirmwareVersion: controllers.Clip(d.Firmware, 64), Transport: transportOf(d.Transport), Outcome: v1alpha1.ErasureOutcome(d.Outcome),
+		StartTime: timeOf(d.StartedAt), EndTime: timeOf(d.EndedAt), Message: controllers.Clip(d.Message, 512),
 	}
 	for _, w := range d.Warnings[:min(len(d.Warnings), maxDiskWarnings)] {
 		out.Warnings = append(out.Warnings, controllers.Clip(w, 192))
@@ -271,7 +269,7 @@ func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
 		out.Method, out.Class, out.Basis = controllers.Clip(d.Method, 128), v1alpha1.CleaningPolicy(d.Class), controllers.Clip(d.Basis, 256)
 		v := d.Verification
 		out.Verification = &v1alpha1.ErasureVerification{
-			Kind: string(v.Kind), Passed: v.Passed, Samples: number(v.Samples), Bytes: max(v.Bytes, 0), Changed: number(v.Changed), Blank: number(v.Blank),
+			Kind: v1alpha1.VerificationKind(v.Kind), Passed: v.Passed, Samples: number(v.Samples), Bytes: max(v.Bytes, 0), Changed: number(v.Changed), Blank: number(v.Blank),
 			Unreadable: number(v.Unreadable),
 		}
 	}
@@ -287,30 +285,4 @@ func timeOf(t time.Time) *metav1.Time {
 		return nil
 	}
 	return &metav1.Time{Time: t}
-}
-
-// clientOf describes an agent in the stage Agent, and ofClient returns its release, and how its server was booted.
-func clientOf(hello agent.Hello) string {
-	text := fmt.Sprintf("agent %s, %s", controllers.Clip(hello.Release, 64), hello.Firmware)
-	if s := hello.SecureBoot; s == agent.SecureBootEnabled || s == agent.SecureBootDisabled {
-		text += secureBootIs + string(s)
-	}
-	return controllers.Clip(text, controllers.MaxText)
-}
-
-// secureBootIs is before the state of Secure Boot in the description of an agent.
-const secureBootIs = ", Secure Boot "
-
-func ofClient(client string) (release, firmware, secureBoot string) {
-	release, ok := strings.CutPrefix(client, "agent ")
-	for _, state := range []agent.SecureBoot{agent.SecureBootEnabled, agent.SecureBootDisabled} {
-		if rest, is := strings.CutSuffix(release, secureBootIs+string(state)); is {
-			release, secureBoot = rest, string(state)
-		}
-	}
-	at := strings.LastIndex(release, ", ")
-	if !ok || at < 0 {
-		return "", "", ""
-	}
-	return controllers.Clip(release[:at], 64), controllers.Clip(release[at+len(", "):], 16), secureBoot
 }

@@ -20,11 +20,11 @@ import (
 )
 
 // newErasingWorld is a world whose agent erases the disks S1 and S2 with a policy. It returns the agent's request, after its plan.
-func newErasingWorld(t *testing.T, policy v1alpha1.CleaningPolicy, keep ...string) (*world, pxe.AgentRequest, agent.Plan) {
+func newErasingWorld(t *testing.T, policy v1alpha1.CleaningPolicy, keep ...v1alpha1.KeptDisk) (*world, pxe.AgentRequest, agent.Plan) {
 	t.Helper()
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
-	started := w.boot().Spec.StartedAt
+	started := w.boot().Spec.StartTime
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 		b.Purpose, b.CleaningPolicy = v1alpha1.PurposeClean, policy
 		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
@@ -64,10 +64,10 @@ func leftOut(serial string) agent.ErasedDisk {
 // TestPlanOfAnErasure: the plan follows the record of the boot, whatever the host says now.
 func TestPlanOfAnErasure(t *testing.T) {
 	g := NewWithT(t)
-	_, _, plan := newErasingWorld(t, v1alpha1.CleaningPurge, "kept")
+	_, _, plan := newErasingWorld(t, v1alpha1.CleaningPurge, v1alpha1.KeptDisk{SerialNumber: "kept"})
 	ranges := []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1"}, Offset: 99 << 30, Length: 32 << 20}}
 	g.Expect(plan.Clean).To(Equal(&agent.CleanPlan{
-		Policy: agent.CleanPurge, AllDisks: true, Keep: []string{"kept"}, Ranges: ranges,
+		Policy: agent.CleanPurge, AllDisks: true, Keep: []agent.KeptDisk{{Serial: "kept"}}, Ranges: ranges,
 		Expected: []agent.DiskID{{Serial: "S1", Size: 100 << 30}, {Serial: "S2", WWN: "5000c500a1b2c3d4"}},
 	}))
 	_, _, plan = newErasingWorld(t, "")
@@ -94,17 +94,17 @@ func TestErasureIsRecorded(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.Next).To(Equal(agent.PowerOff))
 	boot := w.boot().Spec
-	g.Expect(boot.AgentDoneAt).NotTo(BeNil())
+	g.Expect(boot.AgentDoneTime).NotTo(BeNil())
 	g.Expect(boot.WrittenDisks).To(BeEmpty())
 	report := boot.Erasure
 	g.Expect(report.Policy).To(Equal(v1alpha1.CleaningClear))
-	g.Expect(report.EndedAt).To(Equal(*boot.AgentDoneAt))
+	g.Expect(report.EndTime).To(Equal(*boot.AgentDoneTime))
 	g.Expect(report.TLS).To(BeTrue())
 	g.Expect(report.Disks).To(HaveLen(3), "a device without an identity is not recorded")
 	first := report.Disks[0]
 	g.Expect(first.Model).To(And(HavePrefix("Evil[2Jxxx"), HaveLen(128)), "a text of an agent is cleaned and cut")
 	g.Expect(first.Warnings).To(HaveExactElements("RPMB", HaveLen(192), "3", "4"))
-	g.Expect(first.StartedAt).To(BeNil(), "a time that no server has")
+	g.Expect(first.StartTime).To(BeNil(), "a time that no server has")
 	g.Expect([]any{first.Disk.SerialNumber, first.Outcome, first.Class, first.Method}).To(Equal([]any{"S1", v1alpha1.ErasureErased, v1alpha1.CleaningPurge, "NVMe sanitize, block erase"}))
 	g.Expect(first.Verification).To(Equal(&v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 1000, Blank: 1000}))
 	g.Expect(report.Disks[2].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
@@ -204,10 +204,12 @@ func TestErasurePlanIsLive(t *testing.T) {
 	g := NewWithT(t)
 	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
 	w.Booter.Client = staleHost{w.Booter.Client, w.host()}
-	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Storage = &v1alpha1.HostStorage{Keep: []string{"S2"}} })
+	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S2"}}}
+	})
 	plan, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(plan.Clean.Keep).To(ConsistOf("S2"))
+	g.Expect(plan.Clean.Keep).To(ConsistOf(agent.KeptDisk{Serial: "S2"}))
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a fan"} })
 	_, err = w.Plan(ctx, r, hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
@@ -233,7 +235,7 @@ func erasureHasItsBoot(t *testing.T, method v1alpha1.BootMethod) {
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear), erasedDisk("S2", agent.CleanClear)}})
 	g.Expect(err).NotTo(HaveOccurred())
 	report := w.boot().Spec.Erasure
-	g.Expect([]string{report.Agent, report.Firmware, report.SecureBoot}).To(Equal([]string{"v1, rc", "UEFI", "Enabled"}))
+	g.Expect([]string{report.AgentRelease, string(report.FirmwareMode), string(report.SecureBoot)}).To(Equal([]string{"v1, rc", "UEFI", "Enabled"}))
 	g.Expect(report.BootMethod).To(Equal(cmp.Or(method, v1alpha1.MethodPXE)))
 }
 
@@ -281,7 +283,7 @@ func TestErasureIsNotProven(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(answer.Next).To(Equal(agent.Wait))
 			boot := w.boot()
-			g.Expect(boot.Spec.AgentDoneAt).To(BeNil())
+			g.Expect(boot.Spec.AgentDoneTime).To(BeNil())
 			g.Expect(boot.Spec.Erasure).To(BeNil())
 			g.Expect(boot.Spec.WrittenDisks).To(HaveLen(1))
 			g.Expect(boot.Status.Problem.Reason).To(Equal(v1alpha1.ReasonEraseFailed))
@@ -318,18 +320,18 @@ func TestErasureWithoutDisks(t *testing.T) {
 		_, err = w.Result(ctx, r, agent.Result{})
 		g.Expect(err).NotTo(HaveOccurred())
 		if !accepted {
-			g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil(), state)
+			g.Expect(w.boot().Spec.AgentDoneTime).To(BeNil(), state)
 			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("the BMC does not report whether the server has any"))
 			continue
 		}
-		g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil(), state)
+		g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil(), state)
 		g.Expect(w.boot().Spec.Erasure.Disks).To(BeEmpty())
 	}
 
 	w, r, _ = newErasingWorld(t, "")
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil(), "the provider wrote a disk")
+	g.Expect(w.boot().Spec.AgentDoneTime).To(BeNil(), "the provider wrote a disk")
 	g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("disk S1 is missing"))
 	g.Expect(w.boot().Spec.WrittenDisks).NotTo(BeEmpty())
 
@@ -337,7 +339,7 @@ func TestErasureWithoutDisks(t *testing.T) {
 	g.Expect(w.changeBoot(diskless)).To(Succeed())
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
 	g.Expect(w.boot().Spec.Erasure).To(BeNil())
 }
 
@@ -354,7 +356,7 @@ func TestErasureOfNothing(t *testing.T) {
 	} {
 		count, accepted := c.count, c.problem == ""
 		g := NewWithT(t)
-		w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, "S2")
+		w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, v1alpha1.KeptDisk{SerialNumber: "S2"})
 		g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil })).To(Succeed())
 		w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Disks = nil })
 		h := w.host()
@@ -364,7 +366,7 @@ func TestErasureOfNothing(t *testing.T) {
 		g.Expect(w.Client.Status().Update(ctx, h)).To(Succeed())
 		_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{leftOut("S2")}})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(w.boot().Spec.AgentDoneAt != nil).To(Equal(accepted))
+		g.Expect(w.boot().Spec.AgentDoneTime != nil).To(Equal(accepted))
 		if !accepted {
 			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring(c.problem))
 		}
@@ -374,7 +376,7 @@ func TestErasureOfNothing(t *testing.T) {
 // TestErasureLeavesKeptDisksOut: a disk that may be kept is left out.
 func TestErasureLeavesKeptDisksOut(t *testing.T) {
 	g := NewWithT(t)
-	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, "ceph-data")
+	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, v1alpha1.KeptDisk{Label: "ceph-data"})
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), leftOut("S2")}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.boot().Spec.Erasure.Disks[1].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
@@ -385,17 +387,19 @@ func TestOtherDisksNameIsNoLabel(t *testing.T) {
 	withWWN := leftOut("S2")
 	withWWN.Disk.WWN = "5000c500a1b2c3d4"
 	for _, c := range []struct {
-		keep []string
+		keep []v1alpha1.KeptDisk
 		left agent.ErasedDisk
 		want bool
 	}{
-		{[]string{"S1"}, leftOut("S2"), false}, // that of another disk that is due
-		{[]string{"s3 "}, leftOut("S2"), false},
-		{[]string{"0x5000C500A1B2C3D9", " "}, leftOut("S2"), false}, // that of another reported disk
-		{[]string{"S1", "s2"}, leftOut("S2"), true},
-		{[]string{"naa.5000C500A1B2C3D4"}, leftOut("S2"), true},
-		{[]string{"naa.5000C500A1B2C3D4"}, withWWN, true},
-		{[]string{"S1", "data"}, leftOut("S2"), true}, // a label
+		{[]v1alpha1.KeptDisk{{SerialNumber: "S1"}}, leftOut("S2"), false}, // that of another disk that is due
+		{[]v1alpha1.KeptDisk{{SerialNumber: "s3 "}}, leftOut("S2"), false},
+		{[]v1alpha1.KeptDisk{{SerialNumber: "gone"}}, leftOut("S2"), false},      // that of no disk is no label
+		{[]v1alpha1.KeptDisk{{WWN: "0x5000C500A1B2C3D9"}}, leftOut("S2"), false}, // that of another reported disk
+		{[]v1alpha1.KeptDisk{{SerialNumber: "5000c500a1b2c3d4"}}, withWWN, false},
+		{[]v1alpha1.KeptDisk{{SerialNumber: "S1"}, {SerialNumber: "s2"}}, leftOut("S2"), true},
+		{[]v1alpha1.KeptDisk{{WWN: "naa.5000C500A1B2C3D4"}}, leftOut("S2"), true},
+		{[]v1alpha1.KeptDisk{{WWN: "naa.5000C500A1B2C3D4"}}, withWWN, true},
+		{[]v1alpha1.KeptDisk{{SerialNumber: "S1"}, {Label: "data"}}, leftOut("S2"), true},
 	} {
 		g := NewWithT(t)
 		w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge, c.keep...)
@@ -403,7 +407,7 @@ func TestOtherDisksNameIsNoLabel(t *testing.T) {
 		other.Disk.WWN = "5000c500a1b2c3d9"
 		_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), c.left, other}})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(w.boot().Spec.AgentDoneAt != nil).To(Equal(c.want), "%v", c.keep)
+		g.Expect(w.boot().Spec.AgentDoneTime != nil).To(Equal(c.want), "%v", c.keep)
 		if !c.want {
 			g.Expect(w.boot().Status.Problem.Message).To(ContainSubstring("disk S2 was left out, and spec.storage.keep does not name it"))
 		}
@@ -420,7 +424,7 @@ func TestErasureFails(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.boot().Status.Problem.Message).To(Equal("1 of 2 disks. Not erased: S2 (it is frozen)"))
-	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).To(BeNil())
 }
 
 // TestErasureProgress: the status has each disk, cleaned and bounded.
@@ -455,7 +459,7 @@ func TestProgressOfFinishedAgent(t *testing.T) {
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), erasedDisk("S2", agent.CleanPurge)}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.Start(over())).To(Succeed())
-	g.Expect(w.boot().Status.Agent.Step).To(Equal(string(agent.StepErasing)))
+	g.Expect(w.boot().Status.Agent.Step).To(BeEquivalentTo(agent.StepErasing))
 	g.Expect(w.boot().Status.Progress).To(Equal(lifecycle.AwaitedStage(&w.boot().Spec, v1alpha1.StageAgentDone)))
 }
 
@@ -464,16 +468,16 @@ func TestErasureOfAStrangerIsRefused(t *testing.T) {
 	g := NewWithT(t)
 	w, r, _ := newErasingWorld(t, v1alpha1.CleaningPurge)
 	good := agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanPurge), erasedDisk("S2", agent.CleanPurge)}}
-	_, err := w.Result(ctx, pxe.AgentRequest{Host: r.Host, Token: strings.Repeat("A", len(r.Token)), From: honest}, good)
+	_, err := w.Result(ctx, pxe.AgentRequest{Version: agent.Version, Host: r.Host, Token: strings.Repeat("A", len(r.Token)), From: honest}, good)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
-	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).To(BeNil())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Number, b.Attempt = b.Number+1, 2 })).To(Succeed())
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ })).To(Succeed())
 	_, err = w.Result(ctx, r, good)
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "the token of the attempt before")
-	g.Expect(w.boot().Spec.AgentDoneAt).To(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).To(BeNil())
 	now := metav1.Now()
-	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &now })).To(Succeed())
+	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = &now })).To(Succeed())
 	_, err = w.Result(ctx, r, good)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
@@ -26,7 +26,7 @@ type attemptKey struct {
 }
 
 func keyOf(boot *v1alpha1.BareMetalBoot) attemptKey {
-	return attemptKey{client.ObjectKeyFromObject(boot), boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartedAt.Unix()}
+	return attemptKey{client.ObjectKeyFromObject(boot), boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartTime.Unix()}
 }
 
 // recordServedEvent records that the bootstrap data was served, and to which address. Only the boot server that wrote it to the boot records the event.
@@ -60,7 +60,7 @@ func (b *Booter) recordStageEvent(boot *v1alpha1.BareMetalBoot, s v1alpha1.Obser
 		return
 	}
 	note := fmt.Sprintf("Boot attempt %d reached the stage %s", boot.Spec.Attempt, s.Stage)
-	if by := strings.Trim(s.Address+", "+s.Client, ", "); by != "" {
+	if by := lifecycle.StageClient(s); by != "" {
 		note += " (" + by + ")"
 	}
 	b.recordEvent(boot, kind, controllers.EventBootStage+string(s.Stage), "Boot", "%s", note)

@@ -180,7 +180,7 @@ func wantsImage(a attempt) bool {
 	case lifecycle.StateClaimed:
 		return true
 	case lifecycle.StateBooting:
-		return a.boot.Spec.AgentDoneAt == nil
+		return a.boot.Spec.AgentDoneTime == nil
 	default:
 		return false
 	}

@@ -55,10 +55,10 @@ func (s *imagesSent) whole(key attemptKey) bool {
 // (decision 0034).
 func (b *Booter) awaitImage(a attempt) error {
 	boot := &a.boot.Spec
-	if !lifecycle.UsesMedium(boot) || boot.DataServedAt != nil || b.imagesSent.whole(keyOf(a.boot)) {
+	if !lifecycle.UsesMedium(boot) || boot.DataServedTime != nil || b.imagesSent.whole(keyOf(a.boot)) {
 		return nil
 	}
-	if on := boot.PoweredOnAt; on != nil && b.Clock.Since(on.Time) >= dataDelay {
+	if on := boot.PoweredOnTime; on != nil && b.Clock.Since(on.Time) >= dataDelay {
 		return nil
 	}
 	return fmt.Errorf("%w: the agent of %s/%s gets the bootstrap data once this boot server has sent it the image, or %s after the power-on", pxe.ErrNotYet,

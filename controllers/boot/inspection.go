@@ -28,7 +28,7 @@ const (
 // Inventory writes what the agent found to the BareMetalInspection of the host.
 func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.Inventory) error {
 	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
-		if a.boot.Spec.Purpose != v1alpha1.PurposeInspect || a.boot.Spec.AgentDoneAt != nil {
+		if a.boot.Spec.Purpose != v1alpha1.PurposeInspect || a.boot.Spec.AgentDoneTime != nil {
 			return refused("the boot of %s inspects nothing, or is over", r.Host)
 		}
 		return nil
@@ -40,7 +40,7 @@ func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.
 		return tooEarly("the agent of %s reports its inventory too often", r.Host)
 	}
 	spec := inspectionOf(found)
-	spec.BootNumber, spec.ReceivedAt = a.boot.Spec.Number, metav1.NewTime(b.Clock.Now())
+	spec.BootNumber, spec.ReceivedTime = a.boot.Spec.Number, metav1.NewTime(b.Clock.Now())
 	switch content, err := json.Marshal(spec); {
 	case err != nil:
 		return fmt.Errorf("encode the report of the agent: %w", err)
@@ -97,7 +97,7 @@ func inspectionOf(i agent.Inventory) v1alpha1.BareMetalInspectionSpec {
 		Memory:       v1alpha1.InspectedMemory{Bytes: max(i.Memory.Bytes, 0), DIMMs: each(i.Memory.DIMMs, inspectedDIMM)},
 		Disks:        each(i.Disks, inspectedDisk),
 		NICs:         each(i.NICs, inspectedNIC),
-		FirmwareMode: text(string(i.Firmware.Mode)), SecureBoot: i.Firmware.SecureBoot, Problems: texts(i.Problems),
+		FirmwareMode: firmwareModeOf(i.Firmware.Mode), SecureBoot: secureBootOf(i.Firmware.SecureBoot), Problems: texts(i.Problems),
 		Devices: each(i.Devices, func(d agent.PCI) v1alpha1.InspectedDevice {
 			return v1alpha1.InspectedDevice{PCIAddress: text(d.Address), Class: text(d.Class), Vendor: text(d.Vendor), Device: text(d.Device)}
 		}),
@@ -124,8 +124,8 @@ func inspectedDisk(d agent.Disk) v1alpha1.InspectedDisk {
 	return v1alpha1.InspectedDisk{
 		Name: text(d.Name), ByPath: text(d.ByPath), HCTL: text(d.HCTL), Vendor: text(d.Vendor), Model: text(d.Model), SerialNumber: text(d.Serial),
 		WWN: text(d.WWN), FirmwareVersion: text(d.Firmware), SizeBytes: max(d.Size, 0), LogicalSectorBytes: number(d.LogicalSector),
-		PhysicalSectorBytes: number(d.PhysicalSector), Rotational: d.Rotational, Transport: text(d.Transport), Removable: d.Removable, ReadOnly: d.ReadOnly,
-		Health: text(d.Health), EraseMethods: texts(d.Erase), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),
+		PhysicalSectorBytes: number(d.PhysicalSector), Rotational: d.Rotational, Transport: transportOf(d.Transport), Removable: d.Removable, ReadOnly: d.ReadOnly,
+		Health: healthOf(d.Health), EraseMethods: texts(d.Erase), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),
 	}
 }
 

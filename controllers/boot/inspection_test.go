@@ -61,13 +61,13 @@ func TestAgentInspects(t *testing.T) {
 	report := w.inspection(g)
 	g.Expect(report.Spec.CPU.Threads).To(BeEquivalentTo(16))
 	g.Expect(report.Spec.BootNumber).To(Equal(w.boot().Spec.Number))
-	g.Expect(report.Spec.ReceivedAt.IsZero()).To(BeFalse())
+	g.Expect(report.Spec.ReceivedTime.IsZero()).To(BeFalse())
 	g.Expect(report.OwnerReferences).To(ConsistOf(HaveField("Name", "h")))
 
 	next, err := w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(next.Next).To(Equal(agent.PowerOff))
-	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
 	g.Expect(w.Inventory(ctx, r, agent.Inventory{})).To(MatchError(pxe.ErrRefused), "the inspection is over")
 }
 
@@ -118,7 +118,7 @@ func TestInventoryRefused(t *testing.T) {
 			w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionBMC })
 		},
 		"the boot is void": func(g *WithT, w *world, _ *pxe.AgentRequest) {
-			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &metav1.Time{Time: w.Clock.Now()} })).To(Succeed())
+			g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = &metav1.Time{Time: w.Clock.Now()} })).To(Succeed())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lea
 		return pxe.Lease{}, err
 	}
 	seen := controllers.UsedAddresses(a.host, boot)
-	if boot != nil && boot.Spec.Number > 0 && boot.Spec.ReportedAt == nil {
+	if boot != nil && boot.Spec.Number > 0 && boot.Spec.ReportedTime == nil {
 		// A stranger may have asked for the script of a boot that did not report in. With the stranger's address, the server would look like the stranger.
 		seen = nil
 	}
@@ -219,7 +219,7 @@ func (a *allocation) otherUsers(ctx context.Context, address netip.Addr) ([]addr
 	}
 	for i := range boots.Items {
 		boot, host := &boots.Items[i], &v1alpha1.BareMetalHost{}
-		if boot.Spec.VoidedAt != nil {
+		if boot.Spec.VoidedTime != nil {
 			continue // its server is off, and its claim has ended
 		}
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(boot), host); client.IgnoreNotFound(err) != nil {
@@ -319,7 +319,7 @@ func (a *allocation) mayMove(ctx context.Context, holds holder, address netip.Ad
 		return false
 	}
 	boot, err := a.bootOf(ctx, a.holder.host)
-	return err == nil && (boot == nil || boot.Spec.ReportedAt == nil)
+	return err == nil && (boot == nil || boot.Spec.ReportedTime == nil)
 }
 
 // holderGone is true if the API server shows that the holder's host does not exist or has another MAC address, and the cache shows no other host with the holder's

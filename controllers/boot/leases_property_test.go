@@ -87,6 +87,25 @@ var extractors = func() fields {
 	return f
 }()
 
+// nic is a network interface of a host.
+type nic struct {
+	host types.UID
+	mac  string
+}
+
+// nicsOf returns the interfaces that a host boots from.
+func nicsOf(h *v1alpha1.BareMetalHost) []nic {
+	var all []nic
+	for _, mac := range h.Spec.BootMACAddresses {
+		all = append(all, nic{h.UID, mac})
+	}
+	return all
+}
+
+func drawNIC(t *rapid.T, h *v1alpha1.BareMetalHost) nic {
+	return rapid.SampledFrom(nicsOf(h)).Draw(t, "interface")
+}
+
 // world is an API server with some boot servers, each with a cache of its own.
 type world struct {
 	t       *rapid.T
@@ -95,15 +114,15 @@ type world struct {
 	caches  []*lagging
 	pool    pxe.Pool
 	created int
-	// has is the last answer for each host, by its UID and MAC address.
-	has map[string]netip.Addr
+	// has is the last answer for each interface.
+	has map[nic]netip.Addr
 	// busy is true while another action runs between the steps of an action.
 	busy bool
 }
 
 func newWorld(t *rapid.T) *world {
-	// Two addresses for up to five hosts: in most runs an address has to be taken over.
-	w := &world{t: t, pool: pool("192.0.2.0/24", "192.0.2.10-192.0.2.11"), has: map[string]netip.Addr{}}
+	// Two addresses for up to five hosts with up to two interfaces: in most runs an address has to be taken over.
+	w := &world{t: t, pool: pool("192.0.2.0/24", "192.0.2.10-192.0.2.11"), has: map[nic]netip.Addr{}}
 	w.api = interceptor.NewClient(newFake(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			w.between() //nolint:contextcheck // what happens between is no part of the request
@@ -143,10 +162,6 @@ func (w *world) liveHosts() []v1alpha1.BareMetalHost {
 	return hosts.Items
 }
 
-func identity(h *v1alpha1.BareMetalHost) string {
-	return string(h.UID) + " " + h.Spec.BootMACAddresses[0]
-}
-
 func (w *world) drawHost(t *rapid.T) *v1alpha1.BareMetalHost {
 	hosts := w.liveHosts()
 	if len(hosts) == 0 {
@@ -173,7 +188,7 @@ func (w *world) updateLeases(cache *lagging) {
 	cache.leases = leases.Items
 }
 
-// create registers a server under an earlier or a new name, with the MAC address that belongs to the name, or a new one.
+// create registers a server under an earlier or a new name, with one or both of the MAC addresses that belong to the name.
 func (w *world) create(t *rapid.T) {
 	number := rapid.IntRange(1, 5).Draw(t, "number")
 	if slices.ContainsFunc(w.liveHosts(), func(h v1alpha1.BareMetalHost) bool { return h.Name == fmt.Sprint("h", number) }) {
@@ -182,15 +197,20 @@ func (w *world) create(t *rapid.T) {
 	w.created++
 	h := aHost(fmt.Sprint("h", number), byte(number))
 	h.UID = types.UID(strconv.Itoa(w.created))
+	second := net.HardwareAddr{0x52, 0x54, 2, 0, 0, byte(number)}.String()
+	if rapid.Bool().Draw(t, "second interface") {
+		h.Spec.BootMACAddresses = append(h.Spec.BootMACAddresses, second)
+	}
 	w.reserve(t, h)
 	w.must(w.api.Create(context.Background(), h))
 }
 
 func (w *world) reserve(t *rapid.T, h *v1alpha1.BareMetalHost) {
 	h.Spec.BootAddresses = nil
-	if n := rapid.IntRange(0, 9).Draw(t, "reserved"); n < 3 {
-		h.Spec.BootAddresses = []string{fmt.Sprintf("192.0.2.%d", 10+n)} // the last is in no range
+	for n := range rapid.IntRange(0, 2).Draw(t, "reserved") {
+		h.Spec.BootAddresses = append(h.Spec.BootAddresses, fmt.Sprintf("192.0.2.%d", 10+(n+rapid.IntRange(0, 1).Draw(t, "address"))%3)) // the last is in no range
 	}
+	h.Spec.BootAddresses = slices.Compact(h.Spec.BootAddresses)
 }
 
 func (w *world) remove(t *rapid.T) { w.must(w.api.Delete(context.Background(), w.drawHost(t))) }
@@ -201,11 +221,12 @@ func (w *world) changeReservation(t *rapid.T) {
 	w.must(w.api.Update(context.Background(), h))
 }
 
-// changeMAC gives a host another network interface, which no host ever had.
+// changeMAC gives a host another network interface, which no host ever had, in place of one that it has.
 func (w *world) changeMAC(t *rapid.T) {
 	h := w.drawHost(t)
 	w.created++
-	h.Spec.BootMACAddresses = []string{net.HardwareAddr{0x52, 0x54, 1, 0, byte(w.created >> 8), byte(w.created)}.String()}
+	at := rapid.IntRange(0, len(h.Spec.BootMACAddresses)-1).Draw(t, "interface")
+	h.Spec.BootMACAddresses[at] = net.HardwareAddr{0x52, 0x54, 1, 0, byte(w.created >> 8), byte(w.created)}.String()
 	w.must(w.api.Update(context.Background(), h))
 }
 
@@ -216,18 +237,19 @@ func (w *world) ask(t *rapid.T) {
 		return
 	}
 	h := &hosts[rapid.IntRange(0, len(hosts)-1).Draw(t, "host")]
-	wanted := w.has[identity(h)]
+	from := drawNIC(t, h)
+	wanted := w.has[from]
 	switch rapid.IntRange(0, 3).Draw(t, "wanted") {
 	case 0:
 		wanted = netip.Addr{}
 	case 1:
 		wanted = netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", rapid.IntRange(9, 12).Draw(t, "address")))
 	}
-	w.askFor(rapid.IntRange(0, len(w.boots)-1).Draw(t, "boot"), h, wanted)
+	w.askFor(rapid.IntRange(0, len(w.boots)-1).Draw(t, "boot"), from, wanted)
 }
 
-func (w *world) askFor(boot int, h *v1alpha1.BareMetalHost, wanted netip.Addr) bool {
-	mac, err := net.ParseMAC(h.Spec.BootMACAddresses[0])
+func (w *world) askFor(boot int, from nic, wanted netip.Addr) bool {
+	mac, err := net.ParseMAC(from.mac)
 	w.must(err)
 	known, err := w.boots[boot].hostOf(context.Background(), mac)
 	w.must(err)
@@ -235,23 +257,34 @@ func (w *world) askFor(boot int, h *v1alpha1.BareMetalHost, wanted netip.Addr) b
 	if err != nil {
 		return false
 	}
-	w.t.Logf("boot server %d gives %s to %s (new: %v)", boot, lease.Address, identity(h), lease.New)
+	w.t.Logf("boot server %d gives %s to %s (new: %v)", boot, lease.Address, from, lease.New)
 	// A boot server whose cache still shows a deleted host answers for that one.
-	if identity(known) == identity(h) {
-		w.has[identity(h)] = lease.Address
+	if known.UID == from.host {
+		w.has[from] = lease.Address
+		w.move(known, from)
 	}
 	w.check()
 	return true
 }
 
+// move takes the address of an interface from the others of its host, if it is reserved for the interface: its reservations were changed. Nothing else takes it from them.
+func (w *world) move(h *v1alpha1.BareMetalHost, to nic) {
+	reserved := (&allocation{host: h, holder: holderOf(h, to.mac), pool: w.pool}).reservation()
+	for _, other := range nicsOf(h) {
+		if other != to && w.has[other] == w.has[to] && w.has[to] == reserved {
+			delete(w.has, other)
+		}
+	}
+}
+
 // decline lets a server decline its address.
 func (w *world) decline(t *rapid.T) {
-	h := w.drawHost(t)
-	mac, err := net.ParseMAC(h.Spec.BootMACAddresses[0])
+	from := drawNIC(t, w.drawHost(t))
+	mac, err := net.ParseMAC(from.mac)
 	w.must(err)
 	boot := w.boots[rapid.IntRange(0, len(w.boots)-1).Draw(t, "boot")]
-	if address := w.has[identity(h)]; address.IsValid() && boot.Decline(context.Background(), mac, address) == nil {
-		delete(w.has, identity(h))
+	if address := w.has[from]; address.IsValid() && boot.Decline(context.Background(), mac, address) == nil {
+		delete(w.has, from)
 	}
 }
 
@@ -264,8 +297,10 @@ func (w *world) pass(*rapid.T) {
 		w.updateHosts(cache)
 		w.updateLeases(cache)
 		for _, h := range w.liveHosts() {
-			if has := w.has[identity(&h)]; has.IsValid() && !w.askFor(i, &h, has) {
-				delete(w.has, identity(&h))
+			for _, from := range nicsOf(&h) {
+				if has := w.has[from]; has.IsValid() && !w.askFor(i, from, has) {
+					delete(w.has, from)
+				}
 			}
 		}
 	}
@@ -275,22 +310,24 @@ func (w *world) pass(*rapid.T) {
 	}
 }
 
-// check is the property: no two hosts have one address.
+// check is the property: no two interfaces have one address, also not two of one host.
 func (w *world) check() {
-	owner := map[netip.Addr]string{}
+	owner := map[netip.Addr]nic{}
 	for _, h := range w.liveHosts() {
-		address, ok := w.has[identity(&h)]
-		if !ok {
-			continue
+		for _, n := range nicsOf(&h) {
+			address, ok := w.has[n]
+			if !ok {
+				continue
+			}
+			if other, given := owner[address]; given {
+				w.t.Fatalf("%s is given to %s and to %s", address, other, n)
+			}
+			owner[address] = n
 		}
-		if other := owner[address]; other != "" {
-			w.t.Fatalf("%s is given to %s and to %s", address, other, identity(&h))
-		}
-		owner[address] = identity(&h)
 	}
 }
 
-// TestOneAddressOneHost: no address is leased to two hosts, whatever boot servers with stale caches do in whatever order.
+// TestOneAddressOneHost: no address is leased to two interfaces, whatever boot servers with stale caches do in whatever order.
 func TestOneAddressOneHost(t *testing.T) {
 	rapidtest.Checks(t, 30) // each has hundreds of operations
 	rapid.Check(t, func(t *rapid.T) {

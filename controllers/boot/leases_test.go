@@ -237,7 +237,7 @@ func TestWanted(t *testing.T) {
 		"another got its data there":   {nil, booted(v1alpha1.BareMetalBootSpec{DataAddress: "192.0.2.12"}), "192.0.2.12", false},
 		"another reported from there":  {nil, booted(v1alpha1.BareMetalBootSpec{ReportAddress: "192.0.2.12"}), "192.0.2.12", false},
 		"another was there, until its claim ended": {
-			nil, booted(v1alpha1.BareMetalBootSpec{DataAddress: "192.0.2.12", VoidedAt: new(metav1.Now())}), "192.0.2.12", true,
+			nil, booted(v1alpha1.BareMetalBootSpec{DataAddress: "192.0.2.12", VoidedTime: new(metav1.Now())}), "192.0.2.12", true,
 		},
 		"another runs there": {func(h *v1alpha1.BareMetalHost) {
 			h.Status.Addresses = clusterv1.MachineAddresses{{Type: "Hostname", Address: "n"}, {Type: "InternalIP", Address: "192.0.2.12"}}
@@ -279,7 +279,7 @@ func TestObservedAddress(t *testing.T) {
 		address := fmt.Sprintf("192.0.2.%d", 10+number)
 		h := aHost("a", 1)
 		l := newLeasing(t, h)
-		l.record(h, v1alpha1.BareMetalBootSpec{DataAddress: address, ScriptAddress: "192.0.2.77", ReportedAt: new(metav1.Now())})
+		l.record(h, v1alpha1.BareMetalBootSpec{DataAddress: address, ScriptAddress: "192.0.2.77", ReportedTime: new(metav1.Now())})
 		g.Expect(l.ask(1)).To(Equal("+" + address))
 	}
 	// A client that asked for the script before the server reported may be a stranger.
@@ -290,7 +290,7 @@ func TestObservedAddress(t *testing.T) {
 		for name, ended := range map[string]*metav1.Time{"under way": nil, "its claim ended": new(metav1.Now())} {
 			h := aHost("a", 1)
 			l := newLeasing(t, h)
-			l.record(h, v1alpha1.BareMetalBootSpec{ScriptAddress: address, VoidedAt: ended})
+			l.record(h, v1alpha1.BareMetalBootSpec{ScriptAddress: address, VoidedTime: ended})
 			g.Expect(l.ask(1)).To(Equal(first), name)
 		}
 	}

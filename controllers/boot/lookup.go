@@ -71,9 +71,13 @@ func (b *Booter) openedBoot(ctx context.Context, s presentedToken) (*v1alpha1.Ba
 	return live, nil
 }
 
-// CheckToken returns nil if the token is that of the agent of the host's boot.
+// CheckToken returns nil if the token is that of the agent of the host's boot. The agent that has the plan is refused with ErrVersion if it has another version of the
+// protocol: the body of its request may be one that this boot server cannot read.
 func (b *Booter) CheckToken(ctx context.Context, r pxe.AgentRequest) error {
-	_, err := b.openedBoot(ctx, presentedToken{r.Host, r.Token, forAgent, r.From})
+	boot, err := b.openedBoot(ctx, presentedToken{r.Host, r.Token, forAgent, r.From})
+	if err == nil && isAgent(&boot.Spec, r) {
+		err = b.checkVersion(boot, r)
+	}
 	return err
 }
 

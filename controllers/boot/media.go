@@ -24,7 +24,7 @@ func (b *Booter) Media(ctx context.Context, r pxe.MediaRequest) (pxe.Medium, err
 		return pxe.Medium{}, err
 	}
 	medium := pxe.Medium{
-		Time: a.boot.Spec.StartedAt.Time, Namespace: a.host.Namespace, Agent: a.boot.Spec.Agent,
+		Time: a.boot.Spec.StartTime.Time, Namespace: a.host.Namespace, Agent: a.boot.Spec.Agent,
 		Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)), Addresses: configuredAddresses(a.host),
 		Observe:        func(part pxe.MediaPart) { b.observeMedia(a.boot, r, part) },
 		ObserveRefusal: func(why error) { b.observeMediaRefusal(a.boot, r, why) },
@@ -87,7 +87,7 @@ func (b *Booter) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt,
 	}
 	what := lifecycle.BootFor(a.view, b.Settings)
 	boots := what == lifecycle.BootAgent || what == lifecycle.BootNetwork || what == lifecycle.BootAfterPowerOn
-	if !boots || boot.Spec.Failure != nil || boot.Spec.AgentRefusedAt != nil {
+	if !boots || boot.Spec.Failure != nil || boot.Spec.AgentRefusedTime != nil {
 		return attempt{}, refused("boot %d of %s is over, or boots nothing", boot.Spec.Number, r.Host)
 	}
 	return a, nil
@@ -107,7 +107,7 @@ func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, 
 		b.recordStage(boot, v1alpha1.StageMedia, r.From, r.Client)
 	}
 	switch {
-	case boot.Spec.PoweredOnAt == nil:
+	case boot.Spec.PoweredOnTime == nil:
 	case part == pxe.MediaLoader:
 		b.mediaLoaders.Add(keyOf(boot), nil)
 		b.recordStage(boot, v1alpha1.StageLoader, r.From, r.Client)

@@ -15,6 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
@@ -43,14 +44,14 @@ func TestMedia(t *testing.T) {
 	g.Expect(medium.Agent).To(BeTrue())
 	g.Expect(medium.Architecture).To(Equal("amd64"))
 	g.Expect(medium.MAC).To(Equal(booting))
-	g.Expect(medium.Time.Equal(w.boot().Spec.StartedAt.Time)).To(BeTrue())
+	g.Expect(medium.Time.Equal(w.boot().Spec.StartTime.Time)).To(BeTrue())
 	g.Expect(medium.Addresses).To(ConsistOf(honest))
 	script, err := w.MediaScript(ctx, w.mediaRequest())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(script.Title).To(Equal("dc/h for m, boot attempt 1"))
 	g.Expect(script.Agent.Network.Interfaces).To(HaveLen(1))
 	g.Expect(w.boot().Spec.ScriptAddress).To(BeEmpty(), "the BMC's address binds nothing")
-	plan, err := w.Plan(ctx, pxe.AgentRequest{Host: script.Agent.Host, Token: script.Agent.Token, From: honest, Key: ownKey, TLS: true}, hello)
+	plan, err := w.Plan(ctx, pxe.AgentRequest{Version: agent.Version, Host: script.Agent.Host, Token: script.Agent.Token, From: honest, Key: ownKey, TLS: true}, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(plan.Provision).NotTo(BeNil())
 }
@@ -99,17 +100,21 @@ func TestMediaDies(t *testing.T) {
 		change func(*world) error
 		served bool
 	}{
-		"recorded, the server is not off": {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffAt, b.PoweredOnAt = nil, nil }), true},
-		"not powered on yet":              {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil }), true},
-		"voided":                          {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = now }), false},
+		"recorded, the server is not off": {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffTime, b.PoweredOnTime = nil, nil }), true},
+		"not powered on yet":              {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil }), true},
+		"voided":                          {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = now }), false},
 		"failed":                          {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Failure = &v1alpha1.BootFailure{Reason: "X", Message: "x"} }), false},
-		"committed, the agent may look":   {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt = now, now }), true},
-		"agent done":                      {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt, b.AgentDoneAt = now, now, now }), false},
-		"reported":                        {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt, b.CommitAllowedAt, b.ReportedAt = now, now, now }), false},
-		"agent refused":                   {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.AgentRefusedAt = now }), false},
+		"committed, the agent may look":   {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.DataServedTime, b.CommitAllowedTime = now, now }), true},
+		"agent done": {onBoot(func(b *v1alpha1.BareMetalBootSpec) {
+			b.DataServedTime, b.CommitAllowedTime, b.AgentDoneTime = now, now, now
+		}), false},
+		"reported": {onBoot(func(b *v1alpha1.BareMetalBootSpec) {
+			b.DataServedTime, b.CommitAllowedTime, b.ReportedTime = now, now, now
+		}), false},
+		"agent refused": {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.AgentRefusedTime = now }), false},
 		"deadline": {onBoot(func(b *v1alpha1.BareMetalBootSpec) {
 			past := metav1.NewTime(time.Now().Add(-24 * time.Hour))
-			b.StartedAt, b.PoweredOffAt, b.PoweredOnAt = past, &past, &past
+			b.StartTime, b.PoweredOffTime, b.PoweredOnTime = past, &past, &past
 		}), false},
 		"PXE":          {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method = v1alpha1.MethodPXE }), false},
 		"no method":    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.Method = "" }), false},
@@ -154,7 +159,7 @@ func TestMediaTokens(t *testing.T) {
 		_, err := w.Media(ctx, pxe.MediaRequest{Host: host, Token: r.Token, From: stranger})
 		g.Expect(err).To(MatchError(pxe.ErrRefused), host)
 	}
-	_, err = w.Plan(ctx, pxe.AgentRequest{Host: "dc/h", Token: r.Token, From: honest}, hello)
+	_, err = w.Plan(ctx, pxe.AgentRequest{Version: agent.Version, Host: "dc/h", Token: r.Token, From: honest}, hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 	_, err = w.BootstrapData(ctx, "dc/h", r.Token, "user-data", honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
@@ -210,7 +215,7 @@ func TestMediaStages(t *testing.T) {
 			g := NewWithT(t)
 			w := mediaWorld(t)
 			if c.before {
-				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnAt = nil })).To(Succeed())
+				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil })).To(Succeed())
 			}
 			medium, err := w.Media(ctx, w.mediaRequest())
 			g.Expect(err).NotTo(HaveOccurred())
@@ -295,7 +300,7 @@ func TestMediaAdmission(t *testing.T) {
 			}
 			script, err := w.MediaScript(ctx, w.mediaRequest())
 			g.Expect(err).NotTo(HaveOccurred())
-			_, err = w.Plan(ctx, pxe.AgentRequest{Host: "dc/h", Token: script.Agent.Token, From: c.from, Key: ownKey, TLS: true}, hello)
+			_, err = w.Plan(ctx, pxe.AgentRequest{Version: agent.Version, Host: "dc/h", Token: script.Agent.Token, From: c.from, Key: ownKey, TLS: true}, hello)
 			if c.want != nil {
 				g.Expect(err).To(MatchError(c.want))
 			} else {

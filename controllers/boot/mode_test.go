@@ -14,7 +14,7 @@ func TestBootMode(t *testing.T) {
 	for mode, want := range map[v1alpha1.BootMode]pxe.Answer{
 		v1alpha1.BootModeUEFI:           {},
 		v1alpha1.BootModeUEFISecureBoot: {SecureBoot: true},
-		v1alpha1.BootModeLegacy:         {Legacy: true},
+		v1alpha1.BootModeBIOS:           {BIOS: true},
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			g := NewWithT(t)
@@ -24,7 +24,7 @@ func TestBootMode(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(answer.Boot).To(Equal(pxe.Network))
 			g.Expect(answer.Namespace).To(Equal("dc"), "whose share of the cache the files take")
-			g.Expect([]bool{answer.SecureBoot, answer.Legacy}).To(Equal([]bool{want.SecureBoot, want.Legacy}))
+			g.Expect([]bool{answer.SecureBoot, answer.BIOS}).To(Equal([]bool{want.SecureBoot, want.BIOS}))
 		})
 	}
 }

@@ -40,7 +40,7 @@ func (b *Booter) writeOtherServer(ctx context.Context, host types.NamespacedName
 		return
 	}
 	boot, err := b.bootOf(ctx, host)
-	if err == nil && (boot == nil || boot.Spec.Number != p.Number || boot.Spec.Failure != nil || boot.Spec.VoidedAt != nil || controllers.Problem(boot) != nil || boots(boot)) {
+	if err == nil && (boot == nil || boot.Spec.Number != p.Number || boot.Spec.Failure != nil || boot.Spec.VoidedTime != nil || controllers.Problem(boot) != nil || boots(boot)) {
 		return
 	}
 	if err == nil {

@@ -50,7 +50,7 @@ func TestAgentErasesAFreeHost(t *testing.T) {
 	g.Expect(erasureCount(t, v1alpha1.CleaningPurge, "Succeeded") - erasures).To(BeEquivalentTo(1))
 	g.Expect(next.Next).To(Equal(agent.PowerOff))
 	boot := w.boot().Spec
-	g.Expect(boot.AgentDoneAt).NotTo(BeNil())
+	g.Expect(boot.AgentDoneTime).NotTo(BeNil())
 	g.Expect(boot.Erasure.Disks).To(HaveLen(2))
 	_, err = w.Plan(ctx, r, hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "the erasure is over")
@@ -87,7 +87,7 @@ func TestErasureOfAFreeHostIsNotProven(t *testing.T) {
 			g.Expect(erasureCount(t, c.policy, "Failed")-failed).To(BeEquivalentTo(1), "it is counted once")
 			g.Expect(erasureCount(t, c.policy, "Succeeded")).To(Equal(succeeded))
 			boot := w.boot()
-			g.Expect(boot.Spec.AgentDoneAt).To(BeNil())
+			g.Expect(boot.Spec.AgentDoneTime).To(BeNil())
 			g.Expect(boot.Status.Problem.Message).To(ContainSubstring(c.want))
 		})
 	}
@@ -109,5 +109,5 @@ func TestAgentOfAClaimedHostGoesOn(t *testing.T) {
 	})
 	_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanClear)}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.boot().Spec.AgentDoneAt).NotTo(BeNil())
+	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
 }

@@ -55,7 +55,7 @@ func (b *Booter) opens(token string, p purpose, boot *v1alpha1.BareMetalBoot) bo
 // earlierNumber returns the number of an earlier boot of the claim whose token for the report is valid too: the agent found that boot's disk complete, so the system on
 // it has the token of that boot. Otherwise it returns the number of the boot itself.
 func earlierNumber(p purpose, boot *v1alpha1.BareMetalBootSpec) int32 {
-	if p == forReport && boot.CommittedNumber != 0 && boot.CommitAllowedAt == nil && boot.AgentDoneAt != nil {
+	if p == forReport && boot.CommittedNumber != 0 && boot.CommitAllowedTime == nil && boot.AgentDoneTime != nil {
 		return boot.CommittedNumber
 	}
 	return boot.Number
@@ -71,7 +71,7 @@ func makeToken(key []byte, p purpose, boot *v1alpha1.BareMetalBoot, number int32
 	}
 	fields := []string{string(p), boot.Namespace, boot.Name, spec.ClaimID, strconv.FormatInt(int64(number), 10)}
 	if p != forReport {
-		fields = append(fields, strconv.FormatInt(spec.StartedAt.Unix(), 10))
+		fields = append(fields, strconv.FormatInt(spec.StartTime.Unix(), 10))
 	}
 	return hmacOf(key, fields...), exists
 }

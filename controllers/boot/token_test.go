@@ -16,7 +16,7 @@ import (
 func tokenBoot(change func(*v1alpha1.BareMetalBoot)) *v1alpha1.BareMetalBoot {
 	boot := &v1alpha1.BareMetalBoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "boot-uid"},
-		Spec:       v1alpha1.BareMetalBootSpec{Number: 7, Attempt: 1, ClaimID: "claim", MachineName: "m", StartedAt: metav1.NewTime(time.Unix(1000, 0))},
+		Spec:       v1alpha1.BareMetalBootSpec{Number: 7, Attempt: 1, ClaimID: "claim", MachineName: "m", StartTime: metav1.NewTime(time.Unix(1000, 0))},
 	}
 	if change != nil {
 		change(boot)
@@ -46,16 +46,16 @@ func TestToken(t *testing.T) {
 		"a boot before":                        func(o *v1alpha1.BareMetalBoot) { o.Spec.Number = 6 },
 		"a host that had no boot yet":          func(o *v1alpha1.BareMetalBoot) { o.Spec = v1alpha1.BareMetalBootSpec{} },
 		"a record without a claim":             func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID = "" },
-		"the same number after a restore":      func(o *v1alpha1.BareMetalBoot) { o.Spec.StartedAt = metav1.NewTime(time.Unix(1001, 0)) },
+		"the same number after a restore":      func(o *v1alpha1.BareMetalBoot) { o.Spec.StartTime = metav1.NewTime(time.Unix(1001, 0)) },
 		"a claim and a number that read alike": func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID, o.Spec.Number = "clai", 7 },
 	} {
 		other := tokenBoot(change)
 		g.Expect(b.opens(seed, forSeed, other)).To(BeFalse(), name)
 		g.Expect(b.opens(b.token(forSeed, other), forSeed, boot)).To(BeFalse(), name)
 	}
-	precise := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.StartedAt = metav1.NewTime(time.Unix(1000, 5)) })
+	precise := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.StartTime = metav1.NewTime(time.Unix(1000, 5)) })
 	g.Expect(b.token(forSeed, precise)).To(Equal(seed), "the API server keeps whole seconds")
-	void := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.VoidedAt = new(metav1.Now()) })
+	void := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.VoidedTime = new(metav1.Now()) })
 	g.Expect(b.opens(seed, forSeed, void)).To(BeFalse(), "the claim ended")
 	g.Expect(b.opens(report, forReport, void)).To(BeFalse(), "the claim ended")
 	moved := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.UID = "other" })
@@ -98,13 +98,15 @@ func TestTokenOfEarlierBoot(t *testing.T) {
 		change func(*v1alpha1.BareMetalBootSpec)
 		valid  bool
 	}{
-		"found complete":        {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt = 7, now }, true},
-		"not looked yet":        {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber = 7 }, false},
-		"another was found":     {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt = 6, now }, false},
-		"written again":         {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.CommitAllowedAt, o.AgentDoneAt = 7, now, now }, false},
-		"none was to be found":  {func(o *v1alpha1.BareMetalBootSpec) { o.AgentDoneAt = now }, false},
-		"of an ended claim":     {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt, o.VoidedAt = 7, now, now }, false},
-		"of a claim that began": {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneAt, o.ClaimID = 7, now, "claim2" }, false},
+		"found complete":    {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneTime = 7, now }, true},
+		"not looked yet":    {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber = 7 }, false},
+		"another was found": {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneTime = 6, now }, false},
+		"written again": {func(o *v1alpha1.BareMetalBootSpec) {
+			o.CommittedNumber, o.CommitAllowedTime, o.AgentDoneTime = 7, now, now
+		}, false},
+		"none was to be found":  {func(o *v1alpha1.BareMetalBootSpec) { o.AgentDoneTime = now }, false},
+		"of an ended claim":     {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneTime, o.VoidedTime = 7, now, now }, false},
+		"of a claim that began": {func(o *v1alpha1.BareMetalBootSpec) { o.CommittedNumber, o.AgentDoneTime, o.ClaimID = 7, now, "claim2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -115,7 +117,7 @@ func TestTokenOfEarlierBoot(t *testing.T) {
 				g.Expect(b.opens(b.token(p, earlier), p, later)).To(BeFalse(), string(p))
 				g.Expect(b.opens(b.token(p, earlier), forReport, later)).To(BeFalse(), string(p))
 			}
-			g.Expect(b.opens(b.token(forReport, later), forReport, later)).To(Equal(later.Spec.VoidedAt == nil))
+			g.Expect(b.opens(b.token(forReport, later), forReport, later)).To(Equal(later.Spec.VoidedTime == nil))
 		})
 	}
 }

@@ -142,7 +142,7 @@ func newAPI(funcs interceptor.Funcs) client.WithWatch {
 			}},
 			&v1alpha1.BareMetalBoot{ObjectMeta: meta("h"), Spec: v1alpha1.BareMetalBootSpec{
 				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim", MachineName: "m",
-				StartedAt: now, PoweredOffAt: &now, PoweredOnAt: &now,
+				StartTime: now, PoweredOffTime: &now, PoweredOnTime: &now,
 			}},
 		).Build()
 }
@@ -207,7 +207,7 @@ func nextBoot(w *world) error {
 		w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 			*b = v1alpha1.BareMetalBootSpec{
 				Number: b.Number + 1, Attempt: b.Attempt + 1, Purpose: b.Purpose, ClaimID: b.ClaimID, MachineName: b.MachineName,
-				StartedAt: b.StartedAt, PoweredOffAt: b.PoweredOffAt, PoweredOnAt: b.PoweredOnAt,
+				StartTime: b.StartTime, PoweredOffTime: b.PoweredOffTime, PoweredOnTime: b.PoweredOnTime,
 			}
 		}),
 		w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots++ }))

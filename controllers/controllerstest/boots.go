@@ -51,7 +51,7 @@ func ModifyBoot(t *testing.T, e *Env, host *v1alpha1.BareMetalHost, change func(
 		if ref := host.Spec.ConsumerRef; boot.Spec.ClaimID != ref.ClaimID || boot.Spec.Number == 0 {
 			boot.Spec = v1alpha1.BareMetalBootSpec{
 				Number: max(boot.Spec.Number, host.Spec.ProviderState.Boots) + 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: ref.ClaimID, MachineName: ref.Name,
-				StartedAt: metav1.NewTime(time.Now()),
+				StartTime: metav1.NewTime(time.Now()),
 			}
 		}
 		change(&boot.Spec)

@@ -37,7 +37,7 @@ type Recorder struct {
 	APIReader client.Reader
 	// Namespace is the provider's own namespace, which has the key.
 	Namespace string
-	// Clock gives recordedAt. Defaults to the real clock.
+	// Clock gives recordedTime. Defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -70,7 +70,7 @@ func (r *Recorder) Record(ctx context.Context, host *v1alpha1.BareMetalHost, boo
 		},
 		Spec: *spec,
 	}
-	record.Spec.RecordedAt = metav1.NewTime(r.clock().Now().UTC())
+	record.Spec.RecordedTime = metav1.NewTime(r.clock().Now().UTC())
 	if err := erasure.Sign(&record.Spec, key); err != nil {
 		return fmt.Errorf("sign the erasure: %w", err)
 	}
@@ -108,7 +108,7 @@ func specOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*v1alph
 		reason = "the boot has no claimID or no number"
 	case b.Failure != nil:
 		reason = fmt.Sprintf("boot %d failed: %s", b.Number, b.Failure.Message)
-	case b.AgentDoneAt == nil || b.Erasure == nil:
+	case b.AgentDoneTime == nil || b.Erasure == nil:
 		reason = fmt.Sprintf("the agent reported no erasure in boot %d", b.Number)
 	case b.Erasure.Policy != cmp.Or(b.CleaningPolicy, v1alpha1.CleaningMetadata): // without a policy, what the provider wrote is erased
 		reason = fmt.Sprintf("boot %d has the policy %q, and its report %q", b.Number, b.CleaningPolicy, b.Erasure.Policy)
@@ -167,7 +167,7 @@ func (r *Recorder) existing(ctx context.Context, record *v1alpha1.BareMetalErasu
 // sameErasure is true if two records are about the same erasure. What identifies the server comes from the host's status, which may be lost between two calls.
 func sameErasure(a, b *v1alpha1.BareMetalErasureSpec) (bool, error) {
 	c := *a
-	c.RecordedAt, c.Server, c.ProviderID = b.RecordedAt, b.Server, b.ProviderID
+	c.RecordedTime, c.Server, c.ProviderID = b.RecordedTime, b.Server, b.ProviderID
 	first, err := erasure.Canonical(&c)
 	if err != nil {
 		return false, err

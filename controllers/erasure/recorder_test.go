@@ -61,8 +61,8 @@ func (s *site) erased(name string, number int32) (*v1alpha1.BareMetalHost, *v1al
 	boot := &v1alpha1.BareMetalBoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: v1alpha1.BareMetalBootSpec{
-			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneAt: &at, CleaningPolicy: v1alpha1.CleaningPurge,
-			Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningPurge, StartedAt: at, EndedAt: at, Agent: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{
+			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneTime: &at, CleaningPolicy: v1alpha1.CleaningPurge,
+			Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningPurge, StartTime: at, EndTime: at, AgentRelease: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{
 				Disk: v1alpha1.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize, crypto erase", Class: v1alpha1.CleaningPurge,
 				Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64},
 			}}},
@@ -146,7 +146,7 @@ func TestUnproven(t *testing.T) {
 		"failed": {func(b *v1alpha1.BareMetalBootSpec) {
 			b.Failure = &v1alpha1.BootFailure{Reason: "X", Message: "the agent failed"}
 		}, "the agent failed"},
-		"not done":         {func(b *v1alpha1.BareMetalBootSpec) { b.AgentDoneAt = nil }, "reported no erasure"},
+		"not done":         {func(b *v1alpha1.BareMetalBootSpec) { b.AgentDoneTime = nil }, "reported no erasure"},
 		"no report":        {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure = nil }, "reported no erasure"},
 		"not verified":     {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Verification.Passed = false }, `"NVME0001" is not proven: its verification did not pass`},
 		"a failed disk":    {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Outcome = "Failed" }, `"NVME0001"`},

@@ -117,8 +117,8 @@ func keptUntil(request *v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMet
 	if !erasure.CarriedOutBy(request, boot) {
 		return expiry
 	}
-	if boot.VoidedAt != nil {
-		end = boot.VoidedAt.Time
+	if boot.VoidedTime != nil {
+		end = boot.VoidedTime.Time
 	}
 	if kept := end.Add(outcomeKept); kept.After(expiry) {
 		return kept

@@ -49,7 +49,7 @@ func (r *Reconciler) perform(
 		return 0, r.recordPowerRestore(ctx, host, view, step)
 	case lifecycle.RecordCleaning:
 		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
-		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = step.CleaningStartedAt })
+		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = step.CleaningStartTime })
 	case lifecycle.DropRequests:
 		return 0, r.dropRequests(ctx, host, view, step, write)
 	case lifecycle.AllowMove:
@@ -88,7 +88,7 @@ func (r *Reconciler) recordHold(
 	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
 	if err := write(func(h *v1alpha1.BareMetalHost) {
-		h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffAt
+		h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffTime
 	}); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (r *Reconciler) recordHold(
 		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
 	}
 	ctrl.LoggerFrom(ctx).Info("Recorded the power hold",
-		"since", fmt.Sprint(step.PowerHold.Since), "offAt", fmt.Sprint(step.PowerHold.OffAt), "message", step.Message) // either may be nil, which klog cannot write
+		"since", fmt.Sprint(step.PowerHold.Since), "offTime", fmt.Sprint(step.PowerHold.OffTime), "message", step.Message) // either may be nil, which klog cannot write
 	return nil
 }
 

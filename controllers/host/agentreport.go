@@ -22,7 +22,7 @@ import (
 
 // agentReport is what this process knows of the report of an agent. The zero value is no report.
 type agentReport struct {
-	version  string             // reportVersion of the report
+	version  reportVersion      // of the report
 	hardware *v1alpha1.Hardware // what the report was compared with
 	summary  *v1alpha1.InspectionSummary
 	// compared is false if the report was only known from the status, and contradictions is then unknown.
@@ -52,11 +52,11 @@ func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareM
 		return nil
 	}
 	view.Inspection.Reported = true
-	version, observed := reportVersion(metadata), r.observations.get(key)
+	version, observed := versionOf(metadata), r.observations.get(key)
 	if observed.report.version == version && observed.report.hardware == observed.hardware {
 		return nil
 	}
-	if s := host.Status.Inspection; observed.report.version == "" && s != nil && s.Report == version {
+	if s := host.Status.Inspection; observed.report.version == (reportVersion{}) && s != nil && version == (reportVersion{s.ReportUID, s.ReportGeneration}) {
 		r.observations.update(key, func(h *hostObservation) {
 			h.report = agentReport{version: version, hardware: observed.hardware, summary: s.DeepCopy()}
 		})
@@ -66,10 +66,11 @@ func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareM
 	if err := r.APIReader.Get(ctx, key, report); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("read the host's BareMetalInspection: %w", err)) // the cache shows soon that it is gone
 	}
-	summary := summarize(&report.Spec, reportVersion(report))
+	version = versionOf(report)
+	summary := summarize(&report.Spec, version)
 	r.observations.update(key, func(h *hostObservation) {
 		h.report = agentReport{
-			version: summary.Report, hardware: observed.hardware, summary: summary, compared: true,
+			version: version, hardware: observed.hardware, summary: summary, compared: true,
 			contradictions: contradictions(host, observed.hardware, &report.Spec),
 		}
 	})
@@ -81,9 +82,14 @@ func inspectedByAgent(host *v1alpha1.BareMetalHost) bool {
 	return host.Spec.Inspection == v1alpha1.InspectionAgent || host.Spec.Inspection == v1alpha1.InspectionBoth
 }
 
-// reportVersion identifies a version of a report.
-func reportVersion(report client.Object) string {
-	return fmt.Sprintf("%s/%d", report.GetUID(), report.GetGeneration())
+// reportVersion identifies a version of a report. The zero value is that of none.
+type reportVersion struct {
+	uid        string
+	generation int64
+}
+
+func versionOf(report client.Object) reportVersion {
+	return reportVersion{string(report.GetUID()), report.GetGeneration()}
 }
 
 // reportMetadata reads the metadata of the host's report from the cache. It returns nil if there is no report, or if it is being deleted.
@@ -121,7 +127,7 @@ func setInspection(host *v1alpha1.BareMetalHost, view lifecycle.View, report age
 	switch failure := view.InspectionFailure(); {
 	case failure != nil:
 		condition.Reason, condition.Message = failure.Reason, controllers.Clip(failure.Message, controllers.MaxMessage)
-	case report.version == "":
+	case report.version == (reportVersion{}):
 		conditions.Delete(host, condition.Type)
 		return
 	case !report.compared:

@@ -43,7 +43,7 @@ func reportHardware(t *testing.T, server *controllerstest.Server, threads int32)
 	g.Expect(boot.Spec.MachineName).To(BeEmpty())
 	report := &v1alpha1.BareMetalInspection{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}}
 	spec := v1alpha1.BareMetalInspectionSpec{
-		BootNumber: boot.Spec.Number, ReceivedAt: metav1.Now().Rfc3339Copy(), CPU: v1alpha1.InspectedCPU{Threads: threads},
+		BootNumber: boot.Spec.Number, ReceivedTime: metav1.Now().Rfc3339Copy(), CPU: v1alpha1.InspectedCPU{Threads: threads},
 		NICs:  []v1alpha1.InspectedNIC{{MACAddress: h.Spec.BootMACAddresses[0], LinkUp: true, SpeedMbps: 25000}},
 		Disks: []v1alpha1.InspectedDisk{{SizeBytes: 480e9}},
 	}
@@ -53,7 +53,7 @@ func reportHardware(t *testing.T, server *controllerstest.Server, threads int32)
 		report.Spec = spec
 		env.Create(t, report)
 	}
-	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneAt = new(metav1.Now()) })
+	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneTime = new(metav1.Now()) })
 }
 
 // TestInspectionByAgent: a new host is inspected before it is available. The status has the summary of the report, and a condition the contradictions. A request
@@ -70,7 +70,7 @@ func TestInspectionByAgent(t *testing.T) {
 	reportHardware(t, server, threads)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(server.On()).To(BeFalse())
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).NotTo(BeNil())
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedTime).NotTo(BeNil())
 	summary := server.Host.Status.Inspection
 	g.Expect(summary.CPU).To(Equal(threads))
 	g.Expect(summary.NICs).To(Equal([]v1alpha1.NICGroup{{Count: 1, SpeedMbps: 25000}}))

@@ -18,14 +18,14 @@ import (
 
 // The limits of an InspectionSummary, as in the API.
 const (
-	maxDiskGroups  = 16
-	maxNICGroups   = 16
-	maxGPUGroups   = 8
-	maxSwitches    = 8
-	maxSwitchBytes = 64
-	// maxNotPurgeable is one less than in the API: the last element says how many more there are.
+	maxDiskGroups   = 16
+	maxNICGroups    = 16
+	maxGPUGroups    = 8
+	maxSwitches     = 8
+	maxSwitchBytes  = 64
 	maxNotPurgeable = 8
-	maxDiskBytes    = 56 // a serial number of 20 bytes, and a WWN of 32
+	minNotPurgeable = 1
+	maxDiskBytes    = 64
 	// maxSummary is the maximum size of an InspectionSummary as JSON, in bytes: every watcher of hosts gets it.
 	maxSummary = 1024
 )
@@ -33,13 +33,15 @@ const (
 // classGPU is the class of GPUs in a report.
 const classGPU = "GPU"
 
-// summarize returns what requirements of machines are compared with of a report. version identifies the report. Of too many groups it keeps those of the largest
+// summarize returns what requirements of machines are compared with of a report. version is that of the report. Of too many groups it keeps those of the largest
 // and fastest: a host whose groups are left out matches fewer machines.
-func summarize(report *v1alpha1.BareMetalInspectionSpec, version string) *v1alpha1.InspectionSummary {
-	s := &v1alpha1.InspectionSummary{Report: version, ReceivedAt: report.ReceivedAt, CPU: report.CPU.Threads, MemoryBytes: report.Memory.Bytes}
+func summarize(report *v1alpha1.BareMetalInspectionSpec, version reportVersion) *v1alpha1.InspectionSummary {
+	s := &v1alpha1.InspectionSummary{
+		ReportUID: version.uid, ReportGeneration: version.generation, ReceivedTime: report.ReceivedTime, CPU: report.CPU.Threads, MemoryBytes: report.Memory.Bytes,
+	}
 	disks, nics, gpus := map[v1alpha1.DiskGroup]int32{}, map[v1alpha1.NICGroup]int32{}, map[v1alpha1.GPUGroup]int32{}
 	for _, d := range report.Disks {
-		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != "usb" {
+		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != v1alpha1.TransportUSB {
 			disks[v1alpha1.DiskGroup{SizeBytes: d.SizeBytes, Rotational: d.Rotational}]++
 		}
 	}
@@ -72,7 +74,7 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version string) *v1alph
 		group.Count = count
 		s.GPUs = append(s.GPUs, group)
 	}
-	s.NotPurgeable = notPurgeable(report.Disks)
+	s.NotPurgeable, s.NotPurgeableCount = notPurgeable(report.Disks)
 	sortGroups(s)
 	s.Disks, s.NICs = s.Disks[:min(len(s.Disks), maxDiskGroups)], s.NICs[:min(len(s.NICs), maxNICGroups)]
 	s.GPUs, s.Switches = s.GPUs[:min(len(s.GPUs), maxGPUGroups)], s.Switches[:min(len(s.Switches), maxSwitches)]
@@ -80,22 +82,24 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version string) *v1alph
 	return s
 }
 
-// notPurgeable names the disks that cannot be purged. It never shortens to an empty list: a host with such a disk must not be offered with the policy Purge.
-func notPurgeable(disks []v1alpha1.InspectedDisk) []string {
-	var names []string
+// notPurgeable returns the disks that cannot be purged, up to the limit of the API, and how many there are.
+func notPurgeable(disks []v1alpha1.InspectedDisk) (some []v1alpha1.NotPurgeableDisk, count int32) {
 	for i := range disks {
 		if d := &disks[i]; cleaning.IsServerDisk(d) && !cleaning.MayPurge(d.EraseMethods) {
-			names = append(names, cmp.Or(cleaning.DiskText(d.SerialNumber, d.WWN, maxDiskBytes), controllers.Clip(d.Name, maxDiskBytes), "a disk without a name"))
+			disk := v1alpha1.NotPurgeableDisk{SerialNumber: controllers.Clip(d.SerialNumber, maxDiskBytes), WWN: controllers.Clip(d.WWN, maxDiskBytes)}
+			if disk.SerialNumber == "" && disk.WWN == "" {
+				disk.Name = controllers.Clip(d.Name, maxDiskBytes)
+			}
+			some, count = append(some, disk), count+1
 		}
 	}
-	slices.Sort(names)
-	if more := len(names) - maxNotPurgeable; more > 0 {
-		names = append(names[:maxNotPurgeable:maxNotPurgeable], fmt.Sprintf("and %d more", more))
-	}
-	return names
+	slices.SortFunc(some, func(a, b v1alpha1.NotPurgeableDisk) int {
+		return cmp.Or(cmp.Compare(a.SerialNumber, b.SerialNumber), cmp.Compare(a.WWN, b.WWN), cmp.Compare(a.Name, b.Name))
+	})
+	return some[:min(len(some), maxNotPurgeable)], count
 }
 
-// fit shortens the lists of a summary until it is at most maxSummary bytes. It does not shorten NotPurgeable.
+// fit shortens the lists of a summary until it is at most maxSummary bytes, NotPurgeable to half of them: NotPurgeableCount keeps how many disks there are.
 func fit(s *v1alpha1.InspectionSummary) {
 	for jsonSize(s) > maxSummary {
 		if !dropLast(s) {
@@ -104,7 +108,7 @@ func fit(s *v1alpha1.InspectionSummary) {
 	}
 }
 
-// dropLast removes the last element of the list that takes most space. It returns false if all lists are empty.
+// dropLast removes the last element of the list that takes most space, where NotPurgeable may take half of it. It returns false if there is nothing to remove.
 func dropLast(s *v1alpha1.InspectionSummary) bool {
 	lists := []struct {
 		size int
@@ -121,10 +125,14 @@ func dropLast(s *v1alpha1.InspectionSummary) bool {
 			largest = l
 		}
 	}
-	if len(s.Switches)+len(s.GPUs)+len(s.NICs)+len(s.Disks) == 0 {
+	switch {
+	case len(s.NotPurgeable) > minNotPurgeable && jsonSize(s.NotPurgeable) > maxSummary/2:
+		s.NotPurgeable = s.NotPurgeable[:len(s.NotPurgeable)-1]
+	case len(s.Switches)+len(s.GPUs)+len(s.NICs)+len(s.Disks) > 0:
+		largest.drop()
+	default:
 		return false
 	}
-	largest.drop()
 	return true
 }
 
@@ -223,7 +231,7 @@ func missingDisks(reported []v1alpha1.Disk, found []v1alpha1.InspectedDisk) []st
 	seen := map[string]bool{}
 	for _, d := range found {
 		switch {
-		case d.Removable || d.Transport == "usb":
+		case d.Removable || d.Transport == v1alpha1.TransportUSB:
 			continue
 		case d.SerialNumber == "" || !serials[strings.ToLower(d.SerialNumber)]:
 			return nil

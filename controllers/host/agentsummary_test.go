@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -25,15 +26,16 @@ func TestSummarize(t *testing.T) {
 		CPU: v1alpha1.InspectedCPU{Threads: 64}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 38},
 		Disks: []v1alpha1.InspectedDisk{
 			{SizeBytes: 480e9}, {SizeBytes: 480e9}, {SizeBytes: 4e12, Rotational: true}, {SizeBytes: 1e9, Removable: true}, {SizeBytes: 2e9, ReadOnly: true},
-			{SizeBytes: 3e9, Transport: "usb"}, {SizeBytes: 5e9, Protected: "spec.storage.keep"}, {},
+			{SizeBytes: 3e9, Transport: v1alpha1.TransportUSB}, {SizeBytes: 5e9, Protected: "spec.storage.keep"}, {},
 		},
 		NICs: []v1alpha1.InspectedNIC{
 			{SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-2", "")}, {SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-1", "x")},
 			{SpeedMbps: 1000, LinkUp: false, Neighbor: lldp("", "aa:bb")}, {SpeedMbps: 1000, LinkUp: true, Neighbor: lldp("leaf-1", "")},
 		},
 		Devices: []v1alpha1.InspectedDevice{{Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "Accelerator"}},
-	}, "uid/1")
-	g.Expect(s.Report).To(Equal("uid/1"))
+	}, reportVersion{"uid", 1})
+	g.Expect(s.ReportUID).To(Equal("uid"))
+	g.Expect(s.ReportGeneration).To(BeEquivalentTo(1))
 	g.Expect(s.CPU).To(BeEquivalentTo(64))
 	g.Expect(s.MemoryBytes).To(BeEquivalentTo(1 << 38))
 	g.Expect(s.Disks).To(Equal([]v1alpha1.DiskGroup{{Count: 1, SizeBytes: 4e12, Rotational: true}, {Count: 2, SizeBytes: 480e9}}))
@@ -51,34 +53,42 @@ func TestSummaryOfDisksThatCannotBePurged(t *testing.T) {
 		{SerialNumber: "S2", WWN: "5000", SizeBytes: 1, EraseMethods: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseMethods: weak}, {WWN: "w", SizeBytes: 1, EraseMethods: weak},
 		{SerialNumber: "good", SizeBytes: 1, EraseMethods: []string{"discard", "nvme-sanitize-block"}}, {SerialNumber: "unknown", SizeBytes: 1},
 		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseMethods: weak}, {SerialNumber: "S3", SizeBytes: 1, EraseMethods: []string{"overwrite"}},
-	}}, "uid/1")
-	g.Expect(s.NotPurgeable).To(Equal([]string{"S1", "S2 (5000)", "S3", "w"}))
+	}}, reportVersion{"uid", 1})
+	g.Expect(s.NotPurgeable).To(Equal([]v1alpha1.NotPurgeableDisk{{WWN: "w"}, {SerialNumber: "S1"}, {SerialNumber: "S2", WWN: "5000"}, {SerialNumber: "S3"}}))
+	g.Expect(s.NotPurgeableCount).To(BeEquivalentTo(4))
 	report := &v1alpha1.BareMetalInspectionSpec{}
 	for i := range 100 {
 		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: fmt.Sprintf("%02d%s", i, strings.Repeat("x", 200)), SizeBytes: int64(i+1) << 40, EraseMethods: weak})
 		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
 	}
-	s = summarize(report, strings.Repeat("f", 64))
-	g.Expect(s.NotPurgeable).To(HaveLen(9))
-	g.Expect(s.NotPurgeable[8]).To(Equal("and 92 more"))
+	s = summarize(report, reportVersion{strings.Repeat("f", 36), math.MaxInt64})
+	g.Expect(len(s.NotPurgeable)).To(And(BeNumerically(">", 4), BeNumerically("<", 8)))
+	g.Expect(s.NotPurgeableCount).To(BeEquivalentTo(100))
 	g.Expect(jsonSize(s)).To(BeNumerically("<=", maxSummary))
+	for i := range report.Disks {
+		report.Disks[i].WWN = strings.Repeat("5", 64)
+	}
+	s = summarize(report, reportVersion{strings.Repeat("f", 36), math.MaxInt64})
+	g.Expect(jsonSize(s)).To(BeNumerically("<=", maxSummary))
+	g.Expect(len(s.NotPurgeable)).To(BeNumerically(">", 2))
+	g.Expect(len(s.NICs)).To(BeNumerically(">", 3), "what machines are compared with is not lost to the names of disks")
 }
 
 // TestSummaryIsBounded: the summary of the largest report is small, because each host's status has one. The largest disks and the fastest links stay.
 func TestSummaryIsBounded(t *testing.T) {
 	g := NewWithT(t)
-	report := &v1alpha1.BareMetalInspectionSpec{ReceivedAt: metav1.Now(), CPU: v1alpha1.InspectedCPU{Threads: 1 << 20}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 50}}
+	report := &v1alpha1.BareMetalInspectionSpec{ReceivedTime: metav1.Now(), CPU: v1alpha1.InspectedCPU{Threads: 1 << 20}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 50}}
 	for i := range 512 {
 		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SizeBytes: int64(i+1) << 40})
 		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
 		report.Devices = append(report.Devices, v1alpha1.InspectedDevice{Class: "GPU", Vendor: "10de", Device: fmt.Sprintf("%04x", i)})
 	}
-	version := strings.Repeat("f", 64)
+	version := reportVersion{strings.Repeat("f", 36), math.MaxInt64}
 	s := summarize(report, version)
 	content, err := json.Marshal(s)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(content)).To(BeNumerically("<=", 1<<10))
-	g.Expect(s.Report).To(Equal(version))
+	g.Expect(reportVersion{s.ReportUID, s.ReportGeneration}).To(Equal(version))
 	g.Expect(s.Disks[0].SizeBytes).To(BeEquivalentTo(512 << 40))
 	g.Expect(s.NICs[0].SpeedMbps).To(BeEquivalentTo(511))
 	g.Expect(len(s.Disks)).To(BeNumerically(">", 3))
@@ -99,7 +109,7 @@ func TestPropertySummary(t *testing.T) {
 				LinkUp: true, SpeedMbps: rapid.Int32().Draw(t, "speed"), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: rapid.String().Draw(t, "switch")},
 			})
 		}
-		s := summarize(report, "uid/1")
+		s := summarize(report, reportVersion{"uid", 1})
 		if size := jsonSize(s); size > maxSummary || size < 700 && (len(s.Disks) < min(len(groups), 3) || len(s.NICs) == 0 && len(report.NICs) > 0) {
 			t.Fatalf("%d bytes: %+v", size, s)
 		}
@@ -125,7 +135,7 @@ func TestContradictions(t *testing.T) {
 			System: v1alpha1.InspectedSystem{SystemUUID: "44454C4C-4200-1035-8034-B4C04F465931", SerialNumber: " abc"}, // the bytes of the UUID in the other order
 			CPU:    v1alpha1.InspectedCPU{Threads: 8, Architecture: "amd64"}, Memory: v1alpha1.InspectedMemory{Bytes: 60 << 30},
 			NICs:  []v1alpha1.InspectedNIC{{MACAddress: "52:54:00:00:00:01"}},
-			Disks: []v1alpha1.InspectedDisk{{SerialNumber: "d1"}, {SerialNumber: "d2"}, {SerialNumber: "stick", Transport: "usb"}},
+			Disks: []v1alpha1.InspectedDisk{{SerialNumber: "d1"}, {SerialNumber: "d2"}, {SerialNumber: "stick", Transport: v1alpha1.TransportUSB}},
 			BMC:   &v1alpha1.InspectedBMC{Address: "192.0.2.1"},
 		}
 	}

@@ -108,7 +108,7 @@ func TestBootUnknown(t *testing.T) {
 			t.Helper()
 			deleteBootNow(t, s)
 			other := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: s.Host.Namespace, Name: s.Host.Name}}
-			other.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "another", MachineName: "n", StartedAt: metav1.Now()}
+			other.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "another", MachineName: "n", StartTime: metav1.Now()}
 			env.Create(t, other)
 		}},
 		"it is older than the host": {restore, func(t *testing.T, s *controllerstest.Server) {
@@ -185,7 +185,7 @@ func TestStrayBoot(t *testing.T) {
 		g.Expect(env.Client.Delete(t.Context(), server.Host)).To(Succeed())
 		env.Gone(t, server.Host)
 		g.Expect(server.On()).To(BeFalse(), "its server was powered off")
-		g.Expect(bootOf(t, server).Spec.VoidedAt).NotTo(BeNil())
+		g.Expect(bootOf(t, server).Spec.VoidedTime).NotTo(BeNil())
 	})
 }
 
@@ -215,7 +215,7 @@ func TestServedBootIsKept(t *testing.T) {
 		claim := claimed(t, server, "m")
 		wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForDHCP))
 		return server, claim, controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
-			b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now())
+			b.DataAddress, b.DataServedTime = "192.0.2.9", new(metav1.Now())
 		})
 	}
 	t.Run("its host is detached and deleted", func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestServedBootIsKept(t *testing.T) {
 		g.Expect(env.Client.Delete(t.Context(), other.BareMetalMachine)).To(Succeed())
 		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonBootUnknown))
 		g.Expect(server.Host.Spec.ConsumerRef).To(BeNil())
-		g.Expect(bootOf(t, server).Spec.VoidedAt).To(BeNil(), "it is the other machine's")
+		g.Expect(bootOf(t, server).Spec.VoidedTime).To(BeNil(), "it is the other machine's")
 		g.Expect(env.Client.Delete(t.Context(), boot)).To(Succeed())
 		g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 		controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) { m.Finalizers = nil })

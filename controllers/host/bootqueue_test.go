@@ -60,7 +60,7 @@ func (r *rack) booting(g Gomega) []string {
 		b := &boots.Items[i]
 		err := env.Client.Get(context.Background(), client.ObjectKeyFromObject(b), &v1alpha1.BareMetalHost{})
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
-		if err == nil && b.Spec.Number > 0 && b.Spec.ReportedAt == nil && b.Spec.VoidedAt == nil {
+		if err == nil && b.Spec.Number > 0 && b.Spec.ReportedTime == nil && b.Spec.VoidedTime == nil {
 			names = append(names, b.Name)
 		}
 	}
@@ -84,7 +84,7 @@ func (r *rack) reports(t *testing.T, name string) {
 	t.Helper()
 	i := slices.IndexFunc(r.servers, func(s *controllerstest.Server) bool { return s.Host.Name == name })
 	controllerstest.ModifyBoot(t, env, r.servers[i].Host, func(b *v1alpha1.BareMetalBootSpec) {
-		b.DataServedAt, b.ReportedAt = new(metav1.Now()), new(metav1.Now())
+		b.DataServedTime, b.ReportedTime = new(metav1.Now()), new(metav1.Now())
 	})
 }
 

@@ -75,8 +75,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 // setBooted sets the condition Booted of a claimed host. While the host is paused, what was reported about its power stays.
 func setBooted(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
 	switch {
-	case step.State == lifecycle.StatePaused && !step.PoweredOffAt.IsZero():
-	case !view.Provisioned(), slices.Contains(notBootedStates, step.State), !step.PoweredOffAt.IsZero():
+	case step.State == lifecycle.StatePaused && !step.PoweredOffTime.IsZero():
+	case !view.Provisioned(), slices.Contains(notBootedStates, step.State), !step.PoweredOffTime.IsZero():
 		set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
 	case slices.Contains(powerWarnings, step.Reason):
 		set(v1alpha1.BootedCondition, true, step.Reason, step.Message)

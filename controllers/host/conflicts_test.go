@@ -155,7 +155,7 @@ func TestMoveKeepsIdentity(t *testing.T) {
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: runs.Host.Namespace, Name: runs.Host.Name, Finalizers: []string{v1alpha1.BootFinalizer}}}
 	boot.Spec = v1alpha1.BareMetalBootSpec{
 		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: runs.Host.Spec.ConsumerRef.ClaimID, MachineName: claim.BareMetalMachine.Name,
-		StartedAt: metav1.Now(), PoweredOffAt: new(metav1.Now()), Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{runs.Host.Spec.BootMACAddresses[0]}},
+		StartTime: metav1.Now(), PoweredOffTime: new(metav1.Now()), Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{runs.Host.Spec.BootMACAddresses[0]}},
 	}
 	env.Create(t, boot)
 	register(t, runs)

@@ -267,7 +267,7 @@ func TestMachineDeletionHasAnExit(t *testing.T) {
 			}
 			g.Expect(s.Host.Annotations).NotTo(HaveKey(v1alpha1.ReleaseUnfencedAnnotation))
 			g.Expect(s.Host.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonReleasedUnfenced),
-				HaveField("Message", And(ContainSubstring("anna: the rack burns"), ContainSubstring(`BareMetalMachine "m"`))), HaveField("Since", Not(BeNil())))))
+				HaveField("Message", And(ContainSubstring("anna: the rack burns"), ContainSubstring(`BareMetalMachine "m"`))), HaveField("StartTime", Not(BeNil())))))
 			g.Expect(s.On()).To(BeTrue())
 			wait(t, s.Server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 				g.Expect(conditions.IsTrue(h, v1alpha1.AvailableCondition)).To(BeFalse())

@@ -69,7 +69,7 @@ func (r *Reconciler) recordErasure(
 func (r *Reconciler) quarantineUnproven(err error) *v1alpha1.Quarantine {
 	now := metav1.NewTime(r.Clock.Now())
 	message := controllers.Clip(fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
-	return &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, Since: &now}
+	return &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, StartTime: &now}
 }
 
 // cannotCreate is true if a write failed because the namespace of the host is being deleted, or is gone.

@@ -54,14 +54,14 @@ func serverToErase(t *testing.T, policy v1alpha1.CleaningPolicy) *controllerstes
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
 		now := metav1.Now().Rfc3339Copy()
-		b.PoweredOffAt, b.PoweredOnAt, b.DataServedAt, b.ReportedAt = &now, &now, &now, &now
+		b.PoweredOffTime, b.PoweredOnTime, b.DataServedTime, b.ReportedTime = &now, &now, &now, &now
 	})
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = policy })
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
 	NewWithT(t).Eventually(func(g Gomega) {
 		boot := controllerstest.BootOf(t, env, server.Host)
 		g.Expect(boot.Spec.Purpose).To(Equal(v1alpha1.PurposeClean))
-		g.Expect(boot.Spec.PoweredOnAt).NotTo(BeNil())
+		g.Expect(boot.Spec.PoweredOnTime).NotTo(BeNil())
 		g.Expect(server.On()).To(BeTrue())
 	}, inspectionPatience).Should(Succeed())
 	return server
@@ -73,8 +73,8 @@ func endErasure(t *testing.T, server *controllerstest.Server) {
 	boot := controllerstest.BootOf(t, env, server.Host)
 	now := metav1.Now().Rfc3339Copy()
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) {
-		b.Spec.AgentDoneAt, b.Spec.WrittenDisks = &now, nil
-		b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: b.Spec.CleaningPolicy, StartedAt: now, EndedAt: now, Disks: []v1alpha1.ErasedDisk{{
+		b.Spec.AgentDoneTime, b.Spec.WrittenDisks = &now, nil
+		b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: b.Spec.CleaningPolicy, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{
 			Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize", Class: v1alpha1.CleaningPurge,
 			Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true},
 		}}}
@@ -169,8 +169,10 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	})
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonCleaningPolicyNotPossible))
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("no method for that: S2"))
-	g.Expect(server.Host.Status.Inspection.NotPurgeable).To(Equal([]string{"S2"}))
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Storage = &v1alpha1.HostStorage{Keep: []string{"S2"}} })
+	g.Expect(server.Host.Status.Inspection.NotPurgeable).To(ConsistOf(HaveField("SerialNumber", "S2")))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S2"}}}
+	})
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Storage = nil })
 	wait(t, server, phase(v1alpha1.PhaseUnavailable))

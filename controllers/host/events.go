@@ -53,8 +53,8 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 	case lifecycle.RecordPowerHold:
 		r.recordPowerHoldEvent(host, view, step)
 	case lifecycle.RecordCleaning:
-		ctrl.LoggerFrom(ctx).Info("Recorded the cleaning", "startedAt", fmt.Sprint(step.CleaningStartedAt), "message", step.Message)
-		if step.CleaningStartedAt == nil {
+		ctrl.LoggerFrom(ctx).Info("Recorded the cleaning", "startTime", fmt.Sprint(step.CleaningStartTime), "message", step.Message)
+		if step.CleaningStartTime == nil {
 			r.recordEvent(host, corev1.EventTypeWarning, controllers.EventCleaningInterrupted, "Release", "%s", step.Message)
 		} else {
 			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: started the cleaning", step.Message)
@@ -69,9 +69,9 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	before, now := cmp.Or(view.CurrentBoot(), view.OwnBoot()), step.Boot
 	switch {
-	case now.VoidedAt != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneAt != nil && now.Failure == nil && view.Spec.Quarantine == nil:
+	case now.VoidedTime != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneTime != nil && now.Failure == nil && view.Spec.Quarantine == nil:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRequestedErasureDone, "Erase", "Erased the disks, as BareMetalErasureRequest %s requested", now.ErasureRequest.Name)
-	case now.VoidedAt != nil || now.ClaimID == "":
+	case now.VoidedTime != nil || now.ClaimID == "":
 	case now.Failure != nil:
 		metrics.BootFailed(now.Failure.Reason)
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
@@ -95,11 +95,11 @@ func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lif
 	switch hold := step.PowerHold; {
 	case view.Spec.ProviderState.PowerHoldStartTime == nil && hold.Since != nil:
 		reason = controllers.EventPowerHoldStarted
-	case view.Spec.ProviderState.PowerHoldOffTime == nil && hold.OffAt != nil:
+	case view.Spec.ProviderState.PowerHoldOffTime == nil && hold.OffTime != nil:
 		reason = controllers.EventPowerHoldOff
-	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffAt == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
+	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
 		reason = controllers.EventPowerHoldBroken
-	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffAt == nil:
+	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil:
 		reason = controllers.EventPowerHoldEnded
 	case hold.Since == nil:
 		reason = controllers.EventPowerRestored

@@ -237,7 +237,7 @@ func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	defer start(t)() // a restart in mid-boot does not start the boot again
 	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
 		now := metav1.Now()
-		b.DataAddress, b.ReportedAt = "192.0.2.7", &now
+		b.DataAddress, b.ReportedTime = "192.0.2.7", &now
 	})
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForMachine))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
@@ -257,7 +257,7 @@ func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
 		g.Expect(h.Spec.ProviderState.LastConsumer).To(HaveValue(And(HaveField("Name", "m"), HaveField("Owner", "MachineDeployment/md"))))
 		g.Expect(h.Spec.ProviderState.LastConsumer.ReleaseTime.Time).To(BeTemporally("~", time.Now(), time.Minute))
-		g.Expect(bootOf(t, server).Spec.VoidedAt).NotTo(BeNil())
+		g.Expect(bootOf(t, server).Spec.VoidedTime).NotTo(BeNil())
 		g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseAvailable))
 	})
 	g.Expect(server.On()).To(BeFalse())

@@ -25,7 +25,10 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	status := &v1alpha1.BMCStatus{
 		Protocol: controllers.Clip(description.Protocol, controllers.MaxText), Quirks: controllers.ClipAll(description.Quirks),
 	}
-	status.PowerRestorePolicy = description.PowerRestorePolicy
+	switch policy := v1alpha1.PowerRestorePolicy(description.PowerRestorePolicy); policy {
+	case v1alpha1.RestoreAlwaysOn, v1alpha1.RestoreAlwaysOff, v1alpha1.RestoreLastState: // another one would be refused by the API server
+		status.PowerRestorePolicy = policy
+	}
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}
@@ -59,7 +62,7 @@ func missingForBoot(capabilities []string, spec *v1alpha1.BareMetalHostSpec, med
 		return len(spec.BootMethods) == 0 || slices.Contains(spec.BootMethods, m)
 	}
 	medium := mediaURL != "" && slices.ContainsFunc(offeredMethods(capabilities), func(m v1alpha1.BootMethod) bool {
-		return wants(m) && (m == v1alpha1.MethodVirtualMedia || m == v1alpha1.MethodUefiHTTP && spec.BootMode != v1alpha1.BootModeLegacy)
+		return wants(m) && (m == v1alpha1.MethodVirtualMedia || m == v1alpha1.MethodUefiHTTP && spec.BootMode != v1alpha1.BootModeBIOS)
 	})
 	if medium || !wants(v1alpha1.MethodPXE) {
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == string(bmc.CanBootPXE) })
@@ -71,7 +74,7 @@ func missingForBoot(capabilities []string, spec *v1alpha1.BareMetalHostSpec, med
 func missingForNetworkBoot(capabilities []string, mode v1alpha1.BootMode) []string {
 	usable := make([]bmc.Capability, 0, len(capabilities))
 	for _, capability := range capabilities {
-		if mode != v1alpha1.BootModeLegacy || capability != string(bmc.CanBootHTTP) {
+		if mode != v1alpha1.BootModeBIOS || capability != string(bmc.CanBootHTTP) {
 			usable = append(usable, bmc.Capability(capability))
 		}
 	}

@@ -30,11 +30,11 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 		h.replacement, h.description = hardware, status
 		return
 	}
-	status.InspectedAt = &now
+	status.InspectedTime = &now
 	if read.Partial() {
-		status.InspectedAt = nil
+		status.InspectedTime = nil
 		if h.description != nil {
-			status.InspectedAt = h.description.InspectedAt
+			status.InspectedTime = h.description.InspectedTime
 		}
 	}
 	keepEarlierFacts(hardware, h.hardware, read.Facts)
@@ -106,7 +106,7 @@ func (h *hostObservation) isOtherServer(hardware *v1alpha1.Hardware) bool {
 func (h *hostObservation) confirmReplacement(host *v1alpha1.BareMetalHost) {
 	if r := h.replacement; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
 		h.hardware, h.replacement = r, nil
-		h.bmc.InspectedAt = time.Time{} // the next inspection records it in the status
+		h.bmc.InspectedTime = time.Time{} // the next inspection records it in the status
 	}
 }
 

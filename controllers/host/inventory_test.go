@@ -33,12 +33,12 @@ func TestPartialInventory(t *testing.T) {
 		SystemUUID: uuid, MemoryMiB: 1024, DIMMs: []bmc.DIMM{{Name: "A1", SizeMiB: 1024}}, Disks: []bmc.Disk{{Name: "old"}}, CPUSockets: 1,
 	}, []bmc.FactName{bmc.FactSystemUUID, bmc.FactCPU, bmc.FactMemory, bmc.FactDisks}), &v1alpha1.BMCStatus{}, before)
 	g.Expect(h.bmc.Partial).To(BeFalse())
-	g.Expect(h.description.InspectedAt).To(HaveValue(Equal(before)))
+	g.Expect(h.description.InspectedTime).To(HaveValue(Equal(before)))
 
 	h.noteInventory(inventoryOf(bmc.Inventory{SystemUUID: uuid, CPUSockets: 2}, []bmc.FactName{bmc.FactSystemUUID, bmc.FactCPU}, bmc.FactMemory, bmc.FactDisks, bmc.FactNICs),
 		&v1alpha1.BMCStatus{}, now)
 	g.Expect(h.bmc.Partial).To(BeTrue(), "it is due again soon")
-	g.Expect(h.description.InspectedAt).To(HaveValue(Equal(before)), "a restart reads it again")
+	g.Expect(h.description.InspectedTime).To(HaveValue(Equal(before)), "a restart reads it again")
 	g.Expect(h.hardware.CPU.Sockets).To(BeEquivalentTo(2), "what was read is new")
 	g.Expect(h.hardware.DIMMs).To(HaveLen(1))
 	g.Expect(h.hardware.Memory.String()).To(Equal("1Gi"))
@@ -54,7 +54,7 @@ func TestPartialInventory(t *testing.T) {
 	h.noteInventory(inventoryOf(bmc.Inventory{SystemUUID: "8b7a1c2e-0d3f-4a5b-9c6d-000000000002"}, nil, bmc.FactDisks), &v1alpha1.BMCStatus{}, now)
 	g.Expect(h.hardware.SystemUUID).To(Equal(uuid))
 	g.Expect(h.replacement.Disks).To(BeEmpty(), "another server's are not its own")
-	g.Expect(h.description.InspectedAt).To(BeNil(), "a restart reads it again")
+	g.Expect(h.description.InspectedTime).To(BeNil(), "a restart reads it again")
 }
 
 // TestPowerReadReserve: an inspection ends before its job does, so that time remains to read the power state.

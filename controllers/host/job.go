@@ -254,9 +254,9 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 	h.recheckFailures = 0
 	if j.action == lifecycle.Inspect {
 		// A failed inspection stays due: it is repeated with the next request to the BMC.
-		h.bmc.InspectedAt = time.Time{}
+		h.bmc.InspectedTime = time.Time{}
 		if h.bmc.Problem == nil {
-			h.bmc.InspectedAt = now
+			h.bmc.InspectedTime = now
 		}
 	}
 	if !start.IsZero() && j.action != lifecycle.ReadPower {

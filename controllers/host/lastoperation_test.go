@@ -19,11 +19,11 @@ func TestOperationInProgress(t *testing.T) {
 	misbehave(t, server, bmctest.Slow, -1)
 	controllerstest.Modify(t, env, server.Host, annotate(v1alpha1.RetryBMCAnnotation))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.LastOperation).To(HaveValue(And(HaveField("Name", "Inspect"), HaveField("EndedAt", BeNil()), HaveField("Outcome", BeEmpty()))))
-		g.Expect(h.Status.LastOperation.StartedAt.IsZero()).To(BeFalse())
+		g.Expect(h.Status.LastOperation).To(HaveValue(And(HaveField("Name", "Inspect"), HaveField("EndTime", BeNil()), HaveField("Outcome", BeEmpty()))))
+		g.Expect(h.Status.LastOperation.StartTime.IsZero()).To(BeFalse())
 	})
 	misbehave(t, server, bmctest.Slow, 0)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Status.LastOperation).To(HaveValue(And(HaveField("Name", "Inspect"), HaveField("EndedAt", Not(BeNil())), HaveField("Outcome", v1alpha1.OperationSucceeded))))
+		g.Expect(h.Status.LastOperation).To(HaveValue(And(HaveField("Name", "Inspect"), HaveField("EndTime", Not(BeNil())), HaveField("Outcome", v1alpha1.OperationSucceeded))))
 	})
 }

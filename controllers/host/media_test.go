@@ -61,7 +61,7 @@ func waitForBoot(t *testing.T, server *controllerstest.Server, number int32, met
 		g.Expect(boot).NotTo(BeNil())
 		g.Expect(boot.Spec.Number).To(Equal(number), conditions.GetMessage(h, v1alpha1.BootedCondition))
 		g.Expect(boot.Spec.Method).To(Equal(method))
-		g.Expect(boot.Spec.PoweredOnAt).NotTo(BeNil())
+		g.Expect(boot.Spec.PoweredOnTime).NotTo(BeNil())
 		g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOn))
 	})
 	return bootOf(t, server)
@@ -101,7 +101,7 @@ func TestVirtualMedia(t *testing.T) {
 
 	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
 		now := metav1.Now()
-		b.DataAddress, b.DataServedAt = "192.0.2.7", &now
+		b.DataAddress, b.DataServedTime = "192.0.2.7", &now
 	})
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Status.LastOperation).To(HaveValue(And(HaveField("Name", "EjectMedia"), HaveField("Outcome", v1alpha1.OperationSucceeded))))

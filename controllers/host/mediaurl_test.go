@@ -162,8 +162,8 @@ func TestMissingForBoot(t *testing.T) {
 	}
 	g.Expect(missing("http://a", v1alpha1.BootModeUEFI)).To(BeEmpty())
 	g.Expect(missing("", v1alpha1.BootModeUEFI)).To(ConsistOf("BootPXE"))
-	g.Expect(missing("http://a", v1alpha1.BootModeLegacy)).To(BeEmpty(), "a BIOS boots from a CD")
-	g.Expect(missingForBoot([]string{"PowerOn", "ForceOff", "BootHTTP"}, &v1alpha1.BareMetalHostSpec{BootMode: v1alpha1.BootModeLegacy}, "http://a")).To(ConsistOf("BootPXE"))
+	g.Expect(missing("http://a", v1alpha1.BootModeBIOS)).To(BeEmpty(), "a BIOS boots from a CD")
+	g.Expect(missingForBoot([]string{"PowerOn", "ForceOff", "BootHTTP"}, &v1alpha1.BareMetalHostSpec{BootMode: v1alpha1.BootModeBIOS}, "http://a")).To(ConsistOf("BootPXE"))
 	g.Expect(missing("http://a", v1alpha1.BootModeUEFI, v1alpha1.MethodPXE)).To(ConsistOf("BootPXE"))
 	g.Expect(missing("http://a", v1alpha1.BootModeUEFI, v1alpha1.MethodPXE, v1alpha1.MethodVirtualMedia)).To(BeEmpty())
 	g.Expect(missing("", v1alpha1.BootModeUEFI, v1alpha1.MethodVirtualMedia)).To(BeEmpty(), "the lifecycle says what the method lacks")

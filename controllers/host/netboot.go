@@ -22,7 +22,7 @@ type overrideChoice struct {
 
 // firmwareInterface returns the boot mode for requests to the BMC. BMCs have no boot mode for Secure Boot: it is a setting of the UEFI firmware.
 func firmwareInterface(mode v1alpha1.BootMode) bmc.BootMode {
-	if mode == v1alpha1.BootModeLegacy {
+	if mode == v1alpha1.BootModeBIOS {
 		return bmc.BootLegacy
 	}
 	return bmc.BootUEFI
@@ -103,7 +103,7 @@ func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, overr
 		return err
 	}
 	tried := &v1alpha1.BootOverrideStatus{
-		Boot: j.boot.Number, Target: string(override.Target), Method: string(cmp.Or(result.Method, method)),
+		Boot: j.boot.Number, Target: v1alpha1.OverrideTarget(override.Target), Method: string(cmp.Or(result.Method, method)),
 		Warning: controllers.Clip(maskMedia(cmp.Or(result.Doubt, doubt)), controllers.MaxText), Persistent: result.Lasts,
 	}
 	if j.method != v1alpha1.MethodPXE {

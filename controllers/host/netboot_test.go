@@ -13,7 +13,7 @@ import (
 func TestChoose(t *testing.T) {
 	ways := []bmc.BootMethod{"Plain", "NoMode", "Settings"}
 	both := []string{"BootHTTP", "BootPXE"}
-	last := func(target, way string, attempt int32, worked bool) *v1alpha1.BootOverrideStatus {
+	last := func(target v1alpha1.OverrideTarget, way string, attempt int32, worked bool) *v1alpha1.BootOverrideStatus {
 		return &v1alpha1.BootOverrideStatus{Target: target, Method: way, Boot: attempt, Worked: worked}
 	}
 	for name, test := range map[string]struct {
@@ -53,5 +53,5 @@ func TestFirmwareInterface(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(firmwareInterface(v1alpha1.BootModeUEFI)).To(Equal(bmc.BootUEFI))
 	g.Expect(firmwareInterface(v1alpha1.BootModeUEFISecureBoot)).To(Equal(bmc.BootUEFI))
-	g.Expect(firmwareInterface(v1alpha1.BootModeLegacy)).To(Equal(bmc.BootLegacy))
+	g.Expect(firmwareInterface(v1alpha1.BootModeBIOS)).To(Equal(bmc.BootLegacy))
 }

@@ -130,12 +130,12 @@ func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1a
 	h.override, h.description.BootOverride = h.description.BootOverride, nil
 	h.bmc.OverrideSet = h.override != nil
 	h.bmc.MediaInserted = h.override != nil && h.override.BootMethod == v1alpha1.MethodVirtualMedia
-	at := status.InspectedAt
+	at := status.InspectedTime
 	if at == nil || at.After(now) || host.Status.Hardware == nil || host.Status.ObservedGeneration != host.Generation {
-		h.description.InspectedAt = nil // so that the next process inspects the server if this process does not
+		h.description.InspectedTime = nil // so that the next process inspects the server if this process does not
 		return
 	}
-	h.bmc.Inspected, h.bmc.InspectedAt = true, at.Time
+	h.bmc.Inspected, h.bmc.InspectedTime = true, at.Time
 }
 
 // setEndpoint sets the endpoint of the BMC. New credentials are tried immediately. Equal credentials in a changed Secret change nothing. A new address
@@ -266,7 +266,7 @@ func (h *hostObservation) noteJobSubmitted(action lifecycle.Action, now time.Tim
 	if action == lifecycle.ReadPower {
 		return
 	}
-	h.runningOperation = &v1alpha1.Operation{Name: string(action), StartedAt: truncateToSecond(now)}
+	h.runningOperation = &v1alpha1.Operation{Name: string(action), StartTime: truncateToSecond(now)}
 	if h.endedOperation != nil && h.endedOperation.Name == h.runningOperation.Name {
 		h.runningOperation.Message = h.endedOperation.Message
 	}
@@ -283,7 +283,7 @@ func (h *hostObservation) lastOperation() *v1alpha1.Operation {
 // noteOperation records an operation that ended.
 func (h *hostObservation) noteOperation(name string, start, end time.Time, err error) {
 	ended := truncateToSecond(end)
-	h.endedOperation = &v1alpha1.Operation{Name: name, StartedAt: truncateToSecond(start), EndedAt: &ended, Outcome: v1alpha1.OperationSucceeded}
+	h.endedOperation = &v1alpha1.Operation{Name: name, StartTime: truncateToSecond(start), EndTime: &ended, Outcome: v1alpha1.OperationSucceeded}
 	if err != nil {
 		h.endedOperation.Outcome, h.endedOperation.Message = v1alpha1.OperationFailed, controllers.Clip(err.Error(), controllers.MaxMessage)
 	}

@@ -52,12 +52,12 @@ func TestLastOperation(t *testing.T) {
 	g.Expect(h.bmc.Busy).To(BeTrue())
 	g.Expect(h.lastOperation()).To(BeNil(), "a read of the power state is not an operation")
 	h.noteJobSubmitted(lifecycle.PowerOn, noon)
-	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: truncateToSecond(noon)}))
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartTime: truncateToSecond(noon)}))
 	h.noteJobEnded()
 	h.noteOperation("PowerOn", noon, noon.Add(time.Second), errors.New("no answer"))
 	g.Expect(h.lastOperation().Outcome).To(Equal(v1alpha1.OperationFailed))
 	h.noteJobSubmitted(lifecycle.PowerOn, noon.Add(time.Minute))
-	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartedAt: truncateToSecond(noon.Add(time.Minute)), Message: "no answer"}))
+	g.Expect(h.lastOperation()).To(Equal(&v1alpha1.Operation{Name: "PowerOn", StartTime: truncateToSecond(noon.Add(time.Minute)), Message: "no answer"}))
 	h.noteJobSubmitted(lifecycle.ForceOff, noon.Add(time.Minute))
 	g.Expect(h.lastOperation().Message).To(BeEmpty())
 	h.noteJobEnded()
@@ -92,8 +92,8 @@ func TestMissingForNetworkBoot(t *testing.T) {
 	can := []string{"PowerOn", "ForceOff", "BootHTTP"}
 	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeUEFI)).To(BeEmpty())
 	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeUEFISecureBoot)).To(BeEmpty())
-	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeLegacy)).To(ConsistOf("BootPXE"))
-	g.Expect(missingForNetworkBoot(append(can, "BootPXE"), v1alpha1.BootModeLegacy)).To(BeEmpty())
+	g.Expect(missingForNetworkBoot(can, v1alpha1.BootModeBIOS)).To(ConsistOf("BootPXE"))
+	g.Expect(missingForNetworkBoot(append(can, "BootPXE"), v1alpha1.BootModeBIOS)).To(BeEmpty())
 }
 
 // verbose is an example of a BMC's text: too long, and not valid UTF-8.
@@ -110,9 +110,10 @@ func TestClip(t *testing.T) {
 	for _, n := range []int{len(h.DIMMs), len(h.Disks), len(h.NICs), len(h.Devices), len(h.PowerSupplies)} {
 		g.Expect(n).To(Equal(256))
 	}
-	for _, text := range []string{h.Model, h.Facts[0].Source, h.Facts[0].Message, h.Disks[0].Name, h.Disks[0].Health} {
+	for _, text := range []string{h.Model, h.Facts[0].Source, h.Facts[0].Message, h.Disks[0].Name} {
 		g.Expect(len(text)).To(And(BeNumerically("<=", 256), BeNumerically(">", 250)))
 	}
+	g.Expect(h.Disks[0].Health).To(BeEmpty(), "a word that is no health")
 	facts := &hostObservation{}
 	facts.noteOperation("Inspect", time.Now(), time.Now(), failed(bmc.Failed, verbose))
 	g.Expect(len(facts.endedOperation.Message)).To(BeNumerically("<=", 1024))
@@ -171,7 +172,7 @@ func TestInitInventoryFromStatus(t *testing.T) {
 	now := time.Now()
 	read := metav1.NewTime(now.Add(-time.Hour).Truncate(time.Second))
 	known := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
-		h := withStatus(&v1alpha1.BMCStatus{InspectedAt: &read})
+		h := withStatus(&v1alpha1.BMCStatus{InspectedTime: &read})
 		h.Generation, h.Status.ObservedGeneration, h.Status.Hardware = 7, 7, &v1alpha1.Hardware{SystemUUID: "u"}
 		change(h)
 		return h
@@ -183,8 +184,8 @@ func TestInitInventoryFromStatus(t *testing.T) {
 		"as it was":                {func(*v1alpha1.BareMetalHost) {}, read.Time},
 		"the spec changed since":   {func(h *v1alpha1.BareMetalHost) { h.Generation++ }, time.Time{}},
 		"without an inventory":     {func(h *v1alpha1.BareMetalHost) { h.Status.Hardware = nil }, time.Time{}},
-		"without the time":         {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedAt = nil }, time.Time{}},
-		"the clock was set back":   {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedAt = new(metav1.NewTime(now.Add(time.Hour))) }, time.Time{}},
+		"without the time":         {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedTime = nil }, time.Time{}},
+		"the clock was set back":   {func(h *v1alpha1.BareMetalHost) { h.Status.BMC.InspectedTime = new(metav1.NewTime(now.Add(time.Hour))) }, time.Time{}},
 		"the status was erased":    {func(h *v1alpha1.BareMetalHost) { h.Status = v1alpha1.BareMetalHostStatus{} }, time.Time{}},
 		"of a host that was moved": {func(h *v1alpha1.BareMetalHost) { h.Status, h.Generation = v1alpha1.BareMetalHostStatus{}, 1 }, time.Time{}},
 	} {
@@ -193,10 +194,10 @@ func TestInitInventoryFromStatus(t *testing.T) {
 			h, host := &hostObservation{}, known(c.change)
 			h.initFromStatus(host, nil, now)
 			g.Expect(h.bmc.Inspected).To(Equal(!c.want.IsZero()))
-			g.Expect(h.bmc.InspectedAt).To(BeTemporally("==", c.want))
+			g.Expect(h.bmc.InspectedTime).To(BeTemporally("==", c.want))
 			g.Expect(h.hardware).To(Equal(host.Status.Hardware), "the identity of the server is kept even if the inventory is read again")
 			if h.description != nil {
-				g.Expect(h.description.InspectedAt != nil).To(Equal(h.bmc.Inspected), "the next process reads it again if this process does not")
+				g.Expect(h.description.InspectedTime != nil).To(Equal(h.bmc.Inspected), "the next process reads it again if this process does not")
 			}
 		})
 	}

@@ -94,7 +94,7 @@ func TestOverrideThatNeverGoes(t *testing.T) {
 		"reported": func(t *testing.T, server *controllerstest.Server) {
 			t.Helper()
 			controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
-				b.DataAddress, b.ReportedAt = "192.0.2.7", new(metav1.Now())
+				b.DataAddress, b.ReportedTime = "192.0.2.7", new(metav1.Now())
 			})
 		},
 	} {

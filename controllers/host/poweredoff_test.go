@@ -24,7 +24,7 @@ func TestPowerLost(t *testing.T) {
 	wait(t, server, reason(v1alpha1.HardwareHealthyCondition, v1alpha1.ReasonHardwareOK))
 
 	boot := controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
-		b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.NewTime(clock.Now().Add(-time.Hour)))
+		b.DataAddress, b.DataServedTime = "192.0.2.9", new(metav1.NewTime(clock.Now().Add(-time.Hour)))
 	})
 
 	server.SetPower(false)

@@ -65,7 +65,7 @@ func TestPowerOnAfterOutage(t *testing.T) {
 	servers := rackOf(t, 2)
 	for _, server := range servers {
 		controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
-			b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.NewTime(clock.Now().Add(-time.Hour)))
+			b.DataAddress, b.DataServedTime = "192.0.2.9", new(metav1.NewTime(clock.Now().Add(-time.Hour)))
 		})
 	}
 	message := func(text string) func(Gomega, *v1alpha1.BareMetalHost) {

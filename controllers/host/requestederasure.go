@@ -125,7 +125,7 @@ func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalH
 
 // endsRequestedErasure is true for a step that ends an erasure on request: it voids the boot.
 func endsRequestedErasure(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) bool {
-	return boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil
+	return boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedTime != nil
 }
 
 // recordRequestedErasure records the erasure of a free host before its boot is voided: the record of the boot is the only proof, and the next boot replaces it. If that
@@ -134,7 +134,7 @@ func (r *Reconciler) recordRequestedErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
 ) (lifecycle.Step, error) {
 	b := &boot.Spec
-	if r.Erasures == nil || b.Failure != nil || b.AgentDoneAt == nil || b.Erasure == nil || len(b.Erasure.Disks) == 0 {
+	if r.Erasures == nil || b.Failure != nil || b.AgentDoneTime == nil || b.Erasure == nil || len(b.Erasure.Disks) == 0 {
 		return step, nil // it failed, or a server without disks has nothing to prove
 	}
 	err := r.Erasures.Record(ctx, host, boot)

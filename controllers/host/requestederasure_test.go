@@ -68,7 +68,7 @@ func TestRequestedErasure(t *testing.T) {
 	endErasure(t, server)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(server.Host.Spec.Quarantine).To(BeNil())
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).NotTo(BeNil())
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedTime).NotTo(BeNil())
 	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", v1alpha1.CleaningClear)))
 	g.Expect(server.On()).To(BeFalse())
 	boots := server.Host.Spec.ProviderState.Boots
@@ -183,7 +183,7 @@ func TestRequestBeginsAgain(t *testing.T) {
 		h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new fan"}}
 	})
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonErasureRefused))
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).NotTo(BeNil())
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedTime).NotTo(BeNil())
 	misbehave(t, server, bmctest.ETagStorm, 0)
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil })
 	waitForEraser(t, server, order)
@@ -218,7 +218,7 @@ func TestRequestedErasureIsNotRecorded(t *testing.T) {
 	g.Expect(env.Client.Delete(t.Context(), order)).To(Succeed()) // it is recorded also if the request is gone
 	calls := r.calls.Load()
 	g.Eventually(r.calls.Load, inspectionPatience).Should(BeNumerically(">", calls), "it is repeated")
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedAt).To(BeNil())
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedTime).To(BeNil())
 	r.fails.Store(false)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(r.recorded.Load()).NotTo(BeNil())
@@ -234,7 +234,7 @@ func TestRequestedErasureIsNotProven(t *testing.T) {
 	endErasure(t, server)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("no disk was erased")))))
-		g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
+		g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedTime).NotTo(BeNil())
 	})
 }
 
@@ -251,7 +251,7 @@ func TestRequestedErasureFails(t *testing.T) {
 			boot = controllerstest.BootOf(t, env, server.Host)
 			g.Expect(boot).NotTo(BeNil())
 			g.Expect(boot.Spec.Attempt).To(Equal(attempt + 1))
-			g.Expect(boot.Spec.PoweredOnAt).NotTo(BeNil())
+			g.Expect(boot.Spec.PoweredOnTime).NotTo(BeNil())
 			g.Expect(server.On()).To(BeTrue())
 		}, inspectionPatience).Should(Succeed())
 		g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageAgent, time.Now()))).To(Succeed())
@@ -263,7 +263,7 @@ func TestRequestedErasureFails(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("DISK-1")))))
-		g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
+		g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedTime).NotTo(BeNil())
 	})
 	g.Expect(server.On()).To(BeFalse())
 	g.Expect(r.calls.Load()).To(BeZero(), "a failure is no erasure")
@@ -290,7 +290,7 @@ func TestRequestedErasureAfterARestart(t *testing.T) {
 			defer startReconciler(t, &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}, Erasures: r})()
 			wait(t, server, phase(v1alpha1.PhaseAvailable))
 			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-				g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedAt).NotTo(BeNil())
+				g.Expect(controllerstest.BootOf(t, env, h).Spec.VoidedTime).NotTo(BeNil())
 			})
 			g.Expect(r.recorded.Load()).NotTo(BeNil())
 			g.Expect(strings.Count(strings.Join(server.CommandNames(), " "), "On")).To(Equal(on))

@@ -85,7 +85,7 @@ func isSignificantChange(before, after v1alpha1.BareMetalHostStatus) bool {
 		s.LastOperation = controllers.WithoutProgress(s.LastOperation)
 		if s.BMC != nil {
 			bmcStatus := *s.BMC
-			bmcStatus.BootOverride, bmcStatus.InspectedAt = nil, nil
+			bmcStatus.BootOverride, bmcStatus.InspectedTime = nil, nil
 			s.BMC = &bmcStatus
 		}
 		return s
@@ -107,8 +107,8 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 		status.PowerRestore = nil
 	}
 	status.PoweredOffTime = nil
-	if !step.PoweredOffAt.IsZero() {
-		status.PoweredOffTime = new(truncateToSecond(step.PoweredOffAt))
+	if !step.PoweredOffTime.IsZero() {
+		status.PoweredOffTime = new(truncateToSecond(step.PoweredOffTime))
 	}
 	if observed.hardware != nil {
 		status.Hardware = observed.hardware
@@ -119,7 +119,7 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	switch operation := observed.lastOperation(); {
 	case operation != nil:
 		status.LastOperation = operation
-	case status.LastOperation != nil && status.LastOperation.EndedAt == nil:
+	case status.LastOperation != nil && status.LastOperation.EndTime == nil:
 		status.LastOperation = nil // the process that performed it has ended
 	}
 	if view.CurrentBoot() != nil || !view.Provisioned() { // a running machine keeps its addresses if its boot record is lost
@@ -151,7 +151,7 @@ func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1a
 // addressesOf returns the address from which the running server reported in.
 func addressesOf(view lifecycle.View) clusterv1.MachineAddresses {
 	b := view.CurrentBoot()
-	if b == nil || b.ReportedAt == nil {
+	if b == nil || b.ReportedTime == nil {
 		return nil
 	}
 	return clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: cmp.Or(b.ReportAddress, b.DataAddress)}}

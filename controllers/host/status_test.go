@@ -28,7 +28,7 @@ func TestPausedInFlight(t *testing.T) {
 			g := NewWithT(t)
 			host := &v1alpha1.BareMetalHost{}
 			host.Spec.ConsumerRef, host.Spec.ProviderState.Boots = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}, 1
-			boot := &v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "claim-1", MachineName: "m", PoweredOffAt: new(metav1.Now())}
+			boot := &v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "claim-1", MachineName: "m", PoweredOffTime: new(metav1.Now())}
 			view := lifecycle.View{Spec: host.Spec, Boot: boot, Paused: test.paused, Consumer: &lifecycle.Consumer{Found: true, ClusterFound: true}, Now: time.Now()}
 			g.Expect(view.InFlight()).To(BeTrue())
 			setConditions(host, view, lifecycle.Step{State: test.state, Message: "The server is being powered on"})
@@ -68,7 +68,7 @@ func TestSignificantChange(t *testing.T) {
 	provisioned := func(s *v1alpha1.BareMetalHostStatus) { s.Phase = v1alpha1.PhaseProvisioned }
 	inspected := func(at time.Time) func(*v1alpha1.BareMetalHostStatus) {
 		return func(s *v1alpha1.BareMetalHostStatus) {
-			s.BMC = &v1alpha1.BMCStatus{Protocol: "p", InspectedAt: &metav1.Time{Time: at}, BootOverride: &v1alpha1.BootOverrideStatus{Method: at.String()}}
+			s.BMC = &v1alpha1.BMCStatus{Protocol: "p", InspectedTime: &metav1.Time{Time: at}, BootOverride: &v1alpha1.BootOverrideStatus{Method: at.String()}}
 		}
 	}
 	now := time.Now()

@@ -14,8 +14,8 @@ import (
 // inspect has none, whatever an old report says.
 func TestClaimRecordsDisks(t *testing.T) {
 	found := []v1alpha1.InspectedDisk{
-		{Name: "nvme0n1", SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9, Transport: "nvme"}, {Name: "sdb", ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9},
-		{Name: "sr0", SerialNumber: "CD", SizeBytes: 1e9, Removable: true}, {Name: "sdc", SerialNumber: "USB", SizeBytes: 1e9, Transport: "usb"}, {Name: "sdd", SerialNumber: "S4"},
+		{Name: "nvme0n1", SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9, Transport: v1alpha1.TransportNVMe}, {Name: "sdb", ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9},
+		{Name: "sr0", SerialNumber: "CD", SizeBytes: 1e9, Removable: true}, {Name: "sdc", SerialNumber: "USB", SizeBytes: 1e9, Transport: v1alpha1.TransportUSB}, {Name: "sdd", SerialNumber: "S4"},
 	}
 	known := []v1alpha1.DiskIdentity{{SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9}, {ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9}}
 	start(t)
@@ -34,7 +34,7 @@ func TestClaimRecordsDisks(t *testing.T) {
 			namespace := env.Namespace(t)
 			if c.report {
 				env.Create(t, &v1alpha1.BareMetalInspection{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}, Spec: v1alpha1.BareMetalInspectionSpec{BootNumber: 1, ReceivedAt: metav1.Now().Rfc3339Copy(), Disks: found},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}, Spec: v1alpha1.BareMetalInspectionSpec{BootNumber: 1, ReceivedTime: metav1.Now().Rfc3339Copy(), Disks: found},
 				})
 			}
 			h := newHost(t, namespace, "h", 1, nil)

@@ -106,11 +106,11 @@ func TestFailureEnds(t *testing.T) {
 		g.Expect(m.Status.FailureMessage).To(BeEmpty())
 	}
 	next := func(b *v1alpha1.BareMetalBootSpec) {
-		*b = v1alpha1.BareMetalBootSpec{Number: b.Number + 1, Attempt: 1, ClaimID: b.ClaimID, MachineName: b.MachineName, StartedAt: metav1.Now()}
+		*b = v1alpha1.BareMetalBootSpec{Number: b.Number + 1, Attempt: 1, ClaimID: b.ClaimID, MachineName: b.MachineName, StartTime: metav1.Now()}
 	}
 	controllerstest.ModifyBoot(t, env, h, next)
 	wait(t, claim, well)
-	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.ReportedAt = "192.0.2.9", new(metav1.Now()) })
+	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.ReportedTime = "192.0.2.9", new(metav1.Now()) })
 	ready := func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		well(g, m)
 		g.Expect(conditions.IsTrue(m, v1alpha1.ReadyCondition)).To(BeTrue())
@@ -146,9 +146,9 @@ func TestAddresses(t *testing.T) {
 	name := address(clusterv1.MachineHostName, "m")
 	ip := func(a string) clusterv1.MachineAddress { return address(clusterv1.MachineInternalIP, a) }
 	change := func(change func(*v1alpha1.BareMetalBootSpec)) { controllerstest.ModifyBoot(t, env, h, change) }
-	change(func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now()) })
+	change(func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.DataServedTime = "192.0.2.9", new(metav1.Now()) })
 	wait(t, claim, addresses())
-	change(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedAt = new(metav1.Now()) })
+	change(func(b *v1alpha1.BareMetalBootSpec) { b.ReportedTime = new(metav1.Now()) })
 	wait(t, claim, addresses(name, ip("192.0.2.9")))
 	change(func(b *v1alpha1.BareMetalBootSpec) { b.ReportAddress = "192.0.2.10" })
 	wait(t, claim, addresses(name, ip("192.0.2.10")))
@@ -175,7 +175,7 @@ func TestMachineNameReused(t *testing.T) {
 	boot := &v1alpha1.BareMetalBoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
 		Spec: v1alpha1.BareMetalBootSpec{
-			Number: 1, ClaimID: cached.Spec.ConsumerRef.ClaimID, MachineName: "m", StartedAt: metav1.Now(), DataAddress: "192.0.2.9", ReportedAt: new(metav1.Now()),
+			Number: 1, ClaimID: cached.Spec.ConsumerRef.ClaimID, MachineName: "m", StartTime: metav1.Now(), DataAddress: "192.0.2.9", ReportedTime: new(metav1.Now()),
 		},
 	}
 	behind := fake.NewClientBuilder().WithScheme(env.Scheme).WithObjects(boot.DeepCopy()).Build() // a stale cache
@@ -189,11 +189,11 @@ func TestMachineNameReused(t *testing.T) {
 	}
 	untouched("there is no boot")
 	voided := boot.DeepCopy()
-	voided.Spec.VoidedAt = new(metav1.Now())
+	voided.Spec.VoidedTime = new(metav1.Now())
 	env.Create(t, voided)
 	untouched("its claim ended")
 	controllerstest.Modify(t, env, voided, func(b *v1alpha1.BareMetalBoot) {
-		b.Spec = v1alpha1.BareMetalBootSpec{Number: 2, ClaimID: "another", MachineName: "m", StartedAt: metav1.Now(), ReportedAt: new(metav1.Now())}
+		b.Spec = v1alpha1.BareMetalBootSpec{Number: 2, ClaimID: "another", MachineName: "m", StartTime: metav1.Now(), ReportedTime: new(metav1.Now())}
 	})
 	untouched("it is that of another claim")
 	controllerstest.Modify(t, env, voided, func(b *v1alpha1.BareMetalBoot) {
@@ -243,7 +243,7 @@ func TestFailureKeptOnError(t *testing.T) {
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim.BareMetalMachine), claim.BareMetalMachine)).To(Succeed())
 	failed(g, claim.BareMetalMachine)
 	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) {
-		*b = v1alpha1.BareMetalBootSpec{Number: b.Number + 1, Attempt: 1, ClaimID: b.ClaimID, MachineName: b.MachineName, StartedAt: metav1.Now()}
+		*b = v1alpha1.BareMetalBootSpec{Number: b.Number + 1, Attempt: 1, ClaimID: b.ClaimID, MachineName: b.MachineName, StartTime: metav1.Now()}
 	})
 	broken.Store(false)
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Status.FailureReason).To(BeEmpty()) })
@@ -258,7 +258,7 @@ func TestBootedElsewhere(t *testing.T) {
 	h := newHost(t, namespace, "h", 37, nil)
 	claim := env.NewClaim(t, namespace, "m")
 	wait(t, claim, has("h"))
-	boot := controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now()) })
+	boot := controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.DataServedTime = "192.0.2.9", new(metav1.Now()) })
 	newHost(t, namespace, "other", 38, nil)
 	ref := h.Spec.ConsumerRef
 	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
@@ -296,7 +296,7 @@ func TestBootedHostGone(t *testing.T) {
 			wait(t, claim, has("h"))
 			boot := controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) {
 				if test.served {
-					b.DataAddress, b.DataServedAt = "192.0.2.9", new(metav1.Now())
+					b.DataAddress, b.DataServedTime = "192.0.2.9", new(metav1.Now())
 				}
 			})
 			newHost(t, namespace, "other", test.number+1, nil)

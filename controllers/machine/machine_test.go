@@ -81,7 +81,7 @@ func TestLife(t *testing.T) {
 		g.Expect(m.Status.FailureDomain).To(Equal("rack-1"))
 		g.Expect(m.Status.Initialization.Provisioned).To(BeNil())
 	})
-	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.ReportedAt = "192.0.2.9", new(metav1.Now()) })
+	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.ReportedTime = "192.0.2.9", new(metav1.Now()) })
 	wait(t, claim, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.Spec.ProviderID).To(Equal("baremetal://" + namespace + "/h/m"))
 		g.Expect(m.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))

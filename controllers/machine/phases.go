@@ -101,14 +101,14 @@ func (r *Reconciler) reconcileBoot(ctx context.Context, s *scope) (bool, error) 
 		setNode(s, controllers.NodeOf(cached))
 	}
 	id := inventory.ProviderID(s.host.Namespace, s.host.Name, m.Name)
-	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedAt != nil {
+	if m.Spec.ProviderID == "" && attempt != nil && attempt.ReportedTime != nil {
 		// The provider ID is permanent, and the cache may be behind. It may show the host and the boot of a deleted machine of the same name. The API
 		// server shows that boot as void: it was voided before that machine could be deleted.
 		live, err := controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))
 		if err != nil {
 			return false, err
 		}
-		if now := controllers.CurrentBoot(s.host, live); now == nil || now.ReportedAt == nil {
+		if now := controllers.CurrentBoot(s.host, live); now == nil || now.ReportedTime == nil {
 			return true, nil // the machine is enqueued when the cache shows the change
 		}
 		m.Spec.ProviderID = id

@@ -22,7 +22,7 @@ func running(t *testing.T, number int) (*controllerstest.Claim, *v1alpha1.BareMe
 	h := newHost(t, namespace, "h", number, nil)
 	claim := env.NewClaim(t, namespace, "m")
 	wait(t, claim, has("h"))
-	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.ReportedAt = "192.0.2.9", new(metav1.Now()) })
+	controllerstest.ModifyBoot(t, env, h, func(b *v1alpha1.BareMetalBootSpec) { b.DataAddress, b.ReportedTime = "192.0.2.9", new(metav1.Now()) })
 	wait(t, claim, isReady)
 	return claim, h
 }

@@ -71,7 +71,7 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 
 // isStalled is true for an agent that has reported progress and has stopped doing so.
 func isStalled(view lifecycle.View, boots bool, now time.Time) bool {
-	return boots && view.Boot.Agent && view.Boot.AgentDoneAt == nil && !view.AgentAt.IsZero() && now.Sub(view.AgentAt) > maxAgentSilence
+	return boots && view.Boot.Agent && view.Boot.AgentDoneTime == nil && !view.AgentAt.IsZero() && now.Sub(view.AgentAt) > maxAgentSilence
 }
 
 // mergeDomains merges the failure domains beyond maxDomains into other.

@@ -130,7 +130,7 @@ func TestBoots(t *testing.T) {
 	begun := func(ago time.Duration) func(*v1alpha1.BareMetalHost, *v1alpha1.BareMetalBoot) {
 		return func(h *v1alpha1.BareMetalHost, b *v1alpha1.BareMetalBoot) {
 			h.Spec.ProviderState.Boots = 1
-			b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", StartedAt: metav1.NewTime(time.Now().Add(-ago))}
+			b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", StartTime: metav1.NewTime(time.Now().Add(-ago))}
 		}
 	}
 	waits := func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalBoot) {
@@ -151,7 +151,7 @@ func TestBoots(t *testing.T) {
 	add("rack-1", begun(24*time.Hour))
 	add("rack-1", func(h *v1alpha1.BareMetalHost, b *v1alpha1.BareMetalBoot) {
 		begun(0)(h, b)
-		b.Spec.ReportedAt = new(metav1.Now())
+		b.Spec.ReportedTime = new(metav1.Now())
 	})
 	add("", begun(0))
 	for n := range 100 {
@@ -175,15 +175,15 @@ func TestStalledAgents(t *testing.T) {
 		h, b := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{}
 		h.Name = fmt.Sprintf("h-%d", len(s.hosts))
 		h.Spec.ConsumerRef, h.Spec.ProviderState.Boots, b.Name = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, 1, h.Name
-		b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", Agent: true, StartedAt: metav1.NewTime(time.Now().Add(-20 * time.Minute))}
+		b.Spec = v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "c", Agent: true, StartTime: metav1.NewTime(time.Now().Add(-20 * time.Minute))}
 		b.Status.Agent = &v1alpha1.AgentProgress{Number: 1, Time: metav1.NewTime(time.Now().Add(-silent))}
 		change(b)
 		s.hosts, s.boots = append(s.hosts, h), append(s.boots, b)
 	}
 	add(10*time.Minute, func(*v1alpha1.BareMetalBoot) {})
 	add(time.Minute, func(*v1alpha1.BareMetalBoot) {})
-	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneAt = new(metav1.Now()) })
-	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedAt = new(metav1.Now()) })
+	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneTime = new(metav1.Now()) })
+	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedTime = new(metav1.Now()) })
 	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Status.Agent.Number = 0 })
 	add(10*time.Minute, func(b *v1alpha1.BareMetalBoot) { b.Status.Agent = nil })
 	i := inventory(t, s, true)

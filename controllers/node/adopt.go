@@ -45,7 +45,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 		return err
 	}
 	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil {
-		metrics.BootStage(stage.Stage, stage.Time.Sub(s.boot.Spec.StartedAt.Time))
+		metrics.BootStage(stage.Stage, stage.Time.Sub(s.boot.Spec.StartTime.Time))
 		controllers.RecordEvent(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(stage.Stage), "Boot",
 			"Boot attempt %d: the Node appeared (%s)", s.boot.Spec.Attempt, stage.Client)
 	}
@@ -114,11 +114,11 @@ func (r *Reconciler) recordReported(ctx context.Context, s *scope) (bool, error)
 	if live.Spec.Number != s.boot.Spec.Number || live.Spec.Failure != nil || !served(s.host, live) {
 		return false, nil
 	}
-	if live.Spec.ReportedAt != nil {
+	if live.Spec.ReportedTime != nil {
 		return true, nil
 	}
 	before := live.DeepCopy()
-	live.Spec.ReportedAt = new(metav1.Now())
+	live.Spec.ReportedTime = new(metav1.Now())
 	if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return false, err
 	}

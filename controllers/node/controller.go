@@ -94,7 +94,7 @@ func machineOfHost(_ context.Context, o client.Object) []reconcile.Request {
 // machineOfBoot returns the machine of a boot that served its bootstrap data: no other boot can have a Node.
 func machineOfBoot(_ context.Context, o client.Object) []reconcile.Request {
 	boot, ok := o.(*v1alpha1.BareMetalBoot)
-	if !ok || boot.Spec.DataServedAt == nil || boot.Spec.VoidedAt != nil {
+	if !ok || boot.Spec.DataServedTime == nil || boot.Spec.VoidedTime != nil {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: boot.Namespace, Name: boot.Spec.MachineName}}}

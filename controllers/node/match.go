@@ -125,15 +125,15 @@ func runsHere(node *corev1.Node, host *v1alpha1.BareMetalHost, boot *v1alpha1.Ba
 // served is true for a boot of the host's current claim that served its bootstrap data: no other boot has a Node.
 func served(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
 	current := controllers.CurrentBoot(host, boot)
-	return current != nil && current.DataServedAt != nil
+	return current != nil && current.DataServedTime != nil
 }
 
 // bootedAfter returns the time before which a server cannot have run the operating system of a boot.
 func bootedAfter(attempt *v1alpha1.BareMetalBootSpec) *metav1.Time {
-	if attempt.PoweredOffAt != nil && attempt.StartedAt.Before(attempt.PoweredOffAt) {
-		return attempt.PoweredOffAt
+	if attempt.PoweredOffTime != nil && attempt.StartTime.Before(attempt.PoweredOffTime) {
+		return attempt.PoweredOffTime
 	}
-	return &attempt.StartedAt
+	return &attempt.StartTime
 }
 
 func providerID(host *v1alpha1.BareMetalHost) string {

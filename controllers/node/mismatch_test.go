@@ -18,7 +18,7 @@ import (
 func TestOtherProviderID(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := newPair(t, withHardware(hardware), onHardware(swapped), withUnknownNode, nodeWithID("k3s://m"), func(p *pair) { p.boot.Spec.ReportedAt = new(metav1.Now()) })
+	p := newPair(t, withHardware(hardware), onHardware(swapped), withUnknownNode, nodeWithID("k3s://m"), func(p *pair) { p.boot.Spec.ReportedTime = new(metav1.Now()) })
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		c := conditions.Get(m, v1alpha1.NodeMatchedCondition)
 		g.Expect(c).To(HaveValue(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonNodeProviderIDDiffers))))

@@ -105,7 +105,7 @@ func preparePair(t *testing.T, changes ...func(*pair)) *pair {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"},
 		Spec: v1alpha1.BareMetalBootSpec{
 			Number: 2, Attempt: 2, ClaimID: p.host.Spec.ConsumerRef.ClaimID, MachineName: name,
-			StartedAt: then, PoweredOffAt: &then, ScriptAddress: "192.0.2.8", DataAddress: address, DataServedAt: &then,
+			StartTime: then, PoweredOffTime: &then, ScriptAddress: "192.0.2.8", DataAddress: address, DataServedTime: &then,
 		},
 	}
 	p.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
@@ -144,7 +144,7 @@ func (p *pair) adopted(t *testing.T) {
 	t.Helper()
 	controllerstest.Wait(t, env, p.node, func(g Gomega, n *corev1.Node) { g.Expect(n.Spec.ProviderID).To(Equal(p.providerID())) })
 	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
-		g.Expect(b.Spec.ReportedAt).NotTo(BeNil())
+		g.Expect(b.Spec.ReportedTime).NotTo(BeNil())
 		seen := controllers.ObservedStage(b, v1alpha1.StageNode)
 		g.Expect(seen).NotTo(BeNil())
 		g.Expect(seen.Number).To(Equal(b.Spec.Number))
@@ -166,7 +166,7 @@ func (p *pair) untouched(t *testing.T, nodeProviderID string) {
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.node), p.node)).To(Succeed())
 	g.Expect(p.node.Spec.ProviderID).To(Equal(nodeProviderID))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.boot), p.boot)).To(Succeed())
-	g.Expect(p.boot.Spec.ReportedAt).To(BeNil())
+	g.Expect(p.boot.Spec.ReportedTime).To(BeNil())
 	g.Expect(controllers.ObservedStage(p.boot, v1alpha1.StageNode)).To(BeNil())
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.claim.BareMetalMachine), p.claim.BareMetalMachine)).To(Succeed())
 	g.Expect(p.claim.BareMetalMachine.Spec.ProviderID).To(BeEmpty())
@@ -203,7 +203,7 @@ func TestNodeProvesBoot(t *testing.T) {
 		"that has the provider ID": {withUnknownNode, func(p *pair) {
 			p.node.Spec.ProviderID = "baremetal://" + p.host.Namespace + "/h/" + p.host.Spec.ConsumerRef.Name
 		}},
-		"of a host that reported in already": {func(p *pair) { p.boot.Spec.ReportedAt = new(metav1.Now()) }},
+		"of a host that reported in already": {func(p *pair) { p.boot.Spec.ReportedTime = new(metav1.Now()) }},
 		"of a host in its cluster's network": {func(p *pair) {
 			p.host.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "203.0.113.4"}}
 		},
@@ -222,20 +222,20 @@ func TestForeignNodes(t *testing.T) {
 	start(t)
 	for name, changes := range map[string][]func(*pair){
 		"of a former machine": {withHardware(hardware), onHardware(hardware), func(p *pair) {
-			p.boot.Spec.StartedAt = metav1.NewTime(time.Now().Add(time.Hour))
+			p.boot.Spec.StartTime = metav1.NewTime(time.Now().Add(time.Hour))
 		}},
 		"of a former machine, with the same provider ID": {func(p *pair) {
 			p.node.Spec.ProviderID = "baremetal://" + p.host.Namespace + "/h/" + p.host.Spec.ConsumerRef.Name
-			p.boot.Spec.StartedAt = metav1.NewTime(time.Now().Add(time.Hour))
+			p.boot.Spec.StartTime = metav1.NewTime(time.Now().Add(time.Hour))
 		}},
 		"of what ran before the server was off": {withHardware(hardware), onHardware(hardware), func(p *pair) {
-			p.boot.Spec.PoweredOffAt = &metav1.Time{Time: time.Now().Add(time.Hour)}
+			p.boot.Spec.PoweredOffTime = &metav1.Time{Time: time.Now().Add(time.Hour)}
 		}},
 		"of another provider":          {nodeWithID("aws:///eu-1/i-1")},
 		"of another machine here":      {nodeWithID("baremetal://dc/h/other")},
 		"without the address":          {func(p *pair) { p.node.Status.Addresses[1].Address = "192.0.2.99" }},
 		"without the name":             {func(p *pair) { p.node.Name += "-other" }},
-		"before the bootstrap data":    {func(p *pair) { p.boot.Spec.DataServedAt = nil }},
+		"before the bootstrap data":    {func(p *pair) { p.boot.Spec.DataServedTime = nil }},
 		"after the attempt ended":      {func(p *pair) { p.boot.Spec.Failure = &v1alpha1.BootFailure{Reason: "R", Message: "m"} }},
 		"of a host in maintenance":     {func(p *pair) { p.host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }},
 		"with hardware of no one":      {withHardware("00000000-0000-0000-0000-000000000000"), onHardware("00000000-0000-0000-0000-000000000000"), withUnknownNode},
@@ -277,19 +277,19 @@ func TestSameHardware(t *testing.T) {
 // TestNodeBeforeBootstrapData: a Node whose creation time is before the bootstrap data was served counts once it was served.
 func TestNodeBeforeBootstrapData(t *testing.T) {
 	start(t)
-	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
+	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedTime = nil })
 	p.untouched(t, "")
-	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedAt = new(metav1.Now()) })
+	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedTime = new(metav1.Now()) })
 	p.adopted(t)
 }
 
 // TestPaused: a running boot is completed, since a move waits for it; everything else waits until the pause ends.
 func TestPaused(t *testing.T) {
 	start(t)
-	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
+	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedTime = nil })
 	controllerstest.Modify(t, env, p.claim.Cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedAt = new(metav1.Now()) })
-	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.ReportedAt).NotTo(BeNil()) })
+	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedTime = new(metav1.Now()) })
+	controllerstest.Wait(t, env, p.boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.ReportedTime).NotTo(BeNil()) })
 	newPair(t).adopted(t)
 	g := NewWithT(t)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.node), p.node)).To(Succeed())
@@ -301,14 +301,14 @@ func TestPaused(t *testing.T) {
 // TestDeletedMachine: the Node of a machine that is being deleted is not changed.
 func TestDeletedMachine(t *testing.T) {
 	start(t)
-	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedAt = nil })
+	p := newPair(t, func(p *pair) { p.boot.Spec.DataServedTime = nil })
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) { g.Expect(m.Finalizers).NotTo(BeEmpty()) })
 	NewWithT(t).Expect(env.Client.Delete(t.Context(), p.claim.BareMetalMachine)).To(Succeed())
 	controllerstest.Wait(t, env, p.claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(m.DeletionTimestamp).NotTo(BeNil())
 		g.Expect(conditions.GetReason(m, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonWaitingForRelease))
 	})
-	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedAt = new(metav1.Now()) })
+	controllerstest.Modify(t, env, p.boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.DataServedTime = new(metav1.Now()) })
 	p.untouched(t, "")
 }
 

@@ -84,7 +84,7 @@ func TestNodeThatIsNotReady(t *testing.T) {
 func TestClusterOfServerThatIsOff(t *testing.T) {
 	g := NewWithT(t)
 	start(t)
-	p := preparePair(t, func(p *pair) { p.boot.Spec.ReportedAt = new(metav1.Now()) })
+	p := preparePair(t, func(p *pair) { p.boot.Spec.ReportedTime = new(metav1.Now()) })
 	p.create(t)
 	node := &v1alpha1.ObservedNode{Name: p.node.Name, Number: p.boot.Spec.Number}
 	g.Expect(controllers.ApplyNode(t.Context(), env.Client, p.boot, node, controllers.NewStage(p.boot, v1alpha1.StageNode))).To(Succeed())

@@ -64,7 +64,7 @@ func TestMatches(t *testing.T) {
 		},
 	}
 	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{
-		Number: 1, ClaimID: "c", StartedAt: then, PoweredOffAt: &off, DataAddress: "192.0.2.9", DataServedAt: &off,
+		Number: 1, ClaimID: "c", StartTime: then, PoweredOffTime: &off, DataAddress: "192.0.2.9", DataServedTime: &off,
 	}}
 	other := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "2"}}
 	for name, test := range map[string]struct {
@@ -95,9 +95,9 @@ func TestMatches(t *testing.T) {
 			g.Expect(matches(node, &host, boot, test.hosts)).To(BeFalse(), "it is being deleted")
 			node.DeletionTimestamp = nil
 			for why, change := range map[string]func(*v1alpha1.BareMetalBootSpec){
-				"no bootstrap data was served": func(b *v1alpha1.BareMetalBootSpec) { b.DataServedAt = nil },
+				"no bootstrap data was served": func(b *v1alpha1.BareMetalBootSpec) { b.DataServedTime = nil },
 				"it is of another claim":       func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "d" },
-				"its claim ended":              func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt = &off },
+				"its claim ended":              func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = &off },
 				"it is older than the host":    func(b *v1alpha1.BareMetalBootSpec) { b.Number = 0 },
 			} {
 				other := boot.DeepCopy()
@@ -123,7 +123,7 @@ func TestMismatch(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "1"},
 		Spec:       v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}, ProviderState: v1alpha1.HostProviderState{Boots: 1}},
 	}
-	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c", StartedAt: then, DataAddress: "192.0.2.9", DataServedAt: &then}}
+	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c", StartTime: then, DataAddress: "192.0.2.9", DataServedTime: &then}}
 	other := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "2"}}
 	for name, test := range map[string]struct {
 		ofHost, ofNode, providerID, name, address string

@@ -37,9 +37,9 @@ func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
 		return r.resume(ctx, s)
 	case cycle == nil:
 		return r.startFirstCycle(ctx, s)
-	case cycle.RecoveredAt != nil:
+	case cycle.RecoveredTime != nil:
 		return r.recovered(ctx, s)
-	case cycle.OffAt == nil:
+	case cycle.OffTime == nil:
 		return r.powerOff(ctx, s)
 	case s.hasPowerHold(s.host):
 		return r.powerOn(ctx, s)
@@ -119,7 +119,7 @@ func (s *scope) isIdle() bool {
 }
 
 // recordsIdle is true for a record that the host was left alone, without a power cycle.
-func recordsIdle(cycle *v1alpha1.PowerCycle) bool { return cycle.Attempt == 0 && cycle.OffAt == nil }
+func recordsIdle(cycle *v1alpha1.PowerCycle) bool { return cycle.Attempt == 0 && cycle.OffTime == nil }
 
 // abandon ends a power cycle that must not continue, and does not count it. It records that the host is left alone even if no power cycle was in
 // progress. Afterwards it is unknown whether the server runs, boots or is dead, and a booting server must not be powered off.
@@ -146,7 +146,7 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 	}
 	s.phase, s.reason, s.message = phase, reason, message
 	return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
-		spec.PowerCycle = &v1alpha1.PowerCycle{Host: host, StartedAt: metav1.Now()}
+		spec.PowerCycle = &v1alpha1.PowerCycle{Host: host, StartTime: metav1.Now()}
 	})
 }
 
@@ -155,7 +155,7 @@ func (r *Reconciler) abandon(ctx context.Context, s *scope) error {
 func (r *Reconciler) resume(ctx context.Context, s *scope) error {
 	now := metav1.Now()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
-		spec.PowerCycle = &v1alpha1.PowerCycle{Host: s.host.Name, StartedAt: now, OffAt: &now}
+		spec.PowerCycle = &v1alpha1.PowerCycle{Host: s.host.Name, StartTime: now, OffTime: &now}
 	})
 	switch {
 	case err != nil:
@@ -204,7 +204,7 @@ func (r *Reconciler) startFirstCycle(ctx context.Context, s *scope) error {
 func (r *Reconciler) startCycle(ctx context.Context, s *scope, attempt int32, timedOut string) error {
 	last := s.remediation.Spec.PowerCycle.DeepCopy()
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
-		spec.PowerCycle = &v1alpha1.PowerCycle{Attempt: attempt, Host: s.host.Name, StartedAt: metav1.Now()}
+		spec.PowerCycle = &v1alpha1.PowerCycle{Attempt: attempt, Host: s.host.Name, StartTime: metav1.Now()}
 	})
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (r *Reconciler) powerOff(ctx context.Context, s *scope) error {
 	if done, err := r.fence(ctx, s); err != nil || !done {
 		return err
 	}
-	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.PowerCycle.OffAt = new(metav1.Now()) })
+	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.PowerCycle.OffTime = new(metav1.Now()) })
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ const nodePollInterval = 10 * time.Second
 // the Machine unhealthy the deadline stays.
 func (r *Reconciler) awaitNode(ctx context.Context, s *scope) error {
 	cycle := s.remediation.Spec.PowerCycle
-	off := cycle.OffAt.Time
+	off := cycle.OffTime.Time
 	if cycle.Attempt == 0 {
 		off = time.Time{} // the server may have run all the time, and a kubelet sends a heartbeat only every five minutes
 	}
@@ -289,7 +289,7 @@ func (r *Reconciler) awaitNode(ctx context.Context, s *scope) error {
 	}
 	s.setRecovered()
 	if !conditions.IsFalse(s.machine, clusterv1.MachineHealthCheckSucceededCondition) {
-		return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.PowerCycle.RecoveredAt = new(metav1.Now()) })
+		return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.PowerCycle.RecoveredTime = new(metav1.Now()) })
 	}
 	return r.awaitDeadline(ctx, s, "the Node is Ready, but the MachineHealthCheck still finds the Machine unhealthy: "+
 		conditions.GetMessage(s.machine, clusterv1.MachineHealthCheckSucceededCondition))

@@ -17,7 +17,7 @@ import (
 // remediation while too many machines are unhealthy.
 func (r *Reconciler) recovered(ctx context.Context, s *scope) error {
 	c := conditions.Get(s.machine, clusterv1.MachineHealthCheckSucceededCondition)
-	if c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(s.remediation.Spec.PowerCycle.RecoveredAt.Time) {
+	if c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(s.remediation.Spec.PowerCycle.RecoveredTime.Time) {
 		return r.startCycle(ctx, s, 1, "")
 	}
 	s.setRecovered()

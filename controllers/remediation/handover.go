@@ -22,7 +22,7 @@ const maxMessage = 4096
 // handOver records that the machine is to be replaced before it starts the hand-over.
 func (r *Reconciler) handOver(ctx context.Context, s *scope, message, quarantine string) error {
 	err := r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) {
-		spec.HandOver = &v1alpha1.HandOver{At: metav1.Now(), Message: controllers.Clip(message, maxMessage), Quarantine: quarantine}
+		spec.HandOver = &v1alpha1.HandOver{Time: metav1.Now(), Message: controllers.Clip(message, maxMessage), Quarantine: quarantine}
 	})
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (r *Reconciler) finishHandOver(ctx context.Context, s *scope) error {
 // quarantine keeps the host from being claimed again, if its server is to blame.
 func (r *Reconciler) quarantine(ctx context.Context, s *scope) error {
 	over := s.remediation.Spec.HandOver
-	if over.Quarantine == "" || over.QuarantinedAt != nil || s.host == nil {
+	if over.Quarantine == "" || over.QuarantinedTime != nil || s.host == nil {
 		return nil
 	}
 	host := &v1alpha1.BareMetalHost{}
@@ -76,7 +76,7 @@ func (r *Reconciler) quarantine(ctx context.Context, s *scope) error {
 	if host.Spec.Quarantine == nil {
 		message := fmt.Sprintf("Machine %s was handed over to be replaced. %s", s.machine.Name, over.Message)
 		err := r.changeHost(ctx, host, func(h *v1alpha1.BareMetalHost) {
-			h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: over.Quarantine, Message: controllers.Clip(message, maxMessage), Since: &over.At}
+			h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: over.Quarantine, Message: controllers.Clip(message, maxMessage), StartTime: &over.Time}
 		})
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (r *Reconciler) quarantine(ctx context.Context, s *scope) error {
 		controllers.RecordEvent(r.Recorder, host, s.remediation, corev1.EventTypeWarning, controllers.EventQuarantined, "Quarantine", "%s: %s", over.Quarantine, message)
 		r.event(s, corev1.EventTypeWarning, "HostQuarantined", "Quarantine", "Put BareMetalHost %s into quarantine (%s): no machine can claim it until a user clears spec.quarantine", host.Name, over.Quarantine)
 	}
-	return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.HandOver.QuarantinedAt = new(metav1.Now()) })
+	return r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.HandOver.QuarantinedTime = new(metav1.Now()) })
 }
 
 // requestReplacement asks the Machine's owner to replace it, as a MachineHealthCheck without a template does. MachineSets and control planes read two

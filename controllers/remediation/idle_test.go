@@ -51,7 +51,7 @@ func TestBootAfterLeftAlone(t *testing.T) {
 			b.setHealthCheck(t, metav1.ConditionFalse)
 			if test.give != nil {
 				b.steps(t, func() bool { return b.remediation.Status.Phase == v1alpha1.RemediationIdle })
-				controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = long })
+				controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartTime = long })
 				b.unpaused(t, -24*time.Hour)
 				controllerstest.Modify(t, env, b.Host, test.give)
 			}
@@ -65,7 +65,7 @@ func TestBootAfterLeftAlone(t *testing.T) {
 			b.is(g, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 			b.step(t)
 			b.is(g, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
-			controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = long })
+			controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartTime = long })
 			b.steps(t, b.hasPowerHold)
 			g.Expect(b.remediation.Spec.PowerCycle.Attempt).To(Equal(int32(1)))
 		})
@@ -159,7 +159,7 @@ func TestTwoHosts(t *testing.T) {
 func TestBootstrapFailedOnce(t *testing.T) {
 	g := NewWithT(t)
 	b := newStepper(t, func(p *fixture) {
-		p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 1, ReportedAt: new(metav1.Now())}
+		p.boot = &v1alpha1.BareMetalBootSpec{Attempt: 1, ReportedTime: new(metav1.Now())}
 	})
 	boot := controllerstest.BootOf(t, env, b.Host)
 	g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStage(boot, v1alpha1.StageBootstrapFailed))).To(Succeed())

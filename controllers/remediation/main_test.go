@@ -153,7 +153,7 @@ func newFixture(t *testing.T, changes ...func(*fixture)) *fixture {
 	env.Create(t, p.Host)
 	if p.boot != nil {
 		controllerstest.ModifyBoot(t, env, p.Host, func(b *v1alpha1.BareMetalBootSpec) {
-			b.Attempt, b.ReportedAt, b.Failure = p.boot.Attempt, p.boot.ReportedAt, p.boot.Failure
+			b.Attempt, b.ReportedTime, b.Failure = p.boot.Attempt, p.boot.ReportedTime, p.boot.Failure
 		})
 	}
 	p.setNodeReady(t, corev1.ConditionUnknown)
@@ -207,11 +207,11 @@ func (p *fixture) expire(t *testing.T) {
 	t.Helper()
 	ago := metav1.NewTime(time.Now().Add(-24 * time.Hour))
 	p.unpausedLong(t)
-	controllerstest.Modify(t, env, p.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartedAt = ago })
+	controllerstest.Modify(t, env, p.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.StartTime = ago })
 	// A concurrent status write contains all conditions and may undo the change.
 	NewWithT(t).Eventually(func(g Gomega) {
 		err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.remediation), p.remediation)
-		if cycle := p.remediation.Spec.PowerCycle; apierrors.IsNotFound(err) || cycle == nil || cycle.StartedAt.After(ago.Time) {
+		if cycle := p.remediation.Spec.PowerCycle; apierrors.IsNotFound(err) || cycle == nil || cycle.StartTime.After(ago.Time) {
 			return // the controller reacted
 		}
 		g.Expect(err).NotTo(HaveOccurred())

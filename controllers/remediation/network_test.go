@@ -183,7 +183,7 @@ func TestOtherNotReady(t *testing.T) {
 func (b *stepper) pass(t *testing.T) {
 	t.Helper()
 	controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) {
-		r.Spec.PowerCycle.StartedAt = metav1.NewTime(time.Now().Add(-24 * time.Hour))
+		r.Spec.PowerCycle.StartTime = metav1.NewTime(time.Now().Add(-24 * time.Hour))
 	})
 	b.unpaused(t, -24*time.Hour)
 }

@@ -204,9 +204,9 @@ func (r *Reconciler) removeTaint(ctx context.Context, s *scope) (bool, error) {
 	return true, r.record(ctx, s, func(spec *v1alpha1.BareMetalRemediationSpec) { spec.TaintedNode = "" })
 }
 
-// nodeHealth is true if the Node is Ready by a heartbeat of its kubelet after offAt. An older report may remain in the status for a while. state
+// nodeHealth is true if the Node is Ready by a heartbeat of its kubelet after offTime. An older report may remain in the status for a while. state
 // describes the Node and what is awaited. err is why the Node cannot be read; a missing Node is no error.
-func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) (healthy bool, state string, err error) {
+func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offTime time.Time) (healthy bool, state string, err error) {
 	node, err := r.watchedNode(ctx, s)
 	switch {
 	case errors.Is(err, errNoNode):
@@ -219,7 +219,7 @@ func (r *Reconciler) nodeHealth(ctx context.Context, s *scope, offAt time.Time) 
 		if c.Type != corev1.NodeReady {
 			continue
 		}
-		if c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.After(offAt) {
+		if c.Status == corev1.ConditionTrue && !c.LastHeartbeatTime.After(offTime) {
 			return false, fmt.Sprintf("The kubelet of Node %s has not sent a heartbeat since the server was off", node.Name), nil
 		}
 		return c.Status == corev1.ConditionTrue, fmt.Sprintf("Node %s is not Ready yet (%s: %s)", node.Name, c.Status, c.Reason), nil

@@ -32,9 +32,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	}
 	before := s.remediation.DeepCopy()
 	status := &s.remediation.Status
-	status.Phase, status.Attempt, status.StartedAt = s.phase, 0, nil
+	status.Phase, status.Attempt, status.StartTime = s.phase, 0, nil
 	if cycle := s.remediation.Spec.PowerCycle; cycle != nil && cycle.Attempt > 0 {
-		status.Attempt, status.StartedAt = cycle.Attempt, &cycle.StartedAt
+		status.Attempt, status.StartTime = cycle.Attempt, &cycle.StartTime
 	}
 	ready := metav1.ConditionFalse
 	if s.phase == v1alpha1.RemediationRecovered {
@@ -69,7 +69,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 // countCycle counts a power cycle that ended. A record without an attempt is not counted.
 func countCycle(cycle *v1alpha1.PowerCycle, result string) {
 	if cycle != nil && cycle.Attempt > 0 {
-		metrics.PowerCycled(result, time.Since(cycle.StartedAt.Time))
+		metrics.PowerCycled(result, time.Since(cycle.StartTime.Time))
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *scope) otherHolder() string {
 
 // deadline is when the power cycle times out. After a pause, as during a move, the timeout starts again.
 func (s *scope) deadline() time.Time {
-	from := s.remediation.Spec.PowerCycle.StartedAt.Time
+	from := s.remediation.Spec.PowerCycle.StartTime.Time
 	if at := s.pausedAt(); at.After(from) {
 		from = at
 	}

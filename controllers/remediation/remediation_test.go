@@ -456,17 +456,17 @@ func TestUnhealthyAgain(t *testing.T) {
 	p.wait(t, v1alpha1.RemediationWaiting, v1alpha1.ReasonWaitingForNode)
 	p.setNodeReady(t, corev1.ConditionTrue)
 	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
-		g.Expect(r.Spec.PowerCycle.RecoveredAt).NotTo(BeNil())
+		g.Expect(r.Spec.PowerCycle.RecoveredTime).NotTo(BeNil())
 	})
 	controllerstest.Modify(t, env, p.remediation, func(r *v1alpha1.BareMetalRemediation) {
-		r.Spec.PowerCycle.RecoveredAt.Time = r.Spec.PowerCycle.RecoveredAt.Add(-time.Hour)
+		r.Spec.PowerCycle.RecoveredTime.Time = r.Spec.PowerCycle.RecoveredTime.Add(-time.Hour)
 	})
 	p.expire(t)
 	p.setNodeReady(t, corev1.ConditionUnknown)
 	p.setHealthCheck(t, metav1.ConditionFalse)
 	controllerstest.Wait(t, env, p.remediation, func(g Gomega, r *v1alpha1.BareMetalRemediation) {
 		g.Expect(r.Status.Phase).To(Equal(v1alpha1.RemediationWaiting))
-		g.Expect(r.Spec.PowerCycle.RecoveredAt).To(BeNil())
+		g.Expect(r.Spec.PowerCycle.RecoveredTime).To(BeNil())
 	})
 	g.Expect(p.CommandNames()).To(Equal([]string{"ForceOff", "On", "ForceOff", "On"}))
 	g.Expect(p.replaced(t)).To(BeFalse())

@@ -152,7 +152,7 @@ func TestStaleRemediation(t *testing.T) {
 	b := newStepper(t)
 	b.steps(t, b.hasPowerHold)
 	b.cache.remediation = b.remediation.DeepCopy()
-	controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.OffAt = new(metav1.Now()) })
+	controllerstest.Modify(t, env, b.remediation, func(r *v1alpha1.BareMetalRemediation) { r.Spec.PowerCycle.OffTime = new(metav1.Now()) })
 	controllerstest.Modify(t, env, b.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = nil })
 	g.Expect(b.step(t).RequeueAfter).To(Equal(100 * time.Millisecond))
 	g.Expect(b.Host.Spec.PowerHolds).To(BeEmpty())

@@ -49,20 +49,21 @@ var hostChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // matchFields are the fields of a host that matter to templates.
 type matchFields struct {
-	labels                       map[string]string
-	taints                       []v1alpha1.HostTaint
-	architecture                 v1alpha1.Architecture
-	outOfService                 string
-	verified, inspected          bool
-	cpu                          int32
-	memory                       int64 // a number: equal Quantities may differ in memory
-	reportedArchitecture, health string
-	disks                        []int64
-	inspection                   v1alpha1.InspectionPolicy
-	found                        v1alpha1.InspectionSummary
-	rotational                   []*bool // of the disks that the BMC reports
-	nics                         []v1alpha1.NIC
-	devices                      []v1alpha1.Device
+	labels               map[string]string
+	taints               []v1alpha1.HostTaint
+	architecture         v1alpha1.Architecture
+	outOfService         string
+	verified, inspected  bool
+	cpu                  int32
+	memory               int64 // a number: equal Quantities may differ in memory
+	reportedArchitecture string
+	health               v1alpha1.Health
+	disks                []int64
+	inspection           v1alpha1.InspectionPolicy
+	found                v1alpha1.InspectionSummary
+	rotational           []*bool // of the disks that the BMC reports
+	nics                 []v1alpha1.NIC
+	devices              []v1alpha1.Device
 }
 
 func matchFieldsOf(h *v1alpha1.BareMetalHost) matchFields {
@@ -79,7 +80,7 @@ func matchFieldsOf(h *v1alpha1.BareMetalHost) matchFields {
 	}
 	if found := h.Status.Inspection; found != nil {
 		f.found = *found
-		f.found.ReceivedAt, f.found.Report = metav1.Time{}, "" // another report of the same hardware changes nothing
+		f.found.ReceivedTime, f.found.ReportUID, f.found.ReportGeneration = metav1.Time{}, "", 0 // another report of the same hardware changes nothing
 	}
 	return f
 }

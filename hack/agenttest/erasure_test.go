@@ -142,7 +142,7 @@ func newUsedDrives(t *testing.T, made map[string][]byte) *usedDrives {
 }
 
 // kept are disks that the plan of these tests must not touch, by serial number and by the label of a partition.
-var kept = []string{"KEPT", "of LABEL"}
+var kept = []agent.KeptDisk{{Serial: "KEPT"}, {Label: "of LABEL"}}
 
 // planRun is what became of a plan.
 type planRun struct {

@@ -141,7 +141,7 @@ func TestErasureLeavesAlone(t *testing.T) {
 	w.dnsmasq(t, "10.85.0.100,10.85.0.150,2m")
 	cleaned := runPlan(t, w, d.args, agent.Plan{
 		Title: "erasure", Purpose: agent.Clean,
-		Clean: &agent.CleanPlan{Policy: agent.CleanClear, AllDisks: true, Keep: []string{keptWWN, keptLabel, keptPartition, goneDisk}},
+		Clean: &agent.CleanPlan{Policy: agent.CleanClear, AllDisks: true, Keep: []agent.KeptDisk{{WWN: keptWWN}, {Label: keptLabel}, {Label: keptPartition}, {Serial: goneDisk}, {Label: goneDisk}}},
 	})
 	result := cleaned.Result()
 	t.Logf("%.1f s from the plan to the result", cleaned.took.Seconds())

@@ -62,5 +62,5 @@ func (r *emulated) proven(t *testing.T, policy v1alpha1.CleaningPolicy) {
 		HaveField("Disk.SerialNumber", "SCSI1"), HaveField("Outcome", v1alpha1.ErasureErased), HaveField("Class", policy), HaveField("Verification.Kind", "ReadBack"),
 		HaveField("Verification.Bytes", r.chassis.machine.blank.size<<30),
 	)))
-	t.Logf("erased in %s", spec.Report.EndedAt.Sub(spec.Report.StartedAt.Time))
+	t.Logf("erased in %s", spec.Report.EndTime.Sub(spec.Report.StartTime.Time))
 }

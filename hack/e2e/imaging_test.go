@@ -109,7 +109,7 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 	r.writeImage(t, image)
 	if c.cut {
 		r.await(t, imagingPatience, "the image is being written", func() bool { return r.chassis.diskUsage(t) > 32<<20 })
-		NewWithT(t).Expect(r.record.Spec.CommitAllowedAt).To(BeNil())
+		NewWithT(t).Expect(r.record.Spec.CommitAllowedTime).To(BeNil())
 		r.bmc.SetPower(false)
 		r.lostAttempts = 1
 	}

@@ -34,12 +34,12 @@ func (r *server) inspected(t *testing.T, firmware string) {
 	report := &v1alpha1.BareMetalInspection{}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(r.host), report)).To(Succeed())
 	spec := report.Spec
-	t.Logf("agent to report: %.1f s; %d problems: %q", spec.ReceivedAt.Sub(r.observed(v1alpha1.StageAgent).Time.Time).Seconds(), len(spec.Problems), spec.Problems)
+	t.Logf("agent to report: %.1f s; %d problems: %q", spec.ReceivedTime.Sub(r.observed(v1alpha1.StageAgent).Time.Time).Seconds(), len(spec.Problems), spec.Problems)
 	g.Expect(spec.BootNumber).To(Equal(r.record.Spec.Number))
 	g.Expect(spec.CPU.Architecture).To(Equal("amd64"))
 	g.Expect(spec.CPU.Threads).To(BeNumerically(">", 0))
 	g.Expect(spec.Memory.Bytes).To(BeNumerically(">=", 200<<20))
-	g.Expect(spec.FirmwareMode).To(Equal(firmware))
+	g.Expect(spec.FirmwareMode).To(BeEquivalentTo(firmware))
 	g.Expect(spec.Disks).To(ContainElement(And(HaveField("SizeBytes", BeEquivalentTo(4<<30)), HaveField("SerialNumber", Not(BeEmpty())), HaveField("Signatures", BeEmpty()))))
 	g.Expect(spec.NICs).To(ContainElement(And(HaveField("MACAddress", r.host.Spec.BootMACAddresses[0]), HaveField("LinkUp", true))))
 	g.Expect(r.host.Status.Inspection.Disks).To(ConsistOf(v1alpha1.DiskGroup{Count: 1, SizeBytes: 4 << 30, Rotational: r.host.Status.Inspection.Disks[0].Rotational}))

@@ -98,7 +98,7 @@ var (
 func (m machine) mode() v1alpha1.BootMode {
 	for _, arg := range m.args {
 		if strings.HasPrefix(arg, "pc,") {
-			return v1alpha1.BootModeLegacy
+			return v1alpha1.BootModeBIOS
 		}
 	}
 	return v1alpha1.BootModeUEFI

@@ -84,7 +84,7 @@ func testVirtualMedia(t *testing.T, image string) (*site, *server) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, image)
 	})
 	r.await(t, imagingPatience, "the image is on the disk", func() bool {
-		return r.record.Spec.Purpose == v1alpha1.PurposeProvision && r.record.Spec.CommitAllowedAt != nil
+		return r.record.Spec.Purpose == v1alpha1.PurposeProvision && r.record.Spec.CommitAllowedTime != nil
 	})
 	// sushy-tools never ends an override for one boot: the firmware would try the empty drive and the network, for minutes.
 	g.Expect(libvirt.EndOverride(t.Context(), machine.Name, peertest.OpticalDrive)).To(Succeed())

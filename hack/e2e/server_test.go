@@ -200,7 +200,7 @@ func (r *server) await(t *testing.T, patience time.Duration, what string, done f
 			t.Logf("%5.1f s  %s", r.elapsed(), what)
 			return
 		}
-		failed := r.record.Spec.Failure != nil && r.record.Spec.VoidedAt == nil
+		failed := r.record.Spec.Failure != nil && r.record.Spec.VoidedTime == nil
 		if failed || time.Now().After(end) {
 			t.Fatalf("not seen in %.0f s: %s", r.elapsed(), what)
 		}

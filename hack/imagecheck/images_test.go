@@ -77,7 +77,7 @@ func (b *built) testImageService(t *testing.T) {
 
 	// The server gets the agent that is in the image: the configuration file names no folder.
 	now := metav1.Now()
-	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) { b.Agent, b.PoweredOffAt, b.PoweredOnAt = true, &now, &now })
+	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) { b.Agent, b.PoweredOffTime, b.PoweredOnTime = true, &now, &now })
 	for index, name := range []string{"kernel", "ramdisk"} {
 		content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "out", "agent", "amd64", name))
 		g.Expect(err).NotTo(HaveOccurred())

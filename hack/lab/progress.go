@@ -90,7 +90,7 @@ func describeAgent(b *v1alpha1.BareMetalBoot) string {
 	if !b.Spec.Agent {
 		return ""
 	}
-	if b.Spec.AgentDoneAt != nil {
+	if b.Spec.AgentDoneTime != nil {
 		if b.Spec.Purpose == v1alpha1.PurposeClean {
 			return "agent reported: the disk is erased"
 		}

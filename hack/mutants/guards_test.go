@@ -14,6 +14,10 @@ var guardTargets = []target{
 			"if slices.Contains(p.AllowHosts, host) { return nil }; reason, err := p.refused(ip)"},
 		{"the address of a connection is not checked", "Dial", "return check(host, target.Addr())", "_, _ = host, target; return nil"},
 	}},
+	{"inventory/diskname", nil, []mutant{
+		{"a blank serial number identifies a disk", "SameSerial", `a != ""`, ""},
+		{"a prefix identifies a disk", "SameWWN", `NormalWWN(a) != ""`, ""},
+	}},
 	{"pxe/bootconfig", nil, []mutant{
 		{"the provider connects to the networks of the cluster", "file.config", "c.Deny(c.ClusterNetworks...)", ""},
 		{"the provider connects to other boot servers", "file.config", "n.Address.IsValid()", "false"},
@@ -162,11 +166,12 @@ var guardTargets = []target{
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
-	{"controllers/host", []string{"-test.run=Erasure|SerialNumber"}, []mutant{
+	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|^TestClip$"}, []mutant{
+		{"a word that is no health keeps a status from being written", "healthStatus", `return ""`, "return v1alpha1.Health(h)"},
 		{"a host is released without a record", "Reconciler.recordErasure", "unfenced || gone", "unfenced || gone || err != nil"},
 		{"a machine of another namespace is ignored", "serverOfProviderID", `host != ""`, `host != "" && namespace == m.Namespace`},
 		{"an erasure is forgotten before it is recorded", "endsRequestedErasure",
-			"boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedAt != nil", "false"},
+			"boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedTime != nil", "false"},
 		{"an outdated serial number identifies the server", "Reconciler.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
 		{"an unproven report ends an erasure", "Reconciler.recordRequestedErasure", "host.Spec.Quarantine != nil", ""},
@@ -185,7 +190,7 @@ var guardTargets = []target{
 		{"a request of last month is carried out", "Expiry", "r.Spec.ExpireTime.Time.Before(latest)", "true"},
 		{"a request is carried out by the boot of another one", "Facts.Select", "open && !CarriedOutBy(r, b)", "false"},
 		{"a request is carried out a second time", "Facts.countFits", "!ended", "true"},
-		{"a request begins again after its agent ran", "Facts.countFits", "b.PoweredOnAt == nil", "true"},
+		{"a request begins again after its agent ran", "Facts.countFits", "b.PoweredOnTime == nil", "true"},
 		{"a report without a record is an erasure", "Facts.Outcome", "b.Erasure == nil || len(b.Erasure.Disks) == 0", "true"},
 	}},
 }

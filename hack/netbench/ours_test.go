@@ -82,14 +82,14 @@ func (b *bench) register(source v1alpha1.BootSource) {
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 					Spec: v1alpha1.BareMetalHostSpec{
 						BMC: v1alpha1.BMC{Address: "redfish://192.0.2.1", CredentialsSecretName: "none"}, BootMACAddresses: []string{macOf(i)},
-						BootMode:    v1alpha1.BootModeLegacy,
+						BootMode:    v1alpha1.BootModeBIOS,
 						ConsumerRef: &v1alpha1.ConsumerReference{Name: name, ClaimID: name}, ProviderState: v1alpha1.HostProviderState{Boots: 1},
 					},
 				}
 				boot := &v1alpha1.BareMetalBoot{
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 					Spec: v1alpha1.BareMetalBootSpec{
-						Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: name, MachineName: name, StartedAt: now, PoweredOffAt: &now, PoweredOnAt: &now,
+						Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: name, MachineName: name, StartTime: now, PoweredOffTime: &now, PoweredOnTime: &now,
 					},
 				}
 				for _, o := range []client.Object{machine, boot, host} {

@@ -102,7 +102,7 @@ func (m *machine) observe(t *testing.T) {
 	c := m.rig.plane.Client
 	g.Expect(client.IgnoreNotFound(c.Get(m.rig.ctx, key, &m.host))).To(Succeed())
 	g.Expect(client.IgnoreNotFound(c.Get(m.rig.ctx, key, &m.boot))).To(Succeed())
-	if on := m.boot.Spec.PoweredOnAt; on != nil && on.After(m.start) {
+	if on := m.boot.Spec.PoweredOnTime; on != nil && on.After(m.start) {
 		m.note(t, fmt.Sprintf("powered on for boot %d, attempt %d", m.boot.Spec.Number, m.boot.Spec.Attempt))
 	}
 	for _, s := range m.boot.Status.Stages {
@@ -141,7 +141,7 @@ func (m *machine) await(t *testing.T, timeout time.Duration, what string, check 
 			m.note(t, what)
 			return
 		}
-		if failure := m.boot.Spec.Failure; failure != nil && m.boot.Spec.VoidedAt == nil {
+		if failure := m.boot.Spec.Failure; failure != nil && m.boot.Spec.VoidedTime == nil {
 			err = fmt.Errorf("the boot failed: %v", *failure)
 			end = time.Time{}
 		}

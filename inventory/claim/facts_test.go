@@ -165,19 +165,23 @@ func assignable(each []diskGroup, need []v1alpha1.DiskRequirement, at int, given
 
 // TestPurge: a machine with the policy Purge does not get a host with a disk that cannot be purged. What is unknown, or kept, is no obstacle.
 func TestPurge(t *testing.T) {
-	cannot := func(h *v1alpha1.BareMetalHost) { h.Status.Inspection.NotPurgeable = []string{"S1"} }
+	cannot := func(h *v1alpha1.BareMetalHost) {
+		h.Status.Inspection.NotPurgeable = []v1alpha1.NotPurgeableDisk{{SerialNumber: "S1"}}
+	}
 	const excluded = "None of 1 hosts fits: 1 with a disk that cannot be purged, which cleaningPolicy requires"
 	for name, test := range map[string]struct {
 		host   *v1alpha1.BareMetalHost
 		policy v1alpha1.CleaningPolicy
 		want   string
 	}{
-		"it cannot":          {byPolicy(v1alpha1.InspectionAgent, cannot), v1alpha1.CleaningPurge, excluded},
-		"Clear is possible":  {byPolicy(v1alpha1.InspectionAgent, cannot), v1alpha1.CleaningClear, ""},
-		"nothing is asked":   {byPolicy(v1alpha1.InspectionAgent, cannot), "", ""},
-		"it can":             {byPolicy(v1alpha1.InspectionAgent), v1alpha1.CleaningPurge, ""},
-		"it is unknown":      {byPolicy(v1alpha1.InspectionBoth, notReported), v1alpha1.CleaningPurge, ""},
-		"the disk is kept":   {byPolicy(v1alpha1.InspectionBoth, cannot, func(h *v1alpha1.BareMetalHost) { h.Spec.Storage = &v1alpha1.HostStorage{Keep: []string{"S1"}} }), v1alpha1.CleaningPurge, ""},
+		"it cannot":         {byPolicy(v1alpha1.InspectionAgent, cannot), v1alpha1.CleaningPurge, excluded},
+		"Clear is possible": {byPolicy(v1alpha1.InspectionAgent, cannot), v1alpha1.CleaningClear, ""},
+		"nothing is asked":  {byPolicy(v1alpha1.InspectionAgent, cannot), "", ""},
+		"it can":            {byPolicy(v1alpha1.InspectionAgent), v1alpha1.CleaningPurge, ""},
+		"it is unknown":     {byPolicy(v1alpha1.InspectionBoth, notReported), v1alpha1.CleaningPurge, ""},
+		"the disk is kept": {byPolicy(v1alpha1.InspectionBoth, cannot, func(h *v1alpha1.BareMetalHost) {
+			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S1"}}}
+		}), v1alpha1.CleaningPurge, ""},
 		"a person wipes it":  {byPolicy(v1alpha1.InspectionAgent, cannot, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual }), v1alpha1.CleaningPurge, ""},
 		"only the BMC knows": {byPolicy(v1alpha1.InspectionBMC, cannot), v1alpha1.CleaningPurge, ""},
 	} {

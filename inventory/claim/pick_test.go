@@ -273,7 +273,7 @@ func drawHost(t *rapid.T, name string) v1alpha1.BareMetalHost {
 	case 3:
 		h.Status.Conditions = nil
 	case 4:
-		h.Status.Hardware.Health = rapid.SampledFrom([]string{"Critical", "Warning", "OK"}).Draw(t, "health")
+		h.Status.Hardware.Health = rapid.SampledFrom([]v1alpha1.Health{v1alpha1.HealthCritical, v1alpha1.HealthWarning, v1alpha1.HealthOK}).Draw(t, "health")
 	case 5:
 		h.Spec.Architecture = v1alpha1.ArchitectureARM64
 	}

@@ -20,9 +20,6 @@ const (
 	// excludedBySelector is a constant, to which the Diagnosis adds the selector. In a pool that labels divide, this reason excludes most hosts of each
 	// claim. A text formatted per host would take two fifths of the time of the choice.
 	excludedBySelector = "not matched by hostSelector"
-
-	// healthCritical is the health that a BMC reports for a server with a fault that needs immediate attention.
-	healthCritical = "Critical"
 )
 
 // exclusionReason returns why a machine must not claim a host now, or "". The text completes a sentence that begins with a number of hosts.
@@ -88,7 +85,7 @@ func unfitReason(host *v1alpha1.BareMetalHost) string {
 		return "not verified (their condition Verified says why)"
 	case hardware == nil:
 		return ""
-	case hardware.Health == healthCritical:
+	case hardware.Health == v1alpha1.HealthCritical:
 		return "unhealthy (their BMC says Critical)"
 	case hardware.Architecture != "" && hardware.Architecture != string(Architecture(host.Spec.Architecture)):
 		return "of another architecture than their spec.architecture says"

@@ -3,8 +3,8 @@ package cleaning
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
@@ -50,36 +50,27 @@ func IsMinimum(policy v1alpha1.CleaningPolicy) bool {
 // Kept is true for a disk that spec.storage.keep of its host names by its serial number or WWN, in the forms that the agent accepts. Labels are not compared: only the
 // agent can read them.
 func Kept(storage *v1alpha1.HostStorage, serial, wwn string) bool {
-	return storage != nil && slices.ContainsFunc(storage.Keep, func(name string) bool { return diskname.Identifies(name, serial, wwn) })
+	return storage != nil && slices.ContainsFunc(storage.Keep, func(k v1alpha1.KeptDisk) bool {
+		return diskname.SameSerial(k.SerialNumber, serial) || diskname.SameWWN(k.WWN, wwn)
+	})
 }
 
-// DiskText names a disk in an InspectionSummary by its serial number and its WWN, of which one may be empty: S1 (5000c500a1b2c3d4). It has at most limit bytes.
-func DiskText(serial, wwn string, limit int) string {
-	if text := serial + " (" + wwn + ")"; serial != "" && wwn != "" && len(text) <= limit {
-		return text
-	}
-	text := cmp.Or(serial, wwn)
-	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
-}
-
-// identityOf returns the serial number and the WWN in a text of DiskText. A text with one of them has it as both.
-func identityOf(text string) (serial, wwn string) {
-	if at := strings.LastIndex(text, " ("); at > 0 && strings.HasSuffix(text, ")") {
-		return text[:at], text[at+len(" (") : len(text)-1]
-	}
-	return text, text
-}
-
-// NotPurgeable returns the disks of a host that cannot be purged, as far as the agent's inspection (found, which may be nil) shows that. Disks that spec.storage.keep
-// names by serial number or WWN are not among them.
+// NotPurgeable returns names of the disks of a host that cannot be purged, as far as the agent's inspection (found, which may be nil) shows that. Disks that
+// spec.storage.keep names by serial number or WWN are not among them. The last element says how many more there are, of which found has no names.
 func NotPurgeable(host *v1alpha1.BareMetalHostSpec, found *v1alpha1.InspectionSummary) []string {
 	if found == nil || host.Inspection != v1alpha1.InspectionAgent && host.Inspection != v1alpha1.InspectionBoth {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(found.NotPurgeable), func(disk string) bool {
-		serial, wwn := identityOf(disk)
-		return Kept(host.Storage, serial, wwn)
-	})
+	var names []string
+	for _, d := range found.NotPurgeable {
+		if !Kept(host.Storage, d.SerialNumber, d.WWN) {
+			names = append(names, cmp.Or(d.SerialNumber, d.WWN, d.Name, "a disk without a name"))
+		}
+	}
+	if more := int(found.NotPurgeableCount) - len(found.NotPurgeable); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return names
 }
 
 // maxDisks is the maximum number of disks of a claim, as in the API.
@@ -107,8 +98,12 @@ func Disks(report *v1alpha1.BareMetalInspectionSpec) []v1alpha1.DiskIdentity {
 
 // IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media or a LUN of a storage network.
 func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
-	remote := d.Transport == "usb" || d.Transport == "fc" || d.Transport == "iscsi" || strings.HasPrefix(d.Transport, "nvme-")
-	return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && !remote
+	switch d.Transport {
+	case v1alpha1.TransportUSB, v1alpha1.TransportFibreChannel, v1alpha1.TransportISCSI, v1alpha1.TransportNVMeOverFabrics:
+		return false
+	default:
+		return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly
+	}
 }
 
 // weakMethods are the erase methods that an inspection reports and that are never of the class Purge: no drive has another row for them in the table of the agent

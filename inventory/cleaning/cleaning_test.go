@@ -81,31 +81,19 @@ func TestNotPurgeable(t *testing.T) {
 	g := NewWithT(t)
 	h := &v1alpha1.BareMetalHostSpec{Inspection: v1alpha1.InspectionBMC}
 	g.Expect(NotPurgeable(h, nil)).To(BeEmpty(), "no inspection")
-	found := &v1alpha1.InspectionSummary{NotPurgeable: []string{"S1", "5000c500a1b2c3d4"}}
+	s1, wwn, named := v1alpha1.NotPurgeableDisk{SerialNumber: "S1"}, v1alpha1.NotPurgeableDisk{WWN: "5000c500a1b2c3d4"}, v1alpha1.NotPurgeableDisk{Name: "sda"}
+	found := &v1alpha1.InspectionSummary{NotPurgeable: []v1alpha1.NotPurgeableDisk{s1, wwn, named, {}}, NotPurgeableCount: 6}
 	g.Expect(NotPurgeable(h, found)).To(BeEmpty(), "an inspection that the host does not ask for any more")
 	h.Inspection = v1alpha1.InspectionBoth
-	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "5000c500a1b2c3d4"}))
-	h.Storage = &v1alpha1.HostStorage{Keep: []string{"5000C500A1B2C3D4", "data"}}
-	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1"}))
-	g.Expect(found.NotPurgeable).To(HaveLen(2), "the status is not changed")
+	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "5000c500a1b2c3d4", "sda", "a disk without a name", "and 2 more"}))
+	h.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{WWN: "5000C500A1B2C3D4"}, {Label: "S1"}, {SerialNumber: "sda"}}}
+	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "sda", "a disk without a name", "and 2 more"}), "a label and a name tell nothing")
 	g.Expect(Kept(h.Storage, "", "")).To(BeFalse(), "a disk without a name")
-	for _, name := range []string{"s1 ", "5000c500a1b2c3d4", "0x5000C500A1B2C3D4", "naa.5000c500a1b2c3d4"} { // as the agent accepts them
-		found := &v1alpha1.InspectionSummary{NotPurgeable: []string{DiskText("S1", "5000c500a1b2c3d4", 64), DiskText("S2", "", 64)}}
-		h.Storage.Keep = []string{name}
-		g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S2"}), name)
+	for _, k := range []v1alpha1.KeptDisk{{SerialNumber: "s1 "}, {WWN: "5000c500a1b2c3d4"}, {WWN: "0x5000C500A1B2C3D4"}, {WWN: "naa.5000c500a1b2c3d4"}} { // as the agent accepts them
+		found := &v1alpha1.InspectionSummary{NotPurgeable: []v1alpha1.NotPurgeableDisk{{SerialNumber: "S1", WWN: "5000c500a1b2c3d4"}, {SerialNumber: "S2"}}}
+		h.Storage.Keep = []v1alpha1.KeptDisk{k}
+		g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S2"}), "%+v", k)
 	}
-}
-
-func TestDiskText(t *testing.T) {
-	g := NewWithT(t)
-	for _, c := range []struct{ serial, wwn, text string }{
-		{"S1", "5000", "S1 (5000)"}, {"S1", "", "S1"}, {"", "5000", "5000"}, {"", "", ""}, {"S (1)", "5000", "S (1) (5000)"},
-		{"123456789", "5000c500a1b2c3d4", "123456789"}, {"1234567890123456é", "", "1234567890123456"},
-	} {
-		g.Expect(DiskText(c.serial, c.wwn, 17)).To(Equal(c.text))
-	}
-	serial, wwn := identityOf("S (1) (5000)")
-	g.Expect([]string{serial, wwn}).To(Equal([]string{"S (1)", "5000"}))
 }
 
 func TestMayPurge(t *testing.T) {
@@ -122,7 +110,7 @@ func TestDisks(t *testing.T) {
 	g := NewWithT(t)
 	report := &v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
 		{SerialNumber: "S1", WWN: "w1", ByPath: "p1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SizeBytes: 10}, {SerialNumber: "empty"},
-		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: "usb", SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
+		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: v1alpha1.TransportUSB, SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
 		{SerialNumber: "kept", Protected: "spec.storage.keep names it", SizeBytes: 10},
 	}}
 	g.Expect(Disks(report)).To(Equal([]v1alpha1.DiskIdentity{

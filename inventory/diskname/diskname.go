@@ -4,21 +4,21 @@ package diskname
 
 import "strings"
 
-// Identifies is true if a name is the serial number or the WWN of a disk. Both may be empty.
-func Identifies(name, serial, wwn string) bool {
-	name = strings.TrimSpace(name)
-	return name != "" && SameSerial(name, serial) || NormalWWN(name) != "" && NormalWWN(name) == NormalWWN(wwn)
-}
-
-// SameSerial compares serial numbers, without regard to case and to spaces around them.
+// SameSerial compares serial numbers, without regard to case and to spaces around them. An unknown serial number is none.
 func SameSerial(a, b string) bool {
-	return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
+	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
+	return a != "" && strings.EqualFold(a, b)
 }
 
-// NormalWWN returns a WWN in lower case and without the prefix that says what kind it is.
+// SameWWN compares WWNs, without regard to case and to the prefix. An unknown WWN is none.
+func SameWWN(a, b string) bool {
+	return NormalWWN(a) != "" && NormalWWN(a) == NormalWWN(b)
+}
+
+// NormalWWN returns a WWN in lower case and without the prefixes that say what kind it is, such as wwn-0x and eui.
 func NormalWWN(wwn string) string {
 	wwn = strings.ToLower(strings.TrimSpace(wwn))
-	for _, prefix := range []string{"naa.", "eui.", "wwn-", "0x"} {
+	for _, prefix := range []string{"wwn-", "naa.", "eui.", "0x"} {
 		wwn = strings.TrimPrefix(wwn, prefix)
 	}
 	return wwn

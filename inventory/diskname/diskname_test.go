@@ -6,17 +6,19 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestIdentifies: a name is a serial number or a WWN, in the forms that users copy from tools. A blank one, and one that is only a prefix, identifies no disk.
-func TestIdentifies(t *testing.T) {
+// TestSame: serial numbers and WWNs are compared in the forms that users copy from tools. A blank one, and a WWN that is only a prefix, is that of no disk.
+func TestSame(t *testing.T) {
 	g := NewWithT(t)
-	for _, name := range []string{"S1", " s1 ", "5000c500a1b2c3d4", "0x5000C500A1B2C3D4", "naa.5000c500a1b2c3d4", "wwn-0x5000c500a1b2c3d4"} {
-		g.Expect(Identifies(name, "S1", "0x5000c500a1b2c3d4")).To(BeTrue(), name)
+	g.Expect(SameSerial(" s1 ", "S1")).To(BeTrue())
+	for _, wwn := range []string{"5000c500a1b2c3d4", "0x5000C500A1B2C3D4", "naa.5000c500a1b2c3d4", "wwn-0x5000c500a1b2c3d4", "wwn-naa.5000c500a1b2c3d4", "WWN-eui.5000c500a1b2c3d4"} {
+		g.Expect(SameWWN(wwn, "0x5000c500a1b2c3d4")).To(BeTrue(), wwn)
 	}
-	for _, name := range []string{"", " ", "S", "S11", "5000c500a1b2c3d5"} {
-		g.Expect(Identifies(name, "S1", "5000c500a1b2c3d4")).To(BeFalse(), name)
+	for _, other := range []string{"", " ", "S", "S11"} {
+		g.Expect(SameSerial(other, "S1")).To(BeFalse(), other)
 	}
-	for _, name := range []string{"", " ", "0x", "naa."} {
-		g.Expect(Identifies(name, "", "")).To(BeFalse(), "%q", name)
-		g.Expect(Identifies(name, " ", "0x")).To(BeFalse(), "%q", name)
+	for _, blank := range []string{"", " ", "0x", "naa.", "wwn-naa.", "naa.0x"} {
+		g.Expect(SameSerial(blank, " ")).To(BeFalse(), "%q", blank)
+		g.Expect(SameWWN(blank, "0x")).To(BeFalse(), "%q", blank)
+		g.Expect(SameWWN(blank, "5000c500a1b2c3d5")).To(BeFalse(), "%q", blank)
 	}
 }

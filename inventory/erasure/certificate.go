@@ -28,10 +28,10 @@ type Certificate struct {
 	BootNumber int32                 `json:"bootNumber"`
 	// Policy is the sanitization method that the host demanded: Metadata, Clear or Purge. Metadata is no method of NIST SP 800-88.
 	Policy v1alpha1.CleaningPolicy `json:"policy"`
-	// StartedAt, EndedAt and RecordedAt are dates by the clocks of the boot server and of the controllers.
-	StartedAt  metav1.Time `json:"startedAt"`
-	EndedAt    metav1.Time `json:"endedAt"`
-	RecordedAt metav1.Time `json:"recordedAt"`
+	// StartTime, EndTime and RecordedTime are dates by the clocks of the boot server and of the controllers.
+	StartTime    metav1.Time `json:"startTime"`
+	EndTime      metav1.Time `json:"endTime"`
+	RecordedTime metav1.Time `json:"recordedTime"`
 	// Tool is the tool and its version. Transport is how it was loaded and how it reported.
 	Tool      string    `json:"tool"`
 	Transport Transport `json:"transport"`
@@ -41,9 +41,9 @@ type Certificate struct {
 
 // Transport is how the agent was loaded, and how it reached the boot server.
 type Transport struct {
-	// BootMethod is how the server loaded the agent: PXE, UefiHttp or VirtualMedia. Firmware is UEFI or BIOS.
-	BootMethod v1alpha1.BootMethod `json:"bootMethod,omitempty"`
-	Firmware   string              `json:"firmware,omitempty"`
+	// BootMethod is how the server loaded the agent: PXE, UefiHttp or VirtualMedia. FirmwareMode is UEFI or BIOS.
+	BootMethod   v1alpha1.BootMethod   `json:"bootMethod,omitempty"`
+	FirmwareMode v1alpha1.FirmwareMode `json:"firmwareMode,omitempty"`
 	// TLS is true for HTTPS with a pinned certificate. Without it a client on the network of the server could have changed the report.
 	TLS bool `json:"tls"`
 	// SecureBoot is Enabled, Disabled or unknown.
@@ -52,14 +52,14 @@ type Transport struct {
 
 // Medium is one disk of a certificate.
 type Medium struct {
-	MediaType    string `json:"mediaType"`
-	Manufacturer string `json:"manufacturer,omitempty"`
-	Model        string `json:"model,omitempty"`
-	Firmware     string `json:"firmware,omitempty"`
-	SerialNumber string `json:"serialNumber,omitempty"`
-	WWN          string `json:"wwn,omitempty"`
-	Path         string `json:"path,omitempty"`
-	SizeBytes    int64  `json:"sizeBytes,omitempty"`
+	MediaType       string `json:"mediaType"`
+	Manufacturer    string `json:"manufacturer,omitempty"`
+	Model           string `json:"model,omitempty"`
+	FirmwareVersion string `json:"firmwareVersion,omitempty"`
+	SerialNumber    string `json:"serialNumber,omitempty"`
+	WWN             string `json:"wwn,omitempty"`
+	Path            string `json:"path,omitempty"`
+	SizeBytes       int64  `json:"sizeBytes,omitempty"`
 	// Outcome is Erased or LeftOut. A disk that was left out still has its data, and Reason says why.
 	Outcome v1alpha1.ErasureOutcome `json:"outcome"`
 	Reason  string                  `json:"reason,omitempty"`
@@ -93,10 +93,10 @@ func CertificateOf(spec *v1alpha1.BareMetalErasureSpec) Certificate {
 		Title: certificateTitle, Standard: certificateStandard, Basis: certificateBasis,
 		Host: spec.Namespace + "/" + spec.HostName, Record: Name(spec.HostName, spec.ClaimID, spec.BootNumber),
 		Server: spec.Server, Machine: spec.MachineName, ProviderID: spec.ProviderID, ClaimID: spec.ClaimID, BootNumber: spec.BootNumber,
-		Policy: report.Policy, StartedAt: report.StartedAt, EndedAt: report.EndedAt, RecordedAt: spec.RecordedAt,
-		Tool: agentName + ", version " + cmp.Or(report.Agent, unknown),
+		Policy: report.Policy, StartTime: report.StartTime, EndTime: report.EndTime, RecordedTime: spec.RecordedTime,
+		Tool: agentName + ", version " + cmp.Or(report.AgentRelease, unknown),
 		Transport: Transport{
-			BootMethod: report.BootMethod, Firmware: report.Firmware, TLS: report.TLS, SecureBoot: cmp.Or(report.SecureBoot, unknown),
+			BootMethod: report.BootMethod, FirmwareMode: report.FirmwareMode, TLS: report.TLS, SecureBoot: cmp.Or(string(report.SecureBoot), unknown),
 		},
 		Media: []Medium{},
 	}
@@ -111,15 +111,15 @@ func CertificateOf(spec *v1alpha1.BareMetalErasureSpec) Certificate {
 
 func mediumOf(d *v1alpha1.ErasedDisk) Medium {
 	m := Medium{
-		MediaType: "disk", Manufacturer: d.Vendor, Model: d.Model, Firmware: d.Firmware, SerialNumber: d.Disk.SerialNumber, WWN: d.Disk.WWN, Path: d.Disk.ByPath,
+		MediaType: "disk", Manufacturer: d.Vendor, Model: d.Model, FirmwareVersion: d.FirmwareVersion, SerialNumber: d.Disk.SerialNumber, WWN: d.Disk.WWN, Path: d.Disk.ByPath,
 		SizeBytes: d.Disk.SizeBytes, Outcome: d.Outcome, Reason: d.Message, Class: d.Class, Technique: d.Method, Basis: d.Basis,
 		Verification: verificationText(d.Verification), Warnings: d.Warnings,
 	}
 	if d.Transport != "" {
-		m.MediaType = d.Transport + " disk"
+		m.MediaType = string(d.Transport) + " disk"
 	}
-	if d.StartedAt != nil && d.EndedAt != nil {
-		m.Duration = d.EndedAt.Sub(d.StartedAt.Time).String()
+	if d.StartTime != nil && d.EndTime != nil {
+		m.Duration = d.EndTime.Sub(d.StartTime.Time).String()
 	}
 	return m
 }

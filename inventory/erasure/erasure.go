@@ -123,7 +123,7 @@ func HostLabel(host string) string {
 	return hex.EncodeToString(hash[:])[:validation.LabelValueMaxLength]
 }
 
-// Superseded returns the records of a host that may be deleted: all but the current one and the one before it. The order is that of recordedAt, and not that of
+// Superseded returns the records of a host that may be deleted: all but the current one and the one before it. The order is that of recordedTime, and not that of
 // the numbers: a host that is deleted and registered again counts its boots from 1. Records of other hosts are never returned.
 func Superseded(records []v1alpha1.BareMetalErasure, current *v1alpha1.BareMetalErasure) []v1alpha1.BareMetalErasure {
 	others := slices.DeleteFunc(slices.Clone(records), func(r v1alpha1.BareMetalErasure) bool {
@@ -136,6 +136,6 @@ func Superseded(records []v1alpha1.BareMetalErasure, current *v1alpha1.BareMetal
 // SortNewestFirst sorts records of a host: the one that was recorded last is the first.
 func SortNewestFirst(records []v1alpha1.BareMetalErasure) {
 	slices.SortFunc(records, func(a, b v1alpha1.BareMetalErasure) int {
-		return cmp.Or(b.Spec.RecordedAt.Compare(a.Spec.RecordedAt.Time), cmp.Compare(b.Spec.BootNumber, a.Spec.BootNumber), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(b.Spec.RecordedTime.Compare(a.Spec.RecordedTime.Time), cmp.Compare(b.Spec.BootNumber, a.Spec.BootNumber), cmp.Compare(a.Name, b.Name))
 	})
 }

@@ -38,19 +38,19 @@ func purged() *v1alpha1.BareMetalErasureSpec {
 	started, ended := at(1), at(2)
 	return &v1alpha1.BareMetalErasureSpec{
 		Namespace: "rack1", HostName: "server-1", ClaimID: "6d1e6a0e-1f3b-4c55-8a0f-5a4f0d6b7c11", BootNumber: 7, MachineName: "workers-x7k2",
-		ProviderID: "baremetal://rack1/server-1/workers-x7k2", RecordedAt: at(10),
+		ProviderID: "baremetal://rack1/server-1/workers-x7k2", RecordedTime: at(10),
 		Server: v1alpha1.ErasedServer{
 			Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", BootMACAddresses: []string{"52:54:00:00:00:01"},
 		},
 		Report: v1alpha1.ErasureReport{
-			Policy: v1alpha1.CleaningPurge, StartedAt: at(0), EndedAt: at(9), Agent: "v0.2.0", Firmware: "UEFI", BootMethod: v1alpha1.MethodPXE, TLS: true, SecureBoot: "Enabled",
+			Policy: v1alpha1.CleaningPurge, StartTime: at(0), EndTime: at(9), AgentRelease: "v0.2.0", FirmwareMode: "UEFI", BootMethod: v1alpha1.MethodPXE, TLS: true, SecureBoot: "Enabled",
 			Disks: []v1alpha1.ErasedDisk{
 				{
 					Disk: v1alpha1.DiskIdentity{SerialNumber: "NVME0001", WWN: "eui.0025385b71b00001", ByPath: "pci-0000:01:00.0-nvme-1", SizeBytes: 3840755982336},
-					Name: "nvme0n1", Model: "Fast \"4T\"", Vendor: "Drives", Firmware: "1.0", Transport: "NVMe", Outcome: v1alpha1.ErasureErased,
+					Name: "nvme0n1", Model: "Fast \"4T\"", Vendor: "Drives", FirmwareVersion: "1.0", Transport: "NVMe", Outcome: v1alpha1.ErasureErased,
 					Method: "NVMe sanitize, crypto erase", Class: v1alpha1.CleaningPurge, Basis: "IEEE 2883-2022, 8.3",
 					Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 60, Unreadable: 4},
-					StartedAt:    &started, EndedAt: &ended,
+					StartTime:    &started, EndTime: &ended,
 					Warnings: []string{"it has replay protected memory blocks (RPMB), which no command erases"},
 				},
 				{
@@ -150,7 +150,7 @@ func TestSuperseded(t *testing.T) {
 	record := func(host, name string, number int32, minute int) v1alpha1.BareMetalErasure {
 		return v1alpha1.BareMetalErasure{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name},
-			Spec:       v1alpha1.BareMetalErasureSpec{HostName: host, BootNumber: number, RecordedAt: at(minute)},
+			Spec:       v1alpha1.BareMetalErasureSpec{HostName: host, BootNumber: number, RecordedTime: at(minute)},
 		}
 	}
 	names := func(records []v1alpha1.BareMetalErasure, current v1alpha1.BareMetalErasure) []string {
@@ -183,7 +183,7 @@ func TestSupersededProperty(t *testing.T) {
 			records = append(records, v1alpha1.BareMetalErasure{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("r", i)},
 				Spec: v1alpha1.BareMetalErasureSpec{
-					HostName: rapid.SampledFrom([]string{"h", "i"}).Draw(t, "host"), RecordedAt: at(rapid.IntRange(0, 3).Draw(t, "minute")),
+					HostName: rapid.SampledFrom([]string{"h", "i"}).Draw(t, "host"), RecordedTime: at(rapid.IntRange(0, 3).Draw(t, "minute")),
 					BootNumber: rapid.Int32Range(1, 3).Draw(t, "number"),
 				},
 			})
@@ -207,7 +207,7 @@ func TestSupersededProperty(t *testing.T) {
 				for _, d := range deleted {
 					gone = gone || d.Name == stays.Name
 				}
-				if !gone && stays.Name != current.Name && stays.Spec.HostName == r.Spec.HostName && stays.Spec.RecordedAt.Time.Before(r.Spec.RecordedAt.Time) {
+				if !gone && stays.Name != current.Name && stays.Spec.HostName == r.Spec.HostName && stays.Spec.RecordedTime.Time.Before(r.Spec.RecordedTime.Time) {
 					t.Fatalf("%s is deleted, and the older %s stays", r.Name, stays.Name)
 				}
 			}

@@ -52,8 +52,8 @@ func (f Facts) Unfit(r *v1alpha1.BareMetalErasureRequest) (reason, message strin
 // countFits is true if the server has not booted since the request was made. A boot for the request that was given up before the server was powered on does not count.
 func (f Facts) countFits(r *v1alpha1.BareMetalErasureRequest) bool {
 	boots, b := f.Host.Spec.ProviderState.Boots, f.Boot
-	ended := CarriedOutBy(r, b) && b.VoidedAt != nil
-	if ended && b.PoweredOnAt == nil && b.Failure == nil && b.Attempt == 1 && b.Number >= boots {
+	ended := CarriedOutBy(r, b) && b.VoidedTime != nil
+	if ended && b.PoweredOnTime == nil && b.Failure == nil && b.Attempt == 1 && b.Number >= boots {
 		return true // it was given up
 	}
 	return r.Spec.BootsBefore != nil && *r.Spec.BootsBefore == boots && !ended
@@ -80,7 +80,7 @@ func CarriedOutBy(r *v1alpha1.BareMetalErasureRequest, boot *v1alpha1.BareMetalB
 // if none fits, and while an open boot carries out a request that was deleted.
 func (f Facts) Select(requests []v1alpha1.BareMetalErasureRequest) *v1alpha1.BareMetalErasureRequest {
 	b := f.Boot
-	open := b != nil && b.ErasureRequest != nil && b.VoidedAt == nil && b.Number >= f.Host.Spec.ProviderState.Boots
+	open := b != nil && b.ErasureRequest != nil && b.VoidedTime == nil && b.Number >= f.Host.Spec.ProviderState.Boots
 	var selected *v1alpha1.BareMetalErasureRequest
 	for i := range requests {
 		r := &requests[i]
@@ -114,11 +114,11 @@ func (f Facts) Outcome(r *v1alpha1.BareMetalErasureRequest, records []v1alpha1.B
 		return is(yes, v1alpha1.ReasonErased, fmt.Sprintf("BareMetalErasure %q has the record", records[record].Name))
 	case carriedOut && b.Failure != nil:
 		return is(no, v1alpha1.ReasonDisksNotErased, b.Failure.Message)
-	case carriedOut && b.VoidedAt == nil:
+	case carriedOut && b.VoidedTime == nil:
 		return is(no, v1alpha1.ReasonErasing, cmp.Or(available(f.Host), "The disks are being erased"))
-	case carriedOut && b.AgentDoneAt != nil && (b.Erasure == nil || len(b.Erasure.Disks) == 0):
+	case carriedOut && b.AgentDoneTime != nil && (b.Erasure == nil || len(b.Erasure.Disks) == 0):
 		return is(yes, v1alpha1.ReasonErased, "The agent found no disk to erase, so there is no record")
-	case carriedOut && b.AgentDoneAt != nil:
+	case carriedOut && b.AgentDoneTime != nil:
 		return is(no, v1alpha1.ReasonDisksNotErased, "The agent reported an erasure, and there is no BareMetalErasure: the report proves nothing, or the record was deleted")
 	case unfit != "":
 		return is(no, unfit, why)

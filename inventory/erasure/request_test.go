@@ -56,21 +56,21 @@ func TestRequestOutcome(t *testing.T) {
 		"it runs":                  {boot: carriedOut(func(*v1alpha1.BareMetalBootSpec) {}), want: v1alpha1.ReasonErasing},
 		"it runs, and has expired": {boot: carriedOut(func(*v1alpha1.BareMetalBootSpec) {}), change: func(_ *v1alpha1.BareMetalHost, r *v1alpha1.BareMetalErasureRequest) { r.Spec.ExpireTime = at }, want: v1alpha1.ReasonErasing},
 		"it failed": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) {
-			b.VoidedAt, b.Failure = &at, &v1alpha1.BootFailure{Message: "disk S1"}
+			b.VoidedTime, b.Failure = &at, &v1alpha1.BootFailure{Message: "disk S1"}
 		}), want: v1alpha1.ReasonDisksNotErased},
-		"it was given up before the server was on": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.Attempt = &at, 1 }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) {
+		"it was given up before the server was on": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime, b.Attempt = &at, 1 }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) {
 			h.Spec.ProviderState.Boots = 4
 		}, want: v1alpha1.ReasonHostWaits},
-		"it was given up, and something else booted": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.Attempt = &at, 1 }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) {
+		"it was given up, and something else booted": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime, b.Attempt = &at, 1 }), change: func(h *v1alpha1.BareMetalHost, _ *v1alpha1.BareMetalErasureRequest) {
 			h.Spec.ProviderState.Boots = 5
 		}, want: v1alpha1.ReasonHostBooted},
-		"it was interrupted after the power-on": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.PoweredOnAt, b.Attempt = &at, &at, 1 }), want: v1alpha1.ReasonHostBooted},
+		"it was interrupted after the power-on": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime, b.PoweredOnTime, b.Attempt = &at, &at, 1 }), want: v1alpha1.ReasonHostBooted},
 		"no record of what the agent reported": {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) {
-			b.VoidedAt, b.AgentDoneAt, b.Erasure = &at, &at, &v1alpha1.ErasureReport{Disks: make([]v1alpha1.ErasedDisk, 1)}
+			b.VoidedTime, b.AgentDoneTime, b.Erasure = &at, &at, &v1alpha1.ErasureReport{Disks: make([]v1alpha1.ErasedDisk, 1)}
 		}), want: v1alpha1.ReasonDisksNotErased},
 		"the serial number, in another form": {serial: " sn1", want: v1alpha1.ReasonHostWaits},
 		"another serial number":              {serial: "SN2", want: v1alpha1.ReasonOtherSerialNumber},
-		"no disk, nothing to record":         {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedAt, b.AgentDoneAt = &at, &at }), want: v1alpha1.ReasonErased},
+		"no disk, nothing to record":         {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime, b.AgentDoneTime = &at, &at }), want: v1alpha1.ReasonErased},
 		"recorded":                           {records: []v1alpha1.BareMetalErasure{{}, record}, want: v1alpha1.ReasonErased},
 		"recorded, and the host is gone":     {records: []v1alpha1.BareMetalErasure{record}, noHost: true, want: v1alpha1.ReasonErased},
 		"the boot of another request":        {boot: carriedOut(func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "other" }), want: v1alpha1.ReasonHostWaits},
@@ -112,7 +112,7 @@ func TestSelectRequest(t *testing.T) {
 	}
 	runs := carriedOut(func(*v1alpha1.BareMetalBootSpec) {})
 	over := carriedOut(func(b *v1alpha1.BareMetalBootSpec) {
-		b.VoidedAt, b.PoweredOnAt = &metav1.Time{Time: requestNow}, &metav1.Time{Time: requestNow}
+		b.VoidedTime, b.PoweredOnTime = &metav1.Time{Time: requestNow}, &metav1.Time{Time: requestNow}
 	})
 	g.Expect(selected(both, nil)).To(Equal("order"))
 	g.Expect(selected(both[:1], nil)).To(Equal("a-young"))

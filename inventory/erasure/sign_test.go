@@ -59,14 +59,14 @@ func TestCanonicalForm(t *testing.T) {
 	spec := &v1alpha1.BareMetalErasureSpec{
 		HostName: "\x00\b\t\n\f\r\x1f\x7f\"\\/<>&\u2028é€\U0001F600\xff",
 		Report: v1alpha1.ErasureReport{
-			StartedAt: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))),
-			Disks:     []v1alpha1.ErasedDisk{{Disk: v1alpha1.DiskIdentity{SizeBytes: 1<<63 - 1}, StartedAt: &metav1.Time{}}},
+			StartTime: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))),
+			Disks:     []v1alpha1.ErasedDisk{{Disk: v1alpha1.DiskIdentity{SizeBytes: 1<<63 - 1}, StartTime: &metav1.Time{}}},
 		},
 	}
 	content, err := erasure.Canonical(spec)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(content)).To(Equal(`{"erasure":{"hostName":"\u0000\b\t\n\f\r\u001f` + "\x7f" + `\"\\/<>&` + "\u2028é€\U0001F600\ufffd" +
-		`","report":{"disks":[{"disk":{"sizeBytes":9223372036854775807}}],"startedAt":"2026-01-02T02:04:05Z"}},"format":"cluster-api-provider-baremetal/erasure/v1"}`))
+		`","report":{"disks":[{"disk":{"sizeBytes":9223372036854775807}}],"startTime":"2026-01-02T02:04:05Z"}},"format":"cluster-api-provider-baremetal/erasure/v1"}`))
 }
 
 // TestMetadataIsNotSigned: a record that was created again with other metadata has the same bytes.
@@ -109,7 +109,7 @@ func TestVerify(t *testing.T) {
 		"its algorithm": {func(s *v1alpha1.BareMetalErasureSpec) { s.Signature.Algorithm = "None" }, nil, `"None"`},
 		"no signature":  {func(s *v1alpha1.BareMetalErasureSpec) { s.Signature = v1alpha1.ErasureSignature{} }, nil, "algorithm"},
 		"another time": {func(s *v1alpha1.BareMetalErasureSpec) {
-			s.RecordedAt = metav1.NewTime(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+			s.RecordedTime = metav1.NewTime(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
 		}, erasure.ErrSignature, ""},
 	} {
 		spec := signed(t, purged())

@@ -9,7 +9,7 @@ import (
 )
 
 // An image is written to a disk by an agent that the server boots from the network. The agent gets the bootstrap data while the disk is not bootable, and makes the
-// disk bootable at the very end, after it got the permission (commitAllowedAt). So an attempt may be repeated although its bootstrap data was served: no operating
+// disk bootable at the very end, after it got the permission (commitAllowedTime). So an attempt may be repeated although its bootstrap data was served: no operating
 // system has used the data. After the permission that is unknown until the agent reports. The next attempt then names the boot with the permission
 // (committedNumber), and its agent first checks whether the disk is complete.
 
@@ -30,15 +30,15 @@ func (i Image) waiting() (reason, message string) {
 // mayRepeat is true while an attempt may be repeated: no operating system has used its bootstrap data, or the agent can check that.
 func mayRepeat(attempt v1alpha1.BareMetalBootSpec) bool {
 	if attempt.Agent {
-		return attempt.AgentDoneAt == nil
+		return attempt.AgentDoneTime == nil
 	}
-	return attempt.DataServedAt == nil
+	return attempt.DataServedTime == nil
 }
 
 // committedNumber returns the number of the last boot of a claim that was allowed to make the disk bootable, and of which it is unknown whether it did; 0 for
 // none.
 func committedNumber(last *v1alpha1.BareMetalBootSpec) int32 {
-	if last.CommitAllowedAt != nil {
+	if last.CommitAllowedTime != nil {
 		return last.Number
 	}
 	return last.CommittedNumber
@@ -46,7 +46,7 @@ func committedNumber(last *v1alpha1.BareMetalBootSpec) int32 {
 
 // DataGiven is true for a boot after which the machine must not get another host: an operating system may have its bootstrap data.
 func DataGiven(b *v1alpha1.BareMetalBootSpec) bool {
-	return b.DataServedAt != nil || b.CommittedNumber > 0 || b.Purpose == v1alpha1.PurposeClean && !IsRequestedErasure(b)
+	return b.DataServedTime != nil || b.CommittedNumber > 0 || b.Purpose == v1alpha1.PurposeClean && !IsRequestedErasure(b)
 }
 
 // permanentAgentReasons are the failures of an agent that another attempt would repeat: they follow from the image, the plan and the disks.
@@ -88,14 +88,14 @@ func (v View) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
 func (v View) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
 	stages := []v1alpha1.BootStage{v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted}
 	ran := attempt.DataAddress != "" || slices.Contains(stages, v.Furthest.Stage)
-	return attempt.Agent && attempt.AgentDoneAt == nil && attempt.PoweredOnAt != nil && ran
+	return attempt.Agent && attempt.AgentDoneTime == nil && attempt.PoweredOnTime != nil && ran
 }
 
 // agentOver returns how the agent of an attempt ended without completing its plan; empty while it may run. It was refused, it gave up, or its server is off: the server lost its
 // power, or the agent ended without a result. The attempt ends then: without that, a server whose agent crashes would be powered on again and again.
 func (v View) agentOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	switch {
-	case attempt.AgentRefusedAt != nil && mayRepeat(attempt):
+	case attempt.AgentRefusedTime != nil && mayRepeat(attempt):
 		return fmt.Sprintf("Two clients presented the token of the agent in attempt %d, so neither is served: the server's address changed, or another machine listens on "+
 			"its network. An event names both addresses", attempt.Attempt)
 	case v.agentGaveUp(attempt):

@@ -37,15 +37,15 @@ func remedyOf(reason string) string {
 // describeTimeout says what an attempt that reached its deadline did last.
 func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	since, timeout := fmt.Sprintf("boot attempt %d began", attempt.Attempt), s.BootTimeout
-	switch done := attempt.AgentDoneAt; {
+	switch done := attempt.AgentDoneTime; {
 	case done != nil && done.After(v.countedFrom()):
 		since = fmt.Sprintf("the agent completed its plan in boot attempt %d", attempt.Attempt)
 	case v.AgentAt.Add(s.BootTimeout).After(v.lastDeadline(s)):
 		timeout = v.lastDeadline(s).Sub(v.countedFrom())
 		since = fmt.Sprintf("boot attempt %d began, although the agent makes progress", attempt.Attempt)
-	case v.AgentAt.After(attempt.StartedAt.Time):
+	case v.AgentAt.After(attempt.StartTime.Time):
 		since = fmt.Sprintf("the agent last made progress in boot attempt %d", attempt.Attempt)
-	case v.WaitedAt.After(attempt.StartedAt.Time):
+	case v.WaitedAt.After(attempt.StartTime.Time):
 		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
 	}
 	if what := v.notBooted(attempt); what != "" && v.Problem == nil {
@@ -68,7 +68,7 @@ func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after st
 	case !mayRepeat(attempt):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". The server got its bootstrap data, so it is not booted again. Check its console, then delete the Machine to have it replaced")
-	case attempt.Attempt >= v.attempts(s) && attempt.AgentRefusedAt != nil:
+	case attempt.Attempt >= v.attempts(s) && attempt.AgentRefusedTime != nil:
 		return failBoot(attempt, v1alpha1.ReasonSecondRequester, after+lastAttempt)
 	case attempt.Attempt >= v.attempts(s):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+lastAttempt)

@@ -43,7 +43,7 @@ const restartMargin = 30 * time.Second
 // restarted is true when firmware requested a network boot after the machine, which runs from memory, had reported in.
 func (v View) restarted() bool {
 	b := v.CurrentBoot()
-	return b != nil && b.ReportedAt != nil && v.restartedAfter(b.ReportedAt.Time)
+	return b != nil && b.ReportedTime != nil && v.restartedAfter(b.ReportedTime.Time)
 }
 
 // restartedAfter is true when firmware requested a network boot after a time, and the machine runs from memory.
@@ -215,7 +215,7 @@ func failBoot(attempt v1alpha1.BareMetalBootSpec, reason, message string) Step {
 	return Step{Action: RecordBoot, Boot: &attempt, Phase: v1alpha1.PhaseBootFailed, Reason: reason, Message: message}
 }
 
-// bootHost drives a boot: power off, set network boot, power on, await the stages. Before poweredOffAt it commands only "off", and after that only
+// bootHost drives a boot: power off, set network boot, power on, await the stages. Before poweredOffTime it commands only "off", and after that only
 // "on". So a restart of the provider never power-cycles a booting server.
 func bootHost(v View, s Settings) Step {
 	attempt := *v.Boot
@@ -251,7 +251,7 @@ func bootHost(v View, s Settings) Step {
 // driveAttempt returns the next step of an attempt that is not over.
 func driveAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 	maxAge := s.ActiveInterval
-	if attempt.PoweredOffAt != nil && v.BMC.Power == v1alpha1.PowerOn {
+	if attempt.PoweredOffTime != nil && v.BMC.Power == v1alpha1.PowerOn {
 		// The server is booting. Its requests show the progress, so the power is read less often.
 		maxAge = 6 * s.ActiveInterval
 	}
@@ -262,19 +262,19 @@ func driveAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) Step {
 func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, maxAge time.Duration) Step {
 	off := v.BMC.Power == v1alpha1.PowerOff
 	switch {
-	case attempt.PoweredOffAt == nil && !off:
+	case attempt.PoweredOffTime == nil && !off:
 		step := issueCommand(v, s, ForceOff, CommandForceOff)
 		step.Message = "The server is being powered off"
 		return step
-	case attempt.PoweredOffAt == nil:
+	case attempt.PoweredOffTime == nil:
 		now := metav1.NewTime(v.Now)
-		attempt.PoweredOffAt = &now
+		attempt.PoweredOffTime = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
-	case attempt.PoweredOnAt == nil && v.powerChanging():
+	case attempt.PoweredOnTime == nil && v.powerChanging():
 		return Step{Message: "The server is powering on or off without a command from the provider", RequeueAt: v.Now.Add(s.ActiveInterval)}
-	case !off && attempt.PoweredOnAt == nil: // powered on by something other than the provider
+	case !off && attempt.PoweredOnTime == nil: // powered on by something other than the provider
 		now := metav1.NewTime(v.Now)
-		attempt.PoweredOnAt = &now
+		attempt.PoweredOnTime = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is on, although the provider did not power it on"}
 	case !off:
 		step := describeProgress(v, attempt)
@@ -299,9 +299,9 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 		return Step{Action: SetNetworkBoot, Message: "The next boot is being set to " + describeMethod(attempt)}
 	case !mayRepeat(attempt) && v.mediaLeft() && v.confirmedOff(s):
 		return Step{Action: EjectMedia, Message: "The boot medium is being ejected"}
-	case attempt.PoweredOnAt == nil:
+	case attempt.PoweredOnTime == nil:
 		now := metav1.NewTime(v.Now)
-		attempt.PoweredOnAt = &now
+		attempt.PoweredOnTime = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server will be powered on"}
 	default:
 		step := issueCommand(v, s, PowerOn, CommandPowerOn)
@@ -313,7 +313,7 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 // ranFromMemory is true once an operating system that runs from memory has got its bootstrap data. A boot without a machine never has, whatever the boot server
 // writes to it.
 func (v View) ranFromMemory(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.Purpose == v1alpha1.PurposeProvision && attempt.DataServedAt != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
+	return attempt.Purpose == v1alpha1.PurposeProvision && attempt.DataServedTime != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
 }
 
 // networkBootPending is true when the next power-on of the attempt will boot from the network. If the server went on and off again since the
@@ -327,7 +327,7 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	if set.Round(0).After(v.Now.Round(0).Add(time.Second)) {
 		return false
 	}
-	if set.Before(attempt.PoweredOffAt.Time) && !v.recordedInFuture(attempt.PoweredOffAt) {
+	if set.Before(attempt.PoweredOffTime.Time) && !v.recordedInFuture(attempt.PoweredOffTime) {
 		return false
 	}
 	// The server may have gone on and off between two readings of the power. Then the boot server observed a stage. The stage's time has whole

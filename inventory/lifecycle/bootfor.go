@@ -59,7 +59,7 @@ func BootFor(v View, s Settings) Boot {
 
 // networkBoot returns what a server boots from the network, once it is powered on.
 func (v View) networkBoot(what Boot) Boot {
-	if v.Boot.PoweredOnAt == nil {
+	if v.Boot.PoweredOnTime == nil {
 		return BootAfterPowerOn
 	}
 	return what

@@ -37,7 +37,7 @@ func TestBootFor(t *testing.T) {
 		"state lost":                {claimedView(provisioned, ephemeral), BootNothing},
 		"boot failed":               {bootingView(func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{} }), BootNothing},
 		"externally provisioned":    {freeView(external), BootNothing},
-		"reported in, from memory":  {bootingView(ephemeral, func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootNothing},
+		"reported in, from memory":  {bootingView(ephemeral, func(v *View) { v.Boot.ReportedTime = &metav1.Time{Time: noon} }), BootNothing},
 		"agent":                     {bootingView(bootsAgent, poweredOn), BootAgent},
 		"agent, not powered on":     {bootingView(bootsAgent, notPoweredOn), BootAfterPowerOn},
 		"agent, with the data":      {bootingView(bootsAgent, seeded, commitAllowed), BootAgent},
@@ -50,7 +50,7 @@ func TestBootFor(t *testing.T) {
 		"inspecting, late":          {inspectingView(expired), BootNothing},
 		"inspecting, claimed":       {inspectingView(claimedDuringInspection), BootNothing},
 		"inspecting, provisioned":   {inspectingView(claimedDuringInspection, provisioned), BootDisk},
-		"inspecting, void":          {inspectingView(func(v *View) { v.Boot.VoidedAt = at(0) }), BootNothing},
+		"inspecting, void":          {inspectingView(func(v *View) { v.Boot.VoidedTime = at(0) }), BootNothing},
 		"inspecting, not wanted":    {inspectingView(func(v *View) { v.Spec.Inspection = "" }), BootNothing},
 		"inspecting, quarantined":   {inspectingView(quarantined), BootNothing},
 		"erasing":                   {erasingView(), BootAgent},
@@ -58,10 +58,10 @@ func TestBootFor(t *testing.T) {
 		"erasing, not counted":      {erasingView(uncounted), BootNothing},
 		"erasing, done":             {erasingView(agentDone), BootNothing},
 		"erasing, failed":           {erasingView(func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{} }), BootNothing},
-		"erasing, void":             {erasingView(func(v *View) { v.Boot.VoidedAt = at(0) }), BootNothing},
+		"erasing, void":             {erasingView(func(v *View) { v.Boot.VoidedTime = at(0) }), BootNothing},
 		"erasing, late":             {erasingView(expired), BootNothing},
 		"erasing, move forgot it":   {erasingView(func(v *View) { v.Consumer.Deleting, v.Consumer.ProviderID = false, "" }), BootNothing},
-		"reported in, installed":    {bootingView(func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), BootDisk},
+		"reported in, installed":    {bootingView(func(v *View) { v.Boot.ReportedTime = &metav1.Time{Time: noon} }), BootDisk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(BootFor(test.view, DefaultSettings())).To(Equal(test.want))

@@ -101,9 +101,9 @@ func TestBootsUntil(t *testing.T) {
 		v := bootingView(changes...)
 		return v.BootsUntil(s)
 	}
-	deadline := bootingView().Boot.StartedAt.Add(s.BootTimeout)
+	deadline := bootingView().Boot.StartTime.Add(s.BootTimeout)
 	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Detached = "anna" }} {
-		want := bootingView(change).Boot.StartedAt.Add(s.BootTimeout + slotGrace)
+		want := bootingView(change).Boot.StartTime.Add(s.BootTimeout + slotGrace)
 		g.Expect(until(change)).To(Equal(want))
 	}
 	g.Expect(until()).To(BeTemporally(">", deadline), "the next attempt comes before that")
@@ -111,7 +111,7 @@ func TestBootsUntil(t *testing.T) {
 	for _, change := range []func(*View){
 		reported, func(v *View) { v.Boot = nil }, func(v *View) { v.Spec.ConsumerRef = nil },
 		func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },
-		func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} },
+		func(v *View) { v.Boot.ReportedTime = &metav1.Time{Time: noon} },
 	} {
 		g.Expect(until(change)).To(BeZero())
 	}

@@ -25,19 +25,19 @@ func (v View) policy(s Settings) v1alpha1.CleaningPolicy {
 // erasing is true while a boot erases the disks of a host that is being released.
 func (v View) erasing() bool {
 	b := v.CurrentBoot()
-	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.AgentDoneAt == nil && b.Failure == nil
+	return b != nil && b.Purpose == v1alpha1.PurposeClean && b.AgentDoneTime == nil && b.Failure == nil
 }
 
 // ErasureRuns is true while an agent may be erasing the disks of a host that is being released, or of a free host. It is so too while nothing is done to the host,
 // because it is paused or in maintenance: an erasure that has begun ends by itself.
 func (v View) ErasureRuns(s Settings) bool {
-	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnRequest(s)) && v.Boot.PoweredOnAt != nil
+	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnRequest(s)) && v.Boot.PoweredOnTime != nil
 }
 
 // mayHaveBooted is true if the server may have been booted for the claim.
 func (v View) mayHaveBooted() bool {
 	b := v.recordOfClaim()
-	return v.bootedSinceClaim() || v.Provisioned() || b != nil && (b.PoweredOnAt != nil || b.DataServedAt != nil)
+	return v.bootedSinceClaim() || v.Provisioned() || b != nil && (b.PoweredOnTime != nil || b.DataServedTime != nil)
 }
 
 // erasureDue is true until the disks are erased, or that has failed in this claim. An erasure that has begun is finished, whatever the policy is now. A policy for all
@@ -49,7 +49,7 @@ func (v View) erasureDue(s Settings) bool {
 		return false
 	}
 	if e := v.erasure(); e != nil {
-		return e.AgentDoneAt == nil && e.Failure == nil && e.VoidedAt == nil
+		return e.AgentDoneTime == nil && e.Failure == nil && e.VoidedTime == nil
 	}
 	switch policy := v.policy(s); {
 	case !cleaning.Erases(policy):
@@ -96,10 +96,10 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 	if b := v.erasure(); b != nil && b.Failure != nil {
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+". "+b.Failure.Message)
 	}
-	if b := v.erasure(); b != nil && b.AgentDoneAt == nil { // its record was voided, for a release that was requested without a power-off and then not
+	if b := v.erasure(); b != nil && b.AgentDoneTime == nil { // its record was voided, for a release that was requested without a power-off and then not
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because their erasure was interrupted. Wipe the disks"+v.namedDisks())
 	}
-	if b := v.Boot; IsRequestedErasure(b) && b.Number >= v.Spec.ProviderState.Boots && b.AgentDoneAt == nil && (b.PoweredOnAt != nil || b.Attempt > 1) {
+	if b := v.Boot; IsRequestedErasure(b) && b.Number >= v.Spec.ProviderState.Boots && b.AgentDoneTime == nil && (b.PoweredOnTime != nil || b.Attempt > 1) {
 		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because the erasure for a BareMetalErasureRequest was not completed. Wipe the disks")
 	}
 	policy := v.policy(s)

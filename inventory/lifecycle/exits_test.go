@@ -83,7 +83,7 @@ func TestMoveWaitsForBootDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(stop)
-			deadline := v.Boot.StartedAt.Add(s.BootTimeout)
+			deadline := v.Boot.StartTime.Add(s.BootTimeout)
 			step := Next(v, s)
 			g.Expect(step.Action).NotTo(Equal(AllowMove))
 			g.Expect(step.RequeueAt).NotTo(BeZero())

@@ -15,9 +15,9 @@ func (v View) withoutForeignServer() View {
 	case v.NotPermitted != "" || v.BMCTakenBy != "":
 		problem = &BMCProblem{Reason: reason, Message: message} // a login with wrong credentials could lock the account of the BMC
 	case v.Replaced != "":
-		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedAt.Add(incapableInspectInterval)}
+		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedTime.Add(incapableInspectInterval)}
 	case v.HardwareTakenBy != "":
-		problem = &BMCProblem{Reason: reason, Message: message, RetryAt: v.BMC.InspectedAt.Add(incapableInspectInterval)}
+		problem = &BMCProblem{Reason: reason, Message: message, RetryAt: v.BMC.InspectedTime.Add(incapableInspectInterval)}
 	default:
 		return v
 	}

@@ -38,14 +38,14 @@ func (v View) inspects(s Settings) bool {
 
 // inspectionOver is true when an inspection has succeeded or failed, or must not continue.
 func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.AgentDoneAt != nil || attempt.Failure != nil || !v.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Spec.Power == v1alpha1.PowerOn
+	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Spec.Power == v1alpha1.PowerOn
 }
 
 // mayRunAgent is true if an inspection has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one
-// may begin with a server that the attempt before has powered on, and has no PoweredOffAt then.
+// may begin with a server that the attempt before has powered on, and has no PoweredOffTime then.
 func (v View) mayRunAgent(s Settings) bool {
 	b := v.InspectionBoot()
-	return b != nil && (b.PoweredOnAt != nil || b.PoweredOffAt == nil) && !v.ownBootOutdated(s)
+	return b != nil && (b.PoweredOnTime != nil || b.PoweredOffTime == nil) && !v.ownBootOutdated(s)
 }
 
 // byAgent is true for a host that the agent inspects.
@@ -82,8 +82,8 @@ func (v View) agentInspectionDue() bool {
 		return true
 	case v.Inspection.Reported || last != nil && last.Failure != nil:
 		return false
-	case last != nil && last.AgentDoneAt != nil:
-		return !v.Now.Before(last.AgentDoneAt.Add(reportDelay)) // somebody deleted the report
+	case last != nil && last.AgentDoneTime != nil:
+		return !v.Now.Before(last.AgentDoneTime.Add(reportDelay)) // somebody deleted the report
 	default:
 		return true
 	}
@@ -179,7 +179,7 @@ func inspectHost(v View, s Settings) Step {
 
 // driveInspection returns the next step of an inspection that is not over. The power is known.
 func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
-	if attempt.PoweredOffAt != nil && attempt.PoweredOnAt == nil && v.notOff() {
+	if attempt.PoweredOffTime != nil && attempt.PoweredOnTime == nil && v.notOff() {
 		return v.voidInspection(step, "Something other than the provider powered the server on, so it is not inspected")
 	}
 	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)

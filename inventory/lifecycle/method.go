@@ -43,7 +43,7 @@ func (v View) wantedMethods() []v1alpha1.BootMethod {
 // obstacle returns why a method is not possible; empty if it is.
 func (v View) obstacle(m v1alpha1.BootMethod) string {
 	switch {
-	case m == v1alpha1.MethodUefiHTTP && v.Spec.BootMode == v1alpha1.BootModeLegacy:
+	case m == v1alpha1.MethodUefiHTTP && v.Spec.BootMode == v1alpha1.BootModeBIOS:
 		return fmt.Sprintf("%s needs spec.bootMode UEFI or UEFISecureBoot", m)
 	case m != v1alpha1.MethodPXE && v.MediaURL == "":
 		return fmt.Sprintf("%s needs the flag --boot-media-url of the provider, with an entry for the network of the BMC", m)
@@ -118,9 +118,9 @@ func (v View) methodFor(attempt int32) v1alpha1.BootMethod {
 // it when the medium is inserted. Nor does a DHCP request of firmware that has to fetch a medium, nor a read of the loader: the firmware may refuse to run it.
 func (v View) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
 	switch {
-	case attempt.ScriptAddress != "" || attempt.DataAddress != "" || attempt.AgentKey != "" || attempt.DataServedAt != nil || attempt.CommitAllowedAt != nil || attempt.AgentDoneAt != nil:
+	case attempt.ScriptAddress != "" || attempt.DataAddress != "" || attempt.AgentKey != "" || attempt.DataServedTime != nil || attempt.CommitAllowedTime != nil || attempt.AgentDoneTime != nil:
 		return true // the status may be lost, and the spec is not
-	case v.Problem != nil && !UsesMedium(&attempt) || v.WaitedAt.After(attempt.StartedAt.Time):
+	case v.Problem != nil && !UsesMedium(&attempt) || v.WaitedAt.After(attempt.StartTime.Time):
 		return true
 	case UsesMedium(&attempt):
 		return v.bootedMedium()
@@ -173,11 +173,11 @@ func (v View) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {
 // methodDeadline is when an attempt ends because its expected request did not come; the zero time if it does not end for that reason. A server that is not on shows
 // nothing about the method.
 func (v View) methodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec) time.Time {
-	on := attempt.PoweredOnAt != nil && v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOn
+	on := attempt.PoweredOnTime != nil && v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOn
 	if !on || v.expectedRequestMade(attempt) || !v.hasNextMethod(s, attempt) {
 		return time.Time{}
 	}
-	since := attempt.PoweredOnAt.Time
+	since := attempt.PoweredOnTime.Time
 	if v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(since) { // the BMC was busy, or refused the command at first
 		since = v.BMC.LastPowerAt
 	}
@@ -235,7 +235,7 @@ func (v View) noRequest(attempt v1alpha1.BareMetalBootSpec) string {
 func (v View) notBooted(attempt v1alpha1.BareMetalBootSpec) string {
 	info := v.mediaStage(attempt)
 	switch {
-	case info == nil || info.stage == v1alpha1.StageLoader || attempt.PoweredOnAt == nil || !mayRepeat(attempt):
+	case info == nil || info.stage == v1alpha1.StageLoader || attempt.PoweredOnTime == nil || !mayRepeat(attempt):
 		return ""
 	case v.Media.Stage == "":
 		return v.noRequest(attempt)

@@ -38,7 +38,7 @@ func attempted(attempt int32, m v1alpha1.BootMethod) func(*View) {
 func on(ago time.Duration) func(*View) {
 	return func(v *View) {
 		at := metav1.NewTime(noon.Add(-ago))
-		v.Boot.StartedAt, v.Boot.PoweredOffAt, v.Boot.PoweredOnAt = at, &at, &at
+		v.Boot.StartTime, v.Boot.PoweredOffTime, v.Boot.PoweredOnTime = at, &at, &at
 		v.BMC.Power, v.BMC.PowerSince = v1alpha1.PowerOn, noon.Add(-ago)
 	}
 }
@@ -56,7 +56,7 @@ func fetched(v *View) {
 	v.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-time.Minute)), Address: "192.0.2.9"}
 }
 
-func legacy(v *View)     { v.Spec.BootMode = v1alpha1.BootModeLegacy }
+func legacy(v *View)     { v.Spec.BootMode = v1alpha1.BootModeBIOS }
 func noMediaURL(v *View) { v.MediaURL = "" }
 func needsIPXE(v *View)  { v.Consumer.NeedsIPXE = true }
 
@@ -169,7 +169,7 @@ func TestMethodGivenUp(t *testing.T) {
 		"the queue is full":                    {[]func(*View){on(late), queued}, ""},
 		"the script was served":                {[]func(*View){on(late), func(v *View) { v.Boot.ScriptAddress = "192.0.2.9" }}, ""},
 		"the bootstrap data":                   {[]func(*View){on(late), seeded}, ""},
-		"the permission":                       {[]func(*View){on(late), bootsAgent, func(v *View) { v.Boot.CommitAllowedAt = &metav1.Time{Time: noon} }}, ""},
+		"the permission":                       {[]func(*View){on(late), bootsAgent, func(v *View) { v.Boot.CommitAllowedTime = &metav1.Time{Time: noon} }}, ""},
 		"the firmware, and no medium":          {[]func(*View){on(late), attempted(1, viaHTTP)}, never("the firmware never requested the boot medium from http://192.0.2.1: check")},
 		"the BMC, and no medium":               {[]func(*View){on(late), attempted(1, viaMedia)}, never("the BMC never requested the boot medium from http://192.0.2.1: check")},
 		"the BMC, and refused":                 {[]func(*View){on(late), attempted(1, viaMedia), mediumRefused}, never("192.0.2.66 requested the boot medium, and the boot server refused it: why")},
@@ -196,7 +196,7 @@ func TestMethodGivenUp(t *testing.T) {
 			g.Expect(begins).To(BeTrue(), step.Message)
 			g.Expect(step.Message).To(ContainSubstring(over))
 			g.Expect(step.Boot.Method).NotTo(Equal(MethodOf(v.Boot)))
-			g.Expect(step.Boot.PoweredOffAt == nil).To(Equal(v.BMC.Power == v1alpha1.PowerOn), "the server is powered off first")
+			g.Expect(step.Boot.PoweredOffTime == nil).To(Equal(v.BMC.Power == v1alpha1.PowerOn), "the server is powered off first")
 		})
 	}
 }
@@ -273,7 +273,7 @@ func TestMediumChangesOnlyWhileOff(t *testing.T) {
 	viaMedium := attempted(1, viaMedia)
 	done := func(v *View) {
 		bootsAgent(v)
-		v.Boot.DataServedAt, v.Boot.CommitAllowedAt, v.Boot.AgentDoneAt = &metav1.Time{Time: noon}, &metav1.Time{Time: noon}, &metav1.Time{Time: noon}
+		v.Boot.DataServedTime, v.Boot.CommitAllowedTime, v.Boot.AgentDoneTime = &metav1.Time{Time: noon}, &metav1.Time{Time: noon}, &metav1.Time{Time: noon}
 	}
 	for name, c := range map[string]struct {
 		view View
@@ -313,7 +313,7 @@ func TestMediumChangesOnlyWhileOff(t *testing.T) {
 func TestInspectionEjects(t *testing.T) {
 	g := NewWithT(t)
 	done := func(v *View) {
-		v.Boot.Method, v.Boot.AgentDoneAt, v.BMC.MediaInserted, v.Furthest.Stage = viaMedia, &metav1.Time{Time: noon}, true, v1alpha1.StageAgent
+		v.Boot.Method, v.Boot.AgentDoneTime, v.BMC.MediaInserted, v.Furthest.Stage = viaMedia, &metav1.Time{Time: noon}, true, v1alpha1.StageAgent
 	}
 	g.Expect(Next(inspectingView(hasMedia, poweredOn, done), DefaultSettings()).Action).To(Equal(ForceOff))
 	v := inspectingView(hasMedia, done)
@@ -321,7 +321,7 @@ func TestInspectionEjects(t *testing.T) {
 	v.BMC.MediaInserted = false
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(RecordBoot))
-	g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 }
 
 // TestEachMethodHasAnAttempt: a boot has as many attempts as methods, even if fewer are configured.
@@ -383,7 +383,7 @@ func TestPropertyOneNumberHasOneMethod(t *testing.T) {
 			return
 		}
 		early++
-		if before.DataServedAt != nil || before.CommitAllowedAt != nil || v.bootedMedium() || v.Consumer.Paused || v.Paused {
+		if before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium() || v.Consumer.Paused || v.Paused {
 			t.Fatalf("an attempt ends early although its server booted, or the Cluster is paused: %+v", v)
 		}
 		if b.Method == MethodOf(before) {
@@ -404,7 +404,7 @@ func drawMediaView(t *rapid.T) View {
 	if d.flag("agent") {
 		bootsAgent(&v)
 	}
-	v.Boot.DataServedAt, v.Boot.CommitAllowedAt = pick(d, "data", nil, nil, &metav1.Time{Time: noon}), pick(d, "commit", nil, nil, &metav1.Time{Time: noon})
+	v.Boot.DataServedTime, v.Boot.CommitAllowedTime = pick(d, "data", nil, nil, &metav1.Time{Time: noon}), pick(d, "commit", nil, nil, &metav1.Time{Time: noon})
 	v.Consumer.Paused, v.BMC.MediaInserted = pick(d, "paused", false, false, true), d.flag("inserted")
 	v.BMC.MethodRefused = pick(d, "refused", nil, nil, &MethodRefusal{Boot: 1, Message: "no"})
 	return v

@@ -63,7 +63,7 @@ func minute(v View, observe func(Step)) (jobs int) {
 			v.BMC.FirstShutDownAt = v.Now
 		}
 		if step.Action == Inspect {
-			v.BMC.Inspected, v.BMC.InspectedAt, v.BMC.Power = true, v.Now, v1alpha1.PowerOn
+			v.BMC.Inspected, v.BMC.InspectedTime, v.BMC.Power = true, v.Now, v1alpha1.PowerOn
 		}
 		v.BMC.PowerAt = v.Now
 	}

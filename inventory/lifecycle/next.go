@@ -69,7 +69,7 @@ var table = []transition{
 	{StateBootFailed, func(v View) bool {
 		return v.CurrentBoot() != nil && (v.Boot.Failure != nil || v.Boot.Purpose == v1alpha1.PurposeClean)
 	}, stayBootFailed},
-	{StateReportedIn, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedAt != nil }, awaitProviderID},
+	{StateReportedIn, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedTime != nil }, awaitProviderID},
 	{StateBooting, View.booting, bootHost},
 	{StateClaimed, func(View) bool { return true }, prepareBoot},
 }
@@ -216,7 +216,7 @@ func stayDetached(v View, _ Settings) Step {
 func stayPaused(v View, _ Settings) Step {
 	step := Step{Reason: v1alpha1.ReasonPaused, Message: "The host is paused: nothing is done until its annotation cluster.x-k8s.io/paused is removed"}
 	if v.Provisioned() { // a pause does not power the server on
-		step.PoweredOffAt = v.PoweredOffAt
+		step.PoweredOffTime = v.PoweredOffTime
 	}
 	switch {
 	case v.Paused:

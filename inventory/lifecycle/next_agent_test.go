@@ -12,9 +12,9 @@ import (
 
 func at(ago time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-ago)} }
 
-func commitAllowed(v *View) { v.Boot.CommitAllowedAt = at(20 * time.Second) }
-func agentDone(v *View)     { v.Boot.AgentDoneAt = at(10 * time.Second) }
-func agentRefused(v *View)  { v.Boot.AgentRefusedAt = at(5 * time.Second) }
+func commitAllowed(v *View) { v.Boot.CommitAllowedTime = at(20 * time.Second) }
+func agentDone(v *View)     { v.Boot.AgentDoneTime = at(10 * time.Second) }
+func agentRefused(v *View)  { v.Boot.AgentRefusedTime = at(5 * time.Second) }
 func attempt3(v *View)      { v.Boot.Attempt = 3 }
 func agentSeen(v *View)     { v.Furthest.Stage = v1alpha1.StageAgent }
 func gaveUp(reason string) func(*View) {
@@ -53,14 +53,14 @@ var nextAgent = map[string]nextCase{
 	"the bootstrap data, and too late": {bootingView(bootsAgent, poweredOn, seeded, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"the permission, and too late":     {bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"done, and too late": {
-		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneAt = at(30 * time.Minute) }),
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneTime = at(30 * time.Minute) }),
 		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
 	},
 	"done, and the system boots": {
 		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
 	"done, and too late, although the agent goes on": {
-		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneAt, v.AgentAt = at(30*time.Minute), noon.Add(-time.Second) }),
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneTime, v.AgentAt = at(30*time.Minute), noon.Add(-time.Second) }),
 		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
 	},
 	"done after all of the agent's time, and the system boots": {
@@ -71,7 +71,7 @@ var nextAgent = map[string]nextCase{
 	},
 	"the agent makes progress for too long": {
 		bootingView(bootsAgent, poweredOn, func(v *View) {
-			v.Boot.StartedAt, v.AgentAt = metav1.NewTime(noon.Add(-5*time.Hour)), noon.Add(-time.Minute)
+			v.Boot.StartTime, v.AgentAt = metav1.NewTime(noon.Add(-5*time.Hour)), noon.Add(-time.Minute)
 		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
@@ -148,7 +148,7 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 			g.Expect(step.Boot.Agent).To(BeTrue())
 			g.Expect(step.Boot.CommittedNumber).To(Equal(c.want))
 			g.Expect(step.Boot.WrittenDisks).To(HaveLen(1))
-			g.Expect([]*metav1.Time{step.Boot.DataServedAt, step.Boot.CommitAllowedAt, step.Boot.AgentDoneAt, step.Boot.AgentRefusedAt}).To(HaveEach(BeNil()))
+			g.Expect([]*metav1.Time{step.Boot.DataServedTime, step.Boot.CommitAllowedTime, step.Boot.AgentDoneTime, step.Boot.AgentRefusedTime}).To(HaveEach(BeNil()))
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 // TestTimeoutOfSystem: the operating system has a whole BootTimeout, also after an agent that used all of its time, and the message counts from there.
 func TestTimeoutOfSystem(t *testing.T) {
 	g := NewWithT(t)
-	step := Next(bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), func(v *View) { v.Boot.AgentDoneAt = at(30 * time.Minute) }), DefaultSettings())
+	step := Next(bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), func(v *View) { v.Boot.AgentDoneTime = at(30 * time.Minute) }), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Message", HavePrefix("30m0s after the agent completed its plan in boot attempt 1: "))))
 }
 
@@ -196,7 +196,7 @@ func TestErasureFails(t *testing.T) {
 	g.Expect(step.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
 	v = erasingView(cleaned, func(v *View) { v.Boot = step.Boot })
 	step = Next(v, DefaultSettings())
-	g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 	v.Boot = step.Boot
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(Release))
@@ -206,7 +206,7 @@ func TestErasureFails(t *testing.T) {
 // TestVoidedErasure: a record that was voided in mid-erasure, for a release that was requested without a power-off and then not, does not make the host free.
 func TestVoidedErasure(t *testing.T) {
 	g := NewWithT(t)
-	step := Next(erasingView(cleaned, func(v *View) { v.Boot.VoidedAt = at(time.Second) }), DefaultSettings())
+	step := Next(erasingView(cleaned, func(v *View) { v.Boot.VoidedTime = at(time.Second) }), DefaultSettings())
 	g.Expect(step.Action).To(Equal(Release))
 	g.Expect(step.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("their erasure was interrupted")))))
 }

@@ -16,7 +16,7 @@ var nextAside = map[string]nextCase{
 	"the cluster is paused": {claimedView(func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 	"the cluster is paused after the boot, by a move that waits": {
 		bootingView(poweredOn, func(v *View) {
-			v.Consumer.Paused, v.Boot.ReportedAt = true, &metav1.Time{Time: noon}
+			v.Consumer.Paused, v.Boot.ReportedTime = true, &metav1.Time{Time: noon}
 		}), StatePaused, AllowMove, "", v1alpha1.ReasonPaused,
 	},
 	"in maintenance after the boot, and a move waits": {

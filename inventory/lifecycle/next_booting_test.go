@@ -23,7 +23,7 @@ var nextBooting = map[string]nextCase{
 	"booting: switch on":          {bootingView(netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: an earlier boot set the override, in the second in which this one began": {
 		bootingView(func(v *View) {
-			v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = v.Boot.PoweredOffAt.Add(time.Millisecond), 0
+			v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = v.Boot.PoweredOffTime.Add(time.Millisecond), 0
 		}),
 		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
@@ -90,7 +90,7 @@ var nextBooting = map[string]nextCase{
 	"somebody powered it on":               {bootingView(poweredOn, notPoweredOn), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"network boot set in the second of the last release": {
 		bootingView(func(v *View) {
-			v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Boot.PoweredOffAt.Time, v.Boot.PoweredOffAt.Add(time.Millisecond)
+			v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Boot.PoweredOffTime.Time, v.Boot.PoweredOffTime.Add(time.Millisecond)
 		}), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"booting: it can never be served": {
@@ -107,7 +107,7 @@ var nextBooting = map[string]nextCase{
 	},
 	"booting: late after the seed": {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 	"booting: read as off before the seed": {
-		bootingView(ephemeral, func(v *View) { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		bootingView(ephemeral, func(v *View) { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"booting: off after the seed":   {bootingView(ephemeral, seededLongAgo), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonStateLost},
 	"booting: installed and off":    {bootingView(seeded), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},

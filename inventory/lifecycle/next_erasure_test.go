@@ -26,7 +26,7 @@ func hasDisks(v *View) {
 
 // runsFor is when a boot began.
 func runsFor(d time.Duration) func(*View) {
-	return func(v *View) { v.Boot.StartedAt = metav1.NewTime(noon.Add(-d)) }
+	return func(v *View) { v.Boot.StartTime = metav1.NewTime(noon.Add(-d)) }
 }
 
 // progressAgo is when the agent reported progress.
@@ -64,7 +64,7 @@ func release(t *testing.T, v View, s Settings) (released, Step) {
 	for range 5 {
 		step := Next(v, s)
 		switch {
-		case step.Action == RecordBoot && step.Boot.VoidedAt == nil && step.Boot.Failure == nil:
+		case step.Action == RecordBoot && step.Boot.VoidedTime == nil && step.Boot.Failure == nil:
 			NewWithT(t).Expect(step.Boot.Purpose).To(Equal(v1alpha1.PurposeClean))
 			NewWithT(t).Expect(step.Boot.Agent).To(BeTrue())
 			return released{erases: true, policy: step.Boot.CleaningPolicy}, step
@@ -265,7 +265,7 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 			v.Spec.ConsumerRef.CleaningPolicy = pick(draw{t}, "machine's", "", metadata, clears, purge)
 		}
 		step, before := Next(v, s), v.CurrentBoot()
-		if step.Action != RecordBoot || step.Boot.Purpose != v1alpha1.PurposeClean || before != nil && before.Number == step.Boot.Number || step.Boot.VoidedAt != nil ||
+		if step.Action != RecordBoot || step.Boot.Purpose != v1alpha1.PurposeClean || before != nil && before.Number == step.Boot.Number || step.Boot.VoidedTime != nil ||
 			IsRequestedErasure(step.Boot) { // a property of its own is about these
 			return
 		}

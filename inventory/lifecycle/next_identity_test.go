@@ -9,9 +9,11 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-func replaced(v *View)      { v.Replaced, v.BMC.InspectedAt = "another server", v.Now.Add(-time.Minute) }
-func bmcTaken(v *View)      { v.BMCTakenBy = "host h" }
-func hardwareTaken(v *View) { v.HardwareTakenBy, v.BMC.InspectedAt = "host h", v.Now.Add(-time.Minute) }
+func replaced(v *View) { v.Replaced, v.BMC.InspectedTime = "another server", v.Now.Add(-time.Minute) }
+func bmcTaken(v *View) { v.BMCTakenBy = "host h" }
+func hardwareTaken(v *View) {
+	v.HardwareTakenBy, v.BMC.InspectedTime = "host h", v.Now.Add(-time.Minute)
+}
 
 // nextIdentity are hosts whose BMC may belong to another server. Its readings are ignored.
 var nextIdentity = map[string]nextCase{

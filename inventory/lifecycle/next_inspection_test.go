@@ -23,7 +23,7 @@ func wantedOn(v *View) { v.Spec.Power = v1alpha1.PowerOn }
 func inspectionFailed(v *View) {
 	v.Spec.ProviderState.Boots = 7
 	v.Boot = &v1alpha1.BareMetalBootSpec{
-		Number: 7, Attempt: 3, Purpose: v1alpha1.PurposeInspect, ClaimID: "inspection-1", VoidedAt: at(0),
+		Number: 7, Attempt: 3, Purpose: v1alpha1.PurposeInspect, ClaimID: "inspection-1", VoidedTime: at(0),
 		Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonInspectionFailed, Message: "x"},
 	}
 }
@@ -33,8 +33,8 @@ func inspectingView(changes ...func(*View)) View {
 	v := freeView(byAgent, func(v *View) {
 		v.Spec.ProviderState.Boots = 7
 		v.Boot = &v1alpha1.BareMetalBootSpec{
-			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeInspect, Agent: true, ClaimID: "inspection-1", StartedAt: metav1.NewTime(noon.Add(-time.Minute)),
-			PoweredOffAt: at(time.Minute), PoweredOnAt: at(50 * time.Second),
+			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeInspect, Agent: true, ClaimID: "inspection-1", StartTime: metav1.NewTime(noon.Add(-time.Minute)),
+			PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
 		}
 	})
 	netbootSet(&v)
@@ -63,11 +63,11 @@ var nextInspection = map[string]nextCase{
 	"inspect: failed, and the BMC's facts are enough": {freeView(byBoth, inspectionFailed), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"inspect: failed, and requested":                  {freeView(byAgent, inspectionFailed, inspectionRequested), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
 	"inspect: the report is not visible yet": {
-		freeView(byAgent, inspectionFailed, func(v *View) { v.Boot.Failure, v.Boot.AgentDoneAt = nil, at(30*time.Second) }),
+		freeView(byAgent, inspectionFailed, func(v *View) { v.Boot.Failure, v.Boot.AgentDoneTime = nil, at(30*time.Second) }),
 		StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending,
 	},
 	"inspect: the report was deleted": {
-		freeView(byAgent, inspectionFailed, func(v *View) { v.Boot.Failure, v.Boot.AgentDoneAt = nil, at(time.Hour) }),
+		freeView(byAgent, inspectionFailed, func(v *View) { v.Boot.Failure, v.Boot.AgentDoneTime = nil, at(time.Hour) }),
 		StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending,
 	},
 	"inspect: found running":       {freeView(byAgent, poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
@@ -116,7 +116,7 @@ func TestInspectionFails(t *testing.T) {
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 	v = inspectingView(agentSeen, commanded(CommandForceOff, 30*time.Second), func(v *View) { v.Boot = step.Boot })
 	step = Next(v, DefaultSettings())
-	g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 	v.Boot = step.Boot
 	g.Expect(v.InspectionFailure()).NotTo(BeNil())
 	g.Expect(Next(v, DefaultSettings()).Reason).To(Equal(v1alpha1.ReasonInspectionFailed))
@@ -131,7 +131,7 @@ func agentRuns(v *View) {
 // TestInspectionLeavesServerAlone: a person has taken the server over meanwhile, or the record of the inspection is so old that it may come from a backup. The inspection
 // ends without a command, and the next one waits until the server is off.
 func TestInspectionLeavesServerAlone(t *testing.T) {
-	old := func(v *View) { v.Boot.StartedAt = metav1.NewTime(noon.Add(-24 * time.Hour)) }
+	old := func(v *View) { v.Boot.StartTime = metav1.NewTime(noon.Add(-24 * time.Hour)) }
 	ended := func(v *View) {
 		v.Spec.Maintenance, v.Spec.ExternallyProvisioned, v.Spec.Quarantine, v.Detached = nil, false, nil, ""
 	}
@@ -142,7 +142,7 @@ func TestInspectionLeavesServerAlone(t *testing.T) {
 		"quarantine":                      inspectingView(agentRuns, func(v *View) { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Noise"} }),
 		"from a backup":                   inspectingView(agentRuns, old),
 		"from a backup, the last attempt": inspectingView(agentRuns, old, attempt3),
-		"from a backup, a later attempt":  inspectingView(agentRuns, old, func(v *View) { v.Boot.PoweredOffAt, v.Boot.Attempt = nil, 2 }),
+		"from a backup, a later attempt":  inspectingView(agentRuns, old, func(v *View) { v.Boot.PoweredOffTime, v.Boot.Attempt = nil, 2 }),
 		"from a backup, done":             inspectingView(agentRuns, old, agentDone),
 		"from a backup, no longer wanted": inspectingView(agentRuns, old, func(v *View) { v.Spec.Inspection = "" }),
 		"from a backup, claimed":          inspectingView(agentRuns, old, claimedDuringInspection),
@@ -155,7 +155,7 @@ func TestInspectionLeavesServerAlone(t *testing.T) {
 			}
 			step := Next(v, DefaultSettings())
 			g.Expect(step.Action).To(Equal(RecordBoot), step.Message)
-			g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+			g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 			v.Boot = step.Boot
 			ended(&v)
 			g.Expect(Next(v, DefaultSettings()).Action).To(Equal(Nothing))
@@ -168,8 +168,8 @@ func TestInspectionOfServerThatRuns(t *testing.T) {
 	g := NewWithT(t)
 	v := inspectingView(notPoweredOn, poweredOn)
 	step := Next(v, DefaultSettings())
-	g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
-	g.Expect(step.Boot.PoweredOnAt).To(BeNil())
+	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
+	g.Expect(step.Boot.PoweredOnTime).To(BeNil())
 	v.Boot = step.Boot
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(Nothing))
@@ -188,7 +188,7 @@ func TestInspectionRecord(t *testing.T) {
 	g.Expect(b.MachineName).To(BeEmpty())
 	g.Expect(b.Agent).To(BeTrue())
 	g.Expect(b.WrittenDisks).To(HaveLen(1))
-	g.Expect(b.PoweredOffAt).NotTo(BeNil(), "it is off, and is not powered off again")
+	g.Expect(b.PoweredOffTime).NotTo(BeNil(), "it is off, and is not powered off again")
 	v.Boot = b
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(CountBoot))
@@ -201,7 +201,7 @@ func TestSecondAttemptOfInspection(t *testing.T) {
 	v := inspectingView(poweredOn, expired)
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
-	g.Expect(step.Boot.PoweredOffAt).To(BeNil())
+	g.Expect(step.Boot.PoweredOffTime).To(BeNil())
 	v.Boot, v.Spec.ProviderState.Boots = step.Boot, step.Boot.Number
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 	claimedDuringInspection(&v)

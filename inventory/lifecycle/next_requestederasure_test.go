@@ -14,7 +14,7 @@ import (
 // toErase requests the erasure of a free host.
 func toErase(v *View) {
 	v.Requested = RequestedErasure{Request: requestFor("SN1"), SerialNumber: "SN1"}
-	v.BMC.InspectedAt = noon.Add(-time.Minute)
+	v.BMC.InspectedTime = noon.Add(-time.Minute)
 }
 
 // requestFor is a BareMetalErasureRequest that names a serial number.
@@ -34,7 +34,7 @@ func erasingFreeView(changes ...func(*View)) View {
 		v.Boot = &v1alpha1.BareMetalBootSpec{
 			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeClean, Agent: true, ClaimID: "uid-1", CleaningPolicy: v1alpha1.CleaningClear,
 			ErasureRequest: &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"},
-			StartedAt:      metav1.NewTime(noon.Add(-time.Minute)), PoweredOffAt: at(time.Minute), PoweredOnAt: at(50 * time.Second),
+			StartTime:      metav1.NewTime(noon.Add(-time.Minute)), PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
 		}
 	})
 	for _, change := range changes {
@@ -54,10 +54,10 @@ func otherSerial(v *View)        { v.Requested.SerialNumber = "SN2" }
 func unknownSerial(v *View)      { v.Requested.SerialNumber = "" }
 func requestRemoved(v *View)     { v.Requested.Request = nil }
 func secondAttempt(v *View)      { v.Boot.Attempt = 2 }
-func fromBackup(v *View)         { v.Boot.StartedAt = metav1.NewTime(noon.Add(-5 * time.Hour)) }
+func fromBackup(v *View)         { v.Boot.StartTime = metav1.NewTime(noon.Add(-5 * time.Hour)) }
 func unobserved(v *View)         { v.Furthest = v1alpha1.ObservedStage{} }
 func powerCommanded(v *View)     { commanded(CommandPowerOn, 45*time.Second)(v) }
-func oldInventory(v *View)       { v.BMC.InspectedAt = noon.Add(-erasureInventoryAge) }
+func oldInventory(v *View)       { v.BMC.InspectedTime = noon.Add(-erasureInventoryAge) }
 func conflicting(v *View)        { v.MACTakenBy = "host-2" }
 func machineInNamespace(v *View) { v.UnrecordedConsumer = "m" }
 
@@ -135,7 +135,7 @@ func TestRequestedErasureWithdrawn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			step := Next(c.view, DefaultSettings())
-			NewWithT(t).Expect(step.Boot != nil && step.Boot.VoidedAt != nil).To(Equal(c.void), "%s: %s", step.Action, step.Message)
+			NewWithT(t).Expect(step.Boot != nil && step.Boot.VoidedTime != nil).To(Equal(c.void), "%s: %s", step.Action, step.Message)
 		})
 	}
 }
@@ -175,7 +175,7 @@ func TestRequestedErasureRecord(t *testing.T) {
 	g.Expect(b.MachineName).To(BeEmpty())
 	g.Expect(b.Agent).To(BeTrue())
 	g.Expect(b.WrittenDisks).To(HaveLen(1))
-	g.Expect(b.PoweredOffAt).NotTo(BeNil(), "it is off, and is not powered off again")
+	g.Expect(b.PoweredOffTime).NotTo(BeNil(), "it is off, and is not powered off again")
 	g.Expect(IsRequestedErasure(b)).To(BeTrue())
 	g.Expect(DataGiven(b)).To(BeFalse())
 	v.Boot = b
@@ -203,8 +203,8 @@ func TestRequestedErasureNotBegun(t *testing.T) {
 			g := NewWithT(t)
 			step := Next(erasingFreeView(notPoweredOn, change), DefaultSettings())
 			g.Expect(step.Action).To(Equal(RecordBoot))
-			g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
-			g.Expect(step.Boot.PoweredOnAt).To(BeNil())
+			g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
+			g.Expect(step.Boot.PoweredOnTime).To(BeNil())
 			step = Next(erasingFreeView(notPoweredOn, secondAttempt, change), DefaultSettings())
 			g.Expect(step.Boot).To(HaveField("Failure.Reason", v1alpha1.ReasonDisksNotErased))
 			g.Expect(BootFor(erasingFreeView(notPoweredOn, change), DefaultSettings())).NotTo(Equal(BootAgent))
@@ -242,7 +242,7 @@ func TestRequestedErasureFails(t *testing.T) {
 	g.Expect(step.Quarantine.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
 	v.Spec.Quarantine = step.Quarantine
 	step = Next(v, DefaultSettings())
-	g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 	v.Boot, v.Spec.Quarantine = step.Boot, nil
 	v.Requested.Request.Name, v.Requested.Request.UID = "order-2", "uid-2"
 	step = Next(v, DefaultSettings())
@@ -258,8 +258,8 @@ func TestRequestedErasureFromABackup(t *testing.T) {
 		for _, end := range []func(*View){eraseFailed, agentDone, secondAttempt} {
 			g := NewWithT(t)
 			v := erasingFreeView(append(changes, poweredOn, end)...)
-			if v.Boot.AgentDoneAt != nil && name != "nothing was observed" {
-				v.Boot.AgentDoneAt = &v.Boot.StartedAt
+			if v.Boot.AgentDoneTime != nil && name != "nothing was observed" {
+				v.Boot.AgentDoneTime = &v.Boot.StartTime
 			}
 			g.Expect(Next(v, DefaultSettings()).Action).NotTo(Equal(ForceOff), name)
 		}
@@ -273,7 +273,7 @@ func TestRequestedErasureAttempts(t *testing.T) {
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
 	g.Expect(step.Boot.CleaningPolicy).To(Equal(v1alpha1.CleaningClear), "an erasure that has begun is finished with its policy")
-	g.Expect(step.Boot.PoweredOffAt).To(BeNil())
+	g.Expect(step.Boot.PoweredOffTime).To(BeNil())
 	v.Boot, v.Spec.ProviderState.Boots, v.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 }

@@ -12,8 +12,8 @@ import (
 var nextRunning = map[string]nextCase{
 	"quarantined and claimed runs":     {claimedView(quarantined, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"the record is missing, installed": {bootingView(noRecord, moveFree, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Boot.ReportedAt = &metav1.Time{Time: noon} }), StateReportedIn, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
-	"reported in":                      {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Boot.ReportedTime = &metav1.Time{Time: noon} }), StateReportedIn, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in":                      {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.ReportedTime = false, &metav1.Time{Time: noon} }), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
 	"provisioned":                      {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"provisioned lets a move go on":    {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
 	"provisioned, everything unknown":  {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},

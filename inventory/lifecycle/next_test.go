@@ -18,7 +18,7 @@ func freeView(changes ...func(*View)) View {
 		Now: noon, Namespace: "dc", Name: "host-1",
 		Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}}, Boot: &v1alpha1.BareMetalBootSpec{},
 		BMC: BMC{
-			Inspected: true, InspectedAt: noon.Add(-time.Hour), Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
+			Inspected: true, InspectedTime: noon.Add(-time.Hour), Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
 		},
 	}
 	for _, change := range changes {
@@ -41,7 +41,7 @@ func claimedView(changes ...func(*View)) View {
 // clockSetBack puts the times in the spec into the future.
 func clockSetBack(v *View) {
 	later := metav1.NewTime(noon.Add(time.Hour))
-	v.Boot.StartedAt, v.Boot.PoweredOffAt = later, &later
+	v.Boot.StartTime, v.Boot.PoweredOffTime = later, &later
 }
 
 func bootingView(changes ...func(*View)) View {
@@ -49,18 +49,18 @@ func bootingView(changes ...func(*View)) View {
 		v.MoveBlocked, v.BMC.NetworkBootNumber = true, 1
 		off := metav1.NewTime(noon.Add(-time.Minute))
 		v.Boot, v.Spec.ProviderState.Boots = &v1alpha1.BareMetalBootSpec{
-			Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m", StartedAt: off, PoweredOffAt: &off, PoweredOnAt: &off,
+			Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m", StartTime: off, PoweredOffTime: &off, PoweredOnTime: &off,
 		}, 1
 	}}, changes...)...)
 }
 
 func poweredOn(v *View) { v.BMC.Power = v1alpha1.PowerOn }
 func ephemeral(v *View) { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
-func seeded(v *View)    { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func seeded(v *View)    { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
 func writtenDisk(v *View) {
 	v.Boot.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
 }
-func seededLongAgo(v *View) { v.Boot.DataServedAt = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
+func seededLongAgo(v *View) { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
 func deleting(v *View)      { v.Consumer.Deleting = true }
 func ownerDeleting(v *View) { v.Consumer.OwnerDeleting = true }
 func provisioned(v *View)   { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
@@ -70,14 +70,14 @@ func netbootSet(v *View) {
 func maintenance(v *View)        { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
 func external(v *View)           { v.Spec.ExternallyProvisioned = true }
 func quarantined(v *View)        { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }
-func expired(v *View)            { v.Boot.StartedAt = metav1.NewTime(noon.Add(-31 * time.Minute)) }
-func notPoweredOff(v *View)      { v.Boot.PoweredOffAt = nil }
-func notPoweredOn(v *View)       { v.Boot.PoweredOnAt = nil }
-func uncounted(v *View)          { v.Spec.ProviderState.Boots, v.Boot.PoweredOnAt = 0, nil }
+func expired(v *View)            { v.Boot.StartTime = metav1.NewTime(noon.Add(-31 * time.Minute)) }
+func notPoweredOff(v *View)      { v.Boot.PoweredOffTime = nil }
+func notPoweredOn(v *View)       { v.Boot.PoweredOnTime = nil }
+func uncounted(v *View)          { v.Spec.ProviderState.Boots, v.Boot.PoweredOnTime = 0, nil }
 func noRecord(v *View)           { v.Boot = nil }
 func oldRecord(v *View)          { v.Boot = &v1alpha1.BareMetalBootSpec{} }
 func recordOfOtherClaim(v *View) { v.Boot.ClaimID, v.Boot.MachineName = "claim-0", "m-0" }
-func voided(v *View)             { v.Boot.VoidedAt = &metav1.Time{Time: noon} }
+func voided(v *View)             { v.Boot.VoidedTime = &metav1.Time{Time: noon} }
 func unclaimed(v *View)          { v.Spec.ConsumerRef, v.Consumer = nil, nil }
 func bootMachinePending(v *View) { v.BootMachinePending = true }
 func moveFree(v *View)           { v.MoveBlocked = false }
@@ -92,10 +92,10 @@ func cleaningBegan(v *View) {
 func cleaned(v *View)     { v.BMC.CleanedAt = noon.Add(-time.Second) }
 func overrideSet(v *View) { v.BMC.OverrideSet = true }
 func missingCapability(v *View) {
-	v.BMC.Missing, v.BMC.InspectedAt = []string{"BootPXE"}, noon.Add(-time.Minute)
+	v.BMC.Missing, v.BMC.InspectedTime = []string{"BootPXE"}, noon.Add(-time.Minute)
 }
 func retryNow(v *View)   { v.RetryNow = true }
-func reported(v *View)   { v.MoveBlocked, v.Boot.ReportedAt = false, &metav1.Time{Time: noon} }
+func reported(v *View)   { v.MoveBlocked, v.Boot.ReportedTime = false, &metav1.Time{Time: noon} }
 func scriptSeen(v *View) { v.Furthest.Stage = v1alpha1.StageScript }
 func restarted(v *View)  { v.RestartedAt = noon.Add(time.Minute) }
 func nodeLost(v *View)   { v.NodeLostAt = noon.Add(2 * time.Minute) }
@@ -126,7 +126,7 @@ func noSecret(v *View) {
 	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "x"}
 }
 func inspected(ago time.Duration) func(*View) {
-	return func(v *View) { v.BMC.InspectedAt = noon.Add(-ago) }
+	return func(v *View) { v.BMC.InspectedTime = noon.Add(-ago) }
 }
 func bmcDown(v *View) {
 	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonBMCUnreachable, Message: "no route", RetryAt: noon.Add(time.Minute)}
@@ -180,7 +180,7 @@ func TestNext(t *testing.T) {
 func TestPartialInventory(t *testing.T) {
 	s := Settings{InspectInterval: 24 * time.Hour}
 	for partial, want := range map[bool]time.Duration{true: partialInspectInterval, false: s.InspectInterval} {
-		v := View{BMC: BMC{Inspected: true, InspectedAt: noon, Partial: partial}}
+		v := View{BMC: BMC{Inspected: true, InspectedTime: noon, Partial: partial}}
 		if got := v.nextInspection(s).Sub(noon); got != want {
 			t.Errorf("partial %t: it is read again after %s", partial, got)
 		}

@@ -16,7 +16,7 @@ func TestTransition(t *testing.T) {
 	powersOff := func(v *View) { v.BMC.Power, v.BMC.PowerSince = v1alpha1.PoweringOff, v.Now.Add(-2*time.Second) }
 	hangs := func(v *View) { v.BMC.PowerSince = v.Now.Add(-time.Hour) }
 	asked := func(v *View) { v.BMC.FirstShutDownAt = v.Now.Add(-time.Hour) }
-	notPoweredOn := func(v *View) { v.Boot.PoweredOnAt = nil }
+	notPoweredOn := func(v *View) { v.Boot.PoweredOnTime = nil }
 	wanted := func(power v1alpha1.PowerState) func(*View) {
 		return func(v *View) { v.Spec.Power = power }
 	}

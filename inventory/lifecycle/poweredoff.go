@@ -25,8 +25,8 @@ func (v View) offFor() time.Duration {
 		return 0
 	}
 	since := latest(v.BMC.LastPowerAt, v.BMC.FailedAt) // a BMC that did not answer in between may have restarted
-	if b := v.CurrentBoot(); b != nil && b.DataServedAt != nil && !v.recordedInFuture(b.DataServedAt) {
-		since = latest(since, b.DataServedAt.Time)
+	if b := v.CurrentBoot(); b != nil && b.DataServedTime != nil && !v.recordedInFuture(b.DataServedTime) {
+		since = latest(since, b.DataServedTime.Time)
 	}
 	return v.powerUnchangedFor(since)
 }
@@ -60,7 +60,7 @@ func (v View) poweredOff() bool {
 	switch {
 	case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.notOff(), readiness == v1alpha1.NodeReady:
 		return false
-	case !v.PoweredOffAt.IsZero():
+	case !v.PoweredOffTime.IsZero():
 		return true
 	default:
 		return v.nodeConfirmsOff(v.offFor())
@@ -76,7 +76,7 @@ func (v View) powerDisputed() bool {
 // powerUnconfirmed is true if the BMC reports a server as off, and no Node was observed that could confirm or contradict it.
 func (v View) powerUnconfirmed() bool {
 	readiness, _ := v.nodeReadiness()
-	return readiness == "" && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral && v.PoweredOffAt.IsZero() && v.offFor() >= nodeUnreadableFor
+	return readiness == "" && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral && v.PoweredOffTime.IsZero() && v.offFor() >= nodeUnreadableFor
 }
 
 // awaitsPowerReading is true while another reading of the power may change what is reported about a provisioned host: it reads as off and that is not decided, or its Node
@@ -97,10 +97,10 @@ func (v View) awaitsPowerReading() bool {
 func (v View) reportPower(step Step) Step {
 	switch {
 	case v.poweredOff():
-		step.Reason, step.PoweredOffAt = v1alpha1.ReasonPoweredOff, v.OffSince()
+		step.Reason, step.PoweredOffTime = v1alpha1.ReasonPoweredOff, v.OffSince()
 		step.Message = fmt.Sprintf("The server has been off since %s, and the provider did not power it off: %s. Check its power supply and the event log of its BMC. "+
 			"To power it on, set the annotation %sWHO=\"why\", or delete the Machine to have it replaced",
-			step.PoweredOffAt.UTC().Format(time.RFC3339), v.nodeText(), v1alpha1.PowerOnPrefix)
+			step.PoweredOffTime.UTC().Format(time.RFC3339), v.nodeText(), v1alpha1.PowerOnPrefix)
 	case v.powerDisputed():
 		step.Reason = v1alpha1.ReasonPowerDisputed
 		step.Message = fmt.Sprintf("The BMC reports that the server is off, but Node %q is Ready. Check that spec.bmc.address is the BMC of this server, and restart the BMC", v.Node.Name)

@@ -22,7 +22,7 @@ func nodeSays(readiness v1alpha1.NodeReadiness, ago time.Duration) func(*View) {
 	}
 }
 
-func reportedOff(v *View) { v.PoweredOffAt = noon.Add(-time.Hour) }
+func reportedOff(v *View) { v.PoweredOffTime = noon.Add(-time.Hour) }
 
 // TestPoweredOff: a server of a machine on disk counts as off only if BMC and Node agree.
 func TestPoweredOff(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPoweredOff(t *testing.T) {
 			step := Next(v, s)
 			g.Expect(step.State).To(Equal(StateProvisioned))
 			g.Expect(step.Reason).To(Equal(test.reason))
-			g.Expect(step.PoweredOffAt.IsZero()).To(Equal(test.reason != off))
+			g.Expect(step.PoweredOffTime.IsZero()).To(Equal(test.reason != off))
 			g.Expect(step.Action.Commands()).To(BeFalse(), "nothing is commanded")
 			soon := step.Action == ReadPower || step.Action == Inspect || !step.RequeueAt.IsZero() && !step.RequeueAt.After(noon.Add(s.ActiveInterval))
 			g.Expect(soon).To(Equal(test.again), "%+v", step)
@@ -80,7 +80,7 @@ func bmcFailed(ago time.Duration) func(*View) {
 func poweringOn(v *View) { v.BMC.Power = v1alpha1.PoweringOn }
 func bootServedJustNow(v *View) {
 	v.Spec.ProviderState.Boots = 1
-	v.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "claim-1", MachineName: "m", DataServedAt: &metav1.Time{Time: noon.Add(-30 * time.Second)}}
+	v.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "claim-1", MachineName: "m", DataServedTime: &metav1.Time{Time: noon.Add(-30 * time.Second)}}
 }
 
 // TestPoweredOffMessage: the report has the time, the witness and the remedy, and stays the same while the server stays off.
@@ -89,6 +89,6 @@ func TestPoweredOffMessage(t *testing.T) {
 	v := claimedView(provisioned, readsOffFor(time.Hour), nodeSays(v1alpha1.NodeNotReady, time.Hour))
 	first := Next(v, DefaultSettings())
 	g.Expect(first.Message).To(And(ContainSubstring("2026-01-01T10:59:59Z"), ContainSubstring(`Node "m" is not Ready`), ContainSubstring(v1alpha1.PowerOnPrefix)))
-	v.PoweredOffAt, v.BMC = first.PoweredOffAt, BMC{} // a restart
+	v.PoweredOffTime, v.BMC = first.PoweredOffTime, BMC{} // a restart
 	g.Expect(Next(v, DefaultSettings()).Message).To(Equal(first.Message))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // PowerHoldTimes is the record of a power hold: spec.providerState.powerHoldStartTime and spec.providerState.powerHoldOffTime.
-type PowerHoldTimes struct{ Since, OffAt *metav1.Time }
+type PowerHoldTimes struct{ Since, OffTime *metav1.Time }
 
 // PowerRequests are the annotations of a host by which users control its server's power.
 type PowerRequests struct {
@@ -50,23 +50,23 @@ func applyPowerHold(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhasePowerHold, Reason: v1alpha1.ReasonPowerHold, Message: describeHolds(holds)}
 	change := Step{}
 	now := metav1.NewTime(v.Now)
-	switch since, offAt, wanted := v.Spec.ProviderState.PowerHoldStartTime, v.Spec.ProviderState.PowerHoldOffTime, len(holds) > 0; {
+	switch since, offTime, wanted := v.Spec.ProviderState.PowerHoldStartTime, v.Spec.ProviderState.PowerHoldOffTime, len(holds) > 0; {
 	case v.MoveBlocked:
 		change.Action = AllowMove
 	case since == nil && !wanted:
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, recordPowerOnRequest(v, now))
 	case since == nil:
 		change.Action, change.PowerHold = RecordPowerHold, &PowerHoldTimes{Since: &now}
-	case wanted && offAt != nil && !v.notOff() && len(v.PowerRequests.Cycles) > 0:
-		change.Action, change.PowerHold, change.Drop = RecordPowerHold, &PowerHoldTimes{Since: since, OffAt: offAt}, v.PowerRequests.Cycles
-	case wanted && offAt != nil && !v.notOff():
+	case wanted && offTime != nil && !v.notOff() && len(v.PowerRequests.Cycles) > 0:
+		change.Action, change.PowerHold, change.Drop = RecordPowerHold, &PowerHoldTimes{Since: since, OffTime: offTime}, v.PowerRequests.Cycles
+	case wanted && offTime != nil && !v.notOff():
 		// A person may work on the hardware, or a program detach volumes, because the server is off. So the provider must notice soon if it is powered on.
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, Step{RequeueAt: v.BMC.PowerAt.Add(s.ActiveInterval)})
-	case wanted && offAt != nil:
+	case wanted && offTime != nil:
 		change.Action, change.PowerHold, change.Message = RecordPowerHold, &PowerHoldTimes{Since: since}, "Something other than the provider switched the server on"
 	case wanted:
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, powerOffForHold(v, s))
-	case offAt != nil:
+	case offTime != nil:
 		change.Action, change.PowerHold = RecordPowerHold, &PowerHoldTimes{Since: since}
 	default:
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, powerOnAfterHold(v, s))
@@ -93,7 +93,7 @@ func powerOffForHold(v View, s Settings) Step {
 			return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 		}
 		now := metav1.NewTime(v.Now)
-		record := &PowerHoldTimes{Since: v.Spec.ProviderState.PowerHoldStartTime, OffAt: &now}
+		record := &PowerHoldTimes{Since: v.Spec.ProviderState.PowerHoldStartTime, OffTime: &now}
 		return Step{Action: RecordPowerHold, PowerHold: record, Drop: v.PowerRequests.Cycles, Message: "The server is off"}
 	}
 	step := changePower(v, s, v1alpha1.PowerOff)

@@ -33,7 +33,7 @@ func wrongWithHold(v View, step Step) string {
 		if held || v.Spec.ProviderState.PowerHoldOffTime != nil {
 			return "while it is held, or counts as off"
 		}
-	case action == RecordPowerHold && step.PowerHold.OffAt != nil && step.PowerHold.OffAt != v.Spec.ProviderState.PowerHoldOffTime && (!held || !off):
+	case action == RecordPowerHold && step.PowerHold.OffTime != nil && step.PowerHold.OffTime != v.Spec.ProviderState.PowerHoldOffTime && (!held || !off):
 		return "recorded as off without having been seen so"
 	case action == RecordPowerHold && step.PowerHold.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
 		return "the record of what is owed to the server is lost"
@@ -76,12 +76,12 @@ func (r *rig) tick(t rapid.TB) {
 	step := Next(r.v, r.s)
 	switch step.Action {
 	case Inspect:
-		r.v.BMC.Inspected, r.v.BMC.InspectedAt = true, r.v.Now
+		r.v.BMC.Inspected, r.v.BMC.InspectedTime = true, r.v.Now
 		r.readPower()
 	case ReadPower:
 		r.readPower()
 	case RecordPowerHold:
-		r.v.Spec.ProviderState.PowerHoldStartTime, r.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffAt
+		r.v.Spec.ProviderState.PowerHoldStartTime, r.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffTime
 	case ForceOff, ShutDown:
 		r.offCommands++
 		r.command(map[Action]Command{ForceOff: CommandForceOff, ShutDown: CommandShutDown}[step.Action], false)

@@ -46,8 +46,8 @@ func (v View) AwaitsOutage() bool {
 
 // OffSince returns since when a server that is reported as powered off has been off.
 func (v View) OffSince() time.Time {
-	if !v.PoweredOffAt.IsZero() {
-		return v.PoweredOffAt
+	if !v.PoweredOffTime.IsZero() {
+		return v.PoweredOffTime
 	}
 	return v.BMC.PowerSince
 }
@@ -92,7 +92,7 @@ func (v View) restorePower(step Step, s Settings) Step {
 		step.Action, step.PowerRestore = RecordPowerRestore, &ended
 		return step
 	}
-	if step.PoweredOffAt.IsZero() || v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn {
+	if step.PoweredOffTime.IsZero() || v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn {
 		return step
 	}
 	change := v.nextPowerOn(s)
@@ -191,8 +191,8 @@ func (v View) recordPowerOn(s Settings) Step {
 		since = v.PowerRestore.LastPowerOnTime.Time
 	}
 	switch {
-	case v.BMC.HealthReadAt.Before(since) && v.Now.Before(v.BMC.InspectedAt.Add(restoreCheckInterval)):
-		return Step{Message: "The health of the server could not be read: it is read again before the server is powered on", RequeueAt: v.BMC.InspectedAt.Add(restoreCheckInterval)}
+	case v.BMC.HealthReadAt.Before(since) && v.Now.Before(v.BMC.InspectedTime.Add(restoreCheckInterval)):
+		return Step{Message: "The health of the server could not be read: it is read again before the server is powered on", RequeueAt: v.BMC.InspectedTime.Add(restoreCheckInterval)}
 	case v.BMC.HealthReadAt.Before(since):
 		return Step{Action: Inspect, Message: "Reading the health of the server before it is powered on"}
 	case v.BMC.OverrideSet:

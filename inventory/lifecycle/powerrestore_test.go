@@ -16,8 +16,8 @@ func lostPower(ago time.Duration) func(*View) {
 		v.Spec.FailureDomain, v.Spec.WhenPoweredOff = "rack-1", v1alpha1.WhenPoweredOffPowerOn
 		readsOffFor(ago)(v)
 		nodeSays(v1alpha1.NodeNotReady, ago)(v)
-		v.PoweredOffAt, v.Outage = noon.Add(-ago), &Outage{Lost: 39}
-		v.BMC.InspectedAt, v.BMC.HealthReadAt = noon.Add(-time.Second), noon.Add(-time.Second)
+		v.PoweredOffTime, v.Outage = noon.Add(-ago), &Outage{Lost: 39}
+		v.BMC.InspectedTime, v.BMC.HealthReadAt = noon.Add(-time.Second), noon.Add(-time.Second)
 	}
 }
 
@@ -38,11 +38,11 @@ func inQuarantine(v *View)            { v.Spec.Quarantine = &v1alpha1.Quarantine
 func onlyReports(v *View)             { v.Spec.WhenPoweredOff = v1alpha1.WhenPoweredOffReport }
 func noSlot(v *View)                  { v.QueuePosition = &QueuePosition{Number: 37, Booting: 250} }
 func notReadSince(v *View) {
-	v.BMC.InspectedAt, v.BMC.HealthReadAt = noon.Add(-time.Hour), noon.Add(-time.Hour)
+	v.BMC.InspectedTime, v.BMC.HealthReadAt = noon.Add(-time.Hour), noon.Add(-time.Hour)
 }
 func notReadCompletely(v *View) { v.BMC.HealthReadAt = noon.Add(-time.Hour) }
 func readBefore(ago time.Duration) func(*View) {
-	return func(v *View) { v.BMC.InspectedAt, v.BMC.HealthReadAt = noon.Add(-ago), noon.Add(-ago) }
+	return func(v *View) { v.BMC.InspectedTime, v.BMC.HealthReadAt = noon.Add(-ago), noon.Add(-ago) }
 }
 func persistent(v *View) { v.BMC.OverridePersistent = true }
 func recordedAhead(v *View) {
@@ -87,7 +87,7 @@ func TestPowerOnAfterOutage(t *testing.T) {
 		"its health is critical":                              {[]func(*View){lost, critical}, Nothing, "critical"},
 		"in quarantine":                                       {[]func(*View){lost, inQuarantine}, Nothing, "quarantine"},
 		"the BMC is that of another host":                     {[]func(*View){lost, func(v *View) { v.BMCTakenBy = "h" }}, Nothing, "in doubt whose BMC"},
-		"its disks were being erased":                         {[]func(*View){lost, bootServedJustNow, func(v *View) { v.Boot.Purpose, v.Boot.DataServedAt = v1alpha1.PurposeClean, nil }}, Nothing, "being erased"},
+		"its disks were being erased":                         {[]func(*View){lost, bootServedJustNow, func(v *View) { v.Boot.Purpose, v.Boot.DataServedTime = v1alpha1.PurposeClean, nil }}, Nothing, "being erased"},
 		"no boot slot is free":                                {[]func(*View){lost, noSlot}, Nothing, "Number 37 in the boot queue"},
 		"the inventory is older":                              {[]func(*View){lost, notReadSince}, Inspect, "Reading the health"},
 		"an override is left":                                 {[]func(*View){lost, overrideSet}, ClearBootOverride, "boot override is being cleared"},
@@ -107,7 +107,7 @@ func TestPowerOnAfterOutage(t *testing.T) {
 			g.Expect(step.State).To(Equal(StateProvisioned))
 			g.Expect(step.Action).To(Equal(test.action), step.Message)
 			g.Expect(step.Message).To(ContainSubstring(test.message))
-			if !v.PoweredOffAt.IsZero() {
+			if !v.PoweredOffTime.IsZero() {
 				g.Expect(step.Reason).To(Equal(v1alpha1.ReasonPoweredOff))
 			}
 		})

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -210,7 +209,7 @@ func (v View) currentStage(attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	switch {
 	case !mayRepeat(attempt):
 		return last
-	case (v.Furthest.Stage == "" || v.onlyBMCSeen(attempt)) && (attempt.PoweredOffAt == nil || v.BMC.Power != v1alpha1.PowerOn):
+	case (v.Furthest.Stage == "" || v.onlyBMCSeen(attempt)) && (attempt.PoweredOffTime == nil || v.BMC.Power != v1alpha1.PowerOn):
 		return v.preparing(attempt)
 	}
 	if info := v.mediaStage(attempt); info != nil {
@@ -252,7 +251,7 @@ func (v View) withAgentProgress(info stageInfo) stageInfo {
 
 // AgentProgressText returns the progress of an agent in a few words, such as "Writing 42 %, 118 MB/s, 12 s left".
 func AgentProgressText(p *v1alpha1.AgentProgress) string {
-	text := p.Step
+	text := string(p.Step)
 	if len(p.Disks) > 0 {
 		return text + disksProgressText(p.Disks)
 	}
@@ -332,7 +331,7 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 		return &Progress{Reason: v1alpha1.ReasonRestarted, Message: fmt.Sprintf("Firmware requested a network boot at %s with the server's MAC address, "+
 			"and the machine runs from memory. If its Node is not Ready, the server restarted and the machine is lost. If it is Ready, something else "+
 			"sent the request", timestamp(v.RestartedAt))}
-	case attempt.ReportedAt != nil || v.Provisioned():
+	case attempt.ReportedTime != nil || v.Provisioned():
 		return &Progress{Complete: true, Reason: v1alpha1.ReasonBooted, Message: number + " is complete"}
 	case step.State != StateBooting && step.State != StateClaimed, step.Reason == v1alpha1.ReasonWaitingForBootSlot:
 		return &Progress{Reason: step.Reason, Message: number + ": " + step.Message}
@@ -349,7 +348,7 @@ func (v View) describeAwaited(attempt v1alpha1.BareMetalBootSpec, s Settings) (r
 	}
 	info := v.currentStage(attempt)
 	cause := info.cause
-	if attempt.DataServedAt != nil && v.restartedAfter(attempt.DataServedAt.Time) {
+	if attempt.DataServedTime != nil && v.restartedAfter(attempt.DataServedTime.Time) {
 		cause = fmt.Sprintf("the server restarted, since firmware requested a network boot again at %s: the contents of its memory are lost",
 			timestamp(v.RestartedAt))
 	}
@@ -365,28 +364,3 @@ func (v View) describeAwaited(attempt v1alpha1.BareMetalBootSpec, s Settings) (r
 func awaitsFirmware(info stageInfo) bool {
 	return info.reason == v1alpha1.ReasonWaitingForDHCP || info.reason == v1alpha1.ReasonWaitingForMedia || info.reason == v1alpha1.ReasonWaitingForMediaBoot
 }
-
-// describeObservation says when a stage was observed, and from which address and client, as far as known.
-func (v View) describeObservation(attempt v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) string {
-	observed := v.Furthest
-	if stage == v1alpha1.StageMedia {
-		observed = v.Media // firmware may request an address after that
-	}
-	switch {
-	case stage == "":
-		return ""
-	case observed.Stage != stage && attempt.AgentDoneAt != nil:
-		observed = v1alpha1.ObservedStage{Time: *attempt.AgentDoneAt, Address: attempt.DataAddress}
-	case observed.Stage != stage && attempt.DataServedAt != nil:
-		observed = v1alpha1.ObservedStage{Time: *attempt.DataServedAt, Address: attempt.DataAddress}
-	case observed.Stage != stage:
-		return ""
-	}
-	text := " at " + timestamp(observed.Time.Time)
-	if by := strings.Trim(observed.Address+", "+observed.Client, ", "); by != "" {
-		text += " (" + by + ")"
-	}
-	return text
-}
-
-func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -13,24 +13,24 @@ import (
 // drawAgentView draws a host whose agent writes, erases or inspects. Everything else about it is likely: drawView would seldom draw such a host.
 func drawAgentView(t *rapid.T) View {
 	d := draw{t}
-	off := func(v *View) { v.Boot.PoweredOnAt = nil }
+	off := func(v *View) { v.Boot.PoweredOnTime = nil }
 	v := pick(d, "agent", bootingView(bootsAgent), bootingView(bootsAgent, poweredOn), bootingView(bootsAgent, uncounted), erasingView(), erasingView(poweredOn), erasingView(uncounted),
 		inspectingView(), inspectingView(poweredOn), inspectingView(claimedDuringInspection), bootingView(bootsAgent, off), erasingView(off), inspectingView(off),
 		erasingFreeView(), erasingFreeView(poweredOn), erasingFreeView(off), erasingFreeView(claimedDuringErasure), erasingFreeView(poweredOn, claimedDuringErasure))
 	b := *v.Boot
 	b.Number, b.Attempt = b.Number+rapid.Int32Range(0, 3).Draw(t, "boots"), rapid.Int32Range(1, 3).Draw(t, "attempt")
 	v.Spec.ProviderState.Boots += b.Number - v.Boot.Number
-	b.DataServedAt, b.CommitAllowedAt, b.AgentDoneAt = d.moment("dataServed"), d.moment("commitAllowed"), pick(d, "done", nil, nil, d.moment("agentDone"))
+	b.DataServedTime, b.CommitAllowedTime, b.AgentDoneTime = d.moment("dataServed"), d.moment("commitAllowed"), pick(d, "done", nil, nil, d.moment("agentDone"))
 	if b.Number > 1 {
 		b.CommittedNumber = rapid.Int32Range(0, b.Number-1).Draw(t, "committed")
 	}
-	b.StartedAt.Time = d.ago("started")
-	b.VoidedAt = pick(d, "voided", nil, nil, nil, nil, &b.StartedAt)
+	b.StartTime.Time = d.ago("started")
+	b.VoidedTime = pick(d, "voided", nil, nil, nil, nil, &b.StartTime)
 	b.Failure = pick(d, "failed", nil, nil, nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"})
 	v.Boot = &b
 	writtenDisk(&v)
 	v.BMC.PowerSince, v.BMC.LastPower, v.BMC.LastPowerAt = d.ago("powerSince"), CommandPowerOn, d.ago("commandAt")
-	v.Furthest = v1alpha1.ObservedStage{Stage: pick(d, "stage", "", v1alpha1.StageScript, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted), Time: b.StartedAt}
+	v.Furthest = v1alpha1.ObservedStage{Stage: pick(d, "stage", "", v1alpha1.StageScript, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted), Time: b.StartTime}
 	v.Problem = pick(d, "problem", nil, nil, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonCommitUnknown, Message: "m"})
 	v.AgentAt = pick(d, "progress", time.Time{}, d.ago("agentAt"))
 	return v
@@ -49,8 +49,8 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 		}
 		b := step.Boot
 		if b.Number == before.Number {
-			kept := []any{before.ClaimID, before.Purpose, before.Agent, before.DataServedAt, before.CommitAllowedAt, before.CommittedNumber, before.AgentDoneAt, before.DataAddress}
-			if is := []any{b.ClaimID, b.Purpose, b.Agent, b.DataServedAt, b.CommitAllowedAt, b.CommittedNumber, b.AgentDoneAt, b.DataAddress}; !reflect.DeepEqual(kept, is) {
+			kept := []any{before.ClaimID, before.Purpose, before.Agent, before.DataServedTime, before.CommitAllowedTime, before.CommittedNumber, before.AgentDoneTime, before.DataAddress}
+			if is := []any{b.ClaimID, b.Purpose, b.Agent, b.DataServedTime, b.CommitAllowedTime, b.CommittedNumber, b.AgentDoneTime, b.DataAddress}; !reflect.DeepEqual(kept, is) {
 				t.Fatalf("the record %+v became %+v: %+v", before, b, v)
 			}
 		}
@@ -62,10 +62,10 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 			return
 		}
 		want := before.CommittedNumber
-		if before.CommitAllowedAt != nil {
+		if before.CommitAllowedTime != nil {
 			want = before.Number
 		}
-		if before.Purpose != v1alpha1.PurposeProvision || before.AgentDoneAt != nil || !before.Agent && before.DataServedAt != nil {
+		if before.Purpose != v1alpha1.PurposeProvision || before.AgentDoneTime != nil || !before.Agent && before.DataServedTime != nil {
 			t.Fatalf("an attempt follows one whose bootstrap data may have been used: %+v", v)
 		}
 		if b.CommittedNumber != want {
@@ -95,7 +95,7 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 		b, state := v.Boot, StateOf(v)
 		purposes[b.Purpose], once = true, once || IsRequestedErasure(b)
 		switch {
-		case !b.Agent || b.PoweredOnAt == nil || b.AgentDoneAt != nil || b.Failure != nil || b.VoidedAt != nil || b.Number != v.Spec.ProviderState.Boots:
+		case !b.Agent || b.PoweredOnTime == nil || b.AgentDoneTime != nil || b.Failure != nil || b.VoidedTime != nil || b.Number != v.Spec.ProviderState.Boots:
 			t.Fatalf("the agent is booted, and its boot is over or not begun: %+v", v)
 		case IsRequestedErasure(b):
 			if state != StateFree && state != StateClaimed {

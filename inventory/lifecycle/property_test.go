@@ -55,16 +55,16 @@ func drawView(t *rapid.T) View {
 			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
 		Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
 			&v1alpha1.BootFailure{Reason: v1alpha1.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonCommitUnknown, Message: "m"}),
-		Media:         pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}),
-		MediaURL:      pick(d, "mediaURL", "", "http://192.0.2.1"),
-		WaitedAt:      pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
-		RestartedAt:   pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
-		NodeLostAt:    pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
-		Node:          d.node(),
-		PowerRestore:  d.powerRestore(),
-		Outage:        pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}),
-		PoweredOffAt:  pick(d, "poweredOff", time.Time{}, d.ago("poweredOffAt")),
-		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
+		Media:          pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}),
+		MediaURL:       pick(d, "mediaURL", "", "http://192.0.2.1"),
+		WaitedAt:       pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
+		RestartedAt:    pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
+		NodeLostAt:     pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
+		Node:           d.node(),
+		PowerRestore:   d.powerRestore(),
+		Outage:         pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}),
+		PoweredOffTime: pick(d, "poweredOff", time.Time{}, d.ago("poweredOffTime")),
+		QueuePosition:  pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
 		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
@@ -78,7 +78,7 @@ func drawView(t *rapid.T) View {
 // bmc draws what is known through the BMC.
 func (d draw) bmc() BMC {
 	b := BMC{
-		Busy: d.flag("busy"), Inspected: d.flag("inspected"), InspectedAt: d.ago("inspectedAt"),
+		Busy: d.flag("busy"), Inspected: d.flag("inspected"), InspectedTime: d.ago("inspectedTime"),
 		Power:   pick(d, "power", "", v1alpha1.PowerOn, v1alpha1.PowerOff, v1alpha1.PoweringOn, v1alpha1.PoweringOff),
 		PowerAt: d.ago("powerAt"), PowerSince: d.ago("powerSince"), PowerNew: d.flag("powerNew"),
 		LastPower: pick(d, "command", "", CommandPowerOn, CommandShutDown, CommandForceOff), LastPowerAt: d.ago("commandAt"),
@@ -111,7 +111,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 			PowerHoldStartTime: d.moment("powerHoldStart"), PowerHoldOffTime: d.moment("powerHoldOff"), CleaningStartTime: d.moment("cleaning"),
 		},
 		BootMethods:    pick(d, "bootMethods", nil, nil, defaultMethods, defaultMethods[2:]),
-		BootMode:       pick(d, "bootMode", v1alpha1.BootModeUEFI, v1alpha1.BootModeLegacy),
+		BootMode:       pick(d, "bootMode", v1alpha1.BootModeUEFI, v1alpha1.BootModeBIOS),
 		Inspection:     pick(d, "inspection", "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth),
 		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningMetadata, v1alpha1.CleaningPurge, v1alpha1.CleaningManual),
 	}
@@ -135,14 +135,14 @@ func (d draw) boot(v *View) {
 	}
 	v.Boot = &v1alpha1.BareMetalBootSpec{
 		Number:  pick(d, "number", v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots+1, rapid.Int32Range(0, 3).Draw(d.T, "anyNumber")),
-		Attempt: rapid.Int32Range(1, 4).Draw(d.T, "attempt"), StartedAt: metav1.NewTime(d.ago("started")),
+		Attempt: rapid.Int32Range(1, 4).Draw(d.T, "attempt"), StartTime: metav1.NewTime(d.ago("started")),
 		ClaimID: pick(d, "bootClaim", "claim-1", "claim-1", "claim-1", "claim-0", ""), MachineName: "m",
-		PoweredOffAt: d.moment("off"), PoweredOnAt: d.moment("poweredOn"), DataServedAt: d.moment("dataServed"), ReportedAt: d.moment("reported"),
-		VoidedAt: pick(d, "voided", nil, nil, nil, &metav1.Time{Time: noon}),
-		Failure:  pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
-		Purpose:  pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean, v1alpha1.PurposeInspect),
-		Method:   pick(d, "method", "", v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
-		Agent:    d.flag("agent"), CommitAllowedAt: d.moment("commitAllowed"), AgentDoneAt: d.moment("agentDone"),
+		PoweredOffTime: d.moment("off"), PoweredOnTime: d.moment("poweredOn"), DataServedTime: d.moment("dataServed"), ReportedTime: d.moment("reported"),
+		VoidedTime: pick(d, "voided", nil, nil, nil, &metav1.Time{Time: noon}),
+		Failure:    pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
+		Purpose:    pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean, v1alpha1.PurposeInspect),
+		Method:     pick(d, "method", "", v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
+		Agent:      d.flag("agent"), CommitAllowedTime: d.moment("commitAllowed"), AgentDoneTime: d.moment("agentDone"),
 	}
 	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose != v1alpha1.PurposeProvision
 	if v.Boot.Purpose == v1alpha1.PurposeClean && d.flag("ofNoMachine") {
@@ -246,7 +246,7 @@ func TestPropertyWitnessesCommandNothing(t *testing.T) {
 		v := drawView(t)
 		v.Spec.WhenPoweredOff = pick(draw{t}, "report", "", v1alpha1.WhenPoweredOffReport)
 		without := v
-		without.Node, without.PoweredOffAt = nil, time.Time{}
+		without.Node, without.PoweredOffTime = nil, time.Time{}
 		s := DefaultSettings()
 		got, want := Next(v, s), Next(without, s)
 		if got.Action != want.Action && (got.Action != ReadPower && got.Action != Inspect && got.Action != Nothing || want.Action.Commands()) {
@@ -255,8 +255,8 @@ func TestPropertyWitnessesCommandNothing(t *testing.T) {
 		if got.State != want.State || got.Phase != want.Phase {
 			t.Fatalf("%s, %s with a witness, %s, %s without", got.State, got.Phase, want.State, want.Phase)
 		}
-		if !got.PoweredOffAt.IsZero() && !mayReportOff(v, got.State) {
-			t.Fatalf("powered off since %s in %s", got.PoweredOffAt, got.State)
+		if !got.PoweredOffTime.IsZero() && !mayReportOff(v, got.State) {
+			t.Fatalf("powered off since %s in %s", got.PoweredOffTime, got.State)
 		}
 	})
 }
@@ -312,7 +312,7 @@ func outageLikely(d draw, v *View) {
 		return
 	}
 	provisioned(v)
-	v.Consumer.Found, v.Spec.WhenPoweredOff, v.PoweredOffAt = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
+	v.Consumer.Found, v.Spec.WhenPoweredOff, v.PoweredOffTime = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
 	v.MACTakenBy, v.BMCTakenBy, v.NotPermitted, v.Replaced, v.HardwareTakenBy = "", pick(d, "taken", "", "", "", "host-9"), "", pick(d, "other server", "", "", "", "another"), ""
 	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
 	v.Deleting, v.Paused, v.MoveBlocked, v.Spec.Maintenance, v.Spec.ExternallyProvisioned = false, false, false, nil, false
@@ -323,14 +323,14 @@ func outageLikely(d draw, v *View) {
 	v.Spec.Quarantine, v.QueuePosition = pick(d, "quarantine now", nil, nil, nil, &v1alpha1.Quarantine{Reason: "r"}), pick(d, "line now", nil, nil, &QueuePosition{Number: 37, Booting: 250})
 	v.Outage = pick(d, "outage now", v.Outage, &Outage{Lost: 39})
 	v.BMC.HealthReadAt = pick(d, "health read late", v.BMC.HealthReadAt, noon.Add(-2*time.Second), noon.Add(-2*time.Second))
-	v.BMC.PowerAt, v.BMC.InspectedAt = noon.Add(-time.Second), pick(d, "inspected late", v.BMC.InspectedAt, noon.Add(-2*time.Second))
+	v.BMC.PowerAt, v.BMC.InspectedTime = noon.Add(-time.Second), pick(d, "inspected late", v.BMC.InspectedTime, noon.Add(-2*time.Second))
 }
 
 func (d draw) powerRestore() *v1alpha1.PowerRestore {
 	if d.flag("never restored") {
 		return nil
 	}
-	last := pick(d, "poweredOnAt", d.ago("poweredOn"), noon.Add(-time.Duration(rapid.IntRange(0, 90).Draw(d.T, "poweredOnSeconds"))*time.Second))
+	last := pick(d, "poweredOnTime", d.ago("poweredOn"), noon.Add(-time.Duration(rapid.IntRange(0, 90).Draw(d.T, "poweredOnSeconds"))*time.Second))
 	return &v1alpha1.PowerRestore{
 		LostTime: metav1.NewTime(last.Add(-10 * time.Minute)), LastPowerOnTime: metav1.NewTime(last), Servers: 3,
 		PowerOns: rapid.Int32Range(1, 2).Draw(d.T, "powerOns"), EndTime: pick(d, "restored", nil, nil, &metav1.Time{Time: last.Add(3 * time.Minute)}),
@@ -395,7 +395,7 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 		}
 		reports := v
 		reports.BMC = draw{t}.bmc()
-		reports.BMC.Problem, reports.BMC.Busy, reports.BMC.OverrideSet, reports.BMC.InspectedAt = v.BMC.Problem, v.BMC.Busy, v.BMC.OverrideSet, v.BMC.InspectedAt
+		reports.BMC.Problem, reports.BMC.Busy, reports.BMC.OverrideSet, reports.BMC.InspectedTime = v.BMC.Problem, v.BMC.Busy, v.BMC.OverrideSet, v.BMC.InspectedTime
 		if another := Next(reports, DefaultSettings()); !reflect.DeepEqual(step, another) {
 			t.Fatalf("%+v, and %+v if another server reports something else: %+v", step, another, v)
 		}
@@ -472,14 +472,14 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		if v.CurrentBoot() == nil || v.Boot.DataServedAt == nil || mayRepeat(*v.Boot) {
+		if v.CurrentBoot() == nil || v.Boot.DataServedTime == nil || mayRepeat(*v.Boot) {
 			return
 		}
 		if boot := BootFor(v, DefaultSettings()); boot == BootNetwork || boot == BootAgent {
 			t.Fatalf("a seeded host boots from the network: %+v", v)
 		}
 		step := Next(v, DefaultSettings())
-		if step.Action == RecordBoot && step.Boot.DataServedAt == nil && step.Boot.Purpose != v1alpha1.PurposeClean {
+		if step.Action == RecordBoot && step.Boot.DataServedTime == nil && step.Boot.Purpose != v1alpha1.PurposeClean {
 			t.Fatalf("the record that bootstrap data was given out is lost: %+v", v)
 		}
 	})
@@ -491,15 +491,15 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
-		if b := step.Boot; b != nil && b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonStateLost && b.DataServedAt != nil && b.ReportedAt == nil &&
-			v.BMC.PowerAt.Sub(latest(b.DataServedAt.Time, v.BMC.LastPowerAt)) < minOffForStateLost {
+		if b := step.Boot; b != nil && b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonStateLost && b.DataServedTime != nil && b.ReportedTime == nil &&
+			v.BMC.PowerAt.Sub(latest(b.DataServedTime.Time, v.BMC.LastPowerAt)) < minOffForStateLost {
 			t.Fatalf("lost in mid-boot by readings from before it got its bootstrap data, or was switched on: %+v", v)
 		}
 		boot := v.CurrentBoot()
 		if step.State != StateLost || boot != nil && boot.Failure != nil {
 			return
 		}
-		restarted := boot != nil && v.Boot.ReportedAt != nil && v.RestartedAt.After(v.Boot.ReportedAt.Time) && !v.NodeLostAt.IsZero()
+		restarted := boot != nil && v.Boot.ReportedTime != nil && v.RestartedAt.After(v.Boot.ReportedTime.Time) && !v.NodeLostAt.IsZero()
 		switch {
 		case v.Consumer.Persistence != v1alpha1.PersistenceEphemeral:
 			t.Fatalf("an installed machine is lost: %+v", v)
@@ -517,7 +517,7 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		progress := BootProgress(v, DefaultSettings(), step)
-		ends := step.Action == RecordBoot && step.Boot.VoidedAt != nil
+		ends := step.Action == RecordBoot && step.Boot.VoidedTime != nil
 		if v.CurrentBoot() != nil && !ends && step.State != StateDeleting && (progress == nil || progress.Reason == "" || progress.Message == "") {
 			t.Fatalf("no progress in %s of %+v: %+v", step.State, v, progress)
 		}

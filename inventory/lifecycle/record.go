@@ -15,13 +15,13 @@ import (
 
 // IsOpen is true for the record of a boot whose claim has not ended.
 func IsOpen(b *v1alpha1.BareMetalBootSpec) bool {
-	return b != nil && b.ClaimID != "" && b.VoidedAt == nil
+	return b != nil && b.ClaimID != "" && b.VoidedTime == nil
 }
 
 // CurrentBoot returns the record of the claim's last boot; nil without one.
 func (v View) CurrentBoot() *v1alpha1.BareMetalBootSpec {
 	ref, b := v.Spec.ConsumerRef, v.Boot
-	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedAt != nil || b.Number < v.Spec.ProviderState.Boots {
+	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedTime != nil || b.Number < v.Spec.ProviderState.Boots {
 		return nil
 	}
 	return b
@@ -33,7 +33,7 @@ func (v View) bootCounted() bool { return v.Boot.Number == v.Spec.ProviderState.
 // booting is true from the record of a boot until its end.
 func (v View) booting() bool {
 	b := v.CurrentBoot()
-	return b != nil && b.Purpose != v1alpha1.PurposeClean && b.ReportedAt == nil && b.Failure == nil && !v.Provisioned()
+	return b != nil && b.Purpose != v1alpha1.PurposeClean && b.ReportedTime == nil && b.Failure == nil && !v.Provisioned()
 }
 
 // InFlight is true while a boot is under way. A boot in flight is finished even while its Cluster is paused.
@@ -56,7 +56,7 @@ func (v View) forgetsStrayBoot() bool {
 // would not have erased them.
 func (v View) unerasedStray(s Settings) *v1alpha1.Quarantine {
 	b, policy := v.StrayBoot(), v.policy(s)
-	booted := b.PoweredOnAt != nil || b.DataServedAt != nil
+	booted := b.PoweredOnTime != nil || b.DataServedTime != nil
 	if !cleaning.Erases(policy) || len(b.WrittenDisks) == 0 && (!cleaning.AllDisks(policy) || !booted) {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (v View) bootUnknownCause() string {
 	switch ref, b := v.Spec.ConsumerRef, v.Boot; {
 	case ref.ClaimID == "":
 		return "spec.consumerRef has no claimID"
-	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedAt != nil:
+	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedTime != nil:
 		return fmt.Sprintf("BareMetalBoot %q says that the claim ended", v.Name)
 	case b == nil && v.bootedSinceClaim():
 		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.providerState.boots is %d", v.Name, v.Spec.ProviderState.Boots)
@@ -149,14 +149,14 @@ func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.B
 	}
 	identity := v.Identity
 	boot := &v1alpha1.BareMetalBootSpec{
-		Number: number + 1, Attempt: attempt, Purpose: purpose, StartedAt: metav1.NewTime(v.Now), Identity: &identity, Method: v.methodFor(attempt),
+		Number: number + 1, Attempt: attempt, Purpose: purpose, StartTime: metav1.NewTime(v.Now), Identity: &identity, Method: v.methodFor(attempt),
 	}
 	if v.Boot != nil {
 		boot.WrittenDisks = v.Boot.WrittenDisks
 	}
 	// A reading from before the last command does not count: the server that an attempt before has powered on may read as off still.
 	if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {
-		boot.PoweredOffAt = &boot.StartedAt
+		boot.PoweredOffTime = &boot.StartTime
 	}
 	return boot
 }
@@ -164,7 +164,7 @@ func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.B
 // voidBoot returns the step that ends a boot together with its claim. The boot's tokens are invalid from then on.
 func (v View) voidBoot() Step {
 	boot, now := *v.Boot, metav1.NewTime(v.Now)
-	boot.VoidedAt = &now
+	boot.VoidedTime = &now
 	return Step{Action: RecordBoot, Boot: &boot}
 }
 

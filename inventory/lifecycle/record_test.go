@@ -107,7 +107,7 @@ func TestDeleteDuringBoot(t *testing.T) {
 			g.Expect(step.State).To(Equal(StateDeleting))
 			g.Expect(step.Action).To(Equal(test.action))
 			if test.action == RecordBoot {
-				g.Expect(step.Boot.VoidedAt).NotTo(BeNil())
+				g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 			}
 		})
 	}

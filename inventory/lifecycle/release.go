@@ -14,7 +14,7 @@ import (
 // command its power. A server that reported in, or that a machine with its provider ID may run on, is left as it is.
 func deleteUnclaimed(v View, s Settings) Step {
 	stray := v.StrayBoot()
-	booting := stray != nil && stray.PoweredOffAt != nil && stray.ReportedAt == nil && v.UnrecordedConsumer == "" ||
+	booting := stray != nil && stray.PoweredOffTime != nil && stray.ReportedTime == nil && v.UnrecordedConsumer == "" ||
 		v.mayRunAgent(s) || v.mayRunEraser(s)
 	if !booting || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.NamespaceDeleting && v.secretMissing() {
 		return forget(v, s)
@@ -64,7 +64,7 @@ func powerOffForRelease(v View, s Settings, step Step) Step {
 			return step
 		}
 		now := metav1.NewTime(v.Now)
-		step.Action, step.CleaningStartedAt, step.Message = RecordCleaning, &now, "The server is off"
+		step.Action, step.CleaningStartTime, step.Message = RecordCleaning, &now, "The server is off"
 		return step
 	}
 	change := changePower(v, s, v1alpha1.PowerOff)
@@ -219,5 +219,5 @@ func releaseUnfenced(v View, _ Settings) Step {
 
 func (v View) newQuarantine(reason, message string) *v1alpha1.Quarantine {
 	now := metav1.NewTime(v.Now)
-	return &v1alpha1.Quarantine{Reason: reason, Message: message, Since: &now}
+	return &v1alpha1.Quarantine{Reason: reason, Message: message, StartTime: &now}
 }

@@ -64,7 +64,7 @@ func (v View) OwnBoot() *v1alpha1.BareMetalBootSpec {
 // is powered on, and before each attempt: an erasure that runs is not interrupted.
 func (v View) erasesOnRequest(s Settings) bool {
 	b := v.RequestedErasureBoot()
-	return b != nil && b.AgentDoneAt == nil && b.Failure == nil && v.bootCounted() && v.Now.Before(v.Deadline(s))
+	return b != nil && b.AgentDoneTime == nil && b.Failure == nil && v.bootCounted() && v.Now.Before(v.Deadline(s))
 }
 
 // ownBootGrace is how long after the deadline of an attempt the record of a boot of no machine still leads to an action on the server. An older record may come from a
@@ -78,15 +78,15 @@ func (v View) ownBootOutdated(s Settings) bool {
 
 // mayRunEraser is true if the erasure has powered the server on, so that the agent may run on it. A record of that is not enough, because it may come from a
 // backup: something of the boot was observed, or this process has powered the server on. A later attempt may begin with the server that the attempt before has
-// powered on, and has no PoweredOffAt then.
+// powered on, and has no PoweredOffTime then.
 func (v View) mayRunEraser(s Settings) bool {
 	switch b := v.RequestedErasureBoot(); {
 	case b == nil || v.ownBootOutdated(s):
 		return false
-	case b.PoweredOffAt == nil:
+	case b.PoweredOffTime == nil:
 		return true
 	default:
-		return b.PoweredOnAt != nil && (v.Furthest.Stage != "" && !v.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)
+		return b.PoweredOnTime != nil && (v.Furthest.Stage != "" && !v.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)
 	}
 }
 
@@ -135,7 +135,7 @@ const erasureInventoryAge = 10 * time.Minute
 
 // rereadForErasure makes a step read the inventory again if it is too old for an erasure. It returns false if it is not.
 func (v View) rereadForErasure(step *Step) bool {
-	if age := v.Now.Sub(v.BMC.InspectedAt); age >= 0 && age < erasureInventoryAge {
+	if age := v.Now.Sub(v.BMC.InspectedTime); age >= 0 && age < erasureInventoryAge {
 		return false
 	}
 	step.Action, step.Message = Inspect, "The serial number of the server is being read again before its disks are erased"
@@ -196,7 +196,7 @@ func (v View) eraseOnRequest(s Settings, step Step) Step {
 	over, unknown := v.attemptOver(s, attempt), step
 	unknown.Message = "The disks will be erased. "
 	switch {
-	case attempt.AgentDoneAt != nil || attempt.Failure != nil:
+	case attempt.AgentDoneTime != nil || attempt.Failure != nil:
 		return v.endRequestedErasure(s, step)
 	case v.givesUpErasing(s, attempt):
 		return v.giveUpErasing(step, attempt)
@@ -217,10 +217,10 @@ func (v View) eraseOnRequest(s Settings, step Step) Step {
 // is off has not been erased.
 func (v View) givesUpErasing(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	begun := attempt.DataAddress != "" || v.mayRunEraser(s) || v.BMC.Power != v1alpha1.PowerOff
-	if attempt.PoweredOnAt != nil && v.bootCounted() && begun {
+	if attempt.PoweredOnTime != nil && v.bootCounted() && begun {
 		return false
 	}
-	return v.Claimed() || v.bmcRead() && (v.erasureRefusal(attempt.CleaningPolicy) != "" || attempt.PoweredOffAt != nil && v.notOff())
+	return v.Claimed() || v.bmcRead() && (v.erasureRefusal(attempt.CleaningPolicy) != "" || attempt.PoweredOffTime != nil && v.notOff())
 }
 
 // bmcRead is true once the BMC was read, or cannot be read: after a restart the serial number may not be known yet.
@@ -333,5 +333,5 @@ func (v View) concludeRequestedErasure(step Step) Step {
 // requestedErasureIsOver is true while the outcome of an erasure on request is known and not written yet.
 func (v View) requestedErasureIsOver() bool {
 	b := v.RequestedErasureBoot()
-	return b != nil && (b.AgentDoneAt != nil || b.Failure != nil)
+	return b != nil && (b.AgentDoneTime != nil || b.Failure != nil)
 }

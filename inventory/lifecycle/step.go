@@ -43,7 +43,7 @@ const (
 	RecordPowerHold Action = "RecordHold"
 	// RecordPowerRestore writes Step.PowerRestore to status.powerRestore.
 	RecordPowerRestore Action = "RecordPowerRestore"
-	// RecordCleaning writes Step.CleaningStartedAt to spec.providerState.cleaningStartTime.
+	// RecordCleaning writes Step.CleaningStartTime to spec.providerState.cleaningStartTime.
 	RecordCleaning Action = "RecordCleaning"
 	// DropRequests removes the annotations in Step.Drop: what they request is impossible, or is already the case.
 	DropRequests Action = "DropRequests"
@@ -74,16 +74,16 @@ type Step struct {
 	// Reason and Message say what the host waits for. They are those of the condition Booted for a claimed host and of Available for an unclaimed
 	// one. Both are empty when the host waits for nothing.
 	Reason, Message string
-	// PoweredOffAt is since when the server of a machine on disk is off although the provider did not power it off; zero if it is not.
-	PoweredOffAt time.Time
+	// PoweredOffTime is since when the server of a machine on disk is off although the provider did not power it off; zero if it is not.
+	PoweredOffTime time.Time
 	// Boot is what RecordBoot writes, and what CountBoot counts.
 	Boot *v1alpha1.BareMetalBootSpec
 	// PowerHold is what RecordPowerHold writes.
 	PowerHold *PowerHoldTimes
 	// PowerRestore is what RecordPowerRestore writes.
 	PowerRestore *v1alpha1.PowerRestore
-	// CleaningStartedAt is what RecordCleaning writes.
-	CleaningStartedAt *metav1.Time
+	// CleaningStartTime is what RecordCleaning writes.
+	CleaningStartTime *metav1.Time
 	// Quarantine is the quarantine that Release or Isolate puts the host into, unless the host has one already; nil for none.
 	Quarantine *v1alpha1.Quarantine
 	// Drop are the annotations that the action removes in the same write.

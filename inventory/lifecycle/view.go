@@ -86,8 +86,8 @@ type View struct {
 	NodeLostAt time.Time
 	// Node is the Node that was observed in the boot; nil without one. No command depends on it: it is a witness of what is reported about the power.
 	Node *v1alpha1.ObservedNode
-	// PoweredOffAt is status.poweredOffTime: since when the server is reported as powered off. It is zero if it is not reported.
-	PoweredOffAt time.Time
+	// PoweredOffTime is status.poweredOffTime: since when the server is reported as powered off. It is zero if it is not reported.
+	PoweredOffTime time.Time
 	// PowerRestore is status.powerRestore: how the server was powered on after a loss of power; nil if it never was.
 	PowerRestore *v1alpha1.PowerRestore
 	// Outage is what is known of the other servers of the failure domain. It is nil unless AwaitsOutage.
@@ -155,9 +155,9 @@ type BMC struct {
 	FailedAt time.Time
 	// Busy is true while a request to the BMC is under way. Its end enqueues the host.
 	Busy bool
-	// Inspected is true when the inventory was read, the last time at InspectedAt.
-	Inspected   bool
-	InspectedAt time.Time
+	// Inspected is true when the inventory was read, the last time at InspectedTime.
+	Inspected     bool
+	InspectedTime time.Time
 	// Partial is true when the read of the inventory timed out before it was complete.
 	Partial bool
 	// Power is the last power state that was read, at PowerAt. All readings since PowerSince were the same.
@@ -282,7 +282,7 @@ func (v View) nextInspection(s Settings) time.Time {
 	if v.BMC.Partial {
 		interval = min(interval, partialInspectInterval)
 	}
-	return v.BMC.InspectedAt.Add(interval)
+	return v.BMC.InspectedTime.Add(interval)
 }
 
 // inspectionDue is true when the inventory of an idle host is too old.

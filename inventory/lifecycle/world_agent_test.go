@@ -52,13 +52,13 @@ func bootsAgent(v *View) {
 func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 	now := metav1.NewTime(v.Now)
 	switch {
-	case !w.on || b.Failure != nil || b.AgentRefusedAt != nil && !w.runs:
+	case !w.on || b.Failure != nil || b.AgentRefusedTime != nil && !w.runs:
 		return false
 	case w.runs: // the operating system, whose disk became bootable although the agent's result is missing
-		if b.DataServedAt == nil || b.Purpose == v1alpha1.PurposeClean || v.Consumer.Deleting {
+		if b.DataServedTime == nil || b.Purpose == v1alpha1.PurposeClean || v.Consumer.Deleting {
 			return false // such a report is refused
 		}
-		b.ReportedAt, w.seeded = &now, true
+		b.ReportedTime, w.seeded = &now, true
 	case BootFor(v, w.s) != BootAgent || !w.fromNetwork:
 		return false
 	case v.Furthest.Stage != v1alpha1.StageAgent && v.Furthest.Stage != v1alpha1.StageData && v.Furthest.Stage != v1alpha1.StageCommitted:
@@ -86,7 +86,7 @@ func (w *world) eraseDisks(v View, b *v1alpha1.BareMetalBootSpec, now metav1.Tim
 	case all && !w.disk.used:
 		w.brokenf(promise.Command, "all disks of a server are erased that was not booted for its machine")
 	}
-	b.AgentDoneAt, b.WrittenDisks, w.installed = &now, nil, false
+	b.AgentDoneTime, b.WrittenDisks, w.installed = &now, nil, false
 	w.disk = agentDisk{used: w.disk.used && !all, missing: w.disk.missing, begun: w.disk.begun && !all}
 }
 
@@ -112,23 +112,23 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 	case w.disk.step == agentStarts:
 		w.notef("the agent gets the bootstrap data")
 		w.disk.step, w.disk.data = agentGotData, true
-		if b.DataServedAt == nil {
-			b.DataServedAt = &now
+		if b.DataServedTime == nil {
+			b.DataServedTime = &now
 		}
 		recordDisk(b)
 	case w.disk.step == agentGotData:
 		w.disk.step = agentMayCommit
-		if b.CommitAllowedAt == nil {
-			b.CommitAllowedAt = &now
+		if b.CommitAllowedTime == nil {
+			b.CommitAllowedTime = &now
 		}
 	case w.disk.step == agentMayCommit:
 		w.notef("the disk is bootable")
 		w.disk.step, w.disk.bootable, w.disk.by, w.installed = agentCommitted, true, b.Number, true
 	default:
 		w.notef("the agent is done")
-		b.AgentDoneAt, w.seeded = &now, true
-		if b.DataServedAt == nil {
-			b.DataServedAt = &now
+		b.AgentDoneTime, w.seeded = &now, true
+		if b.DataServedTime == nil {
+			b.DataServedTime = &now
 		}
 		w.fromNetwork = false
 		w.runInstalled()
@@ -162,12 +162,12 @@ func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
 	case v.Claimed() && v.Boot != nil && v.Boot.Number >= v.Spec.ProviderState.Boots && len(v.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
 		w.brokenf(promise.Clean, "it is forgotten that disks were written")
 	case before == nil:
-	case b.Number == before.Number && (before.CommitAllowedAt != nil && b.CommitAllowedAt == nil || before.AgentDoneAt != nil && b.AgentDoneAt == nil || before.CommittedNumber != b.CommittedNumber):
+	case b.Number == before.Number && (before.CommitAllowedTime != nil && b.CommitAllowedTime == nil || before.AgentDoneTime != nil && b.AgentDoneTime == nil || before.CommittedNumber != b.CommittedNumber):
 		w.brokenf(promise.Records, "a record of the agent is taken back")
-	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.Purpose == v1alpha1.PurposeProvision && before.AgentDoneAt != nil:
+	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.Purpose == v1alpha1.PurposeProvision && before.AgentDoneTime != nil:
 		w.brokenf(promise.Command, "an attempt follows an agent that was done")
-	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedAt != nil && b.CommittedNumber != before.Number,
-		b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedAt == nil && b.CommittedNumber != before.CommittedNumber:
+	case b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedTime != nil && b.CommittedNumber != before.Number,
+		b.Number != before.Number && b.Purpose == v1alpha1.PurposeProvision && before.CommitAllowedTime == nil && b.CommittedNumber != before.CommittedNumber:
 		w.brokenf(promise.Commit, "the next attempt does not know that the disk may be bootable")
 	}
 }
@@ -175,14 +175,14 @@ func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
 // advanceInspection advances an inspection by one step. The agent powers the server off after its report.
 func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
 	switch {
-	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedAt != nil:
+	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedTime != nil:
 		return false
 	case v.Furthest.Stage != v1alpha1.StageAgent:
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
 	}
 	w.notef("the agent reports what it found")
-	b.AgentDoneAt = &metav1.Time{Time: v.Now}
+	b.AgentDoneTime = &metav1.Time{Time: v.Now}
 	w.v.Boot, w.v.Inspection.Reported = &b, true
 	w.switchTo(false, 2*time.Second)
 	return true
@@ -230,10 +230,10 @@ var agentEvents = []event{
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
-		return b != nil && b.Agent && b.DataServedAt == nil && BootFor(w.v, w.s) == BootAgent
+		return b != nil && b.Agent && b.DataServedTime == nil && BootFor(w.v, w.s) == BootAgent
 	}, do: func(w *world, _ uint64) {
 		b := *w.v.Boot
-		b.AgentRefusedAt = &metav1.Time{Time: w.v.Now}
+		b.AgentRefusedTime = &metav1.Time{Time: w.v.Now}
 		w.v.Boot = &b
 	}},
 	{name: "the agent reports progress", weight: 4, when: func(w *world) bool { return w.v.Furthest.Stage == v1alpha1.StageAgent }, do: func(w *world, _ uint64) { w.v.AgentAt = w.v.Now }},

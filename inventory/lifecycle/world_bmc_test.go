@@ -57,7 +57,7 @@ func (w *world) finish() {
 		w.failures++
 		w.v.BMC.Problem = &BMCProblem{Reason: problem, Message: "it " + string(w.mood), RetryAt: w.v.Now.Add(min(5*time.Second<<min(w.failures, 6), 5*time.Minute))}
 		if j.action == Inspect {
-			w.v.BMC.InspectedAt = time.Time{}
+			w.v.BMC.InspectedTime = time.Time{}
 		}
 		return
 	}
@@ -90,7 +90,7 @@ func (w *world) execute(action Action) string {
 		if w.v.BMC.Methods == nil && w.v.MediaURL != "" {
 			w.v.BMC.Methods = defaultMethods
 		}
-		w.v.BMC.Inspected, w.v.BMC.InspectedAt = true, w.v.Now
+		w.v.BMC.Inspected, w.v.BMC.InspectedTime = true, w.v.Now
 	}
 	if problem == "" && w.mood == silent {
 		return v1alpha1.ReasonBMCUnreachable

@@ -97,7 +97,7 @@ var protections = []event{
 		func(w *world) {
 			w.change(func(c *Consumer) {
 				c.ProviderID = ""
-				if b := cmp.Or(w.lostBoot, w.v.CurrentBoot()); w.seeded && (b == nil || b.ReportedAt != nil) {
+				if b := cmp.Or(w.lostBoot, w.v.CurrentBoot()); w.seeded && (b == nil || b.ReportedTime != nil) {
 					c.ProviderID = "baremetal://dc/host-1/" + w.v.Spec.ConsumerRef.Name
 				}
 			})
@@ -166,7 +166,7 @@ var events = []event{
 	}},
 
 	{name: "a server that reported in goes off in maintenance", weight: 2, when: func(w *world) bool {
-		return claimContinues(w) && w.v.CurrentBoot() != nil && w.v.Boot.ReportedAt != nil && w.machine().ProviderID == ""
+		return claimContinues(w) && w.v.CurrentBoot() != nil && w.v.Boot.ReportedTime != nil && w.machine().ProviderID == ""
 	}, do: func(w *world, _ uint64) {
 		w.bmcRecovers()
 		w.endInterventions()
@@ -467,7 +467,7 @@ func (w *world) loseBoot(p uint64) {
 	}
 	w.lostBoot = w.v.Boot
 	w.v.Boot = choose(p, nil, &v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number - 1},
-		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffAt: &metav1.Time{Time: w.v.Now}})
+		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffTime: &metav1.Time{Time: w.v.Now}})
 	// Nothing else shows that the disks of an earlier machine were not erased.
 	w.disk.data = w.disk.data && w.v.Consumer.Image && w.view().mayHaveBooted()
 }
@@ -476,7 +476,7 @@ func (w *world) loseBoot(p uint64) {
 func (w *world) restoreBoot() {
 	lost := w.lostBoot
 	w.lostBoot = nil
-	if now := w.v.Boot; w.v.Claimed() && (now == nil || now.Number < lost.Number || now.ClaimID == "claim-0" && now.VoidedAt == nil) {
+	if now := w.v.Boot; w.v.Claimed() && (now == nil || now.Number < lost.Number || now.ClaimID == "claim-0" && now.VoidedTime == nil) {
 		w.v.Boot = lost
 	}
 }

@@ -33,11 +33,11 @@ func (w *world) judgeStep(v View, step Step) {
 	if step.Action == RecordBoot {
 		w.judgeBoot(v, step)
 	}
-	if step.Action == RecordBoot && step.Boot.VoidedAt != nil && IsRequestedErasure(step.Boot) && w.disk.begun && v.Spec.Quarantine == nil && !v.Deleting && !v.Claimed() {
+	if step.Action == RecordBoot && step.Boot.VoidedTime != nil && IsRequestedErasure(step.Boot) && w.disk.begun && v.Spec.Quarantine == nil && !v.Deleting && !v.Claimed() {
 		w.brokenf(promise.Clean, "a requested erasure is over before the disks are erased, and the host is not in quarantine")
 	}
 	switch {
-	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedAt != nil):
+	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedTime != nil):
 		w.brokenf(promise.Command, "the record is removed that keeps a machine from getting its bootstrap data twice")
 	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.PowerOffProvider == "":
 		w.brokenf(promise.Command, "the server is powered off that the provider runs on")
@@ -47,7 +47,7 @@ func (w *world) judgeStep(v View, step Step) {
 		w.brokenf(promise.Command, "the object is removed while it is paused")
 	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
 		w.brokenf(promise.Command, "the object is removed while a machine has the host")
-	case step.Action == RecordPowerHold && step.PowerHold.OffAt != nil && v.Spec.ProviderState.PowerHoldOffTime == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
+	case step.Action == RecordPowerHold && step.PowerHold.OffTime != nil && v.Spec.ProviderState.PowerHoldOffTime == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
 		w.brokenf(promise.Records, "recorded as kept off, but it is on or about to be")
 	}
 }
@@ -59,7 +59,7 @@ func (w *world) judgeBoot(v View, step Step) {
 	if before != nil && before.Number != b.Number && v.agentOver(w.s, *before) == "" && v.methodOver(w.s, *before) != "" {
 		w.seen.early++
 	}
-	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedAt == nil && (before == nil || before.Number != b.Number)
+	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedTime == nil && (before == nil || before.Number != b.Number)
 	switch {
 	case begins && v.QueuePosition != nil:
 		w.brokenf(promise.Slots, "its queue position is %d", v.QueuePosition.Number)
@@ -75,7 +75,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Numbers, "the number of the boot falls")
 	case begins && (v.Boot != nil && b.Number == v.Boot.Number || b.Number <= v.Spec.ProviderState.Boots):
 		w.brokenf(promise.Numbers, "the number is that of another boot")
-	case before != nil && before.Number == b.Number && before.DataServedAt != nil && b.DataServedAt == nil:
+	case before != nil && before.Number == b.Number && before.DataServedTime != nil && b.DataServedTime == nil:
 		w.brokenf(promise.Data, "it is forgotten that it was given out")
 	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
 		w.brokenf(promise.Command, "a server that was found running is booted")
@@ -83,11 +83,11 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Command, "a host is booted that is being deleted, or shares its machine")
 	case before != nil && before.Number == b.Number && before.Method != b.Method:
 		w.brokenf(promise.Records, "the method of boot %d becomes %s", b.Number, b.Method)
-	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && v.agentOver(w.s, *before) == "" && (before.DataServedAt != nil || before.CommitAllowedAt != nil || v.bootedMedium()):
+	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && v.agentOver(w.s, *before) == "" && (before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium()):
 		w.brokenf(promise.Command, "an attempt ends early although its server asked")
 	case begins && b.Attempt > max(w.s.BootAttempts, 3):
 		w.brokenf(promise.Ends, "attempt %d", b.Attempt)
-	case b.PoweredOffAt != nil && (begins || before != nil && before.PoweredOffAt == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
+	case b.PoweredOffTime != nil && (begins || before != nil && before.PoweredOffTime == nil) && b.Failure == nil && (v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt)):
 		w.brokenf(promise.Records, "recorded as off, but it does not read as off")
 	}
 }
@@ -140,7 +140,7 @@ func wrongWithAbsence(v View, step Step) string {
 	case asks:
 		return "the machine, or its Cluster, is not there"
 	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.ReleaseUnfenced != "" && step.Quarantine != nil,
-		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedAt != nil && v.ReleaseUnfenced != "":
+		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedTime != nil && v.ReleaseUnfenced != "":
 		return "" // the move may be what creates the machine
 	default:
 		return "something follows from what is not there"
@@ -177,7 +177,7 @@ func (w *world) judgeRelease(v View, step Step) {
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
 	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
 	switch {
-	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedAt == nil && !v.BootMachinePending:
+	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedTime == nil && !v.BootMachinePending:
 		w.brokenf(promise.Void, "released before its boot is void")
 	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
 		w.brokenf(promise.Command, "released although it is detached or in maintenance")
@@ -277,11 +277,11 @@ func (w *world) judgeBooting(v View, a Action, off bool) {
 	switch {
 	case v.CurrentBoot() == nil || v.Boot.Failure != nil || v.Boot.Number != v.Spec.ProviderState.Boots:
 		w.brokenf(promise.Command, "%s without a boot that is recorded", a)
-	case off && v.Boot.PoweredOffAt != nil:
+	case off && v.Boot.PoweredOffTime != nil:
 		w.brokenf(promise.PowerCycle, "%s to a server that is booting", a)
-	case a == PowerOn && v.Boot.PoweredOnAt == nil:
+	case a == PowerOn && v.Boot.PoweredOnTime == nil:
 		w.brokenf(promise.Records, "%s that is not recorded", a)
-	case (a == PowerOn || a == SetNetworkBoot) && v.Boot.PoweredOffAt == nil:
+	case (a == PowerOn || a == SetNetworkBoot) && v.Boot.PoweredOffTime == nil:
 		w.brokenf(promise.Command, "%s to a server that was not seen off", a)
 	}
 }
@@ -302,14 +302,14 @@ func (w *world) judgeFree(v View, a Action) {
 // judgeInspection judges a command in an inspection, or in an erasure on request: it powers off only a server that it has powered on. A machine that claims
 // the host ends an inspection, and waits for the end of an erasure.
 func (w *world) judgeInspection(v View, a Action) {
-	waits := v.Claimed() && IsRequestedErasure(v.Boot) && v.Boot.PoweredOnAt != nil
-	over := (v.Claimed() || v.Deleting) && !waits || v.Boot.AgentDoneAt != nil || v.Boot.Failure != nil
+	waits := v.Claimed() && IsRequestedErasure(v.Boot) && v.Boot.PoweredOnTime != nil
+	over := (v.Claimed() || v.Deleting) && !waits || v.Boot.AgentDoneTime != nil || v.Boot.Failure != nil
 	switch {
 	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:
 		w.brokenf(promise.Command, "%s in an inspection", a)
-	case a == ForceOff && v.Boot.PoweredOnAt == nil && v.Boot.Attempt == 1:
+	case a == ForceOff && v.Boot.PoweredOnTime == nil && v.Boot.Attempt == 1:
 		w.brokenf(promise.Command, "%s to a server that its inspection has not powered on", a)
-	case a == PowerOn && v.Boot.PoweredOnAt == nil, a != ForceOff && !v.bootCounted():
+	case a == PowerOn && v.Boot.PoweredOnTime == nil, a != ForceOff && !v.bootCounted():
 		w.brokenf(promise.Records, "%s that is not recorded", a)
 	}
 }

@@ -38,7 +38,7 @@ func wrongWithRequestedErasure(v View, later bool) string {
 // cannotRecordRequested is true if the erasure of a free host is complete, and its BareMetalErasure cannot be written. The host controller repeats the step.
 func (w *world) cannotRecordRequested(v View) bool {
 	b := v.RequestedErasureBoot()
-	if b == nil || b.AgentDoneAt == nil || b.Failure != nil || !w.recordFails {
+	if b == nil || b.AgentDoneTime == nil || b.Failure != nil || !w.recordFails {
 		return false
 	}
 	w.requeueAt = v.Now.Add(time.Minute)
@@ -48,7 +48,7 @@ func (w *world) cannotRecordRequested(v View) bool {
 // advanceRequestedErasure advances an erasure of a free host by one step. The agent powers the server off after its report.
 func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bool {
 	switch {
-	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedAt != nil:
+	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedTime != nil:
 		return false
 	case v.Furthest.Stage != v1alpha1.StageAgent:
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
@@ -64,7 +64,7 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 		return true
 	}
 	w.notef("the agent has erased the disks")
-	b.AgentDoneAt, b.WrittenDisks = &metav1.Time{Time: v.Now}, nil
+	b.AgentDoneTime, b.WrittenDisks = &metav1.Time{Time: v.Now}, nil
 	w.disk, w.installed = agentDisk{missing: w.disk.missing}, false
 	w.v.Boot = &b
 	w.switchTo(false, 2*time.Second)
@@ -83,7 +83,7 @@ func (w *world) newRequest(serial string, policy v1alpha1.CleaningPolicy) {
 func (w *world) requestOf(v View) *ErasureRequest {
 	r, open, last := v.Requested.Request, v.RequestedErasureBoot(), v.Boot
 	own := r != nil && last != nil && last.ClaimID == r.UID
-	givenUp := own && last.VoidedAt != nil && last.PoweredOnAt == nil && last.Failure == nil && last.Attempt == 1 && last.Number >= v.Spec.ProviderState.Boots
+	givenUp := own && last.VoidedTime != nil && last.PoweredOnTime == nil && last.Failure == nil && last.Attempt == 1 && last.Number >= v.Spec.ProviderState.Boots
 	switch {
 	case r == nil, open != nil && !own:
 		return nil

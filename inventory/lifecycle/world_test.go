@@ -133,7 +133,7 @@ var starts = []func(*View){
 	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // not driven until its deadline, which allowed a move
 	func(v *View) {
 		booting(v)
-		v.Boot.PoweredOffAt, v.Boot.PoweredOnAt, v.BMC.Power = nil, nil, v1alpha1.PowerOn
+		v.Boot.PoweredOffTime, v.Boot.PoweredOnTime, v.BMC.Power = nil, nil, v1alpha1.PowerOn
 	},
 	func(v *View) { booting(v); uncounted(v); v.MoveBlocked = false },
 	func(v *View) { booting(v); v.BMC.Power = v1alpha1.PowerOn; seeded(v) },
@@ -147,7 +147,7 @@ var starts = []func(*View){
 		ran(v)
 		bootsAgent(v)
 		writtenDisk(v)
-		v.Boot.CommitAllowedAt, v.Boot.AgentDoneAt = v.Boot.DataServedAt, v.Boot.DataServedAt
+		v.Boot.CommitAllowedTime, v.Boot.AgentDoneTime = v.Boot.DataServedTime, v.Boot.DataServedTime
 		provisioned(v)
 	},
 	ran,
@@ -232,7 +232,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	w.media = v.BMC.MediaInserted
 	w.on = v.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
-	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedAt != nil && !mayRepeat(*b) || b.ReportedAt != nil)) {
+	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedTime != nil && !mayRepeat(*b) || b.ReportedTime != nil)) {
 		w.seeded, w.runs = true, w.on
 		if w.disk.bootable = b != nil && b.Agent; w.disk.bootable {
 			w.disk.by = cmp.Or(committedNumber(b), b.Number)
@@ -347,7 +347,7 @@ func (w *world) perform(v View, step Step) bool {
 		}
 		return true
 	case RecordBoot:
-		if step.Boot.VoidedAt != nil && w.cannotRecordRequested(v) {
+		if step.Boot.VoidedTime != nil && w.cannotRecordRequested(v) {
 			return true
 		}
 		w.v.Boot = step.Boot
@@ -360,18 +360,18 @@ func (w *world) perform(v View, step Step) bool {
 	case ForgetBoot:
 		w.v.Boot, w.v.BootDeleting = nil, false
 	case RecordPowerHold:
-		w.v.Spec.ProviderState.PowerHoldStartTime, w.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffAt
+		w.v.Spec.ProviderState.PowerHoldStartTime, w.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffTime
 		if step.PowerHold.Since == nil {
 			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnansweredAt = time.Time{}, time.Time{}
 		}
 	case RecordCleaning:
 		w.v.BMC.CleanedAt, w.v.BMC.CleanUpFailures, w.v.BMC.CleanUpError = time.Time{}, 0, ""
-		w.v.Spec.ProviderState.CleaningStartTime = step.CleaningStartedAt
+		w.v.Spec.ProviderState.CleaningStartTime = step.CleaningStartTime
 	case DropRequests:
 	case AllowMove:
 		w.v.MoveBlocked = false
 	case Release:
-		if e := v.erasure(); e != nil && e.AgentDoneAt != nil && w.recordFails && v.ReleaseUnfenced == "" && !v.releaseOverdue() {
+		if e := v.erasure(); e != nil && e.AgentDoneTime != nil && w.recordFails && v.ReleaseUnfenced == "" && !v.releaseOverdue() {
 			w.requeueAt = v.Now.Add(time.Minute) // the host controller repeats it
 			return true
 		}
@@ -511,7 +511,7 @@ func (w *world) advanceBoot() bool {
 		}
 	case c == nil || w.absent != nil || b == nil:
 		return false
-	case b.ReportedAt != nil:
+	case b.ReportedTime != nil:
 		if c.ProviderID != "" || c.Deleting || c.Paused || !c.ClusterFound {
 			return false
 		}
@@ -520,14 +520,14 @@ func (w *world) advanceBoot() bool {
 		if !w.advanceAgent(v, *b) {
 			return false
 		}
-	case !w.on || w.runs && b.DataServedAt == nil:
+	case !w.on || w.runs && b.DataServedTime == nil:
 		return false
-	case b.DataServedAt != nil:
+	case b.DataServedTime != nil:
 		if !w.runs || b.Failure != nil {
 			return false
 		}
 		next := *b
-		next.ReportedAt = &metav1.Time{Time: v.Now}
+		next.ReportedTime = &metav1.Time{Time: v.Now}
 		w.v.Boot, w.v.Furthest = &next, v1alpha1.ObservedStage{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
 	case BootFor(v, w.s) != BootNetwork || !w.fromNetwork:
 		return false
@@ -547,7 +547,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 		w.brokenf(promise.Data, "the machine got it twice")
 	}
 	w.notef("the bootstrap data is given out")
-	b.DataServedAt = &metav1.Time{Time: v.Now}
+	b.DataServedTime = &metav1.Time{Time: v.Now}
 	w.v.Boot, w.seeded, w.runs = &b, true, true
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }

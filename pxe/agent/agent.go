@@ -2,7 +2,7 @@
 // hardware, writes an image to a disk, and erases what a release must not leave. It listens on no port: it makes requests to the boot server, over HTTP or
 // HTTPS. This package has the types and names of the protocol, and no logic.
 //
-// The agent sends the token of its boot with each request, in the header Authorization as a Bearer token (RFC 6750). Over HTTPS it also presents a certificate:
+// The agent sends the token of its boot with each request, in the header Authorization as a Bearer token (RFC 6750), and its version in HeaderVersion. Over HTTPS it also presents a certificate:
 // it has made the key at its start, and the boot server binds the boot to the first key that it accepts. A boot goes
 //
 //	POST plan       the agent introduces itself and gets its Plan
@@ -14,8 +14,18 @@
 // Every step may be repeated: a boot server may restart, and an answer may be lost.
 package agent
 
-// Version is the version of the protocol. A boot server serves only agents of its own version: kernel, ramdisk and boot server come from the same image.
-const Version = 1
+// Version is the version of the protocol. A boot server serves only agents of its own version: kernel, ramdisk and boot server come from the same image. During an
+// upgrade an agent can meet a boot server of another release. If both have the same version, it finishes its plan; otherwise it is refused, and the attempt is repeated
+// with the agent of the new release.
+//
+// Increment it with every change after which a program of the release before would misread a request or an answer: a field that changes its name, its type or its
+// meaning, a new value of a field that the other side must understand, an endpoint that goes. A new field that the other side may ignore needs no new version. The fields of
+// Hello keep their names and types: it is read before the version is compared.
+// TestUpgrade runs the agent of the release before against this boot server, and the other way round.
+const Version = 2
+
+// HeaderVersion is the header with the Version of the agent, in each of its requests. An agent without it has version 1.
+const HeaderVersion = "Capbm-Agent-Version"
 
 // The parameters of the kernel command line with which an agent finds its boot server.
 const (
@@ -69,8 +79,6 @@ func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoi
 
 // Hello introduces an agent. It is the body of a request for a plan.
 type Hello struct {
-	// Version is the Version of the agent.
-	Version int `json:"version"`
 	// Release is the release of the agent, for messages.
 	Release string `json:"release,omitempty"`
 	// Firmware is UEFI or BIOS: how the ramdisk was booted.
@@ -149,8 +157,8 @@ type ProvisionPlan struct {
 	Manifest string `json:"manifest"`
 	// RootDevice selects the disk.
 	RootDevice RootDevice `json:"rootDevice"`
-	// Keep are serial numbers, WWNs and labels (of partitions and file systems) of disks that no plan may touch.
-	Keep []string `json:"keep,omitempty"`
+	// Keep are disks that the plan may not touch.
+	Keep []KeptDisk `json:"keep,omitempty"`
 	// DataSource is how the bootstrap data gets onto the disk.
 	DataSource DataSource `json:"dataSource"`
 	// DataSize is the size of the data partition in bytes: DataPartitionSize, or 0 for the data source None.
@@ -184,8 +192,8 @@ const (
 type CleanPlan struct {
 	// Policy is how thoroughly disks are erased.
 	Policy CleanPolicy `json:"policy"`
-	// Keep are serial numbers, WWNs and labels (of partitions and file systems) of disks that no plan may touch.
-	Keep []string `json:"keep,omitempty"`
+	// Keep are disks that the plan may not touch.
+	Keep []KeptDisk `json:"keep,omitempty"`
 	// Ranges are where the bootstrap data of the machine that had the server is. The agent overwrites them with zeros first, with each policy.
 	Ranges []DiskRange `json:"ranges,omitempty"`
 	// AllDisks extends CleanMetadata from the disks of Ranges to all disks. The other policies always erase all disks.
@@ -207,6 +215,15 @@ const (
 	// CleanPurge makes data unreadable also in a laboratory.
 	CleanPurge CleanPolicy = "Purge"
 )
+
+// KeptDisk names a disk that no plan may touch. One of its fields is set.
+type KeptDisk struct {
+	// Serial and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., wwn-, 0x).
+	Serial string `json:"serial,omitempty"`
+	WWN    string `json:"wwn,omitempty"`
+	// Label is the label of a partition or file system on the disk, with upper and lower case.
+	Label string `json:"label,omitempty"`
+}
 
 // DiskRange is a range of a disk. The disk is identified by DiskID.
 type DiskRange struct {
@@ -304,52 +321,6 @@ type Written struct {
 	ImageBytes int64 `json:"imageBytes,omitempty"`
 	Seconds    int64 `json:"seconds,omitempty"`
 }
-
-// Failure is why a plan failed.
-type Failure struct {
-	// Reason is one of the Reasons.
-	Reason string `json:"reason"`
-	// Message says what was observed, and what to check.
-	Message string `json:"message"`
-}
-
-// The reasons of failures.
-const (
-	// ReasonNoDisk means that no disk matches, and ReasonSeveralDisks that several do. The message lists all disks.
-	ReasonNoDisk       = "NoDiskMatches"
-	ReasonSeveralDisks = "SeveralDisksMatch"
-	// ReasonProtectedDisk means that the disk must not be touched: it is mounted, read-only, removable, carries a shared file system, or is kept.
-	ReasonProtectedDisk = "DiskProtected"
-	// ReasonDiskBusy means that something holds the disk, such as md or LVM.
-	ReasonDiskBusy = "DiskBusy"
-	// ReasonDiskTooSmall and ReasonSectorSize mean that the image does not fit the disk.
-	ReasonDiskTooSmall = "DiskTooSmall"
-	ReasonSectorSize   = "SectorSizeDiffers"
-	// ReasonDataLabel means that another disk has a file system with the label of the data source.
-	ReasonDataLabel = "DataSourceOnOtherDisk"
-	// ReasonDiskFailed means that the disk reports errors, vanished, or returns other data than was written.
-	ReasonDiskFailed = "DiskFailed"
-	// ReasonNoBootLoader means that the image has no boot loader for the firmware that the server booted with.
-	ReasonNoBootLoader = "NoBootLoader"
-	// ReasonPartitionTable means that the partition table of the image is damaged, or has no space for the data partition.
-	ReasonPartitionTable = "PartitionTableInvalid"
-	// ReasonImageCorrupt means that the boot server sent a chunk or a manifest with another digest.
-	ReasonImageCorrupt = "ImageCorrupt"
-	// ReasonServerUnreachable means that the boot server did not answer for too long.
-	ReasonServerUnreachable = "BootServerUnreachable"
-	// ReasonCommitUnknown means that an earlier attempt left the disk in a state from which it cannot be told whether it was booted.
-	ReasonCommitUnknown = "CommitUnknown"
-	// ReasonVersion means that agent and boot server have different versions.
-	ReasonVersion = "VersionDiffers"
-	// ReasonOtherServer means that the agent runs on another server than the one that the plan is for. It touches no disk.
-	ReasonOtherServer = "OtherServer"
-	// ReasonPlanInvalid means that the plan cannot be carried out.
-	ReasonPlanInvalid = "PlanInvalid"
-	// ReasonPanic means that a part of the agent panicked, which is a bug.
-	ReasonPanic = "AgentPanicked"
-	// ReasonEraseFailed means that a disk could not be erased, or is not there.
-	ReasonEraseFailed = "EraseFailed"
-)
 
 // Next is what the agent does after a result.
 type Next string

@@ -31,7 +31,7 @@ const (
 // ErasedDisk is what became of a disk.
 type ErasedDisk struct {
 	Disk DiskID `json:"disk"`
-	// Name is the kernel's name. Model, Vendor and Firmware are as the drive reports them. Transport is NVMe, SATA, SAS, SCSI, Virtio or USB.
+	// Name is the kernel's name. Model, Vendor and Firmware are as the drive reports them. Transport is as in Disk.
 	Name      string `json:"name"`
 	Model     string `json:"model,omitempty"`
 	Vendor    string `json:"vendor,omitempty"`

@@ -3,8 +3,7 @@ package agent
 // Inventory is what an agent found on a server. It has at most MaxInventory bytes as JSON: the agent leaves out what is least useful, and says so in
 // Problems. Empty fields are unknown.
 type Inventory struct {
-	// Version is the Version of the agent, and Release its release.
-	Version  int    `json:"version"`
+	// Release is the release of the agent.
 	Release  string `json:"release,omitempty"`
 	System   System `json:"system"`
 	CPU      CPU    `json:"cpu"`
@@ -34,8 +33,8 @@ type System struct {
 // Boot is how the server booted.
 type Boot struct {
 	Mode Firmware `json:"mode,omitempty"`
-	// SecureBoot is nil for BIOS, and if it is unknown.
-	SecureBoot *bool `json:"secureBoot,omitempty"`
+	// SecureBoot is empty for BIOS, and if it is unknown.
+	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
 }
 
 // CPU describes the processors.
@@ -83,7 +82,7 @@ type Disk struct {
 	LogicalSector  int  `json:"logicalSector,omitempty"`
 	PhysicalSector int  `json:"physicalSector,omitempty"`
 	Rotational     bool `json:"rotational,omitempty"`
-	// Transport is nvme, sata, sas, scsi, virtio, usb, mmc or another name of the kernel.
+	// Transport is nvme, nvme-NETWORK (such as nvme-tcp), sata, sas, scsi, fc, iscsi, virtio, usb or mmc; empty if it is unknown.
 	Transport string `json:"transport,omitempty"`
 	Removable bool   `json:"removable,omitempty"`
 	ReadOnly  bool   `json:"readOnly,omitempty"`

@@ -51,7 +51,7 @@ func TestClassify(t *testing.T) {
 // TestBootFiles: the boot file of each kind of client, in each mode.
 func TestBootFiles(t *testing.T) {
 	secure := pxe.Answer{Known: true, Boot: pxe.Network, SecureBoot: true}
-	legacyDisk := pxe.Answer{Known: true, Boot: pxe.Disk, Legacy: true}
+	legacyDisk := pxe.Answer{Known: true, Boot: pxe.Disk, BIOS: true}
 	script := "http://192.0.2.1:8480/ipxe/52-54-00-00-00-01"
 	for name, test := range map[string]struct {
 		client []dhcpv4.Modifier

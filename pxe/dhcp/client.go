@@ -167,7 +167,7 @@ func bootFile(n bootconfig.Network, client Client, answer pxe.Answer, mac net.Ha
 		return ""
 	case client.IPXE:
 		return n.URL + pxe.ScriptPath(mac)
-	case answer.Boot == pxe.Disk && !answer.Legacy || name == "":
+	case answer.Boot == pxe.Disk && !answer.BIOS || name == "":
 		// UEFI firmware continues with the disk when the network offers nothing. A BIOS may try the network forever.
 		return ""
 	case client.HTTP:

@@ -91,7 +91,7 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 }
 
 var answers = []pxe.Answer{
-	{Known: true}, {Known: true, Boot: pxe.Network}, {Known: true, Boot: pxe.Network, SecureBoot: true}, {Known: true, Boot: pxe.Disk}, {Known: true, Boot: pxe.Disk, Legacy: true},
+	{Known: true}, {Known: true, Boot: pxe.Network}, {Known: true, Boot: pxe.Network, SecureBoot: true}, {Known: true, Boot: pxe.Disk}, {Known: true, Boot: pxe.Disk, BIOS: true},
 	{Known: true, Boot: pxe.Soon},
 }
 

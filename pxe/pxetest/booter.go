@@ -29,6 +29,7 @@ type Booter struct {
 
 	mu       sync.Mutex
 	stages   []pxe.Stage
+	waiting  int
 	failures []error
 	declined []netip.Addr
 	reports  int
@@ -142,6 +143,20 @@ func (b *Booter) ObserveStage(_ net.HardwareAddr, stage pxe.Stage, _ netip.Addr,
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stages = append(b.stages, stage)
+}
+
+// ObserveWaiting records a position in the queue.
+func (b *Booter) ObserveWaiting(_ net.HardwareAddr, _ netip.Addr, position int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = position
+}
+
+// Waiting returns the last position of a server in the queue for a boot slot; 0 if none waits.
+func (b *Booter) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting
 }
 
 // ObserveFailure records a failure.

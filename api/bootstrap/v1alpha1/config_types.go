@@ -185,10 +185,14 @@ type BareMetalConfigStatus struct {
 	// failureReason is the reason of a failure that only a change by the user can end, such as an invalid template. The condition Ready has the same
 	// reason. It is absent after the failure is over. Cluster API 1.14 copies it to the Machine's status.deprecated.v1beta1 and does not act on it.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
 	FailureReason string `json:"failureReason,omitempty"`
 
 	// failureMessage describes the failure in failureReason. Cluster API copies it in the same way as failureReason.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
 	FailureMessage string `json:"failureMessage,omitempty"`
 
 	// observedGeneration is the generation of the spec that the status describes.

@@ -26,8 +26,8 @@ func testErasures(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 		boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta, Spec: v1alpha1.BareMetalBootSpec{
-			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, AgentDoneAt: &now,
-			Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartedAt: now, EndedAt: now},
+			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, AgentDoneTime: &now,
+			Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: now, EndTime: now},
 		}}
 		g.Expect(recorder.Record(t.Context(), &v1alpha1.BareMetalHost{ObjectMeta: meta}, boot)).To(Succeed())
 	}

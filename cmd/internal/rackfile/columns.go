@@ -56,7 +56,7 @@ var columns = []column{
 	}},
 	{"insecureSkipTLSVerify", false, func(d *draft, cell string) error { return setBool(&d.host.Spec.BMC.InsecureSkipTLSVerify, cell) }},
 	{"bootMode", false, func(d *draft, cell string) error {
-		return oneOf(&d.host.Spec.BootMode, cell, v1alpha1.BootModeUEFI, v1alpha1.BootModeUEFISecureBoot, v1alpha1.BootModeLegacy)
+		return oneOf(&d.host.Spec.BootMode, cell, v1alpha1.BootModeUEFI, v1alpha1.BootModeUEFISecureBoot, v1alpha1.BootModeBIOS)
 	}},
 	{"architecture", false, func(d *draft, cell string) error {
 		return oneOf(&d.host.Spec.Architecture, cell, v1alpha1.ArchitectureAMD64, v1alpha1.ArchitectureARM64)

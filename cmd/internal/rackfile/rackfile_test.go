@@ -68,7 +68,7 @@ func TestEveryProblem(t *testing.T) {
 	g := NewWithT(t)
 	servers, problems := read(t, header+",externallyProvisioned,bootMode,labels,taints,bootAddresses,credentialsSecretName",
 		"a,redfish://192.0.2.1,u,p,52:54:00:00:00:01,,,,,,",
-		"A_b,https://192.0.2.2,u,p,52:54:00:00:00,yes,BIOS,x,k:Never,10.0.0.1/24,",
+		"A_b,https://192.0.2.2,u,p,52:54:00:00:00,yes,Legacy,x,k:Never,10.0.0.1/24,",
 		"a,redfish://192.0.2.1/,u,p,52:54:00:00:00:01,,,,,,",
 		"c,redfish://u:sEcret-1@192.0.2.3,,p,52:54:00:00:00:03,,,,,,",
 		"d,192.0.2.4,u, sEcret-1,52:54:00:00:00:04,,,\"x=1;x=2\",\"k;k\",,",
@@ -83,7 +83,7 @@ func TestEveryProblem(t *testing.T) {
 		HavePrefix("f:3: bmcAddress: the scheme https:// is unknown: use one of amt"),
 		HavePrefix(`f:3: bootMACAddresses: "52:54:00:00:00" is not a MAC address: write it like`),
 		HavePrefix(`f:3: externallyProvisioned: "yes" is neither true nor false`),
-		HavePrefix(`f:3: bootMode: "BIOS" is unknown: write one of ["UEFI" "UEFISecureBoot" "Legacy"]`),
+		HavePrefix(`f:3: bootMode: "Legacy" is unknown: write one of ["UEFI" "UEFISecureBoot" "BIOS"]`),
 		HavePrefix(`f:3: labels: "x" is not a label: write key=value`),
 		HavePrefix(`f:3: taints: "k:Never": the effect "Never" is unknown`),
 		HavePrefix(`f:3: bootAddresses: "10.0.0.1/24" is not an IP address`),

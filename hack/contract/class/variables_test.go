@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
@@ -37,7 +38,7 @@ func full() map[string]any {
 		"controlPlaneEndpoint":   map[string]any{"host": "192.0.2.9", "port": 7443},
 		"images":                 map[string]any{site.KubernetesVersion: diskImage()},
 		"dataSource":             "ConfigDrive",
-		"controlPlaneRootDevice": map[string]any{"minSizeGiB": 100, "rotational": false}, "workerRootDevice": map[string]any{"model": "PM9A3"},
+		"controlPlaneRootDevice": map[string]any{"minSize": "100Gi", "rotational": false}, "workerRootDevice": map[string]any{"model": "PM9A3"},
 		"commandLine": `quiet "dyndbg=file a.c +p"`, "persistence": "Ephemeral", "reportBootstrap": true, "cleaningPolicy": "Purge",
 		"controlPlaneHosts": map[string]any{
 			"hostSelector": map[string]any{"matchLabels": map[string]any{"role": "control-plane"}},
@@ -212,7 +213,7 @@ func madeOfImages(g Gomega, deployment string, spec v1alpha1.BareMetalMachineSpe
 		}))
 		return
 	}
-	disk := &v1alpha1.RootDeviceHints{MinSizeGiB: 100, Rotational: new(false)}
+	disk := &v1alpha1.RootDeviceHints{MinSize: new(resource.MustParse("100Gi")), Rotational: new(false)}
 	if deployment != "" {
 		disk = &v1alpha1.RootDeviceHints{Model: "PM9A3"}
 	}

@@ -84,7 +84,7 @@ func (s *story) deleteCluster(t *testing.T) { //nolint:thelper // a step: a fail
 		g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), h.Name)
 	}
 	for host, boot := range s.records(t, s.source) {
-		g.Expect(boot.ClaimID == "" || boot.VoidedAt != nil).To(BeTrue(), "the boot of %s is not void", host)
+		g.Expect(boot.ClaimID == "" || boot.VoidedTime != nil).To(BeTrue(), "the boot of %s is not void", host)
 	}
 }
 

@@ -32,8 +32,8 @@ func (s *story) proof(t *testing.T, host string) (*v1alpha1.BareMetalErasure, ma
 	g.Expect(s.source.Client.Get(s.ctx, client.ObjectKey{Namespace: site.Namespace, Name: host}, h)).To(Succeed())
 	now := metav1.Now().Rfc3339Copy()
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}, Spec: v1alpha1.BareMetalBootSpec{
-		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, MachineName: "m", AgentDoneAt: &now, CleaningPolicy: v1alpha1.CleaningClear,
-		Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningClear, StartedAt: now, EndedAt: now, Disks: []v1alpha1.ErasedDisk{{
+		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, MachineName: "m", AgentDoneTime: &now, CleaningPolicy: v1alpha1.CleaningClear,
+		Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningClear, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{
 			Disk: v1alpha1.DiskIdentity{SerialNumber: "S1", SizeBytes: 1 << 40}, Outcome: v1alpha1.ErasureErased, Method: "Overwrite with zeros", Class: v1alpha1.CleaningClear,
 			Verification: &v1alpha1.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40},
 		}}},

@@ -56,7 +56,7 @@ func register(t *testing.T, stages ...v1alpha1.BootStage) (namespace string) {
 			h.Spec.ConsumerRef, h.Spec.ProviderState.Boots = controllerstest.Claimed(machine), 117
 			boot.Spec = v1alpha1.BareMetalBootSpec{
 				Number: 117, Attempt: 2, Purpose: v1alpha1.PurposeProvision, ClaimID: h.Spec.ConsumerRef.ClaimID, MachineName: machine,
-				StartedAt: metav1.NewTime(time.Now().Add(-90 * time.Second)),
+				StartTime: metav1.NewTime(time.Now().Add(-90 * time.Second)),
 			}
 		}
 		env.Create(t, h, boot)

@@ -337,8 +337,8 @@ func (s *suite) bootServerKept(t *testing.T) {
 	g.Expect(c.Delete(ctx, boot)).To(MatchError(apierrors.IsForbidden, "the deletion of a boot"))
 	for _, patch := range []string{
 		`{"spec":{"number":1000}}`, `{"spec":{"attempt":9}}`, `{"spec":{"purpose":"Clean"}}`, `{"spec":{"claimID":"mine"}}`, `{"spec":{"machineName":"mine"}}`,
-		`{"spec":{"startedAt":"2026-01-01T00:00:00Z"}}`, `{"spec":{"poweredOffAt":"2026-01-01T00:00:00Z"}}`, `{"spec":{"poweredOnAt":"2026-01-01T00:00:00Z"}}`,
-		`{"spec":{"commitAllowedAt":"2026-01-01T00:00:00Z"}}`, `{"spec":{"voidedAt":"2026-01-01T00:00:00Z"}}`, `{"metadata":{"finalizers":null}}`,
+		`{"spec":{"startTime":"2026-01-01T00:00:00Z"}}`, `{"spec":{"poweredOffTime":"2026-01-01T00:00:00Z"}}`, `{"spec":{"poweredOnTime":"2026-01-01T00:00:00Z"}}`,
+		`{"spec":{"commitAllowedTime":"2026-01-01T00:00:00Z"}}`, `{"spec":{"voidedTime":"2026-01-01T00:00:00Z"}}`, `{"metadata":{"finalizers":null}}`,
 		`{"metadata":{"ownerReferences":null}}`,
 	} {
 		err := c.Patch(ctx, boot, client.RawPatch(types.MergePatchType, []byte(patch)))
@@ -349,7 +349,7 @@ func (s *suite) bootServerKept(t *testing.T) {
 	reported := slices.DeleteFunc(boots.Items, func(b v1alpha1.BareMetalBoot) bool { return b.Spec.ReportAddress == "" })
 	g.Expect(reported).NotTo(BeEmpty())
 	for _, patch := range []string{
-		`{"spec":{"failure":{"reason":"Any","message":"any"}}}`, `{"spec":{"reportedAt":null}}`, `{"spec":{"reportAddress":null}}`,
+		`{"spec":{"failure":{"reason":"Any","message":"any"}}}`, `{"spec":{"reportedTime":null}}`, `{"spec":{"reportAddress":null}}`,
 		`{"metadata":{"labels":{"mine":""}}}`, `{"metadata":{"annotations":{"mine":""}}}`,
 	} {
 		g.Expect(c.Patch(ctx, &reported[0], merge("%s", patch), client.DryRunAll)).To(MatchError(ContainSubstring("the boot server must not change")), patch)

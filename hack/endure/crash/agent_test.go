@@ -62,7 +62,7 @@ func writeImage(t *testing.T, f *fuse) { //nolint:thelper // a failure is to nam
 	g.Expect([]int32{boot.Attempt, boot.Number, h.Spec.ProviderState.Boots, boot.CommittedNumber}).To(Equal([]int32{1, 1, 1, 0}), r.scene())
 	g.Expect(life.System.MetaData["instance-id"]).To(Equal(boot.ClaimID + "-1"))
 	g.Expect(boot.DataAddress).To(Equal(life.System.Address.String()))
-	g.Expect([]*metav1.Time{boot.PoweredOnAt, boot.DHCPAt, boot.DataServedAt, boot.CommitAllowedAt, boot.AgentDoneAt, boot.ReportedAt}).NotTo(ContainElement(BeNil()), r.scene())
+	g.Expect([]*metav1.Time{boot.PoweredOnTime, boot.DHCPTime, boot.DataServedTime, boot.CommitAllowedTime, boot.AgentDoneTime, boot.ReportedTime}).NotTo(ContainElement(BeNil()), r.scene())
 	g.Expect(boot.WrittenDisks).To(HaveLen(1))
 	g.Expect(r.leftOn(s, true, true)).To(Succeed())
 	r.ended(powers{switched: [][2]int{{1, 0}, {0, 0}}, boots: 1})
@@ -134,7 +134,7 @@ func requestErasure(t *testing.T, f *fuse) { //nolint:thelper // a failure is to
 	g.Expect(h.Spec.Quarantine).To(BeNil())
 	boot := r.boot(h)
 	g.Expect([]any{boot.Purpose, boot.Attempt, boot.Number}).To(Equal([]any{v1alpha1.PurposeClean, int32(1), int32(1)}), r.scene())
-	g.Expect(boot.VoidedAt).NotTo(BeNil())
+	g.Expect(boot.VoidedTime).NotTo(BeNil())
 	keys, err := r.site.ErasureKeys(t.Context(), env.Client)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, v1alpha1.CleaningClear, "DISK-"+s.Name)).To(Succeed(), promise.Proven)
@@ -196,7 +196,7 @@ func inspect(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name i
 		g.Expect(report.Spec.Disks).To(ContainElement(HaveField("SerialNumber", "DISK-"+h.Name)))
 		boot := r.boot(&h)
 		g.Expect([]any{boot.Purpose, boot.Attempt, boot.Number, report.Spec.BootNumber}).To(Equal([]any{v1alpha1.PurposeInspect, int32(1), int32(1), int32(1)}), r.scene())
-		g.Expect(boot.VoidedAt).NotTo(BeNil())
+		g.Expect(boot.VoidedTime).NotTo(BeNil())
 		g.Expect(h.Annotations).To(BeEmpty())
 	}
 	for _, s := range r.site.Servers() {

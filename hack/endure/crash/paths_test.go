@@ -170,8 +170,8 @@ func provision(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 	g.Expect(boot.ClaimID).To(Equal(h.Spec.ConsumerRef.ClaimID))
 	g.Expect(boot.ScriptAddress).To(Equal(life.System.Address.String()))
 	g.Expect(boot.DataAddress).To(Equal(life.System.Address.String()))
-	g.Expect([]*metav1.Time{boot.PoweredOffAt, boot.PoweredOnAt, boot.DHCPAt, boot.DataServedAt, boot.ReportedAt}).NotTo(ContainElement(BeNil()), r.scene())
-	g.Expect(boot.VoidedAt).To(BeNil())
+	g.Expect([]*metav1.Time{boot.PoweredOffTime, boot.PoweredOnTime, boot.DHCPTime, boot.DataServedTime, boot.ReportedTime}).NotTo(ContainElement(BeNil()), r.scene())
+	g.Expect(boot.VoidedTime).To(BeNil())
 	r.until("the seed's token is void", func() error { return void(t.Context(), life, false) })
 	r.ended(powers{switched: [][2]int{{1, 0}, {0, 0}}, boots: 1})
 }
@@ -198,7 +198,7 @@ func release(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name i
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
 		boot := r.boot(&h)
 		g.Expect(boot.Number).To(Equal(h.Spec.ProviderState.Boots))
-		g.Expect(boot.VoidedAt == nil).To(Equal(boot.Number == 0), r.scene())
+		g.Expect(boot.VoidedTime == nil).To(Equal(boot.Number == 0), r.scene())
 		g.Expect(h.Spec.Quarantine).To(BeNil())
 		g.Expect(h.Spec.ProviderState.CleaningStartTime).To(BeNil())
 	}

@@ -245,10 +245,10 @@ func (r *run) recorded() error {
 			return fmt.Errorf("%s: boot %s has the owners %v and the finalizers %v", promise.Records, b.Name, b.OwnerReferences, b.Finalizers)
 		case b.Spec.Number != h.Spec.ProviderState.Boots:
 			return fmt.Errorf("%s: boot %s has the number %d, and its host counts %d", promise.Records, b.Name, b.Spec.Number, h.Spec.ProviderState.Boots)
-		case ref == nil && b.Spec.ClaimID != "" && b.Spec.VoidedAt == nil:
+		case ref == nil && b.Spec.ClaimID != "" && b.Spec.VoidedTime == nil:
 			return fmt.Errorf("%s: host %s is free, and its boot is not void", promise.Void, h.Name)
-		case ref != nil && b.Spec.Number > 0 && (b.Spec.ClaimID != ref.ClaimID || b.Spec.VoidedAt != nil):
-			return fmt.Errorf("%s: boot %s is of claim %q, void %v, and not of claim %q", promise.Forgotten, b.Name, b.Spec.ClaimID, b.Spec.VoidedAt, ref.ClaimID)
+		case ref != nil && b.Spec.Number > 0 && (b.Spec.ClaimID != ref.ClaimID || b.Spec.VoidedTime != nil):
+			return fmt.Errorf("%s: boot %s is of claim %q, void %v, and not of claim %q", promise.Forgotten, b.Name, b.Spec.ClaimID, b.Spec.VoidedTime, ref.ClaimID)
 		}
 		delete(boots, h.Name)
 	}

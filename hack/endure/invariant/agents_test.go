@@ -23,8 +23,8 @@ func wrote(disks ...v1alpha1.WrittenDisk) bootChange {
 }
 
 func byAgent(b *v1alpha1.BareMetalBootSpec)   { b.Agent = true; poweredOn(b) }
-func committed(b *v1alpha1.BareMetalBootSpec) { b.CommitAllowedAt = &noon }
-func agentDone(b *v1alpha1.BareMetalBootSpec) { b.AgentDoneAt = &noon }
+func committed(b *v1alpha1.BareMetalBootSpec) { b.CommitAllowedTime = &noon }
+func agentDone(b *v1alpha1.BareMetalBootSpec) { b.AgentDoneTime = &noon }
 func failed(b *v1alpha1.BareMetalBootSpec) {
 	b.Failure = &v1alpha1.BootFailure{Reason: "Test", Message: "a test"}
 }

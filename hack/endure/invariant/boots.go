@@ -35,10 +35,10 @@ func bootFactsOf(b *v1alpha1.BareMetalBoot) bootFacts {
 	}
 	s := &b.Spec
 	return bootFacts{
-		exists: true, uid: string(b.UID), claimID: s.ClaimID, machine: s.MachineName, purpose: s.Purpose, number: s.Number, started: s.StartedAt.Time,
-		agent: s.Agent, committedNumber: s.CommittedNumber, committed: s.CommitAllowedAt != nil, agentDone: s.AgentDoneAt != nil,
-		wasOff: s.PoweredOffAt != nil, poweredOn: s.PoweredOnAt != nil, served: s.DataServedAt != nil, reported: s.ReportedAt != nil,
-		failed: s.Failure != nil, voided: s.VoidedAt != nil, requested: s.ErasureRequest != nil,
+		exists: true, uid: string(b.UID), claimID: s.ClaimID, machine: s.MachineName, purpose: s.Purpose, number: s.Number, started: s.StartTime.Time,
+		agent: s.Agent, committedNumber: s.CommittedNumber, committed: s.CommitAllowedTime != nil, agentDone: s.AgentDoneTime != nil,
+		wasOff: s.PoweredOffTime != nil, poweredOn: s.PoweredOnTime != nil, served: s.DataServedTime != nil, reported: s.ReportedTime != nil,
+		failed: s.Failure != nil, voided: s.VoidedTime != nil, requested: s.ErasureRequest != nil,
 		scriptAddress: s.ScriptAddress, dataAddress: s.DataAddress, reportAddress: s.ReportAddress, written: writtenOf(s.WrittenDisks),
 	}
 }

@@ -78,7 +78,7 @@ type bootChange func(*v1alpha1.BareMetalBootSpec)
 // newBoot is the first boot of the host's first claim.
 func newBoot(changes ...bootChange) *v1alpha1.BareMetalBoot {
 	b := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{
-		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m-1", StartedAt: noon,
+		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m-1", StartTime: noon,
 	}}
 	for _, change := range changes {
 		change(&b.Spec)
@@ -86,16 +86,16 @@ func newBoot(changes ...bootChange) *v1alpha1.BareMetalBoot {
 	return b
 }
 
-func poweredOff(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffAt = &noon }
-func poweredOn(b *v1alpha1.BareMetalBootSpec)  { b.PoweredOffAt, b.PoweredOnAt = &noon, &noon }
-func reported(b *v1alpha1.BareMetalBootSpec)   { b.ReportedAt = &noon }
-func voided(b *v1alpha1.BareMetalBootSpec)     { b.VoidedAt = &noon }
+func poweredOff(b *v1alpha1.BareMetalBootSpec) { b.PoweredOffTime = &noon }
+func poweredOn(b *v1alpha1.BareMetalBootSpec)  { b.PoweredOffTime, b.PoweredOnTime = &noon, &noon }
+func reported(b *v1alpha1.BareMetalBootSpec)   { b.ReportedTime = &noon }
+func voided(b *v1alpha1.BareMetalBootSpec)     { b.VoidedTime = &noon }
 func second(b *v1alpha1.BareMetalBootSpec)     { b.Number, b.Attempt = 2, 2 }
 func ofOther(b *v1alpha1.BareMetalBootSpec)    { b.ClaimID = "claim-2" }
 func scripted(b *v1alpha1.BareMetalBootSpec)   { b.ScriptAddress = "192.0.2.1" }
-func served(b *v1alpha1.BareMetalBootSpec)     { b.DataServedAt, b.DataAddress = &noon, "192.0.2.1" }
+func served(b *v1alpha1.BareMetalBootSpec)     { b.DataServedTime, b.DataAddress = &noon, "192.0.2.1" }
 func servedElsewhere(b *v1alpha1.BareMetalBootSpec) {
-	b.DataServedAt, b.DataAddress = &noon, "192.0.2.2"
+	b.DataServedTime, b.DataAddress = &noon, "192.0.2.2"
 }
 
 type machineChange func(*v1alpha1.BareMetalMachine)

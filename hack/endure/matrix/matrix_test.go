@@ -288,10 +288,10 @@ func (l *life) recorded() {
 	l.Expect(boot.Spec.Number).To(Equal(h.Spec.ProviderState.Boots), "%s: %s", promise.Records, l.story())
 	l.Expect(boot.Finalizers).To(Or(ContainElement(v1alpha1.BootFinalizer), BeEmpty()))
 	if ref := h.Spec.ConsumerRef; ref == nil {
-		l.Expect(boot.Spec.ClaimID == "" || boot.Spec.VoidedAt != nil).To(BeTrue(), "%s: %s", promise.Void, l.story())
+		l.Expect(boot.Spec.ClaimID == "" || boot.Spec.VoidedTime != nil).To(BeTrue(), "%s: %s", promise.Void, l.story())
 	} else if boot.Spec.Number > 0 && conditions.IsTrue(h, v1alpha1.BootedCondition) {
 		l.Expect(boot.Spec.ClaimID).To(Equal(ref.ClaimID))
-		l.Expect(boot.Spec.VoidedAt).To(BeNil())
+		l.Expect(boot.Spec.VoidedTime).To(BeNil())
 	}
 }
 

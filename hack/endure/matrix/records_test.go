@@ -123,9 +123,9 @@ func older(_ *life, lost *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBoot {
 func ofAnother(_ *life, lost *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBoot {
 	boot := saved(lost)
 	boot.Spec.Number++
-	boot.Spec.Attempt, boot.Spec.ClaimID, boot.Spec.MachineName, boot.Spec.StartedAt = 1, "another", "another", metav1.Now()
+	boot.Spec.Attempt, boot.Spec.ClaimID, boot.Spec.MachineName, boot.Spec.StartTime = 1, "another", "another", metav1.Now()
 	boot.Spec.Purpose = v1alpha1.PurposeProvision
-	boot.Spec.VoidedAt = nil
+	boot.Spec.VoidedTime = nil
 	return boot
 }
 

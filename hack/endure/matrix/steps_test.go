@@ -179,7 +179,7 @@ var steps = []step{
 	{reported, func(l *life) {
 		bootTo("report")(l)
 		l.letGo()
-		l.Eventually(func() *metav1.Time { return l.record().Spec.ReportedAt }, stepTimeout).ShouldNot(BeNil(), func() string { return l.story() })
+		l.Eventually(func() *metav1.Time { return l.record().Spec.ReportedTime }, stepTimeout).ShouldNot(BeNil(), func() string { return l.story() })
 	}, rests, endProvisioned, 1},
 	{running, provision, rests, endProvisioned, 1},
 	{heldOff, powerOffForHold, goOn, endProvisioned, 2},

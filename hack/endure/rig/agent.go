@@ -157,6 +157,7 @@ func (p *proxy) close() { _ = p.web.Close() }
 
 // admit passes the point of a request, and remembers where bootstrap data is to be.
 func (p *proxy) admit(r *http.Request) error {
+	p.server.replaceVersion(r)
 	endpoint := path.Base(r.URL.Path)
 	point := "agent " + endpoint
 	switch endpoint {
@@ -165,10 +166,6 @@ func (p *proxy) admit(r *http.Request) error {
 		p.images++
 		point = ImagePoint(p.images)
 		p.mu.Unlock()
-	case agent.EndpointPlan:
-		if err := p.server.replaceVersion(r); err != nil {
-			return err
-		}
 	case agent.EndpointData:
 		if err := edit(r, func(where *agent.DataRequest) { p.server.dataAt(where.Offset) }); err != nil {
 			return err
@@ -186,13 +183,11 @@ func (p *proxy) admit(r *http.Request) error {
 // SetAgentVersion sets the protocol version that the agents of the server report from now on.
 func (s *Server) SetAgentVersion(version int) { s.agentVersion.Store(int64(version)) }
 
-// replaceVersion replaces the version in the request of an agent for its plan.
-func (s *Server) replaceVersion(r *http.Request) error {
-	version := int(s.agentVersion.Load())
-	if version == 0 {
-		return nil
+// replaceVersion replaces the version in a request of an agent.
+func (s *Server) replaceVersion(r *http.Request) {
+	if version := s.agentVersion.Load(); version != 0 {
+		r.Header.Set(agent.HeaderVersion, strconv.FormatInt(version, 10))
 	}
-	return edit(r, func(hello *agent.Hello) { hello.Version = version })
 }
 
 // The method that a drive of SetPurges reports.

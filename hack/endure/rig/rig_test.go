@@ -199,7 +199,7 @@ func testSwappedRows(t *testing.T, erases bool) {
 	}
 	boot := &v1alpha1.BareMetalBoot{}
 	boot.Namespace, boot.Name = site.Namespace, "right"
-	controllerstest.Wait(t, env, boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.PoweredOnAt).NotTo(BeNil()) })
+	controllerstest.Wait(t, env, boot, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.Spec.PoweredOnTime).NotTo(BeNil()) })
 	wrong.Restart()
 	controllerstest.Wait(t, env, right.Host, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		text := fmt.Sprint(h.Status.Conditions)

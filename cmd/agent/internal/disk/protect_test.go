@@ -16,66 +16,75 @@ func TestProtect(t *testing.T) {
 		Disk: agent.Disk{Name: "sda", Serial: "S1", WWN: "5000c500a0b1c2d3", Transport: "sata"}, PartitionNames: []string{"ceph-data"},
 		Found: []Signature{{Type: "xfs", Label: "DATA"}},
 	}
-	for _, keep := range []string{"s1 ", "0x5000C500A0B1C2D3", "ceph-data", "DATA"} {
+	for _, keep := range []agent.KeptDisk{{Serial: "s1 "}, {WWN: "0x5000C500A0B1C2D3"}, {Label: "ceph-data"}, {Label: "DATA"}} {
 		g := NewWithT(t)
-		g.Expect(Protect(disk, []Disk{disk}, true, []string{"other", keep})).To(And(HaveField("Why", ContainSubstring("spec.storage.keep")), HaveField("Outside", true)), keep)
+		g.Expect(Protect(disk, true, []agent.KeptDisk{{Serial: "other"}, keep})).To(
+			And(HaveField("Why", ContainSubstring("spec.storage.keep")), HaveField("Outside", true)), "%+v", keep)
 	}
-	for _, keep := range []string{"", "data", "Ceph-Data", "S", "5000c500"} {
+	for _, keep := range []agent.KeptDisk{
+		{}, {Label: " "}, {Label: "data"}, {Label: "Ceph-Data"}, {Serial: "S"}, {WWN: "5000c500"}, {WWN: "0x"}, {Serial: "DATA"}, {WWN: "DATA"}, {Label: "S1"},
+	} {
 		g := NewWithT(t)
-		g.Expect(Protect(disk, []Disk{disk}, false, []string{keep})).To(Equal(Protection{}), keep)
+		g.Expect(Protect(disk, false, []agent.KeptDisk{keep})).To(Equal(Protection{}), "%+v", keep)
 	}
 	g := NewWithT(t)
 	shared := disk
 	shared.Found = []Signature{{Type: "vmfs"}}
-	g.Expect(Protect(shared, nil, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Outside", false)))
-	g.Expect(Protect(shared, nil, true, nil)).To(Equal(Protection{}))
+	g.Expect(Protect(shared, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Outside", false)))
+	g.Expect(Protect(shared, true, nil)).To(Equal(Protection{}))
 	shared.Transport = "fc"
-	g.Expect(Protect(shared, nil, false, nil).Outside).To(BeTrue())
+	g.Expect(Protect(shared, false, nil).Outside).To(BeTrue())
 	mounted := disk
 	mounted.Mounted = []string{"/"}
-	g.Expect(Protect(mounted, nil, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Outside", false)))
+	g.Expect(Protect(mounted, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Outside", false)))
 }
 
 // TestOtherDisksNameIsNoLabel: a tenant who knows which disk is kept cannot keep another one by writing that name as a label.
 func TestOtherDisksNameIsNoLabel(t *testing.T) {
-	kept := Disk{Disk: agent.Disk{Serial: "S1", WWN: "5000c500a0b1c2d3"}}
-	for _, name := range []string{"S1", "s1", "0x5000C500A0B1C2D3"} {
-		g := NewWithT(t)
-		parts, files := Disk{Disk: agent.Disk{Serial: "S2"}, PartitionNames: []string{name}}, Disk{Disk: agent.Disk{Serial: "S3"}, Found: []Signature{{Type: "xfs", Label: name}}}
-		pool := Disk{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "zfs"}}}
-		all := []Disk{kept, parts, files, pool}
-		for _, d := range []Disk{parts, files} {
-			g.Expect(Protect(d, all, false, []string{name})).To(Equal(Protection{}), name)
-			g.Expect(Protect(d, all[1:], false, []string{name}).Outside).To(BeTrue(), "a name that no disk has may be a label")
-		}
-		g.Expect(Protect(kept, all, false, []string{name}).Outside).To(BeTrue(), name)
-		g.Expect(Unproven(pool, all, []string{name})).To(BeEmpty(), "the disk to keep is found")
+	g := NewWithT(t)
+	kept := agent.KeptDisk{Serial: "S1"}
+	for _, d := range []Disk{
+		{Disk: agent.Disk{Serial: "S2"}, PartitionNames: []string{"S1"}}, {Disk: agent.Disk{Serial: "S3"}, Found: []Signature{{Type: "xfs", Label: "S1"}}},
+	} {
+		g.Expect(Protect(d, false, []agent.KeptDisk{kept})).To(Equal(Protection{}))
+		g.Expect(Unproven(d, []Disk{d}, []agent.KeptDisk{kept})).To(BeEmpty())
 	}
 }
 
-// TestUnproven: a disk without a serial number, and one with a volume whose labels are not read, might be a kept one, unless that one is found by its serial number, WWN
-// or label.
+// TestUnproven: a disk of which is unknown what an entry names might be the kept one, unless that one is found.
 func TestUnproven(t *testing.T) {
 	g := NewWithT(t)
-	none, labelled := Disk{}, Disk{Disk: agent.Disk{Serial: "S2"}, PartitionNames: []string{"data"}}
+	none, labelled := Disk{}, Disk{Disk: agent.Disk{Serial: "S2", WWN: "5000c500a0b1c2d3"}, PartitionNames: []string{"data"}}
 	pool := Disk{Disk: agent.Disk{Serial: "S3", Size: 8 << 30}, Found: []Signature{{Type: "zfs"}}}
 	all := []Disk{none, labelled, pool}
-	g.Expect(Unproven(none, all, []string{"data", "S2"})).To(BeEmpty())
-	g.Expect(Unproven(none, all, []string{"data", "S9"})).To(ContainSubstring("might be S9"))
-	g.Expect(Unproven(labelled, all, []string{"S9"})).To(BeEmpty())
-	g.Expect(Unproven(pool, all, []string{"data"})).To(BeEmpty())
-	g.Expect(Unproven(pool, all, []string{"tank"})).To(ContainSubstring("it has zfs, whose labels are not read, and it might be tank"))
-	for _, d := range []Disk{
-		{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "f2fs"}}},
-		{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "gpt"}}}, // it is damaged
+	data, tank, gone, there := agent.KeptDisk{Label: "data"}, agent.KeptDisk{Label: "tank"}, agent.KeptDisk{Serial: "S9"}, agent.KeptDisk{Serial: "s2"}
+	for _, c := range []struct {
+		name string
+		disk Disk
+		keep []agent.KeptDisk
+		want string
+	}{
+		{"all are found", none, []agent.KeptDisk{data, there, {WWN: "naa.5000c500a0b1c2d3"}}, ""},
+		{"no serial number", none, []agent.KeptDisk{data, gone}, "its serial number is unknown, and it might be S9"},
+		{"another serial number", labelled, []agent.KeptDisk{gone}, ""},
+		{"no WWN", pool, []agent.KeptDisk{{WWN: "5000c500a0b1c2d4"}}, "its WWN is unknown, and it might be 5000c500a0b1c2d4"},
+		{"another WWN", labelled, []agent.KeptDisk{{WWN: "5000c500a0b1c2d4"}}, ""},
+		{"the label is found", pool, []agent.KeptDisk{data}, ""},
+		{"labels that are not read", pool, []agent.KeptDisk{tank}, "it has zfs, whose labels are not read, and it might be tank"},
+		{"labels that are read", labelled, []agent.KeptDisk{tank}, ""},
+		{"a file system that is unknown", Disk{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "f2fs"}}}, []agent.KeptDisk{tank}, "it might be tank"},
+		{"a partition table that is damaged", Disk{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "gpt"}}}, []agent.KeptDisk{tank}, "it might be tank"},
+		{"the same, and the label is found", Disk{Disk: agent.Disk{Serial: "S4"}, Found: []Signature{{Type: "gpt"}}}, []agent.KeptDisk{data}, ""},
+		{"a partition table", Disk{Disk: agent.Disk{Serial: "S5"}, Found: []Signature{{Type: "gpt"}, {Type: "ext", Label: "root", Partition: 1}}}, []agent.KeptDisk{tank}, ""},
 	} {
-		g.Expect(Unproven(d, append(all, d), []string{"tank"})).To(ContainSubstring("it might be tank"), d.Found[0].Type)
-		g.Expect(Unproven(d, append(all, d), []string{"data"})).To(BeEmpty())
+		want := Equal("")
+		if c.want != "" {
+			want = ContainSubstring(c.want)
+		}
+		g.Expect(Unproven(c.disk, append(all, c.disk), c.keep)).To(want, c.name)
 	}
-	table := Disk{Disk: agent.Disk{Serial: "S5"}, Found: []Signature{{Type: "gpt"}, {Type: "ext", Label: "root", Partition: 1}}}
-	g.Expect(Unproven(table, append(all, table), []string{"tank"})).To(BeEmpty())
-	_, err := Select(all, agent.RootDevice{Serial: "S3"}, []string{"tank"})
-	g.Expect(err).To(MatchError(ContainSubstring("remove the name if that disk is gone")))
+	_, err := Select(all, agent.RootDevice{Serial: "S3"}, []agent.KeptDisk{tank})
+	g.Expect(err).To(MatchError(ContainSubstring("remove the entry if that disk is gone")))
 }
 
 // TestBlankHints: a blank hint identifies no disk, also not one without that identity, and lifts no protection.
@@ -86,15 +95,15 @@ func TestBlankHints(t *testing.T) {
 		_, err := Select([]Disk{blank}, want, nil)
 		g.Expect(err).To(MatchError(ContainSubstring("no disk matches")))
 	}
-	g.Expect(Protected(blank, nil, agent.RootDevice{Serial: " "}, nil)).NotTo(BeEmpty())
+	g.Expect(Protected(blank, agent.RootDevice{Serial: " "}, nil)).NotTo(BeEmpty())
 }
 
 // TestNamedDiskThatCannotBeRead: it may have a label to keep.
 func TestNamedDiskThatCannotBeRead(t *testing.T) {
 	g := NewWithT(t)
 	d := Disk{Disk: agent.Disk{Serial: "S1", Size: 8 << 30}, Unreadable: "input/output error"}
-	g.Expect(Protect(d, nil, true, []string{"data"}).Why).To(ContainSubstring("input/output error"))
-	g.Expect(Protect(d, nil, true, nil).Why).To(BeEmpty())
+	g.Expect(Protect(d, true, []agent.KeptDisk{{Label: "data"}}).Why).To(ContainSubstring("input/output error"))
+	g.Expect(Protect(d, true, nil).Why).To(BeEmpty())
 }
 
 // TestPartitionNames: the labels come from the primary table and from the backup, also if the primary one is damaged.

@@ -17,14 +17,14 @@ func SameID(want, have agent.DiskID, alias string) bool {
 		return false
 	}
 	wantWWN, haveWWN := diskname.NormalWWN(want.WWN), diskname.NormalWWN(have.WWN)
-	sameSerial, sameWWN := diskname.SameSerial(want.Serial, have.Serial), wantWWN == haveWWN
+	sameSerial, sameWWN := diskname.SameSerial(want.Serial, have.Serial), diskname.SameWWN(want.WWN, have.WWN)
 	switch {
 	case want.Serial == "" && wantWWN == "":
 		return want.ByPath != "" && (have.ByPath == want.ByPath || alias == want.ByPath)
 	case want.Serial != "" && have.Serial != "" && !sameSerial, wantWWN != "" && haveWWN != "" && !sameWWN:
 		return false
 	default:
-		return want.Serial != "" && sameSerial || wantWWN != "" && sameWWN
+		return sameSerial || sameWWN
 	}
 }
 
@@ -50,6 +50,6 @@ func samePhysical(a, b Disk) bool {
 	case a.wwid != "" && b.wwid != "":
 		return a.wwid == b.wwid
 	default:
-		return a.Serial != "" && diskname.SameSerial(a.Serial, b.Serial) && a.Model == b.Model && a.Size == b.Size
+		return diskname.SameSerial(a.Serial, b.Serial) && a.Model == b.Model && a.Size == b.Size
 	}
 }

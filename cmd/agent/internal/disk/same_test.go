@@ -49,7 +49,7 @@ func TestPaths(t *testing.T) {
 		if got := strings.Join(d.Paths, " "); got != want[d.Name] {
 			t.Errorf("%s is the same disk as %q, and not %q", d.Name, got, want[d.Name])
 		}
-		protected := Protected(d, disks, agent.RootDevice{Serial: d.Serial, WWN: d.WWN}, nil)
+		protected := Protected(d, agent.RootDevice{Serial: d.Serial, WWN: d.WWN}, nil)
 		if (protected != "") != (want[d.Name] != "") || !strings.Contains(protected, want[d.Name]) {
 			t.Errorf("%s is protected: %q", d.Name, protected)
 		}

@@ -23,12 +23,12 @@ type Protection struct {
 }
 
 // Protect returns why no plan may touch a disk. A disk that the plan names by serial number is protected only if it is kept, mounted, read-only or reached by
-// several paths. all are the disks of the server. keep are the serial numbers, WWNs, and labels of partitions and file systems that the plan keeps.
-func Protect(d Disk, all []Disk, named bool, keep []string) Protection {
+// several paths. keep are the disks that the plan keeps.
+func Protect(d Disk, named bool, keep []agent.KeptDisk) Protection {
 	hasShared := func(s Signature) bool { return slices.Contains(shared, s.Type) }
 	at := slices.IndexFunc(d.Found, hasShared)
 	switch {
-	case isKept(d, all, keep):
+	case slices.ContainsFunc(keep, d.isKept):
 		return Protection{Why: "the host's spec.storage.keep names it", Outside: true}
 	case len(d.Mounted) > 0:
 		return Protection{Why: "it is mounted at " + d.Mounted[0]}
@@ -56,37 +56,16 @@ func Protect(d Disk, all []Disk, named bool, keep []string) Protection {
 }
 
 // Protected is the clause of Protect. want is the plan's selection.
-func Protected(d Disk, all []Disk, want agent.RootDevice, keep []string) string {
-	return Protect(d, all, isSerial(want.Serial, d), keep).Why
+func Protected(d Disk, want agent.RootDevice, keep []agent.KeptDisk) string {
+	return Protect(d, diskname.SameSerial(want.Serial, d.Serial), keep).Why
 }
 
-// isSerial is true for the serial number of a disk that has one: a blank hint identifies no disk.
-func isSerial(serial string, d Disk) bool {
-	return strings.TrimSpace(d.Serial) != "" && diskname.SameSerial(serial, d.Serial)
-}
-
-// isKept compares what the plan keeps with the serial number, the WWN, and the labels of partitions and file systems. Labels have upper and lower case.
-func isKept(d Disk, all []Disk, keep []string) bool {
-	return slices.ContainsFunc(keep, func(name string) bool { return d.isCalled(name, all) })
-}
-
-// isCalled is true for a name of the disk. The serial number or WWN of a disk of the server is never a label: a tenant that knows which disk is kept could otherwise keep
-// another one with it.
-func (d Disk) isCalled(name string, all []Disk) bool {
-	name = strings.TrimSpace(name)
-	identifies := func(other Disk) bool { return diskname.Identifies(name, other.Serial, other.WWN) }
-	switch {
-	case name == "":
-		return false
-	case identifies(d):
-		return true
-	case slices.ContainsFunc(all, identifies):
-		return false
-	case slices.Contains(d.PartitionNames, name):
-		return true
-	default:
-		return slices.ContainsFunc(d.Found, func(s Signature) bool { return s.Label == name })
-	}
+// isKept is true for the disk that an entry names. Only a label is compared with the labels of partitions and file systems, which a tenant can write.
+func (d Disk) isKept(keep agent.KeptDisk) bool {
+	label := strings.TrimSpace(keep.Label)
+	isLabel := func(s Signature) bool { return s.Label == label }
+	return diskname.SameSerial(keep.Serial, d.Serial) || diskname.SameWWN(keep.WWN, d.WWN) ||
+		label != "" && (slices.Contains(d.PartitionNames, label) || slices.ContainsFunc(d.Found, isLabel))
 }
 
 // unread are the signatures of volumes whose labels, or the labels of what is in them, are not read.
@@ -94,26 +73,34 @@ var unread = []string{
 	"lvm2", "md", "luks", "zfs", "bcache", "bluestore", "ntfs", "exfat", "imsm", "ddf", "f2fs", "bcachefs", "jfs", "reiserfs", "nilfs2", "udf", "hfsplus", "apfs", "erofs", "squashfs",
 }
 
-// Unproven protects a disk while the plan keeps a name that no disk has, and the disk might be that one: its serial number is unknown, or it has a volume whose labels are
-// not read, or a partition table whose partitions are not read. all are the disks of the server.
-func Unproven(d Disk, all []Disk, keep []string) string {
-	at := slices.IndexFunc(d.Found, func(s Signature) bool { return slices.Contains(unread, s.Type) })
-	why := "its serial number is unknown"
-	switch {
-	case at >= 0:
-		why = fmt.Sprintf("it has %s, whose labels are not read", d.Found[at].Type)
-	case d.hasUnreadTable():
-		why = "it has a GPT without a partition that can be read"
-	case d.Serial != "":
-		return ""
-	}
-	for _, name := range keep {
-		if !slices.ContainsFunc(all, func(other Disk) bool { return other.isCalled(name, all) }) {
+// Unproven protects a disk while the plan keeps a disk that is not found, and the disk might be that one: what its entry names is unknown of the disk. all are the disks
+// of the server.
+func Unproven(d Disk, all []Disk, keep []agent.KeptDisk) string {
+	for _, k := range keep {
+		why := d.unknown(k)
+		if why != "" && !slices.ContainsFunc(all, func(other Disk) bool { return other.isKept(k) }) {
 			return fmt.Sprintf("%s, and it might be %s, which the host's spec.storage.keep names and no disk is known to be: name the disk to keep by its serial number, "+
-				"or remove the name if that disk is gone", why, name)
+				"or remove the entry if that disk is gone", why, cmp.Or(k.Serial, k.WWN, k.Label))
 		}
 	}
 	return ""
+}
+
+// unknown is why it cannot be told whether a disk is a kept one; empty if it can.
+func (d Disk) unknown(keep agent.KeptDisk) string {
+	at := slices.IndexFunc(d.Found, func(s Signature) bool { return slices.Contains(unread, s.Type) })
+	switch {
+	case keep.Serial != "" && strings.TrimSpace(d.Serial) == "":
+		return "its serial number is unknown"
+	case keep.WWN != "" && diskname.NormalWWN(d.WWN) == "":
+		return "its WWN is unknown"
+	case keep.Label != "" && at >= 0:
+		return fmt.Sprintf("it has %s, whose labels are not read", d.Found[at].Type)
+	case keep.Label != "" && d.hasUnreadTable():
+		return "it has a GPT without a partition that can be read"
+	default:
+		return ""
+	}
 }
 
 // hasUnreadTable is true for a disk with the header of a GPT and no known partition.
@@ -126,7 +113,7 @@ func (d Disk) hasUnreadTable() bool {
 //
 // With hints exactly one candidate must match them all. Without any it is the smallest candidate with at least 4 GiB; of several with that size the first by
 // by-path name, and then by kernel name, so that a server with two equal disks gets the same one in each boot. The error is a failure that lists all disks.
-func Select(disks []Disk, want agent.RootDevice, keep []string) (Disk, error) {
+func Select(disks []Disk, want agent.RootDevice, keep []agent.KeptDisk) (Disk, error) {
 	hinted := want != (agent.RootDevice{})
 	var matching, candidates []Disk
 	reasons := make([]string, len(disks))
@@ -138,7 +125,7 @@ func Select(disks []Disk, want agent.RootDevice, keep []string) (Disk, error) {
 			continue
 		}
 		matching = append(matching, d)
-		if reasons[i] = cmp.Or(Protected(d, disks, want, keep), unproven(d, disks, want, keep)); reasons[i] == "" {
+		if reasons[i] = cmp.Or(Protected(d, want, keep), Unproven(d, disks, keep)); reasons[i] == "" {
 			candidates = append(candidates, d)
 		}
 	}
@@ -146,21 +133,13 @@ func Select(disks []Disk, want agent.RootDevice, keep []string) (Disk, error) {
 	case len(matching) == 0:
 		return Disk{}, failure.New(agent.ReasonNoDisk, "no disk matches %s. %s", hints(want), list(disks, reasons))
 	case len(candidates) == 0:
-		return Disk{}, failure.New(agent.ReasonProtectedDisk, "the disks that match %s are protected: name one by its serial number to use it. %s", hints(want), list(disks, reasons))
+		return Disk{}, failure.New(agent.ReasonProtectedDisk, "the disks that match %s are protected. To use one that is not kept, name it by its serial number. %s", hints(want), list(disks, reasons))
 	case len(candidates) > 1 && hinted:
 		return Disk{}, failure.New(agent.ReasonSeveralDisks, "%d disks match %s: add a hint, such as the serial number. %s", len(candidates), hints(want), list(disks, reasons))
 	}
 	return slices.MinFunc(candidates, func(a, b Disk) int {
 		return cmp.Or(cmp.Compare(a.Size, b.Size), compareAddresses(a.ByPath, b.ByPath), compareAddresses(a.Name, b.Name), cmp.Compare(a.Name, b.Name))
 	}), nil
-}
-
-// unproven is Unproven, unless the plan identifies a disk without a serial number in another way.
-func unproven(d Disk, disks []Disk, want agent.RootDevice, keep []string) string {
-	if d.Serial == "" && (want.WWN != "" || want.ByPath != "" || want.HCTL != "" || want.Name != "") {
-		return ""
-	}
-	return Unproven(d, disks, keep)
 }
 
 // compareAddresses compares names with their numbers as numbers: nvme2n1 is before nvme10n1. A disk without a name is last.
@@ -202,8 +181,8 @@ func mismatch(d Disk, want agent.RootDevice) string {
 		hint string
 		ok   bool
 	}{
-		{"serial", want.Serial == "" || isSerial(want.Serial, d)},
-		{"wwn", want.WWN == "" || diskname.NormalWWN(d.WWN) != "" && diskname.NormalWWN(want.WWN) == diskname.NormalWWN(d.WWN)},
+		{"serial", want.Serial == "" || diskname.SameSerial(want.Serial, d.Serial)},
+		{"wwn", want.WWN == "" || diskname.SameWWN(want.WWN, d.WWN)},
 		{"model", contains(d.Model, want.Model)},
 		{"vendor", contains(d.Vendor, want.Vendor)},
 		{"minimum size", d.Size >= want.MinSize},

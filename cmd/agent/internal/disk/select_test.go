@@ -30,11 +30,11 @@ func TestSelect(t *testing.T) {
 		name  string
 		disks []Disk
 		want  agent.RootDevice
-		keep  []string
+		keep  []agent.KeptDisk
 		disk  string // or the reason
 	}{
 		{"the smallest, by by-path with its numbers", all, agent.RootDevice{}, nil, "sdc"},
-		{"the smallest that is not kept", all, agent.RootDevice{}, []string{"c1 "}, "sdb"},
+		{"the smallest that is not kept", all, agent.RootDevice{}, []agent.KeptDisk{{Serial: "c1 "}}, "sdb"},
 		{"serial without case", all, agent.RootDevice{Serial: "a1"}, nil, "sda"},
 		{"wwn with a prefix", all, agent.RootDevice{WWN: "0x5000C500A1"}, nil, "sda"},
 		{"model in part", all, agent.RootDevice{Model: "SDA"}, nil, "sda"},
@@ -49,12 +49,12 @@ func TestSelect(t *testing.T) {
 		{"vmfs", all, agent.RootDevice{Name: "sdh"}, nil, agent.ReasonProtectedDisk},
 		{"vmfs by serial", all, agent.RootDevice{Serial: "H1"}, nil, "sdh"},
 		{"mounted by serial", all, agent.RootDevice{Serial: "G1"}, nil, agent.ReasonProtectedDisk},
-		{"kept by serial", all, agent.RootDevice{Serial: "A1"}, []string{"A1"}, agent.ReasonProtectedDisk},
+		{"kept by serial", all, agent.RootDevice{Serial: "A1"}, []agent.KeptDisk{{Serial: "A1"}}, agent.ReasonProtectedDisk},
 		{"small disks only", []Disk{tiny}, agent.RootDevice{}, nil, agent.ReasonNoDisk},
 		{"a small disk by serial", []Disk{tiny}, agent.RootDevice{Serial: "E1"}, nil, "sde"},
 		{"no disks", nil, agent.RootDevice{}, nil, agent.ReasonNoDisk},
-		{"no serial, and a kept one is missing", []Disk{noSerial, a}, agent.RootDevice{}, []string{"Z9"}, "sda"},
-		{"no serial, and the kept one is there", []Disk{noSerial, a}, agent.RootDevice{}, []string{"A1"}, "sdf"},
+		{"no serial, and a kept one is missing", []Disk{noSerial, a}, agent.RootDevice{}, []agent.KeptDisk{{Serial: "Z9"}}, "sda"},
+		{"no serial, and the kept one is there", []Disk{noSerial, a}, agent.RootDevice{}, []agent.KeptDisk{{Serial: "A1"}}, "sdf"},
 	} {
 		got, err := Select(test.disks, test.want, test.keep)
 		if err != nil {
@@ -92,7 +92,7 @@ func TestPropertySelect(t *testing.T) {
 			Serial: rapid.SampledFrom([]string{"", "", "s1", "S2"}).Draw(t, "wanted serial"), Model: rapid.SampledFrom([]string{"", "x"}).Draw(t, "wanted model"),
 			MinSize: int64(rapid.SampledFrom([]int{0, 4}).Draw(t, "minimum")) << 30,
 		}
-		keep := rapid.SampledFrom([][]string{nil, {"S1"}, {"S2", "S9"}}).Draw(t, "keep")
+		keep := rapid.SampledFrom([][]agent.KeptDisk{nil, {{Serial: "S1"}}, {{Serial: "S2"}, {Serial: "S9"}}}).Draw(t, "keep")
 		got, err := Select(disks, want, keep)
 		reversed := slices.Clone(disks)
 		slices.Reverse(reversed)
@@ -102,7 +102,7 @@ func TestPropertySelect(t *testing.T) {
 		}
 		usable := func(d Disk) bool {
 			named := want.Serial != "" && strings.EqualFold(want.Serial, d.Serial)
-			return !d.ReadOnly && len(d.Mounted) == 0 && !slices.Contains(keep, d.Serial) && (named || d.Transport != "usb" && !d.Removable) &&
+			return !d.ReadOnly && len(d.Mounted) == 0 && !slices.Contains(keep, agent.KeptDisk{Serial: d.Serial}) && (named || d.Transport != "usb" && !d.Removable) &&
 				(want.Serial == "" || named) && strings.Contains(d.Model, want.Model) && d.Size >= want.MinSize
 		}
 		if err != nil {

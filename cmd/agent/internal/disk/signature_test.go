@@ -127,7 +127,7 @@ func checkShared(t *testing.T, b []byte, sector int, kind string, partition int)
 		t.Errorf("the type of the partition %d does not say %s: %+v, %v", partition, kind, found, err)
 	}
 	d := disk.Disk{Found: found}
-	if why := disk.Protect(d, nil, false, nil).Why; !strings.Contains(why, "it has "+kind+", which other servers may use") {
+	if why := disk.Protect(d, false, nil).Why; !strings.Contains(why, "it has "+kind+", which other servers may use") {
 		t.Errorf("a disk with a partition of %s is not protected: %q", kind, why)
 	}
 }

@@ -29,20 +29,23 @@ func (c *collector) firmware() agent.Boot {
 		c.problemf("Secure Boot: %v", err)
 	default:
 		boot.SecureBoot = ParseSecureBoot(content)
-		if boot.SecureBoot == nil {
+		if boot.SecureBoot == "" {
 			c.problemf("Secure Boot: the variable SecureBoot has %d bytes, or an unknown value", len(content))
 		}
 	}
 	return boot
 }
 
-// ParseSecureBoot parses the file of the variable SecureBoot. It returns nil for a value that the specification does not have.
-func ParseSecureBoot(content []byte) *bool {
-	if len(content) != 5 || content[4] > 1 {
-		return nil
+// ParseSecureBoot parses the file of the variable SecureBoot. It is empty for a value that the specification does not have.
+func ParseSecureBoot(content []byte) agent.SecureBoot {
+	switch {
+	case len(content) != 5 || content[4] > 1:
+		return ""
+	case content[4] == 1:
+		return agent.SecureBootEnabled
+	default:
+		return agent.SecureBootDisabled
 	}
-	on := content[4] == 1
-	return &on
 }
 
 // SecureBoot returns whether Secure Boot is enabled. It is empty for a server that was booted by a BIOS, and if it is unknown.
@@ -51,14 +54,7 @@ func (s *Source) SecureBoot() agent.SecureBoot {
 	if err != nil {
 		return "" // the inventory of an inspection says why
 	}
-	switch on := ParseSecureBoot(content); {
-	case on == nil:
-		return ""
-	case *on:
-		return agent.SecureBootEnabled
-	default:
-		return agent.SecureBootDisabled
-	}
+	return ParseSecureBoot(content)
 }
 
 // tpm returns the first TPM, or nil.

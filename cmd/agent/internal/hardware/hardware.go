@@ -39,7 +39,7 @@ type Source struct {
 // read, or not before the end of ctx, is missing and named in Problems. The inventory is not yet trimmed (Trim).
 func (s *Source) Collect(ctx context.Context, disks []agent.Disk, release string) agent.Inventory {
 	c := &collector{Source: s}
-	inv := agent.Inventory{Version: agent.Version, Release: release, Disks: slices.Clone(disks)}
+	inv := agent.Inventory{Release: release, Disks: slices.Clone(disks)}
 	tables := c.smbios()
 	inv.System = tables.System
 	inv.CPU = c.cpu(tables)

@@ -237,10 +237,10 @@ func TestErasesByOverwrite(t *testing.T) {
 
 func TestSecureBoot(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 1})).To(HaveValue(BeTrue()))
-	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 0})).To(HaveValue(BeFalse()))
+	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 1})).To(Equal(agent.SecureBootEnabled))
+	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 0})).To(Equal(agent.SecureBootDisabled))
 	for _, content := range [][]byte{nil, {6, 0, 0, 0}, {6, 0, 0, 0, 2}, {6, 0, 0, 0, 1, 0}} {
-		g.Expect(hardware.ParseSecureBoot(content)).To(BeNil())
+		g.Expect(hardware.ParseSecureBoot(content)).To(BeEmpty())
 	}
 	g.Expect((&hardware.Source{Root: server().write(t)}).SecureBoot()).To(Equal(agent.SecureBootEnabled))
 	g.Expect((&hardware.Source{Root: t.TempDir()}).SecureBoot()).To(BeEmpty(), "a BIOS")

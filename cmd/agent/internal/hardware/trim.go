@@ -58,7 +58,7 @@ const (
 func Trim(inv agent.Inventory) agent.Inventory {
 	out, err := copied(inv)
 	if err != nil {
-		return agent.Inventory{Version: inv.Version, Problems: []string{printable.Line("the inventory cannot be encoded: "+err.Error(), maxText)}}
+		return agent.Inventory{Problems: []string{printable.Line("the inventory cannot be encoded: "+err.Error(), maxText)}}
 	}
 	printable.Clean(&out, maxText, maxList)
 	if size(out) <= agent.MaxInventory {

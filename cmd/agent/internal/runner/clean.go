@@ -143,7 +143,7 @@ func metadataResults(plan agent.CleanPlan, all []disk.Disk, outcomes []erase.Out
 			r = spared(d, all, plan)
 		default:
 			r.Outcome, r.Warnings = agent.LeftOut, sanitize.Confusing(d)
-			r.Message = cmp.Or(disk.Protect(d, all, false, plan.Keep).Why, "the policy erases only the disks that the provider wrote")
+			r.Message = cmp.Or(disk.Protect(d, false, plan.Keep).Why, "the policy erases only the disks that the provider wrote")
 		}
 		out = append(out, r)
 	}
@@ -155,7 +155,7 @@ func (c *Cleaner) eraseDisks(all []disk.Disk, plan agent.CleanPlan) []erase.Disk
 	out := make([]erase.Disk, 0, len(all))
 	for _, d := range all {
 		named := slices.ContainsFunc(sanitize.Own(d, plan), func(r agent.DiskRange) bool { return r.Disk.Serial != "" && r.Disk.Serial == d.Serial })
-		protected := cmp.Or(disk.Protect(d, all, named, plan.Keep).Why, sanitize.Foreign(d, plan))
+		protected := cmp.Or(disk.Protect(d, named, plan.Keep).Why, sanitize.Foreign(d, plan))
 		if protected == "" && plan.AllDisks {
 			protected = spared(d, all, plan).Message
 		}

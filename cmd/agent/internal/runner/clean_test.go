@@ -50,7 +50,7 @@ func TestCleanClear(t *testing.T) {
 	kept := contentOf(t, f, 1)
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
 	var last agent.Progress
-	plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"partS2"}, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "S2"}}}
+	plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Label: "partS2"}}, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "S2"}}}
 	result := c.Run(t.Context(), cleanPlan(plan), func(p agent.Progress) {
 		if len(p.Disks) > 0 {
 			last = p

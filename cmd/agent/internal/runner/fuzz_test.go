@@ -61,11 +61,11 @@ func (m memory) open(d disk.Disk) (*disktest.Disk, error) {
 func (memory) changed([]disk.Disk) time.Time { return time.Time{} }
 
 // judge checks that no disk that a plan keeps was written, and that the result is one.
-func (m memory) judge(t *testing.T, keep []string, result agent.Result) {
+func (m memory) judge(t *testing.T, keep []agent.KeptDisk, result agent.Result) {
 	t.Helper()
 	for _, d := range m.facts {
-		kept := slices.ContainsFunc(keep, func(k string) bool {
-			return strings.EqualFold(k, d.Serial) || strings.EqualFold(k, d.WWN) || k == labelOf(d)
+		kept := slices.ContainsFunc(keep, func(k agent.KeptDisk) bool {
+			return strings.EqualFold(k.Serial, d.Serial) || strings.EqualFold(k.WWN, d.WWN) || k.Label == labelOf(d)
 		})
 		at := slices.IndexFunc(m.disks[d.Name].Ops(), func(op disktest.Op) bool { return op.Kind == disktest.Write || op.Kind == disktest.Zero })
 		if kept && at >= 0 {
@@ -86,18 +86,18 @@ func (m memory) judge(t *testing.T, keep []string, result agent.Result) {
 // FuzzPlan: whatever a plan says, the agent does not panic, writes to no disk that is kept, and has a result.
 func FuzzPlan(f *testing.F) {
 	for _, seed := range []string{
-		`{"version":1,"title":"rack1-1","purpose":"Provision","provision":{"manifest":"sha256:00","rootDevice":{},"keep":["S2"],"dataSource":"NoCloud",` +
+		`{"version":1,"title":"rack1-1","purpose":"Provision","provision":{"manifest":"sha256:00","rootDevice":{},"keep":[{"serial":"S2"}],"dataSource":"NoCloud",` +
 			`"dataSize":33554432,"partitionGUID":"` + guid + `","bootEntry":"capbm node-1"}}`,
 		`{"version":1,"title":"rack1-1","purpose":"Provision","provision":{"manifest":"sha256:00","rootDevice":{"serial":"s1","wwn":"0x5000c500a1b2c3d0","model":"disk",` +
 			`"minSize":4294967296,"rotational":false,"byPath":"pci-0000:00:1f.2-ata-1","name":"sda"},"dataSource":"None","partitionGUID":"` + guid + `","bootEntry":"capbm node-1"}}`,
 		`{"version":1,"title":"rack1-1","purpose":"Provision","provision":{"manifest":"sha256:00","rootDevice":{"serial":"KEPT"},"dataSource":"ConfigDrive","dataSize":33554432,` +
 			`"partitionGUID":"` + guid + `","committedGUID":"` + guid + `","committedDisk":{"serial":"KEPT","size":5366611968},"bootEntry":"capbm node-1"}}`,
-		`{"version":1,"title":"rack1-1","purpose":"Clean","clean":{"policy":"Metadata","keep":["naa.5000c500a1b2c3d1"],"ranges":[{"disk":{"serial":"S1","size":8388608},` +
+		`{"version":1,"title":"rack1-1","purpose":"Clean","clean":{"policy":"Metadata","keep":[{"wwn":"naa.5000c500a1b2c3d1"}],"ranges":[{"disk":{"serial":"S1","size":8388608},` +
 			`"offset":4194304,"length":1048576},{"disk":{"serial":"KEPT"},"offset":4194304,"length":1048576}]}}`,
 		`{"version":1,"title":"rack1-1","purpose":"Clean","clean":{"policy":"Metadata","allDisks":true,"expected":[{"serial":"S1"},{"wwn":"5000c500a1b2c3d1"},{"byPath":"x"}]}}`,
 		`{"version":1,"title":"rack1-1","purpose":"Clean","clean":{"policy":"Clear","ranges":[{"disk":{"serial":"S2","size":7340032},"offset":4194304,"length":1048576}],` +
 			`"expected":[{"serial":"S1"},{"serial":"S2"},{"serial":"KEPT"}]}}`,
-		`{"version":1,"title":"rack1-1","purpose":"Clean","clean":{"policy":"Purge","keep":["partS1"],"allDisks":true}}`,
+		`{"version":1,"title":"rack1-1","purpose":"Clean","clean":{"policy":"Purge","keep":[{"label":"partS1"}],"allDisks":true}}`,
 		`{"version":1,"title":"rack1-1","purpose":"Inspect","inspect":{"lldpSeconds":35}}`,
 	} {
 		f.Add([]byte(seed))
@@ -111,9 +111,9 @@ func FuzzPlan(f *testing.F) {
 			return // the agent asks again
 		}
 		synctest.Test(t, func(t *testing.T) { // the runners wait for disks that are missing
-			var keep []string
+			var keep []agent.KeptDisk
 			if p := plan.Provision; p != nil {
-				p.Keep = append(p.Keep, "KEPT")
+				p.Keep = append(p.Keep, agent.KeptDisk{Serial: "KEPT"})
 				keep = p.Keep
 			}
 			disks := newMemory(5 << 30)
@@ -128,7 +128,7 @@ func FuzzPlan(f *testing.F) {
 
 			keep = nil
 			if c := plan.Clean; c != nil {
-				c.Keep = append(c.Keep, "KEPT")
+				c.Keep = append(c.Keep, agent.KeptDisk{Serial: "KEPT"})
 				keep = c.Keep
 			}
 			disks = newMemory(8 * mib)

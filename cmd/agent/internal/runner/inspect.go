@@ -81,7 +81,7 @@ func inspected(found []disk.Disk) []agent.Disk {
 		}
 		slices.Sort(d.Signatures)
 		d.Signatures = slices.Compact(d.Signatures)
-		d.Protected = disk.Protected(d, found, agent.RootDevice{}, nil)
+		d.Protected = disk.Protected(d, agent.RootDevice{}, nil)
 		disks = append(disks, d.Disk)
 	}
 	return disks

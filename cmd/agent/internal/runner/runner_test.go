@@ -169,12 +169,12 @@ func TestKept(t *testing.T) {
 	g := NewWithT(t)
 	b := newBoots()
 	p, f := newProvisioner(t, b)
-	result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.Keep = []string{"s1"} }), ignore)
+	result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.Keep = []agent.KeptDisk{{Serial: "s1"}} }), ignore)
 	g.Expect(result.Failure.Reason).To(Equal(agent.ReasonProtectedDisk))
 	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure).To(BeNil())
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
 	clean := cleaner.Run(t.Context(), &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{
-		Policy: agent.CleanMetadata, Keep: []string{"S1"}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 5 << 30}, Offset: 4 << 30, Length: mib}},
+		Policy: agent.CleanMetadata, Keep: []agent.KeptDisk{{Serial: "S1"}}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 5 << 30}, Offset: 4 << 30, Length: mib}},
 	}}, ignore)
 	g.Expect(clean.Failure).NotTo(BeNil(), "what cannot be erased is a failure")
 	g.Expect(bootable(t, f)).To(BeTrue())

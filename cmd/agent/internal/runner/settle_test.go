@@ -88,7 +88,7 @@ func TestNameOfAnotherDisk(t *testing.T) {
 				return all
 			}}
 			c := &Cleaner{Disks: disks, Log: slog.New(slog.DiscardHandler)}
-			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Keep: []string{"KEPT"}}), ignore)
+			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Keep: []agent.KeptDisk{{Serial: "KEPT"}}}), ignore)
 			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("its name is that of another disk now")))
 			g.Expect(result.Disks).To(BeEmpty())
 		})
@@ -102,7 +102,7 @@ func TestMetadataSparesWhatClearSpares(t *testing.T) {
 	unreadable := rackDisk("sdb", "B")
 	unreadable.Unreadable = "input/output error"
 	all := []disk.Disk{rackDisk("sda", ""), unreadable, rackDisk("sdc", "C")}
-	plan := agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true, Keep: []string{"K1"}}
+	plan := agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true, Keep: []agent.KeptDisk{{Serial: "K1"}}}
 	c := &Cleaner{Disks: rack{}, Log: slog.New(slog.DiscardHandler)}
 	todo := c.eraseDisks(all, plan)
 	g.Expect([]bool{todo[0].Protected != "", todo[1].Protected != "", todo[2].Protected != ""}).To(Equal([]bool{true, true, false}))

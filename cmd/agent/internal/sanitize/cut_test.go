@@ -51,7 +51,7 @@ func TestCut(t *testing.T) {
 			}
 			r := &rack{}
 			r.add("disk0", d, nil)
-			return r, d, agent.CleanPlan{Policy: policy, Keep: []string{"KEPT"}, Ranges: []agent.DiskRange{{Disk: r.parts[0].disk.ID(), Offset: mib, Length: 4096}}}
+			return r, d, agent.CleanPlan{Policy: policy, Keep: []agent.KeptDisk{{Serial: "KEPT"}}, Ranges: []agent.DiskRange{{Disk: r.parts[0].disk.ID(), Offset: mib, Length: 4096}}}
 		}
 		whole, d, plan := newRack()
 		whole.run(t, plan)

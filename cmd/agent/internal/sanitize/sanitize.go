@@ -170,27 +170,7 @@ func Describe(name string, id agent.DiskID) string {
 	return fmt.Sprintf("disk %.32s (%s)", name, known)
 }
 
-// Transport is how a disk is connected, in the words of agent.ErasedDisk.
-func Transport(transport string) string {
-	switch transport {
-	case "nvme":
-		return "NVMe"
-	case "sata", "ata":
-		return "SATA"
-	case "sas":
-		return "SAS"
-	case "scsi", "fc", "iscsi":
-		return "SCSI"
-	case "virtio":
-		return "Virtio"
-	case "usb":
-		return "USB"
-	default:
-		return transport
-	}
-}
-
 // Identify returns the part of a result that is known before the disk is erased.
 func Identify(d disk.Disk) agent.ErasedDisk {
-	return agent.ErasedDisk{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, Firmware: d.Firmware, Transport: Transport(d.Transport)}
+	return agent.ErasedDisk{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, Firmware: d.Firmware, Transport: d.Transport}
 }

@@ -140,7 +140,7 @@ func TestWarnings(t *testing.T) {
 	r := &rack{}
 	r.add("nvme0", only(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.RPMB, d.Boot = true, true, true }), nil)
 	r.add("sda", only(drive.Block, nil), func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "md"}, {Type: "vfat", Label: "CIDATA"}} })
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge, Keep: []string{"S-sda"}})
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge, Keep: []agent.KeptDisk{{Serial: "S-sda"}}})
 	g.Expect(failure).To(BeNil())
 	g.Expect(results["nvme0n1"].Warnings).To(ConsistOf(ContainSubstring("RPMB"), ContainSubstring("boot partitions")))
 	g.Expect(results["sda"].Warnings).To(ConsistOf(ContainSubstring("md"), ContainSubstring("CIDATA")))

@@ -138,7 +138,7 @@ func Decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
 	named, has := slices.ContainsFunc(own, func(r agent.DiskRange) bool { return r.Disk.Serial != "" }), len(own) > 0
 	readable := d
 	readable.Unreadable = ""
-	p := disk.Protect(readable, all, named, plan.Keep)
+	p := disk.Protect(readable, named, plan.Keep)
 	switch {
 	case p.Why != "" && has:
 		return failed(r.ErasedDisk, agent.ReasonProtectedDisk, "it has bootstrap data and must not be touched: "+p.Why)

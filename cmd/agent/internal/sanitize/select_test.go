@@ -23,28 +23,28 @@ func TestNeverTouched(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(*disk.Disk)
-		keep    string
+		keep    agent.KeptDisk
 		outcome agent.Outcome
 		message string
 	}{
-		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, "", agent.Failed, "mounted at /data"},
-		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, "", agent.Failed, "read-only"},
-		{"removable", func(d *disk.Disk) { d.Removable = true }, "", agent.LeftOut, "removable"},
-		{"USB", func(d *disk.Disk) { d.Transport = "usb" }, "", agent.LeftOut, "USB"},
-		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, "", agent.LeftOut, "virtual media"},
-		{"kept by serial number", nil, "s-sda", agent.LeftOut, "spec.storage.keep"},
-		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, "naa.5000C500A0B1C2D3", agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, "ceph-data", agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), "DATA", agent.LeftOut, "spec.storage.keep"},
-		{"VMFS", signature(disk.Signature{Type: "vmfs"}), "", agent.Failed, "vmfs, which other servers may use"},
-		{"GFS2", signature(disk.Signature{Type: "gfs2"}), "", agent.Failed, "gfs2, which other servers may use"},
-		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), "", agent.Failed, "ocfs2, which other servers may use"},
-		{"VMFS of a storage system", func(d *disk.Disk) { d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, "fc" }, "", agent.LeftOut, "vmfs"},
-		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = "iscsi" }, "", agent.LeftOut, "storage system"},
-		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, "", agent.Failed, "the same disk as sdb"},
-		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, "", agent.Failed, "held by md127"},
-		{"zoned", func(d *disk.Disk) { d.Zoned = true }, "", agent.Failed, "zoned"},
-		{"without a serial number, while a kept one is missing", func(d *disk.Disk) { d.Serial = "" }, "K1", agent.Failed, "might be K1"},
+		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, agent.KeptDisk{}, agent.Failed, "mounted at /data"},
+		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, agent.KeptDisk{}, agent.Failed, "read-only"},
+		{"removable", func(d *disk.Disk) { d.Removable = true }, agent.KeptDisk{}, agent.LeftOut, "removable"},
+		{"USB", func(d *disk.Disk) { d.Transport = "usb" }, agent.KeptDisk{}, agent.LeftOut, "USB"},
+		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, agent.KeptDisk{}, agent.LeftOut, "virtual media"},
+		{"kept by serial number", nil, agent.KeptDisk{Serial: "s-sda"}, agent.LeftOut, "spec.storage.keep"},
+		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, agent.KeptDisk{WWN: "naa.5000C500A0B1C2D3"}, agent.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, agent.KeptDisk{Label: "ceph-data"}, agent.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), agent.KeptDisk{Label: "DATA"}, agent.LeftOut, "spec.storage.keep"},
+		{"VMFS", signature(disk.Signature{Type: "vmfs"}), agent.KeptDisk{}, agent.Failed, "vmfs, which other servers may use"},
+		{"GFS2", signature(disk.Signature{Type: "gfs2"}), agent.KeptDisk{}, agent.Failed, "gfs2, which other servers may use"},
+		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), agent.KeptDisk{}, agent.Failed, "ocfs2, which other servers may use"},
+		{"VMFS of a storage system", func(d *disk.Disk) { d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, "fc" }, agent.KeptDisk{}, agent.LeftOut, "vmfs"},
+		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = "iscsi" }, agent.KeptDisk{}, agent.LeftOut, "storage system"},
+		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, agent.KeptDisk{}, agent.Failed, "the same disk as sdb"},
+		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, agent.KeptDisk{}, agent.Failed, "held by md127"},
+		{"zoned", func(d *disk.Disk) { d.Zoned = true }, agent.KeptDisk{}, agent.Failed, "zoned"},
+		{"without a serial number, while a kept one is missing", func(d *disk.Disk) { d.Serial = "" }, agent.KeptDisk{Serial: "K1"}, agent.Failed, "might be K1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -52,8 +52,8 @@ func TestNeverTouched(t *testing.T) {
 			d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), c.change)
 			before := d.Medium(0)
 			plan := agent.CleanPlan{Policy: agent.CleanPurge}
-			if c.keep != "" {
-				plan.Keep = []string{c.keep}
+			if c.keep != (agent.KeptDisk{}) {
+				plan.Keep = []agent.KeptDisk{c.keep}
 			}
 			results, failure := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome))
@@ -152,7 +152,7 @@ func TestPlanInvalid(t *testing.T) {
 		{agent.CleanPlan{Policy: "Shred"}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-sda"}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
 	} {
 		_, failure := r.run(t, c.plan)
 		g.Expect(failure).To(HaveField("Reason", c.reason))
@@ -174,7 +174,7 @@ func TestKeptNamespace(t *testing.T) {
 		d.Crypto, d.BlockErase, d.Format, d.FormatsAll = true, true, true, formatsAll
 		r.add("nvme0", d, nil)
 		kept := d.Medium(1)
-		plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-nvme0n2"}}
+		plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}}
 		results, failure := r.run(t, plan)
 		g.Expect(failure).To(BeNil())
 		g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
@@ -197,7 +197,7 @@ func TestHiddenNamespaceBesideKeptOne(t *testing.T) {
 		d := drivetest.New(drive.NVMe, 2, size, 1)
 		d.Crypto, d.BlockErase, d.Format, d.Unattached = true, true, true, hidden
 		r.add("nvme0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []string{"S-nvme0n2"}})
+		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}})
 		g.Expect(failure != nil).To(Equal(failed))
 		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
 		if failed {

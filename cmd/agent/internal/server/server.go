@@ -209,6 +209,7 @@ func (c *Client) do(ctx context.Context, method, endpoint, query string, body []
 	}
 	maps.Copy(request.Header, header)
 	request.Header.Set("Authorization", "Bearer "+c.config.Token)
+	request.Header.Set(agent.HeaderVersion, strconv.Itoa(agent.Version))
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/json")
 	}

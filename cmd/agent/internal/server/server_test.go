@@ -134,7 +134,7 @@ func TestPlan(t *testing.T) {
 			c := newClient(t, a)
 			var p *agent.Plan
 			err := retry.Do(t.Context(), func(ctx context.Context) (err error) {
-				p, err = c.Plan(ctx, agent.Hello{Version: agent.Version})
+				p, err = c.Plan(ctx, agent.Hello{})
 				return err
 			})
 			if !test.check(p, err) || a.calls[agent.EndpointPlan] != test.calls {

@@ -1,0 +1,78 @@
+package v1alpha1
+
+// Health is the health of a server or of a part, as Redfish reports it (Health of DSP0268, Status). It is absent if it is unknown.
+// +kubebuilder:validation:Enum=OK;Warning;Critical
+type Health string
+
+// The values of Health.
+const (
+	HealthOK       Health = "OK"
+	HealthWarning  Health = "Warning"
+	HealthCritical Health = "Critical"
+)
+
+// FirmwareMode is how the firmware started a server.
+// +kubebuilder:validation:Enum=UEFI;BIOS
+type FirmwareMode string
+
+// The values of FirmwareMode.
+const (
+	FirmwareUEFI FirmwareMode = "UEFI"
+	FirmwareBIOS FirmwareMode = "BIOS"
+)
+
+// SecureBoot is whether the firmware runs only signed programs. It is absent for a BIOS, and if it is unknown.
+// +kubebuilder:validation:Enum=Enabled;Disabled
+type SecureBoot string
+
+// The values of SecureBoot.
+const (
+	SecureBootEnabled  SecureBoot = "Enabled"
+	SecureBootDisabled SecureBoot = "Disabled"
+)
+
+// DiskTransport is how a disk is connected. It is absent if it is unknown.
+// +kubebuilder:validation:Enum=NVMe;NVMeOverFabrics;SATA;SAS;SCSI;FibreChannel;ISCSI;Virtio;USB;MMC;Other
+type DiskTransport string
+
+// The values of DiskTransport.
+const (
+	TransportNVMe DiskTransport = "NVMe"
+	// TransportNVMeOverFabrics is NVMe over a network, such as TCP or RDMA.
+	TransportNVMeOverFabrics DiskTransport = "NVMeOverFabrics"
+	TransportSATA            DiskTransport = "SATA"
+	TransportSAS             DiskTransport = "SAS"
+	TransportSCSI            DiskTransport = "SCSI"
+	TransportFibreChannel    DiskTransport = "FibreChannel"
+	TransportISCSI           DiskTransport = "ISCSI"
+	TransportVirtio          DiskTransport = "Virtio"
+	TransportUSB             DiskTransport = "USB"
+	TransportMMC             DiskTransport = "MMC"
+	TransportOther           DiskTransport = "Other"
+)
+
+// AgentStep is what an agent does.
+// +kubebuilder:validation:Enum=Reading;Selecting;Wiping;Writing;Data;Verifying;Committing;BootEntry;Erasing
+type AgentStep string
+
+// OverrideTarget is the boot source of a boot override.
+// +kubebuilder:validation:Enum=PXE;HTTP;CD
+type OverrideTarget string
+
+// The values of OverrideTarget.
+const (
+	TargetPXE  OverrideTarget = "PXE"
+	TargetHTTP OverrideTarget = "HTTP"
+	TargetCD   OverrideTarget = "CD"
+)
+
+// PowerRestorePolicy is what the firmware does when the power returns (PowerRestorePolicy of DSP0268, ComputerSystem).
+// +kubebuilder:validation:Enum=AlwaysOn;AlwaysOff;LastState
+type PowerRestorePolicy string
+
+// The values of PowerRestorePolicy.
+const (
+	RestoreAlwaysOn  PowerRestorePolicy = "AlwaysOn"
+	RestoreAlwaysOff PowerRestorePolicy = "AlwaysOff"
+	RestoreLastState PowerRestorePolicy = "LastState"
+)
