@@ -160,7 +160,7 @@ compile() {
 # build NAME builds it, and shows what the compiler printed only if that fails.
 build() {
   local log=$logs/$1.log lock
-  exec {lock}>"$bin/.$1.lock"
+  exec {lock}>"$logs/$1.lock"
   ! command -v flock >/dev/null || flock "$lock"
   case $1 in
     lab | manager) ;;

@@ -165,16 +165,16 @@ func (l *life) escalate(s step, helps bool) {
 		l.reach(s.end)
 		return
 	}
-	over := int32(0) // the attempt whose deadline came last
+	over, failures := int32(0), 0 // the attempt whose deadline came last, and how many boots had failed by then: a server that still boots gets its time
 	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 		commands := l.server.Commands()
 		progress := conditions.GetMessage(h, v1alpha1.BootProgressCondition)
 		attempt := l.record().Spec.Attempt
 		told := attempt > 0 && strings.Contains(progress, fmt.Sprintf("Boot attempt %d", attempt)) // not the one before
 		if told && attempt != over && conditions.GetReason(h, v1alpha1.BootedCondition) == v1alpha1.ReasonWaitingForDHCP &&
-			l.server.On() && len(commands) > 0 && time.Since(commands[len(commands)-1].At) > moment {
+			l.server.On() && l.server.Failures() > failures && len(commands) > 0 && time.Since(commands[len(commands)-1].At) > moment {
 			l.clock.Pass(bootTimeout)
-			over = attempt
+			over, failures = attempt, l.server.Failures()
 		}
 		if helps {
 			phase(v1alpha1.PhaseProvisioned)(g, h)

@@ -59,6 +59,7 @@ type Server struct {
 	mu           sync.Mutex
 	ons, offs    int
 	errs         []string
+	failures     int
 	lives        []*Life
 	dataOffsets  []int64
 	torn         []string
@@ -173,6 +174,13 @@ func (s *Server) Errors() []string {
 	return slices.Clone(s.errs)
 }
 
+// Failures returns how many boots of the server failed by themselves: nothing was booted, or what was booted ended with an error.
+func (s *Server) Failures() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failures
+}
+
 // run runs an operating system.
 func (s *Server) run(ctx context.Context, life *Life, again bool, booted func()) error {
 	booted()
@@ -212,6 +220,7 @@ func (s *Server) count(event string) {
 func (s *Server) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.failures++
 	if text := err.Error(); len(s.errs) == 0 || s.errs[len(s.errs)-1] != text {
 		s.errs = append(s.errs, text)
 	}
