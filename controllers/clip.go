@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
@@ -27,6 +28,21 @@ func Clip(text string, maxBytes int) string {
 		end--
 	}
 	return text[:end] + mark
+}
+
+// OneOf returns the word that equals a text of another source, and "" for a text that is not one of the words: the API server would refuse the whole status.
+func OneOf[T, From ~string](text From, words ...T) T {
+	for _, word := range words {
+		if string(word) == string(text) {
+			return word
+		}
+	}
+	return ""
+}
+
+// HealthOf returns the health that a BMC or an agent reports, and "" if that is unknown.
+func HealthOf[From ~string](text From) v1alpha1.Health {
+	return OneOf(text, v1alpha1.HealthOK, v1alpha1.HealthWarning, v1alpha1.HealthCritical)
 }
 
 // ClipAll clips each text of a list to MaxText, and the list to MaxItems.

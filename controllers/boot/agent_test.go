@@ -250,7 +250,7 @@ func TestAgentRefused(t *testing.T) {
 	g.Expect(w.boot().Spec.Failure).To(BeNil())
 }
 
-// TestAgentOfAnotherVersion: it is told apart at each request, also if the boot server was upgraded after it gave the plan, and the condition names both versions.
+// TestAgentOfAnotherVersion: it is refused at each request, also if the boot server was upgraded after it gave the plan, and the condition names both versions.
 func TestAgentOfAnotherVersion(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)

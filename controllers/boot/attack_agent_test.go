@@ -222,7 +222,7 @@ func (p *party) refused() {
 	}
 }
 
-// TestOlderAgentOverHTTP: an agent of version 1 that had its plan before the boot server was upgraded is told so at each request, also where this version cannot read the
+// TestOlderAgentOverHTTP: an agent of version 1 that had its plan before the boot server was upgraded is refused with that reason at each request, also where this version cannot read the
 // body.
 func TestOlderAgentOverHTTP(t *testing.T) {
 	g := NewWithT(t)

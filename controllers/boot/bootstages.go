@@ -237,12 +237,7 @@ func (b *Booter) recordStage(boot *v1alpha1.BareMetalBoot, stage v1alpha1.BootSt
 }
 
 func (b *Booter) enqueueStage(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, from netip.Addr, what string) {
-	b.enqueueStageOnce(boot, at, string(at), from, what)
-}
-
-// enqueueStageOnce is enqueueStage for a stage that is observed in several ways: each way is written once.
-func (b *Booter) enqueueStageOnce(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, way string, from netip.Addr, what string) {
-	b.enqueueSeen(boot, b.seenStage(boot, at, from, what), way)
+	b.enqueueSeen(boot, b.seenStage(boot, at, from, what), string(at))
 }
 
 // seenStage returns a stage that is observed now.
@@ -255,6 +250,7 @@ func (b *Booter) seenStage(boot *v1alpha1.BareMetalBoot, at v1alpha1.BootStage, 
 	return seen
 }
 
+// enqueueSeen writes a stage. A stage that is observed in several ways is written once for each way.
 func (b *Booter) enqueueSeen(boot *v1alpha1.BareMetalBoot, seen v1alpha1.ObservedStage, way string) {
 	if boot.Spec.Number == 0 || boot.Spec.Failure != nil {
 		return

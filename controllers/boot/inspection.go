@@ -125,7 +125,7 @@ func inspectedDisk(d agent.Disk) v1alpha1.InspectedDisk {
 		Name: text(d.Name), ByPath: text(d.ByPath), HCTL: text(d.HCTL), Vendor: text(d.Vendor), Model: text(d.Model), SerialNumber: text(d.Serial),
 		WWN: text(d.WWN), FirmwareVersion: text(d.Firmware), SizeBytes: max(d.Size, 0), LogicalSectorBytes: number(d.LogicalSector),
 		PhysicalSectorBytes: number(d.PhysicalSector), Rotational: d.Rotational, Transport: transportOf(d.Transport), Removable: d.Removable, ReadOnly: d.ReadOnly,
-		Health: healthOf(d.Health), EraseMethods: texts(d.Erase), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),
+		Health: controllers.HealthOf(d.Health), EraseMethods: texts(d.Erase), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),
 	}
 }
 
@@ -144,6 +144,14 @@ func inspectedNIC(n agent.NIC) v1alpha1.InspectedNIC {
 		}
 	}
 	return out
+}
+
+func firmwareModeOf(firmware agent.Firmware) v1alpha1.FirmwareMode {
+	return controllers.OneOf(firmware, v1alpha1.FirmwareUEFI, v1alpha1.FirmwareBIOS)
+}
+
+func secureBootOf(state agent.SecureBoot) v1alpha1.SecureBoot {
+	return controllers.OneOf(state, v1alpha1.SecureBootEnabled, v1alpha1.SecureBootDisabled)
 }
 
 func text(s string) string { return controllers.Clip(s, controllers.MaxText) }

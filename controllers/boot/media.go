@@ -102,7 +102,7 @@ func (b *Booter) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, 
 	seen := controllers.ObservedStage(boot, v1alpha1.StageMedia)
 	switch {
 	case part == pxe.MediaWhole && (seen == nil || !strings.HasPrefix(seen.Client, wholeMedium)):
-		b.enqueueStageOnce(boot, v1alpha1.StageMedia, string(v1alpha1.StageMedia)+" "+wholeMedium, r.From, strings.TrimSpace(wholeMedium+" "+r.Client))
+		b.enqueueSeen(boot, b.seenStage(boot, v1alpha1.StageMedia, r.From, strings.TrimSpace(wholeMedium+" "+r.Client)), string(v1alpha1.StageMedia)+" "+wholeMedium)
 	case seen == nil:
 		b.recordStage(boot, v1alpha1.StageMedia, r.From, r.Client)
 	}

@@ -37,7 +37,7 @@ type stage struct {
 	v1alpha1.ObservedStage
 
 	took time.Duration
-	way  string // as enqueueStageOnce has it
+	way  string // as enqueueSeen has it
 }
 
 type writeKey struct {

@@ -24,7 +24,6 @@ const (
 	maxSwitches     = 8
 	maxSwitchBytes  = 64
 	maxNotPurgeable = 8
-	minNotPurgeable = 1
 	maxDiskBytes    = 64
 	// maxSummary is the maximum size of an InspectionSummary as JSON, in bytes: every watcher of hosts gets it.
 	maxSummary = 1024
@@ -126,7 +125,7 @@ func dropLast(s *v1alpha1.InspectionSummary) bool {
 		}
 	}
 	switch {
-	case len(s.NotPurgeable) > minNotPurgeable && jsonSize(s.NotPurgeable) > maxSummary/2:
+	case jsonSize(s.NotPurgeable) > maxSummary/2:
 		s.NotPurgeable = s.NotPurgeable[:len(s.NotPurgeable)-1]
 	case len(s.Switches)+len(s.GPUs)+len(s.NICs)+len(s.Disks) > 0:
 		largest.drop()

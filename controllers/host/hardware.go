@@ -16,7 +16,7 @@ func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	hardware := &v1alpha1.Hardware{
 		Manufacturer: text(i.Manufacturer), Model: text(i.Model), SerialNumber: text(i.SerialNumber), SystemUUID: text(i.SystemUUID),
 		FirmwareVersion: text(i.FirmwareVersion), BMCFirmwareVersion: text(i.BMCFirmwareVersion), Architecture: text(i.Architecture),
-		Health: healthStatus(i.Health),
+		Health: controllers.HealthOf(i.Health),
 		CPU:    v1alpha1.CPU{Model: text(i.CPUModel), Sockets: int32(i.CPUSockets), Threads: int32(i.CPUThreads)}, //nolint:gosec // the drivers limit them
 		Memory: quantityOf(i.MemoryMiB, mebibyte),
 	}
@@ -28,13 +28,13 @@ func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	for _, d := range i.DIMMs[:min(len(i.DIMMs), controllers.MaxItems)] {
 		hardware.DIMMs = append(hardware.DIMMs, v1alpha1.DIMM{
 			Name: text(d.Name), Manufacturer: text(d.Manufacturer), PartNumber: text(d.PartNumber), SerialNumber: text(d.SerialNumber),
-			Size: quantityOf(d.SizeMiB, mebibyte), Health: healthStatus(d.Health),
+			Size: quantityOf(d.SizeMiB, mebibyte), Health: controllers.HealthOf(d.Health),
 		})
 	}
 	for _, d := range i.Disks[:min(len(i.Disks), controllers.MaxItems)] {
 		hardware.Disks = append(hardware.Disks, v1alpha1.Disk{
 			Name: text(d.Name), Model: text(d.Model), SerialNumber: text(d.SerialNumber), WWN: text(d.WWN), Size: quantityOf(d.SizeBytes/gibibyte, gibibyte),
-			Rotational: d.Rotational, Health: healthStatus(d.Health),
+			Rotational: d.Rotational, Health: controllers.HealthOf(d.Health),
 		})
 	}
 	for _, n := range i.NICs[:min(len(i.NICs), controllers.MaxItems)] {
@@ -45,25 +45,15 @@ func hardwareStatus(i bmc.Inventory) *v1alpha1.Hardware {
 	for _, d := range i.Devices[:min(len(i.Devices), controllers.MaxItems)] {
 		hardware.Devices = append(hardware.Devices, v1alpha1.Device{
 			Class: text(d.Class), Name: text(d.Name), Manufacturer: text(d.Manufacturer), Model: text(d.Model), SerialNumber: text(d.Serial),
-			FirmwareVersion: text(d.Firmware), Health: healthStatus(d.Health),
+			FirmwareVersion: text(d.Firmware), Health: controllers.HealthOf(d.Health),
 		})
 	}
 	for _, p := range i.PowerSupplies[:min(len(i.PowerSupplies), controllers.MaxItems)] {
 		hardware.PowerSupplies = append(hardware.PowerSupplies, v1alpha1.PowerSupply{
-			Name: text(p.Name), Model: text(p.Model), Watts: int32(p.Watts), Health: healthStatus(p.Health), //nolint:gosec // the drivers limit it
+			Name: text(p.Name), Model: text(p.Model), Watts: int32(p.Watts), Health: controllers.HealthOf(p.Health), //nolint:gosec // the drivers limit it
 		})
 	}
 	return hardware
-}
-
-// healthStatus returns the health as the API's type. What is not one of its values is unknown.
-func healthStatus(h bmc.Health) v1alpha1.Health {
-	switch h {
-	case bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical:
-		return v1alpha1.Health(h)
-	default:
-		return ""
-	}
 }
 
 const (

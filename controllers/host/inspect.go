@@ -25,10 +25,7 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	status := &v1alpha1.BMCStatus{
 		Protocol: controllers.Clip(description.Protocol, controllers.MaxText), Quirks: controllers.ClipAll(description.Quirks),
 	}
-	switch policy := v1alpha1.PowerRestorePolicy(description.PowerRestorePolicy); policy {
-	case v1alpha1.RestoreAlwaysOn, v1alpha1.RestoreAlwaysOff, v1alpha1.RestoreLastState: // another one would be refused by the API server
-		status.PowerRestorePolicy = policy
-	}
+	status.PowerRestorePolicy = controllers.OneOf(description.PowerRestorePolicy, v1alpha1.RestoreAlwaysOn, v1alpha1.RestoreAlwaysOff, v1alpha1.RestoreLastState)
 	for _, capability := range description.Capabilities[:min(len(description.Capabilities), controllers.MaxItems)] {
 		status.Capabilities = append(status.Capabilities, controllers.Clip(string(capability), controllers.MaxText))
 	}

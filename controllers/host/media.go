@@ -143,7 +143,7 @@ func (r *Reconciler) insertMedium(ctx context.Context, j job, c bmc.Client) erro
 	}
 	r.updateObservation(j, func(h *hostObservation) {
 		h.bmc.MediaInserted = true // the BMC may insert it although it answers with an error
-		h.override = &v1alpha1.BootOverrideStatus{Boot: j.boot.Number, BootMethod: v1alpha1.MethodVirtualMedia, Target: v1alpha1.OverrideTarget(bmc.BootCD)}
+		h.override = &v1alpha1.BootOverrideStatus{Boot: j.boot.Number, BootMethod: v1alpha1.MethodVirtualMedia, Target: v1alpha1.TargetCD}
 	})
 	if err := media.InsertMedia(ctx, medium); err != nil {
 		return err

@@ -103,7 +103,7 @@ func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, overr
 		return err
 	}
 	tried := &v1alpha1.BootOverrideStatus{
-		Boot: j.boot.Number, Target: v1alpha1.OverrideTarget(override.Target), Method: string(cmp.Or(result.Method, method)),
+		Boot: j.boot.Number, Target: controllers.OneOf(override.Target, v1alpha1.TargetPXE, v1alpha1.TargetHTTP, v1alpha1.TargetCD), Method: string(cmp.Or(result.Method, method)),
 		Warning: controllers.Clip(maskMedia(cmp.Or(result.Doubt, doubt)), controllers.MaxText), Persistent: result.Lasts,
 	}
 	if j.method != v1alpha1.MethodPXE {

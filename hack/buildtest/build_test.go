@@ -140,7 +140,7 @@ func lab(t *testing.T, name string) []byte {
 	path := "../../.cache/bin/" + name
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) && os.Getenv("CAPBM_TESTS") != "complete" {
 		// "go test ./..." works in a fresh clone. In a target of make the missing program is a failure, as with controllerstest.Need.
-		t.Skipf("%s is missing: run make lab-programs", path)
+		t.Skipf("%s is missing: run make lab-programs", path) // make test builds it first
 	}
 	return read(t, path)
 }

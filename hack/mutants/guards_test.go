@@ -114,7 +114,8 @@ var guardTargets = []target{
 		{"a kubelet names labels that it must not remove", "givenLabels", "!mayFollow(key)", "false"},
 		{"an annotation of a Node has no end", "keepLabels", "len(given) > maxLabels*maxText", "false"},
 	}},
-	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer"}, []mutant{
+	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer|OneOf"}, []mutant{
+		{"a word that the API does not know keeps a status from being written", "OneOf", `return ""`, "return T(text)"},
 		{"a refused API server is asked again at once", "Kubeconfigs.through", "last.why != nil", "false"},
 		{"a kubeconfig names a proxy", "checkCluster", `cluster.ProxyURL != ""`, "false"},
 		{"a kubeconfig names a server without TLS", "checkCluster", `server.Scheme != "https"`, ""},
@@ -166,8 +167,7 @@ var guardTargets = []target{
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
-	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|^TestClip$"}, []mutant{
-		{"a word that is no health keeps a status from being written", "healthStatus", `return ""`, "return v1alpha1.Health(h)"},
+	{"controllers/host", []string{"-test.run=Erasure|SerialNumber"}, []mutant{
 		{"a host is released without a record", "Reconciler.recordErasure", "unfenced || gone", "unfenced || gone || err != nil"},
 		{"a machine of another namespace is ignored", "serverOfProviderID", `host != ""`, `host != "" && namespace == m.Namespace`},
 		{"an erasure is forgotten before it is recorded", "endsRequestedErasure",

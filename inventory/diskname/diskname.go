@@ -4,13 +4,13 @@ package diskname
 
 import "strings"
 
-// SameSerial compares serial numbers, without regard to case and to spaces around them. An unknown serial number is none.
+// SameSerial compares serial numbers, without regard to case and to spaces around them. An unknown serial number equals no other.
 func SameSerial(a, b string) bool {
 	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
 	return a != "" && strings.EqualFold(a, b)
 }
 
-// SameWWN compares WWNs, without regard to case and to the prefix. An unknown WWN is none.
+// SameWWN compares WWNs, without regard to case and to the prefix. An unknown WWN equals no other.
 func SameWWN(a, b string) bool {
 	return NormalWWN(a) != "" && NormalWWN(a) == NormalWWN(b)
 }

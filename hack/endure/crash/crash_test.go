@@ -39,7 +39,7 @@ type row struct {
 func TestCrash(t *testing.T) {
 	if shard.Unset() && os.Getenv("CRASH_AT") == "" {
 		// go test ./... must not take hours: the targets of make set SHARD, and CI runs them.
-		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make crash-full")
+		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make crash-full") // minutes of processes: go test ./... stays quick
 	}
 	always, err := shard.ReadAlways("testdata/always.txt")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 func TestEtcdRestarted(t *testing.T) {
 	if shard.Unset() {
 		// go test ./... must not take hours: the targets of make set SHARD, and CI runs them.
-		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full")
+		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full") // minutes of processes: go test ./... stays quick
 	}
 	at, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()) // as many as there are run at once
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -130,7 +130,7 @@ func chosen(t *testing.T) []pair {
 	}
 	if shard.Unset() {
 		// go test ./... must not take hours: the targets of make set SHARD, and CI runs them.
-		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full")
+		t.Skip("SHARD selects a part of the suite, or all: make test-system, or make matrix-full") // minutes of processes: go test ./... stays quick
 	}
 	always := always(t)
 	return slices.DeleteFunc(all, func(p pair) bool { return !always.Selected(p.String()) })

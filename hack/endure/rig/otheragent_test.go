@@ -7,71 +7,62 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // refusedVariable is set if the agent in rig.AgentVariable has another version of the protocol than this boot server.
 const refusedVariable = "RIG_AGENT_IS_REFUSED"
 
-// TestOtherAgent: the agent of another commit completes an image and an erasure, or is refused before it touches a disk. Without rig.AgentVariable it is the agent of
-// this commit, which completes them.
+// TestOtherAgent: an agent of another version of the protocol is refused before it touches a disk. The agent in rig.AgentVariable, that of another commit, completes an image
+// and an erasure if its version is the same.
 func TestOtherAgent(t *testing.T) {
-	refused := os.Getenv(refusedVariable) != ""
+	given, refused := os.Getenv(rig.AgentVariable) != "", os.Getenv(refusedVariable) != ""
 	t.Run("image", func(t *testing.T) {
 		t.Parallel()
-		site, s, p, before := otherAgent(t)
-		p.Start(t).Ready(t)
-		claim := site.Claim(t, "m-"+site.Namespace, site.WithImage(t))
-		if refused {
-			awaitRefusal(t, s, before)
-			NewWithT(t).Expect(p.Stop()).To(Succeed())
+		if given && !refused {
+			testImage(t, v1alpha1.DataSourceNoCloud)
 			return
 		}
-		g := NewWithT(t)
-		controllerstest.Wait(t, env, claim.BareMetalMachine, func(g Gomega, m *v1alpha1.BareMetalMachine) {
-			g.Expect(m.Spec.ProviderID).NotTo(BeEmpty(), s.AgentLog())
-		})
-		boots, data, err := s.Left()
-		g.Expect([]any{boots, data, err}).To(Equal([]any{true, true, nil}))
-		g.Expect(env.Client.Delete(t.Context(), claim.BareMetalMachine)).To(Succeed())
-		env.Gone(t, claim.BareMetalMachine)
-		boots, data, err = s.Left()
-		g.Expect([]any{boots, data, err}).To(Equal([]any{false, false, nil}), "the release erases")
-		g.Expect(p.Stop()).To(Succeed())
-		node := &corev1.Node{}
-		node.Name = claim.Machine.Name
-		g.Expect(client.IgnoreNotFound(env.Client.Delete(t.Context(), node))).To(Succeed())
+		site, s, p, before := otherAgent(t, given)
+		p.Start(t).Ready(t)
+		site.Claim(t, "m-"+site.Namespace, site.WithImage(t))
+		awaitRefusal(t, s, before)
+		NewWithT(t).Expect(p.Stop()).To(Succeed())
 	})
 	t.Run("erasure", func(t *testing.T) {
 		t.Parallel()
-		_, s, p, before := otherAgent(t)
+		_, s, p, before := otherAgent(t, given)
 		request := controllerstest.RequestErasure(t, env, s.Host, bmctest.SerialNumber("s"), v1alpha1.CleaningClear)
 		p.Start(t).Ready(t)
-		if refused {
-			awaitRefusal(t, s, before)
-		} else {
+		if given && !refused {
 			controllerstest.Wait(t, env, request, func(g Gomega, r *v1alpha1.BareMetalErasureRequest) {
-				g.Expect(r.Status.Conditions).To(ContainElement(And(HaveField("Type", v1alpha1.ErasedCondition), HaveField("Status", BeEquivalentTo("True")))), s.AgentLog())
+				g.Expect(conditions.IsTrue(r, v1alpha1.ErasedCondition)).To(BeTrue(), s.AgentLog())
 			})
+		} else {
+			awaitRefusal(t, s, before)
 		}
 		NewWithT(t).Expect(p.Stop()).To(Succeed())
 	})
 }
 
-// otherAgent returns a site with a registered server that has a disk, its provider, which is not started, and what is on the disk.
-func otherAgent(t *testing.T) (*rig.Site, *rig.Server, *rig.Provider, [sha256.Size]byte) {
+// otherAgent returns a site with a registered server that has a disk with data, its provider, which is not started, and the digest of the disk. Unless an agent is given, the
+// server's own one reports another version.
+func otherAgent(t *testing.T, given bool) (*rig.Site, *rig.Server, *rig.Provider, [sha256.Size]byte) {
 	t.Helper()
 	site := rig.NewSite(t, env)
 	settings := controllerstest.Settings()
 	settings.BootTimeout = 2 * time.Minute
 	s := site.Server(t, "s", rig.ServerOptions{Node: true, Disk: true}).Register(t)
-	return site, s, site.Provider(t, rig.Options{Settings: settings}), diskOf(t, s)
+	if !given {
+		s.SetAgentVersion(agent.Version + 1)
+	}
+	return site, s, site.Provider(t, rig.Options{Settings: settings}), plant(t, s)
 }
 
 // awaitRefusal waits until the boot server has refused the agent of a server, and compares the disk with what was on it before.
@@ -84,10 +75,25 @@ func awaitRefusal(t *testing.T, s *rig.Server, before [sha256.Size]byte) {
 	})
 	g := NewWithT(t)
 	g.Eventually(s.AgentLog, time.Minute).Should(ContainSubstring("another version of the protocol"))
-	g.Expect(diskOf(t, s)).To(Equal(before), "the disk was touched")
+	g.Expect(digest(t, s)).To(Equal(before), "the disk was touched")
 }
 
-func diskOf(t *testing.T, s *rig.Server) [sha256.Size]byte {
+// plant writes data to the disk of a server, which an erasure would remove, and returns the digest of the disk.
+func plant(t *testing.T, s *rig.Server) [sha256.Size]byte {
+	t.Helper()
+	g := NewWithT(t)
+	disk, err := os.OpenFile(s.Disk, os.O_WRONLY, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, at := range []int64{0, 1 << 20, 3 << 20} { // where partition tables and partitions start
+		_, err = disk.WriteAt([]byte("data of a tenant"), at)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(disk.Close()).To(Succeed())
+	return digest(t, s)
+}
+
+// digest returns the digest of what is on the disk of a server.
+func digest(t *testing.T, s *rig.Server) [sha256.Size]byte {
 	t.Helper()
 	content, err := os.ReadFile(s.Disk)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -2,10 +2,8 @@ package rig_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -185,9 +183,7 @@ func testSwappedRows(t *testing.T, erases bool) {
 	settings := controllerstest.Settings()
 	settings.BootTimeout = 2 * time.Minute
 	right, wrong := site.Server(t, "right", rig.ServerOptions{Disk: true}), site.Server(t, "wrong", rig.ServerOptions{Disk: true})
-	content, err := os.ReadFile(wrong.Disk)
-	g.Expect(err).NotTo(HaveOccurred())
-	before := sha256.Sum256(content)
+	before := plant(t, wrong)
 	right.Host.Spec.BootMACAddresses = []string{wrong.MAC}
 	right.Register(t)
 	if erases {
@@ -207,9 +203,7 @@ func testSwappedRows(t *testing.T, erases bool) {
 	})
 	g.Eventually(wrong.AgentLog, time.Minute).Should(ContainSubstring("The server restarts"))
 	g.Expect(wrong.On()).To(BeTrue(), "it has a system of its own")
-	content, err = os.ReadFile(wrong.Disk)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(sha256.Sum256(content)).To(Equal(before), "the disk of the other server was touched")
+	g.Expect(digest(t, wrong)).To(Equal(before), "the disk of the other server was touched")
 	g.Expect(wrong.Lives()).To(BeEmpty())
 	g.Expect(p.Stop()).To(Succeed())
 }

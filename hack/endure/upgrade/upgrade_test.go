@@ -2,6 +2,7 @@
 package upgrade_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -30,13 +31,14 @@ const timeout = 20 * time.Minute
 var protocolVersion = regexp.MustCompile(`(?m)^const Version = (\d+)$`)
 
 // TestUpgrade: while the provider is upgraded, an agent can meet a boot server of another release. If both have the same version of the protocol, it completes an image
-// and an erasure; otherwise it is refused before it touches a disk. PREVIOUS has the commit of the release before.
+// and an erasure; otherwise it is refused before it touches a disk. PREVIOUS has the commit of the release before; UPGRADE_FROM
+// names another one.
 func TestUpgrade(t *testing.T) {
 	g := NewWithT(t)
 	root := controllerstest.Root()
 	name, err := os.ReadFile("PREVIOUS")
 	g.Expect(err).NotTo(HaveOccurred())
-	commit := strings.TrimSpace(string(name))
+	commit := cmp.Or(os.Getenv("UPGRADE_FROM"), strings.TrimSpace(string(name)))
 	before := treeOf(t, root, commit)
 	refused := versionOf(t, before) != versionOf(t, root)
 	t.Logf("version %s of the protocol in %.12s, and %s here", versionOf(t, before), commit, versionOf(t, root))

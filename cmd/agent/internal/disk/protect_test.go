@@ -47,12 +47,12 @@ func TestOtherDisksNameIsNoLabel(t *testing.T) {
 		{Disk: agent.Disk{Serial: "S2"}, PartitionNames: []string{"S1"}}, {Disk: agent.Disk{Serial: "S3"}, Found: []Signature{{Type: "xfs", Label: "S1"}}},
 	} {
 		g.Expect(Protect(d, false, []agent.KeptDisk{kept})).To(Equal(Protection{}))
-		g.Expect(Unproven(d, []Disk{d}, []agent.KeptDisk{kept})).To(BeEmpty())
+		g.Expect(MayBeKept(d, []Disk{d}, []agent.KeptDisk{kept})).To(BeEmpty())
 	}
 }
 
-// TestUnproven: a disk of which is unknown what an entry names might be the kept one, unless that one is found.
-func TestUnproven(t *testing.T) {
+// TestMayBeKept: a disk of which is unknown what an entry names might be the kept one, unless that one is found.
+func TestMayBeKept(t *testing.T) {
 	g := NewWithT(t)
 	none, labelled := Disk{}, Disk{Disk: agent.Disk{Serial: "S2", WWN: "5000c500a0b1c2d3"}, PartitionNames: []string{"data"}}
 	pool := Disk{Disk: agent.Disk{Serial: "S3", Size: 8 << 30}, Found: []Signature{{Type: "zfs"}}}
@@ -81,7 +81,7 @@ func TestUnproven(t *testing.T) {
 		if c.want != "" {
 			want = ContainSubstring(c.want)
 		}
-		g.Expect(Unproven(c.disk, append(all, c.disk), c.keep)).To(want, c.name)
+		g.Expect(MayBeKept(c.disk, append(all, c.disk), c.keep)).To(want, c.name)
 	}
 	_, err := Select(all, agent.RootDevice{Serial: "S3"}, []agent.KeptDisk{tank})
 	g.Expect(err).To(MatchError(ContainSubstring("remove the entry if that disk is gone")))

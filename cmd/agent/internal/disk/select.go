@@ -73,9 +73,9 @@ var unread = []string{
 	"lvm2", "md", "luks", "zfs", "bcache", "bluestore", "ntfs", "exfat", "imsm", "ddf", "f2fs", "bcachefs", "jfs", "reiserfs", "nilfs2", "udf", "hfsplus", "apfs", "erofs", "squashfs",
 }
 
-// Unproven protects a disk while the plan keeps a disk that is not found, and the disk might be that one: what its entry names is unknown of the disk. all are the disks
-// of the server.
-func Unproven(d Disk, all []Disk, keep []agent.KeptDisk) string {
+// MayBeKept returns why a disk may be one that the plan keeps: no disk has what an entry names, and of this disk it is unknown. It is empty for other disks. all are the
+// disks of the server.
+func MayBeKept(d Disk, all []Disk, keep []agent.KeptDisk) string {
 	for _, k := range keep {
 		why := d.unknown(k)
 		if why != "" && !slices.ContainsFunc(all, func(other Disk) bool { return other.isKept(k) }) {
@@ -86,7 +86,7 @@ func Unproven(d Disk, all []Disk, keep []agent.KeptDisk) string {
 	return ""
 }
 
-// unknown is why it cannot be told whether a disk is a kept one; empty if it can.
+// unknown is which fact is missing to compare a disk with an entry; empty if none is.
 func (d Disk) unknown(keep agent.KeptDisk) string {
 	at := slices.IndexFunc(d.Found, func(s Signature) bool { return slices.Contains(unread, s.Type) })
 	switch {
@@ -125,7 +125,7 @@ func Select(disks []Disk, want agent.RootDevice, keep []agent.KeptDisk) (Disk, e
 			continue
 		}
 		matching = append(matching, d)
-		if reasons[i] = cmp.Or(Protected(d, want, keep), Unproven(d, disks, keep)); reasons[i] == "" {
+		if reasons[i] = cmp.Or(Protected(d, want, keep), MayBeKept(d, disks, keep)); reasons[i] == "" {
 			candidates = append(candidates, d)
 		}
 	}

@@ -154,7 +154,7 @@ func Decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) Result {
 		// The ramdisk has no modules of md and of the device mapper, so nothing can be taken apart here that another system would find again.
 		return failed(r.ErasedDisk, agent.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
 	}
-	if why := disk.Unproven(d, all, plan.Keep); why != "" {
+	if why := disk.MayBeKept(d, all, plan.Keep); why != "" {
 		return failed(r.ErasedDisk, "", why)
 	}
 	return r
