@@ -82,6 +82,7 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 
 // TestPropertyTheAgentIsBootedForItsPurpose: the agent is booted for a recorded and counted boot with a power-on, and never once it is done, or the boot is over.
 func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
+	drawMore(t)
 	purposes, once := map[v1alpha1.BootPurpose]bool{}, false
 	rapid.Check(t, func(t *rapid.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView)(t)
