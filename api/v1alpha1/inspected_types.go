@@ -199,12 +199,17 @@ type InspectedDisk struct {
 	// health is OK, Warning or Critical.
 	// +optional
 	Health Health `json:"health,omitempty"`
-	// eraseMethods are the erase methods that the disk offers, such as nvme-sanitize-crypto or ata-secure-erase.
+	// eraseMethods are the commands that erase the disk and that it offers, such as NVMeSanitizeCrypto or ATAErase. Overwrite, by writing, is one of them. They are absent if
+	// the disk did not answer.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	// +kubebuilder:validation:items:MaxLength=256
 	EraseMethods []string `json:"eraseMethods,omitempty"`
+	// eraseClass is the strongest cleaning policy that these commands meet on this disk: Clear or Purge. It is absent if that is unknown.
+	// +optional
+	// +kubebuilder:validation:Enum=Clear;Purge
+	EraseClass CleaningPolicy `json:"eraseClass,omitempty"`
 	// signatures are what the disk carries: gpt, mbr, lvm2, md, ext4 and so on.
 	// +optional
 	// +listType=atomic

@@ -105,7 +105,7 @@ func newSession(
 		cleaner.Port = func(d disk.Disk) drive.Port { return drive.KernelPort(d.Name) }
 		provisioner.Variables = efi.Variables{Folder: system.EFIVariables}
 		inspector.Network = lldp.Kernel{}
-		inspector.Hardware.Links, inspector.Hardware.Disks = hardware.Drivers{}, hardware.DeviceCommands{}
+		inspector.Hardware.Links, inspector.Hardware.Port = hardware.Drivers{}, func(name string) drive.Port { return drive.KernelPort(name) }
 		hello.SecureBoot, hello.Server = inspector.Hardware.SecureBoot(), inspector.Hardware.Server()
 		inspector.Hardware.BMC = &hardware.SystemInterface{Device: "/dev/ipmi0"}
 	}

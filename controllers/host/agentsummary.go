@@ -84,7 +84,7 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version reportVersion) 
 // notPurgeable returns the disks that cannot be purged, up to the limit of the API, and how many there are.
 func notPurgeable(disks []v1alpha1.InspectedDisk) (some []v1alpha1.NotPurgeableDisk, count int32) {
 	for i := range disks {
-		if d := &disks[i]; cleaning.IsServerDisk(d) && !cleaning.MayPurge(d.EraseMethods) {
+		if d := &disks[i]; cleaning.IsServerDisk(d) && d.EraseClass == v1alpha1.CleaningClear {
 			disk := v1alpha1.NotPurgeableDisk{SerialNumber: controllers.Clip(d.SerialNumber, maxDiskBytes), WWN: controllers.Clip(d.WWN, maxDiskBytes)}
 			if disk.SerialNumber == "" && disk.WWN == "" {
 				disk.Name = controllers.Clip(d.Name, maxDiskBytes)

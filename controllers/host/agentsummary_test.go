@@ -48,17 +48,17 @@ func TestSummarize(t *testing.T) {
 // TestSummaryOfDisksThatCannotBePurged: they are named, and never all forgotten.
 func TestSummaryOfDisksThatCannotBePurged(t *testing.T) {
 	g := NewWithT(t)
-	weak := []string{"discard"}
+	const weak = v1alpha1.CleaningClear
 	s := summarize(&v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
-		{SerialNumber: "S2", WWN: "5000", SizeBytes: 1, EraseMethods: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseMethods: weak}, {WWN: "w", SizeBytes: 1, EraseMethods: weak},
-		{SerialNumber: "good", SizeBytes: 1, EraseMethods: []string{"discard", "nvme-sanitize-block"}}, {SerialNumber: "unknown", SizeBytes: 1},
-		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseMethods: weak}, {SerialNumber: "S3", SizeBytes: 1, EraseMethods: []string{"overwrite"}},
+		{SerialNumber: "S2", WWN: "5000", SizeBytes: 1, EraseClass: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseClass: weak}, {WWN: "w", SizeBytes: 1, EraseClass: weak},
+		{SerialNumber: "good", SizeBytes: 1, EraseClass: v1alpha1.CleaningPurge}, {SerialNumber: "unknown", SizeBytes: 1},
+		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseClass: weak}, {SerialNumber: "S3", SizeBytes: 1, EraseClass: weak},
 	}}, reportVersion{"uid", 1})
 	g.Expect(s.NotPurgeable).To(Equal([]v1alpha1.NotPurgeableDisk{{WWN: "w"}, {SerialNumber: "S1"}, {SerialNumber: "S2", WWN: "5000"}, {SerialNumber: "S3"}}))
 	g.Expect(s.NotPurgeableCount).To(BeEquivalentTo(4))
 	report := &v1alpha1.BareMetalInspectionSpec{}
 	for i := range 100 {
-		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: fmt.Sprintf("%02d%s", i, strings.Repeat("x", 200)), SizeBytes: int64(i+1) << 40, EraseMethods: weak})
+		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: fmt.Sprintf("%02d%s", i, strings.Repeat("x", 200)), SizeBytes: int64(i+1) << 40, EraseClass: weak})
 		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
 	}
 	s = summarize(report, reportVersion{strings.Repeat("f", 36), math.MaxInt64})

@@ -164,7 +164,7 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), report)).To(Succeed())
 	controllerstest.Modify(t, env, report, func(r *v1alpha1.BareMetalInspection) {
 		r.Spec.Disks = []v1alpha1.InspectedDisk{
-			{SerialNumber: "S1", SizeBytes: 480e9, EraseMethods: []string{"nvme-sanitize-crypto"}}, {SerialNumber: "S2", SizeBytes: 480e9, EraseMethods: []string{"discard"}},
+			{SerialNumber: "S1", SizeBytes: 480e9, EraseClass: v1alpha1.CleaningPurge}, {SerialNumber: "S2", SizeBytes: 480e9, EraseClass: v1alpha1.CleaningClear},
 		}
 	})
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonCleaningPolicyNotPossible))

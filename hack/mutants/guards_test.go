@@ -176,9 +176,6 @@ var guardTargets = []target{
 			"isKept(h, bmc.FactSerialNumber) && false"},
 		{"an unproven report ends an erasure", "Reconciler.recordRequestedErasure", "host.Spec.Quarantine != nil", ""},
 	}},
-	{"inventory/cleaning", nil, []mutant{
-		{"a security erase counts as Purge", "weakMethods", `"ata-secure-erase"`, ""},
-	}},
 	{"controllers/remediation", []string{"-test.run=NetworkPluginMissing|OtherNotReady"}, []mutant{
 		{"new clusters without a network plugin are power-cycled", "Reconciler.lacksNetworkPlugin", "err != nil || !neverHadNetwork(node)",
 			"err != nil || neverHadNetwork(node) || true"},

@@ -105,12 +105,3 @@ func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
 		return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly
 	}
 }
-
-// weakMethods are the erase methods that an inspection reports and that are never of the class Purge: no drive has another row for them in the table of the agent
-// (cmd/agent/internal/method), whose test compares both. Whether another method is of that class depends on the drive: the agent decides that when it erases.
-var weakMethods = []string{"overwrite", "discard", "write-zeroes", "ata-secure-erase", "ata-secure-erase-enhanced", "nvme-format-user", "nvme-sanitize-overwrite"}
-
-// MayPurge is true for a disk with these erase methods if it can be purged, or if that is unknown. A disk that was asked has at least the method overwrite.
-func MayPurge(methods []string) bool {
-	return len(methods) == 0 || slices.ContainsFunc(methods, func(method string) bool { return !slices.Contains(weakMethods, method) })
-}

@@ -96,16 +96,6 @@ func TestNotPurgeable(t *testing.T) {
 	}
 }
 
-func TestMayPurge(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(MayPurge(nil)).To(BeTrue(), "unknown")
-	g.Expect(MayPurge([]string{"overwrite"})).To(BeFalse(), "it was asked, and has no other")
-	g.Expect(MayPurge([]string{"discard", "write-zeroes"})).To(BeFalse())
-	g.Expect(MayPurge([]string{"discard", "ata-secure-erase"})).To(BeFalse())
-	g.Expect(MayPurge([]string{"ata-secure-erase-enhanced", "nvme-format-user", "nvme-sanitize-overwrite"})).To(BeFalse())
-	g.Expect(MayPurge([]string{"discard", "nvme-sanitize-block"})).To(BeTrue())
-}
-
 func TestDisks(t *testing.T) {
 	g := NewWithT(t)
 	report := &v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{

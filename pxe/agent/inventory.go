@@ -88,9 +88,11 @@ type Disk struct {
 	ReadOnly  bool   `json:"readOnly,omitempty"`
 	// Health is OK, Warning or Critical: of NVMe from the log page SMART / Health, otherwise unknown.
 	Health string `json:"health,omitempty"`
-	// Erase are the erase methods that the disk offers, such as nvme-sanitize-crypto, nvme-format-crypto, ata-secure-erase, scsi-sanitize-crypto, discard. A disk whose
-	// methods are all known has the method overwrite.
+	// Erase are the commands that erase the disk and that it offers, such as NVMeSanitizeCrypto, ATAErase, SCSISanitizeBlock. Overwrite, by writing, is one of them. They
+	// are absent if the disk did not answer.
 	Erase []string `json:"erase,omitempty"`
+	// EraseClass is the strongest policy that these commands meet on this disk, CleanClear or CleanPurge. It is empty if it is unknown.
+	EraseClass CleanPolicy `json:"eraseClass,omitempty"`
 	// Signatures are what the disk carries: gpt, mbr, lvm2, md, ext4, and so on.
 	Signatures []string `json:"signatures,omitempty"`
 	// Holders are what holds the disk, such as md127.

@@ -9,8 +9,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 )
 
-// Watcher is called while a drive is erased: percent is from 0 to 100, and patience how long the next call may take to come. A drive that is later hangs.
-type Watcher func(percent int, patience time.Duration)
+// Watcher is called while a drive is erased: percent is from 0 to 100, and within how long the next call may take to come. A drive that takes longer hangs.
+type Watcher func(percent int, within time.Duration)
 
 const (
 	// firstPoll and maxPoll are the times between two questions for the progress, which double.

@@ -67,8 +67,8 @@ type Facts struct {
 	// FormatsAll is true if an NVMe format applies to all namespaces. Unattached is how many namespaces of the drive this controller does not have.
 	FormatsAll bool
 	Unattached int
-	// KeptPart is set by the caller if a kept disk, or one that must not be touched, is a part of the same drive.
-	KeptPart bool
+	// ExcludesPart is set by the caller if a disk that must not be touched is a part of the same drive.
+	ExcludesPart bool
 	// MayNotRead is true if a read of what was erased may fail: logical blocks with protection information, or deallocated ones that return an error.
 	MayNotRead bool
 	// Warnings are what an erase does not reach, and what could not be read.
@@ -81,8 +81,8 @@ type Facts struct {
 type Drive struct {
 	Port Port
 	Kind Kind
-	// Others are the ports of the other namespaces of an NVMe drive, and Spared those of its namespaces that are not erased.
-	Others, Spared []Port
+	// Others are the ports of the other namespaces of an NVMe drive, and Excluded those of its namespaces that are not erased.
+	Others, Excluded []Port
 
 	controller Controller
 	identity   Identity
@@ -181,7 +181,7 @@ func (d *Drive) probeNVMe(f *Facts) error {
 
 // probeNamespaces finds the namespaces that are erased, and those that this server does not have.
 func (d *Drive) probeNamespaces(f *Facts) error {
-	spared, err := namespacesOf(d.Spared)
+	excluded, err := namespacesOf(d.Excluded)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (d *Drive) probeNamespaces(f *Facts) error {
 		return err
 	}
 	for _, id := range all {
-		if !slices.Contains(d.targets, id) && !slices.Contains(spared, id) {
+		if !slices.Contains(d.targets, id) && !slices.Contains(excluded, id) {
 			f.Unattached++
 		}
 	}

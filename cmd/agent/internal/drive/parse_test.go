@@ -181,11 +181,26 @@ func TestConfiguration(t *testing.T) {
 	g.Expect(ParseConfiguration(nil)).To(BeZero())
 }
 
+func TestHealth(t *testing.T) {
+	g := NewWithT(t)
+	for warning, want := range map[byte]Health{0: OK, 1: Warning, 2: Warning, 4: Critical, 8: Critical, 16: Critical, 32: Warning, 64: OK} {
+		log := make([]byte, 512)
+		log[0] = warning
+		g.Expect(ParseHealth(log)).To(Equal(want), "%#x", warning)
+	}
+	worn := make([]byte, 512)
+	worn[5] = 100
+	g.Expect(ParseHealth(worn)).To(Equal(Warning))
+	_, err := ParseHealth(nil)
+	g.Expect(err).To(HaveOccurred())
+}
+
 // FuzzNVMe: whatever a controller answers, nothing panics, and what is accepted is in its bounds.
 func FuzzNVMe(f *testing.F) {
 	f.Add(make([]byte, 4096))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, _ = ParseController(data)
+		_, _ = ParseHealth(data)
 		if n, err := ParseNamespace(data); err == nil && n.Format&^0x31ff != 0 {
 			t.Fatalf("%#x has bits that keep no format", n.Format)
 		}

@@ -1,168 +1,179 @@
-// Package erase carries out the plan Clean of the policy Metadata: it overwrites the bootstrap data of the machine that had the server, and what makes its
-// disks bootable or readable as its disks: partition tables, the beginnings of partitions, signatures. It reads back everything that it overwrote. It does not
-// erase the data of a machine, and claims nothing about it.
+// Package erase carries out the plan Clean: it erases the disks of the server and proves it. Package drive sends the commands of drives.
 //
-// The order on each disk survives a power cut at any moment: a second run finds everything that the first one did not reach.
+// select.go decides which disks are erased, method.go and obstacle.go by which methods, unit.go in which order, overwrite.go and metadata.go write zeros, and verify.go
+// decides whether it is true.
 //
-//  1. The ranges of the plan, which are known without the disk's help. They are the only secret.
-//  2. The beginnings of partitions, and signatures. The partition tables say where they are, so the tables are still there.
-//  3. The backup of the partition table with the end of the disk, and tables inside of it.
-//  4. The partition table with the beginning of the disk.
+// The order on each disk, for the policies Clear and Purge:
 //
-// Each step is flushed and read back before the next one begins.
+//  1. The drive is asked what it offers and in which state it is. One that an earlier run has left locked is unlocked, and a sanitize operation that is in
+//     progress is awaited.
+//  2. The ranges of the plan are overwritten: the bootstrap data is gone, whatever follows.
+//  3. Samples are read.
+//  4. The best method is tried, and then the next one, as long as it meets the policy.
+//  5. The samples are read again, or all that was overwritten. A disk is Erased only after that.
+//
+// The policy Metadata sends no command to a drive, and has the order of eraseMetadata. Each step may be cut off by a power failure: a second run begins with the first
+// step, and finds the drive in one of its states.
 package erase
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
-// Device is a disk that is open for writing. Offsets and lengths are multiples of SectorSize.
-type Device interface {
-	io.ReaderAt
-	// ZeroRange writes zeros.
-	ZeroRange(offset, length int64) error
-	// Flush returns when all that was written is on the medium, and drops caches: a read after it comes from the medium.
-	Flush() error
-	Size() int64
-	SectorSize() int
-	Close() error
+// Options are what Run works with.
+type Options struct {
+	// Open opens a disk for writing. The error wraps disk.ErrBusy if something else holds it.
+	Open func(d disk.Disk) (disk.Device, error)
+	// Port returns the port of a disk. A nil port is that of a disk without commands.
+	Port func(d disk.Disk) drive.Port
+	// Contents reads again what a disk carries.
+	Contents func(ctx context.Context, d disk.Disk) disk.Disk
+	// Report is called with the progress of all disks that are erased, also of those that have a result. It must not block.
+	Report func([]agent.DiskProgress)
+	Log    *slog.Logger
+
+	plan agent.CleanPlan
+	all  []disk.Disk
 }
 
-// Disk is a disk of the server.
-type Disk struct {
-	ID agent.DiskID
-	// Name is the kernel's name, for messages.
-	Name string
-	// ByPathAlias is another name in /dev/disk/by-path, or empty.
-	ByPathAlias string
-	// Protected says why no plan touches the disk. It is empty for a disk that may be written to.
-	Protected string
-	// Open opens the disk for writing.
-	Open func() (Device, error)
-}
+// watchInterval is how often it is checked whether a drive hangs.
+const watchInterval = 5 * time.Second
 
-// Area is a part of a disk, in bytes.
-type Area struct {
-	Offset, Length int64
-	// Table is true for a part of a partition table outside of the first and the last MiB, such as the chain of logical partitions in an MBR.
-	Table bool
-}
-
-// Finder finds what a disk carries. Both functions leave out what is damaged. An error means that the disk cannot be read.
-type Finder struct {
-	// Partitions returns the partitions, from the primary and the backup table, and other parts of the tables.
-	Partitions func(r io.ReaderAt, size int64, sector int) ([]Area, error)
-	// Signatures returns the magic numbers of file systems, volume managers and RAIDs.
-	Signatures func(r io.ReaderAt, size int64, sector int) ([]Area, error)
-}
-
-// Result is the outcome of a plan.
-type Result struct {
-	// Failure is nil if all disks were erased.
-	Failure *agent.Failure
-	// Warnings name the disks that AllDisks leaves out.
-	Warnings []string
-	// Outcomes are what became of the disks that the plan means, also of those that must not be touched or are missing.
-	Outcomes []Outcome
-}
-
-// Outcome is what became of a disk.
-type Outcome struct {
-	// Disk has only an ID if it is missing.
-	Disk Disk
-	// Err is nil if the disk was erased and read back.
-	Err error
-	// Bytes is how many bytes were overwritten and read back.
-	Bytes          int64
-	Started, Ended time.Time
-}
-
-// Clean carries out a plan. All disks are erased at the same time, and one that fails does not stop the others. Clean may be repeated at any time. It returns
-// at the end of ctx; a disk that hangs in the kernel is left alone then, and is a failure.
-func Clean(ctx context.Context, plan agent.CleanPlan, disks []Disk, find Finder) Result {
-	var result Result
-	todo, problems := selectDisks(plan, disks, &result)
-	answers := make(chan answer, len(todo))
-	for _, t := range todo {
-		go func() {
-			started := time.Now().UTC()
-			bytes, err := t.erase(ctx, find)
-			answers <- answer{t, err, Outcome{Disk: t.disk, Err: err, Bytes: bytes, Started: started, Ended: time.Now().UTC()}}
-		}()
+// Run erases the disks that the plan means. All drives are erased at the same time, and one that fails does not stop the others. The results are those of all disks of the
+// server, and of disks of the plan that are missing. Run may be repeated at any time. It returns at the end of ctx; a drive that hangs in the kernel is not awaited, and
+// has failed.
+func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) ([]agent.ErasedDisk, *agent.Failure) {
+	if !slices.Contains(policies, plan.Policy) {
+		return nil, &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the unknown policy %.40q", string(plan.Policy))}
 	}
-	waiting := slices.Clone(todo)
+	s := selectDisks(plan, all)
+	o.plan, o.all = plan, all
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a drive that was given up and answers later is not erased further
+	p := &progress{report: o.Report}
+	answers := make(chan answer, len(s.units))
+	for _, u := range s.units {
+		u.policy, u.o, u.progress = plan.Policy, o, p
+		u.extendDeadline(ioTimeout)
+		unitCtx, cancel := context.WithCancel(ctx)
+		u.cancel = cancel
+		go func() { answers <- answer{u, u.run(unitCtx)} }()
+	}
+	results := slices.Concat(s.results, await(ctx, s.units, answers))
+	slices.SortStableFunc(results, func(x, y result) int { return cmp.Compare(x.Name, y.Name) })
+	out := make([]agent.ErasedDisk, 0, len(results))
+	for _, r := range results {
+		printable.Clean(&r.ErasedDisk, maxText, maxWarnings)
+		out = append(out, r.ErasedDisk)
+		if o.Log != nil {
+			o.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.Serial, "outcome", string(r.Outcome), "method", r.Method, "message", r.Message)
+		}
+	}
+	return out, failureOf(results)
+}
+
+const (
+	// maxText and maxWarnings bound what a disk has in a result: the boot server takes 512 bytes.
+	maxText     = 512
+	maxWarnings = 16
+)
+
+type answer struct {
+	unit    *unit
+	results []result
+}
+
+// await collects the answers. A unit that hangs, or that has no answer at the end of ctx, has failed.
+func await(ctx context.Context, units []*unit, answers <-chan answer) []result {
+	var results []result
+	waiting := slices.Clone(units)
+	give := func(u *unit, why string) {
+		waiting = slices.DeleteFunc(waiting, func(w *unit) bool { return w == u })
+		results = append(results, u.abandoned(why)...)
+	}
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
 	for len(waiting) > 0 {
 		select {
 		case a := <-answers:
-			waiting = slices.DeleteFunc(waiting, func(t *task) bool { return t == a.task })
-			result.Outcomes = append(result.Outcomes, a.outcome)
-			if a.err != nil {
-				problems = append(problems, problem{agent.ReasonEraseFailed, fmt.Sprintf("%s: %v", name(a.task.disk), a.err)})
+			if slices.Contains(waiting, a.unit) {
+				waiting = slices.DeleteFunc(waiting, func(w *unit) bool { return w == a.unit })
+				results = append(results, a.results...)
+			}
+		case <-ticker.C:
+			for _, u := range slices.Clone(waiting) {
+				if overdue := u.overdue(); overdue > 0 {
+					give(u, fmt.Sprintf("it has not answered for too long (%s more than it may take): replace it", overdue.Round(time.Second)))
+				}
 			}
 		case <-ctx.Done():
-			for _, t := range waiting {
-				err := fmt.Errorf("it was not erased in time: %w", context.Cause(ctx))
-				problems = append(problems, problem{agent.ReasonEraseFailed, fmt.Sprintf("%s: %v", name(t.disk), err)})
-				result.Outcomes = append(result.Outcomes, Outcome{Disk: t.disk, Err: err})
+			for _, u := range slices.Clone(waiting) {
+				give(u, fmt.Sprintf("it was not erased in time: %v", context.Cause(ctx)))
 			}
-			waiting = nil
 		}
 	}
-	result.Failure = failureOf(problems)
-	return result
+	return results
 }
 
-type answer struct {
-	task    *task
-	err     error
-	outcome Outcome
+// result is what became of a disk, with the reason of a failure.
+type result struct {
+	agent.ErasedDisk
+
+	// reason is one of agent's, empty for ReasonEraseFailed.
+	reason string
 }
 
-// problem is why a disk was not erased.
-type problem struct{ reason, message string }
-
-// maxMessage is the maximum number of problems in a message.
+// maxMessage is the maximum number of disks in a message.
 const maxMessage = 16
 
-// failureOf returns one failure for all problems. A plan that must not be carried out comes before disks that failed.
-func failureOf(problems []problem) *agent.Failure {
-	if len(problems) == 0 {
+// failureOf returns one failure for all disks that failed, or nil. A plan that must not be carried out comes before a disk that failed.
+func failureOf(results []result) *agent.Failure {
+	order := []string{agent.ReasonPlanInvalid, agent.ReasonProtectedDisk, agent.ReasonDiskBusy, agent.ReasonEraseFailed}
+	worst := len(order)
+	var messages []string
+	for _, r := range results {
+		if r.Outcome != agent.Failed {
+			continue
+		}
+		worst = min(worst, slices.Index(order, cmp.Or(r.reason, agent.ReasonEraseFailed)))
+		messages = append(messages, fmt.Sprintf("%s: %s", describe(r.Name, r.Disk), r.Message))
+	}
+	if len(messages) == 0 {
 		return nil
 	}
-	reason := agent.ReasonEraseFailed
-	var messages []string
-	for _, p := range problems {
-		if p.reason != agent.ReasonEraseFailed {
-			reason = p.reason
-		}
-		messages = append(messages, p.message)
-	}
-	slices.Sort(messages)
 	if more := len(messages) - maxMessage; more > 0 {
 		messages = append(messages[:maxMessage], fmt.Sprintf("and %d more disks", more))
 	}
-	return &agent.Failure{Reason: reason, Message: strings.Join(messages, "; ")}
+	return &agent.Failure{Reason: order[worst], Message: strings.Join(messages, "; ")}
 }
 
-// name returns how messages name a disk: always with its serial number, if it has one.
-func name(d Disk) string {
-	return fmt.Sprintf("disk %.32s (%s)", d.Name, describe(d.ID))
-}
-
-func describe(id agent.DiskID) string {
+// describe returns how messages name a disk: always with its serial number, if it has one.
+func describe(name string, id agent.DiskID) string {
+	known := fmt.Sprintf("path %.128q", id.ByPath)
 	switch {
 	case id.Serial != "":
-		return fmt.Sprintf("serial number %.64q", id.Serial)
+		known = fmt.Sprintf("serial number %.64q", id.Serial)
 	case id.WWN != "":
-		return fmt.Sprintf("WWN %.64q", id.WWN)
-	default:
-		return fmt.Sprintf("path %.128q", id.ByPath)
+		known = fmt.Sprintf("WWN %.64q", id.WWN)
 	}
+	if name == "" {
+		return fmt.Sprintf("the disk with the %s and %d bytes", known, id.Size)
+	}
+	return fmt.Sprintf("disk %.32s (%s)", name, known)
+}
+
+// identify returns the part of a result that is known before the disk is erased.
+func identify(d disk.Disk) agent.ErasedDisk {
+	return agent.ErasedDisk{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, Firmware: d.Firmware, Transport: d.Transport}
 }

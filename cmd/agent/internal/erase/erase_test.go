@@ -1,389 +1,147 @@
-package erase_test
+package erase
 
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
-	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
-	"pgregory.net/rapid"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
-	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-const (
-	sector = 512
-	size   = 17 << 20
-	mib    = 1 << 20
-)
-
-// medium is a disk with a cache: a cut keeps any part of what was not flushed.
-type medium struct {
-	mu      sync.Mutex
-	content []byte
-	pending [][2]int64
-	// operation is called before each write, flush and read.
-	operation func(kind string, offset int64) error
-	calls     []string
-	cut       bool
-}
-
-func (m *medium) call(kind string, offset int64) error {
-	if m.cut {
-		return errors.New("the power is cut")
-	}
-	m.calls = append(m.calls, fmt.Sprintf("%s %d", kind, offset))
-	if m.operation != nil {
-		return m.operation(kind, offset)
-	}
-	return nil
-}
-
-func (m *medium) ReadAt(b []byte, offset int64) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.call("read", offset); err != nil {
-		return 0, err
-	}
-	n := copy(b, m.content[offset:])
-	for _, p := range m.pending {
-		if start, end := max(p[0], offset), min(p[0]+p[1], offset+int64(n)); start < end {
-			clear(b[start-offset : end-offset])
-		}
-	}
-	return n, nil
-}
-
-func (m *medium) ZeroRange(offset, length int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if offset%sector != 0 || length%sector != 0 || length <= 0 || offset < 0 || offset+length > size {
-		return fmt.Errorf("unaligned: %d+%d", offset, length)
-	}
-	if err := m.call("zero", offset); err != nil {
-		return err
-	}
-	m.pending = append(m.pending, [2]int64{offset, length})
-	return nil
-}
-
-func (m *medium) Flush() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.call("flush", 0); err != nil {
-		return err
-	}
-	for _, p := range m.pending {
-		clear(m.content[p[0] : p[0]+p[1]])
-	}
-	m.pending = nil
-	return nil
-}
-
-// powerCut keeps a random part of the sectors that were not flushed.
-func (m *medium) powerCut(random *rand.Rand) {
-	for _, p := range m.pending {
-		for at := p[0]; at < p[0]+p[1]; at += sector {
-			if random.IntN(2) == 0 {
-				clear(m.content[at : at+sector])
-			}
-		}
-	}
-	m.pending, m.cut = nil, true
-}
-
-func (m *medium) Size() int64     { return size }
-func (m *medium) SectorSize() int { return sector }
-func (m *medium) Close() error    { return nil }
-
-// table is the partition table of these tests: a magic number and a list of areas, in sector 1 and in the last sector. An area that is a table has a list too.
-func table(areas ...erase.Area) []byte {
-	out := make([]byte, sector)
-	copy(out, "TABLE")
-	out[5] = byte(len(areas))
-	for i, a := range areas {
-		binary.LittleEndian.PutUint64(out[8+24*i:], uint64(a.Offset))
-		binary.LittleEndian.PutUint64(out[16+24*i:], uint64(a.Length))
-		if a.Table {
-			out[24+24*i] = 1
-		}
-	}
-	return out
-}
-
-func readTable(r io.ReaderAt, offset int64) ([]erase.Area, error) {
-	b := make([]byte, sector)
-	if _, err := r.ReadAt(b, offset); err != nil {
-		return nil, err
-	}
-	if !bytes.HasPrefix(b, []byte("TABLE")) {
-		return nil, nil
-	}
-	var out []erase.Area
-	for i := range int(b[5]) {
-		a := erase.Area{
-			Offset: int64(binary.LittleEndian.Uint64(b[8+24*i:])), Length: int64(binary.LittleEndian.Uint64(b[16+24*i:])), Table: b[24+24*i] == 1,
-		}
-		out = append(out, a)
-		if a.Table && a.Offset > 0 && a.Offset < size-sector {
-			more, err := readTable(r, a.Offset)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, more...)
-		}
-	}
-	return out, nil
-}
-
-var finder = erase.Finder{
-	Partitions: func(r io.ReaderAt, size int64, sector int) ([]erase.Area, error) {
-		first, err := readTable(r, int64(sector))
-		if err != nil {
-			return nil, err
-		}
-		last, err := readTable(r, size-int64(sector))
-		return append(first, last...), err
-	},
-	Signatures: func(r io.ReaderAt, _ int64, _ int) ([]erase.Area, error) {
-		b := make([]byte, 5)
-		if _, err := r.ReadAt(b, 9*mib+7); err != nil || !bytes.Equal(b, []byte("MAGIC")) {
-			return nil, err
-		}
-		return []erase.Area{{Offset: 9*mib + 7, Length: 5}}, nil
-	},
-}
-
-// secret is the bootstrap data, at an offset that is no multiple of a sector.
-var secret = erase.Area{Offset: 12*mib + 100, Length: 3*mib + 9}
-
-// used is a disk of an old machine: every byte is 0xee outside of the tables.
-func used() *medium {
-	m := &medium{content: bytes.Repeat([]byte{0xee}, size)}
-	logical := erase.Area{Offset: 6 * mib, Length: sector, Table: true}
-	areas := []erase.Area{{Offset: 34 * sector, Length: 3 * mib}, {Offset: 4 * mib, Length: 512 * sector}, logical}
-	copy(m.content[sector:], table(areas...))
-	copy(m.content[size-sector:], table(areas...))
-	// The first MiB of this partition has the table of the logical ones.
-	copy(m.content[6*mib:], table(erase.Area{Offset: 6*mib - sector, Length: 2 * mib}))
-	copy(m.content[9*mib+7:], "MAGIC")
-	return m
-}
-
-// expected are the bytes that must be zero, all others are untouched.
-var expected = []erase.Area{
-	{Offset: 0, Length: mib}, {Offset: mib, Length: 34 * sector}, {Offset: 4 * mib, Length: 512 * sector}, {Offset: 6*mib - sector, Length: mib},
-	{Offset: 9 * mib, Length: sector}, {Offset: 12 * mib, Length: 3*mib + sector}, {Offset: size - mib, Length: mib},
-}
-
-func check(g Gomega, m *medium, original *medium) {
-	for _, a := range expected {
-		clear(original.content[a.Offset : a.Offset+a.Length])
-	}
-	compare(g, m, original)
-}
-
-// compare names the first byte that is not as it must be, because Equal would print the whole medium.
-func compare(g Gomega, m, want *medium) {
-	if bytes.Equal(m.content, want.content) {
-		return
-	}
-	for at := range m.content {
-		if m.content[at] != want.content[at] {
-			g.Expect(m.content[at]).To(Equal(want.content[at]), "the byte at %d MiB + %d", at/mib, at%mib)
-		}
-	}
-}
-
-func disk(m *medium, id agent.DiskID) erase.Disk {
-	id.Size = size
-	return erase.Disk{ID: id, Name: "sd-" + id.Serial, Open: func() (erase.Device, error) { return m, nil }}
-}
-
-func plan(id agent.DiskID) agent.CleanPlan {
-	return agent.CleanPlan{Ranges: []agent.DiskRange{{Disk: id, Offset: secret.Offset, Length: secret.Length}}}
-}
-
-// erased returns the serial numbers of the disks that were erased.
-func erased(r erase.Result) []string {
-	var out []string
-	for _, o := range r.Outcomes {
-		if o.Err == nil {
-			out = append(out, o.Disk.ID.Serial)
-		}
-	}
-	return out
-}
-
-func TestErase(t *testing.T) {
-	g := NewWithT(t)
-	m := used()
-	r := erase.Clean(t.Context(), plan(agent.DiskID{Serial: "S1", Size: size}), []erase.Disk{disk(m, agent.DiskID{Serial: "S1"})}, finder)
-	g.Expect(r.Failure).To(BeNil())
-	g.Expect(erased(r)).To(Equal([]string{"S1"}))
-	check(g, m, used())
-	// Again: nothing changes.
-	g.Expect(erase.Clean(t.Context(), plan(agent.DiskID{Serial: "S1"}), []erase.Disk{disk(m, agent.DiskID{Serial: "S1"})}, finder).Failure).To(BeNil())
-	check(g, m, used())
-}
-
-// TestPowerCut cuts the power at each operation. The second run completes what the first one did.
-func TestPowerCut(t *testing.T) {
-	whole := used()
-	id := agent.DiskID{Serial: "S1"}
-	NewWithT(t).Expect(erase.Clean(t.Context(), plan(id), []erase.Disk{disk(whole, id)}, finder).Failure).To(BeNil())
-	for n := range len(whole.calls) {
-		for seed := range uint64(2) {
-			g := NewWithT(t)
-			m := used()
-			m.operation = func(string, int64) error {
-				if len(m.calls) > n {
-					m.powerCut(rand.New(rand.NewPCG(seed, uint64(n))))
-					return errors.New("the power is cut")
-				}
-				return nil
-			}
-			first := erase.Clean(t.Context(), plan(id), []erase.Disk{disk(m, id)}, finder)
-			g.Expect(first.Failure).To(HaveField("Message", ContainSubstring(`serial number "S1"`)))
-			again := &medium{content: m.content}
-			g.Expect(erase.Clean(t.Context(), plan(id), []erase.Disk{disk(again, id)}, finder).Failure).To(BeNil())
-			check(g, again, used())
-		}
-	}
-}
-
-func TestFailures(t *testing.T) {
-	fails := func(kind string) *medium {
-		m := used()
-		m.operation = func(k string, _ int64) error {
-			if k == kind {
-				return errors.New("input/output error")
-			}
-			return nil
-		}
-		return m
-	}
-	lies := used()
-	lies.operation = func(kind string, _ int64) error {
-		if kind == "flush" {
-			lies.pending = nil
-		}
-		return nil
-	}
-	s1 := agent.DiskID{Serial: "S1"}
-	protected := disk(used(), s1)
-	protected.Protected = "spec.storage.keep names it"
+// TestMethods: each kind of drive is erased by the best method that it offers, and what was planted is gone.
+func TestMethods(t *testing.T) {
+	rotational := func(d *disk.Disk) { d.Rotational = true }
 	for _, c := range []struct {
-		name    string
-		plan    agent.CleanPlan
-		disks   []erase.Disk
-		reason  string
-		message string
+		name   string
+		policy agent.CleanPolicy
+		drive  *drivetest.Drive
+		disk   func(*disk.Disk)
+		method string
+		class  agent.CleanPolicy
+		kind   agent.VerificationKind
 	}{
-		{"missing", plan(agent.DiskID{Serial: "S9", Size: 7}), []erase.Disk{disk(used(), s1)}, agent.ReasonEraseFailed, `the disk with the serial number "S9" and 7 bytes has bootstrap data and is not there`},
-		{"another size", plan(agent.DiskID{Serial: "S1", Size: 7}), []erase.Disk{disk(used(), s1)}, agent.ReasonEraseFailed, "is not there"},
-		{"another WWN", plan(agent.DiskID{Serial: "S1", WWN: "1"}), []erase.Disk{disk(used(), agent.DiskID{Serial: "S1", WWN: "2"})}, agent.ReasonEraseFailed, "is not there"},
-		{"two", plan(s1), []erase.Disk{disk(used(), s1), disk(used(), s1)}, agent.ReasonEraseFailed, "2 disks have the serial number"},
-		{"no ID", plan(agent.DiskID{}), nil, agent.ReasonPlanInvalid, "names no disk"},
-		{"write error", plan(s1), []erase.Disk{disk(fails("zero"), s1)}, agent.ReasonEraseFailed, `disk sd-S1 (serial number "S1"): the bootstrap data: cannot write`},
-		{"flush error", plan(s1), []erase.Disk{disk(fails("flush"), s1)}, agent.ReasonEraseFailed, "cannot flush: input/output error"},
-		{"read error", plan(s1), []erase.Disk{disk(fails("read"), s1)}, agent.ReasonEraseFailed, "cannot read back"},
-		{"other data", plan(s1), []erase.Disk{disk(lies, s1)}, agent.ReasonEraseFailed, "it returns other data than the zeros"},
-		{"protected", plan(s1), []erase.Disk{protected}, agent.ReasonProtectedDisk, "must not be touched"},
-		{"outside", agent.CleanPlan{Ranges: []agent.DiskRange{{Disk: s1, Offset: size - 1, Length: 2}}}, []erase.Disk{disk(used(), s1)}, agent.ReasonPlanInvalid, "is not on the disk"},
-		{"cannot be opened", plan(s1), []erase.Disk{{ID: agent.DiskID{Serial: "S1", Size: size}, Name: "sda", Open: func() (erase.Device, error) { return nil, errors.New("busy") }}}, agent.ReasonEraseFailed, "cannot be opened for writing: busy"},
+		{"NVMe, crypto", agent.CleanPurge, only(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.BlockErase, d.Format = true, true, true }), nil, "NVMe sanitize, crypto erase", agent.CleanPurge, agent.Samples},
+		{"NVMe, block", agent.CleanClear, only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase = true }), nil, "NVMe sanitize, block erase", agent.CleanPurge, agent.Samples},
+		{"NVMe, deallocated blocks return errors", agent.CleanPurge, only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.DULBE = true, true }), nil, "NVMe sanitize, block erase", agent.CleanPurge, agent.DriveStatus},
+		{"NVMe, format", agent.CleanClear, only(drive.NVMe, func(d *drivetest.Drive) { d.Format = true }), nil, "NVMe format, user data erase", agent.CleanClear, agent.Samples},
+		{"NVMe, crypto format", agent.CleanClear, only(drive.NVMe, func(d *drivetest.Drive) { d.FormatCrypto = true }), nil, "NVMe format, cryptographic erase", agent.CleanClear, agent.Samples},
+		{"NVMe without commands", agent.CleanClear, only(drive.NVMe, nil), nil, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
+		{"ATA, crypto", agent.CleanPurge, only(drive.ATA, func(d *drivetest.Drive) { d.Crypto, d.Encrypts = true, true }), nil, "ATA sanitize, crypto scramble", agent.CleanPurge, agent.Samples},
+		{"ATA, block", agent.CleanPurge, only(drive.ATA, func(d *drivetest.Drive) { d.Crypto, d.BlockErase = true, true }), nil, "ATA sanitize, block erase", agent.CleanPurge, agent.Samples},
+		{"ATA, hard disk", agent.CleanPurge, only(drive.ATA, func(d *drivetest.Drive) { d.SanitizeOverwrite = true }), rotational, "ATA sanitize, overwrite", agent.CleanPurge, agent.Samples},
+		{"ATA, hard disk, Clear", agent.CleanClear, only(drive.ATA, func(d *drivetest.Drive) { d.SanitizeOverwrite, d.SecurityErase = true, true }), rotational, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
+		{"ATA, enhanced", agent.CleanClear, only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Enhanced = true, true }), nil, "ATA enhanced security erase", agent.CleanClear, agent.Samples},
+		{"ATA, security erase", agent.CleanClear, only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true }), nil, "ATA security erase", agent.CleanClear, agent.Samples},
+		{"SCSI, crypto", agent.CleanPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), nil, "SCSI sanitize, cryptographic erase", agent.CleanPurge, agent.Samples},
+		{"SCSI, block", agent.CleanPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase = true }), nil, "SCSI sanitize, block erase", agent.CleanPurge, agent.Samples},
+		{"SCSI, hard disk", agent.CleanPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.SanitizeOverwrite = true }), rotational, "SCSI sanitize, overwrite", agent.CleanPurge, agent.Samples},
+		{"SCSI without commands", agent.CleanClear, only(drive.SCSI, nil), rotational, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
+		{"virtio", agent.CleanClear, only(drive.Block, nil), nil, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			r := erase.Clean(t.Context(), c.plan, c.disks, finder)
-			g.Expect(erased(r)).To(BeEmpty())
-			g.Expect(r.Failure).NotTo(BeNil())
-			g.Expect(r.Failure.Reason).To(Equal(c.reason))
-			g.Expect(r.Failure.Message).To(ContainSubstring(c.message))
+			r := &rack{}
+			r.add("disk0", c.drive, c.disk)
+			results, failure := r.run(t, agent.CleanPlan{Policy: c.policy})
+			g.Expect(failure).To(BeNil())
+			got := results[r.parts[0].disk.Name]
+			g.Expect(got.Outcome).To(Equal(agent.Erased))
+			g.Expect(got.Method).To(Equal(c.method))
+			g.Expect(got.Class).To(Equal(c.class))
+			g.Expect(got.Basis).To(ContainSubstring("NIST SP 800-88 Rev. 2"))
+			g.Expect(got.Verification).To(And(HaveField("Kind", c.kind), HaveField("Passed", true)))
+			checkBytes(g, *got.Verification)
+			g.Expect(got.StartedAt).NotTo(BeZero())
+			g.Expect(hasSecret(c.drive, 0)).To(BeFalse())
+			g.Expect(c.drive.Locked()).To(BeFalse())
+			g.Expect(r.progress).NotTo(BeEmpty())
+			g.Expect(r.progress[len(r.progress)-1]).To(HaveExactElements(HaveField("Percent", 100)), "a disk with a result is still counted")
 		})
 	}
 }
 
-// TestAllDisks: disks without ranges are erased too, kept and protected ones are not, and one that fails does not stop the others.
-func TestAllDisks(t *testing.T) {
-	g := NewWithT(t)
-	media := map[string]*medium{}
-	var disks []erase.Disk
-	for _, serial := range []string{"A", "B", "kept", "protected"} {
-		media[serial] = used()
-		disks = append(disks, disk(media[serial], agent.DiskID{Serial: serial}))
+// checkBytes checks how many bytes a verification says that it has read.
+func checkBytes(g *WithT, v agent.Verification) {
+	const sampleSize = 4096 // that of this package
+	switch v.Kind {
+	case agent.ReadBack:
+		g.Expect(v).To(And(HaveField("Bytes", int64(size)), HaveField("Samples", 0)))
+	case agent.Samples:
+		g.Expect(v).To(And(HaveField("Bytes", int64(v.Samples*sampleSize)), HaveField("Samples", BeNumerically(">", 100)), HaveField("Unreadable", 0)))
+	case agent.DriveStatus:
+		g.Expect(v).To(And(HaveField("Bytes", int64(0)), HaveField("Samples", BeNumerically(">", 100)), HaveField("Unreadable", v.Samples)), "deallocated blocks cannot be read")
 	}
-	disks[2].Protected, disks[3].Protected = "spec.storage.keep names it", "it is mounted"
-	media["A"].operation = func(string, int64) error { return errors.New("input/output error") }
-	p := agent.CleanPlan{AllDisks: true}
-	r := erase.Clean(t.Context(), p, disks, finder)
-	g.Expect(r.Failure).To(HaveField("Message", And(ContainSubstring(`"A"`), Not(ContainSubstring(`"B"`)))))
-	g.Expect(erased(r)).To(Equal([]string{"B"}))
-	g.Expect(r.Warnings).To(ConsistOf(ContainSubstring("spec.storage.keep names it"), ContainSubstring("it is mounted")))
-	g.Expect(media["kept"].calls).To(BeEmpty())
-	g.Expect(media["protected"].calls).To(BeEmpty())
-	g.Expect(media["B"].content[:mib]).To(Equal(make([]byte, mib)))
-	g.Expect(media["B"].content[secret.Offset]).To(Equal(byte(0xee)), "the data of a machine is not erased")
 }
 
-// TestHanging: a disk that hangs fails at the end of the context.
-func TestHanging(t *testing.T) {
+// TestBootstrapDataFirst: the bootstrap data is overwritten before the drive gets the command that erases it.
+func TestBootstrapDataFirst(t *testing.T) {
 	g := NewWithT(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	hold := make(chan struct{})
-	defer close(hold)
-	id := agent.DiskID{WWN: "0x5000c500a0b1c2d3"}
-	d := disk(used(), id)
-	d.Open = func() (erase.Device, error) {
-		cancel(errors.New("the time is over"))
-		<-hold
-		return nil, errors.New("released")
+	r := &rack{}
+	d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), nil)
+	d.Hook = func(operation string) error {
+		if operation == "sanitize" && bytes.Contains(d.Medium(0)[mib:2*mib], secret) {
+			t.Error("the bootstrap data is there when the drive is sanitized")
+		}
+		return nil
 	}
-	r := erase.Clean(ctx, plan(agent.DiskID{WWN: "naa.5000C500A0B1C2D3"}), []erase.Disk{d}, finder)
-	g.Expect(r.Failure).To(HaveField("Message", And(ContainSubstring("it was not erased in time: the time is over"), ContainSubstring("5000c500a0b1c2d3"))))
+	_, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S-sda"}, Offset: mib + 100, Length: mib / 2}}})
+	g.Expect(failure).To(BeNil())
+	g.Expect(d.Operations()).To(ContainElement("sanitize"))
 }
 
-// TestByPath: a disk without serial number and WWN is found by its path and size.
-func TestByPath(t *testing.T) {
+// TestFallback: a method that fails is followed by the next one that meets the policy, and is a warning.
+func TestFallback(t *testing.T) {
 	g := NewWithT(t)
-	m := used()
-	d := disk(m, agent.DiskID{ByPath: "pci-0000:00:04.0"})
-	d.ByPathAlias = "virtio-pci-0000:00:04.0"
-	g.Expect(erase.Clean(t.Context(), plan(agent.DiskID{ByPath: "virtio-pci-0000:00:04.0", Size: size}), []erase.Disk{d}, finder).Failure).To(BeNil())
-	check(g, m, used())
+	r := &rack{}
+	d := r.add("sda", only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Enhanced = true, true }), nil)
+	d.Hook = func(operation string) error {
+		if operation == "erase unit" {
+			return errors.New("the command did not reach the drive")
+		}
+		return nil
+	}
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	g.Expect(failure).To(BeNil())
+	g.Expect(results["sda"].Method).To(Equal("Overwrite with zeros"))
+	g.Expect(results["sda"].Warnings).To(ContainElement(ContainSubstring("ATA enhanced security erase was tried")))
+	g.Expect(d.Locked()).To(BeFalse(), "the password is removed")
 }
 
-// TestHostileTables: whatever a table names, the beginnings of areas on the disk and both its ends are overwritten, nothing else is, and nothing fails.
-func TestHostileTables(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := NewWithT(t)
-		m, want := &medium{content: bytes.Repeat([]byte{0xee}, size)}, &medium{content: bytes.Repeat([]byte{0xee}, size)}
-		clear(want.content[:mib])
-		clear(want.content[size-mib:])
-		var areas []erase.Area
-		value := rapid.OneOf(rapid.Int64Range(-1, size+mib), rapid.Int64())
-		for range rapid.IntRange(0, 8).Draw(t, "areas") {
-			a := erase.Area{Offset: value.Draw(t, "offset"), Length: value.Draw(t, "length"), Table: rapid.Bool().Draw(t, "table")}
-			areas = append(areas, a)
-			if a.Offset >= 0 && a.Offset < size && a.Length > 0 {
-				end := a.Offset + min(a.Length, mib)
-				clear(want.content[a.Offset/sector*sector : min((end+sector-1)/sector*sector, size)])
-			}
-		}
-		find := erase.Finder{
-			Partitions: func(io.ReaderAt, int64, int) ([]erase.Area, error) { return areas, nil },
-			Signatures: func(io.ReaderAt, int64, int) ([]erase.Area, error) { return areas, nil },
-		}
-		id := agent.DiskID{Serial: "S1"}
-		g.Expect(erase.Clean(context.Background(), agent.CleanPlan{AllDisks: true}, []erase.Disk{disk(m, id)}, find).Failure).To(BeNil())
-		compare(g, m, want)
+// TestDeadline: the end of the context fails what is not erased. Until then the time that remains is estimated by the time so far.
+func TestDeadline(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	r.add("nvme0", only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.Steps = true, 100 }), nil)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the time is over"))
+		defer cancel()
+		_, failure := r.runIn(ctx, agent.CleanPlan{Policy: agent.CleanPurge})
+		g.Expect(failure).To(HaveField("Message", ContainSubstring("the time is over")))
 	})
+	progress := func(percent int, remaining int64) OmegaMatcher {
+		return ContainElement(HaveExactElements(And(HaveField("Name", "nvme0n1"), HaveField("Percent", percent), HaveField("RemainingSeconds", remaining))))
+	}
+	g.Expect(r.progress).To(progress(0, 0))
+	// The drive is asked 15 times, after 0.25, 0.75, 1.75, 3.75, 7.75, 12.75 and so on until 57.75 seconds. 15 of 100 steps are 14 % in the units of the drive.
+	g.Expect(r.progress).To(progress(14, 57*86/14))
+}
+
+// TestWarnings: what an erase does not reach, and what the next system may take from a disk that is left out.
+func TestWarnings(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	r.add("nvme0", only(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.RPMB, d.Boot = true, true, true }), nil)
+	r.add("sda", only(drive.Block, nil), func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "md"}, {Type: "vfat", Label: "CIDATA"}} })
+	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge, Keep: []agent.KeptDisk{{Serial: "S-sda"}}})
+	g.Expect(failure).To(BeNil())
+	g.Expect(results["nvme0n1"].Warnings).To(ConsistOf(ContainSubstring("RPMB"), ContainSubstring("boot partitions")))
+	g.Expect(results["sda"].Warnings).To(ConsistOf(ContainSubstring("md"), ContainSubstring("CIDATA")))
 }

@@ -1,106 +1,187 @@
 package erase
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// task is a disk with the ranges of the plan.
-type task struct {
-	disk   Disk
-	ranges []Area
+// selection is which disks are erased, and what became of the others.
+type selection struct {
+	units   []*unit
+	results []result
 }
 
-// selectDisks returns the disks that the plan means. Problems are of disks that are missing, that cannot be told apart, and of a disk that must not be touched.
-func selectDisks(plan agent.CleanPlan, disks []Disk, result *Result) ([]*task, []problem) {
-	var todo []*task
-	var problems []problem
+// selectDisks decides about all disks. The namespaces of an NVMe drive are one unit.
+func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
+	var s selection
+	ranges := map[string][]area{}
+	refused := map[string]result{}
 	for _, r := range plan.Ranges {
-		d, p := find(r.Disk, disks)
-		if p == nil {
-			p = checkRange(r, d)
+		s.place(r, all, ranges, refused)
+	}
+	s.results = append(s.results, missing(plan, all)...)
+	for _, d := range all {
+		r, ok := refused[d.Name]
+		if !ok {
+			r = decide(d, all, plan)
 		}
-		if p != nil {
-			problems = append(problems, *p)
-			if d.Name == "" {
-				d.ID = r.Disk
-			}
-			result.Outcomes = append(result.Outcomes, Outcome{Disk: d, Err: errors.New(p.message)})
+		u := s.unit(d)
+		if r.Outcome == "" {
+			u.targets = append(u.targets, &target{disk: d, ranges: ranges[d.Name]})
 			continue
 		}
-		t := taskOf(&todo, d)
-		if r.Length > 0 { // a disk without bootstrap data is only made unbootable
-			t.ranges = append(t.ranges, Area{Offset: r.Offset, Length: r.Length})
-		}
+		u.excluded = append(u.excluded, d)
+		s.results = append(s.results, r)
 	}
-	if !plan.AllDisks {
-		return todo, problems
-	}
-	for _, d := range disks {
-		if d.Protected != "" {
-			result.Warnings = append(result.Warnings, fmt.Sprintf("%s was not erased: %.256s", name(d), d.Protected))
-			continue
-		}
-		taskOf(&todo, d)
-	}
-	return todo, problems
+	s.units = slices.DeleteFunc(s.units, func(u *unit) bool { return len(u.targets) == 0 })
+	return s
 }
 
-// taskOf returns the task of a disk, which it adds if there is none.
-func taskOf(todo *[]*task, d Disk) *task {
-	for _, t := range *todo {
-		if t.disk.Name == d.Name {
-			return t
+// namespaceName is the name of an NVMe namespace. The number before the n is that of the controller or, where the kernel joins paths, that of the subsystem.
+var namespaceName = regexp.MustCompile(`^(nvme\d+)n\d+$`)
+
+// unit returns the unit of a disk, which it adds if there is none.
+func (s *selection) unit(d disk.Disk) *unit {
+	key := d.Name
+	if m := namespaceName.FindStringSubmatch(d.Name); m != nil {
+		key = m[1]
+	}
+	for _, u := range s.units {
+		if u.key == key {
+			return u
 		}
 	}
-	t := &task{disk: d}
-	*todo = append(*todo, t)
-	return t
+	u := &unit{key: key}
+	s.units = append(s.units, u)
+	return u
 }
 
-// find returns the only disk with an ID.
-func find(id agent.DiskID, disks []Disk) (Disk, *problem) {
-	if id.Serial == "" && id.WWN == "" && id.ByPath == "" {
-		return Disk{}, &problem{agent.ReasonPlanInvalid, "a range of the plan names no disk"}
-	}
-	var found []Disk
-	var others []string
-	for _, d := range disks {
-		if disk.SameID(id, d.ID, d.ByPathAlias) {
+// place finds the disk of a range.
+func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string][]area, refused map[string]result) {
+	var found []disk.Disk
+	for _, d := range all {
+		if d.Is(r.Disk) {
 			found = append(found, d)
-		} else {
-			others = append(others, name(d))
 		}
 	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		others = append(others[:min(len(others), maxMessage)], "no other")
-		return Disk{}, &problem{agent.ReasonEraseFailed, fmt.Sprintf(
-			"the disk with the %s and %d bytes has bootstrap data and is not there: find it and erase it; there are: %s", describe(id), id.Size, strings.Join(others, ", "))}
+	switch {
+	case r.Disk.Serial == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
+		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, agent.ReasonPlanInvalid, "a range of the plan names no disk"))
+	case len(found) == 0:
+		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
+	case len(found) > 1:
+		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
+	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].Size || r.Offset > found[0].Size-r.Length:
+		refused[found[0].Name] = failed(identify(found[0]), agent.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
 	default:
-		var message strings.Builder
-		fmt.Fprintf(&message, "%d disks have the %s: none of them was erased, because only one has bootstrap data", len(found), describe(id))
-		for _, d := range found {
-			if d.Protected != "" {
-				fmt.Fprintf(&message, "; %s: %.256s", name(d), d.Protected)
-			}
-		}
-		return Disk{}, &problem{agent.ReasonEraseFailed, message.String()}
+		ranges[found[0].Name] = append(ranges[found[0].Name], area{r.Offset, r.Length})
 	}
 }
 
-func checkRange(r agent.DiskRange, d Disk) *problem {
-	if d.Protected != "" {
-		return &problem{agent.ReasonProtectedDisk, fmt.Sprintf("%s has bootstrap data and must not be touched: %.256s", name(d), d.Protected)}
+func failed(d agent.ErasedDisk, reason, message string) result {
+	d.Outcome, d.Message = agent.Failed, message
+	return result{ErasedDisk: d, reason: reason}
+}
+
+// missing returns the disks that the plan expects and that are not there.
+func missing(plan agent.CleanPlan, all []disk.Disk) []result {
+	var out []result
+	for _, id := range plan.Expected {
+		if !slices.ContainsFunc(all, func(d disk.Disk) bool { return d.Is(id) }) {
+			out = append(out, failed(agent.ErasedDisk{Disk: id}, "", "the server had it when the machine claimed it, and it is not there now: find it and erase it"))
+		}
 	}
-	if r.Offset < 0 || r.Length < 0 || r.Length > d.ID.Size || r.Offset > d.ID.Size-r.Length {
-		return &problem{agent.ReasonPlanInvalid, fmt.Sprintf("%s: the range of %d bytes at %d is not on the disk, which has %d bytes", name(d), r.Length, r.Offset, d.ID.Size)}
+	return out
+}
+
+// Absent is true if a disk that the plan names is not there yet: one that it expects, or one with bootstrap data.
+func Absent(plan agent.CleanPlan, all []disk.Disk) bool {
+	return len(missing(plan, all)) > 0 || slices.ContainsFunc(plan.Ranges, func(r agent.DiskRange) bool {
+		return !slices.ContainsFunc(all, func(d disk.Disk) bool { return d.Is(r.Disk) })
+	})
+}
+
+// unexpected is true for a disk that the server did not have, as far as the plan knows.
+func unexpected(plan agent.CleanPlan, d disk.Disk) bool {
+	return len(plan.Expected) > 0 && !slices.ContainsFunc(plan.Expected, d.Is)
+}
+
+// namedRanges returns the ranges of a plan that name a disk.
+func namedRanges(d disk.Disk, plan agent.CleanPlan) []agent.DiskRange {
+	return slices.DeleteFunc(slices.Clone(plan.Ranges), func(r agent.DiskRange) bool { return !d.Is(r.Disk) })
+}
+
+// provenRanges returns the ranges of a plan that are on a disk. On a disk of a storage system, which other servers may use, they are only those whose bootstrap data is
+// there: a client with the token of a boot can name any disk as the one that it writes.
+func provenRanges(d disk.Disk, plan agent.CleanPlan) []agent.DiskRange {
+	return slices.DeleteFunc(namedRanges(d, plan), func(r agent.DiskRange) bool { return d.Remote() && !d.HasData(r) })
+}
+
+// onlyWritten is true for a plan that erases only the disks of its ranges, which the provider wrote.
+func onlyWritten(plan agent.CleanPlan) bool {
+	return plan.Policy == agent.CleanMetadata && !plan.AllDisks
+}
+
+// decide returns the result of a disk that the plan does not erase. One without an outcome is erased, or is unreadable: what its drive says decides then.
+func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
+	is, named, proven := identify(d), namedRanges(d, plan), provenRanges(d, plan)
+	bySerial := slices.ContainsFunc(proven, func(r agent.DiskRange) bool { return diskname.SameSerial(r.Disk.Serial, d.Serial) })
+	judged := d
+	if plan.Policy != agent.CleanMetadata {
+		judged.Unreadable = "" // it may be locked, or a sanitize operation may be in progress: its drive is asked first
 	}
-	return nil
+	p := disk.Protect(judged, bySerial, plan.Keep)
+	switch {
+	case onlyWritten(plan) && len(named) == 0:
+		return excluded(d, cmp.Or(p.Why, "the policy erases only the disks that the provider wrote"))
+	case p.Why != "" && len(proven) > 0:
+		return failed(is, agent.ReasonProtectedDisk, "it has bootstrap data and must not be touched: "+p.Why)
+	case p.Outside:
+		return excluded(d, p.Why)
+	case d.Remote() && len(named) == 0:
+		return excluded(d, "it is a disk of a storage system (by "+d.Transport+")")
+	case d.Remote() && len(proven) == 0:
+		return excluded(d, fmt.Sprintf("it is a disk of a storage system (by %s), and has no partition with the bootstrap data of this server: if this server used it, erase it by hand, "+
+			"or name it in spec.storage.keep", d.Transport))
+	case unexpected(plan, d):
+		return failed(is, "", "the server did not have it when the machine claimed it: remove it, or inspect the server again if it belongs to it")
+	case p.Why != "":
+		return failed(is, "", p.Why)
+	case len(d.Holders) > 0:
+		// The ramdisk has no modules of md and of the device mapper, so nothing can be taken apart here that another system would find again.
+		return failed(is, agent.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
+	}
+	if why := disk.MayBeKept(d, all, plan.Keep); why != "" {
+		return failed(is, "", why)
+	}
+	return result{ErasedDisk: is}
+}
+
+// assembled are the signatures by which the next system may assemble or mount what is on a disk that is left out.
+var assembled = []string{"md", "lvm2", "zfs", "imsm", "ddf", "bcache", "btrfs"}
+
+// excluded returns the result of a disk that is left out, with warnings of what the next system may take from it.
+func excluded(d disk.Disk, why string) result {
+	r := result{ErasedDisk: identify(d)}
+	r.Outcome, r.Message = agent.LeftOut, why
+	for _, s := range d.Found {
+		text := ""
+		switch {
+		case slices.Contains(assembled, s.Type):
+			text = fmt.Sprintf("it has %s, which the next system may assemble", s.Type)
+		case slices.ContainsFunc(disk.DataLabels, func(l string) bool { return strings.EqualFold(l, s.Label) }):
+			text = fmt.Sprintf("it has a file system with the label %s, which the next system may take for its configuration", s.Label)
+		}
+		if text != "" && !slices.Contains(r.Warnings, text) {
+			r.Warnings = append(r.Warnings, text)
+		}
+	}
+	return r
 }

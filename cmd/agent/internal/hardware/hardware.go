@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
@@ -29,8 +30,8 @@ type Source struct {
 	Architecture string
 	// Links asks network drivers. Nil asks none.
 	Links Links
-	// Disks sends commands to disks. Nil sends none.
-	Disks Disks
+	// Port returns the port of a disk with a name of the kernel, such as sda. Nil asks no disk.
+	Port func(name string) drive.Port
 	// BMC sends commands to the BMC. Nil sends none.
 	BMC BMC
 }

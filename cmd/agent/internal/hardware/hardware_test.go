@@ -2,7 +2,6 @@ package hardware_test
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,6 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -34,16 +35,21 @@ func (l links) Link(name string) (hardware.Link, error) {
 	return link, nil
 }
 
-// disks are disks that answer commands.
-type disks struct {
-	nvme func(opcode byte, data []byte) error
-	scsi func(cdb, data []byte) (int, error)
+// ports are the ports of drives, by the kernel's names.
+func ports(drives map[string]*drivetest.Drive) func(string) drive.Port {
+	return func(name string) drive.Port {
+		if d := drives[name]; d != nil {
+			return d.Port(0)
+		}
+		return nil
+	}
 }
 
-func (d disks) NVMeAdmin(_ string, opcode byte, _, _ uint32, data []byte) error {
-	return d.nvme(opcode, data)
+func drive1(kind drive.Kind, change func(*drivetest.Drive)) *drivetest.Drive {
+	d := drivetest.New(kind, 1, 1<<20, 1)
+	change(d)
+	return d
 }
-func (d disks) SCSI(_ string, cdb, data []byte) (int, error) { return d.scsi(cdb, data) }
 
 // bmc answers requests by network function, command and data.
 type bmc map[string]string
@@ -58,41 +64,11 @@ func (b bmc) Command(ctx context.Context, netFn, command byte, data []byte) ([]b
 	return []byte{0xcc}, ctx.Err()
 }
 
-func identify() []byte {
-	b := make([]byte, 4096)
-	binary.LittleEndian.PutUint32(b[328:], 3)
-	binary.LittleEndian.PutUint16(b[256:], 2)
-	b[524] = 4
-	return b
-}
-
-func ata(words map[int]uint16) []byte {
-	b := make([]byte, 512)
-	for word, value := range words {
-		binary.LittleEndian.PutUint16(b[2*word:], value)
-	}
-	return b
-}
-
 func TestGolden(t *testing.T) {
-	answering := disks{
-		nvme: func(opcode byte, data []byte) error {
-			if opcode == 6 {
-				copy(data, identify())
-			}
-			return nil
-		},
-		scsi: func(cdb, data []byte) (int, error) {
-			switch cdb[0] {
-			case 0x12:
-				return copy(data, "\x00\x00\x00\x02\x00\x89"), nil
-			case 0x85:
-				return copy(data, ata(map[int]uint16{59: 1<<12 | 1<<13, 82: 2, 83: 1 << 14, 128: 1 | 1<<3})), nil
-			default:
-				return 0, errors.New("unexpected")
-			}
-		},
-	}
+	answering := ports(map[string]*drivetest.Drive{
+		"nvme0n1": drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.BlockErase, d.Format, d.FormatCrypto = true, true, true, true }),
+		"sda":     drive1(drive.ATA, func(d *drivetest.Drive) { d.Crypto, d.SecurityErase, d.Frozen = true, true, true }),
+	})
 	management := bmc{
 		"\x06\x01": "\x20\x01\x05\x08", "\x06\x42\x01": "\x01\x04", "\x06\x42\x02": "\x02\x08",
 		"\x0c\x02\x01\x03\x00\x00": "\x11\xc0\x00\x02\x0a", "\x0c\x02\x01\x05\x00\x00": "\x11\xaa\xbb\xcc\x00\x00\xff",
@@ -105,7 +81,7 @@ func TestGolden(t *testing.T) {
 	}{
 		"qemu": {hardware.Source{BMC: bmc(nil), Links: links{"eth0": {}}}, qemu(), []agent.Disk{{Name: "vda", Transport: "virtio", Size: 1 << 30}}},
 		"server": {
-			hardware.Source{BMC: management, Disks: answering, Links: links{"eno1": {PermanentMAC: "aa:bb:cc:00:00:02", Driver: "ice", Firmware: "4.40 0x8001c967 1.3534.0"}}},
+			hardware.Source{BMC: management, Port: answering, Links: links{"eno1": {PermanentMAC: "aa:bb:cc:00:00:02", Driver: "ice", Firmware: "4.40 0x8001c967 1.3534.0"}}},
 			server(), []agent.Disk{{Name: "nvme0n1", Transport: "nvme", Size: 1 << 40}, {Name: "sda", Transport: "sata", Size: 1 << 40}},
 		},
 		"empty": {hardware.Source{}, tree{"proc/version": ""}, nil},
@@ -150,89 +126,52 @@ func TestHangingDisk(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	d := disks{nvme: func(byte, []byte) error {
-		cancel(errors.New("the time is over"))
-		<-hold
-		return nil
-	}}
-	s := hardware.Source{Root: qemu().write(t), Disks: d}
+	d := drive1(drive.NVMe, func(d *drivetest.Drive) {
+		d.Hook = func(string) error {
+			cancel(errors.New("the time is over"))
+			<-hold
+			return nil
+		}
+	})
+	s := hardware.Source{Root: qemu().write(t), Port: ports(map[string]*drivetest.Drive{"nvme0n1": d})}
 	inv := s.Collect(ctx, []agent.Disk{{Name: "nvme0n1", Transport: "nvme"}}, "")
 	g.Expect(inv.Problems).To(ContainElement("disk nvme0n1: it did not answer commands: the time is over"))
 }
 
-func TestATA(t *testing.T) {
-	g := NewWithT(t)
-	supported := map[int]uint16{59: 1<<12 | 1<<13 | 1<<14 | 1<<15, 82: 2, 83: 1 << 14, 128: 1 | 1<<5}
-	id, err := hardware.ParseATAIdentify(ata(supported))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(id).To(Equal(hardware.ATAIdentity{Methods: []string{"ata-sanitize-crypto", "ata-sanitize-block", "ata-sanitize-overwrite", "ata-secure-erase-enhanced", "ata-secure-erase"}}))
-	supported[128] |= 1 << 3
-	id, err = hardware.ParseATAIdentify(ata(supported))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(id.Frozen).To(BeTrue())
-	g.Expect(id.Methods).NotTo(ContainElement("ata-secure-erase"))
-	supported[255] = 0x01a5
-	_, err = hardware.ParseATAIdentify(ata(supported))
-	g.Expect(err).To(MatchError(ContainSubstring("wrong checksum")))
-	_, err = hardware.ParseATAIdentify(make([]byte, 511))
-	g.Expect(err).To(HaveOccurred())
-	g.Expect(hardware.ParseATAIdentify(make([]byte, 512))).To(Equal(hardware.ATAIdentity{}))
-}
-
-func TestNVMe(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(hardware.ParseNVMeIdentify(identify())).To(Equal([]string{"nvme-sanitize-crypto", "nvme-sanitize-block", "nvme-format-crypto", "nvme-format-user"}))
-	g.Expect(hardware.ParseNVMeIdentify(make([]byte, 4096))).To(BeEmpty())
-	_, err := hardware.ParseNVMeIdentify(make([]byte, 4095))
-	g.Expect(err).To(HaveOccurred())
-	for warning, want := range map[byte]string{0: "OK", 1: "Warning", 2: "Warning", 4: "Critical", 8: "Critical", 16: "Critical", 32: "Warning", 64: "OK"} {
-		log := make([]byte, 512)
-		log[0] = warning
-		g.Expect(hardware.ParseNVMeHealth(log)).To(Equal(want), "%#x", warning)
+// TestDisks: an inspection reports what package drive reads of a disk. Of one that does not answer, nothing is known.
+func TestDisks(t *testing.T) {
+	silent := func(d *drivetest.Drive) { d.Hook = func(string) error { return errors.New("no answer") } }
+	for _, c := range []struct {
+		name      string
+		drive     *drivetest.Drive
+		transport string
+		methods   []string
+		class     agent.CleanPolicy
+		health    string
+		problem   string
+	}{
+		{"NVMe", drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.SMART = true, 1 }), "nvme", []string{"Overwrite", "NVMeSanitizeCrypto"}, agent.CleanPurge, "Warning", ""},
+		{"NVMe without commands", drive1(drive.NVMe, func(*drivetest.Drive) {}), "nvme", []string{"Overwrite"}, agent.CleanClear, "OK", ""},
+		{"ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Frozen = true, true }), "sata", []string{"Overwrite", "ATAErase"}, agent.CleanClear, "", "frozen by the firmware"},
+		{"locked ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.BlockErase, d.SecurityErase = true, true; d.SetPassword("unknown") }), "sata", []string{"Overwrite", "ATASanitizeBlock", "ATAErase"}, agent.CleanPurge, "", "locked by a password"},
+		{"SAS", drive1(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), "sas", []string{"Overwrite", "SCSISanitizeCrypto"}, agent.CleanPurge, "", ""},
+		{"virtio", nil, "virtio", []string{"Overwrite"}, agent.CleanClear, "", ""},
+		{"silent NVMe", drive1(drive.NVMe, silent), "nvme", nil, "", "", "NVMe Identify Controller: no answer"},
+		{"silent SAS", drive1(drive.SCSI, silent), "sas", nil, "", "", "SCSI INQUIRY: no answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := hardware.Source{Root: qemu().write(t), Port: ports(map[string]*drivetest.Drive{"d0": c.drive})}
+			inv := s.Collect(t.Context(), []agent.Disk{{Name: "d0", Transport: c.transport}}, "")
+			got := inv.Disks[0]
+			g.Expect(got.Erase).To(Equal(c.methods))
+			g.Expect(got.EraseClass).To(Equal(c.class))
+			g.Expect(got.Health).To(Equal(c.health))
+			if c.problem != "" {
+				g.Expect(inv.Problems).To(ContainElement(And(HavePrefix("disk d0: "), ContainSubstring(c.problem))))
+			}
+		})
 	}
-	worn := make([]byte, 512)
-	worn[5] = 100
-	g.Expect(hardware.ParseNVMeHealth(worn)).To(Equal("Warning"))
-	_, err = hardware.ParseNVMeHealth(nil)
-	g.Expect(err).To(HaveOccurred())
-}
-
-// TestSCSI: SANITIZE counts only if the disk reports it as a standard has it.
-func TestSCSI(t *testing.T) {
-	g := NewWithT(t)
-	d := disks{scsi: func(cdb, data []byte) (int, error) {
-		switch {
-		case cdb[0] == 0x12:
-			return copy(data, "\x00\x00\x00\x03\x00\x80\x83"), nil
-		case cdb[5] == 3:
-			return copy(data, "\x00\x03\x00\x0a"), nil
-		case cdb[5] == 2:
-			return copy(data, "\x00\x05\x00\x0a"), nil
-		default:
-			return 0, errors.New("the command is refused")
-		}
-	}}
-	s := hardware.Source{Root: qemu().write(t), Disks: d}
-	inv := s.Collect(t.Context(), []agent.Disk{{Name: "sda", Transport: "sas"}}, "")
-	g.Expect(inv.Disks[0].Erase).To(Equal([]string{"scsi-sanitize-crypto", "overwrite"}))
-	for _, c := range [][]byte{nil, {0, 0, 0, 9}, {0, 1, 0, 0}} {
-		_, err := hardware.ParseVPDPages(c)
-		g.Expect(err).To(HaveOccurred())
-	}
-}
-
-// TestErasesByOverwrite: a disk that has answered can at least be overwritten. Of one that has not answered, no methods are known.
-func TestErasesByOverwrite(t *testing.T) {
-	g := NewWithT(t)
-	silent := errors.New("no answer")
-	s := hardware.Source{Root: qemu().write(t), Disks: disks{
-		nvme: func(byte, []byte) error { return silent }, scsi: func(_, _ []byte) (int, error) { return 0, silent },
-	}}
-	inv := s.Collect(t.Context(), []agent.Disk{{Name: "d0", Transport: "nvme"}, {Name: "d1", Transport: "sas"}, {Name: "d2", Transport: "virtio"}}, "")
-	g.Expect([][]string{inv.Disks[0].Erase, inv.Disks[1].Erase, inv.Disks[2].Erase}).To(Equal([][]string{nil, nil, {"overwrite"}}))
-	s.Disks = disks{nvme: func(byte, []byte) error { return nil }}
-	inv = s.Collect(t.Context(), []agent.Disk{{Name: "d0", Transport: "nvme"}}, "")
-	g.Expect(inv.Disks[0].Erase).To(Equal([]string{"overwrite"}), "it offers no command")
 }
 
 func TestSecureBoot(t *testing.T) {
@@ -269,19 +208,6 @@ func FuzzTables(f *testing.F) {
 				t.Fatalf("%q", text)
 			}
 		}
-	})
-}
-
-func FuzzDisks(f *testing.F) {
-	f.Add(identify())
-	f.Add(ata(map[int]uint16{59: 0xffff, 82: 2, 83: 1 << 14, 128: 1}))
-	f.Add([]byte("\x00\x00\x00\x03\x00\x80\x83"))
-	f.Fuzz(func(_ *testing.T, data []byte) {
-		_, _ = hardware.ParseNVMeIdentify(data)
-		_, _ = hardware.ParseNVMeHealth(data)
-		_, _ = hardware.ParseATAIdentify(data)
-		_, _ = hardware.ParseVPDPages(data)
-		hardware.ParseSupportedOperation(data)
 	})
 }
 

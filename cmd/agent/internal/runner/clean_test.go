@@ -163,18 +163,3 @@ func TestBounded(t *testing.T) {
 	g.Expect(out.Disks[0].Name).To(Equal("last"))
 	g.Expect(out.Warnings).To(HaveLen(1))
 }
-
-// TestChainOfLogicalPartitions: the chain of logical partitions is a part of the partition table, which is erased last: a run after a power cut finds all of them.
-func TestChainOfLogicalPartitions(t *testing.T) {
-	g := NewWithT(t)
-	b := make([]byte, 8<<20)
-	disktest.PutMBR(b, []disktest.Part{{First: 100, Last: 199, Type: 0x83}, {First: 4000, Last: 12000, Type: 5}})
-	disktest.PutMBR(b[4000*512:], []disktest.Part{{First: 2048, Last: 4000, Type: 0x83}})
-	areas, err := findPartitions(bytes.NewReader(b), int64(len(b)), 512)
-	g.Expect(err).NotTo(HaveOccurred())
-	tables := map[int64]bool{}
-	for _, a := range areas {
-		tables[a.Offset/512] = a.Table
-	}
-	g.Expect(tables).To(Equal(map[int64]bool{100: false, 4000: true, 6048: false}))
-}

@@ -120,11 +120,9 @@ func TestCleanPaths(t *testing.T) {
 	all := []disk.Disk{rackDisk("sda", "A"), rackDisk("sdb", "A")}
 	all[0].Paths, all[1].Paths = []string{"sdb"}, []string{"sda"}
 	plan := agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "A", Size: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
-	cleaner := &Cleaner{Disks: rack{}, Log: slog.New(slog.DiscardHandler)}
 	for _, disks := range [][]disk.Disk{all, all[:1]} {
-		result := erase.Clean(t.Context(), plan, cleaner.eraseDisks(disks, plan), erase.Finder{Partitions: findPartitions, Signatures: findSignatures})
-		g.Expect(result.Failure).NotTo(BeNil())
-		g.Expect(result.Failure.Message).To(ContainSubstring("the same disk as sdb"))
-		g.Expect(result.Outcomes).To(HaveEach(HaveField("Err", HaveOccurred())))
+		results, failure := erase.Run(t.Context(), plan, disks, erase.Options{Open: rack{}.Open})
+		g.Expect(failure).To(HaveField("Message", ContainSubstring("the same disk as sdb")))
+		g.Expect(results).To(HaveEach(HaveField("Outcome", agent.Failed)))
 	}
 }

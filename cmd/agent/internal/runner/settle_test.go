@@ -96,20 +96,6 @@ func TestNameOfAnotherDisk(t *testing.T) {
 	}
 }
 
-// TestMetadataSparesWhatClearSpares: Metadata of all disks fails for a disk that might be one to keep, and for one that cannot be read.
-func TestMetadataSparesWhatClearSpares(t *testing.T) {
-	g := NewWithT(t)
-	unreadable := rackDisk("sdb", "B")
-	unreadable.Unreadable = "input/output error"
-	all := []disk.Disk{rackDisk("sda", ""), unreadable, rackDisk("sdc", "C")}
-	plan := agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true, Keep: []agent.KeptDisk{{Serial: "K1"}}}
-	c := &Cleaner{Disks: rack{}, Log: slog.New(slog.DiscardHandler)}
-	todo := c.eraseDisks(all, plan)
-	g.Expect([]bool{todo[0].Protected != "", todo[1].Protected != "", todo[2].Protected != ""}).To(Equal([]bool{true, true, false}))
-	results := metadataResults(plan, all[:2], nil)
-	g.Expect(results).To(HaveEach(HaveField("Outcome", agent.Failed)))
-}
-
 // TestDiskChangesBeforeWrite: no image is written if the name of the selected disk belongs to another disk by then, or the disk has another size.
 func TestDiskChangesBeforeWrite(t *testing.T) {
 	for name, change := range map[string]func(*disk.Disk){

@@ -45,6 +45,8 @@ type Drive struct {
 	Controllers []uint16
 	// DULBE is true if reads of deallocated blocks fail.
 	DULBE bool
+	// SMART are the critical warnings of its log page SMART / Health Information.
+	SMART byte
 	// Frozen and SanitizeFrozen are of an ATA drive, and Hidden how many of its sectors are not accessible.
 	Frozen, SanitizeFrozen bool
 	Hidden                 uint64

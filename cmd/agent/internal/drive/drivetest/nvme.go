@@ -104,6 +104,8 @@ const firstController = 1
 
 func (d *Drive) logNVMe(c *drive.AdminCommand) error {
 	switch c.CDW10 & 0xff {
+	case 0x02:
+		c.Data[0] = d.SMART
 	case 0x15:
 		if !d.Boot {
 			return &drive.NVMeError{Status: 0x109}

@@ -1,4 +1,4 @@
-package sanitize_test
+package erase
 
 import (
 	"bytes"
@@ -11,20 +11,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/sanitize"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-const (
-	mib  = 1 << 20
-	size = 3 * mib
-)
+const size = 3 * mib
 
 // secret is what the last owner has on the disk: as data, as metadata at the start, and in the backup at the end.
 var secret = []byte("the secret of the last owner")
 
-// part is a disk of a rack.
-type part struct {
+// rackDisk is a disk of a rack.
+type rackDisk struct {
 	disk  disk.Disk
 	drive *drivetest.Drive
 	index int
@@ -32,7 +28,7 @@ type part struct {
 
 // rack are the disks of a server.
 type rack struct {
-	parts []part
+	parts []rackDisk
 	// opens is called before a disk is opened.
 	opens func(d disk.Disk) error
 	// contents changes a disk that is read again.
@@ -55,15 +51,15 @@ func (r *rack) add(name string, d *drivetest.Drive, change func(*disk.Disk)) *dr
 		for _, at := range []int{0, mib + 77*512, size - 33*512} {
 			d.Write(i, at, secret)
 		}
-		r.parts = append(r.parts, part{one, d, i})
+		r.parts = append(r.parts, rackDisk{one, d, i})
 		if i+1 == d.Namespaces() {
 			return d
 		}
 	}
 }
 
-func (r *rack) find(d disk.Disk) part {
-	return r.parts[slices.IndexFunc(r.parts, func(p part) bool { return p.disk.Name == d.Name })]
+func (r *rack) find(d disk.Disk) rackDisk {
+	return r.parts[slices.IndexFunc(r.parts, func(p rackDisk) bool { return p.disk.Name == d.Name })]
 }
 
 func (r *rack) disks() []disk.Disk {
@@ -74,8 +70,8 @@ func (r *rack) disks() []disk.Disk {
 	return out
 }
 
-func (r *rack) options() sanitize.Options {
-	return sanitize.Options{
+func (r *rack) options() Options {
+	return Options{
 		Open: func(d disk.Disk) (disk.Device, error) {
 			if r.opens != nil {
 				if err := r.opens(d); err != nil {
@@ -107,7 +103,7 @@ func (r *rack) run(t *testing.T, plan agent.CleanPlan) (results map[string]agent
 
 func (r *rack) runIn(ctx context.Context, plan agent.CleanPlan) (map[string]agent.ErasedDisk, *agent.Failure) {
 	out := map[string]agent.ErasedDisk{}
-	all, failure := sanitize.Run(ctx, plan, r.disks(), r.options())
+	all, failure := Run(ctx, plan, r.disks(), r.options())
 	for _, d := range all {
 		out[d.Name] = d
 	}

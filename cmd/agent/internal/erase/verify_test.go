@@ -1,4 +1,4 @@
-package sanitize_test
+package erase
 
 import (
 	"errors"
@@ -9,8 +9,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/method"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/sanitize"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -73,6 +71,6 @@ func TestJudge(t *testing.T) {
 	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
 	g.Expect(failure).To(BeNil())
 	g.Expect(results["sda"].Verification.Kind).To(Equal(agent.DriveStatus), "zeros before prove nothing")
-	_, err := sanitize.Judge(method.Changed, nil, nil, true)
+	_, err := judge(Changed, nil, nil, true)
 	g.Expect(err).To(HaveOccurred(), "no samples prove nothing")
 }

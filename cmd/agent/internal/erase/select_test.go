@@ -1,4 +1,4 @@
-package sanitize_test
+package erase
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/sanitize"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -99,8 +98,9 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 			results, _ := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
 			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == agent.LeftOut))
+			plan.Policy = agent.CleanMetadata
 			found := disk.Disk{Disk: agent.Disk{Serial: "S-sda", Size: size, Transport: c.transport}, Found: c.found}
-			left := sanitize.Foreign(found, plan) != ""
+			left := decide(found, []disk.Disk{found}, plan).Outcome == agent.LeftOut
 			g.Expect(left).To(Equal(c.outcome == agent.LeftOut), "Metadata leaves it, too")
 		})
 	}
@@ -135,6 +135,61 @@ func TestExpected(t *testing.T) {
 	g.Expect(b.Operations()).To(BeEmpty())
 }
 
+// TestMetadataOnlyWritten: Metadata erases the disks that the provider wrote, and of a plan for all disks the others, too. Facts that are missing protect a disk.
+func TestMetadataOnlyWritten(t *testing.T) {
+	luks := func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "luks"}} }
+	label := []agent.KeptDisk{{Label: "ceph-data"}}
+	for _, c := range []struct {
+		name       string
+		all, named bool
+		change     func(*disk.Disk)
+		keep       []agent.KeptDisk
+		outcome    agent.Outcome
+		message    string
+	}{
+		{"a disk that the provider did not write", false, false, nil, nil, agent.LeftOut, "only the disks that the provider wrote"},
+		{"another disk that is kept", false, false, nil, []agent.KeptDisk{{Serial: "S1"}}, agent.LeftOut, "spec.storage.keep names it"},
+		{"a disk that the provider wrote", false, true, nil, nil, "", ""},
+		{"all disks", true, false, nil, nil, "", ""},
+		{"a USB disk that the provider wrote", false, true, func(d *disk.Disk) { d.Transport = "usb" }, nil, "", ""},
+		{"another USB disk", true, false, func(d *disk.Disk) { d.Transport = "usb" }, nil, agent.LeftOut, "USB"},
+		{"it might be kept", false, true, luks, label, agent.Failed, "it might be ceph-data"},
+		{"another one might be kept", true, false, luks, label, agent.Failed, "it might be ceph-data"},
+		{"it is held", false, true, func(d *disk.Disk) { d.Holders = []string{"md127"} }, nil, agent.Failed, "held by md127"},
+		{"it is unreadable, and none is kept", false, true, func(d *disk.Disk) { d.Unreadable = "input/output error" }, nil, "", ""},
+		{"it is unreadable, and one is kept", false, true, func(d *disk.Disk) { d.Unreadable = "input/output error" }, label, agent.Failed, "input/output error"},
+		{"another one is unreadable", true, false, func(d *disk.Disk) { d.Unreadable = "input/output error" }, nil, agent.Failed, "input/output error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := NewWithT(t)
+			d := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: size, Transport: "sas"}}
+			if c.change != nil {
+				c.change(&d)
+			}
+			plan := agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: c.all, Keep: c.keep}
+			if c.named {
+				plan.Ranges = []agent.DiskRange{{Disk: d.ID(), Length: sector}}
+			}
+			got := decide(d, []disk.Disk{d}, plan)
+			g.Expect(got.Outcome).To(Equal(c.outcome))
+			g.Expect(got.Message).To(ContainSubstring(c.message))
+		})
+	}
+}
+
+// TestRangeOfAnUnknownDisk: bootstrap data on a disk that is not there, or that two disks may have, fails each policy.
+func TestRangeOfAnUnknownDisk(t *testing.T) {
+	for _, policy := range policies {
+		g := NewWithT(t)
+		one := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: size}}
+		two := one
+		two.Name = "sdb"
+		plan := agent.CleanPlan{Policy: policy, Ranges: []agent.DiskRange{{Disk: one.ID(), Length: sector}}}
+		g.Expect(failureOf(selectDisks(plan, nil).results)).To(HaveField("Message", ContainSubstring("it has bootstrap data and is not there")), policy)
+		g.Expect(failureOf(selectDisks(plan, []disk.Disk{one, two}).results)).To(HaveField("Message", ContainSubstring("2 disks match this")), policy)
+	}
+}
+
 // TestPlanInvalid: a plan that cannot be carried out touches nothing. A range that names no disk fails the plan, and the disks are erased: it is unknown which of them has
 // the bootstrap data.
 func TestPlanInvalid(t *testing.T) {
@@ -148,11 +203,12 @@ func TestPlanInvalid(t *testing.T) {
 		reason string
 	}{
 		{agent.CleanPlan{}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanMetadata}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: "Shred"}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{Policy: agent.CleanMetadata, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
 	} {
 		_, failure := r.run(t, c.plan)
 		g.Expect(failure).To(HaveField("Reason", c.reason))

@@ -1,9 +1,8 @@
-package method
+package erase
 
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -38,7 +36,7 @@ func TestPage(t *testing.T) {
 			text = before + start + table + end + after
 			continue
 		}
-		g.Expect(was).To(Equal(table), "run go test ./cmd/agent/internal/method -args -update")
+		g.Expect(was).To(Equal(table), "run go test ./cmd/agent/internal/erase -args -update")
 	}
 	if *update {
 		g.Expect(os.WriteFile(page, []byte(text), 0o600)).To(Succeed())
@@ -118,9 +116,9 @@ func TestChoose(t *testing.T) {
 		{"failure mode", agent.CleanClear, drive.Facts{Kind: drive.NVMe, FailureMode: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
 		{"several controllers", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, []drive.Command{drive.Overwrite}},
 		{"several controllers, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, nil},
-		{"a kept namespace", agent.CleanClear, drive.Facts{Kind: drive.NVMe, KeptPart: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
-		{"a kept namespace, and formats are of all", agent.CleanClear, drive.Facts{Kind: drive.NVMe, KeptPart: true, FormatsAll: true, Commands: all()}, []drive.Command{drive.Overwrite}},
-		{"namespaces of others, and a kept part", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, KeptPart: true, Encrypts: true, Commands: all()}, nil},
+		{"a kept namespace", agent.CleanClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
+		{"a kept namespace, and formats are of all", agent.CleanClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, FormatsAll: true, Commands: all()}, []drive.Command{drive.Overwrite}},
+		{"namespaces of others, and a kept part", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, ExcludesPart: true, Encrypts: true, Commands: all()}, nil},
 		{"namespaces of others", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
 		{"hidden sectors", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Hidden: 512, Encrypts: true, Commands: all()}, nil},
 		{"frozen security", agent.CleanClear, drive.Facts{Kind: drive.ATA, SecurityFrozen: true, Commands: commands(drive.ATAErase, drive.ATAEnhancedErase)}, []drive.Command{drive.Overwrite}},
@@ -128,7 +126,7 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			candidates, refused := Choose(c.policy, c.facts)
+			candidates, refused := choose(c.policy, c.facts)
 			var got []drive.Command
 			for _, candidate := range candidates {
 				got = append(got, candidate.Command)
@@ -148,12 +146,12 @@ func TestPropertyChoose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := drive.Facts{
 			Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Rotational: rapid.Bool().Draw(t, "rotational"), Encrypts: rapid.Bool().Draw(t, "encrypts"),
-			FailureMode: rapid.Bool().Draw(t, "failure"), KeptPart: rapid.Bool().Draw(t, "kept"), Shared: rapid.Bool().Draw(t, "shared"),
+			FailureMode: rapid.Bool().Draw(t, "failure"), ExcludesPart: rapid.Bool().Draw(t, "kept"), Shared: rapid.Bool().Draw(t, "shared"),
 			FormatsAll: rapid.Bool().Draw(t, "all"), Unattached: rapid.IntRange(0, 2).Draw(t, "unattached"), Hidden: rapid.Int64Range(0, 1).Draw(t, "hidden"),
 			Commands: rapid.SliceOfDistinct(rapid.SampledFrom(all()), func(c drive.Command) drive.Command { return c }).Draw(t, "commands"),
 		}
 		policy := rapid.SampledFrom([]agent.CleanPolicy{agent.CleanClear, agent.CleanPurge}).Draw(t, "policy")
-		candidates, refused := Choose(policy, f)
+		candidates, refused := choose(policy, f)
 		if len(candidates)+len(refused) == 0 {
 			t.Fatal("there is no method, and no reason")
 		}
@@ -164,64 +162,28 @@ func TestPropertyChoose(t *testing.T) {
 				t.Fatalf("%+v for %s", c, policy)
 			case c.Class == agent.CleanPurge && (c.Command == drive.Overwrite || crypto && !f.Encrypts):
 				t.Fatalf("%+v is no purge", c)
-			case f.KeptPart && strings.Contains(string(c.Command), "Sanitize"), f.FailureMode && c.Command == drive.Overwrite:
+			case f.ExcludesPart && strings.Contains(string(c.Command), "Sanitize"), f.FailureMode && c.Command == drive.Overwrite:
 				t.Fatalf("%+v is forbidden", c)
 			}
 		}
 	})
 }
 
-// inspected are the erase methods that an inspection reports, with the commands that they are, by the kinds of drives. The kernel's discard and write-zeroes are none,
-// and no method uses the overwrite of NVMe.
-var inspected = map[drive.Kind]map[string]drive.Command{
-	drive.NVMe: {
-		"nvme-sanitize-crypto": drive.NVMeSanitizeCrypto, "nvme-sanitize-block": drive.NVMeSanitizeBlock, "nvme-sanitize-overwrite": "",
-		"nvme-format-crypto": drive.NVMeFormatCrypto, "nvme-format-user": drive.NVMeFormatUser,
-	},
-	drive.ATA: {
-		"ata-sanitize-crypto": drive.ATASanitizeCrypto, "ata-sanitize-block": drive.ATASanitizeBlock, "ata-sanitize-overwrite": drive.ATASanitizeOverwrite,
-		"ata-secure-erase": drive.ATAErase, "ata-secure-erase-enhanced": drive.ATAEnhancedErase,
-	},
-	drive.SCSI: {
-		"scsi-sanitize-crypto": drive.SCSISanitizeCrypto, "scsi-sanitize-block": drive.SCSISanitizeBlock, "scsi-sanitize-overwrite": drive.SCSISanitizeOverwrite,
-	},
-	drive.Block: {},
-}
-
-// TestMayPurge: what the controllers know from an inspection agrees with the table, for all combinations of erase methods. They say that a disk cannot be purged exactly
-// if no drive with these methods can be, whatever else is true of it.
-func TestMayPurge(t *testing.T) {
+// TestClass: the class of a drive is that of the strongest method that it offers.
+func TestClass(t *testing.T) {
 	g := NewWithT(t)
-	for kind, offers := range inspected {
-		names := append([]string{"overwrite", "discard", "write-zeroes"}, slices.Sorted(maps.Keys(offers))...)
-		for set := 1; set < 1<<len(names); set++ { // without any method it is unknown
-			var methods []string
-			commands := []drive.Command{drive.Overwrite}
-			for i, name := range names {
-				if set&(1<<i) == 0 {
-					continue
-				}
-				methods = append(methods, name)
-				if command := offers[name]; command != "" {
-					commands = append(commands, command)
-				}
-			}
-			possible := false
-			for _, f := range []drive.Facts{{}, {Encrypts: true}, {Rotational: true}, {Encrypts: true, Rotational: true}} {
-				f.Kind, f.Commands = kind, commands
-				candidates, _ := Choose(agent.CleanPurge, f)
-				possible = possible || len(candidates) > 0
-			}
-			g.Expect(cleaning.MayPurge(methods)).To(Equal(possible), "%s %v", kind, methods)
-		}
-	}
-}
-
-// TestInspectedCommands: the list above has each command of the table.
-func TestInspectedCommands(t *testing.T) {
-	for _, r := range Table {
-		if r.Command != drive.Overwrite {
-			NewWithT(t).Expect(slices.Collect(maps.Values(inspected[r.Kind]))).To(ContainElement(r.Command))
-		}
+	for _, c := range []struct {
+		facts drive.Facts
+		class agent.CleanPolicy
+	}{
+		{drive.Facts{}, ""},
+		{drive.Facts{Kind: drive.Block, Commands: []drive.Command{drive.Overwrite}}, agent.CleanClear},
+		{drive.Facts{Kind: drive.NVMe, Commands: []drive.Command{drive.Overwrite, drive.NVMeFormatCrypto}}, agent.CleanClear},
+		{drive.Facts{Kind: drive.NVMe, Commands: []drive.Command{drive.Overwrite, drive.NVMeFormatCrypto}, Encrypts: true}, agent.CleanPurge},
+		{drive.Facts{Kind: drive.ATA, Commands: []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite}}, agent.CleanClear},
+		{drive.Facts{Kind: drive.ATA, Commands: []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite}, Rotational: true}, agent.CleanPurge},
+		{drive.Facts{Kind: drive.SCSI, Commands: []drive.Command{drive.Overwrite, drive.SCSISanitizeBlock}, FailureMode: true}, agent.CleanPurge}, // obstacles may end
+	} {
+		g.Expect(Class(c.facts)).To(Equal(c.class), "%+v", c.facts)
 	}
 }

@@ -1,4 +1,4 @@
-package sanitize
+package erase
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/method"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -20,14 +19,14 @@ import (
 type unit struct {
 	key     string
 	targets []*target
-	// spared are the disks of the drive that are not erased.
-	spared []disk.Disk
+	// excluded are the disks of the drive that are not erased.
+	excluded []disk.Disk
 
-	policy agent.CleanPolicy
-	o      Options
-	board  *board
-	drive  drive.Drive
-	facts  drive.Facts
+	policy   agent.CleanPolicy
+	o        Options
+	progress *progress
+	drive    drive.Drive
+	facts    drive.Facts
 	// destroyed is true if the data is no longer accessible: a sanitize operation has failed.
 	destroyed bool
 	// probed is how many targets the drive was asked about.
@@ -44,53 +43,55 @@ type target struct {
 	before  []sample
 	started time.Time
 	// result is empty while it is unknown.
-	result   Result
+	result   result
 	warnings []string
 	tried    []error
 }
 
-// ioPatience is how long a read, a write or a flush of at most a MiB may take: the kernel resets a drive that does not answer, and tries again.
-const ioPatience = 10 * time.Minute
+// ioTimeout is how long a read, a write or a flush of at most a MiB may take: the kernel resets a drive that does not answer, and tries again.
+const ioTimeout = 10 * time.Minute
 
-// beat says that the drive has answered, and how long the next answer may take.
-func (u *unit) beat(patience time.Duration) { u.deadline.Store(time.Now().Add(patience).UnixNano()) }
+// extendDeadline is called when the drive has answered. within is how long the next answer may take.
+func (u *unit) extendDeadline(within time.Duration) {
+	u.deadline.Store(time.Now().Add(within).UnixNano())
+}
 
-// late is by how much the answer is too late.
-func (u *unit) late() time.Duration { return time.Since(time.Unix(0, u.deadline.Load())) }
+// overdue is how long ago the deadline passed; negative before it.
+func (u *unit) overdue() time.Duration { return time.Since(time.Unix(0, u.deadline.Load())) }
 
-// abandoned ends a unit that does not answer, so that it does nothing more when it answers late. Its results have nothing that its goroutine may still change.
-func (u *unit) abandoned(why string) []Result {
+// abandoned ends a unit that does not answer, so that it does nothing more if it answers later. Its goroutine may still run, so the results share nothing with it.
+func (u *unit) abandoned(why string) []result {
 	u.cancel()
-	var out []Result
+	var out []result
 	for _, t := range u.targets {
-		u.board.done(t.disk)
-		out = append(out, failed(Identify(t.disk), "", why))
+		u.progress.done(t.disk)
+		out = append(out, failed(identify(t.disk), "", why))
 	}
 	return out
 }
 
 // run erases the drive.
-func (u *unit) run(ctx context.Context) []Result {
+func (u *unit) run(ctx context.Context) []result {
 	for _, t := range u.targets {
 		t.started = time.Now().UTC()
 	}
 	if err := failure.Protect(func() error { return u.erase(ctx) }); err != nil {
-		for _, t := range u.open() {
+		for _, t := range u.pending() {
 			t.fail(err)
 		}
 	}
-	var out []Result
+	var out []result
 	for _, t := range u.targets {
 		t.result.StartedAt, t.result.EndedAt = t.started, time.Now().UTC()
 		t.result.Warnings = append(slices.Clone(u.facts.Warnings), t.warnings...)
-		u.board.done(t.disk)
+		u.progress.done(t.disk)
 		out = append(out, t.result)
 	}
 	return out
 }
 
-// open are the targets without a result.
-func (u *unit) open() []*target {
+// pending are the targets without a result.
+func (u *unit) pending() []*target {
 	var out []*target
 	for _, t := range u.targets {
 		if t.result.Outcome == "" {
@@ -105,7 +106,7 @@ func (t *target) fail(err error) {
 	if errors.Is(err, disk.ErrBusy) {
 		reason = agent.ReasonDiskBusy
 	}
-	t.result = failed(Identify(t.disk), reason, err.Error())
+	t.result = failed(identify(t.disk), reason, err.Error())
 }
 
 func (t *target) warnf(format string, args ...any) {
@@ -114,47 +115,51 @@ func (t *target) warnf(format string, args ...any) {
 
 // erase erases the open targets. An error is that of all that are still open.
 func (u *unit) erase(ctx context.Context) error {
+	if u.policy == agent.CleanMetadata { // which sends no command to the drive
+		u.overwriteAll(ctx, metadataMethod)
+		return u.allTried()
+	}
 	running, err := u.prepare(ctx)
 	if err != nil {
 		return err
 	}
-	u.narrow()
+	u.excludeFailed()
 	if running != "" && u.resumed(ctx, running) {
 		return nil
 	}
 	if !u.destroyed {
 		u.removeBootstrapData(ctx)
 		u.sample(ctx)
-		u.narrow()
+		u.excludeFailed()
 	}
-	if len(u.open()) == 0 {
+	if len(u.pending()) == 0 {
 		return nil
 	}
-	candidates, refused := method.Choose(u.policy, u.facts)
-	if len(candidates) == 0 {
+	methods, refused := choose(u.policy, u.facts)
+	if len(methods) == 0 {
 		return fmt.Errorf("the policy %s cannot be met on this disk: %s", u.policy, strings.Join(refused, "; "))
 	}
-	for _, t := range u.open() {
+	for _, t := range u.pending() {
 		t.warnings = append(t.warnings, refused...)
 	}
-	return u.try(ctx, candidates)
+	return u.try(ctx, methods)
 }
 
-// resumed accepts a sanitize operation that was in progress at the start, and is complete, as the erase of this plan: if it meets the policy, and has left
-// nothing but blanks. There are no samples of before it that would prove more, so anything else is erased again.
+// resumed accepts a sanitize operation that was in progress at the start as the erase of this plan. It has to meet the policy, and all samples have to be blank after it:
+// there are no samples of before that would prove more. Anything else is erased again.
 func (u *unit) resumed(ctx context.Context, running drive.Command) bool {
-	candidates, _ := method.Choose(u.policy, u.facts)
-	at := slices.IndexFunc(candidates, func(c method.Candidate) bool { return c.Command == running })
+	methods, _ := choose(u.policy, u.facts)
+	at := slices.IndexFunc(methods, func(m Method) bool { return m.Command == running })
 	if at < 0 {
 		return false
 	}
 	found := map[*target]agent.Verification{}
-	for _, t := range u.open() {
+	for _, t := range u.pending() {
 		after, size, err := u.samplesAfter(ctx, t)
 		if err != nil {
 			return false
 		}
-		v, err := Judge(candidates[at].Expect, nil, after, u.facts.MayNotRead)
+		v, err := judge(methods[at].Expect, nil, after, u.facts.MayNotRead)
 		if err != nil || v.Blank < v.Samples {
 			return false
 		}
@@ -162,17 +167,17 @@ func (u *unit) resumed(ctx context.Context, running drive.Command) bool {
 		found[t] = v
 	}
 	for t, v := range found {
-		t.erased(candidates[at], v, nil)
+		t.erased(methods[at], v, nil)
 	}
 	return true
 }
 
-// narrow leaves out the targets that have failed: the commands that follow must not reach them.
-func (u *unit) narrow() {
-	if open := u.open(); len(open) < u.probed && len(open) > 0 {
+// excludeFailed excludes the targets that have failed: the commands that follow must not reach them.
+func (u *unit) excludeFailed() {
+	if open := u.pending(); len(open) < u.probed && len(open) > 0 {
 		for _, t := range u.targets {
-			if t.result.Outcome != "" && !slices.ContainsFunc(u.spared, func(d disk.Disk) bool { return d.Name == t.disk.Name }) {
-				u.spared = append(u.spared, t.disk)
+			if t.result.Outcome != "" && !slices.ContainsFunc(u.excluded, func(d disk.Disk) bool { return d.Name == t.disk.Name }) {
+				u.excluded = append(u.excluded, t.disk)
 			}
 		}
 		u.probe()
@@ -193,7 +198,7 @@ func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 			t.warnf("it was locked by the password of an erase that was cut off, and is unlocked")
 		}
 		u.recheck(ctx)
-		if len(u.open()) > 0 {
+		if len(u.pending()) > 0 {
 			u.probe()
 		}
 		return "", nil
@@ -222,7 +227,7 @@ func (u *unit) prepare(ctx context.Context) (drive.Command, error) {
 
 // unreadable fails what cannot be read: it might be kept, or be in use by other servers.
 func (u *unit) unreadable() {
-	for _, t := range u.open() {
+	for _, t := range u.pending() {
 		if t.disk.Unreadable != "" {
 			t.failUnreadable(t.disk.Unreadable)
 		}
@@ -235,10 +240,10 @@ func (t *target) failUnreadable(why string) {
 
 // recheck decides again about disks that could not be read before. It does not change them: abandoned reads them in another goroutine.
 func (u *unit) recheck(ctx context.Context) {
-	for _, t := range u.open() {
-		u.beat(ioPatience)
+	for _, t := range u.pending() {
+		u.extendDeadline(ioTimeout)
 		again := u.o.Contents(ctx, t.disk)
-		switch r := Decide(again, u.o.all, u.o.plan); {
+		switch r := decide(again, u.o.all, u.o.plan); {
 		case r.Outcome != "":
 			t.result, t.warnings = r, append(t.warnings, r.Warnings...)
 		case again.Unreadable != "":
@@ -250,7 +255,7 @@ func (u *unit) recheck(ctx context.Context) {
 // probe asks the drive about the open targets. A drive that does not answer commands is overwritten. An NVMe drive is not: it may have namespaces that this server does
 // not see.
 func (u *unit) probe() {
-	open := u.open()
+	open := u.pending()
 	first := open[0].disk
 	u.probed = len(open)
 	u.drive = drive.Drive{Kind: drive.Block, Port: u.o.Port(first)}
@@ -260,12 +265,12 @@ func (u *unit) probe() {
 	for _, t := range open[1:] {
 		u.drive.Others = append(u.drive.Others, u.o.Port(t.disk))
 	}
-	for _, d := range u.spared {
-		u.drive.Spared = append(u.drive.Spared, u.o.Port(d))
+	for _, d := range u.excluded {
+		u.drive.Excluded = append(u.drive.Excluded, u.o.Port(d))
 	}
-	u.beat(probePatience)
+	u.extendDeadline(probeTimeout)
 	facts, err := u.drive.Probe(first.Rotational)
-	u.beat(ioPatience)
+	u.extendDeadline(ioTimeout)
 	if err != nil {
 		facts = drive.Facts{Kind: drive.Block, Rotational: first.Rotational, Commands: []drive.Command{drive.Overwrite}}
 		facts.Warnings = []string{fmt.Sprintf("it does not answer the commands by which a drive is erased: %v", err)}
@@ -273,65 +278,70 @@ func (u *unit) probe() {
 			facts.Commands = nil
 		}
 	}
-	facts.KeptPart = len(u.spared) > 0
+	facts.ExcludesPart = len(u.excluded) > 0
 	u.facts = facts
 }
 
-// probePatience is how long a drive may take for all questions: each has a timeout of its own.
-const probePatience = 15 * time.Minute
+// probeTimeout is how long a drive may take for all questions: each has a timeout of its own.
+const probeTimeout = 15 * time.Minute
 
-// try tries the candidates in their order, until each target has a result. The error is that of the targets that have none: all that was tried.
-func (u *unit) try(ctx context.Context, candidates []method.Candidate) error {
-	for _, c := range candidates {
-		if len(u.open()) == 0 {
+// try tries the methods in their order, until each target has a result. The error is that of the targets that have none: all that was tried.
+func (u *unit) try(ctx context.Context, methods []Method) error {
+	for _, m := range methods {
+		if len(u.pending()) == 0 {
 			return nil
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if c.Command == drive.Overwrite {
-			u.overwriteAll(ctx, c)
+		if m.Command == drive.Overwrite {
+			u.overwriteAll(ctx, m)
 			continue
 		}
-		err := u.drive.Erase(ctx, c.Command, u.facts, u.watch(c.Name))
+		err := u.drive.Erase(ctx, m.Command, u.facts, u.watch(m.Name))
 		if err == nil {
-			u.verify(ctx, c)
+			u.verify(ctx, m)
 			return nil
 		}
-		for _, t := range u.open() {
-			t.failedBy(c, err)
+		for _, t := range u.pending() {
+			t.failedBy(m, err)
 		}
 	}
-	for _, t := range u.open() {
+	return u.allTried()
+}
+
+// allTried fails the pending targets with what was tried.
+func (u *unit) allTried() error {
+	for _, t := range u.pending() {
 		t.fail(errors.Join(t.tried...))
 	}
 	return nil
 }
 
 // failedBy records a method that failed. If another one succeeds, it is a warning.
-func (t *target) failedBy(c method.Candidate, err error) {
-	t.tried = append(t.tried, fmt.Errorf("%s: %w", c.Name, err))
-	t.warnf("%s was tried: %v", c.Name, err)
+func (t *target) failedBy(m Method, err error) {
+	t.tried = append(t.tried, fmt.Errorf("%s: %w", m.Name, err))
+	t.warnf("%s was tried: %v", m.Name, err)
 }
 
 // watch returns the watcher of a method.
 func (u *unit) watch(name string) drive.Watcher {
 	started := time.Now()
-	return func(percent int, patience time.Duration) {
-		u.beat(patience)
+	return func(percent int, within time.Duration) {
+		u.extendDeadline(within)
 		for _, t := range u.targets {
-			u.board.set(progressOf(t.disk, name, percent, started))
+			u.progress.set(progressOf(t.disk, name, percent, started))
 		}
 	}
 }
 
 // erased sets the result of a target by its verification.
-func (t *target) erased(c method.Candidate, v agent.Verification, err error) {
-	t.result = Result{ErasedDisk: Identify(t.disk)}
-	t.result.Outcome, t.result.Method, t.result.Class, t.result.Basis, t.result.Verification = agent.Erased, c.Name, c.Class, c.Basis, &v
+func (t *target) erased(m Method, v agent.Verification, err error) {
+	t.result = result{ErasedDisk: identify(t.disk)}
+	t.result.Outcome, t.result.Method, t.result.Class, t.result.Basis, t.result.Verification = agent.Erased, m.Name, m.Class, m.Basis, &v
 	if err != nil || !v.Passed {
 		v.Passed = false
 		t.result.Outcome = agent.Failed
-		t.result.Message = fmt.Sprintf("the verification of %s did not pass: %v", c.Name, err)
+		t.result.Message = fmt.Sprintf("the verification of %s did not pass: %v", m.Name, err)
 	}
 }

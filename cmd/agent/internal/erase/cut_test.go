@@ -1,4 +1,4 @@
-package sanitize_test
+package erase
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/method"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -90,7 +89,7 @@ func TestCut(t *testing.T) {
 // checkCut checks that the result of a drive says what is true of it.
 func checkCut(rt *rapid.T, got agent.ErasedDisk, failure *agent.Failure, d *drivetest.Drive, policy agent.CleanPolicy) {
 	switch {
-	case got.Outcome == agent.Erased && (hasSecret(d, 0) || got.Verification == nil || !got.Verification.Passed || !method.Meets(got.Class, policy)):
+	case got.Outcome == agent.Erased && (hasSecret(d, 0) || got.Verification == nil || !got.Verification.Passed || !meets(got.Class, policy)):
 		rt.Fatalf("not erased: %+v", got)
 	case got.Outcome == agent.Failed && (failure == nil || got.Message == ""):
 		rt.Fatalf("a failure without a reason: %+v", got)

@@ -1,4 +1,4 @@
-package sanitize
+package erase
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/method"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -64,7 +63,7 @@ func (u *unit) readSamples(ctx context.Context, t *target, device disk.Device) (
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		u.beat(ioPatience)
+		u.extendDeadline(ioTimeout)
 		s := sample{offset: at}
 		if n, _ := device.ReadAt(buffer, at); int64(n) == length { // a sample that cannot be read is one of the outcomes
 			s.read, s.blank, s.digest = true, isBlank(buffer), sha256.Sum256(buffer)
@@ -81,7 +80,7 @@ func isBlank(b []byte) bool {
 
 // sample reads the samples before the erase. A disk on which that is not possible fails: a drive that lies would be called erased without them.
 func (u *unit) sample(ctx context.Context) {
-	for _, t := range u.open() {
+	for _, t := range u.pending() {
 		device := u.openBefore(t)
 		if device == nil {
 			continue
@@ -110,16 +109,16 @@ func (u *unit) openBefore(t *target) disk.Device {
 }
 
 // verify reads the samples after an erase, and sets the results.
-func (u *unit) verify(ctx context.Context, c method.Candidate) {
-	for _, t := range u.open() {
+func (u *unit) verify(ctx context.Context, m Method) {
+	for _, t := range u.pending() {
 		after, size, err := u.samplesAfter(ctx, t)
 		if err != nil {
-			t.erased(c, agent.Verification{Kind: agent.Samples}, err)
+			t.erased(m, agent.Verification{Kind: agent.Samples}, err)
 			continue
 		}
-		v, err := Judge(c.Expect, t.before, after, u.facts.MayNotRead)
+		v, err := judge(m.Expect, t.before, after, u.facts.MayNotRead)
 		v.Bytes = int64(v.Samples-v.Unreadable) * size
-		t.erased(c, v, err)
+		t.erased(m, v, err)
 	}
 }
 
@@ -138,9 +137,9 @@ func (u *unit) samplesAfter(ctx context.Context, t *target) ([]sample, int64, er
 	return after, length, errors.Join(err, device.Close())
 }
 
-// Judge compares samples. mayNotRead is true if samples that cannot be read are no error: the drive has no data there any more. An error says why the
+// judge compares samples. mayNotRead is true if samples that cannot be read are no error: the drive has no data there any more. An error says why the
 // verification did not pass.
-func Judge(expect method.Expectation, before, after []sample, mayNotRead bool) (agent.Verification, error) {
+func judge(expect Expectation, before, after []sample, mayNotRead bool) (agent.Verification, error) {
 	v := agent.Verification{Kind: agent.DriveStatus, Samples: len(after)}
 	was := map[int64]sample{}
 	for _, s := range before {
@@ -164,12 +163,12 @@ func Judge(expect method.Expectation, before, after []sample, mayNotRead bool) (
 		if s.read && known && s.digest != old.digest {
 			v.Changed++
 		}
-		if s.read && !s.blank && expect == method.Blank {
+		if s.read && !s.blank && expect == Blank {
 			problems = append(problems, fmt.Errorf("the sample at %d is neither zeros nor ones", s.offset))
 		}
 	}
 	// Content that is other than before proves that something was erased. So do blanks where the method must leave them. Otherwise only the drive says it.
-	if v.Changed > 0 || expect == method.Blank && v.Blank == len(after) {
+	if v.Changed > 0 || expect == Blank && v.Blank == len(after) {
 		v.Kind = agent.Samples
 	}
 	if len(after) == 0 {

@@ -1,4 +1,4 @@
-package sanitize_test
+package erase
 
 import (
 	"errors"
@@ -127,7 +127,7 @@ func TestGivenUp(t *testing.T) {
 		r := &rack{}
 		late := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase = true }), nil)
 		slow := r.add("sdb", only(drive.Block, nil), nil)
-		released := time.NewTimer(ioPatience + 2*time.Minute)
+		released := time.NewTimer(ioTimeout + 2*time.Minute)
 		late.Hook = func(operation string) error {
 			if operation == "read" {
 				<-released.C
@@ -137,7 +137,7 @@ func TestGivenUp(t *testing.T) {
 		}
 		slow.Hook = func(operation string) error {
 			if operation == "write" {
-				time.Sleep(ioPatience - time.Minute) // of the bubble's clock
+				time.Sleep(ioTimeout - time.Minute) // of the bubble's clock
 			}
 			return nil
 		}
@@ -148,9 +148,6 @@ func TestGivenUp(t *testing.T) {
 		g.Expect(hasSecret(late, 0)).To(BeTrue())
 	})
 }
-
-// ioPatience is that of package sanitize.
-const ioPatience = 10 * time.Minute
 
 // TestHanging: a drive that hangs fails after its time, and the others are erased.
 func TestHanging(t *testing.T) {

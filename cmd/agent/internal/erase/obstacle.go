@@ -1,4 +1,4 @@
-package method
+package erase
 
 import (
 	"fmt"
@@ -68,7 +68,7 @@ var Obstacles = []Obstacle{
 	{
 		Name: "a namespace of the same NVMe drive must not be touched", Forbids: "to sanitize it, and to format it where that formats all namespaces",
 		Remedy:  "do not keep a part of a drive whose other parts must be purged",
-		applies: func(f drive.Facts) bool { return f.KeptPart },
+		applies: func(f drive.Facts) bool { return f.ExcludesPart },
 		forbids: func(r Row, _ agent.CleanPolicy, f drive.Facts) bool {
 			format := r.Command == drive.NVMeFormatCrypto || r.Command == drive.NVMeFormatUser
 			return slices.Contains(sanitizes, r.Command) || format && f.FormatsAll
