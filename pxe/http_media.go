@@ -130,7 +130,7 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errMediaClient)
 		return
 	}
-	opened, err := m.open(r, request, medium) //nolint:contextcheck // the fetch outlives the request
+	opened, err := m.open(r, request, medium)
 	if err != nil {
 		m.observeFailure(medium, err)
 		refuse(w, r, err)

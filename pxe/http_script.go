@@ -136,7 +136,7 @@ func (h *Handler) renderScript(ctx context.Context, mac net.HardwareAddr, from n
 		return nil, errors.Join(ErrRefused, errors.New("there is nothing to boot for "+mac.String()))
 	}
 	// The script is served once all its files are here, so that no boot stops halfway.
-	if err := h.prepare(answer); errors.Is(err, artifact.ErrNotYet) { //nolint:contextcheck // the fetch outlives the request
+	if err := h.prepare(answer); errors.Is(err, artifact.ErrNotYet) {
 		return d.again("The boot files are being fetched", 1, self)
 	} else if err != nil {
 		// The client was not checked yet: only the host's conditions show the reason.
@@ -299,7 +299,7 @@ func (h *Handler) file(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errors.Join(ErrRefused, err, numErr))
 		return
 	}
-	file, err := h.openFile(answer, index) //nolint:contextcheck // the fetch outlives the request
+	file, err := h.openFile(answer, index)
 	if err != nil {
 		refuse(w, r, err)
 		return

@@ -107,7 +107,8 @@ func imageReason(err error) (reason string, ok bool) {
 	return v1alpha1.ReasonImageUnreachable, !errors.Is(err, image.ErrNotYet)
 }
 
-// The intervals at which the state of an image is checked: while it is prepared, after an error, and while a ready image waits for its boot.
+// The intervals at which the state of an image is checked: while it is prepared, after an error, and while a ready image waits for its boot. The image service is another
+// process, and sends no events (decision 0054).
 const (
 	imagePollInterval  = 2 * time.Second
 	imageErrorInterval = 15 * time.Second

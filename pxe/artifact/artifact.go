@@ -2,14 +2,12 @@
 package artifact
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"io/fs"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -52,9 +50,8 @@ type Options struct {
 	RetryAfter time.Duration
 	// Timeout bounds the fetch of one file. Defaults to 15 minutes.
 	Timeout time.Duration
-	// MinRate is how many bytes a second an origin must send, on average in each RateWindow. Defaults to 32 KiB and 30 s.
-	MinRate    int64
-	RateWindow time.Duration
+	// MinRate is how fast an origin must send. Defaults to origin.DefaultMinRate.
+	MinRate origin.MinRate
 	// Log gets the cause of a failed fetch, which users do not see.
 	Log logr.Logger
 }
@@ -66,138 +63,75 @@ type Cache struct {
 	lanes      *origin.Lanes
 	space      *space.Store  // by path
 	logLimiter *rate.Limiter // limits the messages about failed fetches
-
-	ctx    context.Context //nolint:containedctx // fetches outlive the requests that start them
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-
-	mu      sync.Mutex
-	fetches map[string]*fetch // by namespace, path and URL
+	fetches    *origin.Jobs[file]
 }
 
-type fetch struct {
-	running bool
-	err     error
-	endedAt time.Time
+// file is an artifact for a namespace.
+type file struct {
+	Artifact
+
+	namespace string
+	sum       origin.Checksum
+	path      string // of the complete file
 }
 
 // New returns a cache. Close it.
 func New(opts Options) (*Cache, error) {
-	if opts.MaxBytes == 0 {
-		opts.MaxBytes = 20 << 30
-	}
-	if opts.RetryAfter == 0 {
-		opts.RetryAfter = 10 * time.Second
-	}
-	if opts.Timeout == 0 {
-		opts.Timeout = 15 * time.Minute
-	}
-	if opts.MinRate == 0 {
-		opts.MinRate = 32 << 10
-	}
-	if opts.RateWindow == 0 {
-		opts.RateWindow = 30 * time.Second
-	}
-	if opts.Retention == 0 {
-		opts.Retention = 15 * time.Minute
-	}
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, 20<<30)
+	opts.Retention = cmp.Or(opts.Retention, 15*time.Minute)
+	opts.RetryAfter = cmp.Or(opts.RetryAfter, 10*time.Second)
+	opts.Timeout = cmp.Or(opts.Timeout, 15*time.Minute)
+	opts.MinRate = cmp.Or(opts.MinRate, origin.DefaultMinRate)
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // kernels are no secret
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	c := &Cache{
-		opts: opts, ctx: ctx, cancel: cancel, lanes: origin.NewLanes(origin.FetchBounds), logLimiter: rate.NewLimiter(1, 50),
-		fetches: map[string]*fetch{},
-		space:   space.New(space.Options{MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: remove, Full: fullError(opts.MaxBytes), Revoked: errRevoked}),
+		opts: opts, client: &http.Client{Transport: origin.NewTransport(opts.Outbound)}, lanes: origin.NewLanes(origin.FetchBounds), logLimiter: rate.NewLimiter(1, 50),
+		space: space.New(space.Options{MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: remove, Full: fullError(opts.MaxBytes), Revoked: errRevoked}),
 	}
 	if err := c.loadDir(); err != nil {
-		cancel()
 		return nil, err
 	}
-	c.client = &http.Client{Transport: origin.NewTransport(opts.Outbound)}
+	c.fetches = origin.NewJobs(origin.JobOptions{RetryAfter: opts.RetryAfter}, c.verifyOrFetch)
 	return c, nil
 }
 
 // Close ends the fetches that run and waits for them.
-func (c *Cache) Close() {
-	c.cancel()
-	c.wg.Wait()
-}
+func (c *Cache) Close() { c.fetches.Close() }
 
 // Open returns a file for a namespace. While the file is being fetched or checked, which Open starts, the error is ErrNotYet. A failed fetch is
 // repeated after RetryAfter. An open file stays readable when the cache deletes it.
 //
 // All namespaces share one copy of a file. The checksum is the permission to read it: a namespace gets the file whatever URL it names.
 func (c *Cache) Open(namespace string, a Artifact) (*os.File, error) {
-	path, err := c.path(a)
+	sum, err := origin.ParseChecksum(a.Checksum)
 	if err != nil {
 		return nil, err
 	}
-	if !c.space.Use(namespace, path) {
-		return nil, c.start(namespace, a, path)
+	f := file{a, namespace, sum, filepath.Join(c.opts.Dir, sum.FileName())}
+	if !c.space.Use(namespace, f.path) {
+		return nil, c.start(f)
 	}
-	opened, err := os.Open(path) //nolint:gosec // made of a checked checksum
+	opened, err := os.Open(f.path)
 	if err != nil {
 		// An operator may empty the folder at any time.
-		c.space.Forget(path)
+		c.space.Forget(f.path)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		return nil, c.start(namespace, a, path)
+		return nil, c.start(f)
 	}
-	if info, err := opened.Stat(); err != nil || !c.space.SizeMatches(path, info.Size()) {
-		c.space.Forget(path)
-		return nil, errors.Join(opened.Close(), c.start(namespace, a, path))
+	if info, err := opened.Stat(); err != nil || !c.space.SizeMatches(f.path, info.Size()) {
+		c.space.Forget(f.path)
+		return nil, errors.Join(opened.Close(), c.start(f))
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // the last use, for the next process; the file may be deleted already
+	_ = os.Chtimes(f.path, now, now) // the last use, for the next process; the file may be deleted already
 	return opened, nil
 }
 
-func (c *Cache) path(a Artifact) (string, error) {
-	sum, err := origin.ParseChecksum(a.Checksum)
-	return filepath.Join(c.opts.Dir, sum.FileName()), err
-}
-
 // start fetches a file in the background unless a fetch is running, and returns the state of the fetch as an error.
-func (c *Cache) start(namespace string, a Artifact, path string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := namespace + " " + path + " " + a.URL // a slow fetch of the same file must not delay another namespace or URL
-	f := c.fetches[key]
-	switch {
-	case f == nil:
-		f = &fetch{}
-		c.fetches[key] = f
-	case f.running:
-		return ErrNotYet
-	case f.err != nil && time.Since(f.endedAt) < c.opts.RetryAfter:
-		return f.err
-	}
-	last := f.err
-	f.running = true
-	c.forgetErrors()
-	c.wg.Go(func() {
-		err := c.verifyOrFetch(namespace, a, path)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		f.running, f.err, f.endedAt = false, err, time.Now()
-		if err == nil {
-			delete(c.fetches, key)
-		}
-	})
-	if last != nil {
-		return last
-	}
-	return ErrNotYet
-}
-
-// maxErrors is how many errors are remembered before old ones are dropped. Users can name any number of URLs.
-const maxErrors = 1000
-
-// forgetErrors drops old errors when there are too many. c.mu is held.
-func (c *Cache) forgetErrors() {
-	if len(c.fetches) > maxErrors {
-		maps.DeleteFunc(c.fetches, func(_ string, f *fetch) bool { return !f.running && time.Since(f.endedAt) > c.opts.RetryAfter })
-	}
+func (c *Cache) start(f file) error {
+	_, err := c.fetches.Start(f.namespace, f.sum.String()+" "+f.URL, f)
+	return cmp.Or(err, ErrNotYet)
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
 )
 
+// slowly permits that nothing comes.
+var slowly = origin.MinRate{BytesPerSecond: 1, Window: time.Hour}
+
 // hanging starts an origin that sends one byte of each file and then nothing until release. It counts the hanging requests, and their maximum.
 func hanging(t *testing.T) (origin *httptest.Server, now, most *atomic.Int32, release chan struct{}) {
 	t.Helper()
@@ -49,7 +52,7 @@ func TestDrippingOrigins(t *testing.T) {
 		origin, now, _, _ := hanging(t)
 		slow, busy = append(slow, origin), append(busy, now)
 	}
-	cache := newCache(t, Options{Outbound: loopback, RateWindow: time.Hour})
+	cache := newCache(t, Options{Outbound: loopback, MinRate: slowly})
 	for i := range 10 * origin.FetchBounds.Shared {
 		_, err := cache.Open("mallory", Artifact{fmt.Sprintf("%s/%d", slow[i%len(slow)].URL, i), sum(strconv.Itoa(i))})
 		g.Expect(err).To(MatchError(ErrNotYet))
@@ -74,7 +77,7 @@ func TestFetchesOfAnOrigin(t *testing.T) {
 	g := NewWithT(t)
 	slow, now, most, release := hanging(t)
 	well := echo(t)
-	cache := newCache(t, Options{Outbound: loopback, RateWindow: time.Hour})
+	cache := newCache(t, Options{Outbound: loopback, MinRate: slowly})
 	for i := range 3 * origin.FetchBounds.Shared {
 		path := fmt.Sprintf("/%d", i)
 		_, err := cache.Open("dc", Artifact{slow.URL + path, sum(path)})
@@ -100,34 +103,11 @@ func TestMinRate(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
-	cache := newCache(t, Options{Outbound: loopback, MinRate: 1 << 40, RateWindow: 20 * time.Millisecond})
+	cache := newCache(t, Options{Outbound: loopback, MinRate: origin.MinRate{BytesPerSecond: 1 << 40, Window: 20 * time.Millisecond}})
 	_, err := read(t, cache, Artifact{drip.URL, sum("kernel")})
 	g.Expect(err).To(MatchError(ContainSubstring("it came slower than 1099511627776 bytes a second for 20ms")))
 	cache.Close() // before the origin
 	g.Expect(partialBytes(cache)).To(BeZero())
-}
-
-// TestShares: the boot files of one namespace do not keep out those of another one, and each namespace keeps what fits into its share.
-func TestShares(t *testing.T) {
-	g := NewWithT(t)
-	origin := echo(t)
-	file := func(name string) Artifact { return Artifact{origin.URL + "/" + name, sum("/" + name)} } // of 5 bytes
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 20, Retention: time.Hour, RetryAfter: time.Nanosecond})
-	for _, name := range []string{"old1", "old2", "new1", "new2"} {
-		g.Expect(readFor(t, cache, "mallory", file(name))).To(Equal("/"+name), "alone it may have all")
-	}
-	g.Expect(readFor(t, cache, "dc", file("one1"))).To(Equal("/one1"))
-	g.Expect(readFor(t, cache, "dc", file("one2"))).To(Equal("/one2"))
-	_, err := readFor(t, cache, "dc", file("one3"))
-	g.Expect(err).To(MatchError(ContainSubstring("or the namespace has used its share: raise artifacts.maxSize")))
-	_, err = readFor(t, cache, "mallory", file("old1"))
-	g.Expect(err).To(MatchError(ContainSubstring("or the namespace has used its share")), "it does not take the room back")
-	for _, name := range []string{"new1", "new2"} {
-		g.Expect(readFor(t, cache, "mallory", file(name))).To(Equal("/"+name), "what it used last it keeps")
-	}
-	g.Expect(readFor(t, cache, "dc", file("one1"))).To(Equal("/one1"))
-	cache.Close()
-	g.Expect(completeBytes(cache)).To(BeEquivalentTo(20))
 }
 
 // TestSharedFile: a file of two namespaces is fetched and stored once. It is kept while one of them uses no more than its share.
@@ -150,9 +130,7 @@ func TestSharedFile(t *testing.T) {
 	g.Expect(requests.Load()).To(BeEquivalentTo(4))
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(HaveLen(4))
 	g.Expect(readFor(t, cache, "another", file("more"))).To(Equal("/more"))
-	path, err := cache.path(file("both"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(path).To(BeAnExistingFile(), "it is the least recently used file, and one of its namespaces has its share of it")
+	g.Expect(pathOf(cache, file("both"))).To(BeAnExistingFile(), "it is the least recently used file, and one of its namespaces has its share of it")
 }
 
 // TestFetchGivesWay: incomplete files count too: the fetch of a namespace with more than its share ends if another one needs the space.
@@ -167,7 +145,7 @@ func TestFetchGivesWay(t *testing.T) {
 	})
 	well := echo(t)
 	log, lines := logged()
-	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 20, RateWindow: time.Hour, RetryAfter: time.Hour, Log: log})
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 20, MinRate: slowly, RetryAfter: time.Hour, Log: log})
 	large := Artifact{endless.URL, sum("large")}
 	_, err := cache.Open("mallory", large)
 	g.Expect(err).To(MatchError(ErrNotYet))

@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 )
 
@@ -33,18 +34,49 @@ func echo(t *testing.T) *httptest.Server {
 	return serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
 }
 
-// TestTruncated: a body that ends before its length is rejected, whatever its checksum is.
+// logged returns a logger, and its output.
+func logged() (logr.Logger, func() string) {
+	var mu sync.Mutex
+	var lines strings.Builder
+	return funcr.New(func(_, line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines.WriteString(line + "\n")
+		}, funcr.Options{}), func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return lines.String()
+		}
+}
+
+// TestTruncated: a body that ends before its length is rejected, whatever its checksum is. The log has its length, which users do not see.
 func TestTruncated(t *testing.T) {
 	g := NewWithT(t)
 	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "kernel")
 	})
-	cache := newCache(t, Options{Outbound: loopback})
+	log, lines := logged()
+	cache := newCache(t, Options{Outbound: loopback, Log: log})
 	_, err := read(t, cache, Artifact{origin.URL, sum("kernel")})
-	g.Expect(err).To(MatchError(errNoFile))
+	g.Expect(err).To(MatchError("fetch " + origin.URL + ": " + errNoFile.Error()))
+	g.Expect(lines()).To(ContainSubstring("transfer of 100 bytes early"))
 	cache.Close() // the client that got the error started another fetch
 	g.Expect(os.ReadDir(cache.opts.Dir)).To(BeEmpty())
+}
+
+// TestReadOracle: users learn nothing from a server that only the boot server reaches: neither the checksum nor the size of its response. With the checksum, the
+// next request could fetch the response. The log shows it to operators.
+func TestReadOracle(t *testing.T) {
+	g := NewWithT(t)
+	const secret = "internal secret"
+	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, secret) })
+	log, lines := logged()
+	_, err := read(t, newCache(t, Options{Outbound: loopback, Log: log}), Artifact{origin.URL + "/v1?token=of-the-URL", sum("a guess")})
+	g.Expect(err).To(MatchError(ErrChecksum))
+	g.Expect(err.Error()).To(Equal("fetch " + origin.URL + "/v1: the checksum differs: it should be " + sum("a guess")))
+	g.Expect(lines()).To(ContainSubstring(sum(secret)))
+	g.Expect(lines()).To(And(ContainSubstring(`"namespace"="dc"`), ContainSubstring(`"origin"="`+origin.URL+`/v1"`), Not(ContainSubstring("of-the-URL"))))
 }
 
 // TestOriginVanishesOrChanges: a cached file is still served, and the error for another file names its origin.
@@ -99,9 +131,7 @@ func TestRestart(t *testing.T) {
 	paths := map[string]string{}
 	for _, name := range names {
 		g.Expect(read(t, before, Artifact{origin.URL + name, sum(name)})).To(Equal(name))
-		path, err := before.path(Artifact{Checksum: sum(name)})
-		g.Expect(err).NotTo(HaveOccurred())
-		paths[name] = path
+		paths[name] = pathOf(before, Artifact{Checksum: sum(name)})
 	}
 	before.Close()
 	g.Expect(os.WriteFile(paths["/flipped"], []byte("/flopped"), 0o600)).To(Succeed())
@@ -137,8 +167,7 @@ func TestRetention(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("no room for it beside what servers boot now; or the namespace has used its share: raise artifacts.maxSize")))
 	g.Expect(read(t, cache, one)).To(Equal("/first"))
 	cache.Close()
-	path, err := cache.path(one)
-	g.Expect(err).NotTo(HaveOccurred())
+	path := pathOf(cache, one)
 	old := time.Now().Add(-2 * time.Hour)
 	g.Expect(os.Chtimes(path, old, old)).To(Succeed())
 	cache = newCache(t, Options{Outbound: loopback, Dir: cache.opts.Dir, MaxBytes: 10, Retention: time.Hour})
@@ -218,24 +247,7 @@ func TestDiskFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = full.Close() }()
-	_, _, err = cache.write(full, cache.space.Reserve("dc", func(error) {}), Artifact{Checksum: sum("kernel")}, strings.NewReader("kernel"))
+	_, err = cache.write(full, strings.NewReader("kernel"))
 	g.Expect(err).To(MatchError(syscall.ENOSPC))
 	g.Expect(err).To(MatchError(ContainSubstring("the disk with " + cache.opts.Dir + " is full")))
-}
-
-// TestErrorsAreForgotten: users can name any number of URLs, so old errors are forgotten.
-func TestErrorsAreForgotten(t *testing.T) {
-	g := NewWithT(t)
-	origin := serve(t, http.NotFound)
-	cache := newCache(t, Options{Outbound: loopback})
-	cache.mu.Lock()
-	for i := range maxErrors {
-		cache.fetches[strconv.Itoa(i)] = &fetch{err: errors.New("long ago"), endedAt: time.Now().Add(-time.Hour)}
-	}
-	cache.mu.Unlock()
-	_, err := read(t, cache, Artifact{origin.URL, sum("x")})
-	g.Expect(err).To(HaveOccurred())
-	cache.mu.Lock()
-	defer cache.mu.Unlock()
-	g.Expect(cache.fetches).To(HaveLen(1))
 }

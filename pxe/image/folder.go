@@ -185,8 +185,8 @@ func (s *Service) delete(key string) error {
 }
 
 // verify reads an image that an earlier process left, and makes it ready.
-func (s *Service) verify(j *job) error {
-	leave, err := s.conversions.Enter(s.ctx, origin.Lane{Namespace: j.namespace})
+func (s *Service) verify(ctx context.Context, j *job) error {
+	leave, err := s.conversions.Enter(ctx, origin.Lane{Namespace: j.namespace})
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *Service) verify(j *job) error {
 	if err != nil {
 		return err
 	}
-	if err := verifyData(s.ctx, m, opened.Data, &j.progress); err != nil {
+	if err := verifyData(ctx, m, opened.Data, &j.progress); err != nil {
 		return err
 	}
 	s.setReady(j.key, opened.Info)

@@ -70,7 +70,7 @@ func (s *Service) Handler() http.Handler {
 		if !ok {
 			return
 		}
-		opened, err := s.Open(c.Namespace, c.Source) //nolint:contextcheck // what Open begins outlives the call
+		opened, err := s.Open(c.Namespace, c.Source)
 		if err == nil {
 			err = opened.Close()
 		}

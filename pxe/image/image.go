@@ -4,6 +4,7 @@
 package image
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -116,8 +117,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-func (e *Error) permanent() bool {
-	return e.Reason != ImageUnreachable && e.Reason != NoSpace && e.Reason != Interrupted
+// permanent is true for an error that stays until the image or its source changes.
+func permanent(err error) bool {
+	e := new(Error)
+	return errors.As(err, &e) && e.Reason != ImageUnreachable && e.Reason != NoSpace && e.Reason != Interrupted
 }
 
 // Options bound a Service. Zero values take the defaults.
@@ -140,27 +143,15 @@ type Options struct {
 	RetryAfter, MaxRetryAfter time.Duration
 	// Timeout bounds a download, and also a conversion. Defaults to 1 hour.
 	Timeout time.Duration
-	// MinRate is how many bytes a second an origin must send, on average in each RateWindow. Defaults to 32 KiB and 30 s.
-	MinRate    int64
-	RateWindow time.Duration
 	// Log gets the causes that users do not see.
 	Log logr.Logger
 }
 
 func (o *Options) setDefaults() {
-	setDefault(&o.MaxBytes, 100<<30)
-	setDefault(&o.MaxImageSize, 1<<40)
-	setDefault(&o.Retention, time.Hour)
-	setDefault(&o.RetryAfter, 10*time.Second)
-	setDefault(&o.MaxRetryAfter, 5*time.Minute)
-	setDefault(&o.Timeout, time.Hour)
-	setDefault(&o.MinRate, 32<<10)
-	setDefault(&o.RateWindow, 30*time.Second)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, 100<<30)
+	o.MaxImageSize = cmp.Or(o.MaxImageSize, 1<<40)
+	o.Retention = cmp.Or(o.Retention, time.Hour)
+	o.RetryAfter = cmp.Or(o.RetryAfter, 10*time.Second)
+	o.MaxRetryAfter = cmp.Or(o.MaxRetryAfter, 5*time.Minute)
+	o.Timeout = cmp.Or(o.Timeout, time.Hour)
 }

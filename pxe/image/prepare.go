@@ -28,8 +28,8 @@ const (
 )
 
 // download writes the source to the disk and verifies its checksum. It returns true if another namespace made the image ready in the meantime.
-func (s *Service) download(j *job, file source.File, r *room) (done bool, err error) {
-	leave, err := s.downloads.Enter(r.ctx, origin.Lane{Namespace: j.namespace, Origin: file.Host()})
+func (s *Service) download(ctx context.Context, j *job, file source.File, r *room) (done bool, err error) {
+	leave, err := s.downloads.Enter(ctx, origin.Lane{Namespace: j.namespace, Origin: file.Host()})
 	if err != nil {
 		return false, err
 	}
@@ -37,12 +37,12 @@ func (s *Service) download(j *job, file source.File, r *room) (done bool, err er
 	if _, ok := s.use(j.namespace, j.key); ok {
 		return true, nil
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	t := &transfer{service: s, job: j, room: r, sum: j.sum.New()}
 	for range maxResumes {
 		before := t.written
-		if err = t.attempt(ctx, file); err == nil || !errors.As(err, new(*brokenError)) || ctx.Err() != nil || t.written == before {
+		if err = t.attempt(ctx, file); err == nil || !errors.As(err, new(*origin.ReadError)) || ctx.Err() != nil || t.written == before {
 			break
 		}
 	}
@@ -63,11 +63,6 @@ func (s *Service) download(j *job, file source.File, r *room) (done bool, err er
 func differs(j *job) error {
 	return &Error{ChecksumDiffers, fmt.Sprintf("the file does not have the checksum %s: correct the checksum, or the URL", j.sum)}
 }
-
-// brokenError is an error while a body is read.
-type brokenError struct{ error }
-
-func (e *brokenError) Unwrap() error { return e.error }
 
 // transfer is the download of one file, in one or several attempts.
 type transfer struct {
@@ -100,20 +95,16 @@ func (t *transfer) attempt(ctx context.Context, file source.File) error {
 	if kind, digest, _ := bytes.Cut([]byte(body.Digest), []byte(":")); string(kind) == t.job.sum.Kind && string(digest) != t.job.sum.Digest {
 		return differs(t.job)
 	}
-	opts := t.service.opts
-	metered := &origin.Metered{Body: body}
-	t.service.wg.Go(func() {
-		metered.Watch(ctx, opts.RateWindow, int64(float64(opts.MinRate)*opts.RateWindow.Seconds()), cancel)
-	})
-	err = t.receive(metered)
-	broken := new(brokenError)
+	minRate := origin.DefaultMinRate
+	err = t.receive(minRate.Meter(ctx, body, cancel))
+	broken := new(origin.ReadError)
 	switch {
 	case err == nil || !errors.As(err, &broken):
 		return err
 	case errors.Is(context.Cause(ctx), origin.ErrSlow):
-		return &Error{ImageUnreachable, fmt.Sprintf("the image came slower than %d bytes a second for %s", opts.MinRate, opts.RateWindow)}
+		return &Error{ImageUnreachable, fmt.Sprintf("the image came slower than %d bytes a second for %s", minRate.BytesPerSecond, minRate.Window)}
 	}
-	return errors.Join(source.Unreached(fmt.Errorf("the transfer ended after %d of %d bytes: %w", t.written, body.Size, broken.error)), broken)
+	return errors.Join(origin.Unreached(fmt.Errorf("the transfer ended after %d of %d bytes: %w", t.written, body.Size, broken.Err)), broken)
 }
 
 // receive writes a body to the source file. The beginning of the file says what the image needs at least.
@@ -133,7 +124,7 @@ func (t *transfer) receive(body io.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &brokenError{err}
+			return err
 		}
 	}
 }
@@ -186,17 +177,17 @@ func (t *transfer) write(p []byte) error {
 }
 
 // convert makes the raw disk and the manifest, and gives them their final name.
-func (s *Service) convert(j *job, r *room) error {
+func (s *Service) convert(ctx context.Context, j *job, r *room) error {
 	if _, ok := s.use(j.namespace, j.key); ok {
 		return nil
 	}
 	j.progress.set(Waiting, 0, 0)
-	leave, err := s.conversions.Enter(r.ctx, origin.Lane{Namespace: j.namespace})
+	leave, err := s.conversions.Enter(ctx, origin.Lane{Namespace: j.namespace})
 	if err != nil {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(r.ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	if _, ok := s.use(j.namespace, j.key); ok {
 		return nil
@@ -269,17 +260,20 @@ func syncFolder(path string) error {
 }
 
 // failure returns the error that the user sees, and logs its cause.
-func (s *Service) failure(j *job, err error) *Error {
+func (s *Service) failure(ctx context.Context, j *job, err error) *Error {
 	if err == nil {
 		return nil
 	}
 	shown, cause := new(Error), err
 	var fromSource *source.Error
+	var fromOrigin *origin.Error
 	switch {
 	case errors.As(err, &shown):
 	case errors.As(err, &fromSource):
 		shown = &Error{Reason(fromSource.Reason), fromSource.Message}
 		cause = fromSource.Cause
+	case errors.As(err, &fromOrigin):
+		shown, cause = &Error{ImageUnreachable, fromOrigin.Error()}, fromOrigin.Cause
 	case errors.As(err, new(*format.TooLargeError)):
 		shown = &Error{ImageTooLarge, err.Error() + ": use an image with a smaller disk"}
 	case errors.As(err, new(*format.InvalidError)) || errors.As(err, new(*layout.InvalidError)):
@@ -289,7 +283,7 @@ func (s *Service) failure(j *job, err error) *Error {
 	default:
 		shown = &Error{Interrupted, "the boot server could not prepare the image: its log has the cause"}
 	}
-	if cause != nil && s.ctx.Err() == nil {
+	if cause != nil && ctx.Err() == nil {
 		s.logFailure(j.namespace, j.name(), cause)
 	}
 	return shown

@@ -24,18 +24,17 @@ type room struct {
 
 	folder              string
 	source, plain, data *os.File
-	ctx                 context.Context //nolint:containedctx // ends when the space is needed for another namespace
-	cancel              context.CancelCauseFunc
+	cancel              context.CancelCauseFunc // ends the context of the work
 }
 
-// openRoom makes the folder of an image, without any space.
-func (s *Service) openRoom(j *job) (*room, error) {
+// openRoom makes the folder of an image, without any space. The context ends when the space is needed for another namespace.
+func (s *Service) openRoom(ctx context.Context, j *job) (context.Context, *room, error) {
 	folder, err := os.MkdirTemp(s.opts.Dir, partialPrefix)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := &room{folder: folder}
-	r.ctx, r.cancel = context.WithCancelCause(s.ctx)
+	ctx, r.cancel = context.WithCancelCause(ctx)
 	err = os.Chmod(folder, 0o755) //nolint:gosec // the boot server, which may have another user, reads it; images are no secret to it
 	for name, file := range map[string]**os.File{sourceName: &r.source, plainName: &r.plain, dataName: &r.data} {
 		if err == nil {
@@ -50,14 +49,14 @@ func (s *Service) openRoom(j *job) (*room, error) {
 	})
 	if err != nil {
 		r.close()
-		return nil, err
+		return nil, nil, err
 	}
-	return r, nil
+	return ctx, r, nil
 }
 
-// cause returns why an error came: the end of the room has consequences of many kinds.
-func (r *room) cause(err error) error {
-	if revoked := new(Error); err != nil && errors.As(context.Cause(r.ctx), &revoked) {
+// causeOf returns why an error came in the context of a room: the end of the room has consequences of many kinds.
+func causeOf(ctx context.Context, err error) error {
+	if revoked := new(Error); err != nil && errors.As(context.Cause(ctx), &revoked) {
 		return revoked
 	}
 	return err

@@ -1,11 +1,11 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,9 +22,6 @@ import (
 // conversionBounds are those of conversions and verifications, which cost a processor and up to 150 MiB of memory each.
 var conversionBounds = origin.Bounds{PerOrigin: 1, Guaranteed: 1, Shared: 1, Max: 4}
 
-// maxErrors is how many errors are remembered before old ones are dropped. Users can name any number of URLs.
-const maxErrors = 1000
-
 // maxJobs is how many images of a namespace are prepared, or wait for that, at once. The others begin when one of these has ended.
 const maxJobs = 32
 
@@ -38,14 +35,10 @@ type Service struct {
 	space       *space.Store  // by the name of the folder
 	logLimiter  *rate.Limiter // limits the messages about failures
 	metrics     *serviceMetrics
-
-	ctx    context.Context //nolint:containedctx // preparations outlive the requests that start them
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	jobs        *origin.Jobs[*job]
 
 	// mu may be locked while the lock of space is held, and not the other way round.
 	mu    sync.Mutex
-	jobs  map[string]*job
 	ready map[string]Info // of verified images, by the name of the folder
 }
 
@@ -59,12 +52,6 @@ type job struct {
 	credentials Credentials
 
 	progress progress
-
-	// Service.mu guards these.
-	running bool
-	err     *Error
-	retryAt time.Time
-	delay   time.Duration
 }
 
 // progress is what a job does at the moment.
@@ -89,7 +76,7 @@ func New(opts Options) (*Service, error) {
 	opts.setDefaults()
 	s := &Service{
 		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
-		logLimiter: rate.NewLimiter(1, 50), metrics: newServiceMetrics(), jobs: map[string]*job{}, ready: map[string]Info{},
+		logLimiter: rate.NewLimiter(1, 50), metrics: newServiceMetrics(), ready: map[string]Info{},
 	}
 	s.space = space.New(space.Options{
 		MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: s.delete,
@@ -101,15 +88,14 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s.exportSize()
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.jobs = origin.NewJobs(origin.JobOptions{
+		RetryAfter: opts.RetryAfter, MaxRetryAfter: opts.MaxRetryAfter, Permanent: permanent, MaxPerNamespace: maxJobs,
+	}, s.run)
 	return s, nil
 }
 
 // Close ends what runs and waits for it.
-func (s *Service) Close() {
-	s.cancel()
-	s.wg.Wait()
-}
+func (s *Service) Close() { s.jobs.Close() }
 
 // Prepare returns the description of an image that is ready. Otherwise it begins to prepare the image and returns at once, with *NotReady. It returns *Error
 // if the image is not available, which is tried again some time later.
@@ -122,7 +108,7 @@ func (s *Service) Prepare(_ context.Context, namespace string, from Source, cred
 	if info, ok := s.use(namespace, key); ok {
 		return info, nil
 	}
-	return Info{}, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum, raw: from.Raw, credentials: credentials}) //nolint:contextcheck // the job outlives the call
+	return Info{}, s.start(&job{namespace: namespace, key: key, url: from.URL, sum: sum, raw: from.Raw, credentials: credentials})
 }
 
 // Open opens an image that is ready. Otherwise the error wraps ErrNotYet: call Prepare.
@@ -163,78 +149,32 @@ func (s *Service) use(namespace, key string) (Info, bool) {
 	return info, ok
 }
 
-// start begins a job unless it runs or has failed a short time ago, and returns its state as an error. A slow download of the same image must not delay
-// another namespace or URL, and other credentials may be the right ones.
+// start begins a job unless it runs or has failed a short time ago, and returns its state as an error. Other credentials may be the right ones, so they are a part of
+// its key.
 func (s *Service) start(wanted *job) error {
-	id := fmt.Sprintf("%s %s %t %x %s", wanted.namespace, wanted.key, wanted.raw, sha256.Sum256(wanted.credentials), wanted.url)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs[id]
-	switch {
-	case j == nil && s.running(wanted.namespace) >= maxJobs:
-		wanted.progress.set(Waiting, 0, 0)
-		return wanted.progress.error() // the next call may begin it
-	case j == nil:
-		j = wanted
-		s.jobs[id] = j
-	case j.running:
-		return j.progress.error()
-	case time.Now().Before(j.retryAt):
-		return j.err
-	}
-	last := j.err
-	j.running, j.credentials = true, wanted.credentials
-	j.progress.set(Waiting, 0, 0)
-	s.forgetErrors()
-	s.wg.Go(func() { s.run(id, j) })
-	if last != nil {
-		return last
-	}
-	return j.progress.error()
-}
-
-// running returns how many jobs of a namespace run or wait. s.mu is held.
-func (s *Service) running(namespace string) (count int) {
-	for _, j := range s.jobs {
-		if j.running && j.namespace == namespace {
-			count++
-		}
-	}
-	return count
+	wanted.progress.set(Waiting, 0, 0)
+	name := fmt.Sprintf("%s %t %x %s", wanted.key, wanted.raw, sha256.Sum256(wanted.credentials), wanted.url)
+	j, err := s.jobs.Start(wanted.namespace, name, wanted)
+	return cmp.Or(err, j.progress.error())
 }
 
 // run runs a job to its end.
-func (s *Service) run(id string, j *job) {
+func (s *Service) run(ctx context.Context, j *job) error {
 	began := time.Now()
 	s.exportSize()
-	err := s.prepare(j)
-	failure := s.failure(j, err)
+	failure := s.failure(ctx, j, s.prepare(ctx, j))
 	s.exportSize()
 	s.metrics.countPreparation(failure, time.Since(began))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j.running, j.err, j.credentials = false, failure, nil
-	if failure == nil {
-		delete(s.jobs, id)
-		return
+	if failure != nil {
+		return failure
 	}
-	if j.delay = min(j.delay*2, s.opts.MaxRetryAfter); !failure.permanent() || j.delay == 0 {
-		j.delay = s.opts.RetryAfter
-	}
-	j.retryAt = time.Now().Add(j.delay)
-}
-
-// forgetErrors drops old errors when there are too many. s.mu is held.
-func (s *Service) forgetErrors() {
-	if len(s.jobs) > maxErrors {
-		maps.DeleteFunc(s.jobs, func(_ string, j *job) bool { return !j.running && time.Now().After(j.retryAt) })
-	}
+	return nil
 }
 
 // prepare makes an image ready.
-func (s *Service) prepare(j *job) error {
+func (s *Service) prepare(ctx context.Context, j *job) error {
 	if s.space.Contains(j.key) {
-		if err := s.verify(j); err == nil || s.ctx.Err() != nil {
+		if err := s.verify(ctx, j); err == nil || ctx.Err() != nil {
 			return err
 		}
 		// The image is damaged.
@@ -246,15 +186,15 @@ func (s *Service) prepare(j *job) error {
 	if err != nil {
 		return err
 	}
-	room, err := s.openRoom(j)
+	ctx, room, err := s.openRoom(ctx, j)
 	if err != nil {
 		return err
 	}
 	defer room.close()
-	if done, err := s.download(j, file, room); done || err != nil {
-		return room.cause(err)
+	if done, err := s.download(ctx, j, file, room); done || err != nil {
+		return causeOf(ctx, err)
 	}
-	return room.cause(s.convert(j, room))
+	return causeOf(ctx, s.convert(ctx, j, room))
 }
 
 // name is the URL without its query, which may contain a token.

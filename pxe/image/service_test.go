@@ -291,22 +291,13 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestRetries: permanent errors are remembered longer each time.
-func TestRetries(t *testing.T) {
-	g := NewWithT(t)
-	o := serve(t, map[string][]byte{"/disk": disk(1<<20, 1)})
-	s := newService(t, Options{RetryAfter: time.Nanosecond, MaxRetryAfter: 5 * time.Nanosecond})
-	from := Source{URL: o.URL + "/disk", Checksum: sum([]byte("guess"))}
-	var delays []time.Duration
-	for range 4 {
-		_, err := s.Prepare(t.Context(), "dc", from, nil)
-		g.Expect(err).To(HaveOccurred())
-		s.wg.Wait()
-		for _, j := range s.jobs {
-			delays = append(delays, j.delay)
+// TestPermanent: an error that only another image or another source ends is remembered longer each time.
+func TestPermanent(t *testing.T) {
+	for reason, want := range map[Reason]bool{ChecksumDiffers: true, ImageNotFound: true, ImageFormatInvalid: true, ImageUnreachable: false, NoSpace: false, Interrupted: false} {
+		if got := permanent(&Error{Reason: reason}); got != want {
+			t.Errorf("%s: %t", reason, got)
 		}
 	}
-	g.Expect(delays).To(Equal([]time.Duration{1, 2, 4, 5}))
 }
 
 // TestBreaks: a download that breaks continues. One that never advances is an error.
@@ -528,14 +519,14 @@ func TestMany(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	g := NewWithT(t)
 	s := newService(t, Options{})
-	r, err := s.openRoom(&job{namespace: "dc"})
+	_, r, err := s.openRoom(t.Context(), &job{namespace: "dc"})
 	g.Expect(err).NotTo(HaveOccurred())
 	defer r.close()
 	r.source, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	g.Expect(err).NotTo(HaveOccurred())
 	err = (&transfer{service: s, room: r, sum: sha256.New(), job: &job{}}).receive(strings.NewReader("content"))
 	g.Expect(err).To(MatchError(syscall.ENOSPC))
-	failure := s.failure(&job{}, err)
+	failure := s.failure(t.Context(), &job{}, err)
 	g.Expect(failure.Reason).To(Equal(NoSpace))
 	g.Expect(failure.Message).To(ContainSubstring("the disk with the images is full"))
 }

@@ -1,5 +1,5 @@
-// Package origin has what all downloads from URLs of users have in common: the client that keeps to the outbound policy, the bounds on concurrent downloads of
-// a namespace, the minimum rate, and the checksums.
+// Package origin has what all downloads from URLs of users have in common: the jobs that are repeated after an error, the client that keeps to the outbound policy, what
+// users see of its errors, the bounds on concurrent downloads of a namespace, the minimum rate, and the checksums.
 package origin
 
 import (

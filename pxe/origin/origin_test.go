@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
@@ -118,10 +119,10 @@ func TestLanesOrder(t *testing.T) {
 	g.Expect(l.all).To(Equal(FetchBounds.Shared))
 }
 
-// TestMetered: what came in a window counts for it alone.
+// TestMetered: what came in a window counts for it alone, and an error of the origin is a *ReadError.
 func TestMetered(t *testing.T) {
 	g := NewWithT(t)
-	body := &Metered{Body: strings.NewReader("twelve bytes")}
+	body := &metered{body: strings.NewReader("twelve bytes")}
 	_, err := io.CopyN(io.Discard, body, 4)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(body.endWindow(4)).To(BeTrue())
@@ -129,6 +130,8 @@ func TestMetered(t *testing.T) {
 	_, err = io.Copy(io.Discard, body)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(body.endWindow(9)).To(BeFalse())
+	_, err = io.Copy(io.Discard, &metered{body: iotest.ErrReader(io.ErrUnexpectedEOF)})
+	g.Expect(err).To(And(MatchError(io.ErrUnexpectedEOF), BeAssignableToTypeOf(&ReadError{})))
 }
 
 func TestChecksum(t *testing.T) {

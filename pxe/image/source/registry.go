@@ -18,6 +18,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
 )
 
 const (
@@ -86,7 +88,7 @@ func credentialOf(store credentials.Store) auth.CredentialFunc {
 func (f *registryFile) Name() string { return f.url.Scheme + "://" + f.url.Host + f.url.Path }
 func (f *registryFile) Host() string { return f.url.Host }
 
-func (f *registryFile) Open(ctx context.Context, offset int64) (*Body, error) {
+func (f *registryFile) Open(ctx context.Context, offset int64) (*origin.Body, error) {
 	if f.layer == nil {
 		layer, err := f.findLayer(ctx)
 		if err != nil {
@@ -98,12 +100,12 @@ func (f *registryFile) Open(ctx context.Context, offset int64) (*Body, error) {
 	// oras-go verifies the length that the registry says. The content is verified by the caller, with the checksum.
 	blob, err := f.repository.Blobs().Fetch(ctx, *f.layer)
 	if err != nil {
-		return nil, Unreached(err)
+		return nil, origin.Unreached(err)
 	}
-	body := &Body{ReadCloser: blob, Size: f.layer.Size, Digest: f.layer.Digest.String()}
+	body := &origin.Body{ReadCloser: blob, Size: f.layer.Size, Digest: f.layer.Digest.String()}
 	if seeker, ok := blob.(io.Seeker); ok && offset > 0 && offset < f.layer.Size {
 		if _, err := seeker.Seek(offset, io.SeekStart); err != nil {
-			return nil, Unreached(errors.Join(err, blob.Close()))
+			return nil, origin.Unreached(errors.Join(err, blob.Close()))
 		}
 		body.Offset = offset
 	}
@@ -197,7 +199,7 @@ func (f *registryFile) failed(err error) error {
 	case http.StatusNotFound:
 		return &Error{NotFound, "the registry has no such image: check the repository, and the tag or digest", err}
 	default:
-		return Unreached(err)
+		return origin.Unreached(err)
 	}
 }
 

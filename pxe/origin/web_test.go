@@ -1,7 +1,8 @@
-package artifact
+package origin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -14,44 +15,41 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 )
 
-// logged returns a logger, and its output.
-func logged() (logr.Logger, func() string) {
-	var mu sync.Mutex
-	var lines strings.Builder
-	return funcr.New(func(_, line string) {
-			mu.Lock()
-			defer mu.Unlock()
-			lines.WriteString(line + "\n")
-		}, funcr.Options{}), func() string {
-			mu.Lock()
-			defer mu.Unlock()
-			return lines.String()
-		}
+var loopback = outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+
+// serve starts an origin.
+func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	origin := httptest.NewServer(handler)
+	t.Cleanup(origin.Close)
+	return origin
 }
 
-// TestReadOracle: users learn nothing from a server that only the boot server reaches: neither the checksum nor the size of its response. With the checksum, the
-// next request could fetch the response. The log shows it to operators.
-func TestReadOracle(t *testing.T) {
-	g := NewWithT(t)
-	const secret = "internal secret"
-	origin := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, secret) })
-	log, lines := logged()
-	_, err := read(t, newCache(t, Options{Outbound: loopback, Log: log}), Artifact{origin.URL + "/v1?token=of-the-URL", sum("a guess")})
-	g.Expect(err).To(MatchError(ErrChecksum))
-	g.Expect(err.Error()).To(Equal("fetch " + origin.URL + "/v1: the checksum differs: it should be " + sum("a guess")))
-	g.Expect(lines()).To(ContainSubstring(sum(secret)))
-	g.Expect(lines()).To(And(ContainSubstring(`"namespace"="dc"`), ContainSubstring(`"origin"="`+origin.URL+`/v1"`), Not(ContainSubstring("of-the-URL"))))
+func webFile(t *testing.T, transport *http.Transport, rawURL string) *WebFile {
+	t.Helper()
+	from, err := url.Parse(rawURL)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return NewWebFile(from, &http.Client{Transport: transport})
 }
 
-// TestPortScan: users read the same text for all failures before a response, and the log has the cause.
+// fetch reads a file.
+func fetch(t *testing.T, transport *http.Transport, rawURL string) (string, error) {
+	t.Helper()
+	body, err := webFile(t, transport, rawURL).Open(t.Context(), 0)
+	if err != nil {
+		return "", err
+	}
+	content, err := io.ReadAll(body)
+	return string(content), errors.Join(err, body.Close())
+}
+
+// TestPortScan: users read the same text for all failures before a file, and the cause, which is for the log, has no query of a URL.
 func TestPortScan(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
@@ -82,10 +80,7 @@ func TestPortScan(t *testing.T) {
 		"not TLS":      {"https://" + listener.Addr().String(), "tls: "},
 		"404":          {serve(t, http.NotFound).URL, "the origin answered 404"},
 		"unauthorized": {serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }).URL, "the origin answered 401"},
-		"hangs up": {serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "100")
-			_, _ = io.WriteString(w, "kernel")
-		}).URL, "transfer of 100 bytes early"},
+		"hangs up":     {serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }).URL, "EOF"},
 		"redirect to nowhere": {serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, closed.URL+"/?token=x", http.StatusFound)
 		}).URL, "connection refused"},
@@ -93,19 +88,23 @@ func TestPortScan(t *testing.T) {
 		"redirect to a file": {serve(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
 		}).URL, "unsupported protocol scheme"},
+		"redirect to no URL": {serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "http://%zz/internal-secret")
+			w.WriteHeader(http.StatusFound)
+		}).URL, "failed to parse Location header"},
 		"no such name": {"http://nothing.invalid", "nothing.invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			log, lines := logged()
-			cache := newCache(t, Options{Outbound: loopback, Log: log})
+			transport := NewTransport(loopback)
 			if test.url == silent.URL {
-				cache.client.Transport.(*http.Transport).ResponseHeaderTimeout = time.Millisecond
+				transport.ResponseHeaderTimeout = time.Millisecond
 			}
-			_, err := read(t, cache, Artifact{test.url + "/x", sum("x")})
-			g.Expect(err).To(MatchError("fetch " + test.url + "/x: no file came from the origin: the log of the boot server has the cause"))
-			g.Expect(lines()).To(ContainSubstring(test.cause))
-			g.Expect(lines()).NotTo(ContainSubstring("token=x"))
+			_, err := fetch(t, transport, test.url+"/x?token=x")
+			g.Expect(err).To(MatchError(ErrNoFile.Error()))
+			failure := new(Error)
+			g.Expect(errors.As(err, &failure)).To(BeTrue())
+			g.Expect(failure.Cause).To(MatchError(And(ContainSubstring(test.cause), Not(ContainSubstring("token=x")))))
 		})
 	}
 }
@@ -149,12 +148,12 @@ func TestWhereFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			before := inner.Load()
-			got, err := read(t, newCache(t, Options{Outbound: test.policy}), Artifact{test.url, sum("internal")})
+			got, err := fetch(t, NewTransport(test.policy), test.url)
 			if test.permitted {
 				g.Expect(got, err).To(Equal("internal"))
 				return
 			}
-			g.Expect(err).To(MatchError(errRefused))
+			g.Expect(err).To(MatchError(ErrRefused))
 			g.Expect(err).To(MatchError(ContainSubstring("artifacts.allowNetworks or artifacts.allowHosts")))
 			g.Expect(inner.Load()).To(Equal(before))
 		})
@@ -236,32 +235,45 @@ func TestRebinding(t *testing.T) {
 	origin.Listener = listener
 	origin.Start()
 	t.Cleanup(origin.Close)
-	cache := newCache(t, Options{RetryAfter: time.Hour, Outbound: outbound.Policy{
-		AllowHosts: []string{"rebind.test"}, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")},
-	}})
-	_, err = read(t, cache, Artifact{strings.Replace(origin.URL, "127.0.0.2", "rebind.test.", 1), sum("x")})
-	g.Expect(err).To(MatchError(errRefused))
+	transport := NewTransport(outbound.Policy{AllowHosts: []string{"rebind.test"}, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
+	_, err = fetch(t, transport, strings.Replace(origin.URL, "127.0.0.2", "rebind.test.", 1))
+	g.Expect(err).To(MatchError(ErrRefused))
 	g.Expect(outer.Load()).To(BeEquivalentTo(1), "the first address is permitted")
 	g.Expect(inner.Load()).To(BeZero())
 }
 
-// TestErrorsHaveNoContent: no error for users contains a byte of an origin's response, or the query of the URL.
-func TestErrorsHaveNoContent(t *testing.T) {
+// TestResume: a download continues where it ended if the file is the same, and otherwise begins again.
+func TestResume(t *testing.T) {
 	g := NewWithT(t)
-	const secret = "internal-secret"
-	origin := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Location", "http://%zz/"+secret)
-		w.Header().Set("Content-Length", "15")
-		status := http.StatusOK
-		if r.URL.Path == "/redirect" {
-			status = http.StatusFound
-		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, secret)
+	var etag atomic.Value
+	etag.Store(`"one"`)
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", etag.Load().(string))
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("0123456789"))
 	})
-	for _, path := range []string{"/redirect", "/other", "/%zz"} {
-		_, err := read(t, newCache(t, Options{Outbound: loopback, MaxBytes: 15}), Artifact{origin.URL + path + "?token=secret", sum("x")})
-		g.Expect(err).To(HaveOccurred())
-		g.Expect(err.Error()).To(And(Not(ContainSubstring("secret")), Not(ContainSubstring(sum(secret)))))
+	f := webFile(t, NewTransport(loopback), server.URL+"/file?token=x")
+	g.Expect(f.Name()).To(Equal(server.URL + "/file"))
+	read := func(offset int64) (string, int64) {
+		body, err := f.Open(t.Context(), offset)
+		g.Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = body.Close() }()
+		g.Expect(body.Size).To(BeEquivalentTo(10))
+		content, err := io.ReadAll(body)
+		g.Expect(err).NotTo(HaveOccurred())
+		return string(content), body.Offset
 	}
+	content, offset := read(0)
+	g.Expect(content).To(Equal("0123456789"))
+	g.Expect(offset).To(BeZero())
+	content, offset = read(4)
+	g.Expect(content).To(Equal("456789"))
+	g.Expect(offset).To(BeEquivalentTo(4))
+	etag.Store(`"two"`)
+	content, offset = read(4)
+	g.Expect(content).To(Equal("0123456789"))
+	g.Expect(offset).To(BeZero())
+	etag.Store(`W/"two"`)
+	_, _ = read(0)
+	_, offset = read(4)
+	g.Expect(offset).To(BeZero(), "a weak validator is not enough")
 }
