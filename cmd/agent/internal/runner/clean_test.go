@@ -15,6 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 )
 
 func cleanPlan(p agent.CleanPlan) *agent.Plan { return &agent.Plan{Purpose: agent.Clean, Clean: &p} }
@@ -25,7 +26,7 @@ func newFiles(t *testing.T, serials ...string) FileDisks {
 	for i, serial := range serials {
 		name := filepath.Join(t.TempDir(), serial)
 		content := disktest.Random(uint64(i), 8*mib)
-		disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "part" + serial}})
+		gpttest.PutGPT(content, 512, []gpttest.Part{{First: 2048, Last: 4095, Name: "part" + serial}})
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -168,8 +169,8 @@ func TestBounded(t *testing.T) {
 func TestChainOfLogicalPartitions(t *testing.T) {
 	g := NewWithT(t)
 	b := make([]byte, 8<<20)
-	disktest.PutMBR(b, []disktest.Part{{First: 100, Last: 199, Type: 0x83}, {First: 4000, Last: 12000, Type: 5}})
-	disktest.PutMBR(b[4000*512:], []disktest.Part{{First: 2048, Last: 4000, Type: 0x83}})
+	gpttest.PutMBR(b, []gpttest.Part{{First: 100, Last: 199, Type: 0x83}, {First: 4000, Last: 12000, Type: 5}})
+	gpttest.PutMBR(b[4000*512:], []gpttest.Part{{First: 2048, Last: 4000, Type: 0x83}})
 	areas, err := findPartitions(bytes.NewReader(b), int64(len(b)), 512)
 	g.Expect(err).NotTo(HaveOccurred())
 	tables := map[int64]bool{}
