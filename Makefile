@@ -73,12 +73,12 @@ endif
 SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
-PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/gpt/... \
+PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... \
 	./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./pxe/agent/... ./pxe/bootconfig/... ./pxe/grub/... \
-	./pxe/image/convert/... ./pxe/image/format/... ./pxe/image/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
+	./pxe/image/convert/... ./pxe/image/format/... ./pxe/image/gpt/... ./pxe/image/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
 # Some tests of these packages write, hash or parse gigabytes: the race detector makes them ten times as slow. The others run with it.
 WRITERS := ./cmd/agent/internal/image ./cmd/agent/internal/erase ./bmc/redfish
-WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|PowerCut|HostileTables|EmptyIsReadBack|Write)|FuzzTree)$$
+WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|MetadataPowerCut|EmptyIsReadBack|Write)|FuzzTree)$$
 # Packages whose tests have the most deadlines and connections: make stability repeats them.
 TIMED := ./bmc ./bmc/bmctest ./bmc/bmclib ./bmc/ipmi ./bmc/redfish ./cmd/agent/internal/link ./cmd/agent/internal/runner ./controllers/gateway ./pxe/dhcp ./pxe/server ./pxe/tftp
 # They run programs of a distribution: make conformance and make monitoring run them.

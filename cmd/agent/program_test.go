@@ -23,6 +23,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/system"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -56,7 +57,7 @@ func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 func TestDataNotYet(t *testing.T) {
 	const mib, size, notYetFor, notYetEvery = 1 << 20, 5 << 30, 20 * time.Minute, 5 * time.Second
 	content := disktest.Random(3, 8*mib)
-	disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "root"}})
+	gpttest.PutGPT(content, 512, []gpttest.Part{{First: 2048, Last: 4095, Name: "root"}})
 	m, err := manifest.New(manifest.Header{Size: 8 * mib, SectorSize: 512, Table: manifest.GPT, EFILoaders: []string{"x64", "aa64"}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 )
 
 // Bootable judges as firmware does, EDK2's PartitionDxe above all (Gpt.c, Mbr.c): a disk is bootable with a protective MBR and a valid primary GPT, or with
-// a valid backup GPT in the last sector, with which EDK2 restores the primary; or with an MBR. It shares no code with package gpt, which it judges.
+// a valid backup GPT in the last sector, with which EDK2 restores the primary; or with an MBR. It shares no code with the packages gpt and fit, which it judges.
 func Bootable(r io.ReaderAt, size int64, sector int) bool {
 	first := sectorAt(r, size, sector, 0)
 	if first == nil {

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,6 +25,7 @@ import (
 
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/format"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -205,9 +205,7 @@ func TestQEMU(t *testing.T) {
 func TestPadding(t *testing.T) {
 	g := NewWithT(t)
 	disk := make([]byte, manifest.ChunkSize+4096*3+5)
-	copy(disk[446:], "\x00\x00\x02\x00\xee\xff\xff\xff\x01\x00\x00\x00\xff\xff\xff\xff") // the protective MBR
-	copy(disk[510:], "\x55\xaa")
-	copy(disk[4096:], gptHeader(4096))
+	gpttest.PutGPT(disk, 4096, nil)
 	disk[len(disk)-1] = 7
 	data, encoded, err := run(t.Context(), t.TempDir(), disk, &account{limit: 1 << 30}, 1<<40)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -354,18 +352,4 @@ func BenchmarkConvert(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) { benchmark(b, source(), int64(len(disk))) })
 	}
-}
-
-// gptHeader returns the header of a GPT with one empty entry, which follows it.
-func gptHeader(sector int) []byte {
-	h := make([]byte, sector+128)
-	copy(h, "EFI PART")
-	binary.LittleEndian.PutUint32(h[12:], 92)
-	binary.LittleEndian.PutUint64(h[24:], 1)
-	binary.LittleEndian.PutUint64(h[72:], 2)
-	binary.LittleEndian.PutUint32(h[80:], 1)
-	binary.LittleEndian.PutUint32(h[84:], 128)
-	binary.LittleEndian.PutUint32(h[88:], crc32.ChecksumIEEE(h[sector:]))
-	binary.LittleEndian.PutUint32(h[16:], crc32.ChecksumIEEE(h[:92]))
-	return h
 }

@@ -12,29 +12,25 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
-// gptDisk returns a disk with a GPT and one EFI system partition from sector 40 on.
+// The parts of an MBR.
+const (
+	mbrEntries      = 446
+	mbrEntry        = 16
+	mbrStatusActive = 0x80
+	mbrTypeSystem   = 0xef
+)
+
+// gptDisk returns a disk without boot code, and with a GPT whose second entry is an EFI system partition from sector 40 on.
 func gptDisk(sector int, system []byte) []byte {
-	d := make([]byte, 40*sector+len(system)+sector)
-	copy(d[mbrEntries:], []byte{0, 0, 2, 0, mbrTypeGPT, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
-	binary.LittleEndian.PutUint16(d[mbrSignatureAt:], mbrSignature)
-	entries := d[2*sector : 2*sector+gptEntry*4]
-	copy(entries[gptEntry:], systemGUID)
-	binary.LittleEndian.PutUint64(entries[gptEntry+32:], 40)
-	binary.LittleEndian.PutUint64(entries[gptEntry+40:], uint64(40+len(system)/sector-1))
-	copy(d[40*sector:], system)
-	h := d[sector : 2*sector]
-	copy(h, gptSignature)
-	binary.LittleEndian.PutUint32(h[8:], 0x10000)
-	binary.LittleEndian.PutUint32(h[12:], gptHeader)
-	binary.LittleEndian.PutUint64(h[24:], 1)
-	binary.LittleEndian.PutUint64(h[72:], 2)
-	binary.LittleEndian.PutUint32(h[80:], 4)
-	binary.LittleEndian.PutUint32(h[84:], gptEntry)
-	binary.LittleEndian.PutUint32(h[88:], crc32.ChecksumIEEE(entries))
-	binary.LittleEndian.PutUint32(h[16:], crc32.ChecksumIEEE(h[:gptHeader]))
+	const first, backup = 40, 128 * 128
+	d := make([]byte, first*sector+len(system)+backup+sector)
+	copy(d[first*sector:], system)
+	gpttest.PutGPT(d, sector, []gpttest.Part{{}, {First: first, Last: uint64(first + len(system)/sector - 1), GUID: gpttest.EFISystem}})
+	clear(d[:bootCodeSize])
 	return d
 }
 
@@ -100,7 +96,7 @@ func fatDisk(bits int) []byte {
 	} else {
 		binary.LittleEndian.PutUint16(d[22:], uint16(perTable))
 	}
-	binary.LittleEndian.PutUint16(d[mbrSignatureAt:], mbrSignature)
+	binary.LittleEndian.PutUint16(d[signatureAt:], signature)
 	setNext(d, bits, 4, 5)
 	at := func(cluster int) []byte { return d[data+(cluster-2)*512:] }
 	top := folderEntries(named{short: "LABEL      ", size: 0}, named{short: "EFI        ", folder: true, cluster: 3})
@@ -231,7 +227,7 @@ func TestGPTWithoutProtectiveMBR(t *testing.T) {
 			b[mbrEntries+mbrEntry+12] = 1
 		}, false},
 		"empty":                  {func(b []byte) { clear(b) }, true},
-		"no signature":           {func(b []byte) { b[mbrSignatureAt] = 0 }, true},
+		"no signature":           {func(b []byte) { b[signatureAt] = 0 }, true},
 		"another type":           {func(b []byte) { b[mbrEntries+4] = 0x83 }, true},
 		"another start":          {func(b []byte) { b[mbrEntries+8] = 2 }, true},
 		"no sectors":             {func(b []byte) { clear(b[mbrEntries+12:][:4]) }, true},
@@ -260,7 +256,7 @@ func TestISO(t *testing.T) {
 	const end = isoIdentifierAt + len(isoIdentifier)
 	hybrid := make([]byte, 2*end)
 	copy(hybrid[mbrEntries:], []byte{mbrStatusActive, 0, 0, 0, 0x17, 0, 0, 0, 0, 0, 0, 0, 64})
-	binary.LittleEndian.PutUint16(hybrid[mbrSignatureAt:], mbrSignature)
+	binary.LittleEndian.PutUint16(hybrid[signatureAt:], signature)
 	for name, c := range map[string]struct {
 		disk       []byte
 		identifier string
@@ -298,7 +294,7 @@ func TestMBR(t *testing.T) {
 	e[0], e[4] = mbrStatusActive, mbrTypeSystem
 	binary.LittleEndian.PutUint32(e[8:], 2048)
 	binary.LittleEndian.PutUint32(e[12:], uint32(len(system)/512))
-	binary.LittleEndian.PutUint16(d[mbrSignatureAt:], mbrSignature)
+	binary.LittleEndian.PutUint16(d[signatureAt:], signature)
 	h, err := scan(d)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(h).To(Equal(manifest.Header{Size: int64(len(d) + 511), SectorSize: 512, Table: manifest.MBR, EFILoaders: []string{"riscv64", "x64"}}))
@@ -315,6 +311,32 @@ func TestMBR(t *testing.T) {
 	cancel()
 	_, err = Scan(ctx, bytes.NewReader(d), int64(len(d)))
 	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+// failing is an image of which the read at an offset fails.
+type failing struct {
+	*bytes.Reader
+
+	at int64
+}
+
+var errDisk = errors.New("input/output error")
+
+func (f failing) ReadAt(p []byte, offset int64) (int, error) {
+	if offset == f.at {
+		return 0, errDisk
+	}
+	return f.Reader.ReadAt(p, offset)
+}
+
+// TestReadError: an image that cannot be read is neither refused nor one without a table.
+func TestReadError(t *testing.T) {
+	g := NewWithT(t)
+	d := gptDisk(512, fatDisk(12))
+	for _, at := range []int64{0, isoIdentifierAt, 512, 1024, 40 * 512} {
+		_, err := Scan(t.Context(), failing{bytes.NewReader(d), at}, int64(len(d)))
+		g.Expect(err).To(MatchError(errDisk), "%d", at)
+	}
 }
 
 // FuzzScan: no disk makes the scan panic, loop, or return a header that a manifest does not accept.

@@ -6,8 +6,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 )
 
 // TestProtect: what a plan keeps is protected also if the plan names the disk, and is left out. What is a disk of the server is a failure.
@@ -110,7 +110,7 @@ func TestNamedDiskThatCannotBeRead(t *testing.T) {
 func TestPartitionNames(t *testing.T) {
 	g := NewWithT(t)
 	content := make([]byte, 8<<20)
-	disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "root"}, {First: 4096, Last: 8191, Name: "ceph-data"}})
+	gpttest.PutGPT(content, 512, []gpttest.Part{{First: 2048, Last: 4095, Name: "root"}, {First: 4096, Last: 8191, Name: "ceph-data"}})
 	g.Expect(PartitionNames(bytes.NewReader(content), int64(len(content)), 512)).To(Equal([]string{"root", "ceph-data"}))
 	clear(content[:4096])
 	g.Expect(PartitionNames(bytes.NewReader(content), int64(len(content)), 512)).To(Equal([]string{"root", "ceph-data"}))

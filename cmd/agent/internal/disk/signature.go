@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 )
 
 // Signature is a magic number that says what a disk, or a part of it, contains.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 )
 
 const mib = 1 << 20
@@ -76,7 +77,7 @@ func TestSignatures(t *testing.T) {
 			checkSignature(t, whole, sector, test.kind, test.label, 0)
 
 			inside := make([]byte, 12*mib)
-			disktest.PutGPT(inside, sector, []disktest.Part{{First: 100, Last: 110}, {First: uint64(2 * mib / sector), Last: uint64(10*mib/sector) - 1}})
+			gpttest.PutGPT(inside, sector, []gpttest.Part{{First: 100, Last: 110}, {First: uint64(2 * mib / sector), Last: uint64(10*mib/sector) - 1}})
 			test.write(inside[2*mib : 10*mib])
 			checkSignature(t, inside, sector, test.kind, test.label, 2)
 		}
@@ -111,12 +112,12 @@ func TestSharedPartitions(t *testing.T) {
 	} {
 		for _, sector := range []int{512, 4096} {
 			b := make([]byte, 8*mib)
-			disktest.PutGPT(b, sector, []disktest.Part{{First: 100, Last: 110}, {First: uint64(2 * mib / sector), Last: uint64(3*mib/sector) - 1, GUID: test.guid}})
+			gpttest.PutGPT(b, sector, []gpttest.Part{{First: 100, Last: 110}, {First: uint64(2 * mib / sector), Last: uint64(3*mib/sector) - 1, GUID: test.guid}})
 			checkShared(t, b, sector, test.kind, 2)
 		}
 	}
 	b := make([]byte, 8*mib)
-	disktest.PutMBR(b, []disktest.Part{{First: 2048, Last: 4095, Type: 0xfb}})
+	gpttest.PutMBR(b, []gpttest.Part{{First: 2048, Last: 4095, Type: 0xfb}})
 	checkShared(t, b, 512, "vmfs", 1)
 }
 
@@ -137,7 +138,7 @@ func TestTables(t *testing.T) {
 	for _, made := range []int{512, 4096} {
 		for _, read := range []int{512, 4096} {
 			b := make([]byte, 8*mib)
-			disktest.PutGPT(b, made, nil)
+			gpttest.PutGPT(b, made, nil)
 			found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), read)
 			var at []int64
 			for _, s := range found {
@@ -151,7 +152,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	b := make([]byte, 8*mib)
-	disktest.PutGPT(b[:5*mib], 512, nil)
+	gpttest.PutGPT(b[:5*mib], 512, nil)
 	found, err := disk.Signatures(bytes.NewReader(b), int64(len(b)), 512)
 	if err != nil || !slices.ContainsFunc(found, func(s disk.Signature) bool { return s.Type == "gpt" && s.Offset == 5*mib-512 }) {
 		t.Errorf("the backup in the middle is not found: %+v, %v", found, err)
@@ -180,7 +181,7 @@ func TestReadError(t *testing.T) {
 
 func FuzzSignatures(f *testing.F) {
 	b := make([]byte, 256<<10)
-	disktest.PutGPT(b, 512, []disktest.Part{{First: 40, Last: 400}})
+	gpttest.PutGPT(b, 512, []gpttest.Part{{First: 40, Last: 400}})
 	f.Add(b, true)
 	fat := make([]byte, 4096)
 	copy(fat[54:], "FAT16   ")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 )
 
 // metadata is the method of the policy Metadata. It is no command of a drive: zeros are written to the bootstrap data of the machine that had the server, and to what makes

@@ -10,6 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 )
 
 const (
@@ -29,13 +30,13 @@ type usedDisk struct {
 
 func usedDisks() []usedDisk {
 	withGPT := disktest.Random(1, usedSize)
-	disktest.PutGPT(withGPT, sector, []disktest.Part{{First: 34, Last: 6000}, {First: 8192, Last: 22527}})
+	gpttest.PutGPT(withGPT, sector, []gpttest.Part{{First: 34, Last: 6000}, {First: 8192, Last: 22527}})
 	raid := (8192 + 14320) * sector // the superblock of md 1.0 in the second partition, outside of its first MiB
 	copy(withGPT[raid:], "\xfc\x4e\x2b\xa9\x01\x00\x00\x00")
 
 	withMBR := disktest.Random(2, usedSize)
-	disktest.PutMBR(withMBR, []disktest.Part{{First: 100, Last: 199, Type: 0x83}, {First: 8192, Last: 8703, Type: 0x83}, {First: 9 * 2048, Last: 14 * 2048, Type: 5}})
-	disktest.PutMBR(withMBR[9*mib:], []disktest.Part{{First: 2048, Last: 6000, Type: 0x83}})
+	gpttest.PutMBR(withMBR, []gpttest.Part{{First: 100, Last: 199, Type: 0x83}, {First: 8192, Last: 8703, Type: 0x83}, {First: 9 * 2048, Last: 14 * 2048, Type: 5}})
+	gpttest.PutMBR(withMBR[9*mib:], []gpttest.Part{{First: 2048, Last: 6000, Type: 0x83}})
 
 	common := []area{{0, mib}, {12 * mib, 3*mib + sector}, {usedSize - mib, mib}}
 	return []usedDisk{

@@ -12,6 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -105,18 +106,18 @@ func (c *setup) build() {
 	switch c.table {
 	case manifest.GPT:
 		if c.size < 3*mib {
-			disktest.PutGPT(b, c.sector, []disktest.Part{{First: 64, Last: sectors - 40, Name: "all"}, {}, {First: 40, Last: 50}})
+			gpttest.PutGPT(b, c.sector, []gpttest.Part{{First: 64, Last: sectors - 40, Name: "all"}, {}, {First: 40, Last: 50}})
 			break
 		}
 		copy(b[40<<10:], "code between the table and the first partition")
-		disktest.PutGPT(b, c.sector, []disktest.Part{
+		gpttest.PutGPT(b, c.sector, []gpttest.Part{
 			{First: first, Last: 2*first - 1, Name: "EFI system partition", Attributes: 1 << 60},
 			{}, // a gap between the entries
 			{First: 2 * first, Last: sectors - 40, Name: "root"},
 		})
 	case manifest.MBR:
 		copy(b[512:], disktest.Random(4, 40<<10))
-		disktest.PutMBR(b, []disktest.Part{{First: first, Last: sectors - 1, Type: 0x83}})
+		gpttest.PutMBR(b, []gpttest.Part{{First: first, Last: sectors - 1, Type: 0x83}})
 	case manifest.NoTable:
 		copy(b, disktest.Random(5, 100<<10))
 	}
@@ -151,7 +152,7 @@ func (c *setup) newSource() *source {
 func (c *setup) newDisk() *disktest.Disk {
 	b := disktest.Random(11, int(c.diskSize))
 	sectors := uint64(c.diskSize) / uint64(c.sector)
-	disktest.PutGPT(b, c.sector, []disktest.Part{{First: uint64(mib / c.sector), Last: sectors - 100, Name: "the previous owner"}})
+	gpttest.PutGPT(b, c.sector, []gpttest.Part{{First: uint64(mib / c.sector), Last: sectors - 100, Name: "the previous owner"}})
 	d := disktest.New(c.diskSize, c.sector)
 	d.Fill(0, b)
 	return d

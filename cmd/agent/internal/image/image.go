@@ -20,9 +20,10 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -68,7 +69,7 @@ type writer struct {
 
 	m      *manifest.Manifest
 	head   []byte // the first chunk of the image
-	layout *gpt.Layout
+	layout *fit.Layout
 	unique gpt.GUID
 	data   []byte // the beginning of the data partition
 	held   []held

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 )
 
 // State is what an earlier attempt left on a disk.
@@ -30,7 +31,7 @@ func Look(r io.ReaderAt, size int64, sector int, committed string) (State, error
 	if err != nil {
 		return Unknown, err
 	}
-	if size < 4*gpt.Align {
+	if size < 4*fit.Align {
 		return Unknown, nil
 	}
 	first := make([]byte, sector)
@@ -45,7 +46,7 @@ func Look(r io.ReaderAt, size int64, sector int, committed string) (State, error
 		if _, found := table.Find(unique); found {
 			return Complete, nil
 		}
-		entries := (table.EntriesLength() + int64(sector) - 1) / int64(sector)
+		entries := (int64(len(table.Entries())) + int64(sector) - 1) / int64(sector)
 		spares = append(spares, size-(entries+2)*int64(sector))
 	}
 	last := make([]byte, sector)

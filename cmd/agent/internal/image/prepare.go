@@ -10,9 +10,10 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -142,12 +143,12 @@ func (w *writer) chunk(index int64) manifest.Chunk {
 
 // fit computes the layout with a data partition of a size.
 func (w *writer) fit(size int64) error {
-	fits := map[manifest.Table]func(gpt.Request) (*gpt.Layout, error){manifest.GPT: gpt.Fit, manifest.MBR: gpt.FitMBR, manifest.NoTable: gpt.FitNone}
-	layout, err := fits[w.m.Table](gpt.Request{
+	fits := map[manifest.Table]func(fit.Request) (*fit.Layout, error){manifest.GPT: fit.GPT, manifest.MBR: fit.MBR, manifest.NoTable: fit.None}
+	layout, err := fits[w.m.Table](fit.Request{
 		Head: w.head, ImageSize: w.m.Size, DiskSize: w.Device.Size(), Sector: w.Device.SectorSize(), DataSize: size, Unique: w.unique,
 	})
 	switch {
-	case errors.Is(err, gpt.ErrTooSmall):
+	case errors.Is(err, fit.ErrTooSmall):
 		return failure.New(agent.ReasonDiskTooSmall, "the image does not fit the disk %s: %w", w.Disk.Name, err)
 	case err != nil:
 		return failure.New(agent.ReasonPartitionTable, "the partition table of the image cannot be used: %w", err)
@@ -172,7 +173,7 @@ func (w *writer) hold() {
 		w.tailAt = end - sector
 	}
 	spans := []span{{w.tailAt, end - w.tailAt}}
-	if stale := w.layout.Stale; stale >= gpt.Align && stale < w.tailAt {
+	if stale := w.layout.Stale; stale >= fit.Align && stale < w.tailAt {
 		spans = append(spans, span{stale, sector})
 	}
 	for _, s := range spans {
@@ -235,7 +236,7 @@ func (w *writer) wipe(ctx context.Context) error {
 		return w.diskFailed("read signatures", 0, err)
 	}
 	sector, size := int64(w.Device.SectorSize()), w.Device.Size()
-	w.wiped = []span{{0, gpt.Align}, {size - gpt.Align, gpt.Align}}
+	w.wiped = []span{{0, fit.Align}, {size - fit.Align, fit.Align}}
 	for _, s := range found {
 		from := s.Offset &^ (sector - 1)
 		to := min((s.Offset+s.Length+sector-1)&^(sector-1), size)
@@ -260,7 +261,7 @@ func (w *writer) wipe(ctx context.Context) error {
 // empty makes a disk empty after a failure, as far as that is possible: also the bootstrap data, which the next attempt need not find. Its error is no
 // failure.Error: that of the plan is the one before.
 func (w *writer) empty() error {
-	spans := []span{{0, gpt.Align}, {w.Device.Size() - gpt.Align, gpt.Align}}
+	spans := []span{{0, fit.Align}, {w.Device.Size() - fit.Align, fit.Align}}
 	if w.hasData() {
 		spans = append(spans, span{w.layout.DataOffset, w.layout.DataLength})
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
@@ -130,7 +130,7 @@ func (w *writer) expect(content []byte, offset int64) error {
 }
 
 func (w *writer) expectZeros(ctx context.Context, s span) error {
-	b := make([]byte, min(s.length, gpt.Align))
+	b := make([]byte, min(s.length, fit.Align))
 	for s.length > 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

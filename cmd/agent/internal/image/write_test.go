@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 )
 
 func cleanPlan(p agent.CleanPlan) *agent.Plan { return &agent.Plan{Purpose: agent.Clean, Clean: &p} }
@@ -25,7 +26,7 @@ func newFiles(t *testing.T, serials ...string) FileDisks {
 	for i, serial := range serials {
 		name := filepath.Join(t.TempDir(), serial)
 		content := disktest.Random(uint64(i), 8*mib)
-		disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "part" + serial}})
+		gpttest.PutGPT(content, 512, []gpttest.Part{{First: 2048, Last: 4095, Name: "part" + serial}})
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 )
 
 // memory are disks in memory.
@@ -36,7 +37,7 @@ func newMemory(size int64) memory {
 			Transport: "sas", ByPath: "pci-0000:00:1f.2-ata-" + string(rune('1'+i)),
 		}}
 		table := make([]byte, mib)
-		disktest.PutGPT(table, 512, []disktest.Part{{First: 64, Last: 1000, Name: labelOf(facts)}})
+		gpttest.PutGPT(table, 512, []gpttest.Part{{First: 64, Last: 1000, Name: labelOf(facts)}})
 		m.disks[name] = disktest.New(facts.Size, 512)
 		m.disks[name].Fill(0, table)
 		m.facts = append(m.facts, facts)
@@ -103,7 +104,7 @@ func FuzzPlan(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	content := disktest.Random(3, 3*mib)
-	disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "root"}})
+	gpttest.PutGPT(content, 512, []gpttest.Part{{First: 2048, Last: 4095, Name: "root"}})
 	log := slog.New(slog.DiscardHandler)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		plan := &agent.Plan{}

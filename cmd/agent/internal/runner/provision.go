@@ -12,9 +12,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 )
 
 // Provisioner writes an image.
@@ -134,17 +134,6 @@ func (p *Provisioner) look(d disk.Disk, guid string) (image.State, error) {
 // loaders are the names of the boot loaders at the fallback path (UEFI specification, 3.5.1.1).
 var loaders = map[string]string{"amd64": "X64", "arm64": "AA64"}
 
-// espType is the type of EFI system partitions (UEFI specification, table 5-7).
-var espType = mustGUID("c12a7328-f81f-11d2-ba4b-00a0c93ec93b")
-
-func mustGUID(text string) gpt.GUID {
-	guid, err := gpt.ParseGUID(text)
-	if err != nil {
-		panic(err)
-	}
-	return guid
-}
-
 // writeBootEntry makes the disk the first boot device of UEFI. It returns warnings: without an entry, firmware boots the fallback path, if its order does.
 func (p *Provisioner) writeBootEntry(ctx context.Context, description string, written agent.Written) []string {
 	if p.Firmware != agent.UEFI || p.Variables == nil {
@@ -180,7 +169,7 @@ func (p *Provisioner) findLoader(ctx context.Context, name string) (*efi.Loader,
 			return nil, err
 		}
 		for _, part := range table.Partitions() {
-			if part.Type == espType {
+			if part.EFISystem() {
 				return &efi.Loader{
 					Partition: uint32(part.Number), Start: part.First, Size: part.Last - part.First + 1, //nolint:gosec // at most a few hundred
 					GUID: uuid.MustParse(part.GUID.String()), Path: `\EFI\BOOT\BOOT` + loaders[p.Architecture] + `.EFI`,

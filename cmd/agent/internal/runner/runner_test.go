@@ -18,6 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -37,7 +38,7 @@ type boots struct {
 
 func newBoots() *boots {
 	content := disktest.Random(3, 8*mib)
-	disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 4095, Name: "root"}})
+	gpttest.PutGPT(content, 512, []gpttest.Part{{First: 2048, Last: 4095, Name: "root"}})
 	return &boots{content: content}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -178,7 +179,7 @@ func TestReports(t *testing.T) {
 func TestWriteThroughHTTP(t *testing.T) {
 	content := make([]byte, 20*mib)
 	copy(content[mib:], disktest.Random(1, 18*mib))
-	disktest.PutGPT(content, 512, []disktest.Part{{First: 2048, Last: 30000}})
+	gpttest.PutGPT(content, 512, []gpttest.Part{{First: 2048, Last: 30000}})
 	m, err := manifest.New(manifest.Header{Size: 20 * mib, SectorSize: 512, Table: manifest.GPT, EFILoaders: []string{"x64"}})
 	if err != nil {
 		t.Fatal(err)

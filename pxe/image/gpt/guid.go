@@ -15,6 +15,8 @@ var (
 	// DataType is the type of the data partition. No other software uses it: a random GUID (RFC 9562, version 4), fixed for ever, by which an agent
 	// recognises bootstrap data that it has to erase.
 	DataType = mustGUID("6f1c9d2e-8b57-4c63-9a0d-3e5b7f2041d8")
+	// systemType is the type of EFI system partitions (UEFI specification, table 5-7).
+	systemType = mustGUID("c12a7328-f81f-11d2-ba4b-00a0c93ec93b")
 	// The types of the following partitions are those of the vendors.
 	vmfsType     = mustGUID("aa31e02a-400f-11db-9590-000c2911d1b8")
 	vmkcoreType  = mustGUID("9d275380-40ad-11db-bf97-000c2911d1b8")
@@ -25,8 +27,8 @@ var (
 // DataName is the name of the data partition in a GPT.
 const DataName = "capbm-data"
 
-// Shared returns the file system that a type of a partition stands for, if it is one that several servers share: vmfs or gpfs. Otherwise it is empty.
-func (g GUID) Shared() string {
+// shared returns the file system that a type of a partition stands for, if it is one that several servers share: vmfs or gpfs. Otherwise it is empty.
+func (g GUID) shared() string {
 	switch g {
 	case vmfsType, vmkcoreType, reservedType:
 		return "vmfs"

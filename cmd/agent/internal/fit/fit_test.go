@@ -1,4 +1,4 @@
-package gpt_test
+package fit_test
 
 import (
 	"bytes"
@@ -10,31 +10,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 const mib = 1 << 20
 
-func TestGUID(t *testing.T) {
-	g, err := gpt.ParseGUID("C12A7328-F81F-11D2-BA4B-00A0C93EC93B")
-	if err != nil || g.String() != "c12a7328-f81f-11d2-ba4b-00a0c93ec93b" || g[0] != 0x28 || g[15] != 0x3b {
-		t.Errorf("%v %v", g, err)
-	}
-	for _, wrong := range []string{"", "c12a7328", "c12a7328-f81f-11d2-ba4b-00a0c93ec93", "c12a7328-f81f-11d2-ba4b-00a0c93ec93g", "c12a7328xf81f-11d2-ba4b-00a0c93ec93b"} {
-		if _, err := gpt.ParseGUID(wrong); err == nil {
-			t.Errorf("%q is accepted", wrong)
-		}
-	}
-}
-
-// request is an image with a GPT and a disk for it.
-func drawRequest(t *rapid.T) (gpt.Request, []disktest.Part) {
+// drawRequest draws an image with a GPT, and a disk for it.
+func drawRequest(t *rapid.T) (fit.Request, []gpttest.Part) {
 	sector := rapid.SampledFrom([]int{512, 4096}).Draw(t, "sector")
 	size := int64(rapid.IntRange(300<<10/sector, 6*mib/sector).Draw(t, "sectors") * sector)
 	sectors := uint64(size) / uint64(sector)
-	var parts []disktest.Part
+	var parts []gpttest.Part
 	for at := uint64(40); len(parts) < 128; {
 		first := at + rapid.Uint64Range(0, sectors/8).Draw(t, "gap")
 		last := first + rapid.Uint64Range(0, sectors/4).Draw(t, "length")
@@ -42,19 +32,19 @@ func drawRequest(t *rapid.T) (gpt.Request, []disktest.Part) {
 			break
 		}
 		if rapid.Bool().Draw(t, "unused entry") {
-			parts = append(parts, disktest.Part{})
+			parts = append(parts, gpttest.Part{})
 		}
-		parts = append(parts, disktest.Part{First: first, Last: last, Attributes: rapid.Uint64().Draw(t, "attributes"), Name: "p"})
+		parts = append(parts, gpttest.Part{First: first, Last: last, Attributes: rapid.Uint64().Draw(t, "attributes"), Name: "p"})
 		at = last + 1
 	}
 	b := disktest.Random(1, int(size))
-	disktest.PutGPT(b, sector, parts)
+	gpttest.PutGPT(b, sector, parts)
 	disk := max(size, 4*mib) + int64(rapid.IntRange(0, 4*mib/sector).Draw(t, "more sectors")*sector)
 	unique, err := gpt.ParseGUID("0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gpt.Request{
+	return fit.Request{
 		Head: b[:min(size, mib)], ImageSize: size, DiskSize: disk, Sector: sector, Unique: unique,
 		DataSize: rapid.SampledFrom([]int64{0, 0, 1, mib, mib + 1, 3 * mib}).Draw(t, "data"),
 	}, parts
@@ -65,14 +55,14 @@ func TestPropertyFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, parts := drawRequest(t)
 		before := bytes.Clone(r.Head)
-		layout, err := gpt.Fit(r)
+		layout, err := fit.GPT(r)
 		if !bytes.Equal(before, r.Head) {
 			t.Fatal("the image has been changed")
 		}
 		sector := int64(r.Sector)
 		if err != nil {
 			// It is refused only if the space is missing: the data partition with its alignment, and the backup GPT with its entries.
-			if r.DiskSize >= r.ImageSize+r.DataSize+2*mib+40*sector || !errors.Is(err, gpt.ErrTooSmall) {
+			if r.DiskSize >= r.ImageSize+r.DataSize+2*mib+40*sector || !errors.Is(err, fit.ErrTooSmall) {
 				t.Fatalf("%+v: %v", r.DiskSize, err)
 			}
 			return
@@ -104,7 +94,7 @@ func TestPropertyFit(t *testing.T) {
 	})
 }
 
-func checkPartitions(t *rapid.T, r gpt.Request, layout *gpt.Layout, table *gpt.Table, parts []disktest.Part) {
+func checkPartitions(t *rapid.T, r fit.Request, layout *fit.Layout, table *gpt.Table, parts []gpttest.Part) {
 	found := map[int]gpt.Partition{}
 	for _, p := range table.Partitions() {
 		found[p.Number] = p
@@ -131,13 +121,13 @@ func checkPartitions(t *rapid.T, r gpt.Request, layout *gpt.Layout, table *gpt.T
 	}
 }
 
-func TestFitRefuses(t *testing.T) {
-	good := func() gpt.Request {
+func TestRefuses(t *testing.T) {
+	good := func() fit.Request {
 		b := make([]byte, 2*mib)
-		disktest.PutGPT(b, 512, []disktest.Part{{First: 2048, Last: 3000}})
-		return gpt.Request{Head: b[:mib], ImageSize: 2 * mib, DiskSize: 8 * mib, Sector: 512, DataSize: mib}
+		gpttest.PutGPT(b, 512, []gpttest.Part{{First: 2048, Last: 3000}})
+		return fit.Request{Head: b[:mib], ImageSize: 2 * mib, DiskSize: 8 * mib, Sector: 512, DataSize: mib}
 	}
-	fix := func(r gpt.Request) { // makes the CRCs right again
+	fix := func(r fit.Request) { // makes the CRCs right again
 		h := r.Head[512:1024]
 		size, count := binary.LittleEndian.Uint32(h[84:]), binary.LittleEndian.Uint32(h[80:])
 		if n := size * count; n < mib-1024 {
@@ -146,111 +136,88 @@ func TestFitRefuses(t *testing.T) {
 		clear(h[16:20])
 		binary.LittleEndian.PutUint32(h[16:], crc32.ChecksumIEEE(h[:92]))
 	}
-	if _, err := gpt.Fit(good()); err != nil {
+	if _, err := fit.GPT(good()); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(r *gpt.Request){
-		"signature":         func(r *gpt.Request) { r.Head[512] = 0 },
-		"header CRC":        func(r *gpt.Request) { r.Head[512+50] ^= 1 },
-		"entries CRC":       func(r *gpt.Request) { r.Head[1024+33] ^= 1 },
-		"sector size":       func(r *gpt.Request) { r.Sector = 4096 },
-		"entry size":        func(r *gpt.Request) { r.Head[512+84] = 100; fix(*r) },
-		"number of entries": func(r *gpt.Request) { r.Head[512+83] = 0xff; fix(*r) },
-		"no entries":        func(r *gpt.Request) { r.Head[512+80] = 0; fix(*r) },
-		"header size":       func(r *gpt.Request) { r.Head[512+13] = 0xff; fix(*r) },
-		"own address":       func(r *gpt.Request) { r.Head[512+24] = 2; fix(*r) },
-		"entries outside":   func(r *gpt.Request) { r.Head[512+77] = 0xff; fix(*r) },
-		"partition outside": func(r *gpt.Request) { r.Head[1024+43] = 0xff; fix(*r) },
-		"partition reverse": func(r *gpt.Request) { r.Head[1024+33] = 0xff; fix(*r) },
-		"no protective MBR": func(r *gpt.Request) { r.Head[510] = 0 },
-		"other MBR":         func(r *gpt.Request) { r.Head[446+4] = 0x83 },
-		"same GUID":         func(r *gpt.Request) { copy(r.Unique[:], r.Head[1024+16:]) },
-		"all entries in use": func(r *gpt.Request) {
+	for name, change := range map[string]func(r *fit.Request){
+		"signature":         func(r *fit.Request) { r.Head[512] = 0 },
+		"sector size":       func(r *fit.Request) { r.Sector = 4096 },
+		"entries outside":   func(r *fit.Request) { r.Head[512+77] = 0xff; fix(*r) },
+		"partition outside": func(r *fit.Request) { r.Head[1024+43] = 0xff; fix(*r) },
+		"partition reverse": func(r *fit.Request) { r.Head[1024+33] = 0xff; fix(*r) },
+		"no protective MBR": func(r *fit.Request) { r.Head[510] = 0 },
+		"other MBR":         func(r *fit.Request) { r.Head[446+4] = 0x83 },
+		"same GUID":         func(r *fit.Request) { copy(r.Unique[:], r.Head[1024+16:]) },
+		"all entries in use": func(r *fit.Request) {
 			for i := 1; i < 128; i++ {
 				copy(r.Head[1024+128*i:], r.Head[1024:1024+128])
 			}
 			fix(*r)
 		},
-		"disk":       func(r *gpt.Request) { r.DiskSize = 4 * mib; r.DataSize = 2 * mib },
-		"small disk": func(r *gpt.Request) { r.DiskSize = 3 * mib; r.DataSize = 0 },
-		"head":       func(r *gpt.Request) { r.Head = r.Head[:1000] },
+		"disk":       func(r *fit.Request) { r.DiskSize = 4 * mib; r.DataSize = 2 * mib },
+		"small disk": func(r *fit.Request) { r.DiskSize = 3 * mib; r.DataSize = 0 },
+		"head":       func(r *fit.Request) { r.Head = r.Head[:1000] },
 	} {
 		r := good()
 		change(&r)
-		if layout, err := gpt.Fit(r); err == nil {
+		if layout, err := fit.GPT(r); err == nil {
 			t.Errorf("%s: accepted: %+v", name, layout.Number)
 		}
 	}
 }
 
-func TestFitHybrid(t *testing.T) {
+func TestHybrid(t *testing.T) {
 	b := make([]byte, 2*mib)
-	disktest.PutGPT(b, 512, []disktest.Part{{First: 2048, Last: 3000}})
+	gpttest.PutGPT(b, 512, []gpttest.Part{{First: 2048, Last: 3000}})
 	copy(b[446+16:], []byte{0x80, 0, 0, 0, 0xef, 0, 0, 0, 0, 8, 0, 0, 1, 0, 0, 0})
-	layout, err := gpt.Fit(gpt.Request{Head: b[:mib], ImageSize: 2 * mib, DiskSize: 8 * mib, Sector: 512, DataSize: mib})
+	layout, err := fit.GPT(fit.Request{Head: b[:mib], ImageSize: 2 * mib, DiskSize: 8 * mib, Sector: 512, DataSize: mib})
 	if err != nil || len(layout.Warnings) != 1 || !bytes.Equal(layout.Head[:512], b[:512]) {
 		t.Errorf("%v, %+v", err, layout.Warnings)
 	}
 }
 
-func TestFitMBR(t *testing.T) {
-	image := func(parts ...disktest.Part) gpt.Request {
+func TestMBR(t *testing.T) {
+	image := func(parts ...gpttest.Part) fit.Request {
 		b := disktest.Random(1, 2*mib)
-		disktest.PutMBR(b, parts)
-		return gpt.Request{Head: b[:mib], ImageSize: 2 * mib, DiskSize: 8 * mib, Sector: 512, DataSize: mib}
+		gpttest.PutMBR(b, parts)
+		return fit.Request{Head: b[:mib], ImageSize: 2 * mib, DiskSize: 8 * mib, Sector: 512, DataSize: mib}
 	}
-	linux := disktest.Part{First: 2048, Last: 4095, Type: 0x83}
-	layout, err := gpt.FitMBR(image(linux))
+	linux := gpttest.Part{First: 2048, Last: 4095, Type: 0x83}
+	layout, err := fit.MBR(image(linux))
 	if err != nil || layout.Number != 2 || layout.DataOffset != 6*mib || layout.Head[446+16+4] != 0x0c || layout.Spare != 8*mib-512 {
 		t.Errorf("%v, %+v", err, layout)
 	}
-	if _, err := gpt.FitMBR(image(linux, linux, linux, linux)); err == nil {
+	if _, err := fit.MBR(image(linux, linux, linux, linux)); err == nil {
 		t.Error("a fifth partition is added")
 	}
 	big := image(linux)
 	big.DiskSize = 5 << 40
-	if layout, err = gpt.FitMBR(big); err != nil || layout.DataOffset+layout.DataLength > 1<<32*512 {
+	if layout, err = fit.MBR(big); err != nil || layout.DataOffset+layout.DataLength > 1<<32*512 {
 		t.Errorf("on a large disk the partition is not below 2 TiB: %v, %+v", err, layout)
 	}
 	huge := image(linux)
 	huge.DiskSize, huge.ImageSize = 5<<40, 3<<40
-	if _, err = gpt.FitMBR(huge); !errors.Is(err, gpt.ErrTooSmall) {
+	if _, err = fit.MBR(huge); !errors.Is(err, fit.ErrTooSmall) {
 		t.Errorf("an image beyond 2 TiB gets a data partition: %v", err)
 	}
-	if _, err := gpt.FitMBR(image(disktest.Part{First: 2048, Last: 1 << 20, Type: 0x83})); err == nil {
+	if _, err := fit.MBR(image(gpttest.Part{First: 2048, Last: 1 << 20, Type: 0x83})); err == nil {
 		t.Error("a partition beyond the image is accepted")
 	}
 	none := image()
-	if _, err := gpt.FitNone(none); err == nil {
+	if _, err := fit.None(none); err == nil {
 		t.Error("a data partition is added without a table")
 	}
 }
 
-// TestLogicalPartitions reads an extended partition, and one that links to itself.
-func TestLogicalPartitions(t *testing.T) {
-	b := make([]byte, 4*mib)
-	disktest.PutMBR(b, []disktest.Part{{First: 100, Last: 199, Type: 0x83}, {First: 1000, Last: 4000, Type: 5}})
-	disktest.PutMBR(b[1000*512:], []disktest.Part{{First: 10, Last: 19, Type: 0x8e}, {First: 500, Last: 600, Type: 5}})
-	disktest.PutMBR(b[1500*512:], []disktest.Part{{First: 10, Last: 29, Type: 0x83}})
-	got, err := gpt.ReadMBR(bytes.NewReader(b), int64(len(b)), 512)
-	if err != nil || len(got) != 4 || got[2].Number != 5 || got[2].First != 1010 || got[3].Number != 6 || got[3].First != 1510 || got[3].Last != 1529 {
-		t.Errorf("%v %+v", err, got)
-	}
-	disktest.PutMBR(b[1500*512:], []disktest.Part{{First: 10, Last: 29, Type: 0x83}, {First: 0, Last: 10, Type: 5}})
-	if got, err = gpt.ReadMBR(bytes.NewReader(b), int64(len(b)), 512); err != nil || len(got) != 4 {
-		t.Errorf("%v %+v", err, got)
-	}
-}
-
-// FuzzTables: what is on a disk breaks no reader, and what is accepted fits.
-func FuzzTables(f *testing.F) {
+// FuzzFit: no table makes it panic, and what is accepted fits.
+func FuzzFit(f *testing.F) {
 	for _, sector := range []int{512, 4096} {
 		b := make([]byte, 256<<10)
-		disktest.PutGPT(b, sector, []disktest.Part{{First: 40, Last: 50}})
+		gpttest.PutGPT(b, sector, []gpttest.Part{{First: 40, Last: 50}})
 		f.Add(b[:64<<10], sector == 4096)
 	}
 	b := make([]byte, 4<<10)
-	disktest.PutMBR(b, []disktest.Part{{First: 1, Last: 7, Type: 5}})
+	gpttest.PutMBR(b, []gpttest.Part{{First: 1, Last: 7, Type: 5}})
 	f.Add(b, false)
 	f.Fuzz(func(t *testing.T, b []byte, large bool) {
 		sector := 512
@@ -258,16 +225,9 @@ func FuzzTables(f *testing.F) {
 			sector = 4096
 		}
 		size := int64(len(b) / sector * sector)
-		if table, err := gpt.Read(bytes.NewReader(b), 1, size, sector); err == nil && len(table.Partitions()) > 4096 {
-			t.Error("too many partitions")
-		}
-		if parts, err := gpt.ReadMBR(bytes.NewReader(b), size, sector); err == nil && len(parts) > 1024 {
-			t.Error("too many partitions")
-		}
-		head := b[:min(size, mib)]
-		r := gpt.Request{Head: head, ImageSize: size, DiskSize: 8 * mib, Sector: sector, DataSize: mib}
-		for _, fit := range []func(gpt.Request) (*gpt.Layout, error){gpt.Fit, gpt.FitMBR} {
-			if layout, err := fit(r); err == nil && (layout.DataOffset < size || layout.DataOffset+layout.DataLength > layout.BackupOffset) {
+		r := fit.Request{Head: b[:min(size, mib)], ImageSize: size, DiskSize: 8 * mib, Sector: sector, DataSize: mib}
+		for _, computed := range []func(fit.Request) (*fit.Layout, error){fit.GPT, fit.MBR} {
+			if layout, err := computed(r); err == nil && (layout.DataOffset < size || layout.DataOffset+layout.DataLength > layout.BackupOffset) {
 				t.Errorf("the layout is %+v", layout)
 			}
 		}

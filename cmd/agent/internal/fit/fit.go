@@ -1,14 +1,16 @@
-package gpt
+// Package fit computes the partition table that an image gets on a disk: with the data partition, and with the backup GPT at the end of the disk. It computes
+// bytes and writes nothing: the order in which they are written is what package image guarantees.
+//
+// Every byte of an image that need not change stays: boot code, attributes, the order of entries, reserved fields.
+package fit
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
-	"slices"
-	"unicode/utf16"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 )
 
 // Align is the alignment of the data partition, and the size of what is held back at the beginning of a disk, in bytes.
@@ -17,7 +19,7 @@ const Align = 1 << 20
 // ErrTooSmall means that the image and the data partition do not fit the disk.
 var ErrTooSmall = errors.New("the disk is too small")
 
-// Request is what Fit and FitMBR need to know.
+// Request is what GPT, MBR and None need to know.
 type Request struct {
 	// Head is the first MiB of the image, or the whole image if it is smaller.
 	Head []byte
@@ -26,7 +28,7 @@ type Request struct {
 	Sector              int
 	// DataSize is the size of the data partition in bytes, 0 for none. Unique is its unique GUID.
 	DataSize int64
-	Unique   GUID
+	Unique   gpt.GUID
 }
 
 // Layout is what an image becomes on a disk.
@@ -48,22 +50,22 @@ type Layout struct {
 	Warnings []string
 }
 
-// Fit computes the table of an image with a GPT.
-func Fit(r Request) (*Layout, error) {
+// GPT computes the table of an image with a GPT.
+func GPT(r Request) (*Layout, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	t, err := Read(bytes.NewReader(r.Head), 1, int64(len(r.Head)), r.Sector)
+	t, err := gpt.Read(bytes.NewReader(r.Head), 1, int64(len(r.Head)), r.Sector)
 	if err != nil {
 		return nil, fmt.Errorf("the image has no valid GPT in its first MiB: %w", err)
 	}
-	sector := uint64(r.Sector)                                  //nolint:gosec // 512 or 4096
-	end, err := t.endOfPartitions(uint64(r.ImageSize) / sector) //nolint:gosec // positive
+	sector := uint64(r.Sector)                                 //nolint:gosec // 512 or 4096
+	end, err := endOfPartitions(t, uint64(r.ImageSize)/sector) //nolint:gosec // positive
 	if err != nil {
 		return nil, err
 	}
 	last := uint64(r.DiskSize)/sector - 1 //nolint:gosec // positive
-	length := (uint64(len(t.entries)) + sector - 1) / sector
+	length := (uint64(len(t.Entries())) + sector - 1) / sector
 	if last < length+2 || end > last-length {
 		return nil, fmt.Errorf("%w for the backup GPT: the last partition ends at byte %d of %d", ErrTooSmall, end*sector, r.DiskSize)
 	}
@@ -78,15 +80,15 @@ func Fit(r Request) (*Layout, error) {
 	}
 	t.LastUsable = last - length - 1
 	if r.DataSize == 0 {
-		t.spare(r, layout)
-	} else if err := t.add(r, layout); err != nil {
+		layout.leaveSpare(t, r)
+	} else if err := layout.addPartition(t, r); err != nil {
 		return nil, err
 	}
 	t.AlternateLBA = last
-	if err := protect(layout, last); err != nil {
+	if err := layout.protect(last); err != nil {
 		return nil, err
 	}
-	t.encode(layout)
+	layout.encode(t, r.Sector)
 	return layout, nil
 }
 
@@ -107,10 +109,10 @@ func (r Request) check() error {
 }
 
 // endOfPartitions returns the first sector after all partitions.
-func (t *Table) endOfPartitions(sectors uint64) (uint64, error) {
+func endOfPartitions(t *gpt.Table, sectors uint64) (uint64, error) {
 	end := t.EntriesLBA
 	for _, p := range t.Partitions() {
-		if p.First > p.Last || p.First < 2 || p.Last >= sectors {
+		if !p.Inside(sectors) {
 			return 0, fmt.Errorf("partition %d has the sectors %d to %d, and the image has %d", p.Number, p.First, p.Last, sectors)
 		}
 		end = max(end, p.Last+1)
@@ -118,48 +120,49 @@ func (t *Table) endOfPartitions(sectors uint64) (uint64, error) {
 	return end, nil
 }
 
-// spare leaves a sector before the backup GPT free, where the image leaves one.
-func (t *Table) spare(r Request, layout *Layout) {
+// leaveSpare leaves a sector before the backup GPT free, where the image leaves one.
+func (l *Layout) leaveSpare(t *gpt.Table, r Request) {
 	offset := int64(t.LastUsable) * int64(r.Sector) //nolint:gosec // below the disk's size
 	if offset >= max(r.ImageSize, Align) {
-		layout.Spare = offset
+		l.Spare = offset
 		t.LastUsable--
 	}
 }
 
-// add adds the data partition, at the end of the disk.
-func (t *Table) add(r Request, layout *Layout) error {
-	var err error
+// addPartition adds the data partition, at the end of the disk.
+func (l *Layout) addPartition(t *gpt.Table, r Request) error {
 	limit := int64(t.LastUsable+1) * int64(r.Sector) //nolint:gosec // below the disk's size
-	if err = layout.place(r, limit); err != nil {
+	if err := l.place(r, limit); err != nil {
 		return err
 	}
-	free := -1
-	for i := t.count() - 1; i >= 0 && bytes.Equal(t.entry(i)[:16], make([]byte, 16)); i-- {
-		free = i // after the last partition, so that the number of none changes when tools sort entries
-	}
-	for i := 0; free < 0 && i < t.count(); i++ {
-		if bytes.Equal(t.entry(i)[:16], make([]byte, 16)) {
-			free = i
-		}
-	}
-	if free < 0 {
-		return fmt.Errorf("all %d entries of the GPT are in use: the data partition needs one", t.count())
+	l.Number = freeNumber(t)
+	if l.Number == 0 {
+		return fmt.Errorf("all %d entries of the GPT are in use: the data partition needs one", t.Len())
 	}
 	if _, twice := t.Find(r.Unique); twice {
 		return fmt.Errorf("the image has a partition with the GUID %s of the data partition", r.Unique)
 	}
-	e := t.entry(free)
-	clear(e)
-	copy(e[offType:], DataType[:])
-	copy(e[offUnique:], r.Unique[:])
-	binary.LittleEndian.PutUint64(e[offFirst:], uint64(layout.DataOffset)/uint64(r.Sector))                    //nolint:gosec // positive
-	binary.LittleEndian.PutUint64(e[offLast:], uint64(layout.DataOffset+layout.DataLength)/uint64(r.Sector)-1) //nolint:gosec // positive
-	for i, u := range utf16.Encode([]rune(DataName)) {
-		binary.LittleEndian.PutUint16(e[offName+2*i:], u)
-	}
-	layout.Number = free + 1
+	first, sectors := uint64(l.DataOffset)/uint64(r.Sector), uint64(l.DataLength)/uint64(r.Sector) //nolint:gosec // positive
+	t.Put(gpt.Partition{Number: l.Number, Type: gpt.DataType, GUID: r.Unique, First: first, Last: first + sectors - 1, Name: gpt.DataName})
 	return nil
+}
+
+// freeNumber returns the number of the entry after the last partition, so that the number of no partition changes when tools sort entries. If the last entry is
+// used, it returns the first unused one, or 0.
+func freeNumber(t *gpt.Table) int {
+	parts := t.Partitions()
+	if len(parts) == 0 {
+		return 1
+	}
+	if last := parts[len(parts)-1].Number; last < t.Len() {
+		return last + 1
+	}
+	for i, p := range parts {
+		if p.Number != i+1 {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // place computes where the data partition is: it ends at or before limit.
@@ -175,25 +178,16 @@ func (l *Layout) place(r Request, limit int64) error {
 }
 
 // encode writes the table into the layout's head and backup.
-func (t *Table) encode(layout *Layout) {
-	binary.LittleEndian.PutUint64(t.header[offLastUsable:], t.LastUsable)
-	binary.LittleEndian.PutUint32(t.header[offEntriesCRC:], crc32.ChecksumIEEE(t.entries))
+func (l *Layout) encode(t *gpt.Table, sector int) {
+	copy(l.Head[sector:2*sector], t.Header())
+	copy(l.Head[int(t.EntriesLBA)*sector:], t.Entries()) //nolint:gosec // Read found them in the head
 
-	primary := layout.Head[t.sector : 2*t.sector]
-	copy(primary, t.header)
-	binary.LittleEndian.PutUint64(primary[offAlternate:], t.AlternateLBA)
-	binary.LittleEndian.PutUint32(primary[offCRC:], headerCRC(primary))
-	copy(layout.Head[int(t.EntriesLBA)*t.sector:], t.entries) //nolint:gosec // Read found them in the head
-
-	backup := slices.Clone(t.header)
-	binary.LittleEndian.PutUint64(backup[offMy:], t.AlternateLBA)
-	binary.LittleEndian.PutUint64(backup[offAlternate:], 1)
-	binary.LittleEndian.PutUint64(backup[offEntries:], uint64(layout.BackupOffset)/uint64(t.sector)) //nolint:gosec // positive
-	binary.LittleEndian.PutUint32(backup[offCRC:], headerCRC(backup))
-	sectors := (len(t.entries) + t.sector - 1) / t.sector
-	layout.Backup = make([]byte, sectors*t.sector, (sectors+1)*t.sector)
-	copy(layout.Backup, t.entries)
-	layout.Backup = append(layout.Backup, backup...)
+	backup := *t
+	backup.MyLBA, backup.AlternateLBA, backup.EntriesLBA = t.AlternateLBA, t.MyLBA, uint64(l.BackupOffset)/uint64(sector) //nolint:gosec // positive
+	sectors := (len(t.Entries()) + sector - 1) / sector
+	l.Backup = make([]byte, sectors*sector, (sectors+1)*sector)
+	copy(l.Backup, t.Entries())
+	l.Backup = append(l.Backup, backup.Header()...)
 }
 
 // padded returns the head with the size of a disk's head.

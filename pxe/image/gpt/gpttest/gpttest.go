@@ -1,4 +1,5 @@
-package disktest
+// Package gpttest writes partition tables into the images and disks of tests. It was written from the UEFI specification, and shares no code with package gpt.
+package gpttest
 
 import (
 	"cmp"
@@ -15,28 +16,19 @@ type Part struct {
 	Name        string
 	// Type is of an MBR.
 	Type byte
-	// GUID is the type in a GPT, as it is stored. Empty means a Linux file system.
+	// GUID is the type in a GPT, as it is stored. Empty means Linux.
 	GUID string
 }
 
-// Random returns bytes that have no zeros.
-func Random(seed uint64, length int) []byte {
-	random := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // content of tests
-	b := make([]byte, length)
-	for i := 0; i+8 <= length; i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], random.Uint64()|0x0101010101010101)
-	}
-	for i := length &^ 7; i < length; i++ {
-		b[i] = 1
-	}
-	return b
-}
-
-// linuxType is the type GUID of a Linux file system, 0fc63daf-8483-4772-8e79-3d69d8477de4, as it is stored.
-const linuxType = "\xaf\x3d\xc6\x0f\x83\x84\x72\x47\x8e\x79\x3d\x69\xd8\x47\x7d\xe4"
+// The types of partitions, as they are stored.
+const (
+	// EFISystem is an EFI system partition, c12a7328-f81f-11d2-ba4b-00a0c93ec93b.
+	EFISystem = "\x28\x73\x2a\xc1\x1f\xf8\xd2\x11\xba\x4b\x00\xa0\xc9\x3e\xc9\x3b"
+	// Linux is a Linux file system, 0fc63daf-8483-4772-8e79-3d69d8477de4.
+	Linux = "\xaf\x3d\xc6\x0f\x83\x84\x72\x47\x8e\x79\x3d\x69\xd8\x47\x7d\xe4"
+)
 
 // PutGPT writes a GPT with 128 entries into an image or the content of a disk: boot code and protective MBR, the primary, and the backup in the last sectors.
-// It shares no code with package gpt.
 func PutGPT(b []byte, sector int, parts []Part) {
 	last := uint64(len(b)/sector) - 1 //nolint:gosec // positive
 	PutMBR(b, nil)
@@ -51,8 +43,8 @@ func PutGPT(b []byte, sector int, parts []Part) {
 			continue // an entry that is not used
 		}
 		e := entries[128*i:]
-		copy(e[:16], cmp.Or(p.GUID, linuxType))
-		copy(e[16:32], Random(uint64(i)+p.First, 16))
+		copy(e[:16], cmp.Or(p.GUID, Linux))
+		fill(e[16:32], uint64(i)+p.First)
 		binary.LittleEndian.PutUint64(e[32:], p.First)
 		binary.LittleEndian.PutUint64(e[40:], p.Last)
 		binary.LittleEndian.PutUint64(e[48:], p.Attributes)
@@ -71,7 +63,7 @@ func PutGPT(b []byte, sector int, parts []Part) {
 		binary.LittleEndian.PutUint64(h[32:], other)
 		binary.LittleEndian.PutUint64(h[40:], 2+used)
 		binary.LittleEndian.PutUint64(h[48:], last-used-1)
-		copy(h[56:72], Random(7, 16))
+		fill(h[56:72], 7)
 		binary.LittleEndian.PutUint64(h[72:], at)
 		binary.LittleEndian.PutUint32(h[80:], 128)
 		binary.LittleEndian.PutUint32(h[84:], 128)
@@ -84,7 +76,7 @@ func PutGPT(b []byte, sector int, parts []Part) {
 
 // PutMBR writes boot code, partitions and the signature of an MBR.
 func PutMBR(b []byte, parts []Part) {
-	copy(b[:440], Random(3, 440))
+	fill(b[:440], 3)
 	clear(b[440:510])
 	for i, p := range parts {
 		e := b[446+16*i:]
@@ -93,4 +85,12 @@ func PutMBR(b []byte, parts []Part) {
 		binary.LittleEndian.PutUint32(e[12:], uint32(p.Last-p.First+1)) //nolint:gosec // images are small
 	}
 	b[510], b[511] = 0x55, 0xaa
+}
+
+// fill writes bytes that have no zeros and depend on a seed. Their number is a multiple of 8.
+func fill(b []byte, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // content of tests
+	for ; len(b) >= 8; b = b[8:] {
+		binary.LittleEndian.PutUint64(b, random.Uint64()|0x0101010101010101)
+	}
 }

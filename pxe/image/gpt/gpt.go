@@ -1,7 +1,7 @@
-// Package gpt reads the partition tables of images and disks (GPT and MBR), and computes the table that an image gets on a disk: with the data partition,
-// and with the backup GPT at the end of the disk. It computes bytes and writes nothing: the order in which they are written is what package image guarantees.
+// Package gpt reads the partition tables of images and disks: GPT and MBR. It is their only reader, so the boot server, which refuses an image before a server
+// is powered on for it, and the agent, which writes and erases disks, cannot disagree about a table.
 //
-// Every byte of an image that need not change stays: boot code, attributes, the order of entries, reserved fields.
+// The input is hostile: each size has a bound, and no structure is followed more often than its bound says.
 package gpt
 
 import (
@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"unicode/utf16"
 )
 
-// The limits of what is accepted. Input is hostile, and what real tools write is far below: 128 entries of 128 bytes.
+// The limits of what is accepted. What real tools write is far below: 128 entries of 128 bytes.
 const (
 	minHeader  = 92
 	minEntry   = 128
@@ -23,17 +24,15 @@ const (
 
 // The offsets of fields in a header (UEFI specification, table 5-5).
 const (
-	offSize        = 12
-	offCRC         = 16
-	offMy          = 24
-	offAlternate   = 32
-	offFirstUsable = 40
-	offLastUsable  = 48
-	offDisk        = 56
-	offEntries     = 72
-	offCount       = 80
-	offEntrySize   = 84
-	offEntriesCRC  = 88
+	offSize       = 12
+	offCRC        = 16
+	offMy         = 24
+	offAlternate  = 32
+	offLastUsable = 48
+	offEntries    = 72
+	offCount      = 80
+	offEntrySize  = 84
+	offEntriesCRC = 88
 )
 
 // The offsets of fields in an entry (table 5-6).
@@ -52,17 +51,22 @@ const signature = "EFI PART"
 // ErrNoTable means that there is no table.
 var ErrNoTable = errors.New("there is no partition table")
 
+// DamagedError means that there is a table, and that it cannot be used.
+type DamagedError struct{ Message string }
+
+func (e *DamagedError) Error() string { return e.Message }
+
+func damaged(format string, args ...any) error { return &DamagedError{fmt.Sprintf(format, args...)} }
+
 // Table is a GPT: one of its two copies.
 type Table struct {
 	// MyLBA is where this header is, and AlternateLBA where the other one is.
 	MyLBA, AlternateLBA uint64
-	// FirstUsable and LastUsable are the first and the last sector that a partition may have.
-	FirstUsable, LastUsable uint64
+	// LastUsable is the last sector that a partition may have.
+	LastUsable uint64
 	// EntriesLBA is where the entries begin.
 	EntriesLBA uint64
-	Disk       GUID
 
-	sector    int
 	header    []byte // the whole sector
 	entries   []byte
 	entrySize int
@@ -83,7 +87,7 @@ type Partition struct {
 }
 
 // Read reads the GPT with the header in the sector lba. size is that of the disk or image in bytes, and sector its sector size. Without a header the error
-// is ErrNoTable. Another error means that there is one which is damaged.
+// is ErrNoTable, and for one that is damaged a *DamagedError. Another error means that the disk cannot be read.
 func Read(r io.ReaderAt, lba uint64, size int64, sector int) (*Table, error) {
 	if sector < 512 || size < int64(sector) || lba >= uint64(size)/uint64(sector) { //nolint:gosec // positive
 		return nil, ErrNoTable
@@ -98,13 +102,13 @@ func Read(r io.ReaderAt, lba uint64, size int64, sector int) (*Table, error) {
 	}
 	length, sectors := int64(len(t.entries)), uint64(size)/uint64(sector)                              //nolint:gosec // positive
 	if t.EntriesLBA < 2 || t.EntriesLBA > sectors || int64(t.EntriesLBA)*int64(sector) > size-length { //nolint:gosec // bounded just before
-		return nil, fmt.Errorf("the entries of the GPT in sector %d are outside of the disk: they begin in sector %d", lba, t.EntriesLBA)
+		return nil, damaged("the entries of the GPT in sector %d are outside of the disk: they begin in sector %d", lba, t.EntriesLBA)
 	}
 	if _, err := r.ReadAt(t.entries, int64(t.EntriesLBA)*int64(sector)); err != nil { //nolint:gosec // bounded just before
 		return nil, fmt.Errorf("cannot read the entries of the GPT: %w", err)
 	}
 	if want, got := binary.LittleEndian.Uint32(header[offEntriesCRC:]), crc32.ChecksumIEEE(t.entries); got != want {
-		return nil, fmt.Errorf("the entries of the GPT have the CRC %08x, and the header says %08x", got, want)
+		return nil, damaged("the entries of the GPT have the CRC %08x, and the header says %08x", got, want)
 	}
 	return t, nil
 }
@@ -116,29 +120,26 @@ func parseHeader(header []byte, lba uint64) (*Table, error) {
 	}
 	length := binary.LittleEndian.Uint32(header[offSize:])
 	if length < minHeader || int(length) > len(header) {
-		return nil, fmt.Errorf("the header of the GPT in sector %d has %d bytes", lba, length)
+		return nil, damaged("the header of the GPT in sector %d has %d bytes", lba, length)
 	}
 	if want, got := binary.LittleEndian.Uint32(header[offCRC:]), headerCRC(header); got != want {
-		return nil, fmt.Errorf("the header of the GPT in sector %d has the CRC %08x, and says %08x", lba, got, want)
+		return nil, damaged("the header of the GPT in sector %d has the CRC %08x, and says %08x", lba, got, want)
 	}
 	count, size := uint64(binary.LittleEndian.Uint32(header[offCount:])), uint64(binary.LittleEndian.Uint32(header[offEntrySize:]))
 	if size < minEntry || size > maxEntry || size&(size-1) != 0 || count == 0 || count*size > maxEntries {
-		return nil, fmt.Errorf("the GPT has %d entries of %d bytes", count, size)
+		return nil, damaged("the GPT has %d entries of %d bytes", count, size)
 	}
 	t := &Table{
 		MyLBA:        binary.LittleEndian.Uint64(header[offMy:]),
 		AlternateLBA: binary.LittleEndian.Uint64(header[offAlternate:]),
-		FirstUsable:  binary.LittleEndian.Uint64(header[offFirstUsable:]),
 		LastUsable:   binary.LittleEndian.Uint64(header[offLastUsable:]),
 		EntriesLBA:   binary.LittleEndian.Uint64(header[offEntries:]),
-		Disk:         GUID(header[offDisk : offDisk+16]),
-		sector:       len(header),
 		header:       header,
 		entries:      make([]byte, count*size),
 		entrySize:    int(size),
 	}
 	if t.MyLBA != lba {
-		return nil, fmt.Errorf("the header of the GPT in sector %d says that it is in sector %d", lba, t.MyLBA)
+		return nil, damaged("the header of the GPT in sector %d says that it is in sector %d", lba, t.MyLBA)
 	}
 	return t, nil
 }
@@ -154,10 +155,10 @@ func headerCRC(header []byte) uint32 {
 // Partitions returns the partitions in the order of their entries.
 func (t *Table) Partitions() []Partition {
 	var all []Partition
-	for i := range t.count() {
-		e := t.entry(i)
+	for number := 1; number <= t.Len(); number++ {
+		e := t.entry(number)
 		p := Partition{
-			Number:     i + 1,
+			Number:     number,
 			Type:       GUID(e[offType : offType+16]),
 			GUID:       GUID(e[offUnique : offUnique+16]),
 			First:      binary.LittleEndian.Uint64(e[offFirst:]),
@@ -182,12 +183,42 @@ func (t *Table) Find(unique GUID) (Partition, bool) {
 	return Partition{}, false
 }
 
-// EntriesLength is the size of the entries in bytes.
-func (t *Table) EntriesLength() int64 { return int64(len(t.entries)) }
+// Len is the number of entries, used or not.
+func (t *Table) Len() int { return len(t.entries) / t.entrySize }
 
-func (t *Table) count() int { return len(t.entries) / t.entrySize }
+// Entries are all entries, as they are on the disk.
+func (t *Table) Entries() []byte { return t.entries }
 
-func (t *Table) entry(i int) []byte { return t.entries[i*t.entrySize : (i+1)*t.entrySize] }
+func (t *Table) entry(number int) []byte {
+	return t.entries[(number-1)*t.entrySize : number*t.entrySize]
+}
+
+// Put replaces the entry of p.Number, which is from 1 to Len.
+func (t *Table) Put(p Partition) {
+	e := t.entry(p.Number)
+	clear(e)
+	copy(e[offType:], p.Type[:])
+	copy(e[offUnique:], p.GUID[:])
+	binary.LittleEndian.PutUint64(e[offFirst:], p.First)
+	binary.LittleEndian.PutUint64(e[offLast:], p.Last)
+	binary.LittleEndian.PutUint64(e[offAttributes:], p.Attributes)
+	units := utf16.Encode([]rune(p.Name))
+	for i, u := range units[:min(len(units), lenName/2)] {
+		binary.LittleEndian.PutUint16(e[offName+2*i:], u)
+	}
+}
+
+// Header returns the sector of the header, with the fields of t and the CRCs for them. All other bytes are those that were read.
+func (t *Table) Header() []byte {
+	header := slices.Clone(t.header)
+	binary.LittleEndian.PutUint64(header[offMy:], t.MyLBA)
+	binary.LittleEndian.PutUint64(header[offAlternate:], t.AlternateLBA)
+	binary.LittleEndian.PutUint64(header[offLastUsable:], t.LastUsable)
+	binary.LittleEndian.PutUint64(header[offEntries:], t.EntriesLBA)
+	binary.LittleEndian.PutUint32(header[offEntriesCRC:], crc32.ChecksumIEEE(t.entries))
+	binary.LittleEndian.PutUint32(header[offCRC:], headerCRC(header))
+	return header
+}
 
 func name(field []byte) string {
 	var units []uint16
@@ -199,4 +230,9 @@ func name(field []byte) string {
 		units = append(units, u)
 	}
 	return string(utf16.Decode(units))
+}
+
+// Inside is true for a partition of a GPT whose sectors are in order, after the header, and in a disk with a number of sectors.
+func (p Partition) Inside(sectors uint64) bool {
+	return p.First <= p.Last && p.First >= 2 && p.Last < sectors
 }
