@@ -6,9 +6,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -16,6 +20,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
+
+// admission decides whether a client may be the server of a boot: by its address, the networks of the boot server, the leases, and the DHCP requests that this
+// boot server received.
+type admission struct {
+	client    client.Client // reads from the cache
+	clock     clock.PassiveClock
+	namespace string // of the Lease objects
+	networks  []bootconfig.Network
+	tenants   bootconfig.Tenants
+
+	started      atomic.Pointer[metav1.Time] // when this boot server started; nil before
+	dhcpRequests *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
+}
+
+// start records when this boot server started.
+func (adm *admission) start(now time.Time) { adm.started.Store(&metav1.Time{Time: now}) }
 
 // admit decides whether a client is served in a boot, from what DHCP showed of the server. It returns the time of the server's DHCP request, nil where
 // none is needed. Any client that reaches the boot server over IP can ask for any MAC address, but only clients on the server's network can send DHCP for it.
@@ -36,23 +56,23 @@ import (
 //
 // mac is the MAC address of the interface that asks for its script: only the leases of this interface count. It is empty for a client with a token, for which the leases
 // of all interfaces of its server count.
-func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
-	if err := b.tenantMayBoot(a.host.Namespace, from); err != nil {
+func (adm *admission) admit(ctx context.Context, a attempt, mac string, from netip.Addr, operatingSystem bool) (*metav1.Time, error) {
+	if err := adm.tenantMayBoot(a.host.Namespace, from); err != nil {
 		return nil, err
 	}
 	fromMedium := lifecycle.UsesMedium(&a.boot.Spec)
 	if fromMedium && !operatingSystem {
 		return nil, tooEarly("%s boots from a medium in this attempt, and its token is given to nobody else", firstMAC(a.host))
 	}
-	if fromMedium && !authoritativeIn(b.Networks, from) {
+	if fromMedium && !authoritativeIn(adm.networks, from) {
 		return nil, nil //nolint:nilnil // the token came from the medium
 	}
-	networks := b.networksFor(from)
+	networks := adm.networksFor(from)
 	if len(networks) == 0 {
 		return nil, nil //nolint:nilnil // nothing is known of any network
 	}
-	dhcpTime, offered := b.dhcpRequest(a.boot, mac)
-	leased, err := b.leasedOrOffered(ctx, a.host, mac, networks, offered)
+	dhcpTime, offered := adm.dhcpRequest(a.boot, mac)
+	leased, err := adm.leasedOrOffered(ctx, a.host, mac, networks, offered)
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +80,11 @@ func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Ad
 		authoritativeIn(networks, from)
 	// Its loader came from a network where this provider answers no DHCP.
 	unseen := operatingSystem && a.boot.Spec.ScriptAddress != "" && a.boot.Spec.DHCPTime == nil
-	if dhcpTime == nil && authoritative && b.startedAfter(a.boot.Spec.PoweredOnTime) {
-		dhcpTime = b.started.Load() // only a leased address is served, so it needs no request that this boot server received
+	if dhcpTime == nil && authoritative && adm.startedAfter(a.boot.Spec.PoweredOnTime) {
+		dhcpTime = adm.started.Load() // only a leased address is served, so it needs no request that this boot server received
 	}
 	switch {
-	case !authoritative && !operatingSystem && authoritativeIn(b.Networks, offered) && external(networks, from, operatingSystem):
+	case !authoritative && !operatingSystem && authoritativeIn(adm.networks, offered) && external(networks, from, operatingSystem):
 		return nil, refused("the request came from %s, and the server leased %s of another network in this boot", from, offered)
 	case !authoritative && (unseen || external(networks, from, operatingSystem)):
 		return nil, nil //nolint:nilnil // another DHCP server has that network, and this boot server does not see its requests
@@ -83,8 +103,10 @@ func (b *Booter) admit(ctx context.Context, a attempt, mac string, from netip.Ad
 
 // leasedOrOffered returns the addresses that a host has in networks where DHCP is authoritative, or the one that was offered to it there: the cache may not show its
 // lease yet.
-func (b *Booter) leasedOrOffered(ctx context.Context, host *v1alpha1.BareMetalHost, mac string, networks []bootconfig.Network, offered netip.Addr) ([]netip.Addr, error) {
-	leased, err := b.leasedAddresses(ctx, host, mac, networks)
+func (adm *admission) leasedOrOffered(
+	ctx context.Context, host *v1alpha1.BareMetalHost, mac string, networks []bootconfig.Network, offered netip.Addr,
+) ([]netip.Addr, error) {
+	leased, err := adm.leasedAddresses(ctx, host, mac, networks)
 	if err == nil && len(leased) == 0 && authoritativeIn(networks, offered) {
 		leased = []netip.Addr{offered}
 	}
@@ -92,9 +114,9 @@ func (b *Booter) leasedOrOffered(ctx context.Context, host *v1alpha1.BareMetalHo
 }
 
 // tenantMayBoot returns nil if the tenants of the configuration file permit hosts of a namespace to boot from an address.
-func (b *Booter) tenantMayBoot(namespace string, from netip.Addr) error {
-	for _, n := range b.Networks {
-		if n.Subnet.Contains(from) && !b.Tenants.MayBootIn(namespace, n.Name) {
+func (adm *admission) tenantMayBoot(namespace string, from netip.Addr) error {
+	for _, n := range adm.networks {
+		if n.Subnet.Contains(from) && !adm.tenants.MayBootIn(namespace, n.Name) {
 			return refused("the request came from %s, of network %s, which the tenants of the configuration file do not permit namespace %s", from, n.Name, namespace)
 		}
 	}
@@ -102,10 +124,10 @@ func (b *Booter) tenantMayBoot(namespace string, from netip.Addr) error {
 }
 
 // networksFor returns the networks of the address family of a client, or all networks if there is none of that family.
-func (b *Booter) networksFor(from netip.Addr) []bootconfig.Network {
-	same := slices.DeleteFunc(slices.Clone(b.Networks), func(n bootconfig.Network) bool { return n.Address.BitLen() != from.BitLen() })
+func (adm *admission) networksFor(from netip.Addr) []bootconfig.Network {
+	same := slices.DeleteFunc(slices.Clone(adm.networks), func(n bootconfig.Network) bool { return n.Address.BitLen() != from.BitLen() })
 	if len(same) == 0 {
-		return b.Networks
+		return adm.networks
 	}
 	return same
 }
@@ -127,7 +149,7 @@ func external(networks []bootconfig.Network, from netip.Addr, operatingSystem bo
 }
 
 // leasedAddresses returns the addresses that an interface of a host has in the given networks where DHCP is authoritative, or those of all interfaces if mac is empty.
-func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHost, mac string, networks []bootconfig.Network) ([]netip.Addr, error) {
+func (adm *admission) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHost, mac string, networks []bootconfig.Network) ([]netip.Addr, error) {
 	var all []netip.Addr
 	macs := host.Spec.BootMACAddresses
 	if mac != "" {
@@ -135,21 +157,30 @@ func (b *Booter) leasedAddresses(ctx context.Context, host *v1alpha1.BareMetalHo
 	}
 	for _, mac := range macs {
 		var leases coordinationv1.LeaseList
-		if err := b.Client.List(ctx, &leases, client.InNamespace(b.Namespace), client.MatchingFields{leaseIndex: mac}); err != nil {
+		if err := adm.client.List(ctx, &leases, client.InNamespace(adm.namespace), client.MatchingFields{leaseIndex: mac}); err != nil {
 			return nil, err
 		}
-		a := allocation{Booter: b, host: host, holder: holderOf(host, mac)}
+		own := holderOf(host, mac)
 		for i := range leases.Items {
 			l := &leases.Items[i]
 			inNetwork := func(n bootconfig.Network) bool {
 				return n.Mode == bootconfig.Authoritative && n.Name == l.Labels[NetworkLabel]
 			}
-			if a.holds(l) && slices.ContainsFunc(networks, inNetwork) {
+			if own.has(l) && slices.ContainsFunc(networks, inNetwork) {
 				all = append(all, leaseAddress(l.Name))
 			}
 		}
 	}
 	return all, nil
+}
+
+// isOwnAddress is true for an address that this provider leased to the server, or that spec.network gives to it.
+func (adm *admission) isOwnAddress(ctx context.Context, a attempt, from netip.Addr) (bool, error) {
+	if slices.Contains(configuredAddresses(a.host), from) {
+		return true, nil
+	}
+	leased, err := adm.leasedAddresses(ctx, a.host, "", adm.networksFor(from))
+	return slices.Contains(leased, from), err
 }
 
 // configuredAddresses returns the addresses that a host's operating system is configured with.
@@ -164,7 +195,17 @@ func configuredAddresses(host *v1alpha1.BareMetalHost) []netip.Addr {
 	return all
 }
 
-// dhcpRequest is the last DHCP request of a boot: when it came, from which interface, and the address in the answer. The address is invalid where another DHCP server gives addresses.
+// expectsLoader is true if a request for a boot loader can be one of the server: its attempt uses no medium, and its DHCP request came or may be one that this boot server
+// does not see.
+func (adm *admission) expectsLoader(boot *v1alpha1.BareMetalBoot) bool {
+	dhcpTime, _ := adm.dhcpRequest(boot, "")
+	unseen := len(adm.networks) == 0 || adm.startedAfter(boot.Spec.PoweredOnTime) ||
+		slices.ContainsFunc(adm.networks, func(n bootconfig.Network) bool { return n.Mode == bootconfig.Off })
+	return !lifecycle.UsesMedium(&boot.Spec) && (dhcpTime != nil || unseen)
+}
+
+// dhcpRequest is the last DHCP request of a boot: when it came, from which interface, and the address in the answer. The address is invalid where another DHCP
+// server gives addresses.
 type dhcpRequest struct {
 	at      metav1.Time
 	mac     string
@@ -172,14 +213,14 @@ type dhcpRequest struct {
 }
 
 // recordDHCPRequest records in memory that the DHCP request of a boot came now, from one of its server's interfaces.
-func (b *Booter) recordDHCPRequest(boot *v1alpha1.BareMetalBoot, mac net.HardwareAddr, address netip.Addr) {
-	b.dhcpRequests.Add(keyOf(boot), dhcpRequest{metav1.NewTime(b.Clock.Now()), mac.String(), normalized(address)})
+func (adm *admission) recordDHCPRequest(boot *v1alpha1.BareMetalBoot, mac net.HardwareAddr, address netip.Addr) {
+	adm.dhcpRequests.Add(keyOf(boot), dhcpRequest{metav1.NewTime(adm.clock.Now()), mac.String(), normalized(address)})
 }
 
 // startedAfter is true if this boot server started after a server was powered on. The previous process may have answered the DHCP request, and a loader
 // that has its address does not ask again.
-func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
-	started := b.started.Load()
+func (adm *admission) startedAfter(poweredOn *metav1.Time) bool {
+	started := adm.started.Load()
 	// The API server records poweredOn in whole seconds, so a start in the same second counts.
 	return started != nil && poweredOn != nil && !started.Before(poweredOn)
 }
@@ -187,14 +228,14 @@ func (b *Booter) startedAfter(poweredOn *metav1.Time) bool {
 // dhcpRequest returns when the DHCP request of a boot came, nil if there was none, and the address in the answer. It takes them from the boot's spec, from
 // the memory of this boot server, or from the boot's status, where another boot server recorded them. With a MAC address, the address in the answer is that of this
 // interface: it is invalid if the last request in memory came from another interface.
-func (b *Booter) dhcpRequest(boot *v1alpha1.BareMetalBoot, mac string) (*metav1.Time, netip.Addr) {
+func (adm *admission) dhcpRequest(boot *v1alpha1.BareMetalBoot, mac string) (*metav1.Time, netip.Addr) {
 	var at *metav1.Time
 	var address netip.Addr
 	if s := controllers.ObservedStage(boot, v1alpha1.StageDHCP); s != nil {
 		at = &s.Time
 		address, _ = netip.ParseAddr(s.Address) // empty where another DHCP server gave it
 	}
-	if noted, ok := b.dhcpRequests.Get(keyOf(boot)); ok {
+	if noted, ok := adm.dhcpRequests.Get(keyOf(boot)); ok {
 		request := noted.(dhcpRequest) //nolint:forcetypeassert // recordDHCPRequest adds nothing else
 		at, address = &request.at, request.address
 		if mac != "" && mac != request.mac {

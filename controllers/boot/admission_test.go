@@ -351,7 +351,7 @@ func TestLeaseNotInCache(t *testing.T) {
 			g := NewWithT(t)
 			w := newWorld(networks...)
 			w.lease(t, leasing, honest)
-			w.Booter.Client = withoutLeases{w.Client}
+			w.cache.Client = withoutLeases{w.Client}
 			w.dhcp(honest)
 			for _, from := range []netip.Addr{stranger, anywhere, anywhere6} {
 				_, err := w.script(from)
@@ -371,13 +371,13 @@ func TestPowerOnNotInCache(t *testing.T) {
 	cache := newAPI(interceptor.Funcs{})
 	w := newWorld(unbounded(others))
 	g.Expect((&world{Client: cache}).changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil })).To(Succeed())
-	w.Booter.Client = split{w.Client, cache}
+	w.cache.Client = split{w.Client, cache}
 	status, script := w.get(pxe.ScriptPath(booting), honest)
 	g.Expect(status).To(Equal(http.StatusOK))
 	g.Expect(script).To(ContainSubstring("asking again in 5 seconds"))
 	w.nothingBound(g)
 
-	w.Booter.Client = split{w.Client, newAPI(interceptor.Funcs{})}
+	w.cache.Client = split{w.Client, newAPI(interceptor.Funcs{})}
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.PoweredOnTime = nil })).To(Succeed())
 	status, script = w.get(pxe.ScriptPath(booting), honest)
 	g.Expect(status).To(Equal(http.StatusOK))

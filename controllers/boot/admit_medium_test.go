@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -22,7 +23,7 @@ func TestAdmitMedium(t *testing.T) {
 				w, _ := newAgentWorld(t)
 				request := w.agentRequest(g) // the token, of a world without networks; a medium contains it
 				g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress, b.Method = "", method })).To(Succeed())
-				w.Networks = []bootconfig.Network{network}
+				w.restart(func(b *boot.Booter) { b.Networks = []bootconfig.Network{network} })
 				request.From = anywhere
 				if method != v1alpha1.MethodPXE {
 					request.Key, request.TLS = ownKey, true
@@ -61,7 +62,7 @@ func TestAdmitMediumInAuthoritativeNetwork(t *testing.T) {
 	request := w.agentRequest(g)
 	request.Key, request.TLS = ownKey, true
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress, b.Method = "", v1alpha1.MethodVirtualMedia })).To(Succeed())
-	w.Networks = []bootconfig.Network{leasing}
+	w.restart(func(b *boot.Booter) { b.Networks = []bootconfig.Network{leasing} })
 	_, err := w.Plan(ctx, at(request, honest), hello)
 	g.Expect(err).To(MatchError(pxe.ErrNotYet), "it leased no address yet")
 	w.nothingBound(g)
@@ -80,11 +81,12 @@ func TestSeedOfMedium(t *testing.T) {
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress, b.Method = "", v1alpha1.MethodVirtualMedia })).To(Succeed())
-	w.Networks = []bootconfig.Network{leasing}
-	w.Tenants = bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"another"}}}
+	w.restart(func(b *boot.Booter) {
+		b.Networks, b.Tenants = []bootconfig.Network{leasing}, bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"another"}}}
+	})
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
-	w.Tenants = nil
+	w.restart(func(b *boot.Booter) { b.Tenants = nil })
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, anywhere)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, inOthers)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -101,7 +102,9 @@ func TestAdmitUnknown(t *testing.T) {
 func TestTenantOfNetwork(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld(bootconfig.Network{Name: "here", Mode: bootconfig.Off, Subnet: netip.PrefixFrom(honest, 24).Masked()})
-	w.Tenants = bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"another"}}}
+	w.restart(func(b *boot.Booter) {
+		b.Tenants = bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"another"}}}
+	})
 	g.Expect(w.Admit(ctx, booting, honest)).To(MatchError(ContainSubstring("do not permit namespace dc")))
 	_, err := w.script(honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))

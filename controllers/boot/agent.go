@@ -3,13 +3,11 @@ package boot
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/google/uuid"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -22,117 +20,55 @@ import (
 // bootEntryPrefix is the prefix of the UEFI boot entries that agents write. An agent deletes the older entries with the prefix.
 const bootEntryPrefix = "capbm: "
 
-// errNoConfirmation is why an agent that got no plan yet is refused.
-var errNoConfirmation = errors.New("the agent has not asked for its plan from this address")
-
-// withAgent is withToken for a request of an agent. It refuses an agent whose boot is over, and a client that is not the server.
-func (b *Booter) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, change func(attempt) error) (attempt, error) {
-	read := b.attemptOf
-	if live {
-		read = b.liveAttemptOf
-	}
-	return b.withToken(ctx, presentedToken{r.Host, r.Token, forAgent, r.From}, read, func(a attempt) error {
-		if err := b.checkAgentBoot(a); err != nil {
-			return err
-		}
-		if !hasKey(&a.boot.Spec, r) {
-			if _, err := b.admit(ctx, a, "", r.From, true); err != nil {
-				return err
-			}
-			if err := b.enrol(ctx, a, r); err != nil {
-				return err
-			}
-		}
-		if err := b.checkVersion(a.boot, r); err != nil {
-			return err
-		}
-		return change(a)
-	})
-}
-
-// checkVersion refuses an agent of another version of the protocol, also after it has its plan: it may misread the answer, and the boot server the request. The attempt
-// fails, and the next one boots the agent that is installed now.
-func (b *Booter) checkVersion(boot *v1alpha1.BareMetalBoot, r pxe.AgentRequest) error {
-	if r.Version == agent.Version {
-		return nil
-	}
-	err := fmt.Errorf("%w: the agent has protocol version %d, and the boot server has %d: install kernel and ramdisk of the same release", pxe.ErrVersion, r.Version, agent.Version)
-	b.recordProblem(boot, v1alpha1.ReasonVersionDiffers, err)
-	return err
-}
-
-// checkAgentBoot returns nil while the agent of a boot is served. After the permission to make the disk bootable that is so until the boot is reported or has
-// failed, whatever else happened to the host: the result says whether the disk is complete. An erasure that has begun is reported whatever else happened, too.
-func (b *Booter) checkAgentBoot(a attempt) error {
-	boot := &a.boot.Spec
-	boots := lifecycle.BootFor(a.view, b.Settings) == lifecycle.BootAgent || a.view.ErasureRuns(b.Settings) ||
-		!mayBind(a) && boot.ReportedTime == nil && boot.Failure == nil && a.view.CurrentBoot() != nil
-	if !boot.Agent || boot.AgentRefusedTime != nil || !boots {
-		return refused("the boot of %s/%s is over, or runs no agent", a.host.Namespace, a.host.Name)
-	}
-	return nil
-}
-
-// cachedAgent is withAgent for a request that changes nothing and is answered from the cache: an agent makes many of them. Only an agent without a key
-// whose address changed needs the API server.
-func (b *Booter) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attempt, error) {
-	namespace, name, _ := strings.Cut(r.Host, "/")
-	boot, err := b.bootOf(ctx, types.NamespacedName{Namespace: namespace, Name: name})
-	if err != nil {
-		return attempt{}, err
-	}
-	if boot == nil {
-		boot = &v1alpha1.BareMetalBoot{} // takes as long as for an existing boot
-	}
-	switch {
-	case !b.opens(r.Token, forAgent, boot):
-		return attempt{}, refused("the token is not that of the current boot of %s", r.Host)
-	case boot.Spec.DataAddress == "":
-		return attempt{}, fmt.Errorf("%w: %w", pxe.ErrNotYet, errNoConfirmation) // the cache may be behind
-	case !isAgent(&boot.Spec, r):
-		return b.withAgent(ctx, r, false, func(attempt) error { return nil })
-	}
-	a, err := b.attemptOf(ctx, boot)
-	if err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			err = refused("host %s does not exist", r.Host)
-		}
-		return attempt{}, err
-	}
-	return a, b.checkAgentBoot(a)
+// agents answer the requests of agents: they give plans, images and data, and record what the agents report.
+type agents struct {
+	client      client.Client // writes the failures of agents
+	log         logr.Logger
+	clock       clock.PassiveClock
+	settings    lifecycle.Settings
+	guard       *agentGuard
+	lookup      *lookup
+	bootstrap   *bootstrapReader
+	images      *imageStore
+	inspections *inspections
+	stages      *stageWriter
+	events      *eventRecorder
+	reports     *limiters        // of the failures and the inventories that the agent of a boot reports
+	progress    *progressLimiter // of the writes of the progress of agents
+	sent        *imagesSent
 }
 
 // Plan returns the plan of an agent. The first request binds the boot to the agent.
-func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello) (agent.Plan, error) {
+func (s *agents) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello) (agent.Plan, error) {
 	var plan agent.Plan
-	a, err := b.withAgent(ctx, r, false, func(a attempt) error {
+	a, err := s.guard.withAgent(ctx, r, false, func(a attempt) error {
 		if a.boot.Spec.AgentDoneTime != nil {
 			return refused("the agent of %s is done", r.Host)
 		}
 		var err error
 		if a.boot.Spec.Purpose == v1alpha1.PurposeClean { // the cache may not have the last change of what is kept
-			if a, err = b.liveAttemptOf(ctx, a.boot); err != nil {
+			if a, err = s.lookup.liveAttemptOf(ctx, a.boot); err != nil {
 				return err
 			}
-			if lifecycle.BootFor(a.view, b.Settings) != lifecycle.BootAgent {
+			if lifecycle.BootFor(a.view, s.settings) != lifecycle.BootAgent {
 				return refused("%s is paused, or in maintenance, or not managed: no erasure begins", r.Host)
 			}
 		}
-		if err = b.checkServer(a, hello.Server); err == nil {
-			plan, err = b.planFor(ctx, a, hello.Server)
+		if err = s.checkServer(a, hello.Server); err == nil {
+			plan, err = s.planFor(ctx, a, hello.Server)
 		}
 		return err
 	})
 	if err != nil {
 		return agent.Plan{}, err
 	}
-	b.reportUnknownServer(a, hello.Server)
-	b.recordAgent(a.boot, r.From, hello)
+	s.reportUnknownServer(a, hello.Server)
+	s.stages.recordAgent(a.boot, r.From, hello)
 	return plan, nil
 }
 
 // planFor returns the plan of a boot for an agent on a server.
-func (b *Booter) planFor(ctx context.Context, a attempt, server agent.Server) (agent.Plan, error) {
+func (s *agents) planFor(ctx context.Context, a attempt, server agent.Server) (agent.Plan, error) {
 	plan := agent.Plan{
 		Version: agent.Version,
 		Title:   a.title(),
@@ -151,10 +87,10 @@ func (b *Booter) planFor(ctx context.Context, a attempt, server agent.Server) (a
 	if image == nil {
 		return plan, refused("BareMetalMachine %q does not exist, or has no spec.image", a.boot.Spec.MachineName)
 	}
-	info, err := b.prepareImage(ctx, a.host.Namespace, image)
+	info, err := s.images.prepareImage(ctx, a.host.Namespace, image)
 	if err != nil {
 		if reason, ok := imageReason(err); ok {
-			b.recordProblem(a.boot, reason, err)
+			s.stages.recordProblem(a.boot, reason, err)
 		}
 		return plan, fmt.Errorf("%w: %w", pxe.ErrNotYet, err)
 	}
@@ -245,30 +181,21 @@ func override[T comparable](value *T, with T) {
 }
 
 // Image opens the image of an agent's plan.
-func (b *Booter) Image(ctx context.Context, r pxe.AgentRequest) (*pxe.OpenedImage, error) {
-	a, err := b.cachedAgent(ctx, r)
+func (s *agents) Image(ctx context.Context, r pxe.AgentRequest) (*pxe.OpenedImage, error) {
+	a, err := s.guard.cachedAgent(ctx, r)
 	switch {
 	case err != nil:
 		return nil, err
 	case a.image() == nil:
 		return nil, refused("the machine of %s has no image", r.Host)
 	}
-	opened, err := b.openImage(ctx, a.host, a.image())
+	opened, err := s.images.openImage(ctx, a.host, a.image())
 	if err != nil {
 		return nil, err
 	}
 	key := keyOf(a.boot)
 	return &pxe.OpenedImage{
 		Manifest: opened.Manifest, Data: opened.Data,
-		Sent: func(n int64) { b.imagesSent.add(key, n, opened.Info.DataBytes) },
+		Sent: func(n int64) { s.sent.add(key, n, opened.Info.DataBytes) },
 	}, nil
-}
-
-// recordAgentEvent records an event of an agent's boot.
-func (b *Booter) recordAgentEvent(boot *v1alpha1.BareMetalBoot, warning bool, reason, note string, args ...any) {
-	kind := corev1.EventTypeNormal
-	if warning {
-		kind = corev1.EventTypeWarning
-	}
-	b.recordEvent(boot, kind, reason, "Boot", note, args...)
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -58,7 +59,7 @@ func newAgentWorld(t *testing.T, networks ...bootconfig.Network) (*world, *image
 	g := NewWithT(t)
 	g.Expect(os.WriteFile(filepath.Join(i.dir, "data"), []byte("the image"), 0o600)).To(Succeed())
 	g.Expect(os.Truncate(filepath.Join(i.dir, "data"), 1<<20)).To(Succeed()) // the rest of the disk is a hole
-	w.Images = i
+	w.restart(func(b *boot.Booter) { b.Images = i })
 	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) {
 		m.Spec.Boot, m.Spec.Image = v1alpha1.BootSource{}, debian.DeepCopy()
 	})

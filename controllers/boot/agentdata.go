@@ -19,32 +19,32 @@ const maxWrittenDisks = 16
 
 // Data records where the bootstrap data will be, and returns it. Everything is read from the API server: the disk gets the data of the machine that has the host
 // now.
-func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataRequest, base string) (seed.DataPartition, error) {
+func (s *agents) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataRequest, base string) (seed.DataPartition, error) {
 	written, err := writtenDisk(where)
 	if err != nil {
 		return seed.DataPartition{}, err
 	}
 	var partition seed.DataPartition
 	var first bool
-	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
+	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
 		if err := provisioning(a); err != nil {
 			return err
 		}
-		if err := b.awaitImage(a); err != nil {
+		if err := s.awaitImage(a); err != nil {
 			return err
 		}
-		bootstrap, err := b.readBootstrapData(ctx, a)
+		bootstrap, err := s.bootstrap.readBootstrapData(ctx, a)
 		if err != nil {
-			b.recordProblem(a.boot, bootstrapReason(err), err)
+			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
 		}
-		if partition, err = seed.Partition(b.seedData(a, bootstrap), agent.DataSource(a.image().DataSource), base, where.SectorSize); err != nil {
+		if partition, err = seed.Partition(s.bootstrap.seedData(a, bootstrap), agent.DataSource(a.image().DataSource), base, where.SectorSize); err != nil {
 			err = invalidDataError{err}
-			b.recordProblem(a.boot, bootstrapReason(err), err)
+			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
 		}
 		if first = a.boot.Spec.DataServedTime == nil; first {
-			now := metav1.NewTime(b.Clock.Now())
+			now := metav1.NewTime(s.clock.Now())
 			a.boot.Spec.DataServedTime = &now
 		}
 		written.Number, written.PartitionGUID = a.boot.Spec.Number, partitionGUID(a.boot)
@@ -54,9 +54,9 @@ func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 		return seed.DataPartition{}, err
 	}
 	if first {
-		b.recordServedEvent(a, r.From)
+		s.events.recordServedEvent(a, r.From)
 	}
-	b.recordStage(a.boot, v1alpha1.StageData, r.From, where.Name)
+	s.stages.recordStage(a.boot, v1alpha1.StageData, r.From, where.Name)
 	return partition, nil
 }
 
@@ -127,16 +127,16 @@ func recordWritten(boot *v1alpha1.BareMetalBootSpec, written v1alpha1.WrittenDis
 
 // Commit allows the agent to make a disk bootable, and records the disk, which may have no bootstrap data. From then on the bootstrap data counts as used until
 // an agent has checked the disk.
-func (b *Booter) Commit(ctx context.Context, r pxe.AgentRequest, request agent.CommitRequest) error {
+func (s *agents) Commit(ctx context.Context, r pxe.AgentRequest, request agent.CommitRequest) error {
 	written, err := identifiedDisk(request.Disk)
 	if err != nil {
 		return err
 	}
-	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
+	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
 		if err := provisioning(a); err != nil {
 			return err
 		}
-		boot, now := &a.boot.Spec, metav1.NewTime(b.Clock.Now())
+		boot, now := &a.boot.Spec, metav1.NewTime(s.clock.Now())
 		if boot.DataServedTime == nil {
 			if a.image().DataSource != v1alpha1.DataSourceNone {
 				return refused("the agent of %s did not get the bootstrap data", r.Host)
@@ -152,6 +152,6 @@ func (b *Booter) Commit(ctx context.Context, r pxe.AgentRequest, request agent.C
 	if err != nil {
 		return err
 	}
-	b.recordStage(a.boot, v1alpha1.StageCommitted, r.From, "")
+	s.stages.recordStage(a.boot, v1alpha1.StageCommitted, r.From, "")
 	return nil
 }

@@ -57,20 +57,20 @@ func (l *progressLimiter) allow(key attemptKey, step agent.Step, now time.Time) 
 }
 
 // Progress writes what an agent does to the status of its boot, in the background.
-func (b *Booter) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progress) error {
-	a, err := b.cachedAgent(ctx, r)
+func (s *agents) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progress) error {
+	a, err := s.guard.cachedAgent(ctx, r)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(agent.Steps, p.Step) {
 		return refused("the agent of %s reports an unknown step", r.Host)
 	}
-	now := b.Clock.Now()
-	if !b.progress.allow(keyOf(a.boot), p.Step, now) {
+	now := s.clock.Now()
+	if !s.progress.allow(keyOf(a.boot), p.Step, now) {
 		return nil
 	}
 	progress := progressOf(p, a.boot.Spec.Number, now)
-	b.enqueue(a.boot, fmt.Sprintf("agent %s %d", p.Step, now.UnixNano()), func(n *pendingStatus) { n.agent = progress })
+	s.stages.enqueue(a.boot, fmt.Sprintf("agent %s %d", p.Step, now.UnixNano()), func(n *pendingStatus) { n.agent = progress })
 	return nil
 }
 

@@ -22,22 +22,22 @@ import (
 
 // Result records the end of an agent's plan. A repeated success changes nothing: the answer to the first may have been lost. A repeated failure is recorded and counted
 // again. A result that comes after the end of the boot is refused.
-func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
+func (s *agents) Result(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
 	if result.Failure != nil {
-		return b.agentFailed(ctx, r, result)
+		return s.agentFailed(ctx, r, result)
 	}
 	var first bool
 	var unproven string
-	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
+	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
 		boot := &a.boot.Spec
 		if boot.AgentDoneTime != nil {
 			return nil
 		}
 		var err error
-		if unproven, err = b.checkResult(ctx, &a, r, result); err != nil {
+		if unproven, err = s.checkResult(ctx, &a, r, result); err != nil {
 			return err
 		}
-		now := metav1.NewTime(b.Clock.Now())
+		now := metav1.NewTime(s.clock.Now())
 		boot.AgentDoneTime, first = &now, true
 		if boot.DataServedTime == nil && boot.Purpose == v1alpha1.PurposeProvision {
 			boot.DataServedTime = &now // an earlier boot of the claim served the data that is on the disk
@@ -49,15 +49,15 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 	})
 	if errors.Is(err, errUnproven) {
 		result.Failure = &agent.Failure{Reason: agent.ReasonEraseFailed, Message: unproven}
-		return b.agentFailed(ctx, r, result)
+		return s.agentFailed(ctx, r, result)
 	}
 	if err != nil {
 		return agent.Answer{}, err
 	}
 	if first {
-		b.recordAgentDone(a, result)
+		s.recordAgentDone(a, result)
 	}
-	b.recordStage(a.boot, v1alpha1.StageAgentDone, r.From, "")
+	s.stages.recordStage(a.boot, v1alpha1.StageAgentDone, r.From, "")
 	if a.boot.Spec.Purpose == v1alpha1.PurposeProvision {
 		return agent.Answer{Next: agent.Reboot}, nil
 	}
@@ -66,16 +66,16 @@ func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 
 // checkResult returns nil for a result that ends the plan of an agent. unproven says why the disks do not count as erased; the error is errUnproven then. It reads which
 // disks the erasure of a free host has to name into the attempt.
-func (b *Booter) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest, result agent.Result) (unproven string, err error) {
+func (s *agents) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest, result agent.Result) (unproven string, err error) {
 	switch boot := &a.boot.Spec; {
 	case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedTime == nil && boot.CommittedNumber == 0:
 		return "", refused("the agent of %s reports an image that it was not allowed to complete", r.Host)
 	case boot.Purpose == v1alpha1.PurposeInspect:
-		if found, err := b.inspected(ctx, *a); err != nil || !found {
+		if found, err := s.inspections.inspected(ctx, *a); err != nil || !found {
 			return "", cmp.Or(err, refused("the agent of %s has not sent what it found", r.Host))
 		}
 	case boot.Purpose == v1alpha1.PurposeClean:
-		if a.found, err = b.foundDisks(ctx, *a); err != nil {
+		if a.found, err = s.inspections.foundDisks(ctx, *a); err != nil {
 			return "", err
 		}
 		if unproven = judgeErasure(*a, result.Disks); unproven != "" {
@@ -86,7 +86,7 @@ func (b *Booter) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest
 }
 
 // recordAgentDone records the event and the metrics of a plan that succeeded.
-func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
+func (s *agents) recordAgentDone(a attempt, result agent.Result) {
 	note, warnings := "Erased the disks that the provider wrote", controllers.ClipAll(result.Warnings[:min(len(result.Warnings), 4)])
 	switch a.boot.Spec.Purpose {
 	case v1alpha1.PurposeClean:
@@ -107,7 +107,7 @@ func (b *Booter) recordAgentDone(a attempt, result agent.Result) {
 			metrics.ImageWritten(w.ImageBytes, time.Duration(w.Seconds)*time.Second)
 		}
 	}
-	b.recordAgentEvent(a.boot, len(warnings) > 0, controllers.EventAgentDone, "%s", strings.Join(append([]string{note}, warnings...), ". "))
+	s.events.recordAgentEvent(a.boot, len(warnings) > 0, controllers.EventAgentDone, "%s", strings.Join(append([]string{note}, warnings...), ". "))
 }
 
 // diskWarning says how many disks of an erasure have warnings, with the first of them; empty if none has any. The BareMetalErasure has all of them.
@@ -122,8 +122,8 @@ func diskWarning(disks []v1alpha1.ErasedDisk) string {
 }
 
 // agentFailed records why a plan failed. The lifecycle decides what follows. A result that is recorded already, whose answer was lost, is counted once.
-func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
-	a, err := b.withAgent(ctx, r, false, func(attempt) error { return nil })
+func (s *agents) agentFailed(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
+	a, err := s.guard.withAgent(ctx, r, false, func(attempt) error { return nil })
 	if err != nil {
 		return agent.Answer{}, err
 	}
@@ -145,18 +145,18 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	}
 	problem := v1alpha1.BootProblem{
 		BootFailure: v1alpha1.BootFailure{Reason: reason, Message: controllers.Clip(message, controllers.MaxMessage)}, Number: a.boot.Spec.Number,
-		Time: metav1.NewTime(b.Clock.Now()),
+		Time: metav1.NewTime(s.clock.Now()),
 	}
 	if was := controllers.Problem(a.boot); was != nil && was.BootFailure == problem.BootFailure {
 		return answer, nil
 	}
-	if !b.agentReports.allow(keyOf(a.boot), b.Clock.Now()) {
+	if !s.reports.allow(keyOf(a.boot), s.clock.Now()) {
 		return agent.Answer{}, tooEarly("the agent of %s reports other failures too often", r.Host)
 	}
-	b.Log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
+	s.log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
 		"log", result.Log[max(0, len(result.Log)-agent.MaxLog):])
 	// It is written before the answer: an agent that got its answer does not repeat its result.
-	if err := controllers.ApplyProblem(ctx, b.Client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
+	if err := controllers.ApplyProblem(ctx, s.client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
 		return agent.Answer{}, err
 	}
 	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
@@ -164,7 +164,7 @@ func (b *Booter) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	}
 	metrics.BootProblem(reason)
 	metrics.AgentFailed(a.boot.Spec.Purpose, reason)
-	b.recordProblemEvent(a.boot, problem)
+	s.events.recordProblemEvent(a.boot, problem)
 	return answer, nil
 }
 

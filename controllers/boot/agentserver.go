@@ -55,14 +55,14 @@ var serialOfPart = regexp.MustCompile(`/Chassis/|/Systems/HGX_`)
 
 // checkServer refuses an agent that runs on another server than the host's. The BMC's commands reach one server, and the server with spec.bootMACAddresses boots: if the rows of
 // two servers are swapped, these are two servers, and the wrong one would be erased.
-func (b *Booter) checkServer(a attempt, server agent.Server) error {
+func (s *agents) checkServer(a attempt, server agent.Server) error {
 	found := inventory.ServerID(server)
 	expected := expectedServer(a, found)
 	if expected.Compare(found) != inventory.OtherServer {
 		return nil
 	}
 	why := inventory.DescribeOtherServer(expected, found)
-	b.recordProblem(a.boot, v1alpha1.ReasonOtherServer, errors.New(why))
+	s.stages.recordProblem(a.boot, v1alpha1.ReasonOtherServer, errors.New(why))
 	return otherServerError(why)
 }
 
@@ -74,12 +74,12 @@ func (e otherServerError) Unwrap() error { return pxe.ErrOtherServer }
 
 // reportUnknownServer records, once for a boot, that nothing shows that the agent runs on the server of the host. It stops nothing: racks are sold whose firmware has
 // placeholders.
-func (b *Booter) reportUnknownServer(a attempt, server agent.Server) {
+func (s *agents) reportUnknownServer(a attempt, server agent.Server) {
 	found := inventory.ServerID(server)
 	expected := expectedServer(a, found)
 	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect || controllers.ObservedStage(a.boot, v1alpha1.StageAgent) != nil || expected.Compare(found) != inventory.MatchUnknown {
 		return
 	}
-	b.recordAgentEvent(a.boot, true, controllers.EventServerUnknown,
+	s.events.recordAgentEvent(a.boot, true, controllers.EventServerUnknown,
 		"Nothing shows that the agent runs on the server of the host: the BMC reports %s, and the agent found %s", expected, found)
 }

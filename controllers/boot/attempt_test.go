@@ -40,7 +40,7 @@ func TestTokensDie(t *testing.T) {
 		"something else runs the server": {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }), false, true},
 		"the deadline has passed": {
 			// The token is that of the earlier start, so that not only the token makes the difference.
-			func(w *world) error { w.Settings.BootTimeout = time.Nanosecond; return nil }, false, false,
+			afterDeadline, false, false,
 		},
 		"the attempt has failed": {onBoot(func(b *v1alpha1.BareMetalBootSpec) {
 			b.Failure = &v1alpha1.BootFailure{Reason: "Any", Message: "any"}
@@ -118,7 +118,7 @@ func TestScriptDies(t *testing.T) {
 		"void":                    {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.VoidedTime = &now }), pxe.ErrRefused},
 		"of another claim":        {onBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ClaimID = "other" }), pxe.ErrRefused},
 		"another machine has it":  {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Name = "other" }), pxe.ErrRefused},
-		"the deadline has passed": {func(w *world) error { w.Settings.BootTimeout = time.Nanosecond; return nil }, pxe.ErrRefused},
+		"the deadline has passed": {afterDeadline, pxe.ErrRefused},
 		"the machine goes":        {deleted("m", &v1alpha1.BareMetalMachine{}), pxe.ErrRefused},
 		"the claim has ended":     {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }), pxe.ErrRefused},
 		"in maintenance":          {onHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "disk"} }), pxe.ErrRefused},
@@ -171,7 +171,7 @@ func TestReportAfterNode(t *testing.T) {
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Up, netip.MustParseAddr("2001:db8::9"))).To(Succeed())
 	g.Expect(w.boot().Spec.ReportAddress).To(Equal("2001:db8::9"))
 
-	w.Settings.BootTimeout = time.Nanosecond
+	g.Expect(afterDeadline(w)).To(Succeed())
 	g.Expect(w.Report(ctx, "dc/h", reportToken(data), pxe.Failed, honest)).To(Succeed(), "a bootstrap may end long after the system is up")
 }
 

@@ -5,20 +5,20 @@ import "testing"
 // BenchmarkToken checks a token: a valid one, one of the previous key, and a wrong one.
 func BenchmarkToken(b *testing.B) {
 	boot := tokenBoot(nil)
-	booter := New(&Booter{Key: []byte("a key of this day"), PreviousKey: []byte("the key of the day before")})
-	previous := New(&Booter{Key: booter.PreviousKey})
+	keys := tokenKeys{current: []byte("a key of this day"), previous: []byte("the key of the day before")}
+	previous := tokenKeys{current: keys.previous}
 	for name, c := range map[string]struct {
 		token string
 		opens bool
 	}{
-		"good":     {booter.token(forSeed, boot), true},
+		"good":     {keys.token(forSeed, boot), true},
 		"previous": {previous.token(forSeed, boot), true},
-		"wrong":    {booter.token(forReport, boot), false},
+		"wrong":    {keys.token(forReport, boot), false},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if booter.opens(c.token, forSeed, boot) != c.opens {
+				if keys.opens(c.token, forSeed, boot) != c.opens {
 					b.Fatal(name)
 				}
 			}

@@ -3,31 +3,25 @@
 package boot
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"net"
 	"net/netip"
-	"slices"
-	"sync/atomic"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// Booter is the pxe.Booter of a management cluster.
+// Booter is the pxe.Booter of a management cluster. It has the configuration, and connects the parts that do the work.
 type Booter struct {
 	// Client reads from the cache.
 	Client client.Client
@@ -47,7 +41,7 @@ type Booter struct {
 	Tenants bootconfig.Tenants
 	// Images has the images that agents write. Nil has none.
 	Images Images
-	// Prefetcher has the kernels and initrds of spec.boot. Nil fetches none before a server boots.
+	// Prefetcher has the kernels and initrds of spec.boot. Nil fetches none before a server boots. It may be set until SetupImages.
 	Prefetcher Prefetcher
 	// Recorder records the events of hosts. Nil records none.
 	Recorder events.EventRecorder
@@ -55,19 +49,23 @@ type Booter struct {
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 
-	stageQueue   *stageQueue
-	lookups      *lookups         // of boots for tokens that the cache does not know
-	budgets      *limiters        // of the requests of hosts with valid tokens
-	scripts      *limiters        // of the requests of a scriptClient
-	agentReports *limiters        // of the failures and the inventories that the agent of a boot reports
-	progress     *progressLimiter // of the writes of the progress of agents
-	imagesSent   *imagesSent
-	refusals     *lru.Cache                  // attemptKeys whose first refusal has an event
-	started      atomic.Pointer[metav1.Time] // when this boot server started; nil before
-	dhcpRequests *lru.Cache                  // attemptKeys, with the last dhcpRequest of the boot
-	mediaLoaders *lru.Cache                  // attemptKeys whose medium's boot loaders were read
-	boots        controllers.Boots
-	throttle     *controllers.Throttle
+	// What the parts below share.
+	records   *bootRecords
+	lookup    *lookup
+	tokens    *tokenChecker
+	admission *admission
+	bootstrap *bootstrapReader
+	images    *imageStore
+	stages    *stageWriter
+	events    *eventRecorder
+
+	// The parts that answer the boot server, one for each subject.
+	scripts  *scripts
+	seeds    *seeds
+	agents   *agents
+	media    *media
+	leases   *leases
+	observer *observer
 }
 
 var (
@@ -76,203 +74,178 @@ var (
 	_ pxe.Media  = &Booter{}
 )
 
-// New completes a Booter whose exported fields are set. Add it to the manager as a runnable too: it writes observed boot stages in the background.
+// New completes a Booter whose exported fields are set. A later change of them has no effect, except of Prefetcher. Add it to the manager as a runnable too: it writes
+// observed boot stages in the background.
 func New(b *Booter) *Booter {
 	if b.Clock == nil {
 		b.Clock = clock.RealClock{}
 	}
-	b.stageQueue, b.throttle = newStageQueue(), controllers.NewThrottle()
-	b.progress, b.agentReports, b.scripts = newProgressLimiter(), newLimiters(reportRate, reportBurst), newLimiters(budgetRate, budgetBurst)
-	b.imagesSent = newImagesSent()
-	b.lookups, b.budgets, b.refusals, b.dhcpRequests = newLookups(), newLimiters(budgetRate, budgetBurst), lru.New(4096), lru.New(16384)
-	b.mediaLoaders = lru.New(4096)
+	keys, data := tokenKeys{current: b.Key, previous: b.PreviousKey}, dataReader{apiReader: b.APIReader, namespace: b.Namespace}
+	b.records = &bootRecords{client: b.Client, apiReader: b.APIReader}
+	b.lookup = &lookup{client: b.Client, apiReader: b.APIReader, tenants: b.Tenants, clock: b.Clock}
+	b.tokens = &tokenChecker{
+		apiReader: b.APIReader, clock: b.Clock, keys: keys, records: b.records, misses: newMissLimiter(), budgets: newLimiters(budgetRate, budgetBurst),
+	}
+	b.admission = &admission{
+		client: b.Client, clock: b.Clock, namespace: b.Namespace, networks: b.Networks, tenants: b.Tenants, dhcpRequests: lru.New(16384),
+	}
+	b.bootstrap = &bootstrapReader{data: data, keys: keys}
+	b.images = &imageStore{images: b.Images, data: data, tokens: b.tokens}
+	b.events = &eventRecorder{client: b.Client, clock: b.Clock, recorder: b.Recorder, throttle: controllers.NewThrottle(), refusals: lru.New(4096)}
+	b.stages = &stageWriter{client: b.Client, log: b.Log, clock: b.Clock, records: b.records, events: b.events, queue: newStageQueue()}
+	b.addSubjects(keys)
 	return b
 }
 
-// hostOf returns the host with a MAC address, or nil if there is none. If several hosts have the address, it returns the one that keeps it: the others boot
-// nothing.
-func (b *Booter) hostOf(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
-	keeper, err := controllers.KeeperOfMAC(ctx, b.Client, b.Tenants, mac.String())
-	return keeper.DeepCopy(), err
+// addSubjects adds the parts that answer the boot server.
+func (b *Booter) addSubjects(keys tokenKeys) {
+	bound := &binding{
+		client: b.Client, log: b.Log, clock: b.Clock, keys: keys, records: b.records, tokens: b.tokens, admission: b.admission, stages: b.stages,
+		events: b.events,
+	}
+	b.scripts = &scripts{
+		client: b.Client, clock: b.Clock, settings: b.Settings, keys: keys, lookup: b.lookup, records: b.records, admission: b.admission, binding: bound,
+		bootstrap: b.bootstrap, stages: b.stages, events: b.events, requests: newLimiters(budgetRate, budgetBurst),
+	}
+	b.seeds = &seeds{
+		clock: b.Clock, settings: b.Settings, keys: keys, lookup: b.lookup, tokens: b.tokens, admission: b.admission, binding: bound, bootstrap: b.bootstrap,
+		stages: b.stages, events: b.events,
+	}
+	b.agents = &agents{
+		client: b.Client, log: b.Log, clock: b.Clock, settings: b.Settings, lookup: b.lookup, bootstrap: b.bootstrap, images: b.images, stages: b.stages, events: b.events,
+		guard: &agentGuard{
+			settings: b.Settings, keys: keys, lookup: b.lookup, tokens: b.tokens, admission: b.admission, binding: bound, stages: b.stages,
+		},
+		inspections: &inspections{client: b.Client, apiReader: b.APIReader},
+		reports:     newLimiters(reportRate, reportBurst), progress: newProgressLimiter(), sent: newImagesSent(),
+	}
+	b.media = &media{
+		settings: b.Settings, keys: keys, lookup: b.lookup, tokens: b.tokens, bootstrap: b.bootstrap, stages: b.stages, loaders: lru.New(4096),
+	}
+	b.leases = &leases{
+		client: b.Client, apiReader: b.APIReader, log: b.Log, namespace: b.Namespace, tenants: b.Tenants, lookup: b.lookup, records: b.records, stages: b.stages,
+		events: b.events,
+	}
+	b.observer = &observer{client: b.Client, clock: b.Clock, lookup: b.lookup, records: b.records, admission: b.admission, stages: b.stages}
+}
+
+// newImageReconciler returns the controller that prepares images.
+func (b *Booter) newImageReconciler() *imageReconciler {
+	return &imageReconciler{
+		lookup: b.lookup, bootRecords: b.records, imageStore: b.images, bootstrapReader: b.bootstrap, eventRecorder: b.events,
+		Client: b.Client, Prefetcher: b.Prefetcher, Log: b.Log,
+	}
+}
+
+// NeedLeaderElection is false: every boot server writes the stages that it observes.
+func (b *Booter) NeedLeaderElection() bool { return false }
+
+// Start writes observed stages until ctx ends, and then the pending ones.
+func (b *Booter) Start(ctx context.Context) error {
+	b.admission.start(b.Clock.Now())
+	b.stages.run(ctx)
+	return nil
 }
 
 // Lookup returns what the server with a MAC address boots now.
 func (b *Booter) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer, error) {
-	host, err := b.hostOf(ctx, mac)
-	if err != nil || host == nil {
-		return pxe.Answer{}, err
-	}
-	boot, err := b.bootOf(ctx, client.ObjectKeyFromObject(host))
-	if err != nil {
-		return pxe.Answer{}, err
-	}
-	a, err := b.view(ctx, b.Client, host, boot)
-	if err != nil {
-		return pxe.Answer{}, err
-	}
-	mode := host.Spec.BootMode
-	answer := pxe.Answer{Known: true, BIOS: mode == v1alpha1.BootModeBIOS, SecureBoot: mode == v1alpha1.BootModeUEFISecureBoot}
-	switch lifecycle.BootFor(a.view, b.Settings) {
-	case lifecycle.BootDisk:
-		answer.Boot = pxe.Disk
-	case lifecycle.BootAfterPowerOn:
-		answer.Boot = pxe.Soon
-	case lifecycle.BootNetwork:
-		answer.Boot, answer.Files, answer.Namespace = pxe.Network, files(a.consumer.BareMetalMachine.Spec.Boot), host.Namespace
-	case lifecycle.BootAgent:
-		answer.Boot, answer.Agent = pxe.Network, cmp.Or(string(host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64))
-	case lifecycle.BootNothing:
-	}
-	if lifecycle.StateOf(a.view) == lifecycle.StateBooting {
-		answer.ScriptFor, _ = netip.ParseAddr(boot.Spec.ScriptAddress) // invalid until the script is served
-	}
-	return answer, nil
+	return b.scripts.Lookup(ctx, mac)
 }
 
-func files(source v1alpha1.BootSource) []artifact.Artifact {
-	if source.Kernel.URL == "" {
-		return nil // the user's own iPXE script may name files that are elsewhere
-	}
-	out := []artifact.Artifact{{URL: source.Kernel.URL, Checksum: source.Kernel.Checksum}}
-	for _, initrd := range source.Initrds {
-		out = append(out, artifact.Artifact{URL: initrd.URL, Checksum: initrd.Checksum})
-	}
-	return out
-}
-
-// Admit decides about a client as Script does, but from the cache alone. Script may still refuse a client that Admit admits, because it reads the boot from the
-// API server.
+// Admit decides about a client as Script does, but from the cache alone.
 func (b *Booter) Admit(ctx context.Context, mac net.HardwareAddr, from netip.Addr) error {
-	host, err := b.hostOf(ctx, mac)
-	if err != nil {
-		return err
-	}
-	if host == nil {
-		return refused("%s is not a server of the inventory", mac)
-	}
-	boot, err := b.bootOf(ctx, client.ObjectKeyFromObject(host))
-	if err != nil {
-		return err
-	}
-	if boot == nil {
-		return tooEarly("the boot of %s is not in the cache yet", mac)
-	}
-	a, err := b.view(ctx, b.Client, host, boot)
-	if err != nil {
-		return err
-	}
-	_, err = b.admit(ctx, a, mac.String(), from, false)
-	b.recordRefusalEvent(a, from, err)
-	return err
+	return b.scripts.Admit(ctx, mac, from)
 }
 
-// scriptClient is a client that asks for the script of a host. Another client uses up nothing of its budget.
-type scriptClient struct {
-	host types.NamespacedName
-	from netip.Addr
-}
-
-// Script serves the script, and with it the token, to the first address that admit admits, and to the same address again until the bootstrap data was
-// served. A second admitted address ends the boot: it may be the server, and the first one a stranger.
+// Script serves the boot script to the first client that is admitted.
 func (b *Booter) Script(ctx context.Context, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
-	cached, err := b.hostOf(ctx, mac)
-	if err != nil {
-		return pxe.Script{}, err
-	}
-	if cached == nil {
-		return pxe.Script{}, refused("%s is not a server of the inventory", mac)
-	}
-	if !b.scripts.allow(scriptClient{client.ObjectKeyFromObject(cached), from}, b.Clock.Now()) { // each reads the boot and the bootstrap Secret
-		return pxe.Script{}, tooEarly("the script of %s was requested too often", mac)
-	}
-	var script pxe.Script
-	var a attempt
-	boot, err := b.update(ctx, client.ObjectKeyFromObject(cached), func(boot *v1alpha1.BareMetalBoot) error {
-		a = attempt{boot: boot}
-		known, err := b.attemptOf(ctx, boot)
-		if err != nil {
-			return err
-		}
-		a = known
-		script, err = b.script(ctx, a, mac, from)
-		return err
-	})
-	if err != nil {
-		b.recordRefusalEvent(a, from, err)
-		return pxe.Script{}, err
-	}
-	b.recordStage(boot, v1alpha1.StageScript, from, "")
-	return script, nil
+	return b.scripts.Script(ctx, mac, from)
 }
 
-// script binds the script of a boot to an address, and returns it.
-func (b *Booter) script(ctx context.Context, a attempt, mac net.HardwareAddr, from netip.Addr) (pxe.Script, error) {
-	what := lifecycle.BootFor(a.view, b.Settings)
-	boots := what == lifecycle.BootNetwork || what == lifecycle.BootAgent
-	given := lifecycle.StateOf(a.view) == lifecycle.StateBooting && a.boot.Spec.ScriptAddress != "" && !b.deadlinePassed(a)
-	switch {
-	case !slices.Contains(a.host.Spec.BootMACAddresses, mac.String()):
-		return pxe.Script{}, refused("%s boots nothing now", mac)
-	case otherInterface(a.boot, mac):
-		// The same server, which the firmware has moved on. The token of the attempt is bound to the address of the first one, and the next attempt begins anew.
-		return pxe.Script{}, tooEarly("the script of this attempt went to the interface %s", a.boot.Spec.ScriptMACAddress)
-	case what == lifecycle.BootAfterPowerOn:
-		return pxe.Script{}, tooEarly("%s is not powered on yet", mac)
-	case !boots && !given:
-		return pxe.Script{}, refused("%s boots nothing now", mac)
-	}
-	dhcpTime, err := b.admit(ctx, a, mac.String(), from, false)
-	if err != nil {
-		return pxe.Script{}, err
-	}
-	bootstrap, err := b.bootstrapForScript(ctx, a)
-	if err != nil {
-		b.recordProblem(a.boot, bootstrapReason(err), err)
-		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
-	}
-	if a.boot.Spec.ScriptAddress == "" {
-		a.boot.Spec.DHCPTime, a.boot.Spec.ScriptMACAddress = dhcpTime, mac.String()
-	}
-	if err := b.bindScript(ctx, a, from); err != nil {
-		return pxe.Script{}, err
-	}
-	machine, name, title := a.boot.Spec.MachineName, a.host.Namespace+"/"+a.host.Name, a.title()
-	switch {
-	case !boots:
-		return pxe.Script{}, refused("%s is booting and gets no script any more", mac)
-	case what == lifecycle.BootAgent:
-		return pxe.Script{Title: title, Hostname: cmp.Or(machine, a.host.Name), Agent: &pxe.AgentScript{
-			Architecture: cmp.Or(string(a.host.Spec.Architecture), string(v1alpha1.ArchitectureAMD64)),
-			Host:         name, Token: b.token(forAgent, a.boot), Network: bootstrap.network,
-		}}, nil
-	}
-	source := a.consumer.BareMetalMachine.Spec.Boot
-	return pxe.Script{
-		Title:       title,
-		CommandLine: source.CommandLine, Files: files(source), Format: bootstrap.format, Network: bootstrap.network,
-		Hostname: machine, Template: source.IPXETemplate,
-		SeedPath: pxe.SeedPath(name, b.token(forSeed, a.boot)),
-	}, nil
+// Lease returns the address that a server keeps.
+func (b *Booter) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease, error) {
+	return b.leases.Lease(ctx, request)
 }
 
-// otherInterface is true if the script of a boot went to another interface than the one with a MAC address.
-func otherInterface(boot *v1alpha1.BareMetalBoot, mac net.HardwareAddr) bool {
-	return boot.Spec.ScriptMACAddress != "" && boot.Spec.ScriptMACAddress != mac.String()
+// Decline takes an address from a server because another device uses it.
+func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address netip.Addr) error {
+	return b.leases.Decline(ctx, mac, address)
 }
 
-// bindScript binds the script of a boot to the first address.
-func (b *Booter) bindScript(ctx context.Context, a attempt, from netip.Addr) error {
-	if a.boot.Spec.Agent {
-		return b.bindAgent(ctx, a, &a.boot.Spec.ScriptAddress, from, "boot script")
-	}
-	if err := bind(&a.boot.Spec.ScriptAddress, from, "boot script"); err != nil {
-		return b.failAttempt(ctx, a, err)
-	}
-	return nil
+// KnowsSeedToken is true for a token that opens the seed of the host's boot in the cache.
+func (b *Booter) KnowsSeedToken(ctx context.Context, host, token string) bool {
+	return b.tokens.KnowsSeedToken(ctx, host, token)
 }
 
-// bootstrapForScript reads what a boot needs, so that one that cannot be finished is not started. The agent that erases disks needs no bootstrap data, and
-// a machine that is being deleted may have none any more.
-func (b *Booter) bootstrapForScript(ctx context.Context, a attempt) (bootstrapData, error) {
-	return b.bootstrapPart(ctx, a, a.boot.Spec.Purpose == v1alpha1.PurposeProvision)
+// BootstrapData returns the bootstrap data to the first client that asks for a file of the seed with the token.
+func (b *Booter) BootstrapData(ctx context.Context, name, token, file string, from netip.Addr) (seed.Data, error) {
+	return b.seeds.BootstrapData(ctx, name, token, file, from)
+}
+
+// Report records the report of a running system.
+func (b *Booter) Report(ctx context.Context, name, token string, outcome pxe.Outcome, from netip.Addr) error {
+	return b.seeds.Report(ctx, name, token, outcome, from)
+}
+
+// ObserveStage records a stage of a boot.
+func (b *Booter) ObserveStage(mac net.HardwareAddr, stage pxe.Stage, from netip.Addr, what string) {
+	b.observer.ObserveStage(mac, stage, from, what)
+}
+
+// ObserveWaiting records that a server waits for a boot slot.
+func (b *Booter) ObserveWaiting(mac net.HardwareAddr, from netip.Addr, position int) {
+	b.observer.ObserveWaiting(mac, from, position)
+}
+
+// ObserveFailure records why a boot cannot be served.
+func (b *Booter) ObserveFailure(mac net.HardwareAddr, err error) { b.observer.ObserveFailure(mac, err) }
+
+// CheckToken returns nil if the token is that of the agent of the host's boot.
+func (b *Booter) CheckToken(ctx context.Context, r pxe.AgentRequest) error {
+	return b.agents.guard.CheckToken(ctx, r)
+}
+
+// Plan returns the plan of an agent.
+func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello) (agent.Plan, error) {
+	return b.agents.Plan(ctx, r, hello)
+}
+
+// Inventory records what an agent found on its server.
+func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.Inventory) error {
+	return b.agents.Inventory(ctx, r, found)
+}
+
+// Image opens the image of an agent's plan.
+func (b *Booter) Image(ctx context.Context, r pxe.AgentRequest) (*pxe.OpenedImage, error) {
+	return b.agents.Image(ctx, r)
+}
+
+// Data returns the bootstrap data to an agent.
+func (b *Booter) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataRequest, base string) (seed.DataPartition, error) {
+	return b.agents.Data(ctx, r, where, base)
+}
+
+// Commit allows an agent to make a disk bootable.
+func (b *Booter) Commit(ctx context.Context, r pxe.AgentRequest, request agent.CommitRequest) error {
+	return b.agents.Commit(ctx, r, request)
+}
+
+// Progress records what an agent does.
+func (b *Booter) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progress) error {
+	return b.agents.Progress(ctx, r, p)
+}
+
+// Result records the end of an agent's plan.
+func (b *Booter) Result(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
+	return b.agents.Result(ctx, r, result)
+}
+
+// Media returns the boot medium of the attempt that the token opens.
+func (b *Booter) Media(ctx context.Context, r pxe.MediaRequest) (pxe.Medium, error) {
+	return b.media.Media(ctx, r)
+}
+
+// MediaScript returns what a boot medium boots.
+func (b *Booter) MediaScript(ctx context.Context, r pxe.MediaRequest) (pxe.Script, error) {
+	return b.media.MediaScript(ctx, r)
 }

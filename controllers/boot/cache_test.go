@@ -67,7 +67,7 @@ func TestCacheBehind(t *testing.T) {
 	cache := &world{Client: old}
 	g.Expect(cache.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef, h.Spec.ProviderState.Boots = nil, 2 })).To(Succeed())
 	g.Expect(cache.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { *b = v1alpha1.BareMetalBootSpec{} })).To(Succeed())
-	w.Booter.Client = split{w.Client, old}
+	w.cache.Client = split{w.Client, old}
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = w.BootstrapData(ctx, "dc/h", token, seed.UserData, honest)
@@ -110,7 +110,7 @@ func TestCacheBehindFirst(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			cache := newAPI(interceptor.Funcs{})
 			g.Expect((&world{Client: cache}).changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.ScriptAddress = honest.String() })).To(Succeed())
-			w.Booter.Client = split{w.Client, cache}
+			w.cache.Client = split{w.Client, cache}
 			g.Expect(change(w)).To(Succeed())
 			for _, file := range []string{seed.UserData, seed.MetaData} {
 				data, err := w.BootstrapData(ctx, "dc/h", token, file, honest)
@@ -130,7 +130,7 @@ func TestReplacedMachine(t *testing.T) {
 	w := newWorld()
 	token, err := w.script(honest)
 	g.Expect(err).NotTo(HaveOccurred())
-	w.Booter.Client = split{w.Client, newAPI(interceptor.Funcs{})}
+	w.cache.Client = split{w.Client, newAPI(interceptor.Funcs{})}
 	g.Expect(replaced(w)).To(Succeed())
 	meta := metav1.ObjectMeta{Namespace: "dc", Name: "m-2"}
 	g.Expect(w.Create(ctx, &clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("m-2")}}})).To(Succeed())

@@ -85,7 +85,7 @@ func TestMACChanged(t *testing.T) {
 	w := newWorld()
 	old := newAPI(interceptor.Funcs{})
 	g.Expect((&world{Client: old}).changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.Boots = 2 })).To(Succeed()) // so it does not show the boot
-	w.Booter.Client = split{w.Client, old}
+	w.cache.Client = split{w.Client, old}
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{"52:54:00:00:00:0a"} })).To(Succeed())
 	_, err := w.script(honest)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))

@@ -203,7 +203,7 @@ func (s staleHost) Get(ctx context.Context, key client.ObjectKey, o client.Objec
 func TestErasurePlanIsLive(t *testing.T) {
 	g := NewWithT(t)
 	w, r, _ := newErasingWorld(t, v1alpha1.CleaningClear)
-	w.Booter.Client = staleHost{w.Booter.Client, w.host()}
+	w.cache.Client = staleHost{w.cache.Client, w.host()}
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S2"}}}
 	})

@@ -10,10 +10,10 @@ import (
 
 // ReconcileImage is a reconcile of the controller that prepares images.
 func (b *Booter) ReconcileImage(ctx context.Context, host types.NamespacedName) (reconcile.Result, error) {
-	return (&imageReconciler{b}).Reconcile(ctx, reconcile.Request{NamespacedName: host})
+	return b.newImageReconciler().Reconcile(ctx, reconcile.Request{NamespacedName: host})
 }
 
 // HostOfImage returns the requests of that controller for a change of a BareMetalMachine or a Machine.
 func (b *Booter) HostOfImage(ctx context.Context, o client.Object) []reconcile.Request {
-	return (&imageReconciler{b}).hostOf(ctx, o)
+	return b.newImageReconciler().hostOf(ctx, o)
 }

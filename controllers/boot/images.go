@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -41,31 +42,38 @@ func sourceOf(i *v1alpha1.Image) image.Source {
 	return image.Source{URL: i.URL, Checksum: i.Checksum, Raw: i.Format == v1alpha1.ImageRaw}
 }
 
+// imageStore prepares and opens the images of machines.
+type imageStore struct {
+	images Images // nil has none
+	data   dataReader
+	tokens *tokenChecker
+}
+
 // prepareImage returns the converted image of a machine.
-func (b *Booter) prepareImage(ctx context.Context, namespace string, i *v1alpha1.Image) (image.Info, error) {
-	if b.Images == nil {
+func (s *imageStore) prepareImage(ctx context.Context, namespace string, i *v1alpha1.Image) (image.Info, error) {
+	if s.images == nil {
 		return image.Info{}, errNoImages
 	}
-	credentials, err := b.pullCredentials(ctx, namespace, i.PullSecret)
+	credentials, err := s.pullCredentials(ctx, namespace, i.PullSecret)
 	if err != nil {
 		return image.Info{}, err
 	}
-	return b.Images.Prepare(ctx, namespace, sourceOf(i), credentials)
+	return s.images.Prepare(ctx, namespace, sourceOf(i), credentials)
 }
 
 // openImage opens the converted image of a host's machine.
-func (b *Booter) openImage(ctx context.Context, host *v1alpha1.BareMetalHost, i *v1alpha1.Image) (*image.Opened, error) {
-	if b.Images == nil {
+func (s *imageStore) openImage(ctx context.Context, host *v1alpha1.BareMetalHost, i *v1alpha1.Image) (*image.Opened, error) {
+	if s.images == nil {
 		return nil, errNoImages
 	}
-	opened, err := b.Images.Open(host.Namespace, sourceOf(i))
+	opened, err := s.images.Open(host.Namespace, sourceOf(i))
 	switch {
 	case errors.Is(err, image.ErrNotYet):
-		if name := host.Namespace + "/" + host.Name; !b.withinBudget(name) { // each preparation reads the pull Secret
+		if name := host.Namespace + "/" + host.Name; !s.tokens.withinBudget(name) { // each preparation reads the pull Secret
 			return nil, tooEarly("%s asks too often for an image that is being prepared", name)
 		}
 		// Another replica of the boot server made the plan, or the image was evicted. This starts its preparation here.
-		_, err := b.prepareImage(ctx, host.Namespace, i)
+		_, err := s.prepareImage(ctx, host.Namespace, i)
 		return nil, errors.Join(pxe.ErrNotYet, err)
 	case err != nil:
 		return nil, err
@@ -74,12 +82,12 @@ func (b *Booter) openImage(ctx context.Context, host *v1alpha1.BareMetalHost, i 
 }
 
 // pullCredentials reads the credentials for a registry; nil without a Secret.
-func (b *Booter) pullCredentials(ctx context.Context, namespace, name string) (image.Credentials, error) {
+func (s *imageStore) pullCredentials(ctx context.Context, namespace, name string) (image.Credentials, error) {
 	if name == "" {
 		return nil, nil
 	}
 	var secret corev1.Secret
-	if err := b.readData(ctx, namespace, name, &secret); err != nil {
+	if err := s.data.read(ctx, namespace, name, &secret); err != nil {
 		return nil, &image.Error{Reason: v1alpha1.ReasonImageUnauthorized, Message: fmt.Sprintf("read the Secret that spec.image.pullSecret names: %v", err)}
 	}
 	config := secret.Data[corev1.DockerConfigJsonKey]
@@ -117,11 +125,21 @@ const (
 
 // imageReconciler prepares the images of claimed hosts before they boot, so that a bad image costs no power cycle, and writes their state to the status of the boots. It
 // fetches the files of machines with spec.boot too. Every boot server runs one, because each has its own images and files.
-type imageReconciler struct{ *Booter }
+type imageReconciler struct {
+	*lookup
+	*bootRecords
+	*imageStore
+	*bootstrapReader
+	*eventRecorder
+
+	Client     client.Client
+	Prefetcher Prefetcher // nil fetches none
+	Log        logr.Logger
+}
 
 // SetupImages adds the controller that prepares images to a manager.
 func (b *Booter) SetupImages(mgr ctrl.Manager) error {
-	r := &imageReconciler{b}
+	r := b.newImageReconciler()
 	return ctrl.NewControllerManagedBy(mgr).Named("image").
 		For(&v1alpha1.BareMetalHost{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostOf)).

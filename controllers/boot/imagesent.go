@@ -53,12 +53,12 @@ func (s *imagesSent) whole(key attemptKey) bool {
 // awaitImage returns an error that matches pxe.ErrNotYet for an agent of a boot medium whose bootstrap data must wait. Others may have read the medium. If one of them
 // presents the token first, the agent of the server comes while the image is sent, its key is the second one, and the attempt ends before the bootstrap data is given out
 // (decision 0034).
-func (b *Booter) awaitImage(a attempt) error {
+func (s *agents) awaitImage(a attempt) error {
 	boot := &a.boot.Spec
-	if !lifecycle.UsesMedium(boot) || boot.DataServedTime != nil || b.imagesSent.whole(keyOf(a.boot)) {
+	if !lifecycle.UsesMedium(boot) || boot.DataServedTime != nil || s.sent.whole(keyOf(a.boot)) {
 		return nil
 	}
-	if on := boot.PoweredOnTime; on != nil && b.Clock.Since(on.Time) >= dataDelay {
+	if on := boot.PoweredOnTime; on != nil && s.clock.Since(on.Time) >= dataDelay {
 		return nil
 	}
 	return fmt.Errorf("%w: the agent of %s/%s gets the bootstrap data once this boot server has sent it the image, or %s after the power-on", pxe.ErrNotYet,

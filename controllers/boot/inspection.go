@@ -26,8 +26,8 @@ const (
 )
 
 // Inventory writes what the agent found to the BareMetalInspection of the host.
-func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.Inventory) error {
-	a, err := b.withAgent(ctx, r, true, func(a attempt) error {
+func (s *agents) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.Inventory) error {
+	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
 		if a.boot.Spec.Purpose != v1alpha1.PurposeInspect || a.boot.Spec.AgentDoneTime != nil {
 			return refused("the boot of %s inspects nothing, or is over", r.Host)
 		}
@@ -36,34 +36,40 @@ func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.
 	if err != nil {
 		return err
 	}
-	if !b.agentReports.allow(keyOf(a.boot), b.Clock.Now()) { // an agent reports once, and again if the answer was lost
+	if !s.reports.allow(keyOf(a.boot), s.clock.Now()) { // an agent reports once, and again if the answer was lost
 		return tooEarly("the agent of %s reports its inventory too often", r.Host)
 	}
 	spec := inspectionOf(found)
-	spec.BootNumber, spec.ReceivedTime = a.boot.Spec.Number, metav1.NewTime(b.Clock.Now())
+	spec.BootNumber, spec.ReceivedTime = a.boot.Spec.Number, metav1.NewTime(s.clock.Now())
 	switch content, err := json.Marshal(spec); {
 	case err != nil:
 		return fmt.Errorf("encode the report of the agent: %w", err)
 	case len(content) > maxInspection:
 		return refused("the report of the agent of %s has %d bytes, and the maximum is %d", r.Host, len(content), maxInspection)
 	}
-	return b.writeInspection(ctx, a.host, spec)
+	return s.inspections.writeInspection(ctx, a.host, spec)
+}
+
+// inspections read and write the BareMetalInspections: what agents found on the servers of hosts.
+type inspections struct {
+	client    client.Client
+	apiReader client.Reader
 }
 
 // writeInspection creates the BareMetalInspection of a host, or replaces its spec.
-func (b *Booter) writeInspection(ctx context.Context, host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalInspectionSpec) error {
+func (i *inspections) writeInspection(ctx context.Context, host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalInspectionSpec) error {
 	object := &v1alpha1.BareMetalInspection{}
-	err := b.APIReader.Get(ctx, client.ObjectKeyFromObject(host), object)
+	err := i.apiReader.Get(ctx, client.ObjectKeyFromObject(host), object)
 	switch {
 	case apierrors.IsNotFound(err):
 		object = &v1alpha1.BareMetalInspection{ObjectMeta: metav1.ObjectMeta{
 			Namespace: host.Namespace, Name: host.Name, OwnerReferences: []metav1.OwnerReference{controllers.OwnedByHost(host)},
 		}, Spec: spec}
-		err = b.Client.Create(ctx, object)
+		err = i.client.Create(ctx, object)
 	case err == nil:
 		before := object.DeepCopy()
 		object.Spec = spec
-		err = b.Client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err = i.client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {
 		return fmt.Errorf("write the BareMetalInspection of the host: %w", err)
@@ -72,9 +78,9 @@ func (b *Booter) writeInspection(ctx context.Context, host *v1alpha1.BareMetalHo
 }
 
 // inspected is true once the report of an inspection was written.
-func (b *Booter) inspected(ctx context.Context, a attempt) (bool, error) {
+func (i *inspections) inspected(ctx context.Context, a attempt) (bool, error) {
 	report := &v1alpha1.BareMetalInspection{}
-	err := b.APIReader.Get(ctx, client.ObjectKeyFromObject(a.host), report)
+	err := i.apiReader.Get(ctx, client.ObjectKeyFromObject(a.host), report)
 	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
@@ -20,6 +20,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
 const (
@@ -33,6 +34,19 @@ const (
 	maxOnProbation = 8
 )
 
+// leases lease addresses to servers, as DHCP gives them. The Lease objects have the state.
+type leases struct {
+	client    client.Client // reads from the cache
+	apiReader client.Reader
+	log       logr.Logger
+	namespace string // of the Lease objects
+	tenants   bootconfig.Tenants
+	lookup    *lookup
+	records   *bootRecords
+	stages    *stageWriter
+	events    *eventRecorder
+}
+
 // Lease returns the address that a server keeps. In the order of preference it is
 //
 //   - the one that it has, while its host exists with its MAC address. Nothing is renewed and nothing expires;
@@ -44,31 +58,31 @@ const (
 //
 // The Lease object is created, or updated with the resourceVersion that was read: so only one of several boot servers leases an
 // address. The cache shows the addresses of a server: its packets cause no read from the API server.
-func (b *Booter) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease, error) {
-	host, err := b.requireHost(ctx, request.MAC)
+func (l *leases) Lease(ctx context.Context, request pxe.LeaseRequest) (pxe.Lease, error) {
+	host, err := l.lookup.requireHost(ctx, request.MAC)
 	if err != nil {
 		return pxe.Lease{}, err
 	}
-	if !b.Tenants.MayBootIn(host.Namespace, request.Pool.Network) {
+	if !l.tenants.MayBootIn(host.Namespace, request.Pool.Network) {
 		return pxe.Lease{}, addressError(fmt.Sprintf("the tenants of the configuration file do not permit namespace %s network %s", host.Namespace, request.Pool.Network))
 	}
-	a := allocation{Booter: b, host: host, holder: holderOf(host, request.MAC.String()), pool: request.Pool, mac: request.MAC, wanted: normalized(request.Wanted)}
+	a := allocation{leases: l, host: host, holder: holderOf(host, request.MAC.String()), pool: request.Pool, mac: request.MAC, wanted: normalized(request.Wanted)}
 	lease, err := a.chooseAddress(ctx)
 	if isAddressError(err) {
-		boot, lookupErr := b.bootOf(ctx, client.ObjectKeyFromObject(host))
+		boot, lookupErr := l.records.bootOf(ctx, client.ObjectKeyFromObject(host))
 		if lookupErr != nil {
 			return lease, errors.Join(err, lookupErr)
 		}
-		b.recordProblem(boot, v1alpha1.ReasonNoAddress, err)
-		b.recordWarningf(host, v1alpha1.ReasonNoAddress, "Lease", "%v", err)
+		l.stages.recordProblem(boot, v1alpha1.ReasonNoAddress, err)
+		l.events.recordWarningf(host, v1alpha1.ReasonNoAddress, "Lease", "%v", err)
 	}
 	return lease, err
 }
 
 // Decline takes an address from the server because another device uses it, and leases it to no host for ten minutes. A server with
 // a reservation gets no other address in that time. A server without one gets another address.
-func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address netip.Addr) error {
-	host, err := b.requireHost(ctx, mac)
+func (l *leases) Decline(ctx context.Context, mac net.HardwareAddr, address netip.Addr) error {
+	host, err := l.lookup.requireHost(ctx, mac)
 	if err != nil {
 		return err
 	}
@@ -76,7 +90,7 @@ func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address neti
 	var network string
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		var lease coordinationv1.Lease
-		if err := b.APIReader.Get(ctx, b.leaseKey(address), &lease); err != nil {
+		if err := l.apiReader.Get(ctx, l.leaseKey(address), &lease); err != nil {
 			return fmt.Errorf("decline %s: %w", address, err)
 		}
 		if ptr.Deref(lease.Spec.HolderIdentity, "") != holderOf(host, mac.String()).String() || isReleased(&lease) {
@@ -84,33 +98,19 @@ func (b *Booter) Decline(ctx context.Context, mac net.HardwareAddr, address neti
 		}
 		network = lease.Labels[NetworkLabel]
 		release(&lease, declineProbation)
-		return b.Client.Update(ctx, &lease)
+		return l.client.Update(ctx, &lease)
 	})
 	if err != nil {
 		return err
 	}
-	b.recordWarningf(host, v1alpha1.ReasonAddressConflict, "Decline",
+	l.events.recordWarningf(host, v1alpha1.ReasonAddressConflict, "Decline",
 		"Another device uses %s, which was leased to this server in network %s. It is leased to no host for %s: find the device, or remove the address from the network's ranges",
 		address, network, declineProbation)
 	return nil
 }
 
-// requireHost is hostOf for a MAC address that must belong to a host.
-func (b *Booter) requireHost(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
-	host, err := b.hostOf(ctx, mac)
-	if err == nil && host == nil {
-		err = fmt.Errorf("%s is not a server of the inventory", mac)
-	}
-	return host, err
-}
-
-func (b *Booter) leaseKey(a netip.Addr) client.ObjectKey {
-	return client.ObjectKey{Namespace: b.Namespace, Name: leaseName(a)}
-}
-
-// recordWarningf records a warning event on a host.
-func (b *Booter) recordWarningf(host *v1alpha1.BareMetalHost, reason, action, format string, args ...any) {
-	controllers.RecordEvent(b.Recorder, host, nil, corev1.EventTypeWarning, reason, action, format, args...)
+func (l *leases) leaseKey(a netip.Addr) client.ObjectKey {
+	return client.ObjectKey{Namespace: l.namespace, Name: leaseName(a)}
 }
 
 // normalized returns an address as the Lease objects have it: unmapped and without a zone.
@@ -118,7 +118,7 @@ func normalized(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // allocation finds an address for a host.
 type allocation struct {
-	*Booter
+	*leases
 
 	host   *v1alpha1.BareMetalHost
 	holder holder
@@ -154,14 +154,14 @@ func (a *allocation) chooseAddress(ctx context.Context) (pxe.Lease, error) {
 // that it declined, gave up, or had as another host.
 func (a *allocation) hostLeases(ctx context.Context) (held, had []*coordinationv1.Lease, err error) {
 	var leases coordinationv1.LeaseList
-	if err := a.Client.List(ctx, &leases, client.InNamespace(a.Namespace), client.MatchingFields{leaseIndex: a.holder.mac}); err != nil {
+	if err := a.client.List(ctx, &leases, client.InNamespace(a.namespace), client.MatchingFields{leaseIndex: a.holder.mac}); err != nil {
 		return nil, nil, err
 	}
 	for i := range leases.Items {
 		l := &leases.Items[i]
 		switch {
 		case !a.pool.Prefix.Contains(leaseAddress(l.Name)):
-		case a.holds(l):
+		case a.holder.has(l):
 			held = append(held, l)
 		default:
 			had = append(had, l)
@@ -225,8 +225,8 @@ func (a *allocation) releaseReplaced(ctx context.Context, held []*coordinationv1
 			continue // it is for another interface of this server now, which takes it
 		}
 		release(l, replacedProbation)
-		if err := a.Client.Update(ctx, l); err != nil {
-			a.Log.Error(err, "Failed to release an address that a reservation replaced", "host", a.holder.host, "lease", l.Name)
+		if err := a.client.Update(ctx, l); err != nil {
+			a.log.Error(err, "Failed to release an address that a reservation replaced", "host", a.holder.host, "lease", l.Name)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (a *allocation) findAddress(ctx context.Context, had []*coordinationv1.Leas
 	}
 	reserved := controllers.ReservedAddresses(a.host)
 	if err == nil && lease.New && slices.ContainsFunc(reserved, sameFamily(lease.Address)) && !slices.ContainsFunc(reserved, a.pool.Prefix.Contains) {
-		a.recordWarningf(a.host, v1alpha1.ReasonReservationUnused, "Lease", "None of bootAddresses %v is in network %s, %s: the server gets %s from the ranges",
+		a.events.recordWarningf(a.host, v1alpha1.ReasonReservationUnused, "Lease", "None of bootAddresses %v is in network %s, %s: the server gets %s from the ranges",
 			reserved, a.pool.Network, a.pool.Prefix, lease.Address)
 	}
 	return lease, err
@@ -68,7 +68,7 @@ func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lea
 			candidates = append(candidates, leaseAddress(l.Name))
 		}
 	}
-	boot, err := a.bootOf(ctx, a.holder.host)
+	boot, err := a.records.bootOf(ctx, a.holder.host)
 	if err != nil {
 		return pxe.Lease{}, err
 	}
@@ -99,7 +99,7 @@ func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lea
 
 // findUnused returns an address of the ranges that no host ever had. It is invalid if there is none.
 func (a *allocation) findUnused(ctx context.Context) (pxe.Lease, error) {
-	boot, err := a.bootOf(ctx, a.holder.host)
+	boot, err := a.records.bootOf(ctx, a.holder.host)
 	if err != nil {
 		return pxe.Lease{}, err
 	}
@@ -111,9 +111,9 @@ func (a *allocation) findUnused(ctx context.Context) (pxe.Lease, error) {
 	for i := range min(n, maxCandidates) {
 		address := addressAt(a.pool.Ranges, indexAfter(start, i, n))
 		var lease coordinationv1.Lease
-		if err := a.Client.Get(ctx, a.leaseKey(address), &lease); client.IgnoreNotFound(err) != nil {
+		if err := a.client.Get(ctx, a.leaseKey(address), &lease); client.IgnoreNotFound(err) != nil {
 			return pxe.Lease{}, err
-		} else if err == nil && a.holds(&lease) {
+		} else if err == nil && a.holder.has(&lease) {
 			return pxe.Lease{Address: address}, nil // another boot server leased it to the same server first
 		} else if err == nil {
 			continue
@@ -134,10 +134,10 @@ func (a *allocation) findUnused(ctx context.Context) (pxe.Lease, error) {
 // findAbandoned returns the address of the ranges whose holder has been gone longest.
 func (a *allocation) findAbandoned(ctx context.Context) (pxe.Lease, error) {
 	var all coordinationv1.LeaseList
-	if err := a.Client.List(ctx, &all, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.client.List(ctx, &all, client.InNamespace(a.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return pxe.Lease{}, err
 	}
-	boot, err := a.bootOf(ctx, a.holder.host)
+	boot, err := a.records.bootOf(ctx, a.holder.host)
 	if err != nil {
 		return pxe.Lease{}, err
 	}
@@ -149,7 +149,7 @@ func (a *allocation) findAbandoned(ctx context.Context) (pxe.Lease, error) {
 		}
 		gone := !onProbation(l)
 		if !isReleased(l) {
-			hosts, err := controllers.HostsWith(ctx, a.Client, controllers.MACIndex, parseHolder(ptr.Deref(l.Spec.HolderIdentity, "")).mac)
+			hosts, err := controllers.HostsWith(ctx, a.client, controllers.MACIndex, parseHolder(ptr.Deref(l.Spec.HolderIdentity, "")).mac)
 			if err != nil {
 				return pxe.Lease{}, err
 			}
@@ -180,11 +180,6 @@ func (a *allocation) ofOtherInterface(address netip.Addr, boot *v1alpha1.BareMet
 	return slices.Contains(controllers.ReservedAddresses(a.host), address) || address != a.wanted && slices.Contains(controllers.UsedAddresses(a.host, boot), address)
 }
 
-// holds is true for the Lease object of an address that the host has.
-func (a *allocation) holds(l *coordinationv1.Lease) bool {
-	return !isReleased(l) && ptr.Deref(l.Spec.HolderIdentity, "") == a.holder.String()
-}
-
 // addressUser is a host that uses an address, so that no other host gets it.
 type addressUser struct {
 	host *v1alpha1.BareMetalHost
@@ -198,11 +193,11 @@ const maxConfiguredPerHost = 8
 // otherUsers returns the users of an address except this host.
 func (a *allocation) otherUsers(ctx context.Context, address netip.Addr) ([]addressUser, error) {
 	var hosts v1alpha1.BareMetalHostList
-	if err := a.Client.List(ctx, &hosts, client.MatchingFields{controllers.AddressIndex: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.client.List(ctx, &hosts, client.MatchingFields{controllers.AddressIndex: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	var boots v1alpha1.BareMetalBootList
-	if err := a.Client.List(ctx, &boots, client.MatchingFields{controllers.AddressIndex: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.client.List(ctx, &boots, client.MatchingFields{controllers.AddressIndex: address.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	users := map[types.NamespacedName]addressUser{}
@@ -222,7 +217,7 @@ func (a *allocation) otherUsers(ctx context.Context, address netip.Addr) ([]addr
 		if boot.Spec.VoidedTime != nil {
 			continue // its server is off, and its claim has ended
 		}
-		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(boot), host); client.IgnoreNotFound(err) != nil {
+		if err := a.client.Get(ctx, client.ObjectKeyFromObject(boot), host); client.IgnoreNotFound(err) != nil {
 			return nil, err
 		} else if err == nil {
 			users[client.ObjectKeyFromObject(boot)] = addressUser{host, true}
@@ -249,7 +244,7 @@ func (a *allocation) configures(ctx context.Context, host *v1alpha1.BareMetalHos
 		return true, nil
 	}
 	for _, mac := range host.Spec.BootMACAddresses {
-		held, _, err := (&allocation{Booter: a.Booter, host: host, holder: holderOf(host, mac), pool: a.pool}).hostLeases(ctx)
+		held, _, err := (&allocation{leases: a.leases, host: host, holder: holderOf(host, mac), pool: a.pool}).hostLeases(ctx)
 		if err != nil || len(held) > 0 {
 			return len(held) > 0, err
 		}
@@ -268,7 +263,7 @@ func (a *allocation) acquire(ctx context.Context, address netip.Addr, takeFromGo
 	key := a.leaseKey(address)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	setHolder(lease, a.holder, a.pool.Network)
-	err := a.Client.Create(ctx, lease)
+	err := a.client.Create(ctx, lease)
 	if apierrors.IsAlreadyExists(err) {
 		return a.takeOver(ctx, address, takeFromGone)
 	}
@@ -280,7 +275,7 @@ func (a *allocation) acquire(ctx context.Context, address netip.Addr, takeFromGo
 
 func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromGone bool) (pxe.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	if err := a.APIReader.Get(ctx, a.leaseKey(address), lease); err != nil {
+	if err := a.apiReader.Get(ctx, a.leaseKey(address), lease); err != nil {
 		return pxe.Lease{}, err
 	}
 	holds := parseHolder(ptr.Deref(lease.Spec.HolderIdentity, ""))
@@ -289,7 +284,7 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromG
 		return pxe.Lease{}, addressError(fmt.Sprintf("%s is leased to no host until %s: %s declined it because another device uses it, or gave it up",
 			address, probationEnd(lease).UTC().Format(time.RFC3339), a.nameOf(holds.host)))
 	case isReleased(lease):
-	case a.holds(lease):
+	case a.holder.has(lease):
 		return pxe.Lease{Address: address}, nil
 	case holds.mac == a.holder.mac: // the same server, as another host
 	case a.mayMove(ctx, holds, address): // reserved for this interface now
@@ -306,7 +301,7 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromG
 		}
 	}
 	setHolder(lease, a.holder, a.pool.Network)
-	if err := a.Client.Update(ctx, lease); err != nil {
+	if err := a.client.Update(ctx, lease); err != nil {
 		return pxe.Lease{}, err
 	}
 	return pxe.Lease{Address: address, New: true}, nil
@@ -318,22 +313,22 @@ func (a *allocation) mayMove(ctx context.Context, holds holder, address netip.Ad
 	if holds.host != a.holder.host || holds.uid != a.holder.uid || address != a.reservation() {
 		return false
 	}
-	boot, err := a.bootOf(ctx, a.holder.host)
+	boot, err := a.records.bootOf(ctx, a.holder.host)
 	return err == nil && (boot == nil || boot.Spec.ReportedTime == nil)
 }
 
 // holderGone is true if the API server shows that the holder's host does not exist or has another MAC address, and the cache shows no other host with the holder's
 // MAC address.
-func (b *Booter) holderGone(ctx context.Context, h holder) (bool, error) {
+func (l *leases) holderGone(ctx context.Context, h holder) (bool, error) {
 	if h == (holder{}) {
 		return false, nil // the Lease is not of this provider, which leaves it alone
 	}
-	hosts, err := controllers.HostsWith(ctx, b.Client, controllers.MACIndex, h.mac)
+	hosts, err := controllers.HostsWith(ctx, l.client, controllers.MACIndex, h.mac)
 	if err != nil || len(hosts) > 0 {
 		return false, err
 	}
 	var host v1alpha1.BareMetalHost
-	if err := b.APIReader.Get(ctx, h.host, &host); err != nil {
+	if err := l.apiReader.Get(ctx, h.host, &host); err != nil {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	return !slices.Contains(host.Spec.BootMACAddresses, h.mac), nil

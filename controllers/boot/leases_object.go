@@ -65,6 +65,11 @@ func firstMAC(host *v1alpha1.BareMetalHost) string {
 	return host.Spec.BootMACAddresses[0]
 }
 
+// has is true for the Lease object of an address that the holder has.
+func (h holder) has(l *coordinationv1.Lease) bool {
+	return !isReleased(l) && ptr.Deref(l.Spec.HolderIdentity, "") == h.String()
+}
+
 func (h holder) String() string { return h.host.String() + "/" + h.mac + "/" + h.uid }
 
 // parseHolder returns an empty holder for an identity that this provider did not write.

@@ -251,7 +251,7 @@ func (w *world) ask(t *rapid.T) {
 func (w *world) askFor(boot int, from nic, wanted netip.Addr) bool {
 	mac, err := net.ParseMAC(from.mac)
 	w.must(err)
-	known, err := w.boots[boot].hostOf(context.Background(), mac)
+	known, err := w.boots[boot].lookup.hostOf(context.Background(), mac)
 	w.must(err)
 	lease, err := w.boots[boot].Lease(context.Background(), pxe.LeaseRequest{MAC: mac, Pool: w.pool, Wanted: wanted})
 	if err != nil {

@@ -89,7 +89,10 @@ func TestAddressesOfTenants(t *testing.T) {
 func TestTenantNetworks(t *testing.T) {
 	g := NewWithT(t)
 	l := newLeasing(t, aHost("a", 1))
-	l.Tenants = bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"rack-2"}}}
+	l.Booter = New(&Booter{
+		Client: l.Client, APIReader: l.APIReader, Namespace: l.Namespace, Log: l.Log,
+		Tenants: bootconfig.Tenants{{Namespaces: []string{"dc"}, DHCPNetworks: []string{"rack-2"}}},
+	})
 	_, err := l.ask(1)
 	g.Expect(err).To(MatchError(ContainSubstring("do not permit namespace dc network rack-1")))
 	l.Tenants[0].DHCPNetworks = append(l.Tenants[0].DHCPNetworks, "rack-1")

@@ -49,11 +49,15 @@ func newFake(objects ...client.Object) client.WithWatch {
 	return builder.WithObjects(objects...).Build()
 }
 
+// replaceable is a client that a test may replace by another one.
+type replaceable struct{ client.Client }
+
 // leasing is a Booter whose cache is the API server, with some hosts.
 type leasing struct {
 	*Booter
 
 	t      *testing.T
+	cache  *replaceable
 	events *events.FakeRecorder
 	pool   pxe.Pool
 }
@@ -61,9 +65,10 @@ type leasing struct {
 func newLeasing(t *testing.T, hosts ...*v1alpha1.BareMetalHost) *leasing {
 	t.Helper()
 	c, recorder := newFake(), events.NewFakeRecorder(100)
+	cache := &replaceable{c}
 	l := &leasing{
-		t: t, events: recorder,
-		Booter: New(&Booter{Client: c, APIReader: c, Namespace: "capbm-system", Recorder: recorder, Log: logr.Discard()}),
+		t: t, cache: cache, events: recorder,
+		Booter: New(&Booter{Client: cache, APIReader: c, Namespace: "capbm-system", Recorder: recorder, Log: logr.Discard()}),
 		pool:   pool("192.0.2.0/24", "192.0.2.10-192.0.2.13"),
 	}
 	for _, h := range hosts {
@@ -214,7 +219,7 @@ func TestTwice(t *testing.T) {
 	again := aHost("0-first-by-name", 1)
 	again.Status.Identity = nil
 	l.create(again)
-	host, err := l.hostOf(t.Context(), hw(1))
+	host, err := l.lookup.hostOf(t.Context(), hw(1))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(host.Name).To(Equal("a"))
 	g.Expect(l.ask(1)).To(Equal(strings.TrimPrefix(first, "+")))
@@ -334,7 +339,7 @@ func TestTwoInterfaces(t *testing.T) {
 	g.Expect(l.events.Events).NotTo(Receive(), "the reservation is used, by the other interface")
 	g.Expect(l.ask(1)).To(Equal("+192.0.2.50"))
 	g.Expect(l.ask(2)).To(Equal(second[1:]))
-	g.Expect(l.leasedAddresses(t.Context(), a, "", []bootconfig.Network{{Name: "rack-1", Mode: bootconfig.Authoritative}})).
+	g.Expect(l.admission.leasedAddresses(t.Context(), a, "", []bootconfig.Network{{Name: "rack-1", Mode: bootconfig.Authoritative}})).
 		To(ConsistOf(netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr(second[1:])))
 	g.Expect(l.Decline(t.Context(), hw(1), netip.MustParseAddr(second[1:]))).NotTo(Succeed(), "it is that of the other interface")
 
@@ -516,10 +521,10 @@ func TestRace(t *testing.T) {
 			}
 			g.Expect(l.Client.Delete(t.Context(), gone)).To(Succeed())
 			other := *l
-			other.Booter = New(&Booter{Client: l.Client, APIReader: l.APIReader, Namespace: l.Namespace, Log: logr.Discard()})
+			other.Booter = New(&Booter{Client: l.cache.Client, APIReader: l.APIReader, Namespace: l.Namespace, Log: logr.Discard()})
 			var once sync.Once
 			race := func() { once.Do(func() { g.Expect(other.ask(2)).To(Equal("+192.0.2.10")) }) }
-			l.Client = interceptor.NewClient(l.Client.(client.WithWatch), interceptor.Funcs{
+			l.cache.Client = interceptor.NewClient(l.cache.Client.(client.WithWatch), interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 					if !left {
 						race()

@@ -2,88 +2,106 @@ package boot
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"net"
 
-	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// A token that the cache does not know is looked up at the API server: the cache may be behind. Strangers with wrong tokens must overload neither the API server nor
-// the server that they name, so there is a rate for each name, and one for all. A token above it is not refused for ever: it may be the right one.
-const (
-	// lookupRate and lookupBurst are for one name.
-	lookupRate  = 1
-	lookupBurst = 40
-	// lookupsRate and lookupsBurst are for all names.
-	lookupsRate  = 100
-	lookupsBurst = 200
-)
-
-// lookups limit the tokens that are looked up.
-type lookups struct {
-	all   *rate.Limiter
-	hosts *limiters
+// lookup resolves a MAC address to its host, and a boot to its attempt: the host, the boot, and the machine that has the host.
+type lookup struct {
+	client    client.Client // reads from the cache
+	apiReader client.Reader
+	tenants   bootconfig.Tenants
+	clock     clock.PassiveClock
 }
 
-func newLookups() *lookups {
-	return &lookups{rate.NewLimiter(lookupsRate, lookupsBurst), newLimiters(lookupRate, lookupBurst)}
+// hostOf returns the host with a MAC address, or nil if there is none. If several hosts have the address, it returns the one that keeps it: the others boot
+// nothing.
+func (l *lookup) hostOf(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
+	keeper, err := controllers.KeeperOfMAC(ctx, l.client, l.tenants, mac.String())
+	return keeper.DeepCopy(), err
 }
 
-// mayLookUp returns nil if the API server may be asked for the boot of a host, given as "namespace/name", or ErrNotYet.
-func (b *Booter) mayLookUp(host string) error {
-	now := b.Clock.Now()
-	if !b.lookups.hosts.allow(host, now) || !b.lookups.all.AllowN(now, 1) {
-		return fmt.Errorf("%w: too many tokens of %s were presented", pxe.ErrTokenUnknown, host)
+// unknownServerError is the error for a MAC address that belongs to no host.
+type unknownServerError string
+
+func (e unknownServerError) Error() string { return string(e) + " is not a server of the inventory" }
+
+// requireHost is hostOf for a MAC address that must belong to a host.
+func (l *lookup) requireHost(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
+	host, err := l.hostOf(ctx, mac)
+	if err == nil && host == nil {
+		err = unknownServerError(mac.String())
 	}
-	return nil
+	return host, err
 }
 
-// cachedBoot returns the boot of a host from the cache. Without one it is empty, so that a check of the token takes as long as for an existing boot.
-func (b *Booter) cachedBoot(ctx context.Context, s presentedToken) (*v1alpha1.BareMetalBoot, error) {
-	boot, err := b.bootOf(ctx, s.key())
-	if boot == nil {
-		boot = &v1alpha1.BareMetalBoot{}
+// clientHost is requireHost for a client that asks for what its server boots. It refuses a client whose MAC address belongs to no host.
+func (l *lookup) clientHost(ctx context.Context, mac net.HardwareAddr) (*v1alpha1.BareMetalHost, error) {
+	host, err := l.requireHost(ctx, mac)
+	if errors.As(err, new(unknownServerError)) {
+		err = refused("%v", err)
 	}
-	return boot, err
+	return host, err
 }
 
-// openedBoot returns the boot that a token opens: from the cache, or if the cache does not show it yet, from the API server.
-func (b *Booter) openedBoot(ctx context.Context, s presentedToken) (*v1alpha1.BareMetalBoot, error) {
-	boot, err := b.cachedBoot(ctx, s)
-	if err != nil || b.opens(s.token, s.purpose, boot) {
-		return boot, err
+// view returns a host as an attempt. The machine is read with the client c.
+func (l *lookup) view(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	consumer, err := controllers.GetConsumer(ctx, c, host)
+	if err != nil {
+		return attempt{}, err
 	}
-	if err := b.mayLookUp(s.host); err != nil {
-		return nil, err
-	}
-	live := &v1alpha1.BareMetalBoot{}
-	if err := b.APIReader.Get(ctx, s.key(), live); client.IgnoreNotFound(err) != nil {
-		return nil, err
-	}
-	if !b.opens(s.token, s.purpose, live) {
-		metrics.TokenRefused(string(s.purpose))
-		return nil, refused("the token is not that of the current boot of %s", s.host)
-	}
-	return live, nil
+	return attempt{host: host, boot: boot, consumer: consumer, view: controllers.View(host, boot, consumer, l.clock.Now())}, nil
 }
 
-// CheckToken returns nil if the token is that of the agent of the host's boot. The agent that has the plan is refused with ErrVersion if it has another version of the
-// protocol: the body of its request may be one that this boot server cannot read.
-func (b *Booter) CheckToken(ctx context.Context, r pxe.AgentRequest) error {
-	boot, err := b.openedBoot(ctx, presentedToken{r.Host, r.Token, forAgent, r.From})
-	if err == nil && isAgent(&boot.Spec, r) {
-		err = b.checkVersion(boot, r)
+// attemptOf returns the attempt of a boot that was read from the API server. The rest comes from the cache. If the cache does not show that the boot belongs to
+// the host's claim, or is that of a free host, the host is read from the API server too.
+func (l *lookup) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	key, host := client.ObjectKeyFromObject(boot), &v1alpha1.BareMetalHost{}
+	if err := l.client.Get(ctx, key, host); err != nil {
+		return attempt{}, err
 	}
-	return err
+	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.IsRequestedErasure(&boot.Spec))
+	if controllers.CurrentBoot(host, boot) == nil && !own || boot.Spec.Number != host.Spec.ProviderState.Boots {
+		if err := l.apiReader.Get(ctx, key, host); err != nil {
+			return attempt{}, err
+		}
+	}
+	return l.viewOfClaim(ctx, l.client, host, boot)
 }
 
-// KnowsSeedToken is true for a token that opens the seed of the host's boot in the cache.
-func (b *Booter) KnowsSeedToken(ctx context.Context, host, token string) bool {
-	s := presentedToken{host: host, token: token, purpose: forSeed}
-	boot, err := b.cachedBoot(ctx, s)
-	return err == nil && b.opens(token, forSeed, boot)
+// liveAttemptOf is attemptOf, with everything read from the API server.
+func (l *lookup) liveAttemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	host := &v1alpha1.BareMetalHost{}
+	if err := l.apiReader.Get(ctx, client.ObjectKeyFromObject(boot), host); err != nil {
+		return attempt{}, err
+	}
+	return l.viewOfClaim(ctx, liveClient{l.client, l.apiReader}, host, boot)
+}
+
+// viewOfClaim is view for a boot of the machine that has the host. A user may have assigned the host to another machine by hand, and kept the claimID. An erasure
+// on request belongs to no machine, and a machine that claims the host meanwhile waits for it.
+func (l *lookup) viewOfClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
+	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName && !lifecycle.IsRequestedErasure(&boot.Spec) {
+		return attempt{}, refused("the boot of %s/%s belongs to another machine", host.Namespace, host.Name)
+	}
+	return l.view(ctx, c, host, boot)
+}
+
+// liveClient is a client whose Get reads from the API server. Cluster API's functions take a client, not a reader.
+type liveClient struct {
+	client.Client
+
+	reader client.Reader
+}
+
+func (c liveClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return c.reader.Get(ctx, key, o, opts...)
 }

@@ -47,13 +47,13 @@ func isOfConfig(machine *clusterv1.Machine, s *corev1.Secret) bool {
 
 // checkConfig returns an error for the Secret of a bootstrap config that belongs to another Machine, or to none yet. Cluster API makes one Machine the owner of a config,
 // but also reconciles a second one whose spec names it.
-func (b *Booter) checkConfig(ctx context.Context, machine *clusterv1.Machine, s *corev1.Secret) error {
+func (r *bootstrapReader) checkConfig(ctx context.Context, machine *clusterv1.Machine, s *corev1.Secret) error {
 	if !isOfConfig(machine, s) {
 		return nil
 	}
 	owner, config := metav1.GetControllerOf(s), &metav1.PartialObjectMetadata{}
 	config.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	if err := b.readData(ctx, machine.Namespace, owner.Name, config); err != nil {
+	if err := r.data.read(ctx, machine.Namespace, owner.Name, config); err != nil {
 		return fmt.Errorf("read the bootstrap config that controls bootstrap Secret %q: %w", s.Name, err)
 	}
 	if by := metav1.GetControllerOf(config); config.UID != owner.UID || by == nil || by.UID != machine.UID {

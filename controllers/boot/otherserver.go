@@ -19,15 +19,15 @@ const otherServerAfter = 30 * time.Second
 
 // enqueueOtherServer queues the problem that another DHCP server answered a server. Any client of the network can send such a request, so it is recorded once in an attempt,
 // and never replaces another problem.
-func (b *Booter) enqueueOtherServer(boot *v1alpha1.BareMetalBoot, err error) {
+func (w *stageWriter) enqueueOtherServer(boot *v1alpha1.BareMetalBoot, err error) {
 	if boot.Spec.Number == 0 || controllers.Problem(boot) != nil {
 		return
 	}
 	problem := &v1alpha1.BootProblem{
 		BootFailure: v1alpha1.BootFailure{Reason: v1alpha1.ReasonOtherDHCPServer, Message: controllers.Clip(err.Error(), controllers.MaxMessage)},
-		Number:      boot.Spec.Number, Time: metav1.NewTime(b.Clock.Now()),
+		Number:      boot.Spec.Number, Time: metav1.NewTime(w.clock.Now()),
 	}
-	b.enqueue(boot, problem.Reason, func(n *pendingStatus) {
+	w.enqueue(boot, problem.Reason, func(n *pendingStatus) {
 		if n.otherServer == nil || n.otherServer.Number != problem.Number {
 			n.otherServer = problem
 		}
@@ -35,21 +35,21 @@ func (b *Booter) enqueueOtherServer(boot *v1alpha1.BareMetalBoot, err error) {
 }
 
 // writeOtherServer writes that another DHCP server answered a server, unless it boots all the same.
-func (b *Booter) writeOtherServer(ctx context.Context, host types.NamespacedName, p *v1alpha1.BootProblem) {
+func (w *stageWriter) writeOtherServer(ctx context.Context, host types.NamespacedName, p *v1alpha1.BootProblem) {
 	if p == nil {
 		return
 	}
-	boot, err := b.bootOf(ctx, host)
+	boot, err := w.records.bootOf(ctx, host)
 	if err == nil && (boot == nil || boot.Spec.Number != p.Number || boot.Spec.Failure != nil || boot.Spec.VoidedTime != nil || controllers.Problem(boot) != nil || boots(boot)) {
 		return
 	}
 	if err == nil {
-		err = controllers.ApplyProblem(ctx, b.Client, host, *p)
+		err = controllers.ApplyProblem(ctx, w.client, host, *p)
 	}
-	b.forgetFailedWrite(writeKey{host, p.Reason}, err)
+	w.forgetFailedWrite(writeKey{host, p.Reason}, err)
 	if err == nil {
 		metrics.BootProblem(p.Reason)
-		b.recordProblemEvent(boot, *p)
+		w.events.recordProblemEvent(boot, *p)
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 // that the boot loader will not repeat. A boot server that ran before does.
 func TestDHCPBeforeARestart(t *testing.T) {
 	g := NewWithT(t)
-	b := &Booter{}
+	a := &admission{}
 	poweredOn := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-	g.Expect(b.startedAfter(&poweredOn)).To(BeFalse(), "it did not start")
+	g.Expect(a.startedAfter(&poweredOn)).To(BeFalse(), "it did not start")
 	for after, want := range map[time.Duration]bool{-time.Minute: false, -time.Second: false, 0: true, time.Second: true} {
-		b.started.Store(&metav1.Time{Time: poweredOn.Add(after)})
-		g.Expect(b.startedAfter(&poweredOn)).To(Equal(want), "%s after the power-on", after)
+		a.start(poweredOn.Add(after))
+		g.Expect(a.startedAfter(&poweredOn)).To(Equal(want), "%s after the power-on", after)
 	}
-	g.Expect(b.startedAfter(nil)).To(BeFalse(), "the server is not powered on")
+	g.Expect(a.startedAfter(nil)).To(BeFalse(), "the server is not powered on")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
@@ -74,7 +75,7 @@ func TestOtherDHCPServers(t *testing.T) {
 			g := NewWithT(t)
 			w := newWorld()
 			c := clocktesting.NewFakePassiveClock(time.Now())
-			w.Clock = c
+			w.restart(func(b *boot.Booter) { b.Clock = c })
 			for n := range 100 {
 				w.ObserveFailure(booting, fmt.Errorf("%w: the server took the answer of 192.0.2.%d", pxe.ErrOtherDHCPServer, n))
 			}

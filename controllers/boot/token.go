@@ -31,16 +31,22 @@ func MediaToken(key []byte, boot *v1alpha1.BareMetalBoot) string {
 	return token
 }
 
+// tokenKeys make the tokens of boots and check them. All boot servers have the same keys.
+type tokenKeys struct {
+	current  []byte // signs the tokens
+	previous []byte // signed the tokens before current. Its tokens are still valid. Empty for none.
+}
+
 // token returns the token for one purpose in one boot. It cannot be made without the key.
-func (b *Booter) token(p purpose, boot *v1alpha1.BareMetalBoot) string {
-	token, _ := makeToken(b.Key, p, boot, boot.Spec.Number)
+func (k tokenKeys) token(p purpose, boot *v1alpha1.BareMetalBoot) string {
+	token, _ := makeToken(k.current, p, boot, boot.Spec.Number)
 	return token
 }
 
 // opens is true for the token of a boot. It does the same work whether or not there is a boot, and takes the same time for every wrong token.
-func (b *Booter) opens(token string, p purpose, boot *v1alpha1.BareMetalBoot) bool {
+func (k tokenKeys) opens(token string, p purpose, boot *v1alpha1.BareMetalBoot) bool {
 	good := 0
-	for _, key := range [][]byte{b.Key, b.PreviousKey} {
+	for _, key := range [][]byte{k.current, k.previous} {
 		if len(key) == 0 {
 			continue // anyone can make the tokens of an empty key
 		}

@@ -27,16 +27,16 @@ func tokenBoot(change func(*v1alpha1.BareMetalBoot)) *v1alpha1.BareMetalBoot {
 // TestToken: a token is valid for its own purpose, host, claim and boot, and for nothing else.
 func TestToken(t *testing.T) {
 	g := NewWithT(t)
-	b := New(&Booter{Key: []byte("a key")})
+	k := tokenKeys{current: []byte("a key")}
 	boot := tokenBoot(nil)
-	seed, report := b.token(forSeed, boot), b.token(forReport, boot)
+	seed, report := k.token(forSeed, boot), k.token(forReport, boot)
 	g.Expect(seed).To(MatchRegexp("^[A-Za-z0-9_-]{43}$"), "256 bits, in letters that need no escape in a URL")
-	g.Expect(b.opens(seed, forSeed, boot)).To(BeTrue())
-	g.Expect(b.opens(report, forReport, boot)).To(BeTrue())
-	g.Expect(b.opens(report, forSeed, boot)).To(BeFalse())
-	g.Expect(b.opens(seed, forReport, boot)).To(BeFalse())
+	g.Expect(k.opens(seed, forSeed, boot)).To(BeTrue())
+	g.Expect(k.opens(report, forReport, boot)).To(BeTrue())
+	g.Expect(k.opens(report, forSeed, boot)).To(BeFalse())
+	g.Expect(k.opens(seed, forReport, boot)).To(BeFalse())
 	for _, wrong := range []string{"", seed[:42], seed + "A", strings.ToLower(seed), seed + "=", " " + seed} {
-		g.Expect(b.opens(wrong, forSeed, boot)).To(BeFalse(), "%q", wrong)
+		g.Expect(k.opens(wrong, forSeed, boot)).To(BeFalse(), "%q", wrong)
 	}
 	for name, change := range map[string]func(*v1alpha1.BareMetalBoot){
 		"another name":                         func(o *v1alpha1.BareMetalBoot) { o.Name = "h2" },
@@ -50,18 +50,18 @@ func TestToken(t *testing.T) {
 		"a claim and a number that read alike": func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID, o.Spec.Number = "clai", 7 },
 	} {
 		other := tokenBoot(change)
-		g.Expect(b.opens(seed, forSeed, other)).To(BeFalse(), name)
-		g.Expect(b.opens(b.token(forSeed, other), forSeed, boot)).To(BeFalse(), name)
+		g.Expect(k.opens(seed, forSeed, other)).To(BeFalse(), name)
+		g.Expect(k.opens(k.token(forSeed, other), forSeed, boot)).To(BeFalse(), name)
 	}
 	precise := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.StartTime = metav1.NewTime(time.Unix(1000, 5)) })
-	g.Expect(b.token(forSeed, precise)).To(Equal(seed), "the API server keeps whole seconds")
+	g.Expect(k.token(forSeed, precise)).To(Equal(seed), "the API server keeps whole seconds")
 	void := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.VoidedTime = new(metav1.Now()) })
-	g.Expect(b.opens(seed, forSeed, void)).To(BeFalse(), "the claim ended")
-	g.Expect(b.opens(report, forReport, void)).To(BeFalse(), "the claim ended")
+	g.Expect(k.opens(seed, forSeed, void)).To(BeFalse(), "the claim ended")
+	g.Expect(k.opens(report, forReport, void)).To(BeFalse(), "the claim ended")
 	moved := tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.UID = "other" })
-	g.Expect(b.opens(report, forReport, moved)).To(BeTrue(), "a move changes the UID, and is no other boot")
+	g.Expect(k.opens(report, forReport, moved)).To(BeTrue(), "a move changes the UID, and is no other boot")
 	for _, nothing := range []*v1alpha1.BareMetalBoot{{}, tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.Number = 0 }), tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.ClaimID = "" })} {
-		g.Expect(b.opens(b.token(forSeed, nothing), forSeed, nothing)).To(BeFalse(), "there is no boot")
+		g.Expect(k.opens(k.token(forSeed, nothing), forSeed, nothing)).To(BeFalse(), "there is no boot")
 	}
 }
 
@@ -69,14 +69,14 @@ func TestToken(t *testing.T) {
 func TestKeys(t *testing.T) {
 	g := NewWithT(t)
 	boot := tokenBoot(nil)
-	old := New(&Booter{Key: []byte("old")}).token(forSeed, boot)
-	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).opens(old, forSeed, boot)).To(BeTrue())
-	g.Expect(New(&Booter{Key: []byte("new")}).opens(old, forSeed, boot)).To(BeFalse())
-	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte("old")}).token(forSeed, boot)).NotTo(Equal(old))
-	g.Expect(New(&Booter{Key: []byte("new")}).opens(hmacOf(nil, "seed"), forSeed, boot)).To(BeFalse())
+	old := tokenKeys{current: []byte("old")}.token(forSeed, boot)
+	g.Expect(tokenKeys{current: []byte("new"), previous: []byte("old")}.opens(old, forSeed, boot)).To(BeTrue())
+	g.Expect(tokenKeys{current: []byte("new")}.opens(old, forSeed, boot)).To(BeFalse())
+	g.Expect(tokenKeys{current: []byte("new"), previous: []byte("old")}.token(forSeed, boot)).NotTo(Equal(old))
+	g.Expect(tokenKeys{current: []byte("new")}.opens(hmacOf(nil, "seed"), forSeed, boot)).To(BeFalse())
 	everybodys, _ := makeToken(nil, forSeed, boot, boot.Spec.Number)
-	g.Expect(New(&Booter{Key: []byte("new"), PreviousKey: []byte{}}).opens(everybodys, forSeed, boot)).To(BeFalse())
-	g.Expect(New(&Booter{}).opens(everybodys, forSeed, boot)).To(BeFalse())
+	g.Expect(tokenKeys{current: []byte("new"), previous: []byte{}}.opens(everybodys, forSeed, boot)).To(BeFalse())
+	g.Expect(tokenKeys{}.opens(everybodys, forSeed, boot)).To(BeFalse())
 }
 
 // TestSeal: two lists of fields never have the same token, wherever their texts could be split.
@@ -110,14 +110,14 @@ func TestTokenOfEarlierBoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			b := New(&Booter{Key: []byte("a key")})
+			k := tokenKeys{current: []byte("a key")}
 			earlier, later := tokenBoot(nil), tokenBoot(func(o *v1alpha1.BareMetalBoot) { o.Spec.Number = 9; test.change(&o.Spec) })
-			g.Expect(b.opens(b.token(forReport, earlier), forReport, later)).To(Equal(test.valid))
+			g.Expect(k.opens(k.token(forReport, earlier), forReport, later)).To(Equal(test.valid))
 			for _, p := range []purpose{forSeed, forAgent} {
-				g.Expect(b.opens(b.token(p, earlier), p, later)).To(BeFalse(), string(p))
-				g.Expect(b.opens(b.token(p, earlier), forReport, later)).To(BeFalse(), string(p))
+				g.Expect(k.opens(k.token(p, earlier), p, later)).To(BeFalse(), string(p))
+				g.Expect(k.opens(k.token(p, earlier), forReport, later)).To(BeFalse(), string(p))
 			}
-			g.Expect(b.opens(b.token(forReport, later), forReport, later)).To(Equal(later.Spec.VoidedTime == nil))
+			g.Expect(k.opens(k.token(forReport, later), forReport, later)).To(Equal(later.Spec.VoidedTime == nil))
 		})
 	}
 }

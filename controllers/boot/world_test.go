@@ -47,10 +47,15 @@ const (
 
 var errAway = errors.New("the API server does not answer")
 
+// replaceable is a client that a test may replace by another one.
+type replaceable struct{ client.Client }
+
 // world is an API server in memory with a host that is booting for a machine, and a Booter before it.
 type world struct {
 	*boot.Booter
 	client.Client // the API server
+
+	cache *replaceable // the cache of the Booter
 
 	reads  atomic.Int64
 	fault  func() fault // called before each write
@@ -76,11 +81,22 @@ func newWorld(networks ...bootconfig.Network) *world {
 		}
 		return c.Patch(ctx, o, p, opts...)
 	}})
+	w.cache = &replaceable{w.Client}
 	w.Booter = boot.New(&boot.Booter{
-		Client: w.Client, APIReader: counted{w.Client, &w.reads}, Settings: controllerstest.Settings(), Key: []byte("key"), Namespace: "capbm-system",
+		Client: w.cache, APIReader: counted{w.Client, &w.reads}, Settings: controllerstest.Settings(), Key: []byte("key"), Namespace: "capbm-system",
 		Networks: networks, Recorder: &events.FakeRecorder{Events: w.events}, Log: logr.Discard(),
 	})
 	return w
+}
+
+// restart replaces the Booter by one with another configuration, as a restart of the boot server does.
+func (w *world) restart(change func(*boot.Booter)) {
+	b := &boot.Booter{
+		Client: w.Booter.Client, APIReader: w.APIReader, Settings: w.Settings, Key: w.Key, PreviousKey: w.PreviousKey, Namespace: w.Namespace, Networks: w.Networks,
+		Tenants: w.Tenants, Images: w.Images, Prefetcher: w.Prefetcher, Recorder: w.Recorder, Log: w.Log, Clock: w.Clock,
+	}
+	change(b)
+	w.Booter = boot.New(b)
 }
 
 // indexes gives a fake client the indexes of a manager's cache.
@@ -215,6 +231,12 @@ func nextBoot(w *world) error {
 
 func onMachine(to func(*v1alpha1.BareMetalMachine)) func(*world) error {
 	return func(w *world) error { return change(w, "m", &v1alpha1.BareMetalMachine{}, to) }
+}
+
+// afterDeadline lets the deadline of the boot pass.
+func afterDeadline(w *world) error {
+	w.restart(func(b *boot.Booter) { b.Settings.BootTimeout = time.Nanosecond })
+	return nil
 }
 
 func deleted(name string, object client.Object) func(*world) error {
