@@ -66,7 +66,7 @@ func (f bootFacts) isOf(h hostFacts) bool {
 // open is true for a boot that is not void. Its server may be booted.
 func (f bootFacts) open() bool { return f.exists && f.claimID != "" && !f.voided }
 
-// stands is true for a boot that gives its machine rights to a server. An inspection, and an erasure on request, are of no machine.
+// stands is true for a boot that gives its machine rights to a server. An inspection and an erasure on request have no machine.
 func (f bootFacts) stands() bool { return f.open() && !f.ofNoMachine() }
 
 // ofNoMachine is true for an inspection, and for an erasure on request.

@@ -25,7 +25,7 @@ const (
 	maxZero = 64 << 20
 	// maxCorrupt is how often a chunk is fetched again after a wrong digest.
 	maxCorrupt = 3
-	// stalledAfter is how long a request may deliver no chunk: 17 KiB/s are enough.
+	// stalledAfter is the time in which a request must deliver a chunk. The slowest accepted rate is 17 KiB/s.
 	stalledAfter = time.Minute
 )
 
