@@ -74,8 +74,8 @@ func (w *writer) writeItem(ctx context.Context, i item) error {
 		return w.zero(ctx, span{i.offset, i.length})
 	}
 	part := i.content[:i.length]
-	for _, h := range w.held {
-		h.take(i.offset, part)
+	for _, h := range w.withheld {
+		h.capture(i.offset, part)
 	}
 	if _, err := w.Device.WriteAt(part, i.offset); err != nil {
 		return w.diskFailed("write", i.offset, err)
