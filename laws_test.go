@@ -85,7 +85,7 @@ func TestCRDsPassClusterctl(t *testing.T) {
 	}
 }
 
-// TestLoggers: a program that uses the client of controller-runtime sets a logger. Without one controller-runtime prints a stack trace after 30 s, in the midst
+// TestLoggers: a program that uses the client of controller-runtime sets a logger. Without one controller-runtime prints a stack trace after 30 s, in the middle
 // of the output.
 func TestLoggers(t *testing.T) {
 	folders := goFiles(t)

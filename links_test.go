@@ -23,11 +23,7 @@ var (
 
 // TestLinks: the files and the headings that pages link to exist.
 func TestLinks(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages := strings.Fields(string(out))
+	pages := gitFiles(t, "*.md")
 	if len(pages) < 20 {
 		t.Fatalf("only %d pages were found", len(pages))
 	}
@@ -45,6 +41,17 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// gitFiles returns the files of the repository that match one of the patterns.
+func gitFiles(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	args := append([]string{"ls-files", "--cached", "--others", "--exclude-standard"}, patterns...)
+	out, err := exec.CommandContext(t.Context(), "git", args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
 }
 
 // checkLink returns an error if a link of a page leads nowhere. Links to other sites are checked by make linkcheck.

@@ -39,7 +39,7 @@ type step struct {
 	Env  map[string]string `json:"env"`
 }
 
-// TestParts: CI and the nightly run on GitHub have the parts of .ci/run and .ci/nightly, but for recordings that are not a part of the project.
+// TestParts: CI and the nightly run on GitHub have the parts of .ci/run and .ci/nightly, except recordings that are not a part of the project.
 func TestParts(t *testing.T) {
 	targets := regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
 	exists := map[string]bool{}

@@ -5,7 +5,6 @@ import "context"
 // BootMode is the firmware interface that a server boots with.
 type BootMode string
 
-// The boot modes.
 const (
 	BootUEFI   BootMode = "UEFI"
 	BootLegacy BootMode = "Legacy"
@@ -14,7 +13,6 @@ const (
 // BootTarget is what a server boots from.
 type BootTarget string
 
-// The boot targets.
 const (
 	// BootNone is no override: the firmware's boot order applies.
 	BootNone BootTarget = "None"

@@ -10,7 +10,6 @@ import (
 // Capability is something that a BMC may be able to do.
 type Capability string
 
-// The capabilities of BMCs.
 const (
 	CanPowerOn      Capability = "PowerOn"
 	CanForceOff     Capability = "ForceOff"

@@ -15,7 +15,6 @@ import (
 // Kind is the kind of error of a BMC call. It determines what the caller can do about it.
 type Kind string
 
-// The kinds of error.
 const (
 	// Unauthorized means that the BMC refused the credentials. BMCs also answer so while they restart.
 	Unauthorized Kind = "Unauthorized"

@@ -5,7 +5,6 @@ import "slices"
 // FactName names a part of an inventory.
 type FactName string
 
-// The facts of an inventory.
 const (
 	FactCPU                FactName = "cpu"
 	FactMemory             FactName = "memory"
@@ -28,7 +27,6 @@ var FactNames = []FactName{
 // FactState is the state of a fact.
 type FactState string
 
-// The states of facts.
 const (
 	// FactKnown means that the BMC reports it.
 	FactKnown FactState = "Known"

@@ -13,7 +13,6 @@ type Inspector interface {
 // Health is the health of a part, as in Redfish: OK, Warning or Critical; empty if it is unknown.
 type Health string
 
-// The states of health.
 const (
 	HealthOK       Health = "OK"
 	HealthWarning  Health = "Warning"

@@ -18,7 +18,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// The indexes of BareMetalHosts in the cache.
 const (
 	// ConsumerIndex finds the hosts that a BareMetalMachine has, by the machine's name.
 	ConsumerIndex = claim.ConsumerField

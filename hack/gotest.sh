@@ -18,7 +18,7 @@ export CAPBM_TESTS=complete # a program that is missing fails the tests that nee
 export GOGC=${GOGC:-400} GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=${GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL:-50ms}
 # With GOGC=400 the heap of a suite with more than a thousand managers would fill the memory.
 export GOMEMLIMIT=${GOMEMLIMIT:-4GiB}
-# Go's cache of results does not see SEED, which is read before the tests start: in CI an old result is none.
+# Go's cache of results does not see SEED, which is read before the tests start: CI does not accept an old result.
 fresh=()
 [ -z "${CI:-}" ] || fresh=(-count=1)
 

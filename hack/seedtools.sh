@@ -21,7 +21,7 @@ fi
 system=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-} $(uname -m)") || true
 [ "$system" = "debian 12 x86_64" ] || fail "the tools are Debian 12's on x86_64, and this is ${system:-another system}: use a container of debian:12"
 
-# What the tools run with. It does nothing by itself, so it may be installed.
+# What the tools run with. It starts nothing when it is installed.
 packages=(python3 libglib2.0-0 libuuid1 libyaml-0-2 busybox-static curl wget dash dosfstools mtools util-linux)
 missing=()
 for package in "${packages[@]}"; do

@@ -53,7 +53,6 @@ type ServerID struct{ SystemUUID, SerialNumber string }
 // Match is whether two sources describe one server.
 type Match int
 
-// The results of a comparison.
 const (
 	// MatchUnknown means that the sources have no value in common that identifies a server.
 	MatchUnknown Match = iota

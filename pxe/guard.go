@@ -20,7 +20,6 @@ var requests = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterO
 	Name: "capbm_http_requests_total", Help: "HTTP requests to the boot server, by what was requested and result.",
 }, []string{"what", "result"})
 
-// The results of requests.
 const (
 	outcomeServed  = "served"
 	outcomeRefused = "refused"

@@ -30,7 +30,7 @@ func (h *Handler) withBounds(next http.Handler) http.Handler {
 		p.extend()
 		if r.ContentLength != 0 {
 			// A read deadline would cut off a long answer too, so it is set only if there is a body.
-			_ = p.control.SetReadDeadline(time.Now().Add(p.timeout)) // a recorder has none
+			_ = p.control.SetReadDeadline(time.Now().Add(p.timeout)) // a recorder has no deadlines
 		}
 		clean := *r
 		clean.URL = &url.URL{Path: path.Clean("/" + strings.ReplaceAll(r.URL.Path, `\`, "/")), RawQuery: r.URL.RawQuery}
@@ -54,7 +54,7 @@ func (p *deadlineWriter) extend() {
 	if !p.end.IsZero() && p.end.Before(deadline) {
 		deadline = p.end
 	}
-	_ = p.control.SetWriteDeadline(deadline) // a recorder has none
+	_ = p.control.SetWriteDeadline(deadline) // a recorder has no deadlines
 }
 
 // Unwrap is for http.ResponseController.

@@ -93,7 +93,6 @@ type Lease struct {
 // Outcome is the content of a report.
 type Outcome string
 
-// The outcomes.
 const (
 	// Up means that the operating system is up.
 	Up Outcome = "up"

@@ -308,7 +308,7 @@ func machineRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		wantWord = "the boot loader would end the command there"
 		wantLine = "must be one line of printable ASCII characters"
 		wantKey  = "like gpu or example.com/gpu"
-		wantVals = "In and NotIn require values, Exists and DoesNotExist must have none"
+		wantVals = "In and NotIn require values, Exists and DoesNotExist must not have values"
 	)
 	return []refused[spec]{
 		{"kernel URL missing", kernel(""), url, "Required value"},

@@ -9,7 +9,6 @@ const BootFinalizer = "baremetalboot.infrastructure.cluster.x-k8s.io"
 // +kubebuilder:validation:Enum=Provision;Inspect;Clean
 type BootPurpose string
 
-// The purposes of boots.
 const (
 	// PurposeProvision boots the operating system of the machine that claimed the host.
 	PurposeProvision BootPurpose = "Provision"

@@ -16,7 +16,7 @@ type AgentProgress struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Percent int32 `json:"percent,omitempty"`
-	// doneBytes and totalBytes are the bytes of the step. A step without bytes has none.
+	// doneBytes and totalBytes are the bytes of the step. They are absent for a step that does not count bytes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	DoneBytes int64 `json:"doneBytes,omitempty"`
@@ -77,7 +77,8 @@ type DiskProgress struct {
 
 // ImageStatus is the state of a machine's image at the boot server, which downloads, verifies and converts it before the first boot.
 type ImageStatus struct {
-	// claimID is the claim of the host for which the image was prepared. What an earlier machine got says nothing: the boot server may have lost the image since.
+	// claimID is the claim of the host for which the image was prepared. A status for an earlier
+	// claim proves nothing, because the boot server may have deleted the image since then.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -4,7 +4,6 @@ package v1alpha1
 // +kubebuilder:validation:Enum=UEFI;UEFISecureBoot;BIOS
 type BootMode string
 
-// The boot modes of a server.
 const (
 	// BootModeUEFI is UEFI without Secure Boot.
 	BootModeUEFI BootMode = "UEFI"
@@ -18,7 +17,6 @@ const (
 // +kubebuilder:validation:Enum=PXE;UefiHttp;VirtualMedia
 type BootMethod string
 
-// The boot methods.
 const (
 	MethodPXE          BootMethod = "PXE"
 	MethodUefiHTTP     BootMethod = "UefiHttp"

@@ -64,7 +64,7 @@ const (
 	ReasonBMCUnreachable = "Unreachable"
 	// ReasonCertificateInvalid means that the verification of the BMC's certificate failed.
 	ReasonCertificateInvalid = "CertificateInvalid"
-	// ReasonSystemNotFound means that the BMC does not manage the system in spec.bmc.address, or that it manages several and the address has none.
+	// ReasonSystemNotFound means that the BMC does not manage the system in spec.bmc.address, or that it manages several and the address names no system.
 	ReasonSystemNotFound = "SystemNotFound"
 	// ReasonBMCUnsupported means that the BMC does not support the request.
 	ReasonBMCUnsupported = "Unsupported"

@@ -38,11 +38,10 @@ type ErasureReport struct {
 	Disks []ErasedDisk `json:"disks,omitempty"`
 }
 
-// ErasureOutcome is what became of a disk.
+// ErasureOutcome is what became of a disk in an erasure that succeeded.
 // +kubebuilder:validation:Enum=Erased;LeftOut
 type ErasureOutcome string
 
-// The outcomes of an erasure that succeeded.
 const (
 	// ErasureErased means that the disk was erased and that the verification passed.
 	ErasureErased ErasureOutcome = "Erased"

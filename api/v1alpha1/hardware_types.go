@@ -85,7 +85,6 @@ type Hardware struct {
 // +kubebuilder:validation:Enum=Known;Absent;Unknown
 type FactState string
 
-// The states of facts.
 const (
 	// FactKnown means that the BMC reports the part.
 	FactKnown FactState = "Known"

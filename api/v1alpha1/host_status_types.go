@@ -212,7 +212,6 @@ type BootOverrideStatus struct {
 // +kubebuilder:validation:Enum=Succeeded;Failed
 type OperationOutcome string
 
-// The outcomes of an operation.
 const (
 	OperationSucceeded OperationOutcome = "Succeeded"
 	OperationFailed    OperationOutcome = "Failed"

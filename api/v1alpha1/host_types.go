@@ -5,11 +5,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // HostFinalizer keeps a BareMetalHost until its machine has released it.
 const HostFinalizer = "baremetalhost.infrastructure.cluster.x-k8s.io"
 
-// Architecture is a CPU architecture, in the notation of Kubernetes.
+// Architecture is a CPU architecture that the provider can boot, in the notation of Kubernetes.
 // +kubebuilder:validation:Enum=amd64;arm64
 type Architecture string
 
-// The architectures that the provider can boot.
 const (
 	ArchitectureAMD64 Architecture = "amd64"
 	ArchitectureARM64 Architecture = "arm64"
@@ -127,7 +126,7 @@ type BareMetalHostSpec struct {
 	BootMethods []BootMethod `json:"bootMethods,omitempty"`
 
 	// power is the desired power state of the server while no machine has it: On or Off. A server that is powered on boots from its disk, which may still
-	// hold the data of its last machine. Set On only if a person wipes the disks (cleaningPolicy: Manual) or the server has none. If the field is not set,
+	// hold the data of its last machine. Set On only if a person wipes the disks (cleaningPolicy: Manual) or the server has no disks. If the field is not set,
 	// the provider does not change the power state, and a server that is on is not available to machines, because it may have been registered by mistake.
 	// +kubebuilder:validation:XValidation:rule="self in ['On', 'Off']",message="must be On or Off: PoweringOn and PoweringOff occur only in a status"
 	// +optional
@@ -285,7 +284,6 @@ type Quarantine struct {
 // +kubebuilder:validation:Enum=NoClaim;PreferNoClaim
 type TaintEffect string
 
-// The effects of taints.
 const (
 	// TaintNoClaim prevents machines from claiming the host.
 	TaintNoClaim TaintEffect = "NoClaim"

@@ -6,7 +6,6 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // +kubebuilder:validation:Enum=NoCloud;ConfigDrive;None
 type DataSource string
 
-// The data sources.
 const (
 	// DataSourceNoCloud is a partition with the label CIDATA, which cloud-init's data source NoCloud reads.
 	DataSourceNoCloud DataSource = "NoCloud"

@@ -6,7 +6,6 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:Enum=BMC;Agent;Both
 type InspectionPolicy string
 
-// The inspection policies.
 const (
 	// InspectionBMC reads what the BMC reports.
 	InspectionBMC InspectionPolicy = "BMC"
@@ -32,7 +31,8 @@ const (
 	ReasonInspectionFailed = "InspectionFailed"
 )
 
-// InspectionSummary is what requirements of machines are compared with of what the agent found on a server. The BareMetalInspection of the host has the rest.
+// InspectionSummary is a part of what the agent found on a server: the part with which the requirements of machines are compared. The BareMetalInspection of
+// the host has the rest.
 type InspectionSummary struct {
 	// receivedTime is the time when the boot server received the report.
 	// +optional

@@ -119,7 +119,7 @@ type LabelKey string
 type LabelValue string
 
 // HostSelectorRequirement is a requirement for one label of a host.
-// +kubebuilder:validation:XValidation:rule="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",message="In and NotIn require values, Exists and DoesNotExist must have none"
+// +kubebuilder:validation:XValidation:rule="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",message="In and NotIn require values, Exists and DoesNotExist must not have values"
 type HostSelectorRequirement struct {
 	// key is the key of the label.
 	// +required
@@ -128,7 +128,7 @@ type HostSelectorRequirement struct {
 	// +required
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator metav1.LabelSelectorOperator `json:"operator,omitempty"`
-	// values are the values for the operators In and NotIn. The operators Exists and DoesNotExist have none.
+	// values are the values for the operators In and NotIn. The operators Exists and DoesNotExist take no values.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -167,7 +167,6 @@ type HostToleration struct {
 // +kubebuilder:validation:Enum=Installed;Ephemeral
 type BootPersistence string
 
-// The kinds of boot persistence.
 const (
 	// PersistenceInstalled means that the operating system installs itself on the disk and later boots from there.
 	PersistenceInstalled BootPersistence = "Installed"

@@ -34,7 +34,6 @@ type ObservedNode struct {
 // +kubebuilder:validation:Enum=Ready;NotReady;Unreadable
 type NodeReadiness string
 
-// The values of NodeReadiness.
 const (
 	// NodeReady means that the condition Ready of the Node is True.
 	NodeReady NodeReadiness = "Ready"

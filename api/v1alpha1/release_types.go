@@ -43,7 +43,6 @@ const (
 // +kubebuilder:validation:Enum=None;Metadata;Clear;Purge;Manual
 type CleaningPolicy string
 
-// The cleaning policies.
 const (
 	// CleaningNone wipes no disk: the data of a machine stays on the server's disks. The host becomes available when the server is confirmed to be off
 	// and its BMC has no boot override and no virtual media. That is enough for a machine that ran from memory. The next machine boots from the network, so

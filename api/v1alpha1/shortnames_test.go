@@ -20,7 +20,7 @@ var metal3 = []any{
 	"m3m", "m3machine", "metal3m", "m3mt", "m3machinetemplate", "metal3mt", "m3r", "m3remediation", "m3rt", "m3remediationtemplate", "metal3rt",
 }
 
-// tinkerbell are the short names of Tinkerbell, in August 2026. Its Cluster API provider has none.
+// tinkerbell are the short names of Tinkerbell, in August 2026. Its Cluster API provider has no short names.
 var tinkerbell = []any{"hw", "j", "pol", "t", "tpl", "wf", "wrs"}
 
 // TestShortNames: no short name is one of Metal3's or Tinkerbell's. With both installed, kubectl would show the objects of only one of them.

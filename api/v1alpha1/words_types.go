@@ -4,7 +4,6 @@ package v1alpha1
 // +kubebuilder:validation:Enum=OK;Warning;Critical
 type Health string
 
-// The values of Health.
 const (
 	HealthOK       Health = "OK"
 	HealthWarning  Health = "Warning"
@@ -15,7 +14,6 @@ const (
 // +kubebuilder:validation:Enum=UEFI;BIOS
 type FirmwareMode string
 
-// The values of FirmwareMode.
 const (
 	FirmwareUEFI FirmwareMode = "UEFI"
 	FirmwareBIOS FirmwareMode = "BIOS"
@@ -25,7 +23,6 @@ const (
 // +kubebuilder:validation:Enum=Enabled;Disabled
 type SecureBoot string
 
-// The values of SecureBoot.
 const (
 	SecureBootEnabled  SecureBoot = "Enabled"
 	SecureBootDisabled SecureBoot = "Disabled"
@@ -35,7 +32,6 @@ const (
 // +kubebuilder:validation:Enum=NVMe;NVMeOverFabrics;SATA;SAS;SCSI;FibreChannel;ISCSI;Virtio;USB;MMC;Other
 type DiskTransport string
 
-// The values of DiskTransport.
 const (
 	TransportNVMe DiskTransport = "NVMe"
 	// TransportNVMeOverFabrics is NVMe over a network, such as TCP or RDMA.
@@ -59,7 +55,6 @@ type AgentStep string
 // +kubebuilder:validation:Enum=PXE;HTTP;CD
 type OverrideTarget string
 
-// The values of OverrideTarget.
 const (
 	TargetPXE  OverrideTarget = "PXE"
 	TargetHTTP OverrideTarget = "HTTP"
@@ -70,7 +65,6 @@ const (
 // +kubebuilder:validation:Enum=AlwaysOn;AlwaysOff;LastState
 type PowerRestorePolicy string
 
-// The values of PowerRestorePolicy.
 const (
 	RestoreAlwaysOn  PowerRestorePolicy = "AlwaysOn"
 	RestoreAlwaysOff PowerRestorePolicy = "AlwaysOff"

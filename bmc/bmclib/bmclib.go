@@ -15,7 +15,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// The URL schemes of this driver.
 const (
 	// SchemeAMT is Intel AMT with TLS, SchemeAMTInsecure without.
 	SchemeAMT         = "amt"

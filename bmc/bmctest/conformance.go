@@ -66,7 +66,6 @@ type Known struct {
 // Verdict is the result of a check in one word.
 type Verdict string
 
-// The verdicts.
 const (
 	Passed Verdict = "passed"
 	Failed Verdict = "FAILED"

@@ -153,7 +153,7 @@ var Faults = map[Fault]FaultInfo{
 	SwappedGUID:             {What: "sends the system GUID in the byte order of SMBIOS", IPMI: true},
 }
 
-// faults are the active faults of a BMC. The zero value has none.
+// faults are the active faults of a BMC. With the zero value no fault is active.
 type faults struct {
 	mu   sync.Mutex
 	left map[Fault]int

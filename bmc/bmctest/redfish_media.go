@@ -165,7 +165,7 @@ func (m *Machine) insertChecked(w http.ResponseWriter, drive, image string, body
 	_, withProtocol := body["TransferProtocolType"]
 	switch {
 	case err != nil || !strings.HasPrefix(image, "http") || m.imageIn(drive) != "":
-		refuse(w, http.StatusBadRequest, "ActionParameterValueFormatError", "There is an image already, or this is none")
+		refuse(w, http.StatusBadRequest, "ActionParameterValueFormatError", "The drive has an image already, or the URL is not that of an image")
 	case m.faults.on(MediaUnlicensed):
 		refuse(w, http.StatusForbidden, "LicenseKeyRequired", "A license key is required to use this operation or feature.")
 	case m.faults.take(InsertFails):

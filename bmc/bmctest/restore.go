@@ -137,7 +137,8 @@ func (s *suite) removeOverride(ctx context.Context, client bmc.Client) error {
 	return nil
 }
 
-// ignoreUnchanged returns nil for a BMC that refuses to remove the override and has none: it accepted none before either, so there is nothing to restore.
+// ignoreUnchanged returns nil for a BMC that refuses to remove the override and has no override. It did not accept one before either, so there is nothing to
+// restore.
 func (s *suite) ignoreUnchanged(ctx context.Context, client bmc.Client, refusal error) error {
 	if bmc.KindOf(refusal) != bmc.Unsupported {
 		return refusal

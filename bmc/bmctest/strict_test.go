@@ -206,7 +206,7 @@ func TestRestoreRefused(t *testing.T) {
 	g.Expect(machine.Refused()).To(BeNumerically("<", 5))
 }
 
-// TestRestoreUnsupported: a BMC that does not support an override has none to restore. What it does not support twice is not tried again.
+// TestRestoreUnsupported: a BMC that does not support an override has nothing to restore. What it does not support twice is not tried again.
 func TestRestoreUnsupported(t *testing.T) {
 	unsupported := &bmc.Error{Kind: bmc.Unsupported, Op: "x", Err: errors.New("405")}
 	for call, want := range map[string]int{"SetBootOverride": 1, "ForceOff": 2} {

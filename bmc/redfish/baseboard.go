@@ -84,7 +84,7 @@ func (n *inspection) productName(ctx context.Context, model string) string {
 // partTypes are the types of chassis that are a part of a server: their serial numbers are those of parts.
 var partTypes = []string{"Component", "Module", "Card", "Cartridge", "Row", "Zone", "Drawer", "Rack", "Pod", "StorageEnclosure"}
 
-// completeIdentity reads the serial number and the version of the firmware elsewhere, if the system has none.
+// completeIdentity reads the serial number and the version of the firmware elsewhere, if the system does not report them.
 func (n *inspection) completeIdentity(ctx context.Context) {
 	i := &n.inventory
 	if i.SerialNumber == "" && n.unavailable(ctx) == nil {
@@ -135,7 +135,8 @@ func (n *inspection) serialElsewhere(ctx context.Context) (serial, source string
 	return "", ""
 }
 
-// hostFirmware matches the names of the firmware of the host's CPUs in the software inventory. boardFirmware is that of NVIDIA's Grace, whose version has dots if it is that of UEFI.
+// hostFirmware matches the names of the firmware of the host's CPUs in the software inventory. boardFirmware
+// matches the firmware of NVIDIA's Grace. Its version has dots if it is a version of UEFI.
 var (
 	hostFirmware  = regexp.MustCompile(`(?i)^(system )?(bios|uefi)( firmware)?$`)
 	boardFirmware = regexp.MustCompile(`^HGX_FW_CPU_0$`)

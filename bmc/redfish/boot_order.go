@@ -55,7 +55,7 @@ func (o *orders) forget(system string) {
 type bootOption struct {
 	// reference is its name in the boot order.
 	reference string
-	// target is its boot target; empty for an option that is none of the targets.
+	// target is its boot target; empty for an option that is no boot target.
 	target bmc.BootTarget
 }
 

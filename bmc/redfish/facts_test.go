@@ -166,9 +166,9 @@ func TestDevicesOfPCIe(t *testing.T) {
 		"a GPU whose class nobody wrote":          {`"Name":"NVIDIA T4"`, `"VendorId":"0x10de"`, []string{"GPU NVIDIA T4"}},
 		"a switch whose class nobody wrote":       {`"Model":"NVSwitch 2"`, `"VendorId":"0x10de"`, []string{"NVSwitch 2"}},
 		"a NIC of the same manufacturer":          {`"Model":"ConnectX"`, `"VendorId":"0x15b3"`, []string{"ConnectX"}},
-		"the vendor ID 0 is none":                 {`"Model":"VGA"`, `"DeviceClass":"DisplayController","VendorId":"0x0000"`, []string{"DisplayController VGA"}},
+		"the vendor ID 0 is not a vendor":         {`"Model":"VGA"`, `"DeviceClass":"DisplayController","VendorId":"0x0000"`, []string{"DisplayController VGA"}},
 		"a GPU by Supermicro's property":          {`"Model":"H100","Oem":{"Supermicro":{"GPUVendor":"NVIDIA"}}`, `"DeviceClass":"DisplayController","VendorId":"0x0000"`, []string{"GPU H100"}},
-		"a class code of zeros is none":           {`"Model":"X"`, `"ClassCode":"0x000000","VendorId":"0x8086"`, []string{"X"}},
+		"a class code of zeros is not a class":    {`"Model":"X"`, `"ClassCode":"0x000000","VendorId":"0x8086"`, []string{"X"}},
 		"a bridge":                                {`"Model":"Switch"`, `"DeviceClass":"Bridge"`, []string{}},
 		"the model is not the address on the bus": {`"Name":"00_1B_00"`, `"DeviceClass":"DisplayController","VendorId":"0x10de"`, []string{"GPU"}},
 	} {

@@ -93,7 +93,7 @@ func (n *inspection) otherMACs(ctx context.Context, interfaces listing) map[stri
 	return others
 }
 
-// adapters reads the network adapters of the system's chassis or, if these have none, those of its network interfaces.
+// adapters reads the network adapters of the system's chassis. If the chassis list no adapters, it reads those of the system's network interfaces.
 func (n *inspection) adapters(ctx context.Context) listing {
 	adapters := listing{}
 	for _, box := range n.readOwnChassis(ctx) {

@@ -8,7 +8,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// readPowerSupplies reads the power supplies of the system's chassis or, if these have none, of an enclosure that contains only this system.
+// readPowerSupplies reads the power supplies of the system's chassis. If the chassis list no power supplies, it reads those of an enclosure that contains only
+// this system.
 func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 	read := listing{}
 	for _, box := range n.readOwnChassis(ctx) {

@@ -178,8 +178,8 @@ func parseTime(text, offset string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.40q is not a time", text)
 }
 
-// clock returns the manager that has the time: that of the system or, if it has none and the service has only this system, the only other one that does. It returns nil without
-// one.
+// clock returns the manager that has the time. It is the manager of the system. If that manager has no time and the service has only this system, it is the only
+// other manager with a time. Without such a manager it is nil.
 func (c *conn) clock(ctx context.Context) resource {
 	if manager := c.readManager(ctx); manager.text("DateTime") != "" {
 		return manager

@@ -12,7 +12,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// The URL schemes of this driver.
 const (
 	Scheme         = "redfish"
 	SchemeInsecure = "redfish+http"

@@ -50,7 +50,7 @@ func TestCertificateText(t *testing.T) {
 	g.Expect(out.String()).To(ContainSubstring("could have changed the report"))
 }
 
-// TestCertificateForm: the text form ends with an empty line for each field of NIST SP 800-88 that only people know. A record of an erasure of metadata has none.
+// TestCertificateForm: the text form ends with an empty line for each field of NIST SP 800-88 that only people know. A record of an erasure of metadata has no such fields.
 func TestCertificateForm(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(exportedFile)

@@ -25,7 +25,6 @@ import (
 // file can neither set nor clear them.
 const inventoryOwner = client.FieldOwner("bmcctl-inventory")
 
-// The outcomes of a line.
 const (
 	lineUntouched = iota
 	lineUnsure    // a request got no response

@@ -20,7 +20,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 )
 
-// The exit codes.
 const (
 	exitOK     = 0
 	exitFailed = 1

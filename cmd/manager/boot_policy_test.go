@@ -211,7 +211,7 @@ func deniedLeases(t *testing.T, c client.Client) {
 		"create one without the label": {c.Create(ctx, lease("dhcp-127-0-82-98", false), client.DryRunAll), byLabel},
 		"take the label away":          {c.Update(ctx, changed(given, nil), client.DryRunAll), byLabel},
 		"take one that has no label":   {c.Update(ctx, changed(foreign, nil), client.DryRunAll), byLabel},
-		"label one that has none":      {c.Update(ctx, changed(foreign, labels), client.DryRunAll), byLabel},
+		"label one without a label":    {c.Update(ctx, changed(foreign, labels), client.DryRunAll), byLabel},
 	} {
 		g.Expect(denied.err).To(MatchError(And(ContainSubstring("denied request"), ContainSubstring(denied.says))), what)
 	}

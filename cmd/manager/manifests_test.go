@@ -23,7 +23,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// The Deployments.
 const (
 	managerName = "capbm-controller-manager"
 	bootName    = "capbm-boot"

@@ -24,7 +24,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
-// The components of a manager.
 const (
 	componentControllers = "controllers"
 	componentBoot        = "boot"

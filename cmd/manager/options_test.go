@@ -140,7 +140,7 @@ func TestPrint(t *testing.T) {
 	off := write(t, "networks: [{name: a, mode: off, address: 192.0.2.5}]")
 	g := NewWithT(t)
 	g.Expect(run(t.Context(), []string{"--boot-config=" + off, "--print-dhcp-config=dnsmasq"})).To(Succeed())
-	g.Expect(run(t.Context(), []string{"--boot-config=" + off, "--print-dhcp-config=bind"})).To(MatchError(`--print-dhcp-config: "bind" is none of dnsmasq, isc, kea`))
+	g.Expect(run(t.Context(), []string{"--boot-config=" + off, "--print-dhcp-config=bind"})).To(MatchError(`--print-dhcp-config: "bind" is not one of dnsmasq, isc, kea`))
 }
 
 // TestCertificateMissing: the error of a manager without a certificate for its webhooks names the flag.

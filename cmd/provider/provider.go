@@ -105,7 +105,7 @@ type BootOptions struct {
 	Server server.Config
 	// Key makes the tokens of boots. Without a key it is read from the Secret BootKeySecret, which is created if it does not exist.
 	Key []byte
-	// Images has the images that agents write. Nil has none.
+	// Images has the images that agents write. With nil there are no images.
 	Images boot.Images
 	// NodeName is the Node that the provider runs on, and Pod its Pod, for events. Empty and nil outside of a cluster.
 	NodeName string

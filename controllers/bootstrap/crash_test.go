@@ -147,7 +147,7 @@ func TestTwoProcesses(t *testing.T) {
 	g.Expect(w.secret(t).ResourceVersion).To(Equal(before.ResourceVersion))
 }
 
-// TestRequestFailed: an error of the API server is a condition until the request succeeds. A conflict is none.
+// TestRequestFailed: an error of the API server is a condition until the request succeeds. A conflict is not such an error.
 func TestRequestFailed(t *testing.T) {
 	g := NewWithT(t)
 	w := crashWorld(t)

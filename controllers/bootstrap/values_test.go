@@ -92,7 +92,7 @@ func TestInvalid(t *testing.T) {
 	}{
 		{bootstrapv1.ReasonTemplateInvalid, "User data: line 2: unclosed action", func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "#cloud-config\n<% .Machine" }},
 		{bootstrapv1.ReasonTemplateInvalid, "Command 1: ", func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands = []string{"<% .Values.none %>"} }},
-		{bootstrapv1.ReasonUserDataInvalid, "its first line is none of", func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "<% .Values.token %>" }},
+		{bootstrapv1.ReasonUserDataInvalid, "its first line is not one of", func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "<% .Values.token %>" }},
 		{bootstrapv1.ReasonDataTooLarge, "the result is too large", func(s *bootstrapv1.BareMetalConfigSpec) {
 			s.UserData = "#cloud-config\n# <% .Values.big %><% .Values.big %>"
 		}},

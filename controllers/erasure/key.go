@@ -24,7 +24,6 @@ import (
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=create,namespace=capbm-system
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=capbm-erasure-keys,verbs=get;patch,namespace=capbm-system
 
-// The objects of the key.
 const (
 	// KeySecret is a Secret of the type Opaque. Its key PrivateKeyName has the private key that signs erasures. The role of the boot server does not permit reading it.
 	KeySecret = "capbm-erasure-key"

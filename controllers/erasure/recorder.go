@@ -24,7 +24,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
-// The verb record is none of Kubernetes: the ValidatingAdmissionPolicy capbm-system-erasures lets only an account with it create records.
+// Kubernetes does not know the verb record. The ValidatingAdmissionPolicy capbm-system-erasures lets only an account with this verb create records.
 //
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasures,verbs=get;list;create;delete;record
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=list

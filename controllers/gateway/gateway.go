@@ -73,8 +73,9 @@ type route struct {
 }
 
 const (
-	// loopback is where the gateway listens, and lifetime is that of its certificate, longer than that of a process.
+	// loopback is where the gateway listens.
 	loopback = "127.0.0.1"
+	// lifetime is the lifetime of the gateway's certificate. It is longer than a process runs.
 	lifetime = 10 * 365 * 24 * time.Hour
 	// headerTimeout is how long an API server may take to begin an answer. A list of all Nodes takes seconds.
 	headerTimeout = 30 * time.Second

@@ -132,7 +132,7 @@ func deletionStates() map[string]deletionState {
 			make:  changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }),
 			waits: []string{"new fan", "spec.maintenance", forceRelease}, exit: changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }),
 		},
-		"maintenance, let go": {
+		"maintenance, release forced": {
 			make:  changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }),
 			waits: []string{"new fan", "spec.maintenance", forceRelease}, exit: letGo, unfenced: true,
 		},

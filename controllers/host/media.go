@@ -54,8 +54,8 @@ func ParseMediaURL(text string) (MediaURL, error) {
 	return m, nil
 }
 
-// For returns the URL for the BMC at an address (spec.bmc.address): that of the smallest network that has the BMC, or otherwise that of the entry without a network.
-// It is empty without one. A BMC that is given by name has no network.
+// For returns the URL for the BMC at an address (spec.bmc.address). The entry with the smallest network that contains the BMC decides, or otherwise the entry
+// without a network. Without either the URL is empty. A BMC that is given by name is in no network.
 func (m MediaURLs) For(address string) string {
 	var host string
 	if u, err := url.Parse(address); err == nil {

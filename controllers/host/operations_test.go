@@ -383,7 +383,7 @@ func TestReplaceBrokenServer(t *testing.T) {
 		replaced(t, s)
 		g.Expect(s.CommandNames()).To(BeEmpty())
 	})
-	t.Run("but for its BMC", func(t *testing.T) {
+	t.Run("all but its BMC", func(t *testing.T) {
 		g := NewWithT(t)
 		s := reachState(t, deletionState{make: quarantined})
 		g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())

@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestClaimRecordsDisks: a claim records the disks that the agent found, which the release must find again, and the policy of the machine. A host that the agent does not
-// inspect has none, whatever an old report says.
+// TestClaimRecordsDisks: a claim records the disks that the agent found, which the release must find again, and the policy of the machine. For a host
+// that the agent does not inspect it records no disks, whatever an old report says.
 func TestClaimRecordsDisks(t *testing.T) {
 	found := []v1alpha1.InspectedDisk{
 		{Name: "nvme0n1", SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9, Transport: v1alpha1.TransportNVMe}, {Name: "sdb", ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9},

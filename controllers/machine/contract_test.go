@@ -123,7 +123,7 @@ func TestFailureEnds(t *testing.T) {
 		reason(v1alpha1.HostClaimedCondition, v1alpha1.ReasonHostLost)(g, m)
 		g.Expect(m.Status.FailureReason).To(Equal(v1alpha1.ReasonHostLost))
 		g.Expect(m.Status.FailureMessage).To(ContainSubstring("Restore the host"))
-		g.Expect(m.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "that holds for good")
+		g.Expect(m.Status.Initialization.Provisioned).To(HaveValue(BeTrue()), "it never becomes false again")
 	})
 	controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = ref })
 	wait(t, claim, ready)

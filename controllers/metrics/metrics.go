@@ -206,7 +206,6 @@ var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.
 // erasurePolicies are the policies of erasures.
 var erasurePolicies = []string{string(v1alpha1.CleaningMetadata), string(v1alpha1.CleaningClear), string(v1alpha1.CleaningPurge), other}
 
-// The outcomes of an attempt to erase disks.
 const (
 	erasureSucceeded = "Succeeded"
 	erasureFailed    = "Failed"

@@ -156,7 +156,7 @@ func nodeChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 }
 
-// readiness returns the condition Ready of a Node, nil if it has none.
+// readiness returns the condition Ready of a Node, nil for a Node without it.
 func readiness(node *corev1.Node) *corev1.NodeCondition {
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {

@@ -213,7 +213,7 @@ func (r *Reconciler) watchFirst(ofCluster handler.MapFunc) handler.MapFunc {
 func (r *Reconciler) watch(ctx context.Context, cluster client.ObjectKey) error {
 	return r.Clusters.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "node", Watcher: r.controller, Kind: &corev1.Node{}, EventHandler: handler.EnqueueRequestsFromMapFunc(r.machinesOfNode(cluster.Namespace)),
-		Predicates: []predicate.Predicate{predicate.Funcs{CreateFunc: r.limitNodes(cluster), UpdateFunc: nodeChanged}}, //nolint:contextcheck // a predicate has none
+		Predicates: []predicate.Predicate{predicate.Funcs{CreateFunc: r.limitNodes(cluster), UpdateFunc: nodeChanged}}, //nolint:contextcheck // a predicate has no context
 	}))
 }
 

@@ -72,8 +72,8 @@ const rereadOffAfter = 30 * time.Second
 // offReported is true if the status of a host shows that its BMC reports the server as off.
 func offReported(host *v1alpha1.BareMetalHost) bool { return host.Status.Power == v1alpha1.PowerOff }
 
-// setReadiness sets the readiness of an observed Node, which only a server that may be off needs: every change is a write. A Node that was Ready all the time has none. It
-// returns when to read the Node again.
+// setReadiness sets the readiness of an observed Node. Only a server that may be off needs it, because every change is a write. It stays empty for a Node that was
+// Ready all the time. setReadiness returns when to read the Node again.
 func setReadiness(now, before *v1alpha1.ObservedNode, node *corev1.Node, off bool, at time.Time, interval time.Duration) time.Duration {
 	if before != nil {
 		now.Readiness, now.ReadinessTime = before.Readiness, before.ReadinessTime

@@ -73,16 +73,16 @@ func TestMatches(t *testing.T) {
 		hosts         []v1alpha1.BareMetalHost
 		want          bool
 	}{
-		"name and address":                      {"m", "192.0.2.9", off.Time, nil, true},
-		"the name alone":                        {"m", "192.0.2.10", off.Time, nil, false},
-		"the address alone":                     {"x", "192.0.2.9", off.Time, nil, false},
-		"the hardware alone":                    {"x", "192.0.2.10", off.Time, []v1alpha1.BareMetalHost{host}, true},
-		"name and address, another's hardware":  {"m", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{other}, false},
-		"name and address, hardware of two":     {"m", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{host, other}, true},
-		"the address alone, hardware of two":    {"x", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{host, other}, false},
-		"hardware of two":                       {"x", "192.0.2.10", off.Time, []v1alpha1.BareMetalHost{host, other}, false},
-		"before the server was off":             {"m", "192.0.2.9", off.Add(-time.Second), []v1alpha1.BareMetalHost{host}, false},
-		"an address that is none, and the name": {"m", "", off.Time, nil, false},
+		"name and address":                     {"m", "192.0.2.9", off.Time, nil, true},
+		"the name alone":                       {"m", "192.0.2.10", off.Time, nil, false},
+		"the address alone":                    {"x", "192.0.2.9", off.Time, nil, false},
+		"the hardware alone":                   {"x", "192.0.2.10", off.Time, []v1alpha1.BareMetalHost{host}, true},
+		"name and address, another's hardware": {"m", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{other}, false},
+		"name and address, hardware of two":    {"m", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{host, other}, true},
+		"the address alone, hardware of two":   {"x", "192.0.2.9", off.Time, []v1alpha1.BareMetalHost{host, other}, false},
+		"hardware of two":                      {"x", "192.0.2.10", off.Time, []v1alpha1.BareMetalHost{host, other}, false},
+		"before the server was off":            {"m", "192.0.2.9", off.Add(-time.Second), []v1alpha1.BareMetalHost{host}, false},
+		"an empty address, and the name":       {"m", "", off.Time, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{

@@ -55,8 +55,8 @@ func capacityOf(hosts []*v1alpha1.BareMetalHost, persistence v1alpha1.BootPersis
 // gpuResources are the resources that the device plugins of the vendors of GPUs offer, by the PCI ID of the vendor.
 var gpuResources = map[string]corev1.ResourceName{"10de": "nvidia.com/gpu", "1002": "amd.com/gpu", "8086": "gpu.intel.com/i915"}
 
-// gpusOf returns the GPUs that a machine has on any of the hosts, as far as the agent found their vendor. A vendor whose GPUs are not on all hosts has none: a machine may get a
-// host with those of another one.
+// gpusOf returns the GPUs that a machine has on any of the hosts, as far as the agent found their vendor. A vendor whose GPUs are not on all hosts
+// does not count: a machine may get a host with GPUs of another vendor.
 func gpusOf(hosts []*v1alpha1.BareMetalHost, need v1alpha1.GPURequirement) least {
 	smallest := least{}
 	for vendor, name := range gpuResources {

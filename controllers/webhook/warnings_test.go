@@ -37,8 +37,8 @@ func (w *warned) take() []string {
 	return all
 }
 
-// TestWarnings: a change of the fields that select a host has no effect after the claim, and a change of what the host boots has none after the boot. The
-// user gets a warning, and the change is not refused. Changes that have an effect, and writes of the provider, get no warning.
+// TestWarnings: a change of the fields that select a host has no effect after the claim, and a change of what the host boots has no effect after the boot.
+// The user gets a warning, and the change is not refused. Changes that have an effect, and writes of the provider, get no warning.
 func TestWarnings(t *testing.T) {
 	g := NewWithT(t)
 	env.StartWebhooks(t, controllerstest.InfrastructureWebhooks(), SetupWithManager)

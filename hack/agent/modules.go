@@ -108,7 +108,7 @@ func (t *moduleTree) match(list string) []string {
 func (t *moduleTree) load(name string) (*module, error) {
 	relative, ok := t.files[name]
 	if !ok {
-		return nil, fmt.Errorf("a module needs %s, and the package has none", name)
+		return nil, fmt.Errorf("a module needs %s, which is not in the package", name)
 	}
 	source, err := os.Open(filepath.Join(t.root, relative)) //nolint:gosec // below the folder of the package
 	if err != nil {

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience is how long a boot to the end of the plan may take: at least five times what it takes on a quiet machine.
-const patience = 2 * time.Minute
+// bootTimeout is how long a boot to the end of the plan may take: at least five times what it takes on a quiet machine.
+const bootTimeout = 2 * time.Minute
 
 // maxSeconds is how long the kernel and the agent may take to the request for the plan: three times the 20 s that they may take on a quiet machine, since
 // this one may be busy. The test logs what they took.
@@ -149,7 +149,7 @@ func TestLinkDrops(t *testing.T) {
 	})
 	select {
 	case <-dropped:
-	case <-time.After(patience):
+	case <-time.After(bootTimeout):
 		t.Fatal("the agent did not ask for the plan")
 	}
 	m.awaitConsole("A request failed")
@@ -166,7 +166,7 @@ func TestLinkDropsWhileWriting(t *testing.T) {
 	s, sent := serve(t, w.address(), agent.PowerOff), &atomic.Int64{}
 	info := s.provide(t, service, from, sent)
 	m := start(t, machine{cards: []card{{model: "e1000e", tap: w.tap(t)}}, server: s.url, args: diskArgs(blankDisk(t))})
-	g.Eventually(sent.Load, patience, "20ms").Should(BeNumerically(">", info.DataBytes/4))
+	g.Eventually(sent.Load, bootTimeout, "20ms").Should(BeNumerically(">", info.DataBytes/4))
 	m.monitor("set_link net0 off")
 	atDrop := sent.Load()
 	g.Consistently(m.isOff, time.Minute, "1s").Should(BeFalse(), "the agent gave up")

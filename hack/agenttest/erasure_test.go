@@ -161,7 +161,7 @@ func runPlan(t *testing.T, w *wire, args []string, plan agent.Plan) planRun {
 	s := serve(t, w.address(), agent.PowerOff)
 	s.Plan = plan
 	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url, args: slices.Concat(args, noShutdown)})
-	g.Eventually(func() bool { return s.Result() != nil || m.isOff() }, 2*patience, "50ms").Should(BeTrue())
+	g.Eventually(func() bool { return s.Result() != nil || m.isOff() }, 2*bootTimeout, "50ms").Should(BeTrue())
 	g.Expect(s.Result()).NotTo(BeNil(), "the server went off before")
 	writes := m.awaitWrites()
 	plans, results := s.Requests(agent.EndpointPlan), s.Requests(agent.EndpointResult)

@@ -39,7 +39,7 @@ func TestInspection(t *testing.T) {
 		"-drive", "if=none,id=b,format=raw,file.locking=off,file=" + disk, "-device", "scsi-hd,bus=scsi.0,drive=b,serial=TWICE,wwn=0x5000c500a1b2c3d4,share-rw=on",
 		"-drive", "if=none,id=c,format=raw,file=" + blankDisk(t), "-device", "virtio-blk-pci,drive=c,serial=ONCE",
 	})})
-	g.Eventually(func() bool { return s.Result() != nil || m.isOff() }, patience, "50ms").Should(BeTrue())
+	g.Eventually(func() bool { return s.Result() != nil || m.isOff() }, bootTimeout, "50ms").Should(BeTrue())
 	g.Expect(s.Result()).NotTo(BeNil(), "the server went off before")
 	g.Expect(s.Result().Failure).To(BeNil())
 	reports := s.Requests(agent.EndpointInventory)

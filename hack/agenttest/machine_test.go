@@ -43,8 +43,8 @@ type machine struct {
 	architecture string
 	// firmware, if not empty, are the arguments of QEMU for firmware that boots a medium, instead of the kernel and the initial RAM disk.
 	firmware []string
-	// patience is how long it may take to the end of the plan. Defaults to the constant.
-	patience time.Duration
+	// bootTimeout is how long a boot to the end of the plan may take. Defaults to the constant.
+	bootTimeout time.Duration
 	// args are more arguments of QEMU.
 	args []string
 	// unplugged starts with no cable in the first card.
@@ -56,9 +56,9 @@ type running struct {
 	t       *testing.T
 	socket  string
 	started time.Time
-	// patience is that of the machine.
-	patience time.Duration
-	exited   chan struct{}
+	// bootTimeout is the bootTimeout of the machine.
+	bootTimeout time.Duration
+	exited      chan struct{}
 
 	mu      sync.Mutex
 	console strings.Builder
@@ -80,7 +80,7 @@ func macOf(number int) string { return fmt.Sprintf("52:54:00:00:00:%02x", number
 func start(t *testing.T, m machine) *running {
 	t.Helper()
 	g := NewWithT(t)
-	r := &running{t: t, socket: filepath.Join(t.TempDir(), "monitor"), exited: make(chan struct{}), patience: cmp.Or(m.patience, patience)}
+	r := &running{t: t, socket: filepath.Join(t.TempDir(), "monitor"), exited: make(chan struct{}), bootTimeout: cmp.Or(m.bootTimeout, bootTimeout)}
 	commandLine := "console=ttyS0 panic=1 no_timer_check earlyprintk=ttyS0 " + m.commandLine
 	if m.server != "" {
 		commandLine += fmt.Sprintf(" %s=%s %s=%s %s=%s", agent.ParamServer, m.server, agent.ParamHost, cmp.Or(m.host, host), agent.ParamToken, token)
@@ -157,14 +157,14 @@ func (r *running) said() string {
 // awaitConsole waits until the server has written a text.
 func (r *running) awaitConsole(text string) {
 	r.t.Helper()
-	NewWithT(r.t).Eventually(r.said, patience, "50ms").Should(ContainSubstring(text))
+	NewWithT(r.t).Eventually(r.said, bootTimeout, "50ms").Should(ContainSubstring(text))
 }
 
 // awaitEnd waits until the agent has reported the end of its plan, and the server has done what follows.
 func (r *running) awaitEnd(s *server) {
 	r.t.Helper()
 	g := NewWithT(r.t)
-	g.Eventually(func() bool { return s.Result() != nil || r.isOff() }, r.patience, "50ms").Should(BeTrue())
+	g.Eventually(func() bool { return s.Result() != nil || r.isOff() }, r.bootTimeout, "50ms").Should(BeTrue())
 	result := s.Result()
 	g.Expect(result).NotTo(BeNil(), "the server went off before")
 	// This agent can carry nothing out: the plan's purpose does not exist.
@@ -189,7 +189,7 @@ func (r *running) isOff() bool {
 
 func (r *running) awaitOff() {
 	r.t.Helper()
-	NewWithT(r.t).Eventually(r.exited, patience).Should(BeClosed())
+	NewWithT(r.t).Eventually(r.exited, bootTimeout).Should(BeClosed())
 }
 
 // secondsToPlan is the time from the kernel's first line to the request for the plan.
@@ -211,9 +211,9 @@ func (r *running) monitor(command string) string {
 	g.Eventually(func() (err error) {
 		conn, err = net.Dial("unix", r.socket) //nolint:noctx // at once, or refused
 		return err
-	}, patience, "20ms").Should(Succeed())
+	}, bootTimeout, "20ms").Should(Succeed())
 	defer func() { _ = conn.Close() }()
-	g.Expect(conn.SetDeadline(time.Now().Add(patience))).To(Succeed())
+	g.Expect(conn.SetDeadline(time.Now().Add(bootTimeout))).To(Succeed())
 	prompt := bufio.NewReader(conn)
 	awaitPrompt := func() string {
 		var text strings.Builder
@@ -243,7 +243,7 @@ var statistics = regexp.MustCompile(`(?m)^(\S+): rd_bytes=.* wr_operations=(\d+)
 func (r *running) awaitWrites() map[string]int {
 	r.t.Helper()
 	g := NewWithT(r.t)
-	g.Eventually(func() string { return r.monitor("info status") }, patience, "100ms").Should(ContainSubstring("shutdown"))
+	g.Eventually(func() string { return r.monitor("info status") }, bootTimeout, "100ms").Should(ContainSubstring("shutdown"))
 	writes := map[string]int{}
 	for _, m := range statistics.FindAllStringSubmatch(r.monitor("info blockstats"), -1) {
 		n, err := strconv.Atoi(m[2])

@@ -119,7 +119,7 @@ func TestMedia(t *testing.T) {
 			s := serve(t, w.address(), agent.PowerOff)
 			medium := serveMedium(t, w.address(), s.url, c.architecture)
 			m := start(t, machine{
-				architecture: c.architecture, firmware: prepare(t, c.firmware), memory: 1024, patience: 5 * patience,
+				architecture: c.architecture, firmware: prepare(t, c.firmware), memory: 1024, bootTimeout: 5 * bootTimeout,
 				cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}},
 				args:  append([]string{"-drive", "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=" + medium.url}, c.drive...),
 			})
@@ -165,7 +165,7 @@ func TestMediaByFirmware(t *testing.T) {
 		"--dhcp-boot=tag:firmware,"+medium.url)
 	m := start(t, machine{
 		firmware: append(prepare(t, qemu.SecureUEFI()), "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n",
-			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"), memory: 1024, patience: 3 * patience,
+			"-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"), memory: 1024, bootTimeout: 3 * bootTimeout,
 		cards: []card{{model: "virtio-net-pci,bootindex=0", tap: w.tap(t)}},
 	})
 	m.awaitEnd(s)

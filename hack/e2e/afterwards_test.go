@@ -20,7 +20,7 @@ func testDisk(t *testing.T, s *site, c firmwareCase) {
 	r.networkFirst.Store(true)
 	r.register(t)
 	r.boot(t)
-	r.awaitProvisioned(t, patience, c.client, c.stages...)
+	r.awaitProvisioned(t, bootTimeout, c.client, c.stages...)
 	commands := r.bmc.CommandNames()
 	before := len(r.chassis.dhcpPackets(t))
 	g.Expect(r.console()).NotTo(ContainSubstring(diskSays))
@@ -34,11 +34,11 @@ func testDisk(t *testing.T, s *site, c firmwareCase) {
 	r.start = time.Now()
 	r.bmc.SetPower(true)
 	// OVMF looks for an answer with a boot file for a minute.
-	g.Eventually(r.console, 2*patience, "100ms").Should(ContainSubstring(diskSays))
+	g.Eventually(r.console, 2*bootTimeout, "100ms").Should(ContainSubstring(diskSays))
 	t.Logf("%5.1f s  the disk is booted", r.elapsed())
 	g.Expect(r.chassis.dhcpPackets(t)).NotTo(BeEmpty(), "it asked the network first")
 	g.Expect(strings.Count(r.console(), "e2e: I am ")).To(Equal(1), "it got its seed again")
-	r.await(t, patience, "the host still is Provisioned, and on", func() bool {
+	r.await(t, bootTimeout, "the host still is Provisioned, and on", func() bool {
 		return r.host.Status.Phase == v1alpha1.PhaseProvisioned && r.host.Status.Power == v1alpha1.PowerOn
 	})
 	g.Expect(r.record.Spec.Attempt).To(Equal(int32(1)))
@@ -56,8 +56,8 @@ func testStranger(t *testing.T, s *site) {
 	r := s.emulate(t, "beside-a-stranger", bios())
 	r.register(t)
 	r.boot(t)
-	r.awaitProvisioned(t, patience, "iPXE, Intel x86PC", stages...)
-	g.Eventually(stranger.console, patience, "100ms").Should(ContainSubstring(diskSays))
+	r.awaitProvisioned(t, bootTimeout, "iPXE, Intel x86PC", stages...)
+	g.Eventually(stranger.console, bootTimeout, "100ms").Should(ContainSubstring(diskSays))
 	t.Logf("%5.1f s  the stranger booted its disk", r.elapsed())
 	var asked int
 	for _, p := range stranger.dhcpPackets(t) {
@@ -83,6 +83,6 @@ func testLossy(t *testing.T, s *site) {
 	lose(t, r.chassis.tap, 10)
 	r.register(t)
 	r.boot(t)
-	r.awaitProvisioned(t, patience, "PXE, EFI x86-64", withLoader...)
+	r.awaitProvisioned(t, bootTimeout, "PXE, EFI x86-64", withLoader...)
 	t.Logf("lost: %s", strings.Join(strings.Fields(run(t, "nft", "list", "table", "netdev", r.chassis.tap)), " "))
 }

@@ -57,7 +57,7 @@ func TestAgent(t *testing.T) {
 				boot.Kernel, boot.Initrds = kernel, []v1alpha1.Artifact{ramdisk}
 				boot.CommandLine = fmt.Sprintf("%s %s=http://%s %s=%s %s=%s", commandLine, agent.ParamServer, listener.Addr(), agent.ParamHost, boots.Host, agent.ParamToken, boots.Token)
 			})
-			r.await(t, 2*patience, "the agent reported the end of its plan", func() bool { return boots.Result() != nil })
+			r.await(t, 2*bootTimeout, "the agent reported the end of its plan", func() bool { return boots.Result() != nil })
 			plan := boots.Requests(agent.EndpointPlan)[0]
 			t.Logf("the agent asked for its plan from %s", plan.From)
 			var hello agent.Hello

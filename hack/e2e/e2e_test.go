@@ -111,7 +111,7 @@ func TestIPv6(t *testing.T) {
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot.CommandLine += fmt.Sprintf(" e2e.address=%s/%d", r.static, s.hosts.prefix.Bits())
 	})
-	r.awaitProvisioned(t, 2*patience, "PXE, EFI x86-64 over IPv6", withLoader...)
+	r.awaitProvisioned(t, 2*bootTimeout, "PXE, EFI x86-64 over IPv6", withLoader...)
 	for _, stage := range []v1alpha1.BootStage{v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel} {
 		from := netip.MustParseAddr(r.observed(stage).Address)
 		NewWithT(t).Expect(s.gives(from)).To(BeTrue(), "%s from %s, which is not from %s to %s", stage, from, s.first, s.last)
@@ -137,7 +137,7 @@ func boots(t *testing.T, s *site, cases []firmwareCase) {
 			r := s.emulate(t, c.host, c.machine)
 			r.register(t)
 			r.boot(t)
-			r.awaitProvisioned(t, patience, c.client, c.stages...)
+			r.awaitProvisioned(t, bootTimeout, c.client, c.stages...)
 			r.release(t)
 			// It came up by the override, at the first try.
 			NewWithT(t).Expect(r.bmc.CommandNames()).To(HaveExactElements("Boot=PXE", "On", "GracefulShutdown", "ForceOff", "Boot=None"))
@@ -145,6 +145,6 @@ func boots(t *testing.T, s *site, cases []firmwareCase) {
 	}
 }
 
-// patience is how long a boot may take: ten times what it takes on a quiet machine with two processors. GRUB polls its card, so it loads a kernel at a fraction of its rate
+// bootTimeout is how long a boot may take: ten times what it takes on a quiet machine with two processors. GRUB polls its card, so it loads a kernel at a fraction of its rate
 // beside other emulators.
-const patience = 10 * time.Minute
+const bootTimeout = 10 * time.Minute

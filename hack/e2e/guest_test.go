@@ -54,12 +54,12 @@ func testCloudInit(t *testing.T, s *site) {
 		boot.Initrds, boot.Persistence, boot.ReportBootstrap = []v1alpha1.Artifact{initrd}, v1alpha1.PersistenceEphemeral, true
 		boot.CommandLine = commandLine + " systemd.show_status=1"
 	})
-	r.awaitProvisioned(t, 2*patience, "iPXE, Intel x86PC", stages...)
-	g.Eventually(r.console, patience, "100ms").Should(And(
+	r.awaitProvisioned(t, 2*bootTimeout, "iPXE, Intel x86PC", stages...)
+	g.Eventually(r.console, bootTimeout, "100ms").Should(And(
 		ContainSubstring("e2e: cloud-init has carried out its user data as "+r.claim.BareMetalMachine.Spec.ProviderID),
 		// All addresses that it has, its routes out and its DNS server.
 		ContainSubstring(fmt.Sprintf("e2e: network lan0 UP %s default via %s dev lan0 proto static DNS=%[2]s\n", prefix, gateway)),
 	))
-	r.await(t, patience, "the bootstrap succeeded", func() bool { return r.observed(v1alpha1.StageBootstrapSucceeded) != nil })
+	r.await(t, bootTimeout, "the bootstrap succeeded", func() bool { return r.observed(v1alpha1.StageBootstrapSucceeded) != nil })
 	g.Expect(r.observed(v1alpha1.StageBootstrapSucceeded).Address).To(Equal(r.static.String()))
 }

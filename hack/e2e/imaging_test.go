@@ -119,7 +119,7 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 	}
 	if c.source == v1alpha1.DataSourceConfigDrive {
 		// cloud-init reports in before it writes its last message.
-		NewWithT(t).Eventually(r.console, patience).Should(ContainSubstring("Datasource DataSourceConfigDrive"))
+		NewWithT(t).Eventually(r.console, bootTimeout).Should(ContainSubstring("Datasource DataSourceConfigDrive"))
 	}
 	if c.mode == v1alpha1.BootModeUEFISecureBoot {
 		// The agent's kernel and the image's.
@@ -153,7 +153,7 @@ func (r *server) writeImage(t *testing.T, image *v1alpha1.Image) {
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, image
 	})
-	r.await(t, patience, "the server asks for its boot", func() bool { return r.observed(v1alpha1.StageDHCP) != nil && r.record.Spec.Agent })
+	r.await(t, bootTimeout, "the server asks for its boot", func() bool { return r.observed(v1alpha1.StageDHCP) != nil && r.record.Spec.Agent })
 }
 
 // releaseErased is releaseErasedDisk for the server's blank disk.

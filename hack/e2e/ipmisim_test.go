@@ -30,7 +30,7 @@ func testIPMISim(t *testing.T, s *site) {
 	r.console = c.console
 	r.register(t)
 	r.boot(t)
-	r.awaitProvisioned(t, patience, "iPXE, Intel x86PC", stages...)
+	r.awaitProvisioned(t, bootTimeout, "iPXE, Intel x86PC", stages...)
 	NewWithT(t).Expect(r.host.Status.BMC.Protocol).To(HavePrefix("IPMI 2.0"))
 	r.release(t)
 }

@@ -101,7 +101,7 @@ func (r *server) bootSource(t *testing.T, change ...func(*controllerstest.Claim)
 	t.Helper()
 	r.seen, r.silent = map[v1alpha1.BootStage]bool{}, false
 	r.boot(t, change...)
-	r.awaitProvisioned(t, patience, "", v1alpha1.StageMedia, v1alpha1.StageData, v1alpha1.StageReportedIn)
+	r.awaitProvisioned(t, bootTimeout, "", v1alpha1.StageMedia, v1alpha1.StageData, v1alpha1.StageReportedIn)
 	NewWithT(t).Expect(r.record.Spec.Agent).To(BeFalse())
 }
 

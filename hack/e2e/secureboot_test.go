@@ -29,7 +29,7 @@ func TestSecureBoot(t *testing.T) {
 			r.host.Spec.BootMode = v1alpha1.BootModeUEFISecureBoot
 			r.register(t)
 			r.boot(t, func(c *controllerstest.Claim) { c.BareMetalMachine.Spec.Boot.CommandLine += " " + odd })
-			r.awaitProvisioned(t, patience, c.client, c.stages...)
+			r.awaitProvisioned(t, bootTimeout, c.client, c.stages...)
 			// The kernel knows it from shim, which knows it from the firmware.
 			g.Expect(r.console()).To(ContainSubstring("secureboot: Secure boot enabled"))
 			g.Expect(r.console()).To(ContainSubstring(" "+commandLine+" "+odd+" ds=nocloud;"), "GRUB hands the command line on as it is")
@@ -40,8 +40,8 @@ func TestSecureBoot(t *testing.T) {
 		r := s.emulate(t, "unsigned", secureUEFI())
 		r.register(t)
 		r.boot(t)
-		r.await(t, patience, "it fetched iPXE", func() bool { return r.observed(v1alpha1.StageLoader) != nil })
-		NewWithT(t).Eventually(r.console, patience, "500ms").Should(ContainSubstring("Access Denied"))
+		r.await(t, bootTimeout, "it fetched iPXE", func() bool { return r.observed(v1alpha1.StageLoader) != nil })
+		NewWithT(t).Eventually(r.console, bootTimeout, "500ms").Should(ContainSubstring("Access Denied"))
 		NewWithT(t).Expect(r.observed(v1alpha1.StageScript)).To(BeNil(), "iPXE did not run")
 	})
 }

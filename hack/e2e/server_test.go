@@ -150,7 +150,7 @@ func (r *server) register(t *testing.T) {
 	})
 	limit := time.Minute
 	if r.host.Spec.Inspection != "" {
-		limit += 2 * patience // the agent boots first, and waits for LLDP
+		limit += 2 * bootTimeout // the agent boots first, and waits for LLDP
 	}
 	r.await(t, limit, "the host is Available", func() bool { return r.host.Status.Phase == v1alpha1.PhaseAvailable })
 }
@@ -186,12 +186,12 @@ func (r *server) boot(t *testing.T, change ...func(*controllerstest.Claim)) {
 }
 
 // await waits until the host is as it shall be. It logs each stage of the boot when it is first seen.
-func (r *server) await(t *testing.T, patience time.Duration, what string, done func() bool) {
+func (r *server) await(t *testing.T, timeout time.Duration, what string, done func() bool) {
 	t.Helper()
 	g := NewWithT(t)
-	end := time.Now().Add(patience)
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
+	end := time.Now().Add(timeout)
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(r.host), r.host)).To(Succeed())
 		g.Expect(client.IgnoreNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(r.host), r.record))).To(Succeed())
@@ -204,7 +204,7 @@ func (r *server) await(t *testing.T, patience time.Duration, what string, done f
 		if failed || time.Now().After(end) {
 			t.Fatalf("not seen in %.0f s: %s", r.elapsed(), what)
 		}
-		<-look.C
+		<-ticker.C
 	}
 }
 
@@ -220,11 +220,11 @@ func (r *server) logStages(t *testing.T) {
 
 // awaitProvisioned waits until the machine runs, and checks what the host and the machine say then. client is how the firmware identified itself by DHCP; empty if it
 // did not use DHCP.
-func (r *server) awaitProvisioned(t *testing.T, patience time.Duration, client string, stages ...v1alpha1.BootStage) {
+func (r *server) awaitProvisioned(t *testing.T, timeout time.Duration, client string, stages ...v1alpha1.BootStage) {
 	t.Helper()
 	g := NewWithT(t)
 	// Observed stages are written in the background, and may appear a moment after the report.
-	r.await(t, patience, "the host is Provisioned", func() bool {
+	r.await(t, timeout, "the host is Provisioned", func() bool {
 		return r.host.Status.Phase == v1alpha1.PhaseProvisioned && r.observed(v1alpha1.StageReportedIn) != nil
 	})
 	for _, stage := range stages {

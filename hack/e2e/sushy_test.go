@@ -21,7 +21,7 @@ func testSushy(t *testing.T, s *site) {
 	r.console = consoleOf(machine)
 	r.register(t)
 	r.boot(t)
-	r.awaitProvisioned(t, patience, "PXE, EFI x86-64", withLoader...)
+	r.awaitProvisioned(t, bootTimeout, "PXE, EFI x86-64", withLoader...)
 	g := NewWithT(t)
 	g.Expect(r.host.Status.BMC.BootOverride.Worked).To(BeTrue())
 	g.Expect(r.host.Status.Hardware).NotTo(BeNil())

@@ -19,7 +19,7 @@ var agentTargets = []target{
 		{"the image is not flushed", "writer.verify", "w.Device.Flush()", "error(nil)"},
 		{"the wipe is not flushed", "writer.wipe", "w.Device.Flush()", "error(nil)"},
 		{"the wipe is not read back", "writer.wipe", "w.expectZeros(ctx, s)", "w.expectZeros(ctx, span{s.offset, 0})"},
-		{"the image's own backup GPT is written", "writer.writeItem", "h.take(i.offset, part)", "_ = h"},
+		{"the image's own backup GPT is written", "writer.writeItem", "h.capture(i.offset, part)", "_ = h"},
 		{"the first MiB is written with the image", "fetcher.all", "c.Index == 0", "c.Index < 0"},
 		{"holes keep the old content", "writer.writeItem", "w.zero(ctx, span{i.offset, i.length})", "nil"},
 		{"the permission is not asked for", "writer.beforeCommit", "w.permission", ""},

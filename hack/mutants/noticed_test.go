@@ -69,7 +69,7 @@ func (p target) noticed(by map[string]string) []string {
 	return slices.Sorted(maps.Keys(tests))
 }
 
-// alone returns the arguments with which the package's tests run one test: those of its first run, but for the choice of tests.
+// alone returns the arguments with which the package's tests run one test: those of its first run, except the choice of tests.
 func (p target) alone(test string) string {
 	flags := []string{"-test.run=^" + test + "$"}
 	if len(p.runs) > 0 {

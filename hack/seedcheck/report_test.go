@@ -171,7 +171,7 @@ func TestIgnitionScripts(t *testing.T) {
 		m := s.manager()
 		m.unit("kubeadm.service", "/bin/true") // has ended without the sentinel
 		m.start("kubeadm.service", true)
-		m.unit("rke2-server.service", "/bin/false") // its failure is none of the bootstrap
+		m.unit("rke2-server.service", "/bin/false") // its failure is not a failure of the bootstrap
 		m.start("rke2-server.service", false)
 		s.run(script(s, "report-bootstrap"))
 		s.expect("failed")

@@ -54,7 +54,7 @@ func TestRead(t *testing.T) {
 {"Action":"fail","Package":"P/a","Test":"TestA"}`,
 			results{failed: []string{`SHARD=3 AT=12 go test ./a`}},
 		},
-		"a skipped test is none that passed": {
+		"a skipped test has not passed": {
 			`{"Action":"run","Package":"P/a","Test":"TestA"}
 {"Action":"output","Package":"P/a","Test":"TestA","Output":"=== RUN   TestA\n"}
 {"Action":"output","Package":"P/a","Test":"TestA","Output":"    a_test.go:12: no kubectl: run make lab-programs\n"}

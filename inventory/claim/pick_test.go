@@ -59,7 +59,7 @@ func TestPickOrder(t *testing.T) {
 			hosts: []v1alpha1.BareMetalHost{host("a", tainted(soft("x"), soft("y"))), host("b", sized(big), tainted(soft("x"))), host("c", tainted(soft("y"), soft("z")))},
 			want:  func(w *Want) { w.Preferences = []Preference{prefer("rack", "a", 1)} }, gets: "b",
 		},
-		"and a tolerated taint is none": {
+		"and a tolerated taint does not count": {
 			hosts: []v1alpha1.BareMetalHost{host("a", tainted(soft("x"))), host("b")},
 			want:  func(w *Want) { w.Tolerations = []v1alpha1.HostToleration{{Key: "x"}} }, gets: "a",
 		},
@@ -225,7 +225,7 @@ func TestDiagnosisNamesUnmeetableRequirementsFirst(t *testing.T) {
 			`No host is in failure domain "r9", which the Machine asks for: the hosts are in r00, r01, r02, r03, r04, r05, r06, r07, r08, r09 and 2 more. ` +
 				`Ask for one of these, or correct the spec.failureDomain of the hosts. None of 12 hosts fits: 12 claimed by another machine`,
 		},
-		"one that only claimed hosts have needs patience": {
+		"one that only claimed hosts have": {
 			[]v1alpha1.BareMetalHost{host("a", domain("r9"), claimed)}, inR9, "None of 1 hosts fits: 1 claimed by another machine",
 		},
 		"a selector that matches nothing": {

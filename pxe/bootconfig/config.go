@@ -20,7 +20,6 @@ import (
 // Mode is which DHCP server gives addresses in a network.
 type Mode string
 
-// The modes.
 const (
 	// Off answers no DHCP: the operator's own DHCP server points at the boot server.
 	Off Mode = "off"
@@ -30,7 +29,6 @@ const (
 	Authoritative Mode = "authoritative"
 )
 
-// The defaults.
 const (
 	DefaultHTTPPort      = 8480
 	DefaultHTTPSPort     = 8481

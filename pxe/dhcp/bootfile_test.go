@@ -263,7 +263,7 @@ func TestOperatorConfig(t *testing.T) {
 	}
 	g := NewWithT(t)
 	_, err := OperatorConfig("windows", networks)
-	g.Expect(err).To(MatchError(`"windows" is none of dnsmasq, isc, kea`))
+	g.Expect(err).To(MatchError(`"windows" is not one of dnsmasq, isc, kea`))
 	_, err = OperatorConfig("kea", networks[1:])
 	g.Expect(err).To(MatchError(ContainSubstring("no IPv4 network has the mode off")))
 

@@ -123,7 +123,7 @@ func (s *Server) checkRelaySource(n bootconfig.Network, relay netip.Addr, in arr
 	case slices.Contains(n.Relays, source):
 		return nil
 	case len(n.Relays) > 0 || source != relay:
-		return NoReply(ResultUntrusted, "the relay agent "+relay.String()+" sent it from "+source.String()+", which is none of the network's relays")
+		return NoReply(ResultUntrusted, "the relay agent "+relay.String()+" sent it from "+source.String()+", which is not one of the network's relays")
 	case n.Subnet.Contains(relay) || s.devices.Get(in.Device).Neighbors(relay):
 		return nil
 	default:

@@ -174,7 +174,7 @@ func TestDestination(t *testing.T) {
 		"who may not keep it":         {discover(t, ciaddr(stranger)), from("192.0.2.9:68", false), dhcpv4.MessageTypeNak, everyone},
 		"who asks the proxy port":     {discover(t, ciaddr(stranger)), from("192.0.2.9:4011", true), dhcpv4.MessageTypeAck, "192.0.2.9:4011"},
 		"who leaves its address out":  {discover(t), from("192.0.2.9:68", true), dhcpv4.MessageTypeAck, "192.0.2.9:68"},
-		"who has none at all":         {discover(t), from("0.0.0.0:68", true), dhcpv4.MessageTypeAck, everyone},
+		"who has no address at all":   {discover(t), from("0.0.0.0:68", true), dhcpv4.MessageTypeAck, everyone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -22,7 +22,7 @@ func Software() []string { return slices.Sorted(maps.Keys(operatorTemplates)) }
 func OperatorConfig(software string, networks []bootconfig.Network) (string, error) {
 	text := operatorTemplates[software]
 	if text == nil {
-		return "", fmt.Errorf("%q is none of %s", software, strings.Join(Software(), ", "))
+		return "", fmt.Errorf("%q is not one of %s", software, strings.Join(Software(), ", "))
 	}
 	networks = slices.DeleteFunc(slices.Clone(networks), func(n bootconfig.Network) bool { return n.Mode != bootconfig.Off || !n.Address.Is4() })
 	if len(networks) == 0 {

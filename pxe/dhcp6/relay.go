@@ -87,13 +87,13 @@ func (x *exchange) link() netip.Addr {
 }
 
 // checkRelaySource returns nil for a request that a relay agent of the network sent. The link address in the request proves nothing: the agent must have sent the
-// request from an address of the configuration, or, if the configuration has none, from its address on that link.
+// request from an address of the configuration, or, if the configuration has no address of that link, from its address on that link.
 func (x *exchange) checkRelaySource(n bootconfig.Network, source netip.Addr) error {
 	wrote := func(relay *dhcpv6.RelayMessage) bool { return addrOf(relay.LinkAddr) == source }
 	if slices.Contains(n.Relays, source) || len(n.Relays) == 0 && n.Subnet.Contains(source) && slices.ContainsFunc(x.relays, wrote) {
 		return nil
 	}
-	return dhcp.NoReply(dhcp.ResultUntrusted, "a relay agent sent it from "+source.String()+", which is none of the network's relays")
+	return dhcp.NoReply(dhcp.ResultUntrusted, "a relay agent sent it from "+source.String()+", which is not one of the network's relays")
 }
 
 // checkClientSource returns nil for a request that came from a local link. No router forwards packets from a link-local address or to a link-local multicast

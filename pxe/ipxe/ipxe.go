@@ -15,7 +15,7 @@ type Values struct {
 	Title string
 	// MAC is the server's MAC address, with colons, and Hostname the name that its node gets.
 	MAC, Hostname string
-	// Kernel and Initrds are the URLs of the verified copies on the boot server. Kernel is empty if the boot source has none.
+	// Kernel and Initrds are the URLs of the verified copies on the boot server. Kernel is empty for a boot source without a kernel.
 	Kernel  string
 	Initrds []string
 	// CommandLine is the kernel command line. It has the location of the bootstrap data.

@@ -69,7 +69,7 @@ func TestGolden(t *testing.T) {
 			}
 			want, err := os.ReadFile(path)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(string(got)).To(Equal(string(want)), "go test ./pxe/ipxe -update writes it anew")
+			g.Expect(string(got)).To(Equal(string(want)), "go test ./pxe/ipxe -update writes it again")
 		})
 	}
 }

@@ -30,7 +30,7 @@ var ErrNotBootable = errors.New("the disk is not bootable")
 func (d Disk) Bootable() bool { return Bootable(d, d.Size, diskSector) }
 
 // Boot boots the operating system on the disk, which has an address and repeats its requests for persist. Its bootstrap data is that of the first data source
-// that cloud-init finds on a disk: NoCloud, or the configuration drive. A system without one has none.
+// that cloud-init finds on a disk: NoCloud, or the configuration drive. A system without a data source has no bootstrap data.
 func (d Disk) Boot(address netip.Addr, persist time.Duration) (*System, error) {
 	if !d.Bootable() {
 		return nil, ErrNotBootable

@@ -25,7 +25,6 @@ func HasUserData(file string) bool { return file == UserData || file == Ignition
 // Format is the format of bootstrap data, as the key "format" of a bootstrap Secret names it.
 type Format string
 
-// The formats of bootstrap data.
 const (
 	// CloudConfig is cloud-init's. It is the default.
 	CloudConfig Format = "cloud-config"

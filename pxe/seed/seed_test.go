@@ -169,6 +169,6 @@ func golden(t *testing.T, name, got string) {
 		}
 		want, err := os.ReadFile(path)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(got).To(Equal(string(want)), "go test ./pxe/seed -update writes it anew")
+		g.Expect(got).To(Equal(string(want)), "go test ./pxe/seed -update writes it again")
 	})
 }

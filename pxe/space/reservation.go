@@ -2,7 +2,7 @@ package space
 
 import "time"
 
-// Reservation is the space of an incomplete thing. It ends with Commit or Release.
+// Reservation is the space of an incomplete entry. It ends with Commit or Release.
 type Reservation struct {
 	store     *Store
 	namespace string
@@ -81,7 +81,7 @@ func (r *Reservation) Reset(used int64) {
 	r.used = min(used, r.held)
 }
 
-// Commit makes a thing of size bytes complete: publish gives it its final name, while no other thing is deleted or added.
+// Commit makes an entry of size bytes complete: publish gives it its final name, while no other entry is deleted or added.
 func (r *Reservation) Commit(key string, size int64, publish func() error) error {
 	s := r.store
 	s.mu.Lock()
@@ -92,19 +92,19 @@ func (r *Reservation) Commit(key string, size int64, publish func() error) error
 	if err := publish(); err != nil {
 		return err
 	}
-	whole := &thing{size: size, verified: true, holders: map[string]time.Time{}}
-	if before := s.things[key]; before != nil { // another namespace had the same thing
+	whole := &entry{size: size, verified: true, holders: map[string]time.Time{}}
+	if before := s.entries[key]; before != nil { // another namespace had the same entry
 		whole.holders = before.holders
 	}
 	whole.use(r.namespace)
 	s.drop(key)
-	s.things[key] = whole
+	s.entries[key] = whole
 	s.completeBytes += size
 	r.free()
 	return nil
 }
 
-// Release frees the space of a thing that did not become complete. It may be called after Commit.
+// Release frees the space of an entry that did not become complete. It may be called after Commit.
 func (r *Reservation) Release() {
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package space bounds the disk space of a folder with things that can be fetched again, such as boot files and images, and shares it among namespaces. A
-// thing is identified by a key, and all namespaces share one copy. The least recently used things are deleted first. A namespace cannot take the space of what
+// Package space bounds the disk space of a folder whose entries can be fetched again, such as boot files and images, and shares it among namespaces. An
+// entry is identified by a key, and all namespaces share one copy. The least recently used entries are deleted first. A namespace cannot take the space of what
 // other namespaces use beyond its share.
 package space
 
@@ -12,58 +12,58 @@ import (
 
 // Options are those of a Store.
 type Options struct {
-	// MaxBytes is the maximum size of all things, with incomplete ones.
+	// MaxBytes is the maximum size of all entries, with incomplete ones.
 	MaxBytes int64
-	// Retention is how long a thing is kept after its last use, whatever other thing needs the space.
+	// Retention is how long an entry is kept after its last use, whatever other entry needs the space.
 	Retention time.Duration
-	// Delete deletes a thing from the disk. A thing that is not there is no error. It is called with the lock of the Store.
+	// Delete deletes an entry from the disk. An entry that is not there is no error. It is called with the lock of the Store.
 	Delete func(key string) error
-	// Full is the error for a thing that does not fit, and Revoked the error for an incomplete thing that gave way to another namespace.
+	// Full is the error for an entry that does not fit, and Revoked the error for an incomplete entry that gave way to another namespace.
 	Full, Revoked error
 }
 
-// Store accounts the things of a folder. It is safe for concurrent use.
+// Store accounts the entries of a folder. It is safe for concurrent use.
 type Store struct {
 	opts Options
 
 	mu            sync.Mutex
-	things        map[string]*thing
-	reservations  map[*Reservation]bool // of incomplete things
-	completeBytes int64                 // of the things
+	entries       map[string]*entry
+	reservations  map[*Reservation]bool // of incomplete entries
+	completeBytes int64                 // of the entries
 	partialBytes  int64                 // of the reservations
 }
 
-// thing is a thing that the folder has.
-type thing struct {
+// entry is a boot file, an image or the like, which the folder has completely.
+type entry struct {
 	size int64
 	used time.Time
 	// verified is true once this process has verified the content. What an earlier process left may be damaged.
 	verified bool
-	// holders are the namespaces that use the thing, with the time of the last use.
+	// holders are the namespaces that use the entry, with the time of the last use.
 	holders map[string]time.Time
 }
 
-// use records that a namespace uses the thing now.
-func (t *thing) use(namespace string) {
+// use records that a namespace uses the entry now.
+func (t *entry) use(namespace string) {
 	t.used = time.Now()
 	t.holders[namespace] = t.used
 	delete(t.holders, "") // the namespace of what an earlier process left
 }
 
-// New returns a Store without things.
+// New returns a Store without entries.
 func New(opts Options) *Store {
-	return &Store{opts: opts, things: map[string]*thing{}, reservations: map[*Reservation]bool{}}
+	return &Store{opts: opts, entries: map[string]*entry{}, reservations: map[*Reservation]bool{}}
 }
 
-// Found adds a thing that an earlier process left. It is not verified.
+// Found adds an entry that an earlier process left. It is not verified.
 func (s *Store) Found(key string, size int64, used time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.things[key] = &thing{size: size, used: used, holders: map[string]time.Time{"": used}}
+	s.entries[key] = &entry{size: size, used: used, holders: map[string]time.Time{"": used}}
 	s.completeBytes += size
 }
 
-// Trim deletes the least recently used things until the others fit: the bound may be lower than in the earlier process.
+// Trim deletes the least recently used entries until the others fit: the bound may be lower than in the earlier process.
 func (s *Store) Trim() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,11 +75,11 @@ func (s *Store) Trim() error {
 	return nil
 }
 
-// Use records that a namespace uses a thing now. It returns false for a thing that the folder does not have, or that is not verified.
+// Use records that a namespace uses an entry now. It returns false for an entry that the folder does not have, or that is not verified.
 func (s *Store) Use(namespace, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.things[key]
+	t := s.entries[key]
 	if t == nil || !t.verified {
 		return false
 	}
@@ -87,82 +87,82 @@ func (s *Store) Use(namespace, key string) bool {
 	return true
 }
 
-// Contains is true for a thing that the folder has, verified or not.
+// Contains is true for an entry that the folder has, verified or not.
 func (s *Store) Contains(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.things[key] != nil
+	return s.entries[key] != nil
 }
 
-// SizeMatches is false for a thing that has another size than it had when it was verified. A thing that was deleted in the meantime was complete.
+// SizeMatches is false for an entry that has another size than it had when it was verified. An entry that was deleted in the meantime was complete.
 func (s *Store) SizeMatches(key string, size int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.things[key]
+	t := s.entries[key]
 	return t == nil || t.size == size
 }
 
-// Verified records that the content of a thing is right, and that a namespace uses it.
+// Verified records that the content of an entry is right, and that a namespace uses it.
 func (s *Store) Verified(namespace, key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.things[key]; t != nil {
+	if t := s.entries[key]; t != nil {
 		t.verified = true
 		t.use(namespace)
 	}
 }
 
-// Forget removes a thing that is no longer on the disk.
+// Forget removes an entry that is no longer on the disk.
 func (s *Store) Forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(key)
 }
 
-// Remove deletes a thing.
+// Remove deletes an entry.
 func (s *Store) Remove(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.delete(key)
 }
 
-// Bytes returns the bytes of complete and of incomplete things.
+// Bytes returns the bytes of complete and of incomplete entries.
 func (s *Store) Bytes() (complete, partial int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.completeBytes, s.partialBytes
 }
 
-// drop removes a thing from the accounting. s.mu is held.
+// drop removes an entry from the accounting. s.mu is held.
 func (s *Store) drop(key string) {
-	if t := s.things[key]; t != nil {
+	if t := s.entries[key]; t != nil {
 		s.completeBytes -= t.size
-		delete(s.things, key)
+		delete(s.entries, key)
 	}
 }
 
-// delete deletes a thing. s.mu is held.
+// delete deletes an entry. s.mu is held.
 func (s *Store) delete(key string) error {
 	s.drop(key)
 	return s.opts.Delete(key)
 }
 
-// leastRecentlyUsed returns the least recently used thing of those whose retention has passed, or "". s.mu is held.
+// leastRecentlyUsed returns the least recently used entry of those whose retention has passed, or "". s.mu is held.
 func (s *Store) leastRecentlyUsed(retention time.Duration) string {
 	oldest := ""
-	for key, t := range s.things {
-		if time.Since(t.used) >= retention && (oldest == "" || t.used.Before(s.things[oldest].used)) {
+	for key, t := range s.entries {
+		if time.Since(t.used) >= retention && (oldest == "" || t.used.Before(s.entries[oldest].used)) {
 			oldest = key
 		}
 	}
 	return oldest
 }
 
-// usage returns how many bytes each namespace uses: things whose retention has not passed, and reservations. A thing of several namespaces counts for each
+// usage returns how many bytes each namespace uses: entries whose retention has not passed, and reservations. An entry of several namespaces counts for each
 // of them. s.mu is held.
 func (s *Store) usage() map[string]int64 {
 	use := map[string]int64{}
-	for _, t := range s.things {
+	for _, t := range s.entries {
 		for namespace, at := range t.holders {
 			if time.Since(at) >= s.opts.Retention {
 				delete(t.holders, namespace)
@@ -177,7 +177,7 @@ func (s *Store) usage() map[string]int64 {
 	return use
 }
 
-// freeSpace deletes the least recently used things until n more bytes of a namespace fit. Things within their retention are kept, unless all their
+// freeSpace deletes the least recently used entries until n more bytes of a namespace fit. Entries within their retention are kept, unless all their
 // namespaces use more than their share and this namespace uses less. s.mu is held.
 func (s *Store) freeSpace(namespace string, n int64) error {
 	if n > s.opts.MaxBytes {
@@ -223,16 +223,16 @@ func (s *Store) revoke(use map[string]int64, share int64) bool {
 	return true
 }
 
-// overShare returns the thing whose namespaces use the most space, if all of them use more than a share, or "". Of several such things it returns the least
+// overShare returns the entry whose namespaces use the most space, if all of them use more than a share, or "". Of several such entries it returns the least
 // recently used one. s.mu is held.
 func (s *Store) overShare(use map[string]int64, share int64) string {
 	chosen, largest := "", share
-	for key, t := range s.things {
+	for key, t := range s.entries {
 		least := int64(math.MaxInt64)
 		for namespace := range t.holders {
 			least = min(least, use[namespace])
 		}
-		if least > largest || chosen != "" && least == largest && t.used.Before(s.things[chosen].used) {
+		if least > largest || chosen != "" && least == largest && t.used.Before(s.entries[chosen].used) {
 			chosen, largest = key, least
 		}
 	}

@@ -26,7 +26,7 @@ func TestPropertyShares(t *testing.T) {
 		store := New(Options{MaxBytes: most, Retention: time.Hour, Delete: func(string) error { return nil }, Full: errFull, Revoked: errRevoked})
 		now := time.Now()
 		for i := range rapid.IntRange(1, 20).Draw(t, "files") {
-			f := &thing{size: rapid.Int64Range(1, most).Draw(t, "size"), holders: map[string]time.Time{}}
+			f := &entry{size: rapid.Int64Range(1, most).Draw(t, "size"), holders: map[string]time.Time{}}
 			if store.completeBytes+f.size > most {
 				continue
 			}
@@ -37,11 +37,11 @@ func TestPropertyShares(t *testing.T) {
 					f.used = at
 				}
 			}
-			store.things[strconv.Itoa(i)] = f
+			store.entries[strconv.Itoa(i)] = f
 			store.completeBytes += f.size
 		}
 		namespace, n := strconv.Itoa(rapid.IntRange(0, 5).Draw(t, "who")), rapid.Int64Range(1, most).Draw(t, "bytes")
-		before, use := maps.Clone(store.things), store.usage()
+		before, use := maps.Clone(store.entries), store.usage()
 		use[namespace] += n
 		share := most / int64(len(use))
 		err := store.freeSpace(namespace, n)
@@ -53,7 +53,7 @@ func TestPropertyShares(t *testing.T) {
 		}
 		for path, f := range before {
 			for holder := range f.holders { // those of long ago were taken out
-				if store.things[path] == nil && use[holder] <= share {
+				if store.entries[path] == nil && use[holder] <= share {
 					t.Fatalf("%s lost a file, with %d of its share of %d", holder, use[holder], share)
 				}
 			}
@@ -101,7 +101,7 @@ func TestRevoked(t *testing.T) {
 	g.Expect(partial).To(BeEquivalentTo(5))
 }
 
-// TestMoreThanItsShare: a namespace with more than its share gets nothing for which a thing within its retention would have to go, not even its own.
+// TestMoreThanItsShare: a namespace with more than its share gets nothing for which an entry within its retention would have to go, not even its own.
 func TestMoreThanItsShare(t *testing.T) {
 	g := NewWithT(t)
 	store := New(Options{MaxBytes: 10, Retention: time.Hour, Delete: func(string) error { t.Error("deleted"); return nil }, Full: errFull, Revoked: errRevoked})
@@ -115,7 +115,7 @@ func TestMoreThanItsShare(t *testing.T) {
 	g.Expect(more.Add(1)).To(MatchError(errFull))
 }
 
-// TestTrim: after a restart with a lower bound, the least recently used things are deleted.
+// TestTrim: after a restart with a lower bound, the least recently used entries are deleted.
 func TestTrim(t *testing.T) {
 	g := NewWithT(t)
 	var deleted []string

@@ -8,7 +8,6 @@ import (
 // +kubebuilder:validation:Enum=cloud-config;ignition
 type Format string
 
-// The formats of bootstrap data.
 const (
 	// FormatCloudConfig is user data for cloud-init.
 	FormatCloudConfig Format = "cloud-config"

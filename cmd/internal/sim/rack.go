@@ -22,7 +22,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 )
 
-// The protocols in messages.
 const (
 	protocolRedfish = "Redfish"
 	protocolIPMI    = "IPMI"

@@ -68,6 +68,6 @@ func checkArchivable(userData string) error {
 			return nil
 		}
 	}
-	return invalidUserData("its first line is none of %s, so commands cannot be added to it. Correct the first line, or set sentinel: UserData and remove the commands",
+	return invalidUserData("its first line is not one of %s, so commands cannot be added to it. Correct the first line, or set sentinel: UserData and remove the commands",
 		strings.Join(archivable, ", "))
 }

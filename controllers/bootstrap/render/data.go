@@ -91,7 +91,7 @@ func language(name string, work int) usertemplate.Language {
 	}
 }
 
-// userDataLanguage is that of the user data, commandLanguage that of the command with an index.
+// userDataLanguage is the language of the user data. commandLanguage is the language of the command with an index.
 func userDataLanguage() usertemplate.Language { return language("user data", maxWork) }
 
 func commandLanguage(i int) usertemplate.Language {

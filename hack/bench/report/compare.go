@@ -123,7 +123,7 @@ func (r *Run) phase(name string) *Phase {
 }
 
 func (c *comparison) phases() {
-	c.rowf("\nphase\tfigure (per object, but for seconds and MiB)\told\tnew\tnew/old")
+	c.rowf("\nphase\tfigure (per object, except seconds and MiB)\told\tnew\tnew/old")
 	for _, p := range c.pairs() {
 		if c.missing(p.name, p.before != nil, p.after != nil) {
 			continue

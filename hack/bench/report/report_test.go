@@ -166,7 +166,7 @@ func checkGolden(t *testing.T, name string, got []byte) {
 	}
 	want, err := os.ReadFile(path)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(got)).To(Equal(string(want)), "go test ./hack/bench/report -update writes it anew")
+	g.Expect(string(got)).To(Equal(string(want)), "go test ./hack/bench/report -update writes it again")
 }
 
 // TestFile: Read returns what Write wrote.

@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestParse: fences of the language sh and comments for the test are blocks, also in lists. Others are none.
+// TestParse: fences of the language sh and comments for the test are blocks, also in lists. Other fences are not.
 func TestParse(t *testing.T) {
 	g := NewWithT(t)
 	blocks, err := parse("# A page\n\n<!-- test\nA=1\n-->\n\n```sh\nkubectl get pods\n```\n\n1. Do this:\n\n   ```sh\n   for i in 1 2; do\n     echo $i\n   done\n   ```\n" +

@@ -195,7 +195,7 @@ var elsewhere = map[string]map[right]struct{ why, test string }{
 		"patch baremetalremediations/status.infrastructure.cluster.x-k8s.io":    remediations,
 		"patch machines/status.cluster.x-k8s.io":                                remediations,
 		"patch machines.cluster.x-k8s.io":                                       {"a Machine is kept from MachineHealthChecks while its host is kept off or in maintenance", "controllers/machine.TestSkipRemediation"},
-		"get nodes":                                                             {"the manager reads the Node that its Pod runs on, which this suite's process has none of", "controllers/host.TestOwnNode"},
+		"get nodes":                                                             {"the manager reads the Node that its Pod runs on; the process of this suite runs on no Node", "controllers/host.TestOwnNode"},
 		"get namespaces":                                                        {"a host that is deleted while a machine has it goes with its namespace, which is looked at then", "controllers/host.TestNamespaceGoes"},
 		"get baremetalinspections.infrastructure.cluster.x-k8s.io":              inspections,
 		"create baremetalerasures.infrastructure.cluster.x-k8s.io":              erasures,

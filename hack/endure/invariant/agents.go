@@ -79,7 +79,7 @@ func (c *Checker) agentBootStands(name string, f bootFacts) {
 	}
 	key := name + " " + f.claimID
 	if before := c.commits[key]; before != 0 && before < f.number && f.committedNumber != before {
-		c.violatef(promise.Commit, name, "boot %d does not look for the disk that boot %d was allowed to make bootable, but for that of boot %d", f.number, before, f.committedNumber)
+		c.violatef(promise.Commit, name, "boot %d must look for the disk of boot %d, which was allowed to make it bootable, and looks for the disk of boot %d", f.number, before, f.committedNumber)
 	}
 	if f.committed {
 		c.commits[key] = max(c.commits[key], f.number)
@@ -166,7 +166,7 @@ func (c *Checker) ObserveErasure(host string, e *v1alpha1.BareMetalErasure) {
 	c.erasures[host+" "+e.Spec.ClaimID] = true
 }
 
-// judgeProven checks that an erasure of all disks was recorded. A claim that never booted its server has none.
+// judgeProven checks that an erasure of all disks was recorded. A claim that never booted its server needs no record.
 func (c *Checker) judgeProven(name string, released hostFacts, at time.Time) {
 	erased := slices.ContainsFunc(c.bootHistory(name).versions, func(v version[bootFacts]) bool {
 		return v.facts.claimID == released.claimID && v.facts.purpose == v1alpha1.PurposeClean && v.facts.agentDone

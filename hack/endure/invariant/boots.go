@@ -66,11 +66,11 @@ func (f bootFacts) isOf(h hostFacts) bool {
 // open is true for a boot that is not void. Its server may be booted.
 func (f bootFacts) open() bool { return f.exists && f.claimID != "" && !f.voided }
 
-// stands is true for a boot that gives its machine rights to a server. An inspection, and an erasure on request, are of no machine.
-func (f bootFacts) stands() bool { return f.open() && !f.ofNoMachine() }
+// stands is true for a boot that gives its machine rights to a server. An inspection and an erasure on request have no machine.
+func (f bootFacts) stands() bool { return f.open() && !f.isHostBoot() }
 
-// ofNoMachine is true for an inspection, and for an erasure on request.
-func (f bootFacts) ofNoMachine() bool {
+// isHostBoot is true for a boot without a machine: an inspection, or an erasure on request.
+func (f bootFacts) isHostBoot() bool {
 	return f.purpose == v1alpha1.PurposeInspect || f.requested
 }
 

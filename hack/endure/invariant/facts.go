@@ -134,7 +134,7 @@ func permits(at moment, name, command string) bool {
 		return permitsHeld(h, command)
 	case m.providerID != "":
 		return false
-	case at.boot.open() && at.boot.ofNoMachine() && at.boot.purpose == v1alpha1.PurposeClean:
+	case at.boot.open() && at.boot.isHostBoot() && at.boot.purpose == v1alpha1.PurposeClean:
 		return permitsUnclaimed(h, at.boot, command) // the machine claimed the host in mid-erasure, which ends first
 	case at.boot.open() && at.boot.purpose == v1alpha1.PurposeInspect:
 		return command == forceOff || command == noBoot // the machine claimed the host in mid-inspection, which ends
@@ -145,7 +145,7 @@ func permits(at moment, name, command string) bool {
 
 // permitsUnclaimed is permits for a free server that its agent inspects, or erases on request. The first attempt begins with a server that is off.
 func permitsUnclaimed(h hostFacts, b bootFacts, command string) bool {
-	return b.open() && b.ofNoMachine() && b.number == h.boots && permitsAgent(b, command)
+	return b.open() && b.isHostBoot() && b.number == h.boots && permitsAgent(b, command)
 }
 
 // permitsErasure is permits for a server whose disks are erased for its release.

@@ -202,7 +202,7 @@ func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 	var b bootFacts
 	for _, m := range slices.Backward(c.moments(host, at, at)) {
 		b = m.boot
-		counted := b.isOf(m.host) || b.open() && b.ofNoMachine()
+		counted := b.isOf(m.host) || b.open() && b.isHostBoot()
 		if counted && b.number == m.host.boots && b.wasOff && !b.reported && !b.failed {
 			break
 		}

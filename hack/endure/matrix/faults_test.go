@@ -212,7 +212,7 @@ func returnPower(l *life, _ step) {
 	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Power).To(Equal(v1alpha1.PowerOn)) })
 }
 
-// strangerAsks asks for the host's boot script from an address that is none of the host's.
+// strangerAsks asks for the host's boot script from an address that is not one of the host's.
 func (l *life) strangerAsks() error {
 	boot, err := url.Parse(l.site.BootURL())
 	if err != nil {

@@ -331,7 +331,7 @@ func (l *life) collect() {
 	}, stepTimeout, 100*time.Millisecond).Should(Succeed(), "a boot is left")
 }
 
-// TestShards: ten consecutive shards run every case, and once each but for those that always run, which exist.
+// TestShards: ten consecutive shards run every case once, except the cases that run in each shard. The latter exist.
 func TestShards(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("MATRIX_CASE", "")

@@ -34,7 +34,6 @@ const (
 	endReleased
 )
 
-// The steps.
 const (
 	registering = "registering"
 	available   = "available"

@@ -33,7 +33,7 @@ type Partition struct {
 	// Number is its number in the table, from 1.
 	Number int
 	Type   Type
-	// File has its content, and its size rounded up to a MiB. A BIOS boot partition has none.
+	// File has its content, and its size rounded up to a MiB. A BIOS boot partition has no file.
 	File string
 
 	start, size int64 // in bytes
@@ -42,7 +42,6 @@ type Partition struct {
 // Type is what a partition is for.
 type Type string
 
-// The types of partitions.
 const (
 	// BIOSBoot has GRUB's core image. Only a GPT has it: with an MBR the core image is between the MBR and the first partition.
 	BIOSBoot Type = "bios"

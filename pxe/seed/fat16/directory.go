@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// The attributes of directory entries.
 const (
 	attributeVolume    = 0x08
 	attributeDirectory = 0x10

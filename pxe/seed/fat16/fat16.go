@@ -170,7 +170,7 @@ func (v *volume) directory(dir *node, parent uint16) (uint16, error) {
 	return cluster, nil
 }
 
-// allocate appends content in a chain of clusters and returns the first of them. Empty content has none: its first cluster is 0.
+// allocate appends content in a chain of clusters and returns the first of them. Empty content uses no cluster: its first cluster is 0.
 func (v *volume) allocate(content []byte) (uint16, error) {
 	if len(content) == 0 {
 		return 0, nil

@@ -2,7 +2,7 @@ package disk
 
 import "encoding/binary"
 
-// scanFAT finds a FAT file system. Its label is that of the volume entry in the root directory, as blkid prints it, and otherwise that of the boot sector.
+// scanFAT finds a FAT file system. Its label is in the volume entry of the root directory, as blkid prints it, or otherwise in the boot sector.
 func (v *volume) scanFAT() {
 	b := v.at(0, 512)
 	if b == nil || b[510] != 0x55 || b[511] != 0xaa {

@@ -90,7 +90,7 @@ func wwn(id string) string {
 	return digits
 }
 
-// wwnOfPage returns the NAA or else the EUI-64 identifier of the logical unit in page 0x83 (SPC-5, 7.7.6).
+// wwnOfPage returns the NAA identifier, or otherwise the EUI-64 identifier, of the logical unit in page 0x83 (SPC-5, 7.7.6).
 func wwnOfPage(page []byte) string {
 	const naa, eui = 3, 2
 	found := map[byte]string{}

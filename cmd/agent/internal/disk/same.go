@@ -41,8 +41,8 @@ func findPaths(all []Disk) {
 	}
 }
 
-// samePhysical is true for two devices that are one disk: by the WWN, by the kernel's identifier (which tells the namespaces of an NVMe disk apart), or else by
-// serial number, model and size. Storage systems may give one serial number to several LUNs, which have different WWNs.
+// samePhysical is true for two devices that are one disk: by the WWN, by the kernel's identifier (which tells the namespaces of an NVMe disk apart), or
+// otherwise by serial number, model and size. Storage systems may give one serial number to several LUNs, which have different WWNs.
 func samePhysical(a, b Disk) bool {
 	switch {
 	case a.WWN != "" && b.WWN != "":

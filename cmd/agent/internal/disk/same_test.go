@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// TestPaths: two devices with one WWN, or else with one identifier of the kernel, or with one serial number, model and size, are one disk. No plan touches it,
+// TestPaths: two devices with one WWN are one disk; so are two with one identifier of the kernel, or with one serial number, model and size. No plan touches it,
 // and the reason names the other device.
 func TestPaths(t *testing.T) {
 	const sas = "pci0000:00/0000:00:01.1/0000:03:00.0/host4/"

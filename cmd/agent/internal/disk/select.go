@@ -163,7 +163,7 @@ func compareAddresses(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// leading returns the digits, or else the other characters, that a text begins with.
+// leading returns the digits at the start of a text. If the text starts with another character, it returns all characters before the first digit.
 func leading(s string) string {
 	n := 1
 	for n < len(s) && isDigit(s[n]) == isDigit(s[0]) {

@@ -119,7 +119,7 @@ func Signatures(r io.ReaderAt, size int64, sector int) ([]Signature, error) {
 	return v.found[:min(len(v.found), maxSignatures)], reads.err
 }
 
-// PartitionNames returns the labels of the partitions in the primary and in the backup GPT, with a bound of maxPartitions. A table that is damaged has none.
+// PartitionNames returns the labels of the partitions in the primary and in the backup GPT, with a bound of maxPartitions. A damaged table has no labels.
 func PartitionNames(r io.ReaderAt, size int64, sector int) []string {
 	var names []string
 	for _, lba := range []uint64{1, uint64(max(size, 0))/uint64(max(sector, 1)) - 1} {

@@ -120,7 +120,7 @@ func (i *installation) warnf(format string, args ...any) {
 	i.result.Warnings = append(i.result.Warnings, fmt.Sprintf(format, args...))
 }
 
-// order reads BootOrder. One that is absent or has an odd length is empty: firmware that lost its NVRAM has none.
+// order reads BootOrder. One that is absent or has an odd length is empty: firmware that lost its NVRAM has no BootOrder.
 func (i *installation) order(ctx context.Context) ([]uint16, error) {
 	value, err := i.store.Read(ctx, bootOrder)
 	if errors.Is(err, ErrNotFound) {
@@ -224,7 +224,7 @@ func freeName(used map[uint16]bool) (string, uint16, bool) {
 
 func entryName(number uint16) string { return fmt.Sprintf("%s%04X", entryPrefix, number) }
 
-// parseEntryName parses Boot####: four hexadecimal digits in capital letters (3.1.1). BootOrder and BootNext are none.
+// parseEntryName parses Boot####: four hexadecimal digits in capital letters (3.1.1). BootOrder and BootNext are not such names.
 func parseEntryName(name string) (uint16, bool) {
 	digits, ok := strings.CutPrefix(name, entryPrefix)
 	if !ok || len(digits) != 4 {

@@ -117,7 +117,7 @@ func (v Variables) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// makeMutable clears the flag FS_IMMUTABLE_FL, with which the kernel protects variables from rm -r since 4.5. File systems without flags have none to clear.
+// makeMutable clears the flag FS_IMMUTABLE_FL, with which the kernel protects variables from rm -r since 4.5. On a file system without flags it does nothing.
 func (v Variables) makeMutable(name string) error {
 	f, err := os.Open(v.path(name))
 	if errors.Is(err, fs.ErrNotExist) {

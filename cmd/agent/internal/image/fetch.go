@@ -25,7 +25,7 @@ const (
 	maxZero = 64 << 20
 	// maxCorrupt is how often a chunk is fetched again after a wrong digest.
 	maxCorrupt = 3
-	// stalledAfter is how long a request may deliver no chunk: 17 KiB/s are enough.
+	// stalledAfter is the time in which a request must deliver a chunk. The slowest accepted rate is 17 KiB/s.
 	stalledAfter = time.Minute
 )
 
@@ -74,8 +74,8 @@ func (w *writer) writeItem(ctx context.Context, i item) error {
 		return w.zero(ctx, span{i.offset, i.length})
 	}
 	part := i.content[:i.length]
-	for _, h := range w.held {
-		h.take(i.offset, part)
+	for _, h := range w.withheld {
+		h.capture(i.offset, part)
 	}
 	if _, err := w.Device.WriteAt(part, i.offset); err != nil {
 		return w.diskFailed("write", i.offset, err)

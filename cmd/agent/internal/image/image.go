@@ -1,7 +1,7 @@
 // Package image writes an image and the bootstrap data to a disk, so that the disk is never bootable before it is complete:
 //
 //  1. The signatures of the disk, its first and its last MiB are zeroed, flushed and read back.
-//  2. The image is written, each chunk after it was verified. The first MiB and the place of the backup GPT are held back.
+//  2. The image is written, each chunk after it was verified. The first MiB and the position of the backup GPT are withheld.
 //  3. The bootstrap data is fetched and written. Everything is flushed, and read back from the medium.
 //  4. The boot server gives the permission to commit: from here on the server may have booted the disk.
 //  5. The first MiB without LBA 0 and 1 is written, then LBA 1, then LBA 0, and last the backup GPT, with a flush after each.
@@ -67,17 +67,17 @@ type Result struct {
 type writer struct {
 	Options
 
-	m      *manifest.Manifest
-	head   []byte // the first chunk of the image
-	layout *fit.Layout
-	unique gpt.GUID
-	data   []byte // the beginning of the data partition
-	held   []held
-	tail   []byte // what the commit writes at layout.BackupOffset, or in the last sector
-	tailAt int64
-	wiped  []span
-	meter  *meter
-	result Result
+	m        *manifest.Manifest
+	head     []byte // the first chunk of the image
+	layout   *fit.Layout
+	unique   gpt.GUID
+	data     []byte // the beginning of the data partition
+	withheld []withheld
+	tail     []byte // what the commit writes at layout.BackupOffset, or in the last sector
+	tailAt   int64
+	wiped    []span
+	meter    *meter
+	result   Result
 }
 
 // Write writes the image. The error is a failure.Error, a final error of the source, or that of ctx.

@@ -9,10 +9,9 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 )
 
-// State is what an earlier attempt left on a disk.
+// State is what an earlier attempt, to which the boot server allowed the commit, left on a disk.
 type State string
 
-// The states of a disk for which a commit was allowed.
 const (
 	// Complete means that the disk is complete: it is booted, and not written again.
 	Complete State = "Complete"

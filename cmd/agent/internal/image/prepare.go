@@ -52,7 +52,7 @@ func (w *writer) prepare(ctx context.Context) error {
 	if err := w.fit(w.Plan.DataSize); err != nil {
 		return err
 	}
-	w.hold()
+	w.withhold()
 	return nil
 }
 
@@ -157,62 +157,8 @@ func (w *writer) fit(size int64) error {
 	return nil
 }
 
-// held is a range of the image that is not on the disk before the commit. It is zeros there.
-type held struct {
-	span
-
-	content []byte // of the image
-}
-
-// hold decides what is held back besides the first MiB: the image's own backup GPT, which would be valid at the end of a disk with the size of the image, and
-// the last sector of the disk, where firmware looks for one.
-func (w *writer) hold() {
-	sector, end := int64(w.Device.SectorSize()), w.Device.Size()
-	w.tailAt, w.tail = w.layout.BackupOffset, w.layout.Backup
-	if len(w.tail) == 0 {
-		w.tailAt = end - sector
-	}
-	spans := []span{{w.tailAt, end - w.tailAt}}
-	if stale := w.layout.Stale; stale >= fit.Align && stale < w.tailAt {
-		spans = append(spans, span{stale, sector})
-	}
-	for _, s := range spans {
-		if s.offset < w.m.Size {
-			s.length = min(s.length, w.m.Size-s.offset)
-			w.held = append(w.held, held{s, make([]byte, s.length)})
-		}
-	}
-	if len(w.tail) == 0 && len(w.held) > 0 {
-		w.tail = w.held[0].content // the image's own, once it is fetched
-	}
-}
-
 // span is a range of the disk.
 type span struct{ offset, length int64 }
-
-// take keeps what is held back of a part of the image, and zeros it in the part. restore is the reverse, and returns false if it is not zeros.
-func (h held) take(offset int64, part []byte) {
-	if mine, theirs := h.overlap(offset, part); mine != nil {
-		copy(mine, theirs)
-		clear(theirs)
-	}
-}
-
-func (h held) restore(offset int64, part []byte) bool {
-	mine, theirs := h.overlap(offset, part)
-	empty := isZero(theirs)
-	copy(theirs, mine)
-	return empty
-}
-
-// overlap returns what a part of the image and what is held back have in common, in both.
-func (h held) overlap(offset int64, part []byte) (mine, theirs []byte) {
-	from, to := max(offset, h.offset), min(offset+int64(len(part)), h.offset+h.length)
-	if from >= to {
-		return nil, nil
-	}
-	return h.content[from-h.offset : to-h.offset], part[from-offset : to-offset]
-}
 
 // zeroBlock is what isZero compares with.
 var zeroBlock = make([]byte, 64<<10)

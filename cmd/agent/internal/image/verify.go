@@ -87,14 +87,14 @@ func (w *writer) verifyImage(ctx context.Context) error {
 	return group.Wait()
 }
 
-// verifyChunk checks what the disk has of a chunk. What is held back must be zeros on the disk, and is put into its place for the digest.
+// verifyChunk checks what the disk has of a chunk. The withheld bytes must be zeros on the disk. They are put into the chunk for its digest.
 func (w *writer) verifyChunk(c manifest.Chunk, content []byte) error {
 	if c.Index == 0 || c.Hole {
 		return w.zeroPart(span{c.Offset, c.Length}, content)
 	}
-	for _, h := range w.held {
-		if !h.restore(c.Offset, content) {
-			return w.otherData(h.offset, "what is held back until the commit is not zeros")
+	for _, h := range w.withheld {
+		if !h.overlay(c.Offset, content) {
+			return w.otherData(h.offset, "the bytes that are withheld until the commit are not zeros")
 		}
 	}
 	if got := manifest.Digest(sha256.Sum256(content)); got != c.Digest {

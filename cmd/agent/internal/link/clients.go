@@ -82,6 +82,6 @@ func (m *Manager) stop(i Interface, v4, v6 bool) {
 			delete(k.resolvers, source)
 		}
 		m.mu.Unlock()
-		_ = m.Kernel.Configure(i, source, Config{}) // it may have had none
+		_ = m.Kernel.Configure(i, source, Config{}) // it may have had no configuration
 	}
 }

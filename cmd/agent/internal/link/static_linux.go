@@ -14,7 +14,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// defaultMonitor is the interval of link monitoring of a bond that has none, in milliseconds. Without it the kernel never notices that a link is down.
+// defaultMonitor is the interval of link monitoring, in milliseconds, of a bond whose configuration does not set one. Without it the kernel never notices that a link is down.
 const defaultMonitor = 100
 
 // Static implements Kernel. Cards keep the names that the kernel gave them.

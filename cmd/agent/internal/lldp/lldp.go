@@ -42,7 +42,6 @@ type Network interface {
 // Documentation/networking/device_drivers/ethernet/intel/i40e.rst and ice.rst).
 var firmwareAgents = map[string]bool{"i40e": true, "ice": true}
 
-// The limits of what is received.
 const (
 	maxInterfaces = 256
 	// maxErrors is the maximum number of errors in a row after which an interface is not listened on any more.

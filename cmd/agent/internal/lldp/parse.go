@@ -103,7 +103,7 @@ func add(n *agent.Neighbor, kind int, value []byte) {
 		}
 	case tlvOrganization:
 		if vlan, ok := strings.CutPrefix(string(value), portVLAN); ok && len(vlan) == 2 {
-			// 0 means that the port has none, and 4095 is reserved.
+			// 0 means that the port has no VLAN, and 4095 is reserved.
 			if id := binary.BigEndian.Uint16([]byte(vlan)); id > 0 && id < 4095 {
 				n.VLAN = int(id)
 			}

@@ -102,7 +102,7 @@ func TestDoStops(t *testing.T) {
 	})
 }
 
-// TestSucceeded: a success in between begins anew.
+// TestSucceeded: a success in between resets the delay.
 func TestSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff

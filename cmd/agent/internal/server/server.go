@@ -29,7 +29,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// The limits of the client.
 const (
 	// answerTimeout is how long an answer may take to begin: longer than a boot server may hold a request (agent.MaxPoll).
 	answerTimeout = agent.MaxPoll + 30*time.Second

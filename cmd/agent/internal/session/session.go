@@ -198,7 +198,7 @@ func bounded(result agent.Result) agent.Result {
 	return result
 }
 
-// report reports the result. A limit of 0 is none.
+// report reports the result. A limit of 0 means no limit.
 func (s *Session) report(ctx context.Context, result agent.Result, limit time.Duration) (agent.Next, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc

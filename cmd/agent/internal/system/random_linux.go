@@ -16,7 +16,7 @@ import (
 // nanoseconds. A twentieth of a bit in each is enough for a key of 256 bits many times over.
 const jitterSamples = 1 << 16
 
-// SeedRandom initialises the random numbers of a kernel that has none yet: a server whose processor has no RDRAND and that has no UEFI random number
+// SeedRandom initialises the random numbers of a kernel that has no entropy yet: a server whose processor has no RDRAND and that has no UEFI random number
 // generator. Without it getrandom(2) blocks, seen for minutes in an idle machine, and with it DHCP, which needs a transaction ID. The seed is the token of the
 // boot, which is random and different in each boot, with the variations of the clock. The clock is what an attacker who has read the token does not know, and
 // the key of the agent depends on it. That key is made later, when the interrupts of the devices have added to the kernel's random numbers. It returns true if

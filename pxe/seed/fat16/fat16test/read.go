@@ -19,7 +19,6 @@ type Volume struct {
 	Files map[string][]byte
 }
 
-// The attributes of directory entries that are read.
 const (
 	attributeVolume    = 0x08
 	attributeDirectory = 0x10

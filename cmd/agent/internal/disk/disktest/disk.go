@@ -15,7 +15,6 @@ import (
 // Kind is what an operation does.
 type Kind string
 
-// The kinds of operations.
 const (
 	Read  Kind = "read"
 	Write Kind = "write"
