@@ -45,13 +45,6 @@ var unusedWords = []struct{ used, instead string }{
 	{`whoever`, "a client that, a user who"},
 }
 
-// oldWords are the folders and files that still have such words. Delete an entry together with the last of its words.
-var oldWords = []string{
-	"cmd/agent/internal/drive/", "cmd/agent/internal/hardware/", "cmd/agent/internal/method/", "cmd/agent/internal/runner/", "cmd/agent/internal/sanitize/",
-	"controllers/boot/", "inventory/erasure/", "inventory/lifecycle/", "pxe/agent/",
-	"hack/mutants/agent_test.go", // names fields of cmd/agent/internal/sanitize
-}
-
 // TestWords: comments, strings and pages do not use the words of unusedWords. It is a test, since the linter misspell accepts only single words and reads no pages.
 func TestWords(t *testing.T) {
 	groups := make([]string, 0, len(unusedWords))
@@ -61,7 +54,7 @@ func TestWords(t *testing.T) {
 	pattern := regexp.MustCompile(`(?i)\b(?:` + strings.Join(groups, "|") + `)\b`)
 	checked := 0
 	for _, name := range gitFiles(t, "*.go", "*.md") {
-		if name == "words_test.go" || slices.ContainsFunc(oldWords, func(old string) bool { return strings.HasPrefix(name, old) }) {
+		if name == "words_test.go" {
 			continue
 		}
 		content, err := os.ReadFile(name)

@@ -195,8 +195,8 @@ func configuredAddresses(host *v1alpha1.BareMetalHost) []netip.Addr {
 	return all
 }
 
-// expectsLoader is true if a request for a boot loader can be one of the server: its attempt uses no medium, and its DHCP request came or may be one that this boot server
-// does not see.
+// expectsLoader is true if a request for a boot loader can come from the server. Its attempt must not use a medium. Its DHCP request must have been observed, unless this
+// boot server does not observe its DHCP requests.
 func (adm *admission) expectsLoader(boot *v1alpha1.BareMetalBoot) bool {
 	dhcpTime, _ := adm.dhcpRequest(boot, "")
 	unseen := len(adm.networks) == 0 || adm.startedAfter(boot.Spec.PoweredOnTime) ||

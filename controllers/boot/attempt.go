@@ -41,7 +41,7 @@ func (a attempt) title() string {
 	return fmt.Sprintf("%s for %s, boot attempt %d", host, a.boot.Spec.MachineName, a.boot.Spec.Attempt)
 }
 
-// image returns the image of the machine; nil if it has none, or does not exist: after the permission to make the disk bootable, the agent is served whatever
+// image returns the image of the machine; nil if there is no image or no machine: after the permission to make the disk bootable, the agent is served whatever
 // happens to its machine.
 func (a attempt) image() *v1alpha1.Image {
 	if a.consumer == nil || a.consumer.BareMetalMachine == nil {

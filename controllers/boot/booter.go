@@ -39,7 +39,7 @@ type Booter struct {
 	Networks []bootconfig.Network
 	// Tenants restrict the namespaces of hosts.
 	Tenants bootconfig.Tenants
-	// Images has the images that agents write. Nil has none.
+	// Images has the images that agents write. With nil there are no images.
 	Images Images
 	// Prefetcher has the kernels and initrds of spec.boot. Nil fetches none before a server boots. It may be set until SetupImages.
 	Prefetcher Prefetcher

@@ -62,7 +62,7 @@ type bootstrapReader struct {
 }
 
 // bootstrapForScript reads what a boot needs, so that one that cannot be finished is not started. The agent that erases disks needs no bootstrap data, and
-// a machine that is being deleted may have none any more.
+// the Secret of a machine that is being deleted may be gone.
 func (r *bootstrapReader) bootstrapForScript(ctx context.Context, a attempt) (bootstrapData, error) {
 	return r.bootstrapPart(ctx, a, a.boot.Spec.Purpose == v1alpha1.PurposeProvision)
 }

@@ -72,7 +72,7 @@ func TestSecondInterface(t *testing.T) {
 	other, err := net.ParseMAC(first)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = w.Script(ctx, other, honest)
-	g.Expect(err).To(MatchError(pxe.ErrNotYet), "the firmware has moved on to it: the next attempt begins anew")
+	g.Expect(err).To(MatchError(pxe.ErrNotYet), "the firmware has moved on to it: the next attempt starts again")
 	g.Expect(w.boot().Spec.Failure).To(BeNil())
 	g.Expect(w.changeHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddresses = []string{first} })).To(Succeed())
 	g.Expect(w.Lookup(ctx, booting)).To(Equal(pxe.Answer{}), "it is of no host any more")

@@ -85,7 +85,7 @@ func isErased(d agent.ErasedDisk) bool { return d.Outcome == agent.Erased }
 // factDisks is the name of the fact whether the BMC reports disks: bmc.FactDisks. The boot server has no code of BMCs.
 const factDisks = "disks"
 
-// judgeNoDisks judges a report without a disk. An agent that lacks the driver of a controller finds none, so the BMC has to report that the server has none.
+// judgeNoDisks judges a report without a disk. An agent that lacks the driver of a controller finds no disk, so the BMC has to report that the server has no disks.
 func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {

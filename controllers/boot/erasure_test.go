@@ -292,7 +292,7 @@ func TestErasureIsNotProven(t *testing.T) {
 	}
 }
 
-// TestErasureWithoutDisks: a server without disks is erased, if the BMC reports that it has none, and nothing knows of a disk. Without a policy no
+// TestErasureWithoutDisks: a server without disks is erased, if the BMC reports that it has no disks, and nothing knows of a disk. Without a policy no
 // report of disks is needed.
 func TestErasureWithoutDisks(t *testing.T) {
 	diskless := func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil }

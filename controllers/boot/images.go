@@ -44,7 +44,7 @@ func sourceOf(i *v1alpha1.Image) image.Source {
 
 // imageStore prepares and opens the images of machines.
 type imageStore struct {
-	images Images // nil has none
+	images Images // nil without images
 	data   dataReader
 	tokens *tokenChecker
 }
@@ -241,8 +241,8 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 	}
 }
 
-// bootstrapProblem returns why the bootstrap data cannot be on the disk beside the image, so that bad data costs no power cycle, or an empty reason. What may
-// be over when the server boots is none, such as a missing permission.
+// bootstrapProblem returns why the bootstrap data cannot be on the disk beside the image, or an empty reason. Bad data then costs no power cycle. A problem
+// that may be over when the server boots, such as a missing permission, is not returned.
 func (r *imageReconciler) bootstrapProblem(ctx context.Context, a attempt) (reason, message string) {
 	if a.consumer.BootstrapSecretName() == "" {
 		return v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data"

@@ -53,8 +53,8 @@ type leases struct {
 //   - one of the host's bootAddresses. It replaces an address that the host has, unless a running server asks for that one. If the
 //     reserved address is not available, the host gets none: another one would be a surprise;
 //   - one that it had: the one that it asks for, or one that it was observed with. `clusterctl move` moves hosts, but not Lease objects;
-//   - one that no host ever had, starting at an index that follows from the MAC address;
-//   - otherwise the one whose holder has been gone longest.
+//   - an address that no host ever had. The search starts at an index that is derived from the MAC address;
+//   - otherwise the address whose holder has been gone longest.
 //
 // The Lease object is created, or updated with the resourceVersion that was read: so only one of several boot servers leases an
 // address. The cache shows the addresses of a server: its packets cause no read from the API server.

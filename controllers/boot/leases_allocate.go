@@ -29,7 +29,7 @@ const (
 	maxCreateConflicts = 64
 )
 
-// findAddress returns an address for a host that has none in the pool. had are the Lease objects that it had.
+// findAddress returns an address for a host without an address in the pool. had are the Lease objects that it had.
 func (a *allocation) findAddress(ctx context.Context, had []*coordinationv1.Lease) (pxe.Lease, error) {
 	refused := 0
 	for _, l := range had {
@@ -60,7 +60,7 @@ func sameFamily(a netip.Addr) func(netip.Addr) bool {
 	return func(b netip.Addr) bool { return a.BitLen() == b.BitLen() }
 }
 
-// findPrevious returns an address that the host had, asks for, or was observed with. It is invalid if the host can have none of them.
+// findPrevious returns an address that the host had, asks for, or was observed with. It is invalid if the host can have no such address.
 func (a *allocation) findPrevious(ctx context.Context, had []*coordinationv1.Lease) (pxe.Lease, error) {
 	var candidates []netip.Addr
 	for _, l := range had {

@@ -146,7 +146,7 @@ func (s *scripts) script(ctx context.Context, a attempt, mac net.HardwareAddr, f
 	case !slices.Contains(a.host.Spec.BootMACAddresses, mac.String()):
 		return pxe.Script{}, refused("%s boots nothing now", mac)
 	case otherInterface(a.boot, mac):
-		// The same server, which the firmware has moved on. The token of the attempt is bound to the address of the first one, and the next attempt begins anew.
+		// The same server, which the firmware has moved on. The token of the attempt is bound to the address of the first one, and the next attempt starts again.
 		return pxe.Script{}, tooEarly("the script of this attempt went to the interface %s", a.boot.Spec.ScriptMACAddress)
 	case what == lifecycle.BootAfterPowerOn:
 		return pxe.Script{}, tooEarly("%s is not powered on yet", mac)

@@ -58,8 +58,8 @@ func (k tokenKeys) opens(token string, p purpose, boot *v1alpha1.BareMetalBoot) 
 	return good == 1
 }
 
-// earlierNumber returns the number of an earlier boot of the claim whose token for the report is valid too: the agent found that boot's disk complete, so the system on
-// it has the token of that boot. Otherwise it returns the number of the boot itself.
+// earlierNumber returns the number of the boot whose token may report. That is the boot itself, unless the agent found that the disk of an earlier boot of the claim is
+// complete: the system on that disk has the token of the earlier boot.
 func earlierNumber(p purpose, boot *v1alpha1.BareMetalBootSpec) int32 {
 	if p == forReport && boot.CommittedNumber != 0 && boot.CommitAllowedTime == nil && boot.AgentDoneTime != nil {
 		return boot.CommittedNumber

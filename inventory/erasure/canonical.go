@@ -51,7 +51,7 @@ func treeOf(v any) (tree any, err error) {
 	return tree, err
 }
 
-// appendCanonical appends the canonical form of a value. It fails for a number that is no integer, whose form RFC 8785 takes from ECMAScript: the API has none.
+// appendCanonical appends the canonical form of a value. It fails for a number that is no integer, whose form RFC 8785 takes from ECMAScript: the API has no such numbers.
 func appendCanonical(out []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -35,8 +35,8 @@ func mayRepeat(attempt v1alpha1.BareMetalBootSpec) bool {
 	return attempt.DataServedTime == nil
 }
 
-// committedNumber returns the number of the last boot of a claim that was allowed to make the disk bootable, and of which it is unknown whether it did; 0 for
-// none.
+// committedNumber returns the number of the last boot of a claim that had the permission to make the disk bootable, while it is unknown whether the boot did so. It returns
+// 0 if no boot had the permission.
 func committedNumber(last *v1alpha1.BareMetalBootSpec) int32 {
 	if last.CommitAllowedTime != nil {
 		return last.Number

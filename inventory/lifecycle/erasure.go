@@ -29,7 +29,7 @@ func (v View) erasing() bool {
 }
 
 // ErasureRuns is true while an agent may be erasing the disks of a host that is being released, or of a free host. It is so too while nothing is done to the host,
-// because it is paused or in maintenance: an erasure that has begun ends by itself.
+// because it is paused or in maintenance: an erasure that has begun ends without a command.
 func (v View) ErasureRuns(s Settings) bool {
 	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnRequest(s)) && v.Boot.PoweredOnTime != nil
 }

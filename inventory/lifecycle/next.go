@@ -199,7 +199,7 @@ var secretProblemReasons = []string{v1alpha1.ReasonCredentialsMissing, v1alpha1.
 
 func forget(View, Settings) Step { return Step{Action: Forget, Phase: v1alpha1.PhaseDeleting} }
 
-// stayDetached does nothing with a detached host, but for the record of an inspection: what runs on the server when the host returns is not the agent.
+// stayDetached does nothing with a detached host, except to record an inspection: what runs on the server when the host returns is not the agent.
 func stayDetached(v View, _ Settings) Step {
 	step := Step{
 		Phase: v1alpha1.PhaseDetached, Reason: v1alpha1.ReasonDetached,

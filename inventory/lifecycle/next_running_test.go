@@ -40,8 +40,8 @@ var nextRunning = map[string]nextCase{
 	"the Node is lost, and firmware did not ask": {
 		bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
 	},
-	"not released, let go":        {claimedView(provisioned, poweredOn, releaseUnfencedRequested), StateProvisioned, DropRequests, v1alpha1.PhaseProvisioned, ""},
-	"about to be deleted, let go": {claimedView(provisioned, poweredOn, releaseUnfencedRequested, func(v *View) { v.Consumer.OwnerDeleting = true }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"not released, force-release":        {claimedView(provisioned, poweredOn, releaseUnfencedRequested), StateProvisioned, DropRequests, v1alpha1.PhaseProvisioned, ""},
+	"about to be deleted, force-release": {claimedView(provisioned, poweredOn, releaseUnfencedRequested, func(v *View) { v.Consumer.OwnerDeleting = true }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"reported in, an override stands": {
 		bootingView(poweredOn, overrideSet, reported), StateReportedIn, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},

@@ -49,7 +49,7 @@ func TestBootProgress(t *testing.T) {
 			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.WaitedAt = noon.Add(-time.Minute) }), false, v1alpha1.ReasonWaitingForData,
 			"Awaited until 2026-01-01T12:29:00Z: the request for the bootstrap data",
 		},
-		"late after it stood in line": {
+		"late after it waited in the queue": {
 			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Boot.Attempt, v.WaitedAt = 3, noon.Add(-30*time.Minute) }), false,
 			v1alpha1.ReasonBootTimedOut, "30m0s after the server last waited for a boot slot of its network, in boot attempt 3: The boot loader fetched the kernel",
 		},

@@ -20,7 +20,8 @@ import (
 type RequestedErasure struct {
 	// Request is the request that the open boot of the host carries out, or the first one that fits the host. It is nil without one.
 	Request *ErasureRequest
-	// SerialNumber is that of the server: the one that the BMC reports, or if it reports none, the one that the agent found. It is empty if it is unknown.
+	// SerialNumber is the serial number of the server that the BMC reports. If the BMC reports no serial number, it is the one that the agent found. It is empty if both are
+	// unknown.
 	SerialNumber string
 	// Machine describes, as the start of a sentence, a BareMetalMachine of any namespace whose provider ID names the host; empty without one. It may be one
 	// that is being deleted.
@@ -55,7 +56,7 @@ func (v View) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {
 	return nil
 }
 
-// OwnBoot returns the open boot of the host that is of no machine: an inspection, or an erasure on request. It is nil without one.
+// OwnBoot returns the open boot of the host that is without a machine: an inspection, or an erasure on request. It is nil without one.
 func (v View) OwnBoot() *v1alpha1.BareMetalBootSpec {
 	return cmp.Or(v.InspectionBoot(), v.RequestedErasureBoot())
 }
@@ -67,11 +68,11 @@ func (v View) erasesOnRequest(s Settings) bool {
 	return b != nil && b.AgentDoneTime == nil && b.Failure == nil && v.bootCounted() && v.Now.Before(v.Deadline(s))
 }
 
-// ownBootGrace is how long after the deadline of an attempt the record of a boot of no machine still leads to an action on the server. An older record may come from a
+// ownBootGrace is how long after the deadline of an attempt the record of a boot without a machine still leads to an action on the server. An older record may come from a
 // backup: the server may have been given to a machine since.
 const ownBootGrace = time.Hour
 
-// ownBootOutdated is true for the record of an attempt of no machine that is too old to act on the server.
+// ownBootOutdated is true for the record of an attempt without a machine that is too old to act on the server.
 func (v View) ownBootOutdated(s Settings) bool {
 	return !v.Now.Before(v.Deadline(s).Add(ownBootGrace))
 }

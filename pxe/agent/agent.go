@@ -67,7 +67,7 @@ const (
 // Path is the path of an endpoint. host is "namespace/name".
 func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoint }
 
-// The status codes of answers. A refusal of the handler of an endpoint has an Error as its body; one that came before it, such as 429, has none or a text.
+// The status codes of answers. A refusal of the handler of an endpoint has an Error as its body; one that came before it, such as 429, has no body or a text.
 //
 //	200  the answer, as JSON
 //	202  not yet: the agent asks again after Retry-After seconds
@@ -234,7 +234,7 @@ type DiskRange struct {
 	PartitionGUID string `json:"partitionGUID,omitempty"`
 }
 
-// DiskID identifies a disk across boots. Empty fields are unknown. At least Serial or WWN is known, or else only ByPath.
+// DiskID identifies a disk across boots. Empty fields are unknown. Either Serial or WWN is known, or only ByPath.
 type DiskID struct {
 	Serial string `json:"serial,omitempty"`
 	WWN    string `json:"wwn,omitempty"`
@@ -364,7 +364,7 @@ const HeaderDigest = "Capbm-Digest"
 
 // Error is the body of a refusal.
 type Error struct {
-	// Reason is one of the Reasons; empty for refusals that have none.
+	// Reason is one of the Reasons. It is empty for a refusal without a reason.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
 }

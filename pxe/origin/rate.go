@@ -11,7 +11,7 @@ import (
 // ErrSlow ends a transfer that is slower than the minimum rate.
 var ErrSlow = errors.New("slower than the minimum rate")
 
-// ReadError is an error of the origin while a body is read. An error of the disk that the body is written to is none.
+// ReadError is an error of the origin while a body is read. An error of the disk that the body is written to is not a ReadError.
 type ReadError struct{ Err error }
 
 func (e *ReadError) Error() string { return e.Err.Error() }

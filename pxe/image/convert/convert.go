@@ -3,8 +3,8 @@
 // The result depends on the content of the disk alone: a raw, a qcow2 and a compressed image of one disk have the same result.
 //
 // A small file may contain a huge disk. Three bounds keep that from being an attack. The disk has at most Options.MaxSize bytes. Zeros are legitimate and
-// cost no space, so only blocks of 4 KiB that are not all zeros count as data: there may be MaxRatio times as much data as the source has bytes, and
-// dataAllowance more. And each chunk with data is counted against the caller's disk space before it is written (Options.Room). What is left is time, which
+// cost no space, so only blocks of 4 KiB that are not all zeros count as data. The data is limited to MaxRatio times the size of the source, plus
+// dataAllowance. And each chunk with data is counted against the caller's disk space before it is written (Options.Room). What is left is time, which
 // the context bounds.
 package convert
 

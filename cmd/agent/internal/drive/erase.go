@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 )
 
-// Watcher is called while a drive is erased: percent is from 0 to 100, and within how long the next call may take to come. A drive that takes longer hangs.
+// Watcher is called while a drive is erased: percent is from 0 to 100, and within the maximum time until the next call: a drive that exceeds it hangs.
 type Watcher func(percent int, within time.Duration)
 
 const (
@@ -24,8 +24,8 @@ const (
 	slack = 5 * time.Minute
 )
 
-// ErrFailureMode means that a sanitize operation has failed. The drive gives no access to data until another one succeeds. The agent does not leave that state
-// with the action that is made for it, because the data would be accessible again.
+// ErrFailureMode means that a sanitize operation has failed. The drive gives no access to data until another one succeeds. The agent does not send
+// the command that exits the failure mode, because it would make the data accessible again.
 var ErrFailureMode = errors.New("the sanitize operation failed, and the drive gives no access to data now: sanitize it with the tool of its vendor, or destroy it")
 
 // Erase erases the drive and returns when the drive has reported success. For NVMe drives it needs a Probe before it.

@@ -285,7 +285,7 @@ func (u *unit) probe() {
 // probeTimeout is how long a drive may take for all questions: each has a timeout of its own.
 const probeTimeout = 15 * time.Minute
 
-// try tries the methods in their order, until each target has a result. The error is that of the targets that have none: all that was tried.
+// try tries the methods in their order, until each target has a result. A target without a result fails with all that was tried.
 func (u *unit) try(ctx context.Context, methods []Method) error {
 	for _, m := range methods {
 		if len(u.pending()) == 0 {

@@ -12,8 +12,8 @@ import (
 
 // BMC sends commands to the BMC of the server over its system interface.
 type BMC interface {
-	// Command sends an IPMI request and returns the data of its response with the completion code first. It returns ErrNoBMC if the server has none, and
-	// otherwise an error that wraps that of ctx if the BMC does not answer before the end of ctx.
+	// Command sends an IPMI request and returns the data of its response with the completion code first. It returns ErrNoBMC for a server
+	// without a BMC. If the BMC does not answer before ctx ends, the error wraps the cause of ctx.
 	Command(ctx context.Context, netFn, command byte, data []byte) ([]byte, error)
 }
 

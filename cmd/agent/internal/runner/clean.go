@@ -33,7 +33,8 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 	if clean.Policy == agent.CleanMetadata {
 		settled = settledForKnown
 	}
-	// An erasure that has begun is not begun again, so it first waits for the disks that the plan names, and a plan for all disks also for those that it does not name.
+	// An erasure cannot be started a second time, so the agent first waits for the disks that the plan names. If the plan is for all disks, it also waits for disks that the
+	// plan does not name.
 	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
 		if erase.Absent(clean, all) {
 			return failure.New(agent.ReasonEraseFailed, "a disk of the plan is not there")

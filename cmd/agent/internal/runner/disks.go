@@ -23,7 +23,7 @@ import (
 
 // DiskReader reads the disks of a server, and cannot write to one.
 type DiskReader interface {
-	// List returns the disks without their signatures. A disk that its driver has not found yet is missing.
+	// List returns the disks without their signatures. It omits a disk whose driver has not found it yet.
 	List(ctx context.Context) ([]disk.Disk, error)
 	// Read opens a disk for reading.
 	Read(d disk.Disk) (ReadCloser, error)

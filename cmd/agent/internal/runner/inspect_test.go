@@ -49,7 +49,7 @@ func TestInspect(t *testing.T) {
 	g.Expect(sent).To(HaveLen(2), "a final refusal is not repeated")
 }
 
-// switches are a network in which the interfaces of a server hear a neighbour after some time, or, if they have none here, never.
+// switches are a network in which the interfaces of a server hear a neighbour after some time, or never, if no neighbour is set.
 type switches map[string]time.Duration
 
 func (s switches) Open(name string) (lldp.Conn, error) {

@@ -294,7 +294,7 @@ func (v *device) WriteAt(b []byte, offset int64) (int, error) {
 
 // ZeroRange is a discard: it must not be used to erase.
 func (v *device) ZeroRange(int64, int64) error {
-	return errors.New("the drive was asked to zero by itself, which proves nothing")
+	return errors.New("the drive was asked to write zeros, which proves nothing")
 }
 
 func (v *device) Flush() error {
