@@ -523,7 +523,7 @@ func TestSlowClients(t *testing.T) {
 func BenchmarkFile(b *testing.B) {
 	l := newLab(b, 64<<20)
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		file, err := l.handler.Artifacts.Open("dc", l.booter.Answer.Files[0]) //nolint:contextcheck // it is there
+		file, err := l.handler.Artifacts.Open("dc", l.booter.Answer.Files[0])
 		if err != nil {
 			b.Error(err)
 			return

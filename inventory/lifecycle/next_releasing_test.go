@@ -57,8 +57,8 @@ var nextReleasing = map[string]nextCase{
 		claimedView(provisioned, deleting, cleaningBegan, poweredOn), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
 	"release: cleaningBegan, BMC down": {claimedView(provisioned, deleting, cleaningBegan, bmcDown), StateCleaning, Nothing, v1alpha1.PhaseCleaning, v1alpha1.ReasonWaitingForBMC},
-	"release: force-release":                  {claimedView(provisioned, deleting, poweredOn, bmcDown, releaseUnfencedRequested), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
-	"orphaned: force-release":                 {claimedView(poweredOn, releaseUnfencedRequested, func(v *View) { v.Consumer.Found = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+	"release: force-release":           {claimedView(provisioned, deleting, poweredOn, bmcDown, releaseUnfencedRequested), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
+	"orphaned: force-release":          {claimedView(poweredOn, releaseUnfencedRequested, func(v *View) { v.Consumer.Found = false }), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"release: overdue":                 {claimedView(provisioned, deleting, poweredOn, bmcDown, releaseDeadlinePassed), StateReleasing, Release, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing},
 	"release: not overdue": {
 		claimedView(provisioned, deleting, poweredOn, bmcDown, releaseDeadlinePassed, func(v *View) { v.Consumer.DeletingSince = noon }), StateReleasing, Nothing,

@@ -48,7 +48,7 @@ const maxErrors = 1000
 
 // NewJobs returns Jobs without a job. work does a job, and returns when its context ends. Close the Jobs.
 func NewJobs[J any](opts JobOptions, work func(context.Context, J) error) *Jobs[J] {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
 	return &Jobs[J]{opts: opts, work: work, ctx: ctx, cancel: cancel, known: map[jobKey]jobState[J]{}}
 }
 

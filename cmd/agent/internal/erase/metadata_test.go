@@ -95,7 +95,7 @@ func TestMetadataPowerCut(t *testing.T) {
 				continue
 			}
 			for i := range 2 { // two of the six ways in which Cut loses writes
-				seed := uint64(op.Index + 3*i) //nolint:gosec // positive
+				seed := uint64(op.Index + 3*i)
 				g := NewWithT(t)
 				d := u.disk.Clone()
 				d.Hook = func(is disktest.Op) error {
