@@ -119,7 +119,7 @@ func (f *fleet) done(host string) bool {
 }
 
 func (f *fleet) Plan(context.Context, pxe.AgentRequest, agent.Hello) (agent.Plan, error) {
-	opened, err := f.service.Open("default", f.from) //nolint:contextcheck // an image is prepared apart from the request
+	opened, err := f.service.Open("default", f.from)
 	if err != nil {
 		return agent.Plan{}, err
 	}
@@ -129,7 +129,7 @@ func (f *fleet) Plan(context.Context, pxe.AgentRequest, agent.Hello) (agent.Plan
 }
 
 func (f *fleet) Image(context.Context, pxe.AgentRequest) (*pxe.OpenedImage, error) {
-	opened, err := f.service.Open("default", f.from) //nolint:contextcheck // an image is prepared apart from the request
+	opened, err := f.service.Open("default", f.from)
 	if err != nil {
 		return nil, err
 	}
