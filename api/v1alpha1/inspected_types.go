@@ -208,7 +208,7 @@ type InspectedDisk struct {
 	EraseMethods []string `json:"eraseMethods,omitempty"`
 	// eraseClass is the strongest cleaning policy that these commands meet on this disk: Clear or Purge. It is absent if that is unknown.
 	// +optional
-	// +kubebuilder:validation:Enum=Clear;Purge
+	// +kubebuilder:validation:XValidation:rule="self in ['Clear', 'Purge']",message="eraseClass is Clear or Purge"
 	EraseClass CleaningPolicy `json:"eraseClass,omitempty"`
 	// signatures are what the disk carries: gpt, mbr, lvm2, md, ext4 and so on.
 	// +optional
