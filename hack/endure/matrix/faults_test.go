@@ -185,13 +185,25 @@ var lifeFaults = []fault{
 		l.refused()
 		controllerstest.Modify(l.T, env, l.server.Secret.DeepCopy(), func(s *corev1.Secret) { s.Data["password"] = []byte("rotated") })
 	}},
-	{name: "duplicate MAC address", inject: func(l *life, _ step) {
-		l.double(func(d *v1alpha1.BareMetalHost) { d.Spec.BootMACAddresses = []string{l.server.MAC} })
-	}, during: func(l *life, _ step) { l.undouble(v1alpha1.ReasonMACConflict) }},
-	{name: "duplicate BMC address", inject: func(l *life, _ step) {
-		l.double(func(d *v1alpha1.BareMetalHost) { d.Spec.BMC = l.server.Host.Spec.BMC })
-	}, during: func(l *life, _ step) { l.undouble(v1alpha1.ReasonBMCConflict) }},
+	duplicate("duplicate MAC address", v1alpha1.ReasonMACConflict, func(l *life, d *v1alpha1.BareMetalHost) { d.Spec.BootMACAddresses = []string{l.server.MAC} }),
+	duplicate("duplicate BMC address", v1alpha1.ReasonBMCConflict, func(l *life, d *v1alpha1.BareMetalHost) { d.Spec.BMC = l.server.Host.Spec.BMC }),
 	{name: "duplicate UUID", stays: true, inject: func(l *life, _ step) { l.double(nil) }},
+}
+
+// duplicate is another host with something of the first, which keeps it. A host that is registered by the step is registered before the other one: the host that was created
+// first keeps what both have.
+func duplicate(name, reason string, change func(l *life, d *v1alpha1.BareMetalHost)) fault {
+	double := func(l *life) { l.double(func(d *v1alpha1.BareMetalHost) { change(l, d) }) }
+	return fault{name: name, inject: func(l *life, s step) {
+		if !s.is(registering) {
+			double(l)
+		}
+	}, during: func(l *life, s step) {
+		if s.is(registering) {
+			double(l)
+		}
+		l.undouble(reason)
+	}}
 }
 
 func notRunning(s step) string {

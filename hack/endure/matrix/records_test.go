@@ -65,15 +65,22 @@ func (l *life) restore(boot *v1alpha1.BareMetalBoot) {
 	}, stepTimeout).Should(Succeed())
 }
 
-// loses takes the record away and puts another in its place, if any, until the fault ends: then the record is restored.
+// loses takes the record away and puts another in its place, if any, until the fault ends: then the record is restored. If it does not matter what was served, the other
+// record is only deleted, as the condition says: the provider may claim the host and make a record of its own at once.
 func loses(instead func(l *life, lost *v1alpha1.BareMetalBoot) *v1alpha1.BareMetalBoot) func(*life, step) {
-	return func(l *life, _ step) {
+	return func(l *life, s step) {
 		l.Helper()
 		lost := l.takeRecord()
 		if instead != nil {
 			l.restore(instead(l, lost))
 		}
-		l.stops = append(l.stops, func() { l.restore(lost) })
+		l.stops = append(l.stops, func() {
+			if notInDoubt(s) == "" {
+				l.restore(lost)
+			} else {
+				l.takeRecord()
+			}
+		})
 	}
 }
 
