@@ -1,13 +1,10 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -28,7 +25,7 @@ func (m *media) awaitImage(ctx context.Context, drive resource, image, task stri
 		case stale:
 			return fmt.Errorf("%w: it still reports the previous image", err)
 		}
-		runs, failure := m.readTask(ctx, task)
+		runs, failure := m.service.readTask(ctx, task)
 		switch {
 		case failure != nil:
 			return failure
@@ -49,45 +46,4 @@ func isCopied(drive resource, image string) bool {
 // mayBeCopied is true for a drive that has an image and reports that it is not inserted: the BMC still copies the image, or keeps the text after an eject.
 func mayBeCopied(drive resource) bool {
 	return drive.has("Inserted") && !drive.boolean("Inserted") && drive.text("Image") != "" && !notConnected(drive)
-}
-
-// taskOf returns the path of the task monitor, or of the task, of a request that the BMC carries out in the background (DSP0266, 13.5); "" if it names none.
-func (m *media) taskOf(answer resource, header http.Header) string {
-	if path := m.service.wire.localPath(header.Get("Location")); path != "" {
-		return path
-	}
-	if answer.text("TaskState") == "" {
-		return ""
-	}
-	return answer.link("@odata.id")
-}
-
-// readTask returns whether a task runs, and an error if it has failed. A task that cannot be read does not run: BMCs delete completed tasks.
-func (m *media) readTask(ctx context.Context, task string) (runs bool, failure error) {
-	if task == "" {
-		return false, nil
-	}
-	t, err := m.service.fetch(ctx, task)
-	if err != nil {
-		return false, m.service.unavailable(ctx)
-	}
-	switch state := cmp.Or(t.text("TaskState"), t.text("JobState")); state {
-	case "", "Completed":
-		return false, nil
-	case "Exception", "Killed", "Cancelled", "Failed", "CompletedWithErrors":
-		return false, fmt.Errorf("the BMC accepted the request, and its task ended as %s: %s", state, m.service.masker.masked(taskMessages(t)))
-	default:
-		return true, nil
-	}
-}
-
-// taskMessages returns the messages of a task.
-func taskMessages(task resource) string {
-	var texts []string
-	for _, message := range task.list("Messages") {
-		if text := message.text("Message"); text != "" {
-			texts = append(texts, text)
-		}
-	}
-	return cmp.Or(strings.Join(texts, "; "), "it has no message")
 }

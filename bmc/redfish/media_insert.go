@@ -110,7 +110,7 @@ func (m *media) tryInsert(ctx context.Context, drive resource, image string) (ta
 			answer, header, err := m.service.request(m.slow(ctx), http.MethodPost, action, body, nil)
 			switch {
 			case err == nil:
-				return m.taskOf(answer, header), nil
+				return m.service.taskOf(answer, header), nil
 			case failedForNow(err):
 				m.service.fatal = nil // a failure of the drive is not one of the BMC
 				failure = cmp.Or(failure, err)

@@ -53,7 +53,7 @@ func (b *secureBoot) SetSecureBoot(ctx context.Context, enabled bool) error {
 	if err != nil || r.boolean("SecureBootEnable") == enabled {
 		return err
 	}
-	if settings := r.link("@Redfish.Settings", "SettingsObject"); settings != "" {
+	if settings := r.settingsObject(); settings != "" {
 		path = settings
 	}
 	return wrap(op, b.service.patch(ctx, path, map[string]any{"SecureBootEnable": enabled}))

@@ -195,9 +195,9 @@ func (s *system) refreshForInspection(ctx context.Context) error {
 	return nil
 }
 
-// settings returns the path of the settings object (DSP0266, 9.10), or "".
+// settings returns the path of the settings object, also if the system does not link to it; "" if it has no settings object.
 func (s *system) settings() string {
-	if path := s.link("@Redfish.Settings", "SettingsObject"); path != "" {
+	if path := s.settingsObject(); path != "" {
 		return path
 	}
 	if s.quirk.settings {
