@@ -31,13 +31,22 @@ const (
 
 var methods = []bmc.BootMethod{methodPlain, methodNoMode, methodSettings, methodSettingsNoMode, methodContinuous}
 
+// overrides sets what the system boots next: by its boot override or, without one, by its boot order.
+type overrides struct {
+	service *service
+	system  *system
+	order   bootOrder
+}
+
+var _ bmc.BootOverrider = &overrides{}
+
 // BootMethods lists the methods. Those of the quirks are first.
-func (c *conn) BootMethods() []bmc.BootMethod {
-	if c.usesBootOrder {
+func (o *overrides) BootMethods() []bmc.BootMethod {
+	if o.order.inUse {
 		return []bmc.BootMethod{methodBootOrder}
 	}
-	rest := slices.DeleteFunc(slices.Clone(methods), func(w bmc.BootMethod) bool { return slices.Contains(c.quirk.methods, w) })
-	return append(slices.Clone(c.quirk.methods), rest...)
+	rest := slices.DeleteFunc(slices.Clone(methods), func(w bmc.BootMethod) bool { return slices.Contains(o.system.quirk.methods, w) })
+	return append(slices.Clone(o.system.quirk.methods), rest...)
 }
 
 // targets are the Redfish names of the boot targets, in order of preference.
@@ -62,11 +71,11 @@ func offersOverride(system resource) bool {
 }
 
 // bootSource reads the resource that has the boot override: the system or its settings object. It returns nil if neither does.
-func (c *conn) bootSource(ctx context.Context) resource {
-	if offersOverride(c.system) {
-		return c.system
+func (s *system) bootSource(ctx context.Context) resource {
+	if offersOverride(s.resource) {
+		return s.resource
 	}
-	if settings := c.readOptional(ctx, c.settings()); offersOverride(settings) {
+	if settings := s.service.readOptional(ctx, s.settings()); offersOverride(settings) {
 		return settings
 	}
 	return nil
@@ -74,30 +83,30 @@ func (c *conn) bootSource(ctx context.Context) resource {
 
 // allowedTargets returns the Redfish names of the targets that the BMC allows: those of the system and, unless these are enough, those of its settings object. AMI lists them
 // there alone.
-func (c *conn) allowedTargets(ctx context.Context, enough func([]string) bool) []string {
+func (o *overrides) allowedTargets(ctx context.Context, enough func([]string) bool) []string {
 	const property = "BootSourceOverrideTarget@Redfish.AllowableValues"
-	allowed := c.system.texts("Boot", property)
+	allowed := o.system.texts("Boot", property)
 	if enough(allowed) {
 		return allowed
 	}
-	return unique(append(allowed, c.readOptional(ctx, c.settings()).texts("Boot", property)...))
+	return unique(append(allowed, o.service.readOptional(ctx, o.system.settings()).texts("Boot", property)...))
 }
 
 // bootTargets lists the targets that the BMC can boot from.
-func (c *conn) bootTargets(ctx context.Context) []bmc.BootTarget {
+func (o *overrides) bootTargets(ctx context.Context) []bmc.BootTarget {
 	var can []bmc.BootTarget
-	if source := c.bootSource(ctx); source != nil {
-		allowed := c.allowedTargets(ctx, hasAllTargets)
+	if source := o.system.bootSource(ctx); source != nil {
+		allowed := o.allowedTargets(ctx, hasAllTargets)
 		for target := range targets {
-			if _, err := c.target(source, allowed, bmc.BootOverride{Target: target, Mode: bmc.BootUEFI}); err == nil {
+			if _, err := o.target(source, allowed, bmc.BootOverride{Target: target, Mode: bmc.BootUEFI}); err == nil {
 				can = append(can, target)
 			}
 		}
 		return can
 	}
-	options, _ := c.bootOptions(ctx) // after an error, there is no target
-	for _, o := range options {
-		can = append(can, o.target)
+	options, _ := o.order.options(ctx) // after an error, there is no target
+	for _, option := range options {
+		can = append(can, option.target)
 	}
 	return can
 }
@@ -119,17 +128,17 @@ func hasTarget(allowed []string, target bmc.BootTarget) bool {
 
 // target returns the first of the target's names that the BMC allows. If the BMC does not list its targets, it returns the first name,
 // except for HTTP boot, which is newer than the list. A name of the quirks is preferred for CD, and replaces that for no override.
-func (c *conn) target(source resource, allowed []string, override bmc.BootOverride) (schemas.BootSource, error) {
+func (o *overrides) target(source resource, allowed []string, override bmc.BootOverride) (schemas.BootSource, error) {
 	want := override.Target
 	names, ok := targets[want]
 	if !ok {
 		return "", fmt.Errorf("there is no boot target %q", want)
 	}
 	switch {
-	case want == bmc.BootCD && c.quirk.cd != "":
-		names = unique(append([]schemas.BootSource{c.quirk.cd}, names...))
-	case want == bmc.BootNone && c.quirk.home != "":
-		names = []schemas.BootSource{c.quirk.home}
+	case want == bmc.BootCD && o.system.quirk.cd != "":
+		names = unique(append([]schemas.BootSource{o.system.quirk.cd}, names...))
+	case want == bmc.BootNone && o.system.quirk.home != "":
+		names = []schemas.BootSource{o.system.quirk.home}
 	case want == bmc.BootHTTP && override.Mode == bmc.BootUEFI && readOverride(source).Mode == bmc.BootLegacy:
 		return names[0], nil // the BMC does not list it in the current mode, which the override changes
 	}
@@ -145,20 +154,20 @@ func (c *conn) target(source resource, allowed []string, override bmc.BootOverri
 }
 
 // BootOverride reads the override.
-func (c *conn) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
-	if err := c.refresh(ctx); err != nil {
+func (o *overrides) BootOverride(ctx context.Context) (bmc.BootOverride, error) {
+	if err := o.system.refresh(ctx); err != nil {
 		return bmc.BootOverride{}, err
 	}
-	override := readOverride(c.system)
-	if c.detectBootOrder(ctx) {
-		override = c.readOrder()
-	} else if settings := c.settings(); override.Target == bmc.BootNone && settings != "" {
+	override := readOverride(o.system.resource)
+	if o.order.detect(ctx) {
+		override = o.order.read()
+	} else if settings := o.system.settings(); override.Target == bmc.BootNone && settings != "" {
 		// An override in the settings object is pending until the next boot.
-		if pending := readOverride(c.readOptional(ctx, settings)); pending.Target != bmc.BootNone {
+		if pending := readOverride(o.service.readOptional(ctx, settings)); pending.Target != bmc.BootNone {
 			override = pending
 		}
 	}
-	return override, wrap("Read the boot override", c.unavailable(ctx))
+	return override, wrap("Read the boot override", o.service.unavailable(ctx))
 }
 
 // readOverride returns the override of a system or its settings object. An unknown target is returned with its Redfish name.
@@ -199,27 +208,27 @@ func bootURI(system resource) string {
 // SetBootOverride sets the override with the method given and, if the BMC refuses or ignores that, with the next one. If the BMC seems to
 // ignore all methods, the result is that of the last method: its override may be set although it is not shown, and the caller
 // continues with the method after it.
-func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
+func (o *overrides) SetBootOverride(ctx context.Context, want bmc.BootOverride, method bmc.BootMethod) (bmc.BootResult, error) {
 	const op = "Set the boot override"
-	if err := c.refresh(ctx); err != nil {
+	if err := o.system.refresh(ctx); err != nil {
 		return bmc.BootResult{}, err
 	}
-	c.hideURL(want.URI)
-	source := c.bootSource(ctx)
-	if source == nil && c.unavailable(ctx) == nil {
-		result, err := c.setOrder(ctx, want)
+	o.service.masker.hideURL(want.URI)
+	source := o.system.bootSource(ctx)
+	if source == nil && o.service.unavailable(ctx) == nil {
+		result, err := o.order.set(ctx, want)
 		return result, wrap(op, err)
 	}
-	allowed := c.allowedTargets(ctx, func(allowed []string) bool { return want.Target == bmc.BootNone || hasTarget(allowed, want.Target) })
-	name, err := c.target(source, allowed, want)
-	if err := c.unavailable(ctx); err != nil {
+	allowed := o.allowedTargets(ctx, func(allowed []string) bool { return want.Target == bmc.BootNone || hasTarget(allowed, want.Target) })
+	name, err := o.target(source, allowed, want)
+	if err := o.service.unavailable(ctx); err != nil {
 		return bmc.BootResult{}, wrap(op, err)
 	}
 	if err != nil {
 		return bmc.BootResult{}, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}
-	c.readManager(ctx) // its firmware's version may have an entry in the table
-	methods := c.BootMethods()
+	o.system.readManager(ctx) // its firmware's version may have an entry in the table
+	methods := o.BootMethods()
 	if i := slices.Index(methods, method); i >= 0 {
 		methods = slices.Concat(methods[i:], methods[:i])
 	}
@@ -231,13 +240,13 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, metho
 		if method == methodContinuous && i > 0 && doubted != nil {
 			break // an override that is not shown may be pending: it must not become permanent
 		}
-		result, err := c.setOverride(ctx, want, name, method)
+		result, err := o.setOverride(ctx, want, name, method)
 		switch {
 		case errors.Is(err, errNotApplicable):
 		case err != nil && !refused(err):
 			return bmc.BootResult{}, wrap(op, err)
 		case err != nil:
-			c.quirk.settings = c.quirk.settings || hasMessageID(err, "OperationSupportedInFutureStateURI")
+			o.system.quirk.settings = o.system.quirk.settings || hasMessageID(err, "OperationSupportedInFutureStateURI")
 			refusal = cmp.Or(refusal, err)
 		case result.Doubt == "":
 			return result, nil
@@ -255,26 +264,26 @@ func (c *conn) SetBootOverride(ctx context.Context, want bmc.BootOverride, metho
 var errNotApplicable = errors.New("the method does not apply")
 
 // setOverride sets the override with one method and reads it back.
-func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (bmc.BootResult, error) {
-	path, boot, err := c.overrideRequest(want, name, method)
+func (o *overrides) setOverride(ctx context.Context, want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (bmc.BootResult, error) {
+	path, boot, err := o.overrideRequest(want, name, method)
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	if err := c.patch(ctx, path, map[string]any{"Boot": boot}); err != nil {
+	if err := o.service.patch(ctx, path, map[string]any{"Boot": boot}); err != nil {
 		return bmc.BootResult{}, err
 	}
-	after, err := c.get(ctx, path)
+	after, err := o.service.get(ctx, path)
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
 	if uri := bootURI(after); want.Target == bmc.BootNone && want.URI == "" && uri != "" {
-		c.hideURL(uri)
-		if err := c.removeURI(ctx, path); err != nil {
+		o.service.masker.hideURL(uri)
+		if err := o.removeURI(ctx, path); err != nil {
 			return bmc.BootResult{}, err
 		}
 	}
 	got := readOverride(after)
-	if want.Target == bmc.BootNone && slices.Contains(targets[got.Target], c.quirk.home) {
+	if want.Target == bmc.BootNone && slices.Contains(targets[got.Target], o.system.quirk.home) {
 		got = bmc.BootOverride{Target: bmc.BootNone, Mode: got.Mode}
 	}
 	result := bmc.BootResult{Method: method, ReadBack: &got, Lasts: !want.Continuous && want.Target != bmc.BootNone && got.Continuous}
@@ -284,10 +293,10 @@ func (c *conn) setOverride(ctx context.Context, want bmc.BootOverride, name sche
 
 // removeURI removes the URI of UEFI HTTP boot, which some BMCs keep with a removed override: a later override without a URI would boot from it. A BMC that
 // refuses the removal keeps a URI that is of no use, because the boot server serves it for one boot only.
-func (c *conn) removeURI(ctx context.Context, path string) error {
+func (o *overrides) removeURI(ctx context.Context, path string) error {
 	var err error
 	for _, none := range []any{nil, ""} { // DSP0268 allows null; some BMCs take only texts
-		if err = c.patch(ctx, path, map[string]any{"Boot": map[string]any{"HttpBootUri": none}}); err == nil || !refused(err) {
+		if err = o.service.patch(ctx, path, map[string]any{"Boot": map[string]any{"HttpBootUri": none}}); err == nil || !refused(err) {
 			return err
 		}
 	}
@@ -295,18 +304,18 @@ func (c *conn) removeURI(ctx context.Context, path string) error {
 }
 
 // overrideRequest returns the path and the Boot property of one method.
-func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (string, map[string]any, error) {
-	path := c.path
+func (o *overrides) overrideRequest(want bmc.BootOverride, name schemas.BootSource, method bmc.BootMethod) (string, map[string]any, error) {
+	path := o.system.path
 	if method == methodSettings || method == methodSettingsNoMode {
-		path = c.settings()
+		path = o.system.settings()
 	}
 	mode := want.Mode
-	if mode == "" && c.quirk.keepMode {
-		mode = readOverride(c.system).Mode
+	if mode == "" && o.system.quirk.keepMode {
+		mode = readOverride(o.system.resource).Mode
 	}
 	boot := map[string]any{"BootSourceOverrideTarget": name, "BootSourceOverrideEnabled": schemas.OnceBootSourceOverrideEnabled}
 	switch {
-	case want.Target == bmc.BootNone && c.quirk.home == "":
+	case want.Target == bmc.BootNone && o.system.quirk.home == "":
 		boot["BootSourceOverrideEnabled"] = schemas.DisabledBootSourceOverrideEnabled
 	case want.Target == bmc.BootNone, want.Continuous, method == methodContinuous:
 		boot["BootSourceOverrideEnabled"] = schemas.ContinuousBootSourceOverrideEnabled
@@ -315,7 +324,7 @@ func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, m
 	if withMode {
 		boot["BootSourceOverrideMode"] = schemas.BootSourceOverrideMode(mode)
 	}
-	if want.Target == bmc.BootNone && c.quirk.disableOnly {
+	if want.Target == bmc.BootNone && o.system.quirk.disableOnly {
 		delete(boot, "BootSourceOverrideTarget")
 	}
 	if want.URI != "" {
@@ -326,17 +335,6 @@ func (c *conn) overrideRequest(want bmc.BootOverride, name schemas.BootSource, m
 		return "", nil, errNotApplicable
 	}
 	return path, boot, nil
-}
-
-// settings returns the path of the settings object (DSP0266, 9.10), or "".
-func (c *conn) settings() string {
-	if path := c.system.link("@Redfish.Settings", "SettingsObject"); path != "" {
-		return path
-	}
-	if c.quirk.settings {
-		return c.path + "/SD"
-	}
-	return ""
 }
 
 // doubt describes how the override that was read back differs from the wanted one. An override for one boot that reads as one for every

@@ -59,33 +59,49 @@ type bootOption struct {
 	target bmc.BootTarget
 }
 
-// orderKey identifies the system among those of all BMCs.
-func (c *conn) orderKey() string { return c.endpoint.URL.Host + c.path }
-
-func (c *conn) bootOrder() []string { return c.system.texts("Boot", "BootOrder") }
-
-// detectBootOrder sets usesBootOrder, which is true if the BMC has a boot order and no override.
-func (c *conn) detectBootOrder(ctx context.Context) bool {
-	c.usesBootOrder = c.hasBootOrder() && c.bootSource(ctx) == nil
-	return c.usesBootOrder
+// bootOrder is the boot order of the system.
+type bootOrder struct {
+	service *service
+	system  *system
+	// orders contains the boot orders that were replaced, of all systems.
+	orders *orders
+	// inUse is true if the driver changes the boot order, because the BMC has no boot override.
+	inUse bool
 }
 
-// hasBootOrder is true if the system has a boot order, and describes its options.
-func (c *conn) hasBootOrder() bool {
-	return len(c.bootOrder()) > 0 && c.system.link("Boot", "BootOptions") != ""
+// key identifies the system among those of all BMCs.
+func (o *bootOrder) key() string { return o.service.endpoint.URL.Host + o.system.path }
+
+// current returns the boot order of the system, as last read.
+func (o *bootOrder) current() []string { return o.system.texts("Boot", "BootOrder") }
+
+// guess sets inUse without a request: a settings object that is not read yet may have an override.
+func (o *bootOrder) guess() {
+	o.inUse = o.offered() && !offersOverride(o.system.resource) && o.system.settings() == ""
 }
 
-// bootOptions reads the options of the boot order.
-func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
-	if !c.detectBootOrder(ctx) {
+// detect sets inUse, which is true if the BMC has a boot order and no override.
+func (o *bootOrder) detect(ctx context.Context) bool {
+	o.inUse = o.offered() && o.system.bootSource(ctx) == nil
+	return o.inUse
+}
+
+// offered is true if the system has a boot order, and describes its options.
+func (o *bootOrder) offered() bool {
+	return len(o.current()) > 0 && o.system.link("Boot", "BootOptions") != ""
+}
+
+// options reads the options of the boot order.
+func (o *bootOrder) options(ctx context.Context) ([]bootOption, error) {
+	if !o.detect(ctx) {
 		return nil, errNoOverride
 	}
-	paths, _, err := c.collection(ctx, c.system.link("Boot", "BootOptions"))
+	paths, _, err := o.service.collection(ctx, o.system.link("Boot", "BootOptions"))
 	if err != nil {
 		return nil, err
 	}
 	targets := map[string]bmc.BootTarget{}
-	for _, r := range c.readAll(ctx, paths) {
+	for _, r := range o.service.readAll(ctx, paths) {
 		if r.has("BootOptionEnabled") && !r.boolean("BootOptionEnabled") {
 			continue
 		}
@@ -96,10 +112,10 @@ func (c *conn) bootOptions(ctx context.Context) ([]bootOption, error) {
 		}
 	}
 	var options []bootOption
-	for _, reference := range c.bootOrder() {
+	for _, reference := range o.current() {
 		options = append(options, bootOption{reference, targets[reference]})
 	}
-	return options, c.unavailable(ctx)
+	return options, o.service.unavailable(ctx)
 }
 
 // targetOf returns the boot target of an option: by its alias, which has the names of override targets, by its device path (UEFI 2.10,
@@ -131,17 +147,17 @@ func targetOf(option resource) bmc.BootTarget {
 	}
 }
 
-// readOrder returns the boot order as an override. It is BootNone if the order is the original one.
-func (c *conn) readOrder() bmc.BootOverride {
-	was, replaced := c.driver.orders.get(c.orderKey())
-	if !replaced || slices.Equal(was.order, c.bootOrder()) {
+// read returns the boot order as an override. It is BootNone if the order is the original one.
+func (o *bootOrder) read() bmc.BootOverride {
+	was, replaced := o.orders.get(o.key())
+	if !replaced || slices.Equal(was.order, o.current()) {
 		return bmc.BootOverride{Target: bmc.BootNone}
 	}
 	return bmc.BootOverride{Target: was.target, Mode: bmc.BootUEFI, Continuous: true}
 }
 
-// setOrder moves the options of the wanted target to the front of the boot order, or restores the order.
-func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootResult, error) {
+// set moves the options of the wanted target to the front of the boot order, or restores the order.
+func (o *bootOrder) set(ctx context.Context, want bmc.BootOverride) (bmc.BootResult, error) {
 	unsupported := func(err error) error { return &bmc.Error{Kind: bmc.Unsupported, Op: "Set the boot order", Err: err} }
 	if want.Mode == bmc.BootLegacy {
 		return bmc.BootResult{}, unsupported(errors.New("the BMC has no boot override, only a UEFI boot order"))
@@ -149,54 +165,54 @@ func (c *conn) setOrder(ctx context.Context, want bmc.BootOverride) (bmc.BootRes
 	if want.URI != "" {
 		return bmc.BootResult{}, unsupported(errors.New("the BMC has no boot override, only a UEFI boot order, which has no place for a URL"))
 	}
-	was, replaced := c.driver.orders.get(c.orderKey())
+	was, replaced := o.orders.get(o.key())
 	if want.Target == bmc.BootNone {
 		if !replaced {
 			return bmc.BootResult{Method: methodBootOrder, ReadBack: &bmc.BootOverride{Target: bmc.BootNone}}, nil
 		}
-		return c.writeOrder(ctx, want, was.order)
+		return o.write(ctx, want, was.order)
 	}
-	options, err := c.bootOptions(ctx)
+	options, err := o.options(ctx)
 	if err != nil {
 		return bmc.BootResult{}, unsupported(err)
 	}
 	var first, rest []string
-	for _, o := range options {
-		if o.target == want.Target {
-			first = append(first, o.reference)
+	for _, option := range options {
+		if option.target == want.Target {
+			first = append(first, option.reference)
 		} else {
-			rest = append(rest, o.reference)
+			rest = append(rest, option.reference)
 		}
 	}
 	if len(first) == 0 {
 		return bmc.BootResult{}, unsupported(fmt.Errorf("the BMC's boot order has no option that boots from %s", want.Target))
 	}
 	if !replaced {
-		was.order = c.bootOrder()
+		was.order = o.current()
 	}
-	c.driver.orders.set(c.orderKey(), replacedOrder{was.order, want.Target})
-	return c.writeOrder(ctx, want, slices.Concat(first, rest))
+	o.orders.set(o.key(), replacedOrder{was.order, want.Target})
+	return o.write(ctx, want, slices.Concat(first, rest))
 }
 
-// writeOrder writes the boot order and reads it back. Services with a settings object accept it there.
-func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []string) (bmc.BootResult, error) {
+// write writes the boot order and reads it back. Services with a settings object accept it there.
+func (o *bootOrder) write(ctx context.Context, want bmc.BootOverride, order []string) (bmc.BootResult, error) {
 	var (
 		err     error
-		written = c.path
+		written = o.system.path
 	)
-	for _, path := range []string{c.path, c.settings()} {
-		if path == "" || slices.Equal(c.bootOrder(), order) {
+	for _, path := range []string{o.system.path, o.system.settings()} {
+		if path == "" || slices.Equal(o.current(), order) {
 			break
 		}
 		written = path
-		if err = c.patch(ctx, path, map[string]any{"Boot": map[string]any{"BootOrder": order}}); err == nil || !refused(err) {
+		if err = o.service.patch(ctx, path, map[string]any{"Boot": map[string]any{"BootOrder": order}}); err == nil || !refused(err) {
 			break
 		}
 	}
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
-	after, err := c.fetch(ctx, written)
+	after, err := o.service.fetch(ctx, written)
 	if err != nil {
 		return bmc.BootResult{}, err
 	}
@@ -211,7 +227,7 @@ func (c *conn) writeOrder(ctx context.Context, want bmc.BootOverride, order []st
 		return result, nil
 	}
 	if want.Target == bmc.BootNone {
-		c.driver.orders.forget(c.orderKey())
+		o.orders.forget(o.key())
 	}
 	return result, nil
 }

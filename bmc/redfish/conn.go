@@ -1,47 +1,23 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// conn is a connection to one system.
+// conn is a connection to one system. It has one struct for each capability. All of them use the same service and system. Inspect and
+// Describe read what belongs to several capabilities.
 type conn struct {
-	driver   *Driver
-	endpoint bmc.Endpoint
-	wire     *wire
-	sessions bool // sessions rather than basic authentication
-	// root is the service root, read at login.
-	root resource
-	path string
-	// system is the system resource, as last read.
-	system  resource
-	quirk   quirk
-	quirks  []string // names of the entries that quirk is made of
-	manager resource // nil until it is asked for
-	// requests and bytes count since the system was last read. fatal ends every further request.
-	requests, bytes int
-	fatal           error
-	loggedInAgain   bool // since the last ResetCache
-	// onlySystemListed is true if the Systems collection was read and lists only this system.
-	onlySystemListed bool
-	// usesBootOrder is true if the driver changes the boot order, because the BMC has no boot override.
-	usesBootOrder bool
-	// expand is the service's support for reading resources together with the resources that they link to.
-	expand expansion
-	// cache contains the resources that were read since the start of an inspection or of the description before it. Otherwise it is nil,
-	// and every resource is read from the BMC.
-	cache map[string]resource
-	// secrets are the parts of URLs that errors do not contain.
-	secrets []string
+	power
+	overrides
+	media
+	secureBoot
+	monitor
+
+	service  *service
+	system   *system
+	software software
 }
 
 var (
@@ -49,258 +25,29 @@ var (
 	_ bmc.VirtualMedia  = &conn{}
 	_ bmc.SecureBooter  = &conn{}
 	_ bmc.Monitor       = &conn{}
+	_ bmc.BootRecorder  = &conn{}
 	_ bmc.CacheResetter = &conn{}
 )
 
+// newConn returns a connection that is not logged in and has no system yet.
+func newConn(driver *Driver, endpoint bmc.Endpoint) *conn {
+	s := &service{driver: driver, endpoint: endpoint, sessions: withSession(endpoint.URL)}
+	server := &system{service: s}
+	return &conn{
+		power:      power{service: s, system: server},
+		overrides:  overrides{service: s, system: server, order: bootOrder{service: s, system: server, orders: &driver.orders}},
+		media:      media{service: s, system: server, timeout: driver.mediaTimeout()},
+		secureBoot: secureBoot{service: s, system: server},
+		monitor:    monitor{service: s, system: server},
+		service:    s, system: server, software: software{service: s},
+	}
+}
+
 // ResetCache drops the resources that were read: those of real servers have tens of KiB, and are stale in the next job.
-// The next job that uses a URL hides it again.
 func (c *conn) ResetCache() {
-	c.system, c.manager, c.cache, c.secrets, c.loggedInAgain = nil, nil, nil, nil, false
+	c.service.resetCache()
+	c.system.resetCache()
 }
-
-// login reads the service root, which needs no credentials, and opens a session if the URL has auth=session.
-func (c *conn) login(ctx context.Context) error {
-	w, err := c.driver.newWire(ctx, c.endpoint)
-	if err != nil {
-		return err
-	}
-	read, err := w.send(ctx, http.MethodGet, rootPath, nil, nil)
-	if err == nil {
-		c.root, err = decode(read.body)
-	}
-	if err == nil && c.sessions {
-		sessions := c.root.link("Links", "Sessions")
-		if service := c.root.link("SessionService"); sessions == "" && service != "" {
-			sessions = service + "/Sessions"
-		}
-		if sessions == "" {
-			return &bmc.Error{Kind: bmc.Unsupported, Op: "Log in", Err: errors.New("the BMC has no sessions: remove auth=session from the address")}
-		}
-		err = w.openSession(ctx, sessions, c.endpoint.Username, c.endpoint.Password)
-		if sessionTableFull(err) {
-			err = nil // no session is free, but the BMC did not refuse the credentials: basic authentication may work
-		}
-	}
-	if statusOf(err) == http.StatusForbidden {
-		return &bmc.Error{Kind: bmc.Unauthorized, Op: "Connect", Err: wrap("Log in", err)}
-	}
-	if err != nil {
-		return wrap("Connect", err)
-	}
-	w.username, w.password = c.endpoint.Username, c.endpoint.Password
-	c.wire, c.expand = w, expansionOf(c.root)
-	return nil
-}
-
-// sessionTableFull is true for the response to a login that found no free session (DSP0268, Base.SessionLimitExceeded; some BMCs
-// send 503 without it).
-func sessionTableFull(err error) bool {
-	return hasMessageID(err, "SessionLimitExceeded") || hasMessageID(err, "RAC0218") // iDRAC's own
-}
-
-// maxBusyRetries is how often a request is repeated after 503, and maxBusyWait is the longest accepted Retry-After. The BMC did not execute
-// a request that it answered with 503, so it is safe to repeat any method.
-const (
-	maxBusyRetries = 2
-	maxBusyWait    = 5 * time.Second
-)
-
-// request sends one request and decodes the response. A session that the BMC has ended is replaced once in a job. After that, and with
-// basic authentication, 401 is final for this connection: every further 401 counts towards an account lockout.
-func (c *conn) request(ctx context.Context, method, path string, body any, headers map[string]string) (resource, http.Header, error) {
-	if c.fatal != nil {
-		return nil, nil, c.fatal
-	}
-	r, header, err := c.attempt(ctx, method, path, body, headers)
-	c.hide(err)
-	if kind := bmc.KindOf(wrap(method, err)); err != nil && (kind == bmc.Unauthorized || kind == bmc.Unreachable) {
-		c.fatal = err
-	}
-	return r, header, err
-}
-
-func (c *conn) attempt(ctx context.Context, method, path string, body any, headers map[string]string) (resource, http.Header, error) {
-	for busy := 0; ; {
-		got, err := c.wire.send(ctx, method, path, body, headers)
-		var full *busyError
-		switch {
-		case err == nil:
-			r, err := c.read(got.body)
-			return r, got.header, err
-		case statusOf(err) == http.StatusUnauthorized && c.wire.session != "" && !c.loggedInAgain:
-			c.loggedInAgain = true
-			_ = c.wire.closeSession(ctx) // the session is still open if only this resource refuses it
-			if err := c.login(ctx); err != nil {
-				return nil, nil, err
-			}
-		case errors.As(err, &full) && busy < maxBusyRetries && full.after <= maxBusyWait:
-			busy++
-			if !sleep(ctx, full.after) {
-				return nil, nil, err
-			}
-		default:
-			return nil, nil, err
-		}
-	}
-}
-
-// read decodes a response. The error is errEndless if the BMC has sent more than maxBytes.
-func (c *conn) read(body []byte) (resource, error) {
-	if c.bytes += len(body); c.bytes > maxBytes {
-		return nil, errEndless
-	}
-	return decode(body)
-}
-
-// errEndless ends reading a tree that is endless, for example because its links form a circle.
-var errEndless = fmt.Errorf("the BMC has more than %d resources, or more than %d MiB of them", maxRequests, maxBytes>>20)
-
-// get reads a resource.
-func (c *conn) get(ctx context.Context, path string) (resource, error) {
-	if r, ok := c.cache[path]; ok {
-		return r, nil
-	}
-	r, err := c.fetch(ctx, path)
-	if err == nil && c.cache != nil {
-		c.cache[path] = r
-	}
-	return r, err
-}
-
-// fetch reads a resource from the BMC.
-func (c *conn) fetch(ctx context.Context, path string) (resource, error) {
-	if c.requests++; c.requests > maxRequests {
-		return nil, errEndless
-	}
-	r, _, err := c.request(ctx, http.MethodGet, path, nil, nil)
-	if err == nil {
-		err = r.refusal()
-		c.hide(err)
-	}
-	return r, err
-}
-
-// readOptional reads a resource that may not exist. It returns nil if it does not, and after every other error. unavailable is true if
-// the reason is an unreachable BMC or a refused login.
-func (c *conn) readOptional(ctx context.Context, path string) resource {
-	if path == "" {
-		return nil
-	}
-	r, err := c.get(ctx, path)
-	if err != nil {
-		return nil
-	}
-	return r
-}
-
-// Limits for reading from a BMC, which is not trusted.
-const (
-	maxPages    = 50
-	maxMembers  = 512
-	maxRequests = 1000 // in one call; a server with the maximum number of drives needs 200
-	maxBytes    = 8 << 20
-)
-
-// errNoMembers means that the answer is no collection: it proves nothing about its members.
-var errNoMembers = errors.New("the BMC's answer has no Members")
-
-// collection returns the members' paths, and the members that the collection contains in full.
-func (c *conn) collection(ctx context.Context, path string) ([]string, []resource, error) {
-	var (
-		paths []string
-		full  []resource
-	)
-	for page := 0; path != "" && page < maxPages && len(paths) < maxMembers; page++ {
-		r, err := c.getExpanded(ctx, path, true)
-		if err != nil {
-			return paths, full, err
-		}
-		if !r.hasProperty("Members") && page == 0 {
-			return nil, nil, errNoMembers
-		}
-		paths = append(paths, r.links("Members")...)
-		if page > 0 && c.cache != nil && c.expand.members { // the next link keeps $expand (DSP0266, 7.3.2)
-			c.cacheExpanded(r)
-		}
-		for _, member := range r.list("Members") {
-			if member.isWhole() {
-				full = append(full, member)
-			}
-		}
-		path = r.link("Members@odata.nextLink")
-	}
-	return paths[:min(len(paths), maxMembers)], full, nil
-}
-
-// members reads a collection and each of its members, and omits those that cannot be read. A path of "" has no members.
-func (c *conn) members(ctx context.Context, path string) []resource {
-	if path == "" {
-		return nil
-	}
-	paths, _, _ := c.collection(ctx, path) // after an error, it returns the paths read so far
-	return c.readAll(ctx, paths)
-}
-
-// readAll reads the resources at the paths, each once, and omits those that cannot be read.
-func (c *conn) readAll(ctx context.Context, paths []string) []resource {
-	var all []resource
-	for i, path := range paths[:min(len(paths), maxMembers)] {
-		if c.unavailable(ctx) != nil || c.requests > maxRequests {
-			break
-		}
-		if r := c.readOptional(ctx, path); r != nil && !slices.Contains(paths[:i], path) {
-			all = append(all, r.at(path))
-		}
-	}
-	return all
-}
-
-// etagForms return the values of If-Match to try, from the ETag of the header and that of the body.
-var etagForms = []func(header, body string) string{
-	func(header, body string) string { return cmp.Or(header, body) },
-	func(header, body string) string { return cmp.Or(header, body) }, // it may have changed in between
-	// Weak ETags never match (RFC 9110, 8.8.3.2), and iDRAC adds -gzip to those of compressed responses.
-	func(header, body string) string {
-		return strings.Replace(strings.TrimPrefix(cmp.Or(header, body), "W/"), `-gzip"`, `"`, 1)
-	},
-	func(header, body string) string { return cmp.Or(body, strings.Trim(header, `W/"`)) }, // for headers with double or missing quotes
-	func(string, string) string { return "*" },
-	func(string, string) string { return "" },
-}
-
-// patch patches a resource with If-Match (DSP0266, 6.5). It handles ETags that have changed in the meantime, weak ETags that the BMC does
-// not accept, and ETags that never match.
-func (c *conn) patch(ctx context.Context, path string, body any) error {
-	var err error
-	for _, match := range etagForms {
-		r, header, getErr := c.request(ctx, http.MethodGet, path, nil, nil)
-		if getErr != nil {
-			return getErr
-		}
-		var headers map[string]string
-		if m := match(header.Get("ETag"), r.text("@odata.etag")); m != "" {
-			headers = map[string]string{"If-Match": m}
-		}
-		_, _, err = c.request(ctx, http.MethodPatch, path, body, headers)
-		if status := statusOf(err); status != http.StatusPreconditionFailed && status != http.StatusPreconditionRequired {
-			return err
-		}
-	}
-	return err
-}
-
-// refused is true for a response that rejects this request, so that another form of the request may succeed.
-func refused(err error) bool {
-	switch status := statusOf(err); status {
-	case http.StatusUnauthorized, http.StatusServiceUnavailable:
-		return false
-	default:
-		return status/100 == 4 || status == http.StatusInternalServerError || status == http.StatusNotImplemented
-	}
-}
-
-// unavailable returns the error that prevents further reading. A resource that was not read because of it may exist.
-func (c *conn) unavailable(ctx context.Context) error { return cmp.Or(c.fatal, ctx.Err()) }
 
 // Close ends the session, if there is one.
-func (c *conn) Close(ctx context.Context) error { return c.wire.closeSession(ctx) }
+func (c *conn) Close(ctx context.Context) error { return c.service.wire.closeSession(ctx) }

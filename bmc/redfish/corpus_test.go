@@ -157,15 +157,13 @@ func reviewedFiles(t *testing.T) map[string][]reviewed {
 func surveyAll(t *testing.T, load func() *tree) {
 	t.Helper()
 	s := load()
-	driver := &Driver{}
-	endpoint := s.serve(t, "")
-	c := &conn{driver: driver, endpoint: endpoint}
-	c.driver.Permit = loopback
-	if err := c.login(t.Context()); err != nil {
+	driver := &Driver{Permit: loopback}
+	c := newConn(driver, s.serve(t, ""))
+	if err := c.service.login(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer driver.CloseIdleConnections()
-	servers, err := c.servers(t.Context())
+	servers, err := c.system.servers(t.Context())
 	if len(servers) == 0 {
 		t.Fatalf("no server was found: %v", err)
 	}
@@ -206,8 +204,8 @@ func compare(t *testing.T, s *tree, want reviewed) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-	if c.manager != nil || want.Facts["bmcFirmwareVersion"].State != "Unknown" {
-		is("manager", c.manager.link("@odata.id"), want.Manager)
+	if c.system.manager != nil || want.Facts["bmcFirmwareVersion"].State != "Unknown" {
+		is("manager", c.system.manager.link("@odata.id"), want.Manager)
 	}
 	is("identity", []string{i.Manufacturer, i.Model, i.SerialNumber, i.SystemUUID, i.FirmwareVersion, i.BMCFirmwareVersion, string(i.Health)},
 		[]string{want.Manufacturer, want.Model, want.SerialNumber, want.SystemUUID, want.FirmwareVersion, want.BMCFirmwareVersion, want.Health})
@@ -302,8 +300,8 @@ func compareBoot(t *testing.T, c *conn, want reviewed) {
 	t.Helper()
 	overrides := c.allowedTargets(t.Context(), func([]string) bool { return false })
 	same(t, "boot overrides", slices.DeleteFunc(overrides, func(target string) bool { return target == "None" }), want.Boot.Overrides)
-	options, _, _ := c.collection(t.Context(), c.system.link("Boot", "BootOptions"))
-	if offered := len(c.bootOrder()) > 0 && len(options) > 0; offered != want.Boot.BootOptions {
+	options, _, _ := c.service.collection(t.Context(), c.system.link("Boot", "BootOptions"))
+	if offered := len(c.order.current()) > 0 && len(options) > 0; offered != want.Boot.BootOptions {
 		t.Errorf("boot options: %t", offered)
 	}
 	description, err := c.Describe(t.Context())

@@ -11,14 +11,14 @@ import (
 
 // Describe returns the BMC's protocol, model and capabilities. It caches the resources for an inspection in the same job.
 func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
-	if err := c.refreshForInspection(ctx); err != nil {
+	if err := c.system.refreshForInspection(ctx); err != nil {
 		return bmc.Description{}, err
 	}
-	manager := c.readManager(ctx)
-	version, _ := c.managerVersion(ctx, manager)
+	manager := c.system.readManager(ctx)
+	version, _ := c.software.managerVersion(ctx, manager)
 	description := bmc.Description{
-		Protocol: strings.TrimSpace("Redfish " + c.root.text("RedfishVersion")), Vendor: c.vendor(), Model: c.system.text("Model"),
-		FirmwareVersion: version, Path: c.path, Quirks: c.quirks,
+		Protocol: strings.TrimSpace("Redfish " + c.service.root.text("RedfishVersion")), Vendor: c.system.vendor(), Model: c.system.text("Model"),
+		FirmwareVersion: version, Path: c.system.path, Quirks: c.system.quirks,
 		Capabilities: []bmc.Capability{bmc.CanInventory},
 	}
 	add := func(capability bmc.Capability, can bool) {
@@ -38,9 +38,9 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	}
 	drives, err := c.drives(ctx)
 	add(bmc.CanVirtualMedia, err == nil && slices.ContainsFunc(drives, isOptical))
-	add(bmc.CanSecureBoot, c.readOptional(ctx, c.system.link("SecureBoot")) != nil)
-	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.readOptional(ctx, path) != nil }))
-	add(bmc.CanEventLog, c.readOptional(ctx, c.logEntries(ctx)) != nil)
+	add(bmc.CanSecureBoot, c.service.readOptional(ctx, c.system.link("SecureBoot")) != nil)
+	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.service.readOptional(ctx, path) != nil }))
+	add(bmc.CanEventLog, c.service.readOptional(ctx, c.logEntries(ctx)) != nil)
 	clock := c.clock(ctx)
 	at, err := parseTime(clock.text("DateTime"), clock.text("DateTimeLocalOffset"))
 	add(bmc.CanClock, err == nil)
@@ -50,11 +50,11 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	if policy := c.system.text("PowerRestorePolicy"); slices.Contains(restorePolicies, policy) {
 		description.PowerRestorePolicy = policy
 	}
-	sessions, _, _ := c.collection(ctx, c.root.link("Links", "Sessions")) // after an error, the list is empty
+	sessions, _, _ := c.service.collection(ctx, c.service.root.link("Links", "Sessions")) // after an error, the list is empty
 	description.OpenSessions = len(sessions)
 	// A capability that could not be read is not necessarily missing.
-	if err := c.unavailable(ctx); err != nil {
-		c.cache = nil
+	if err := c.service.unavailable(ctx); err != nil {
+		c.service.cache = nil
 		return bmc.Description{}, wrap("Describe", err)
 	}
 	slices.Sort(description.Capabilities)

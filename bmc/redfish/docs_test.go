@@ -105,7 +105,7 @@ func TestQuirks(t *testing.T) {
 			g := NewWithT(t)
 			q, names := quirksOf(strings.Split(test.vendors, ","), test.model, "")
 			g.Expect(names).To(Equal(test.want))
-			g.Expect((&conn{quirk: q}).BootMethods()).To(And(HaveLen(len(methods)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
+			g.Expect((&overrides{system: &system{quirk: q}}).BootMethods()).To(And(HaveLen(len(methods)), HaveExactElements(test.first, Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()), Not(BeEmpty()))))
 		})
 	}
 }
@@ -113,17 +113,18 @@ func TestQuirks(t *testing.T) {
 // TestQuirksAct: each quirk changes the requests.
 func TestQuirksAct(t *testing.T) {
 	g := NewWithT(t)
-	c := &conn{system: resource{"Boot": map[string]any{"BootSourceOverrideMode": "Legacy"}}}
-	c.quirk, _ = quirksOf([]string{"Supermicro"}, "", "")
+	s := &system{resource: resource{"Boot": map[string]any{"BootSourceOverrideMode": "Legacy"}}}
+	boot, virtual := &overrides{system: s}, &media{system: s}
+	s.quirk, _ = quirksOf([]string{"Supermicro"}, "", "")
 	for want, allowed := range map[schemas.BootSource][]string{usbCD: {"Cd", "UsbCd"}, "Cd": {"Pxe", "Cd"}} { // OpenBMC on a Supermicro board has no UsbCd
-		g.Expect(c.target(c.system, allowed, bmc.BootOverride{Target: bmc.BootCD})).To(Equal(want))
+		g.Expect(boot.target(s.resource, allowed, bmc.BootOverride{Target: bmc.BootCD})).To(Equal(want))
 	}
-	g.Expect(c.target(c.system, nil, bmc.BootOverride{Target: bmc.BootCD})).To(Equal(usbCD))
-	c.quirk, _ = quirksOf([]string{"Lenovo"}, "", "")
+	g.Expect(boot.target(s.resource, nil, bmc.BootOverride{Target: bmc.BootCD})).To(Equal(usbCD))
+	s.quirk, _ = quirksOf([]string{"Lenovo"}, "", "")
 	drives := []resource{{"Id": "RDOC1", "MediaTypes": []any{"CD"}}, {"Id": "EXT1", "MediaTypes": []any{"CD"}}}
-	g.Expect(c.bootDrives(drives)).To(Equal(drives[1:]))
-	g.Expect(c.bootDrives(drives[:1])).To(HaveLen(1), "vendor names are unreliable: without a drive of the quirk, it is tried")
-	c.quirk, _ = quirksOf([]string{"GIGABYTE"}, "", "")
-	c.path = "/redfish/v1/Systems/Self"
-	g.Expect(c.settings()).To(Equal("/redfish/v1/Systems/Self/SD"))
+	g.Expect(virtual.bootDrives(drives)).To(Equal(drives[1:]))
+	g.Expect(virtual.bootDrives(drives[:1])).To(HaveLen(1), "vendor names are unreliable: without a drive of the quirk, it is tried")
+	s.quirk, _ = quirksOf([]string{"GIGABYTE"}, "", "")
+	s.path = "/redfish/v1/Systems/Self"
+	g.Expect(s.settings()).To(Equal("/redfish/v1/Systems/Self/SD"))
 }

@@ -38,44 +38,44 @@ func expansionOf(root resource) expansion {
 
 // getExpanded reads a resource. During an inspection, and if the service supports it, it also reads the linked resources into the cache.
 // Resources that the response does not contain are read separately when they are needed.
-func (c *conn) getExpanded(ctx context.Context, path string, isCollection bool) (resource, error) {
-	offered := &c.expand.resources
+func (s *service) getExpanded(ctx context.Context, path string, isCollection bool) (resource, error) {
+	offered := &s.expand.resources
 	if isCollection {
-		offered = &c.expand.members
+		offered = &s.expand.members
 	}
-	if c.cache == nil || c.expand.query == "" || !*offered || strings.Contains(path, "?") || c.cache[expandedMark+path] != nil {
-		return c.get(ctx, path)
+	if s.cache == nil || s.expand.query == "" || !*offered || strings.Contains(path, "?") || s.cache[expandedMark+path] != nil {
+		return s.get(ctx, path)
 	}
-	fatal := c.fatal
-	r, err := c.fetch(ctx, path+c.expand.query)
+	fatal := s.fatal
+	r, err := s.fetch(ctx, path+s.expand.query)
 	switch kind := bmc.KindOf(wrap(http.MethodGet, err)); {
 	case err == nil:
-	case kind == bmc.Unauthorized, kind == bmc.NotFound, ctx.Err() != nil, c.requests > maxRequests:
+	case kind == bmc.Unauthorized, kind == bmc.NotFound, ctx.Err() != nil, s.requests > maxRequests:
 		return nil, err
 	default: // the response may be too large or too slow for the service
-		*offered, c.fatal = false, fatal
-		return c.get(ctx, path)
+		*offered, s.fatal = false, fatal
+		return s.get(ctx, path)
 	}
-	if !c.innerIsComplete(ctx, r) {
-		c.expand.members, c.expand.resources = false, false
-		return c.get(ctx, path)
+	if !s.innerIsComplete(ctx, r) {
+		s.expand.members, s.expand.resources = false, false
+		return s.get(ctx, path)
 	}
-	if links := r.links("Members"); !c.cacheExpanded(r) && (len(links) > 0 || !isCollection) {
+	if links := r.links("Members"); !s.cacheExpanded(r) && (len(links) > 0 || !isCollection) {
 		*offered = false // the service ignored it
 	}
-	c.cache[path], c.cache[expandedMark+path] = r, resource{}
+	s.cache[path], s.cache[expandedMark+path] = r, resource{}
 	return r, nil
 }
 
 // innerIsComplete is false if a resource that the service put in the place of a link lacks properties that the resource itself has. The first one is compared, once for each
 // connection.
-func (c *conn) innerIsComplete(ctx context.Context, r resource) bool {
+func (s *service) innerIsComplete(ctx context.Context, r resource) bool {
 	inner := firstWhole(map[string]any(r), r.link("@odata.id"))
-	if c.expand.checked || inner == nil {
+	if s.expand.checked || inner == nil {
 		return true
 	}
-	c.expand.checked = true
-	whole, err := c.fetch(ctx, inner.link("@odata.id"))
+	s.expand.checked = true
+	whole, err := s.fetch(ctx, inner.link("@odata.id"))
 	return err != nil || !inner.lacks(whole)
 }
 
@@ -105,25 +105,25 @@ func firstWhole(value any, outer string) resource {
 const expandedMark = "expanded "
 
 // cacheExpanded adds the complete resources inside another one to the cache. It returns whether there is one.
-func (c *conn) cacheExpanded(value any) bool {
+func (s *service) cacheExpanded(value any) bool {
 	found := false
 	switch v := value.(type) {
 	case resource:
 		for _, inner := range v {
-			found = c.cacheExpanded(inner) || found
+			found = s.cacheExpanded(inner) || found
 		}
 	case map[string]any:
 		r := resource(v)
 		if path := r.link("@odata.id"); r.isWhole() && !strings.Contains(path, "#") {
-			if _, ok := c.cache[path]; !ok {
-				c.cache[path] = r
+			if _, ok := s.cache[path]; !ok {
+				s.cache[path] = r
 			}
 			found = true
 		}
-		return c.cacheExpanded(r) || found
+		return s.cacheExpanded(r) || found
 	case []any:
 		for _, inner := range v {
-			found = c.cacheExpanded(inner) || found
+			found = s.cacheExpanded(inner) || found
 		}
 	}
 	return found

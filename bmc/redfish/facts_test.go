@@ -335,12 +335,13 @@ func TestNoServer(t *testing.T) {
 		"/redfish/v1/Systems": collection(dpu), aSystem: "",
 		dpu: `{"@odata.type":"#ComputerSystem.v1_20_0.ComputerSystem","Id":"Bluefield","PowerState":"On"}`,
 	}))
-	c := &conn{driver: &Driver{Permit: loopback}, endpoint: s.serve(t, "")}
-	defer c.driver.CloseIdleConnections()
-	g.Expect(c.login(t.Context())).To(Succeed())
-	_, err := c.onlySystem(t.Context())
+	driver := &Driver{Permit: loopback}
+	defer driver.CloseIdleConnections()
+	c := newConn(driver, s.serve(t, ""))
+	g.Expect(c.service.login(t.Context())).To(Succeed())
+	_, err := c.system.onlySystem(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("manages no server, only " + dpu + ": to use one of them, name it in the address")))
-	g.Expect(s.open(t, dpu).path).To(Equal(dpu))
+	g.Expect(s.open(t, dpu).system.path).To(Equal(dpu))
 }
 
 // TestUUID: a text that is no UUID is a placeholder.

@@ -17,34 +17,39 @@ const (
 	hidden     = "(masked)"
 )
 
+// masker removes secrets from errors.
+type masker struct {
+	secrets []string // parts of URLs
+}
+
 // hideURL hides the path segments of a URL in further errors of this connection. The path contains a token, and BMCs quote the URL, its path, or a part of it.
-func (c *conn) hideURL(text string) {
+func (m *masker) hideURL(text string) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return // errors with a URL of this form are masked by bmc.MaskURLs
 	}
 	for _, segment := range strings.FieldsFunc(u.Path+"/"+u.RawQuery, func(r rune) bool { return strings.ContainsRune("/?&=", r) }) {
-		if segment = strings.TrimSuffix(segment, ".iso"); len(segment) >= minSecret && len(c.secrets) < maxSecrets && !slices.Contains(c.secrets, segment) {
-			c.secrets = append(c.secrets, segment)
+		if segment = strings.TrimSuffix(segment, ".iso"); len(segment) >= minSecret && len(m.secrets) < maxSecrets && !slices.Contains(m.secrets, segment) {
+			m.secrets = append(m.secrets, segment)
 		}
 	}
 }
 
 // hide masks the URLs in the messages of a response.
-func (c *conn) hide(err error) {
+func (m *masker) hide(err error) {
 	var e *answerError
 	if !errors.As(err, &e) {
 		return
 	}
 	for i, message := range e.messages {
-		e.messages[i] = c.masked(message)
+		e.messages[i] = m.masked(message)
 	}
 }
 
 // masked masks the URLs in a message of the BMC.
-func (c *conn) masked(message string) string {
+func (m *masker) masked(message string) string {
 	message = bmc.MaskURLs(message)
-	for _, secret := range c.secrets {
+	for _, secret := range m.secrets {
 		message = strings.ReplaceAll(message, secret, hidden)
 	}
 	return message

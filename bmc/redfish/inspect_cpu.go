@@ -12,10 +12,10 @@ import (
 
 // readCPU reads the processors. The system's summary completes missing values; on some BMCs it also counts accelerators.
 func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
-	n.processors = n.list(ctx, n.system.link("Processors"))
+	n.processors = n.service.list(ctx, n.system.link("Processors"))
 	i, processors := &n.inventory, n.processors
 	if !slices.ContainsFunc(processors.members, isCPU) {
-		if board := n.boardCPUs(ctx); len(board.members) > 0 {
+		if board := n.ownership.boardCPUs(ctx); len(board.members) > 0 {
 			processors = board
 		}
 	}
@@ -25,9 +25,9 @@ func (n *inspection) readCPU(ctx context.Context) bmc.Fact {
 	sockets := bounded32(summary.count("Count"))
 	if i.CPUSockets == 0 && sockets > 0 && len(n.processors.members) == 0 {
 		i.CPUSockets = sockets
-		fact = bmc.Fact{State: bmc.FactKnown, Source: n.path}
+		fact = bmc.Fact{State: bmc.FactKnown, Source: n.system.path}
 	}
-	i.CPUModel = n.productName(ctx, i.CPUModel)
+	i.CPUModel = n.ownership.productName(ctx, i.CPUModel)
 	if i.CPUSockets > 0 && i.CPUSockets == sockets { // otherwise the summary counts other processors too
 		i.CPUModel = cmp.Or(i.CPUModel, modelOf(summary))
 		i.CPUCores = cmp.Or(i.CPUCores, bounded32(summary.count("CoreCount")))
@@ -119,7 +119,7 @@ func isGPUMemory(module resource) bool {
 
 // readMemory reads the memory modules and, if these are incomplete, the system's summary.
 func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
-	modules := n.fromBaseboards(ctx, n.list(ctx, n.system.link("Memory")), "Memory")
+	modules := n.ownership.fromBaseboards(ctx, n.service.list(ctx, n.system.link("Memory")), "Memory")
 	i := &n.inventory
 	sized, whole, serials := int64(0), modules.complete(), map[string]bool{}
 	sortByPath(modules.members)
@@ -140,13 +140,13 @@ func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
 			}
 		}
 	}
-	summary := memoryMiB(n.system)
+	summary := memoryMiB(n.system.resource)
 	if whole && sized > 0 || summary == 0 {
 		i.MemoryMiB = sized
 		return modules.fact(bounded32(sized))
 	}
 	i.MemoryMiB = summary
-	return bmc.Fact{State: bmc.FactKnown, Source: n.path}
+	return bmc.Fact{State: bmc.FactKnown, Source: n.system.path}
 }
 
 // isPersistent is true for modules that keep their content without power (DSP0268, Memory.MemoryType).

@@ -25,14 +25,32 @@ type deviceInfo struct {
 	vendor string
 }
 
-// readDevices reads the PCIe devices and the accelerators. Systems, chassis and processors list the same devices.
+// deviceReader reads the devices into an inventory.
+type deviceReader struct {
+	service   *service
+	system    *system
+	ownership *ownership
+	// processors are those that inspection.readCPU has read.
+	processors listing
+	inventory  *bmc.Inventory
+	// functionReads counts the functions of PCIe devices that were read one by one.
+	functionReads int
+}
+
+// readDevices is called after readCPU.
 func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
-	pcie, devices := n.pcieDevices(ctx)
-	accelerators := n.accelerators(ctx)
+	r := &deviceReader{service: n.service, system: n.system, ownership: n.ownership, processors: n.processors, inventory: &n.inventory}
+	return r.read(ctx)
+}
+
+// read reads the PCIe devices and the accelerators. Systems, chassis and processors list the same devices.
+func (r *deviceReader) read(ctx context.Context) bmc.Fact {
+	pcie, devices := r.pcieDevices(ctx)
+	accelerators := r.accelerators(ctx)
 	for _, p := range accelerators.members {
 		devices = addDevice(devices, acceleratorOf(p))
 	}
-	graphics := n.list(ctx, n.system.link("GraphicsControllers"))
+	graphics := r.service.list(ctx, r.system.link("GraphicsControllers"))
 	for _, g := range graphics.members {
 		if d := graphicsOf(g); !isAbsent(g) && inSlot(g) {
 			devices = addDevice(devices, d)
@@ -40,9 +58,9 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 	}
 	devices = withoutSecondNames(devices)
 	sources := []listing{pcie, accelerators, graphics}
-	if len(pcie.members) == 0 && n.unavailable(ctx) == nil {
-		oem := n.oemDevices(ctx)
-		devices = n.addOEMDevices(ctx, devices, oem)
+	if len(pcie.members) == 0 && r.service.unavailable(ctx) == nil {
+		oem := r.oemDevices(ctx)
+		devices = r.addOEMDevices(ctx, devices, oem)
 		sources = append(sources, oem)
 	}
 	for i := range devices {
@@ -51,21 +69,21 @@ func (n *inspection) readDevices(ctx context.Context) bmc.Fact {
 			d.Model = d.title
 		}
 		if d.Class != classBridge {
-			n.inventory.Devices = append(n.inventory.Devices, d.Device)
+			r.inventory.Devices = append(r.inventory.Devices, d.Device)
 		}
 	}
-	fact := n.deviceFact(sources, len(devices))
-	if fact.State == bmc.FactKnown && len(n.inventory.Devices) == 0 {
+	fact := r.deviceFact(sources, len(devices))
+	if fact.State == bmc.FactKnown && len(r.inventory.Devices) == 0 {
 		fact.State = bmc.FactAbsent // there are only bridges
 	}
 	return fact
 }
 
 // addOEMDevices adds the devices of a vendor's own collection.
-func (n *inspection) addOEMDevices(ctx context.Context, devices []deviceInfo, oem listing) []deviceInfo {
+func (r *deviceReader) addOEMDevices(ctx context.Context, devices []deviceInfo, oem listing) []deviceInfo {
 	for _, d := range oem.members {
 		if instances := d.links("DeviceInstances"); !isAbsent(d) && len(instances) > 0 { // a board without a PCI function is not a device
-			devices = addDevice(devices, oemDevice(d, n.readOptional(ctx, instances[0])))
+			devices = addDevice(devices, oemDevice(d, r.service.readOptional(ctx, instances[0])))
 		}
 	}
 	return devices
@@ -91,7 +109,7 @@ func withoutSecondNames(devices []deviceInfo) []deviceInfo {
 
 // deviceFact returns the fact of the first source with devices or, without devices, of all sources. If all processors are CPUs, that does
 // not prove that there are no devices. count includes the bridges.
-func (n *inspection) deviceFact(sources []listing, count int) bmc.Fact {
+func (r *deviceReader) deviceFact(sources []listing, count int) bmc.Fact {
 	all := listing{}
 	for _, source := range sources {
 		if count > 0 && len(source.members) > 0 {
@@ -100,7 +118,7 @@ func (n *inspection) deviceFact(sources []listing, count int) bmc.Fact {
 		all = all.and(source)
 	}
 	if all.source == "" {
-		all = n.unreadChassis
+		all = r.ownership.unreadChassis
 	}
 	return all.fact(0)
 }
@@ -175,12 +193,12 @@ const (
 )
 
 // addPCIeDevices adds PCIe devices.
-func (n *inspection) addPCIeDevices(ctx context.Context, devices []deviceInfo, found []resource, from deviceSource) []deviceInfo {
+func (r *deviceReader) addPCIeDevices(ctx context.Context, devices []deviceInfo, found []resource, from deviceSource) []deviceInfo {
 	for _, d := range found {
 		if isAbsent(d) {
 			continue
 		}
-		f, twin := n.pcieDevice(ctx, d), twinKey(d.link("@odata.id"))
+		f, twin := r.pcieDevice(ctx, d), twinKey(d.link("@odata.id"))
 		if from == besideSwitches && f.Class == "" {
 			continue // it is a switch, which need not have a class
 		}
@@ -194,25 +212,25 @@ func (n *inspection) addPCIeDevices(ctx context.Context, devices []deviceInfo, f
 }
 
 // pcieDevices reads the PCIe devices that the system links to, and those of its chassis.
-func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
+func (r *deviceReader) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 	var (
 		read    listing
 		devices []deviceInfo
 	)
 	take := func(of listing, from deviceSource) {
-		read, devices = read.and(of), n.addPCIeDevices(ctx, devices, of.members, from)
+		read, devices = read.and(of), r.addPCIeDevices(ctx, devices, of.members, from)
 	}
-	paths := unique(n.system.links("PCIeDevices"))
-	if collection := n.system.link("PCIeDevices"); collection != "" {
-		take(n.list(ctx, collection), ofSystem)
-	} else if n.system.has("PCIeDevices") {
+	paths := unique(r.system.links("PCIeDevices"))
+	if collection := r.system.link("PCIeDevices"); collection != "" {
+		take(r.service.list(ctx, collection), ofSystem)
+	} else if r.system.has("PCIeDevices") {
 		if len(paths) > 2 {
-			_, _ = n.getExpanded(ctx, n.path, false) // after an error, they are read one by one
+			_, _ = r.service.getExpanded(ctx, r.system.path, false) // after an error, they are read one by one
 		}
 		slices.Sort(paths)
-		take(listing{source: n.path, members: n.readAll(ctx, paths), total: len(paths)}, ofSystem)
+		take(listing{source: r.system.path, members: r.service.readAll(ctx, paths), total: len(paths)}, ofSystem)
 	}
-	for _, box := range n.readOwnChassis(ctx) {
+	for _, box := range r.ownership.readOwnChassis(ctx) {
 		from := ofChassis
 		if len(box.links("Links", "Switches")) > 0 {
 			from = besideSwitches
@@ -220,11 +238,11 @@ func (n *inspection) pcieDevices(ctx context.Context) (listing, []deviceInfo) {
 		links := unique(box.links("Links", "PCIeDevices"))
 		isNew := func(path string) bool { return !slices.Contains(paths, path) }
 		switch collection := box.link("PCIeDevices"); {
-		case n.unavailable(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
+		case r.service.unavailable(ctx) != nil, len(links) > 0 && !slices.ContainsFunc(links, isNew):
 		case collection != "":
-			take(n.list(ctx, collection), from)
+			take(r.service.list(ctx, collection), from)
 		case len(links) > 0:
-			take(listing{source: box.link("@odata.id"), members: n.readAll(ctx, links), total: len(links)}, from)
+			take(listing{source: box.link("@odata.id"), members: r.service.readAll(ctx, links), total: len(links)}, from)
 		}
 	}
 	return read, devices
@@ -237,11 +255,11 @@ var switchName = regexp.MustCompile(`(?i)switch|bridge|root`)
 const maxFunctions = 8
 
 // pcieDevice describes a PCIe device. Its first function determines its class.
-func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
+func (r *deviceReader) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	functions := unique(d.links("Links", "PCIeFunctions"))
 	if collection := d.link("PCIeFunctions"); len(functions) == 0 && collection != "" {
-		if functions = n.functionsBelow(collection); len(functions) == 0 && n.mayReadFunctions() {
-			functions, _, _ = n.collection(ctx, collection) // a device without functions has no class
+		if functions = r.functionsBelow(collection); len(functions) == 0 && r.mayReadFunctions() {
+			functions, _, _ = r.service.collection(ctx, collection) // a device without functions has no class
 		}
 	}
 	f := describe(d, functions...)
@@ -249,7 +267,7 @@ func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 	first := resource(nil)
 	slices.SortFunc(functions, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for _, path := range functions[:min(len(functions), maxFunctions)] {
-		function := n.readFunction(ctx, path)
+		function := r.readFunction(ctx, path)
 		if function == nil {
 			break // the others cannot be read either
 		}
@@ -272,31 +290,31 @@ func (n *inspection) pcieDevice(ctx context.Context, d resource) deviceInfo {
 }
 
 // readFunction reads a function of a PCIe device, as long as there are not too many of them: each is a request, unless it was read together with its device.
-func (n *inspection) readFunction(ctx context.Context, path string) resource {
-	if n.cache[path] == nil {
-		if !n.mayReadFunctions() {
+func (r *deviceReader) readFunction(ctx context.Context, path string) resource {
+	if r.service.cache[path] == nil {
+		if !r.mayReadFunctions() {
 			return nil
 		}
-		n.functionReads++
+		r.functionReads++
 	}
-	return n.readOptional(ctx, path)
+	return r.service.readOptional(ctx, path)
 }
 
 // mayReadFunctions limits how many functions are read one by one: a service that expands resources must not need more than a hundred requests.
-func (n *inspection) mayReadFunctions() bool {
-	if c := n.expand; c.query != "" && (c.members || c.resources) {
-		return n.functionReads < 24
+func (r *deviceReader) mayReadFunctions() bool {
+	if c := r.service.expand; c.query != "" && (c.members || c.resources) {
+		return r.functionReads < 24
 	}
-	return n.functionReads < 512
+	return r.functionReads < 512
 }
 
 // functionsBelow returns the paths of the functions in a collection, as far as the system links to them: then the collection need not be read.
-func (n *inspection) functionsBelow(collection string) []string {
-	return slices.DeleteFunc(unique(n.system.links("PCIeFunctions")), func(path string) bool { return !strings.HasPrefix(path, collection+"/") })
+func (r *deviceReader) functionsBelow(collection string) []string {
+	return slices.DeleteFunc(unique(r.system.links("PCIeFunctions")), func(path string) bool { return !strings.HasPrefix(path, collection+"/") })
 }
 
 // accelerators returns the processors that are not CPUs, including those of accelerator baseboards, which NVIDIA lists as separate systems.
-func (n *inspection) accelerators(ctx context.Context) listing {
+func (r *deviceReader) accelerators(ctx context.Context) listing {
 	read := listing{}
 	take := func(processors listing) {
 		others := slices.DeleteFunc(slices.Clone(processors.members), func(p resource) bool { return !isAccelerator(p) || isAbsent(p) })
@@ -304,9 +322,9 @@ func (n *inspection) accelerators(ctx context.Context) listing {
 			read = read.and(listing{source: processors.source, members: others, total: len(others)})
 		}
 	}
-	take(n.processors)
-	for _, board := range n.readBaseboards(ctx) {
-		take(n.list(ctx, board.link("Processors")))
+	take(r.processors)
+	for _, board := range r.ownership.readBaseboards(ctx) {
+		take(r.service.list(ctx, board.link("Processors")))
 	}
 	return read
 }
@@ -338,15 +356,15 @@ func graphicsOf(g resource) deviceInfo {
 }
 
 // oemDevices reads the OEM collection of devices in HPE's chassis, for services without PCIeDevices.
-func (n *inspection) oemDevices(ctx context.Context) listing {
+func (r *deviceReader) oemDevices(ctx context.Context) listing {
 	read := listing{}
-	for _, box := range n.readOwnChassis(ctx) {
-		instances := n.system.link("Oem", "Hpe", "Links", "PCIDevices")
+	for _, box := range r.ownership.readOwnChassis(ctx) {
+		instances := r.system.link("Oem", "Hpe", "Links", "PCIDevices")
 		if list := box.link("Oem", "Hpe", "Links", "Devices"); list != "" {
 			if instances != "" {
-				_, _, _ = n.collection(ctx, instances) // after an error, they are read one by one
+				_, _, _ = r.service.collection(ctx, instances) // after an error, they are read one by one
 			}
-			read = read.and(n.list(ctx, list))
+			read = read.and(r.service.list(ctx, list))
 		}
 	}
 	return read

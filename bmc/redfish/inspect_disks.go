@@ -11,9 +11,9 @@ import (
 
 // readDisks reads the drives of the system's storage and, in services older than Redfish 1.4, its simple storage.
 func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
-	storage := n.list(ctx, n.system.link("Storage"))
+	storage := n.service.list(ctx, n.system.link("Storage"))
 	simple := n.system.link("SimpleStorage")
-	if simple != "" && (storage.source == "" || storage.err != nil && !errors.Is(storage.err, errNoMembers)) && n.unavailable(ctx) == nil {
+	if simple != "" && (storage.source == "" || storage.err != nil && !errors.Is(storage.err, errNoMembers)) && n.service.unavailable(ctx) == nil {
 		if fact := n.readSimpleStorage(ctx, simple); fact.State == bmc.FactKnown || storage.source == "" {
 			return fact
 		}
@@ -47,9 +47,9 @@ func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 
 // chassisHasDrive is true if a chassis of the system lists a drive that is present.
 func (n *inspection) chassisHasDrive(ctx context.Context) bool {
-	for _, box := range n.readOwnChassis(ctx) {
-		drives := n.list(ctx, box.link("Drives"))
-		drives.members = append(drives.members, n.readAll(ctx, box.links("Links", "Drives"))...)
+	for _, box := range n.ownership.readOwnChassis(ctx) {
+		drives := n.service.list(ctx, box.link("Drives"))
+		drives.members = append(drives.members, n.service.readAll(ctx, box.links("Links", "Drives"))...)
 		if slices.ContainsFunc(drives.members, func(d resource) bool { return !isAbsent(d) }) {
 			return true
 		}
@@ -62,13 +62,13 @@ func (n *inspection) drivesOf(ctx context.Context, storage resource) listing {
 	paths := unique(storage.links("Drives"))
 	if len(paths) == 0 {
 		if collection := storage.link("Drives"); collection != "" {
-			return n.list(ctx, collection)
+			return n.service.list(ctx, collection)
 		}
 	}
 	if len(paths) > 1 {
-		_, _ = n.getExpanded(ctx, storage.link("@odata.id"), false) // after an error, they are read one by one
+		_, _ = n.service.getExpanded(ctx, storage.link("@odata.id"), false) // after an error, they are read one by one
 	}
-	return listing{source: storage.link("@odata.id"), members: n.readAll(ctx, paths), total: len(paths)}
+	return listing{source: storage.link("@odata.id"), members: n.service.readAll(ctx, paths), total: len(paths)}
 }
 
 // minDiskBytes is less than any drive has.
@@ -79,7 +79,7 @@ func (n *inspection) diskSize(size int64) int64 {
 	switch {
 	case size >= minDiskBytes:
 		return size
-	case n.quirk.mebibytes && size > 0:
+	case n.system.quirk.mebibytes && size > 0:
 		return size << 20
 	default:
 		return 0
@@ -104,7 +104,7 @@ func diskOf(d resource) bmc.Disk {
 
 // readSimpleStorage reads the devices of the simple storage, which also contains backplanes and empty bays.
 func (n *inspection) readSimpleStorage(ctx context.Context, path string) bmc.Fact {
-	controllers := n.list(ctx, path)
+	controllers := n.service.list(ctx, path)
 	devices := listing{source: path, err: controllers.err, total: controllers.total - len(controllers.members)}
 	for _, controller := range controllers.members {
 		devices.members = append(devices.members, controller.list("Devices")...)

@@ -10,9 +10,24 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// readNICs reads the system's Ethernet interfaces, and the ports of its network adapters that are not among the interfaces.
+// nicReader reads the NICs into an inventory.
+type nicReader struct {
+	service   *service
+	system    *system
+	ownership *ownership
+	inventory *bmc.Inventory
+	// notNICs are the MAC addresses and paths of interfaces that are not the server's own.
+	notNICs map[string]bool
+}
+
 func (n *inspection) readNICs(ctx context.Context) bmc.Fact {
-	interfaces := n.list(ctx, n.system.link("EthernetInterfaces"))
+	r := &nicReader{service: n.service, system: n.system, ownership: n.ownership, inventory: &n.inventory}
+	return r.read(ctx)
+}
+
+// read reads the system's Ethernet interfaces, and the ports of its network adapters that are not among the interfaces.
+func (n *nicReader) read(ctx context.Context) bmc.Fact {
+	interfaces := n.service.list(ctx, n.system.link("EthernetInterfaces"))
 	sortByPath(interfaces.members)
 	n.notNICs = n.otherMACs(ctx, interfaces)
 	for _, r := range interfaces.members {
@@ -22,7 +37,7 @@ func (n *inspection) readNICs(ctx context.Context) bmc.Fact {
 		n.addNIC(bmc.NIC{Name: r.id(), MACAddress: macOfInterface(r), SpeedMbps: bounded32(r.count("SpeedMbps")), LinkUp: linkOf(r)})
 	}
 	fact := interfaces.fact(len(n.inventory.NICs))
-	if n.unavailable(ctx) != nil {
+	if n.service.unavailable(ctx) != nil {
 		return fact
 	}
 	adapters := n.adapters(ctx)
@@ -53,14 +68,14 @@ func macOfInterface(r resource) string {
 }
 
 // addNIC adds an interface, unless its MAC address is empty, known, or not the server's.
-func (n *inspection) addNIC(nic bmc.NIC) {
+func (n *nicReader) addNIC(nic bmc.NIC) {
 	if !n.knowsMAC(nic.MACAddress) {
 		n.inventory.NICs = append(n.inventory.NICs, nic)
 	}
 }
 
 // knowsMAC is true for a MAC address that addNIC ignores.
-func (n *inspection) knowsMAC(mac string) bool {
+func (n *nicReader) knowsMAC(mac string) bool {
 	return mac == "" || n.notNICs[mac] || slices.ContainsFunc(n.inventory.NICs, func(nic bmc.NIC) bool { return nic.MACAddress == mac })
 }
 
@@ -73,7 +88,7 @@ func isHostInterface(r resource) bool {
 
 // otherMACs returns the paths and MAC addresses of interfaces that are not NICs of the server: the BMC's own interfaces, and the host
 // interfaces to the BMC (DSP0270). If a BMC lists all of the server's interfaces there, the list is ignored.
-func (n *inspection) otherMACs(ctx context.Context, interfaces listing) map[string]bool {
+func (n *nicReader) otherMACs(ctx context.Context, interfaces listing) map[string]bool {
 	others := map[string]bool{}
 	take := func(members []resource) {
 		for _, r := range members {
@@ -83,41 +98,41 @@ func (n *inspection) otherMACs(ctx context.Context, interfaces listing) map[stri
 			}
 		}
 	}
-	manager := n.readManager(ctx)
-	take(n.list(ctx, manager.link("EthernetInterfaces")).members)
-	for _, host := range n.list(ctx, manager.link("HostInterfaces")).members {
+	manager := n.system.readManager(ctx)
+	take(n.service.list(ctx, manager.link("EthernetInterfaces")).members)
+	for _, host := range n.service.list(ctx, manager.link("HostInterfaces")).members {
 		if path := host.link("HostEthernetInterfaces"); path != interfaces.source {
-			take(n.list(ctx, path).members)
+			take(n.service.list(ctx, path).members)
 		}
 	}
 	return others
 }
 
 // adapters reads the network adapters of the system's chassis. If the chassis list no adapters, it reads those of the system's network interfaces.
-func (n *inspection) adapters(ctx context.Context) listing {
+func (n *nicReader) adapters(ctx context.Context) listing {
 	adapters := listing{}
-	for _, box := range n.readOwnChassis(ctx) {
-		adapters = adapters.and(n.list(ctx, box.link("NetworkAdapters")))
+	for _, box := range n.ownership.readOwnChassis(ctx) {
+		adapters = adapters.and(n.service.list(ctx, box.link("NetworkAdapters")))
 	}
 	if len(adapters.members) > 0 {
 		return adapters
 	}
-	interfaces := n.list(ctx, n.system.link("NetworkInterfaces"))
+	interfaces := n.service.list(ctx, n.system.link("NetworkInterfaces"))
 	var paths []string
 	for _, r := range interfaces.members {
 		paths = append(paths, r.link("Links", "NetworkAdapter"))
 	}
 	paths = unique(slices.DeleteFunc(paths, func(path string) bool { return path == "" }))
-	return adapters.and(listing{source: interfaces.source, err: interfaces.err, members: n.readAll(ctx, paths), total: len(paths), inconclusive: interfaces.total > 0})
+	return adapters.and(listing{source: interfaces.source, err: interfaces.err, members: n.service.readAll(ctx, paths), total: len(paths), inconclusive: interfaces.total > 0})
 }
 
 // readAdapter adds the ports of an adapter that are not Ethernet interfaces of the system. A function has a MAC address and a name. A port
 // has the speed and the state of the link, and on some BMCs the only MAC address.
-func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
+func (n *nicReader) readAdapter(ctx context.Context, adapter resource) {
 	if n.listsFunctions(adapter) {
 		return
 	}
-	functions := n.list(ctx, adapter.link("NetworkDeviceFunctions")).members
+	functions := n.service.list(ctx, adapter.link("NetworkDeviceFunctions")).members
 	sortByPath(functions)
 	defer n.setNetworkBoot(functions)
 	known, unknown, others := 0, []resource{}, []resource{}
@@ -137,7 +152,7 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 		isNIC := func(nic resource) bool { return macOfFunction(nic) == macOfFunction(f) }
 		n.notNICs[macOfFunction(f)] = n.notNICs[macOfFunction(f)] || !slices.ContainsFunc(unknown, isNIC)
 	}
-	if known > 0 && len(unknown) == 0 || n.unavailable(ctx) != nil {
+	if known > 0 && len(unknown) == 0 || n.service.unavailable(ctx) != nil {
 		return
 	}
 	ports := n.portsOf(ctx, adapter)
@@ -147,7 +162,8 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 		if i := slices.IndexFunc(ports, func(p resource) bool { return slices.Contains(macsOfPort(p), mac) }); i >= 0 {
 			port = ports[i]
 		} else {
-			port = n.readOptional(ctx, cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment")))
+			path := cmp.Or(f.link("Links", "PhysicalPortAssignment"), f.link("PhysicalPortAssignment"), f.link("Links", "PhysicalNetworkPortAssignment"))
+			port = n.service.readOptional(ctx, path)
 		}
 		n.addNIC(bmc.NIC{Name: f.id(), MACAddress: mac, SpeedMbps: speedOfPort(port), LinkUp: linkOf(port)})
 	}
@@ -159,7 +175,7 @@ func (n *inspection) readAdapter(ctx context.Context, adapter resource) {
 }
 
 // setNetworkBoot records from which interfaces the firmware boots (DSP0268, NetworkDeviceFunction.BootMode).
-func (n *inspection) setNetworkBoot(functions []resource) {
+func (n *nicReader) setNetworkBoot(functions []resource) {
 	for _, f := range functions {
 		at := slices.IndexFunc(n.inventory.NICs, func(nic bmc.NIC) bool { return nic.MACAddress == macOfFunction(f) })
 		if at < 0 {
@@ -176,7 +192,7 @@ func (n *inspection) setNetworkBoot(functions []resource) {
 
 // listsFunctions is true if each function of the adapter has the name of a known interface, as on Dell servers. Plain numbers do not
 // count as names.
-func (n *inspection) listsFunctions(adapter resource) bool {
+func (n *nicReader) listsFunctions(adapter resource) bool {
 	var functions []string
 	for _, c := range adapter.list("Controllers") {
 		functions = append(functions, c.links("Links", "NetworkDeviceFunctions")...)
@@ -208,10 +224,10 @@ func macOfFunction(f resource) string {
 }
 
 // portsOf reads the ports of an adapter: Ports, or NetworkPorts before Redfish 2020.3, and those that its controllers link to.
-func (n *inspection) portsOf(ctx context.Context, adapter resource) []resource {
-	ports := n.list(ctx, adapter.link("Ports")).members
+func (n *nicReader) portsOf(ctx context.Context, adapter resource) []resource {
+	ports := n.service.list(ctx, adapter.link("Ports")).members
 	if len(ports) == 0 {
-		ports = n.list(ctx, adapter.link("NetworkPorts")).members
+		ports = n.service.list(ctx, adapter.link("NetworkPorts")).members
 	}
 	var linked []string
 	for _, c := range adapter.list("Controllers") {
@@ -220,7 +236,7 @@ func (n *inspection) portsOf(ctx context.Context, adapter resource) []resource {
 	isRead := func(path string) bool {
 		return slices.ContainsFunc(ports, func(p resource) bool { return p.link("@odata.id") == path })
 	}
-	ports = append(ports, n.readAll(ctx, slices.DeleteFunc(unique(linked), isRead))...)
+	ports = append(ports, n.service.readAll(ctx, slices.DeleteFunc(unique(linked), isRead))...)
 	sortByPath(ports)
 	return ports
 }

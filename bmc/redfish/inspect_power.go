@@ -12,14 +12,14 @@ import (
 // this system.
 func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 	read := listing{}
-	for _, box := range n.readOwnChassis(ctx) {
+	for _, box := range n.ownership.readOwnChassis(ctx) {
 		read = read.and(n.suppliesOf(ctx, box))
 	}
 	if read.source == "" {
-		read = n.unreadChassis
+		read = n.ownership.unreadChassis
 	}
-	if len(read.members) == 0 && n.unavailable(ctx) == nil {
-		for _, box := range n.enclosure(ctx) {
+	if len(read.members) == 0 && n.service.unavailable(ctx) == nil {
+		for _, box := range n.ownership.enclosure(ctx) {
 			read = read.and(n.suppliesOf(ctx, box))
 		}
 	}
@@ -61,16 +61,16 @@ func isSupply(r resource) bool {
 
 // suppliesOf reads the power supplies of a chassis: those of the power subsystem, or the older list of its Power.
 func (n *inspection) suppliesOf(ctx context.Context, box resource) listing {
-	subsystem := n.readOptional(ctx, box.link("PowerSubsystem"))
-	newer := n.list(ctx, subsystem.link("PowerSupplies"))
+	subsystem := n.service.readOptional(ctx, box.link("PowerSubsystem"))
+	newer := n.service.list(ctx, subsystem.link("PowerSupplies"))
 	if len(newer.members) > 0 {
 		return newer
 	}
 	path := box.link("Power")
-	if path == "" || n.unavailable(ctx) != nil {
+	if path == "" || n.service.unavailable(ctx) != nil {
 		return newer
 	}
-	power, err := n.get(ctx, path)
+	power, err := n.service.get(ctx, path)
 	if err != nil {
 		return listing{source: path, err: err}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
@@ -12,15 +13,25 @@ import (
 // maxDrives limits the virtual drives, because BMCs are not trusted. XCC has ten.
 const maxDrives = 32
 
+// media inserts images into the virtual drives of the system and of its BMC.
+type media struct {
+	service *service
+	system  *system
+	// timeout is Driver.MediaTimeout.
+	timeout time.Duration
+}
+
+var _ bmc.VirtualMedia = &media{}
+
 // drives reads the virtual drives of the system (Redfish 1.12 and later) or, without an optical one, also those of its managers.
-func (c *conn) drives(ctx context.Context) ([]resource, error) {
-	drives := c.members(ctx, c.system.link("VirtualMedia"))
+func (m *media) drives(ctx context.Context) ([]resource, error) {
+	drives := m.service.members(ctx, m.system.link("VirtualMedia"))
 	if !slices.ContainsFunc(drives, isOptical) {
-		for _, manager := range c.ownManagers(ctx) {
-			drives = append(drives, c.members(ctx, manager.link("VirtualMedia"))...)
+		for _, manager := range m.system.ownManagers(ctx) {
+			drives = append(drives, m.service.members(ctx, manager.link("VirtualMedia"))...)
 		}
 	}
-	return drives[:min(len(drives), maxDrives)], wrap("List the virtual drives", c.unavailable(ctx))
+	return drives[:min(len(drives), maxDrives)], wrap("List the virtual drives", m.service.unavailable(ctx))
 }
 
 // isOptical is true for a drive that images can boot from: a CD, or a DVD, which Cisco has alone. A drive without media types is recognized by its name.
@@ -39,13 +50,13 @@ func insertAction(drive resource) string {
 // bootDrives returns the drives that an image may be inserted into, the most likely one first: drives without the action follow, because they take no
 // image (OpenBMC's slots of its web console; openstack/ironic cisco-c845a-vmedia-fix) or take it by a change of their properties (old versions of XCC).
 // If the quirks name drives and there are such drives, the others are left out: a BMC may take an image into a drive that does not boot.
-func (c *conn) bootDrives(drives []resource) []resource {
+func (m *media) bootDrives(drives []resource) []resource {
 	var named, withAction, others []resource
 	for _, drive := range drives {
 		if !isOptical(drive) {
 			continue
 		}
-		if c.quirk.drive != nil && c.quirk.drive.MatchString(drive.id()) {
+		if m.system.quirk.drive != nil && m.system.quirk.drive.MatchString(drive.id()) {
 			named = append(named, drive)
 		}
 		if insertAction(drive) != "" {
@@ -61,8 +72,8 @@ func (c *conn) bootDrives(drives []resource) []resource {
 }
 
 // Media lists the virtual drives.
-func (c *conn) Media(ctx context.Context) ([]bmc.Media, error) {
-	drives, err := c.readDrives(ctx)
+func (m *media) Media(ctx context.Context) ([]bmc.Media, error) {
+	drives, err := m.readDrives(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +84,11 @@ func (c *conn) Media(ctx context.Context) ([]bmc.Media, error) {
 	return media, nil
 }
 
-func (c *conn) readDrives(ctx context.Context) ([]resource, error) {
-	if err := c.refresh(ctx); err != nil {
+func (m *media) readDrives(ctx context.Context) ([]resource, error) {
+	if err := m.system.refresh(ctx); err != nil {
 		return nil, err
 	}
-	return c.drives(ctx)
+	return m.drives(ctx)
 }
 
 // isInserted is true if a drive contains an image. NotConnected means that it is empty, although Supermicro keeps Image after an eject
@@ -99,14 +110,14 @@ func claimsImage(drive resource) bool {
 }
 
 // EjectMedia empties every drive.
-func (c *conn) EjectMedia(ctx context.Context) error {
-	drives, err := c.readDrives(ctx)
+func (m *media) EjectMedia(ctx context.Context) error {
+	drives, err := m.readDrives(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, drive := range drives {
-		errs = append(errs, c.eject(ctx, drive))
+		errs = append(errs, m.eject(ctx, drive))
 	}
 	return errors.Join(errs...)
 }

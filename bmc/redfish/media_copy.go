@@ -1,21 +1,18 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
 // awaitImage waits until the drive reports an image that is not a previous one. While the BMC copies the image, it waits up to maxCopyWaits times as long.
-func (c *conn) awaitImage(ctx context.Context, drive resource, image, task string, previous []string) error {
+func (m *media) awaitImage(ctx context.Context, drive resource, image, task string, previous []string) error {
 	for waits := 1; ; waits++ {
 		stale, last := false, drive
-		err := c.awaitDrive(ctx, drive, func(now resource) bool {
+		err := m.awaitDrive(ctx, drive, func(now resource) bool {
 			// A URL that is shorter than the wanted one may be a shortened form, which is the same for all images.
 			reported := now.text("Image")
 			stale = isInserted(now) && reported != image && len(reported) >= len(image) && slices.Contains(previous, reported)
@@ -28,7 +25,7 @@ func (c *conn) awaitImage(ctx context.Context, drive resource, image, task strin
 		case stale:
 			return fmt.Errorf("%w: it still reports the previous image", err)
 		}
-		runs, failure := c.readTask(ctx, task)
+		runs, failure := m.service.readTask(ctx, task)
 		switch {
 		case failure != nil:
 			return failure
@@ -36,7 +33,7 @@ func (c *conn) awaitImage(ctx context.Context, drive resource, image, task strin
 			return fmt.Errorf("%w: it is empty. Check that the BMC reaches the address of the image from its network", err)
 		case waits == maxCopyWaits:
 			return fmt.Errorf("the BMC accepted the request, and still copies the image after %s. Check how fast the BMC reads from the address of the image",
-				time.Duration(waits)*c.driver.mediaTimeout())
+				time.Duration(waits)*m.timeout)
 		}
 	}
 }
@@ -49,45 +46,4 @@ func isCopied(drive resource, image string) bool {
 // mayBeCopied is true for a drive that has an image and reports that it is not inserted: the BMC still copies the image, or keeps the text after an eject.
 func mayBeCopied(drive resource) bool {
 	return drive.has("Inserted") && !drive.boolean("Inserted") && drive.text("Image") != "" && !notConnected(drive)
-}
-
-// taskOf returns the path of the task monitor, or of the task, of a request that the BMC carries out in the background (DSP0266, 13.5); "" if it names none.
-func (c *conn) taskOf(answer resource, header http.Header) string {
-	if path := c.wire.localPath(header.Get("Location")); path != "" {
-		return path
-	}
-	if answer.text("TaskState") == "" {
-		return ""
-	}
-	return answer.link("@odata.id")
-}
-
-// readTask returns whether a task runs, and an error if it has failed. A task that cannot be read does not run: BMCs delete completed tasks.
-func (c *conn) readTask(ctx context.Context, task string) (runs bool, failure error) {
-	if task == "" {
-		return false, nil
-	}
-	t, err := c.fetch(ctx, task)
-	if err != nil {
-		return false, c.unavailable(ctx)
-	}
-	switch state := cmp.Or(t.text("TaskState"), t.text("JobState")); state {
-	case "", "Completed":
-		return false, nil
-	case "Exception", "Killed", "Cancelled", "Failed", "CompletedWithErrors":
-		return false, fmt.Errorf("the BMC accepted the request, and its task ended as %s: %s", state, c.masked(taskMessages(t)))
-	default:
-		return true, nil
-	}
-}
-
-// taskMessages returns the messages of a task.
-func taskMessages(task resource) string {
-	var texts []string
-	for _, message := range task.list("Messages") {
-		if text := message.text("Message"); text != "" {
-			texts = append(texts, text)
-		}
-	}
-	return cmp.Or(strings.Join(texts, "; "), "it has no message")
 }

@@ -25,32 +25,32 @@ const (
 
 func (d *Driver) mediaTimeout() time.Duration { return cmp.Or(d.MediaTimeout, defaultMediaTimeout) }
 
-// mediaInterval is the time between two reads of a drive.
-func (d *Driver) mediaInterval() time.Duration { return d.mediaTimeout() / maxMediaReads }
+// interval is the time between two reads of a drive.
+func (m *media) interval() time.Duration { return m.timeout / maxMediaReads }
 
 // slow permits a request twice the time that a drive has: some BMCs fetch the image before they answer.
-func (c *conn) slow(ctx context.Context) context.Context {
-	return context.WithValue(ctx, slowRequest{}, 2*c.driver.mediaTimeout())
+func (m *media) slow(ctx context.Context) context.Context {
+	return context.WithValue(ctx, slowRequest{}, 2*m.timeout)
 }
 
 // insertOp names the insertion in errors.
 const insertOp = "Insert the image"
 
 // InsertMedia ejects the images in the optical drives, and inserts the image into the first drive that accepts it.
-func (c *conn) InsertMedia(ctx context.Context, image string) error {
-	c.hideURL(image)
-	drives, err := c.readDrives(ctx)
+func (m *media) InsertMedia(ctx context.Context, image string) error {
+	m.service.masker.hideURL(image)
+	drives, err := m.readDrives(ctx)
 	if err != nil {
 		return err
 	}
-	c.readManager(ctx) // its firmware's version may have an entry in the table
-	candidates := c.bootDrives(drives)
+	m.system.readManager(ctx) // its firmware's version may have an entry in the table
+	candidates := m.bootDrives(drives)
 	if len(candidates) == 0 {
 		return &bmc.Error{Kind: bmc.Unsupported, Op: insertOp, Err: errors.New("the BMC has no virtual optical drive")}
 	}
 	if i := slices.IndexFunc(candidates, func(drive resource) bool { return isCopied(drive, image) }); i >= 0 {
 		// An earlier request still runs. Another one would start its copy again, or be refused.
-		if err := c.awaitDrive(ctx, candidates[i], isInserted); !errors.Is(err, errUnchanged) {
+		if err := m.awaitDrive(ctx, candidates[i], isInserted); !errors.Is(err, errUnchanged) {
 			return insertError(image, err)
 		}
 	}
@@ -60,17 +60,17 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 	for _, drive := range drives {
 		if isOptical(drive) {
 			previous = append(previous, drive.text("Image"))
-			if err := c.eject(ctx, drive); err != nil {
+			if err := m.eject(ctx, drive); err != nil {
 				return err
 			}
 		}
 	}
 	var refusal error
-	deadline := time.Now().Add(c.driver.mediaTimeout())
+	deadline := time.Now().Add(m.timeout)
 	for _, drive := range candidates {
-		task, err := c.insert(ctx, drive, image, deadline)
+		task, err := m.insert(ctx, drive, image, deadline)
 		if err == nil {
-			return insertError(image, c.awaitImage(ctx, drive, image, task, previous))
+			return insertError(image, m.awaitImage(ctx, drive, image, task, previous))
 		}
 		if !refused(err) || needsLicence(err) {
 			return insertError(image, err)
@@ -82,10 +82,10 @@ func (c *conn) InsertMedia(ctx context.Context, image string) error {
 
 // insert inserts an image into a drive. It repeats the request until the deadline while the BMC answers that it has failed: iDRAC 9 answers so while it
 // ejects another image. It returns the path of the BMC's task, or "".
-func (c *conn) insert(ctx context.Context, drive resource, image string, deadline time.Time) (task string, err error) {
+func (m *media) insert(ctx context.Context, drive resource, image string, deadline time.Time) (task string, err error) {
 	for {
-		task, err := c.tryInsert(ctx, drive, image)
-		if !failedForNow(err) || time.Now().After(deadline) || !sleep(ctx, c.driver.mediaInterval()) {
+		task, err := m.tryInsert(ctx, drive, image)
+		if !failedForNow(err) || time.Now().After(deadline) || !sleep(ctx, m.interval()) {
 			return task, err
 		}
 	}
@@ -103,16 +103,16 @@ func failedForNow(err error) bool {
 
 // tryInsert tries the insert action with the parameters that BMCs require or refuse in addition to the image, and a change of the properties, until the BMC
 // accepts one. It returns the path of the BMC's task, or "". The error is the most informative one.
-func (c *conn) tryInsert(ctx context.Context, drive resource, image string) (task string, err error) {
+func (m *media) tryInsert(ctx context.Context, drive resource, image string) (task string, err error) {
 	var refusal, failure error
 	if action := insertAction(drive); action != "" {
-		for _, body := range c.insertBodies(image) {
-			answer, header, err := c.request(c.slow(ctx), http.MethodPost, action, body, nil)
+		for _, body := range m.insertBodies(image) {
+			answer, header, err := m.service.request(m.slow(ctx), http.MethodPost, action, body, nil)
 			switch {
 			case err == nil:
-				return c.taskOf(answer, header), nil
+				return m.service.taskOf(answer, header), nil
 			case failedForNow(err):
-				c.fatal = nil // a failure of the drive is not one of the BMC
+				m.service.fatal = nil // a failure of the drive is not one of the BMC
 				failure = cmp.Or(failure, err)
 			case !refused(err) || needsLicence(err):
 				return "", err
@@ -124,7 +124,7 @@ func (c *conn) tryInsert(ctx context.Context, drive resource, image string) (tas
 	if failure != nil {
 		return "", failure
 	}
-	err = c.patch(c.slow(ctx), drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
+	err = m.service.patch(m.slow(ctx), drive.link("@odata.id"), map[string]any{"Image": image, "Inserted": true})
 	if refused(err) {
 		return "", cmp.Or(refusal, err) // a drive with an action refuses the change because of the action
 	}
@@ -133,7 +133,7 @@ func (c *conn) tryInsert(ctx context.Context, drive resource, image string) (tas
 
 // insertBodies are the parameters of the insert action. DSP0268, VirtualMedia.InsertMedia: some services require TransferProtocolType although the URL
 // implies it.
-func (c *conn) insertBodies(image string) []map[string]any {
+func (m *media) insertBodies(image string) []map[string]any {
 	scheme, _, _ := strings.Cut(image, ":")
 	protocol := strings.ToUpper(scheme)
 	bodies := []map[string]any{
@@ -142,26 +142,26 @@ func (c *conn) insertBodies(image string) []map[string]any {
 		{"Image": image, "TransferProtocolType": protocol},
 		{"Image": image, "TransferProtocolType": protocol, "TransferMethod": "Stream", "Inserted": true, "WriteProtected": true},
 	}
-	if c.quirk.imageOnly {
+	if m.system.quirk.imageOnly {
 		bodies = bodies[1:]
 	}
 	return bodies
 }
 
 // eject empties a drive that may contain an image, or get one from a copy that still runs, and waits until it is empty.
-func (c *conn) eject(ctx context.Context, drive resource) error {
-	c.hideURL(drive.text("Image"))
+func (m *media) eject(ctx context.Context, drive resource) error {
+	m.service.masker.hideURL(drive.text("Image"))
 	if !claimsImage(drive) && !mayBeCopied(drive) {
 		return nil
 	}
 	op := "Eject the image in " + drive.id()
-	if err := c.tryEject(ctx, drive); err != nil {
-		if now, readErr := c.get(ctx, drive.link("@odata.id")); refused(err) && readErr == nil && !isInserted(now) {
+	if err := m.tryEject(ctx, drive); err != nil {
+		if now, readErr := m.service.get(ctx, drive.link("@odata.id")); refused(err) && readErr == nil && !isInserted(now) {
 			return nil // it was empty: some BMCs keep Image after an eject
 		}
 		return ejectError(op, err)
 	}
-	err := c.awaitDrive(ctx, drive, func(now resource) bool { return !isInserted(now) })
+	err := m.awaitDrive(ctx, drive, func(now resource) bool { return !isInserted(now) })
 	if errors.Is(err, errUnchanged) {
 		err = fmt.Errorf("%w: it still contains an image", err)
 	}
@@ -177,11 +177,11 @@ func ejectError(op string, err error) error {
 	return wrap(op, err)
 }
 
-func (c *conn) tryEject(ctx context.Context, drive resource) error {
+func (m *media) tryEject(ctx context.Context, drive resource) error {
 	var refusal error
 	if action := drive.link("Actions", "#VirtualMedia.EjectMedia", "target"); action != "" {
 		// The body is an empty object, because some BMCs refuse a request without a body.
-		_, _, err := c.request(c.slow(ctx), http.MethodPost, action, map[string]any{}, nil)
+		_, _, err := m.service.request(m.slow(ctx), http.MethodPost, action, map[string]any{}, nil)
 		if err == nil || !refused(err) {
 			return err
 		}
@@ -189,7 +189,7 @@ func (c *conn) tryEject(ctx context.Context, drive resource) error {
 	}
 	var err error
 	for _, body := range []map[string]any{{"Image": nil, "Inserted": false}, {"Image": nil}} {
-		if err = c.patch(c.slow(ctx), drive.link("@odata.id"), body); err == nil || !refused(err) {
+		if err = m.service.patch(m.slow(ctx), drive.link("@odata.id"), body); err == nil || !refused(err) {
 			return err
 		}
 	}
@@ -201,22 +201,22 @@ var errUnchanged = errors.New("the BMC accepted the request, but its drive did n
 
 // awaitDrive reads the drive until done is true, because BMCs fetch and eject images in the background. The error is errUnchanged at the end of
 // Driver.MediaTimeout.
-func (c *conn) awaitDrive(ctx context.Context, drive resource, done func(resource) bool) error {
-	within, cancel := context.WithTimeout(ctx, c.driver.mediaTimeout())
+func (m *media) awaitDrive(ctx context.Context, drive resource, done func(resource) bool) error {
+	within, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	for {
-		now, err := c.get(within, drive.link("@odata.id"))
+		now, err := m.service.get(within, drive.link("@odata.id"))
 		if err == nil && done(now) {
 			return nil
 		}
-		if c.fatal != nil && within.Err() == nil {
-			return c.fatal
+		if m.service.fatal != nil && within.Err() == nil {
+			return m.service.fatal
 		}
-		if !sleep(within, c.driver.mediaInterval()) {
-			if ctx.Err() == nil && bmc.KindOf(wrap("", c.fatal)) == bmc.Unreachable {
-				c.fatal = nil // the last read was canceled
+		if !sleep(within, m.interval()) {
+			if ctx.Err() == nil && bmc.KindOf(wrap("", m.service.fatal)) == bmc.Unreachable {
+				m.service.fatal = nil // the last read was canceled
 			}
-			return cmp.Or(ctx.Err(), fmt.Errorf("%w within %s", errUnchanged, c.driver.mediaTimeout()))
+			return cmp.Or(ctx.Err(), fmt.Errorf("%w within %s", errUnchanged, m.timeout))
 		}
 	}
 }

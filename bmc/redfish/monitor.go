@@ -12,11 +12,19 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
+// monitor reads the sensors, the log and the clock of the system and of its BMC.
+type monitor struct {
+	service *service
+	system  *system
+}
+
+var _ bmc.Monitor = &monitor{}
+
 // sensorSources returns the paths of the resources with readings: Thermal and Power of each chassis or, in services without these, the
 // collection of its Sensors.
-func (c *conn) sensorSources(ctx context.Context) []string {
+func (m *monitor) sensorSources(ctx context.Context) []string {
 	var sources []string
-	for _, chassis := range c.chassis(ctx) {
+	for _, chassis := range m.system.chassis(ctx) {
 		before := len(sources)
 		for _, name := range []string{"Thermal", "Power"} {
 			if path := chassis.link(name); path != "" {
@@ -31,26 +39,26 @@ func (c *conn) sensorSources(ctx context.Context) []string {
 }
 
 // Sensors reads the sensors that have a numeric reading.
-func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
+func (m *monitor) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	const op = "Read the sensors"
-	if err := c.refresh(ctx); err != nil {
+	if err := m.system.refresh(ctx); err != nil {
 		return nil, err
 	}
-	sources := c.sensorSources(ctx)
+	sources := m.sensorSources(ctx)
 	if len(sources) == 0 {
 		return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no sensors")}
 	}
 	var sensors []bmc.Sensor
-	for _, source := range c.readAll(ctx, sources) {
+	for _, source := range m.service.readAll(ctx, sources) {
 		if source.has("Members") {
-			for _, r := range c.readAll(ctx, source.links("Members")) {
+			for _, r := range m.service.readAll(ctx, source.links("Members")) {
 				sensors = appendSensor(sensors, r, r.text("ReadingType"), r.text("ReadingUnits"), "Reading")
 			}
 			continue
 		}
 		sensors = append(sensors, sensorsIn(source)...)
 	}
-	return sensors, wrap(op, c.unavailable(ctx))
+	return sensors, wrap(op, m.service.unavailable(ctx))
 }
 
 // sensorsIn returns the readings of a Thermal or a Power resource.
@@ -94,11 +102,11 @@ func healthOf(r resource) bmc.Health {
 
 // logEntries returns the path of the entries of the server's log: the system's or, if there is none, a manager's. It prefers the System
 // Event Log.
-func (c *conn) logEntries(ctx context.Context) string {
-	services := c.members(ctx, c.system.link("LogServices"))
+func (m *monitor) logEntries(ctx context.Context) string {
+	services := m.service.members(ctx, m.system.link("LogServices"))
 	if len(services) == 0 {
-		for _, manager := range c.ownManagers(ctx) {
-			services = append(services, c.members(ctx, manager.link("LogServices"))...)
+		for _, manager := range m.system.ownManagers(ctx) {
+			services = append(services, m.service.members(ctx, manager.link("LogServices"))...)
 		}
 	}
 	rank := func(r resource) int {
@@ -119,16 +127,16 @@ func (c *conn) logEntries(ctx context.Context) string {
 }
 
 // Events reads the newest entries of the event log. Services list them in either order, some in pages.
-func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
+func (m *monitor) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
 	const op = "Read the event log"
-	if err := c.refresh(ctx); err != nil {
+	if err := m.system.refresh(ctx); err != nil {
 		return nil, err
 	}
-	path := c.logEntries(ctx)
+	path := m.logEntries(ctx)
 	if path == "" {
 		return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no log of the server")}
 	}
-	paths, entries, err := c.collection(ctx, path)
+	paths, entries, err := m.service.collection(ctx, path)
 	if err != nil && len(entries) == 0 && len(paths) == 0 {
 		return nil, wrap(op, err)
 	}
@@ -138,14 +146,14 @@ func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
 		if len(paths) > 2*limit {
 			ends = slices.Concat(paths[:limit], paths[len(paths)-limit:])
 		}
-		entries = c.readAll(ctx, ends)
+		entries = m.service.readAll(ctx, ends)
 	}
 	events := make([]bmc.Event, 0, len(entries))
 	for _, e := range entries {
 		events = append(events, eventOf(e))
 	}
 	slices.SortStableFunc(events, func(a, b bmc.Event) int { return b.Time.Compare(a.Time) })
-	return events[:min(limit, len(events))], wrap(op, c.unavailable(ctx))
+	return events[:min(limit, len(events))], wrap(op, m.service.unavailable(ctx))
 }
 
 func eventOf(r resource) bmc.Event {
@@ -180,15 +188,15 @@ func parseTime(text, offset string) (time.Time, error) {
 
 // clock returns the manager that has the time. It is the manager of the system. If that manager has no time and the service has only this system, it is the only
 // other manager with a time. Without such a manager it is nil.
-func (c *conn) clock(ctx context.Context) resource {
-	if manager := c.readManager(ctx); manager.text("DateTime") != "" {
+func (m *monitor) clock(ctx context.Context) resource {
+	if manager := m.system.readManager(ctx); manager.text("DateTime") != "" {
 		return manager
 	}
-	if systems, err := c.systemPaths(ctx); err != nil || len(systems) > 1 {
+	if systems, err := m.system.systemPaths(ctx); err != nil || len(systems) > 1 {
 		return nil
 	}
-	paths, _, _ := c.collection(ctx, cmp.Or(c.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
-	others := slices.DeleteFunc(c.readAll(ctx, paths), func(m resource) bool { return m.text("DateTime") == "" })
+	paths, _, _ := m.service.collection(ctx, cmp.Or(m.service.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
+	others := slices.DeleteFunc(m.service.readAll(ctx, paths), func(manager resource) bool { return manager.text("DateTime") == "" })
 	if len(others) != 1 {
 		return nil
 	}
@@ -196,14 +204,14 @@ func (c *conn) clock(ctx context.Context) resource {
 }
 
 // Clock reads the BMC's clock.
-func (c *conn) Clock(ctx context.Context) (time.Time, error) {
+func (m *monitor) Clock(ctx context.Context) (time.Time, error) {
 	const op = "Read the clock"
-	if err := c.refresh(ctx); err != nil {
+	if err := m.system.refresh(ctx); err != nil {
 		return time.Time{}, err
 	}
-	c.manager = nil // the cached time is old
-	manager := c.clock(ctx)
-	if err := c.unavailable(ctx); err != nil {
+	m.system.manager = nil // the cached time is old
+	manager := m.clock(ctx)
+	if err := m.service.unavailable(ctx); err != nil {
 		return time.Time{}, wrap(op, err)
 	}
 	if manager == nil {

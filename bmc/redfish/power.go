@@ -27,12 +27,23 @@ var commands = map[bmc.Capability][]schemas.ResetType{
 	bmc.CanNMI:      {schemas.NmiResetType},
 }
 
+// power controls the power of the system.
+type power struct {
+	service *service
+	system  *system
+}
+
+var (
+	_ bmc.Power        = &power{}
+	_ bmc.BootRecorder = &power{}
+)
+
 // PowerState reads the power state from the BMC.
-func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
-	if err := c.refresh(ctx); err != nil {
+func (p *power) PowerState(ctx context.Context) (bmc.PowerState, error) {
+	if err := p.system.refresh(ctx); err != nil {
 		return "", err
 	}
-	switch state := schemas.PowerState(c.system.text("PowerState")); state {
+	switch state := schemas.PowerState(p.system.text("PowerState")); state {
 	case schemas.OnPowerState, schemas.PausedPowerState:
 		return bmc.PowerOn, nil
 	case schemas.OffPowerState:
@@ -47,46 +58,46 @@ func (c *conn) PowerState(ctx context.Context) (bmc.PowerState, error) {
 }
 
 // PowerOn switches the server on.
-func (c *conn) PowerOn(ctx context.Context) error {
-	return c.setPower(ctx, "Power on", bmc.PowerOn, bmc.CanPowerOn)
+func (p *power) PowerOn(ctx context.Context) error {
+	return p.setPower(ctx, "Power on", bmc.PowerOn, bmc.CanPowerOn)
 }
 
 // ShutDown asks the operating system to shut down.
-func (c *conn) ShutDown(ctx context.Context) error {
-	return c.setPower(ctx, "Shut down", bmc.PowerOff, bmc.CanShutDown)
+func (p *power) ShutDown(ctx context.Context) error {
+	return p.setPower(ctx, "Shut down", bmc.PowerOff, bmc.CanShutDown)
 }
 
 // ForceOff switches the server off.
-func (c *conn) ForceOff(ctx context.Context) error {
-	return c.setPower(ctx, "Power off", bmc.PowerOff, bmc.CanForceOff)
+func (p *power) ForceOff(ctx context.Context) error {
+	return p.setPower(ctx, "Power off", bmc.PowerOff, bmc.CanForceOff)
 }
 
 // Cycle switches a running server off and on again. A server that is off is switched on.
-func (c *conn) Cycle(ctx context.Context) error {
-	state, err := c.PowerState(ctx)
+func (p *power) Cycle(ctx context.Context) error {
+	state, err := p.PowerState(ctx)
 	switch {
 	case err != nil:
 		return err
 	case state == bmc.PowerOff:
-		return c.PowerOn(ctx)
+		return p.PowerOn(ctx)
 	case state.InTransition():
 		return inTransition("Power cycle", state)
 	default:
-		return c.reset(ctx, "Power cycle", bmc.CanCycle)
+		return p.reset(ctx, "Power cycle", bmc.CanCycle)
 	}
 }
 
 // Reset restarts a running server.
-func (c *conn) Reset(ctx context.Context) error { return c.commandRunning(ctx, "Reset", bmc.CanReset) }
+func (p *power) Reset(ctx context.Context) error { return p.commandRunning(ctx, "Reset", bmc.CanReset) }
 
 // NMI sends a non-maskable interrupt to a running server.
-func (c *conn) NMI(ctx context.Context) error {
-	return c.commandRunning(ctx, "Send an NMI", bmc.CanNMI)
+func (p *power) NMI(ctx context.Context) error {
+	return p.commandRunning(ctx, "Send an NMI", bmc.CanNMI)
 }
 
 // commandRunning sends a command to a server that must be on.
-func (c *conn) commandRunning(ctx context.Context, op string, command bmc.Capability) error {
-	state, err := c.PowerState(ctx)
+func (p *power) commandRunning(ctx context.Context, op string, command bmc.Capability) error {
+	state, err := p.PowerState(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,14 +107,14 @@ func (c *conn) commandRunning(ctx context.Context, op string, command bmc.Capabi
 	case state.InTransition():
 		return inTransition(op, state)
 	default:
-		return c.reset(ctx, op, command)
+		return p.reset(ctx, op, command)
 	}
 }
 
 // setPower sends a command unless the server is in the wanted state or in transition to it. A refusal is no error if the server is in the
 // wanted state afterwards.
-func (c *conn) setPower(ctx context.Context, op string, want bmc.PowerState, command bmc.Capability) error {
-	state, err := c.PowerState(ctx)
+func (p *power) setPower(ctx context.Context, op string, want bmc.PowerState, command bmc.Capability) error {
+	state, err := p.PowerState(ctx)
 	switch {
 	case err != nil || state == want:
 		return err
@@ -112,11 +123,11 @@ func (c *conn) setPower(ctx context.Context, op string, want bmc.PowerState, com
 	case command != bmc.CanForceOff && state.InTransition(): // ForceOff is allowed, because an operating system may take long to shut down, or hang
 		return inTransition(op, state)
 	}
-	err = c.reset(ctx, op, command)
+	err = p.reset(ctx, op, command)
 	if err == nil || !refusedCommand(err) {
 		return err
 	}
-	if state, stateErr := c.PowerState(ctx); stateErr == nil && state == want {
+	if state, stateErr := p.PowerState(ctx); stateErr == nil && state == want {
 		return nil
 	}
 	return err
@@ -135,16 +146,16 @@ func refusedCommand(err error) bool {
 
 // reset sends the first of the command's reset types that the BMC offers. It does not repeat it, because a command without a response may
 // have taken effect.
-func (c *conn) reset(ctx context.Context, op string, command bmc.Capability) error {
-	kind, err := c.resetType(ctx, commands[command])
+func (p *power) reset(ctx context.Context, op string, command bmc.Capability) error {
+	kind, err := p.resetType(ctx, commands[command])
 	if err != nil {
 		return &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}
-	target := c.system.link("Actions", resetAction, "target")
+	target := p.system.link("Actions", resetAction, "target")
 	if target == "" {
-		target = c.path + "/Actions/ComputerSystem.Reset"
+		target = p.system.path + "/Actions/ComputerSystem.Reset"
 	}
-	_, _, err = c.request(ctx, http.MethodPost, target, map[string]any{"ResetType": kind}, nil)
+	_, _, err = p.service.request(ctx, http.MethodPost, target, map[string]any{"ResetType": kind}, nil)
 	var refused *bmc.Error
 	if wrapped := wrap(op, err); errors.As(wrapped, &refused) && (statusOf(err) == http.StatusConflict || hasMessageID(err, "ResourceInUse")) {
 		// The state of the resource does not allow it now (RFC 9110, 15.5.10; Base.ResourceInUse). BMCs answer so while the power is in transition.
@@ -154,11 +165,11 @@ func (c *conn) reset(ctx context.Context, op string, command bmc.Capability) err
 }
 
 // resetType returns the first of the types that the BMC offers. If the BMC does not list its types, it returns the first one.
-func (c *conn) resetType(ctx context.Context, types []schemas.ResetType) (schemas.ResetType, error) {
+func (p *power) resetType(ctx context.Context, types []schemas.ResetType) (schemas.ResetType, error) {
 	const property = "ResetType"
-	offered := c.system.texts("Actions", resetAction, property+"@Redfish.AllowableValues")
-	if info := c.system.link("Actions", resetAction, "@Redfish.ActionInfo"); len(offered) == 0 && info != "" {
-		for _, parameter := range c.readOptional(ctx, info).list("Parameters") {
+	offered := p.system.texts("Actions", resetAction, property+"@Redfish.AllowableValues")
+	if info := p.system.link("Actions", resetAction, "@Redfish.ActionInfo"); len(offered) == 0 && info != "" {
+		for _, parameter := range p.service.readOptional(ctx, info).list("Parameters") {
 			if parameter.text("Name") == property {
 				offered = parameter.texts("AllowableValues")
 			}
@@ -183,18 +194,16 @@ var bootStages = map[string]int{
 // postStages are the stages of the power-on self test of HPE servers (Oem.Hpe.PostState), whose BMCs do not record BootProgress.
 var postStages = map[string]int{"PowerOff": 1, "Reset": 2, "InPost": 3, "InPostDiscoveryComplete": 4, "FinishedPost": 5}
 
-var _ bmc.BootRecorder = &conn{}
-
 // LastBoot reads the BMC's record of the last start of the server.
-func (c *conn) LastBoot(ctx context.Context) (bmc.LastBoot, error) {
-	if err := c.refresh(ctx); err != nil {
+func (p *power) LastBoot(ctx context.Context) (bmc.LastBoot, error) {
+	if err := p.system.refresh(ctx); err != nil {
 		return bmc.LastBoot{}, err
 	}
-	at, err := time.Parse(time.RFC3339, c.system.text("LastResetTime"))
+	at, err := time.Parse(time.RFC3339, p.system.text("LastResetTime"))
 	if err != nil {
 		at = time.Time{} // the BMC does not record it
 	}
 	return bmc.LastBoot{
-		ResetAt: at, Progress: cmp.Or(bootStages[c.system.text("BootProgress", "LastState")], postStages[c.system.text("Oem", "Hpe", "PostState")]),
+		ResetAt: at, Progress: cmp.Or(bootStages[p.system.text("BootProgress", "LastState")], postStages[p.system.text("Oem", "Hpe", "PostState")]),
 	}, nil
 }

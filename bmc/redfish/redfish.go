@@ -57,15 +57,16 @@ func withSession(u *url.URL) bool { return u.Query().Get("auth") == "session" }
 // Without a path, the service must manage exactly one system. Authentication is HTTP basic or, with auth=session, a Redfish session that
 // Close ends. The error is NotFound if the path does not exist, or if it is missing and the service manages several systems.
 func (d *Driver) Open(ctx context.Context, endpoint bmc.Endpoint) (bmc.Client, error) {
-	c := &conn{driver: d, endpoint: endpoint, sessions: withSession(endpoint.URL)}
-	if err := c.login(ctx); err != nil {
+	c := newConn(d, endpoint)
+	if err := c.service.login(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.findSystem(ctx); err != nil {
+	if err := c.system.find(ctx); err != nil {
 		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		return nil, errors.Join(err, c.Close(closeCtx))
 	}
+	c.order.guess()
 	return c, nil
 }
 
@@ -75,15 +76,4 @@ func baseURL(u *url.URL) string {
 		scheme = "http"
 	}
 	return scheme + "://" + u.Host
-}
-
-// vendors returns the manufacturer of the system and the vendor of the service.
-func (c *conn) vendors() []string { return []string{c.vendor(), c.root.text("Vendor")} }
-
-// vendor returns the manufacturer of the system or, if the system does not report it, of the service.
-func (c *conn) vendor() string {
-	if v := c.system.text("Manufacturer"); v != "" {
-		return v
-	}
-	return c.root.text("Vendor")
 }

@@ -249,3 +249,6 @@ func (r resource) id() string {
 	path := r.link("@odata.id")
 	return path[strings.LastIndex(path, "/")+1:]
 }
+
+// settingsObject returns the path of the settings object (DSP0266, 9.10), or "".
+func (r resource) settingsObject() string { return r.link("@Redfish.Settings", "SettingsObject") }

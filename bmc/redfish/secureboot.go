@@ -8,16 +8,24 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// readSecureBoot reads the resource of Secure Boot and returns its path.
-func (c *conn) readSecureBoot(ctx context.Context, op string) (resource, string, error) {
-	if err := c.refresh(ctx); err != nil {
+// secureBoot reads and sets UEFI Secure Boot (DSP0268, SecureBoot).
+type secureBoot struct {
+	service *service
+	system  *system
+}
+
+var _ bmc.SecureBooter = &secureBoot{}
+
+// read reads the resource of Secure Boot and returns its path.
+func (b *secureBoot) read(ctx context.Context, op string) (resource, string, error) {
+	if err := b.system.refresh(ctx); err != nil {
 		return nil, "", err
 	}
-	path := c.system.link("SecureBoot")
+	path := b.system.link("SecureBoot")
 	if path == "" {
 		return nil, "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC does not report Secure Boot")}
 	}
-	r, err := c.get(ctx, path)
+	r, err := b.service.get(ctx, path)
 	if kind := bmc.KindOf(wrap(op, err)); err != nil && kind == bmc.NotFound {
 		return nil, "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 	}
@@ -25,8 +33,8 @@ func (c *conn) readSecureBoot(ctx context.Context, op string) (resource, string,
 }
 
 // SecureBoot reads the state of Secure Boot.
-func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
-	r, _, err := c.readSecureBoot(ctx, "Read Secure Boot")
+func (b *secureBoot) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
+	r, _, err := b.read(ctx, "Read Secure Boot")
 	if err != nil {
 		return bmc.SecureBoot{}, err
 	}
@@ -39,14 +47,14 @@ func (c *conn) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 }
 
 // SetSecureBoot enables or disables Secure Boot from the next boot on.
-func (c *conn) SetSecureBoot(ctx context.Context, enabled bool) error {
+func (b *secureBoot) SetSecureBoot(ctx context.Context, enabled bool) error {
 	const op = "Set Secure Boot"
-	r, path, err := c.readSecureBoot(ctx, op)
+	r, path, err := b.read(ctx, op)
 	if err != nil || r.boolean("SecureBootEnable") == enabled {
 		return err
 	}
-	if settings := r.link("@Redfish.Settings", "SettingsObject"); settings != "" {
+	if settings := r.settingsObject(); settings != "" {
 		path = settings
 	}
-	return wrap(op, c.patch(ctx, path, map[string]any{"SecureBootEnable": enabled}))
+	return wrap(op, b.service.patch(ctx, path, map[string]any{"SecureBootEnable": enabled}))
 }

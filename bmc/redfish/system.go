@@ -13,70 +13,85 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// findSystem reads the system that the URL names, or the only one, and finds its quirks.
-func (c *conn) findSystem(ctx context.Context) error {
-	c.path = cleanLink(c.endpoint.URL.Path)
-	if c.path == "" || c.path == "/" {
-		system, err := c.onlySystem(ctx)
+// system is the ComputerSystem of a connection, with its BMC and its deviations. The capabilities find their resources by its links.
+type system struct {
+	resource // as last read
+
+	service *service
+	path    string
+	quirk   quirk
+	quirks  []string // names of the entries that quirk is made of
+	manager resource // nil until it is asked for
+	// onlySystemListed is true if the Systems collection was read and lists only this system.
+	onlySystemListed bool
+}
+
+// resetCache drops the resources that were read.
+func (s *system) resetCache() { s.resource, s.manager = nil, nil }
+
+// find reads the system that the URL names, or the only one, and finds its quirks.
+func (s *system) find(ctx context.Context) error {
+	s.path = cleanLink(s.service.endpoint.URL.Path)
+	if s.path == "" || s.path == "/" {
+		system, err := s.onlySystem(ctx)
 		if err != nil {
 			return err
 		}
-		c.path, c.system = system.link("@odata.id"), system
-	} else if err := c.namedSystem(ctx); err != nil {
+		s.path, s.resource = system.link("@odata.id"), system
+	} else if err := s.namedSystem(ctx); err != nil {
 		return err
 	}
-	c.quirk, c.quirks = quirksOf(c.vendors(), c.system.text("Model"), "")
-	c.usesBootOrder = c.hasBootOrder() && !offersOverride(c.system) && c.settings() == ""
+	s.quirk, s.quirks = quirksOf(s.vendors(), s.text("Model"), "")
 	return nil
 }
 
 // namedSystem reads the system that the URL names. If the path is not a system, the error is NotFound and lists the systems.
-func (c *conn) namedSystem(ctx context.Context) error {
-	err := c.refresh(ctx)
+func (s *system) namedSystem(ctx context.Context) error {
+	err := s.refresh(ctx)
 	var what error
 	switch {
-	case err == nil && isSystem(c.system):
+	case err == nil && isSystem(s.resource):
 		return nil
 	case err == nil:
-		kind, _, _ := strings.Cut(strings.TrimPrefix(c.system.text("@odata.type"), "#"), ".")
-		what = fmt.Errorf("%s is not a ComputerSystem with power control, but %s", c.path, cmp.Or(kind, "something else"))
+		kind, _, _ := strings.Cut(strings.TrimPrefix(s.text("@odata.type"), "#"), ".")
+		what = fmt.Errorf("%s is not a ComputerSystem with power control, but %s", s.path, cmp.Or(kind, "something else"))
 	case bmc.KindOf(err) == bmc.NotFound:
 		what = errors.Unwrap(err)
 	default:
 		return err
 	}
-	servers, _ := c.servers(ctx) // after an error, it returns the systems read so far
+	servers, _ := s.servers(ctx) // after an error, it returns the systems read so far
 	var names []string
-	for _, s := range servers {
-		names = append(names, s.link("@odata.id"))
+	for _, server := range servers {
+		names = append(names, server.link("@odata.id"))
 	}
 	hint := "the BMC lists no system"
 	if len(names) > 0 {
 		hint = "name one of the BMC's systems in the address: " + strings.Join(names, ", ")
 	}
-	return &bmc.Error{Kind: bmc.NotFound, Op: "Read system " + c.path, Err: fmt.Errorf("%w: %s", what, hint)}
+	return &bmc.Error{Kind: bmc.NotFound, Op: "Read system " + s.path, Err: fmt.Errorf("%w: %s", what, hint)}
 }
 
 // systemPaths lists the members of the Systems collection.
-func (c *conn) systemPaths(ctx context.Context) ([]string, error) {
-	paths, _, err := c.collection(ctx, cmp.Or(c.root.link("Systems"), "/redfish/v1/Systems"))
+func (s *system) systemPaths(ctx context.Context) ([]string, error) {
+	paths, _, err := s.service.collection(ctx, cmp.Or(s.service.root.link("Systems"), "/redfish/v1/Systems"))
 	return paths, err
 }
 
 // servers reads the servers among the members of the Systems collection, which also holds enclosures, accelerator baseboards, and
 // links that lead nowhere. The error is that of the last system that could not be read.
-func (c *conn) servers(ctx context.Context) ([]resource, error) {
-	paths, err := c.systemPaths(ctx)
+func (s *system) servers(ctx context.Context) ([]resource, error) {
+	paths, err := s.systemPaths(ctx)
 	if err != nil {
 		return nil, wrap("List the systems", err)
 	}
-	c.onlySystemListed = len(paths) == 1
+	s.onlySystemListed = len(paths) == 1
 	var (
 		servers []resource
 		last    error
 	)
 	for _, path := range paths {
-		system, err := c.get(ctx, path)
+		system, err := s.service.get(ctx, path)
 		if err != nil {
 			last = errors.Join(wrap("Read system "+path, err), ctx.Err())
 			if kind := bmc.KindOf(last); kind == bmc.Unauthorized || kind == bmc.Unreachable {
@@ -92,14 +107,14 @@ func (c *conn) servers(ctx context.Context) ([]resource, error) {
 }
 
 // onlySystem finds the only server that the BMC manages.
-func (c *conn) onlySystem(ctx context.Context) (resource, error) {
-	servers, err := c.servers(ctx)
+func (s *system) onlySystem(ctx context.Context) (resource, error) {
+	servers, err := s.servers(ctx)
 	if kind := bmc.KindOf(err); err != nil && (kind == bmc.Unauthorized || kind == bmc.Unreachable) {
 		return nil, err
 	}
 	var names []string
-	for _, s := range servers {
-		names = append(names, s.link("@odata.id"))
+	for _, server := range servers {
+		names = append(names, server.link("@odata.id"))
 	}
 	switch {
 	case len(servers) == 1:
@@ -110,13 +125,13 @@ func (c *conn) onlySystem(ctx context.Context) (resource, error) {
 	case err != nil:
 		return nil, err
 	default:
-		return nil, &bmc.Error{Kind: bmc.NotFound, Op: "Find the system", Err: c.noServer(ctx)}
+		return nil, &bmc.Error{Kind: bmc.NotFound, Op: "Find the system", Err: s.noServer(ctx)}
 	}
 }
 
 // noServer describes a BMC without a server. It may have other systems, such as a DPU, which can be named in the address.
-func (c *conn) noServer(ctx context.Context) error {
-	paths, _ := c.systemPaths(ctx) // after an error, the list is empty
+func (s *system) noServer(ctx context.Context) error {
+	paths, _ := s.systemPaths(ctx) // after an error, the list is empty
 	if len(paths) == 0 {
 		return errors.New("the BMC manages no server")
 	}
@@ -147,73 +162,76 @@ func isServer(system resource) bool {
 	return isSystem(system)
 }
 
-// resetBudget resets the limits at the start of a call, and clears the fatal error of the previous call, unless a login was refused.
-func (c *conn) resetBudget() {
-	c.requests, c.bytes, c.cache = 0, 0, nil
-	if bmc.KindOf(wrap("", c.fatal)) != bmc.Unauthorized {
-		c.fatal = nil
-	}
-}
-
 // refresh reads the system from the BMC.
-func (c *conn) refresh(ctx context.Context) error {
-	c.resetBudget()
-	system, err := c.fetch(ctx, c.path)
+func (s *system) refresh(ctx context.Context) error {
+	s.service.resetBudget()
+	system, err := s.service.fetch(ctx, s.path)
 	if err != nil {
-		return wrap("Read system "+c.path, err)
+		return wrap("Read system "+s.path, err)
 	}
 	if len(system) == 0 {
-		return &bmc.Error{Kind: bmc.Failed, Op: "Read system " + c.path, Err: errors.New("the BMC's answer is empty")}
+		return &bmc.Error{Kind: bmc.Failed, Op: "Read system " + s.path, Err: errors.New("the BMC's answer is empty")}
 	}
-	c.system = system
+	s.resource = system
 	return nil
 }
 
-// managers returns the paths of the BMCs of the system.
-func (c *conn) managers(ctx context.Context) []string {
-	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
-		return paths
-	}
-	paths, _, _ := c.collection(ctx, cmp.Or(c.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
-	return paths
-}
-
-// readManager reads the manager that is the BMC of the system, once. Services may have further managers of enclosures, of accelerators
-// and of other systems.
-func (c *conn) readManager(ctx context.Context) resource {
-	if c.manager != nil {
-		return c.manager
-	}
-	linked := c.system.links("Links", "ManagedBy")
-	var bmcs []resource
-	for _, m := range c.readAll(ctx, c.managers(ctx)) {
-		servers := m.links("Links", "ManagerForServers")
-		switch kind := m.text("ManagerType"); {
-		case kind == "AuxiliaryController", strings.HasPrefix(m.id(), "HGX_"): // the latter manages accelerators (NVIDIA)
-		case len(linked) > 0, slices.Contains(servers, c.path):
-			if c.manager == nil {
-				c.manager = m
-			}
-		case len(servers) == 0 && (kind == "BMC" || kind == ""):
-			bmcs = append(bmcs, m)
+// refreshForInspection reads the system and starts the cache. Every other call reads the system again and drops the cache. If the system
+// links to several devices and the service supports it, the devices are read together with the system.
+func (s *system) refreshForInspection(ctx context.Context) error {
+	devices := len(unique(s.links("PCIeDevices")))
+	s.service.resetBudget()
+	if devices > 2 && s.service.expand.query != "" && s.service.expand.resources {
+		s.service.cache = map[string]resource{}
+		if system, err := s.service.getExpanded(ctx, s.path, false); err == nil && isSystem(system) {
+			s.resource = system
+			return nil
 		}
 	}
-	if c.manager == nil && len(bmcs) == 1 {
-		c.manager = bmcs[0]
+	if err := s.refresh(ctx); err != nil {
+		return err
 	}
-	if c.manager != nil {
-		c.quirk, c.quirks = quirksOf(c.vendors(), c.system.text("Model"), c.manager.text("FirmwareVersion"))
-	}
-	return c.manager
+	s.service.cache = map[string]resource{s.path: s.resource}
+	return nil
 }
 
-// ownManagers reads the managers that the system links to or, without links, the one that readManager finds.
-func (c *conn) ownManagers(ctx context.Context) []resource {
-	if paths := c.system.links("Links", "ManagedBy"); len(paths) > 0 {
-		return c.readAll(ctx, paths)
+// settings returns the path of the settings object, also if the system does not link to it; "" if it has no settings object.
+func (s *system) settings() string {
+	if path := s.settingsObject(); path != "" {
+		return path
 	}
-	if m := c.readManager(ctx); m != nil {
-		return []resource{m}
+	if s.quirk.settings {
+		return s.path + "/SD"
 	}
-	return nil
+	return ""
+}
+
+// vendors returns the manufacturer of the system and the vendor of the service.
+func (s *system) vendors() []string { return []string{s.vendor(), s.service.root.text("Vendor")} }
+
+// vendor returns the manufacturer of the system or, if the system does not report it, of the service.
+func (s *system) vendor() string {
+	if v := s.text("Manufacturer"); v != "" {
+		return v
+	}
+	return s.service.root.text("Vendor")
+}
+
+// chassis reads the chassis that contain the system.
+func (s *system) chassis(ctx context.Context) []resource {
+	collection := cmp.Or(s.service.root.link("Chassis"), "/redfish/v1/Chassis")
+	paths := s.links("Links", "Chassis")
+	if len(paths) == 0 || s.service.cache != nil && s.service.expand.query != "" {
+		all, _, _ := s.service.collection(ctx, collection) // with $expand, one request reads all chassis
+		if len(paths) == 0 {
+			return slices.DeleteFunc(s.service.readAll(ctx, all), s.belongsToOthers)
+		}
+	}
+	return s.service.readAll(ctx, paths)
+}
+
+// belongsToOthers is true for a chassis that contains only other systems.
+func (s *system) belongsToOthers(box resource) bool {
+	systems := box.links("Links", "ComputerSystems")
+	return len(systems) > 0 && !slices.Contains(systems, s.path)
 }
