@@ -17,9 +17,21 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
+// performer performs steps: it writes what they record in hosts and boots, and submits the jobs for their BMCs.
+type performer struct {
+	client       client.Client
+	observations *observations
+	writeCache   *controllers.WriteCache[*v1alpha1.BareMetalHost]
+	queue        *bootQueue
+	boots        *bootRecords
+	annotations  *annotationRequests
+	jobs         *jobRunner
+	events       *eventRecorder
+}
+
 // perform performs a step. It returns how long to wait before a retry if the step cannot be performed now. It writes the host's spec and metadata in one
 // patch with an optimistic lock: the step was chosen for this version of the host only.
-func (r *Reconciler) perform(
+func (p *performer) perform(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step,
 ) (time.Duration, error) {
 	write := func(change func(*v1alpha1.BareMetalHost)) error {
@@ -28,34 +40,34 @@ func (r *Reconciler) perform(
 		for _, annotation := range step.Drop {
 			delete(changed.Annotations, annotation)
 		}
-		err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
+		err := p.client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
 		if err == nil {
-			r.writeCache.Record(changed)
+			p.writeCache.Record(changed)
 		}
 		return err
 	}
 	switch step.Action {
 	case lifecycle.Nothing:
-		return 0, r.dropRetryRequest(ctx, host, view, step)
+		return 0, p.annotations.dropRetryRequest(ctx, host, view, step)
 	case lifecycle.RecordBoot:
-		return 0, r.recordBoot(ctx, host, boot, view, step)
+		return 0, p.boots.recordBoot(ctx, host, boot, view, step)
 	case lifecycle.CountBoot:
-		return 0, r.countBoot(ctx, boot, step, write)
+		return 0, p.boots.countBoot(ctx, boot, step, write)
 	case lifecycle.ForgetBoot:
-		return 0, r.forgetBoot(ctx, boot)
+		return 0, p.boots.forgetBoot(ctx, boot)
 	case lifecycle.RecordPowerHold:
-		return 0, r.recordHold(ctx, host, step, write)
+		return 0, p.recordHold(ctx, host, step, write)
 	case lifecycle.RecordPowerRestore:
-		return 0, r.recordPowerRestore(ctx, host, view, step)
+		return 0, p.recordPowerRestore(ctx, host, view, step)
 	case lifecycle.RecordCleaning:
-		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
+		p.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
 		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = step.CleaningStartTime })
 	case lifecycle.DropRequests:
-		return 0, r.dropRequests(ctx, host, view, step, write)
+		return 0, p.annotations.dropRequests(ctx, host, view, step, write)
 	case lifecycle.AllowMove:
 		return 0, write(func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.BlockMoveAnnotation) })
 	case lifecycle.Release:
-		return 0, r.release(ctx, host, view, step, write)
+		return 0, p.release(ctx, host, view, step, write)
 	case lifecycle.Isolate:
 		return 0, write(func(h *v1alpha1.BareMetalHost) {
 			h.Spec.Quarantine = joinQuarantines(h.Spec.Quarantine, step.Quarantine)
@@ -63,15 +75,15 @@ func (r *Reconciler) perform(
 	case lifecycle.Forget:
 		return 0, write(func(h *v1alpha1.BareMetalHost) { controllerutil.RemoveFinalizer(h, v1alpha1.HostFinalizer) })
 	default:
-		return r.submit(ctx, host, view, step.Action)
+		return p.jobs.submit(ctx, host, view, step.Action)
 	}
 }
 
 // release ends the claim of a host.
-func (r *Reconciler) release(
+func (p *performer) release(
 	ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
-	last, err := r.lastConsumer(ctx, host, view.Now)
+	last, err := p.lastConsumer(ctx, host, view.Now)
 	if err != nil {
 		return err
 	}
@@ -84,7 +96,7 @@ func (r *Reconciler) release(
 }
 
 // recordHold records the state of a power hold. After the hold ends, no command that was sent for it can still take effect.
-func (r *Reconciler) recordHold(
+func (p *performer) recordHold(
 	ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error,
 ) error {
 	if err := write(func(h *v1alpha1.BareMetalHost) {
@@ -93,7 +105,7 @@ func (r *Reconciler) recordHold(
 		return err
 	}
 	if step.PowerHold.Since == nil {
-		r.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
+		p.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).clearPendingPowerOff)
 	}
 	ctrl.LoggerFrom(ctx).Info("Recorded the power hold",
 		"since", fmt.Sprint(step.PowerHold.Since), "offTime", fmt.Sprint(step.PowerHold.OffTime), "message", step.Message) // either may be nil, which klog cannot write
@@ -102,8 +114,8 @@ func (r *Reconciler) recordHold(
 
 // lastConsumer returns the record of the machine that a host is released from. It names the owner, so that the next machine of the same owner can claim
 // the host again.
-func (r *Reconciler) lastConsumer(ctx context.Context, host *v1alpha1.BareMetalHost, now time.Time) (*v1alpha1.LastConsumer, error) {
-	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
+func (p *performer) lastConsumer(ctx context.Context, host *v1alpha1.BareMetalHost, now time.Time) (*v1alpha1.LastConsumer, error) {
+	consumer, err := controllers.GetConsumer(ctx, p.client, host)
 	if err != nil {
 		return nil, fmt.Errorf("read the machine that the host is released from: %w", err)
 	}

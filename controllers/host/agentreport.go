@@ -31,7 +31,7 @@ type agentReport struct {
 }
 
 // observeInspection adds to the view what is known of the inspection by the agent, and reads a new report.
-func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+func (r *agentReports) observeInspection(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
 	key := client.ObjectKeyFromObject(host)
 	if !inspectedByAgent(host) {
 		r.observations.update(key, func(h *hostObservation) { h.report = agentReport{} })
@@ -39,7 +39,7 @@ func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareM
 	}
 	if !view.Claimed() {
 		var err error
-		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.Client, host.Namespace); err != nil {
+		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.client, host.Namespace); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func (r *Reconciler) observeInspection(ctx context.Context, host *v1alpha1.BareM
 		return nil
 	}
 	report := &v1alpha1.BareMetalInspection{}
-	if err := r.APIReader.Get(ctx, key, report); err != nil {
+	if err := r.apiReader.Get(ctx, key, report); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("read the host's BareMetalInspection: %w", err)) // the cache shows soon that it is gone
 	}
 	version = versionOf(report)
@@ -93,7 +93,7 @@ func versionOf(report client.Object) reportVersion {
 }
 
 // reportMetadata reads the metadata of the host's report from the cache. It returns nil if there is no report, or if it is being deleted.
-func (r *Reconciler) reportMetadata(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+func (r *agentReports) reportMetadata(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalInspection"))
 	switch err := r.metadata.Get(ctx, key, metadata); {
@@ -108,7 +108,7 @@ func (r *Reconciler) reportMetadata(ctx context.Context, key client.ObjectKey) (
 }
 
 // ensureReportOwner makes the host the owner of its report again: backup tools remove references, and a report without owner would stay when the host is deleted.
-func (r *Reconciler) ensureReportOwner(ctx context.Context, host *v1alpha1.BareMetalHost) error {
+func (r *agentReports) ensureReportOwner(ctx context.Context, host *v1alpha1.BareMetalHost) error {
 	if !inspectedByAgent(host) {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (r *Reconciler) ensureReportOwner(ctx context.Context, host *v1alpha1.BareM
 	}
 	before := metadata.DeepCopy()
 	metadata.OwnerReferences = []metav1.OwnerReference{controllers.OwnedByHost(host)}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, metadata, client.MergeFrom(before)))
+	return client.IgnoreNotFound(r.client.Patch(ctx, metadata, client.MergeFrom(before)))
 }
 
 // setInspection sets the condition InspectionConsistent. It leaves the condition as it is if the report is only known from the status.

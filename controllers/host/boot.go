@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,6 +20,24 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalboots/status,verbs=patch
+
+// bootRecords reads and writes the BareMetalBoots of hosts. A boot that this process wrote is read as it was written, until the cache shows it.
+type bootRecords struct {
+	client    client.Client // reads from the cache
+	apiReader client.Reader
+	clock     clock.PassiveClock
+	queue     *bootQueue
+	reports   *agentReports
+	written   controllers.Boots
+}
+
+// get returns the boot of a host as this process knows it, or nil if there is no boot.
+func (r *bootRecords) get(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
+	return r.written.Get(ctx, r.client, host)
+}
+
+// forgetWritten drops what this process wrote to the boot of a host.
+func (r *bootRecords) forgetWritten(host types.NamespacedName) { r.written.Forget(host) }
 
 // newBoot returns the BareMetalBoot of a host.
 func newBoot(host *v1alpha1.BareMetalHost, spec v1alpha1.BareMetalBootSpec) *v1alpha1.BareMetalBoot {
@@ -43,23 +62,23 @@ func setOwner(boot *v1alpha1.BareMetalBoot, host *v1alpha1.BareMetalHost) bool {
 }
 
 // ensureOwner restores a missing owner reference or finalizer of a boot, and a missing owner of a report.
-func (r *Reconciler) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
+func (r *bootRecords) ensureOwner(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step) error {
 	if boot == nil || step.State.ReadOnly() {
 		return nil
 	}
-	if err := r.ensureReportOwner(ctx, host); err != nil {
+	if err := r.reports.ensureReportOwner(ctx, host); err != nil {
 		return err
 	}
 	before := boot.DeepCopy()
 	if !setOwner(boot, host) {
 		return nil
 	}
-	return r.boots.Patch(ctx, r.Client, before, boot)
+	return r.written.Patch(ctx, r.client, before, boot)
 }
 
 // recordBoot writes the record of a boot, and creates the BareMetalBoot if it is missing.
-func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step) error {
-	r.holdBootSlot(host, view, step)
+func (r *bootRecords) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view lifecycle.View, step lifecycle.Step) error {
+	r.queue.holdBootSlot(host, view, step)
 	switch err := r.writeBoot(ctx, host, boot, *step.Boot); {
 	case isRejected(err):
 		r.queue.Release(client.ObjectKeyFromObject(host), view.Now)
@@ -69,7 +88,7 @@ func (r *Reconciler) recordBoot(ctx context.Context, host *v1alpha1.BareMetalHos
 	}
 	ctrl.LoggerFrom(ctx).Info("Recorded the boot", "number", step.Boot.Number, "attempt", step.Boot.Attempt, "reason", step.Reason, "message", step.Message)
 	if step.Boot.Failure != nil {
-		r.logStatusError(ctx, controllers.ApplyFailure(ctx, r.Client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
+		logStatusError(ctx, controllers.ApplyFailure(ctx, r.client, client.ObjectKeyFromObject(host), step.Boot.Failure.Reason))
 	}
 	return nil
 }
@@ -79,18 +98,18 @@ func isRejected(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err)
 }
 
-func (r *Reconciler) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, spec v1alpha1.BareMetalBootSpec) error {
+func (r *bootRecords) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, spec v1alpha1.BareMetalBootSpec) error {
 	if boot == nil {
-		return r.Client.Create(ctx, newBoot(host, spec))
+		return r.client.Create(ctx, newBoot(host, spec))
 	}
 	changed := boot.DeepCopy()
 	changed.Spec = spec
 	setOwner(changed, host)
-	return r.boots.Patch(ctx, r.Client, boot, changed)
+	return r.written.Patch(ctx, r.client, boot, changed)
 }
 
 // countBoot sets the host's boot count to the number of the boot, which puts the boot under way, and blocks a move until the boot ends.
-func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error) error {
+func (r *bootRecords) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error) error {
 	err := write(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ProviderState.Boots = step.Boot.Number
 		if h.Annotations == nil {
@@ -101,38 +120,38 @@ func (r *Reconciler) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot
 		}
 	})
 	if err == nil {
-		r.logStatusError(ctx, controllers.ApplyStages(ctx, r.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.Clock.Now())))
+		logStatusError(ctx, controllers.ApplyStages(ctx, r.client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.clock.Now())))
 	}
 	return err
 }
 
 // logStatusError logs a failed write of a boot's status. Nothing depends on that status, and the next stage writes it again.
-func (r *Reconciler) logStatusError(ctx context.Context, err error) {
+func logStatusError(ctx context.Context, err error) {
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the status of the boot")
 	}
 }
 
 // forgetBoot removes the finalizer of a boot that is being deleted.
-func (r *Reconciler) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot) error {
+func (r *bootRecords) forgetBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot) error {
 	before := boot.DeepCopy()
 	if !controllerutil.RemoveFinalizer(boot, v1alpha1.BootFinalizer) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.boots.Patch(ctx, r.Client, before, boot))
+	return client.IgnoreNotFound(r.written.Patch(ctx, r.client, before, boot))
 }
 
 // forgetBootOfDeletedHost removes the finalizer of a boot whose host is gone, when the garbage collector or the namespace controller deletes the boot.
 // It keeps a boot that is not being deleted: its host may be about to be restored. It also keeps a boot that served bootstrap data to a machine which
 // would otherwise get the data again with another host.
-func (r *Reconciler) forgetBootOfDeletedHost(ctx context.Context, host types.NamespacedName) error {
-	boot, err := controllers.GetBoot(ctx, r.Client, host)
+func (r *bootRecords) forgetBootOfDeletedHost(ctx context.Context, host types.NamespacedName) error {
+	boot, err := controllers.GetBoot(ctx, r.client, host)
 	if err != nil || boot == nil || boot.DeletionTimestamp.IsZero() {
 		return err
 	}
-	err = r.APIReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be stale
+	err = r.apiReader.Get(ctx, host, &v1alpha1.BareMetalHost{}) // the cache may be stale
 	if apierrors.IsNotFound(err) && lifecycle.IsOpen(&boot.Spec) {
-		if waits, readErr := r.bootMachineWaits(ctx, host.Namespace, &boot.Spec); readErr != nil || waits {
+		if waits, readErr := bootMachineWaits(ctx, r.client, host.Namespace, &boot.Spec); readErr != nil || waits {
 			return readErr
 		}
 	}

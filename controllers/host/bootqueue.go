@@ -22,6 +22,10 @@ import (
 type bootQueue struct {
 	*slots.Slots[types.NamespacedName]
 
+	client      client.Client // reads from the cache
+	settings    lifecycle.Settings
+	watchFilter string
+
 	mu     sync.Mutex
 	loaded bool // the hosts that boot have their slots
 }
@@ -29,9 +33,10 @@ type bootQueue struct {
 // queueEntryTTL is how long a host that is no longer reconciled stays queued. A queued host is reconciled at every QueuePositionInterval.
 const queueEntryTTL = 3 * lifecycle.QueuePositionInterval
 
-func newBootQueue(limit int, wake func(types.NamespacedName)) *bootQueue {
-	return &bootQueue{Slots: slots.New(slots.Options[types.NamespacedName]{
-		Limit: func(string) int { return limit }, QueueTTL: queueEntryTTL, PositionTTL: lifecycle.QueuePositionInterval, Wake: wake,
+// newBootQueue returns a queue that calls wake for each host that may have a slot now.
+func newBootQueue(c client.Client, settings lifecycle.Settings, watchFilter string, wake func(types.NamespacedName)) *bootQueue {
+	return &bootQueue{client: c, settings: settings, watchFilter: watchFilter, Slots: slots.New(slots.Options[types.NamespacedName]{
+		Limit: func(string) int { return settings.BootConcurrency }, QueueTTL: queueEntryTTL, PositionTTL: lifecycle.QueuePositionInterval, Wake: wake,
 		Compare: func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) },
 	})}
 }
@@ -44,13 +49,13 @@ func (q *bootQueue) forget(host types.NamespacedName, now time.Time) {
 }
 
 // load gives the hosts that boot their slots, once.
-func (q *bootQueue) load(now time.Time, list func() (map[types.NamespacedName]bootSlot, error)) error {
+func (q *bootQueue) load(ctx context.Context, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.loaded {
 		return nil
 	}
-	all, err := list()
+	all, err := q.bootSlots(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -68,27 +73,27 @@ type bootSlot struct {
 }
 
 // acquireBootSlot gives a host that boots, or that could start to, its slot; or writes its position in the queue to the view.
-func (r *Reconciler) acquireBootSlot(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
-	if r.Settings.BootConcurrency == 0 {
+func (q *bootQueue) acquireBootSlot(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	if q.settings.BootConcurrency == 0 {
 		return nil
 	}
-	if err := r.queue.load(view.Now, func() (map[types.NamespacedName]bootSlot, error) { return r.bootSlots(ctx, view.Now) }); err != nil {
+	if err := q.load(ctx, view.Now); err != nil {
 		return err
 	}
 	key, domain := client.ObjectKeyFromObject(host), host.Spec.FailureDomain
-	if until := view.BootsUntil(r.Settings); view.Now.Before(until) {
-		r.queue.Hold(domain, key, until, view.Now)
+	if until := view.BootsUntil(q.settings); view.Now.Before(until) {
+		q.Hold(domain, key, until, view.Now)
 		return nil
 	}
-	if !lifecycle.WantsToBoot(*view, r.Settings) {
-		r.queue.Release(key, view.Now)
+	if !lifecycle.WantsToBoot(*view, q.settings) {
+		q.Release(key, view.Now)
 		return nil
 	}
-	since, err := r.queuedBehind(ctx, host)
+	since, err := q.queuedBehind(ctx, host)
 	if err != nil {
 		return err
 	}
-	position, ok := r.queue.Acquire(domain, key, since, view.Now.Add(r.Settings.BootTimeout), view.Now)
+	position, ok := q.Acquire(domain, key, since, view.Now.Add(q.settings.BootTimeout), view.Now)
 	if !ok {
 		view.QueuePosition = &lifecycle.QueuePosition{Number: position.Number, Booting: position.Holding}
 	}
@@ -96,44 +101,44 @@ func (r *Reconciler) acquireBootSlot(ctx context.Context, host *v1alpha1.BareMet
 }
 
 // queuedBehind returns the time by which a host is queued: that of its machine's creation. A free host, which is to be inspected, is queued behind all machines.
-func (r *Reconciler) queuedBehind(ctx context.Context, host *v1alpha1.BareMetalHost) (time.Time, error) {
+func (q *bootQueue) queuedBehind(ctx context.Context, host *v1alpha1.BareMetalHost) (time.Time, error) {
 	if host.Spec.ConsumerRef == nil {
 		return host.CreationTimestamp.AddDate(1000, 0, 0), nil
 	}
 	var machine v1alpha1.BareMetalMachine
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine); err != nil {
+	if err := q.client.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.ConsumerRef.Name}, &machine); err != nil {
 		return time.Time{}, fmt.Errorf("read the creation time of the machine of the host: %w", err)
 	}
 	return machine.CreationTimestamp.Time, nil
 }
 
 // holdBootSlot keeps the slot of a host whose boot is being recorded. It is called before the write: the write may succeed although its answer is lost.
-func (r *Reconciler) holdBootSlot(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
-	if r.Settings.BootConcurrency == 0 || !lifecycle.StartsBoot(view, step) {
+func (q *bootQueue) holdBootSlot(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+	if q.settings.BootConcurrency == 0 || !lifecycle.StartsBoot(view, step) {
 		return
 	}
 	boots := lifecycle.View{Now: view.Now, Spec: host.Spec, Boot: step.Boot, PowerRestore: step.PowerRestore}
-	r.queue.Hold(host.Spec.FailureDomain, client.ObjectKeyFromObject(host), boots.BootsUntil(r.Settings), view.Now)
+	q.Hold(host.Spec.FailureDomain, client.ObjectKeyFromObject(host), boots.BootsUntil(q.settings), view.Now)
 }
 
 // bootSlots returns the slots of the hosts that boot. It does not change what the lists return: these are the objects of the cache.
-func (r *Reconciler) bootSlots(ctx context.Context, now time.Time) (map[types.NamespacedName]bootSlot, error) {
+func (q *bootQueue) bootSlots(ctx context.Context, now time.Time) (map[types.NamespacedName]bootSlot, error) {
 	var boots v1alpha1.BareMetalBootList
-	if err := r.Client.List(ctx, &boots, client.UnsafeDisableDeepCopy); err != nil {
+	if err := q.client.List(ctx, &boots, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the boots: %w", err)
 	}
 	all := map[types.NamespacedName]bootSlot{}
 	for i := range boots.Items {
 		boot := &boots.Items[i]
 		var host v1alpha1.BareMetalHost
-		switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(boot), &host); {
+		switch err := q.client.Get(ctx, client.ObjectKeyFromObject(boot), &host); {
 		case client.IgnoreNotFound(err) != nil:
 			return nil, fmt.Errorf("read the host of a boot: %w", err)
-		case err != nil || !controllers.HasWatchFilter(&host, r.WatchFilter):
+		case err != nil || !controllers.HasWatchFilter(&host, q.watchFilter):
 			continue
 		}
 		view := lifecycle.View{Now: now, Spec: host.Spec, Boot: &boot.Spec, PowerRestore: host.Status.PowerRestore, WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)}
-		if until := view.BootsUntil(r.Settings); now.Before(until) {
+		if until := view.BootsUntil(q.settings); now.Before(until) {
 			all[client.ObjectKeyFromObject(&host)] = bootSlot{host.Spec.FailureDomain, until}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 //
 // If the BMC refuses to clear the override, that is not retried, and the outcome of the operation says so. The override only makes the server contact
 // the boot server, which refuses it. Media that stay in a drive may hold data of the last machine, so failed ejections are counted.
-func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
+func (e *jobExecutor) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	set := j.lastOverride != nil
 	clearErr := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
 	var ejectErr error
@@ -32,18 +32,18 @@ func (r *Reconciler) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	case ejectErr != nil && !answeredByBMC(ejectErr):
 		return errors.Join(ejectErr, clearErr)
 	}
-	r.updateObservation(j, func(h *hostObservation) {
+	e.observations.updateByJob(j, func(h *hostObservation) {
 		h.noteOverrideCleared(clearErr)
 		if ejectErr == nil {
-			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError, h.bmc.MediaInserted = r.Clock.Now(), 0, "", false
+			h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError, h.bmc.MediaInserted = e.clock.Now(), 0, "", false
 			return
 		}
 		h.bmc.CleanUpFailures++
-		h.bmc.CleanUpTriedAt = r.Clock.Now()
+		h.bmc.CleanUpTriedAt = e.clock.Now()
 		h.bmc.CleanUpError = controllers.Clip(maskMedia(ejectErr.Error()), controllers.MaxText)
 	})
 	if ejectErr == nil {
-		r.recordJobEvent(j, controllers.EventCleaned, "Release", describeCleanUp(clearErr == nil, hasDrives))
+		e.events.recordJobEvent(j, controllers.EventCleaned, "Release", describeCleanUp(clearErr == nil, hasDrives))
 	}
 	return asFinal(errors.Join(clearErr, ejectErr))
 }

@@ -11,25 +11,33 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
+// conflictFinder finds the conflicts of a host with other hosts, and with the machines that have or had it.
+type conflictFinder struct {
+	client       client.Client // reads from the cache
+	tenants      bootconfig.Tenants
+	observations *observations
+}
+
 // observeIdentityConflicts finds the other hosts that own the BMC, a MAC address or the hardware of a host.
-func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
-	hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware
+func (f *conflictFinder) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	hardware := f.observations.get(client.ObjectKeyFromObject(host)).hardware
 	view.Identity = controllers.IdentityOf(host, hardware)
-	if err := controllers.CheckPermitted(r.Tenants, host); err != nil {
+	if err := controllers.CheckPermitted(f.tenants, host); err != nil {
 		view.NotPermitted = err.Error()
 	}
 	for taken, by := range map[*string]controllers.IdentityConflict{
 		&view.BMCTakenBy: controllers.BMCConflict(host), &view.HardwareTakenBy: controllers.HardwareConflict(host, hardware),
 	} {
 		var err error
-		if *taken, err = r.keeperOf(ctx, host, by); err != nil {
+		if *taken, err = f.keeperOf(ctx, host, by); err != nil {
 			return err
 		}
 	}
 	for _, mac := range host.Spec.BootMACAddresses {
-		by, err := r.keeperOf(ctx, host, controllers.MACConflict(host, mac))
+		by, err := f.keeperOf(ctx, host, controllers.MACConflict(host, mac))
 		if err != nil {
 			return err
 		}
@@ -42,8 +50,8 @@ func (r *Reconciler) observeIdentityConflicts(ctx context.Context, host *v1alpha
 }
 
 // keeperOf names the other host that keeps a value of a host. It is empty without a conflict.
-func (r *Reconciler) keeperOf(ctx context.Context, host *v1alpha1.BareMetalHost, conflict controllers.IdentityConflict) (string, error) {
-	keeper, err := conflict.PermittedBy(r.Tenants).Keeper(ctx, r.Client)
+func (f *conflictFinder) keeperOf(ctx context.Context, host *v1alpha1.BareMetalHost, conflict controllers.IdentityConflict) (string, error) {
+	keeper, err := conflict.PermittedBy(f.tenants).Keeper(ctx, f.client)
 	if err != nil || keeper == nil {
 		return "", err
 	}
@@ -55,16 +63,16 @@ func (r *Reconciler) keeperOf(ctx context.Context, host *v1alpha1.BareMetalHost,
 //   - for a host without a consumer, a machine whose provider ID names the host. This happens when a host object is recreated without its
 //     spec.consumerRef.
 //   - for an open boot, whether its machine still waits for a host. The host may already have another machine.
-func (r *Reconciler) observeClaimConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
+func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
 	if lifecycle.IsOpen(view.Boot) {
-		if view.BootMachinePending, err = r.bootMachineWaits(ctx, host.Namespace, view.Boot); err != nil {
+		if view.BootMachinePending, err = bootMachineWaits(ctx, f.client, host.Namespace, view.Boot); err != nil {
 			return err
 		}
 	}
 	if ref := host.Spec.ConsumerRef; ref != nil {
 		var hosts v1alpha1.BareMetalHostList
-		if err := r.Client.List(ctx, &hosts, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
+		if err := f.client.List(ctx, &hosts, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
 			return fmt.Errorf("list the other hosts of the machine: %w", err)
 		}
 		for _, other := range hosts.Items {
@@ -73,11 +81,11 @@ func (r *Reconciler) observeClaimConflicts(ctx context.Context, host *v1alpha1.B
 			}
 		}
 		slices.Sort(view.SharesConsumerWith)
-		view.DataServedOn, err = r.servedBy(ctx, host)
+		view.DataServedOn, err = f.servedBy(ctx, host)
 		return err
 	}
 	var machines v1alpha1.BareMetalMachineList
-	if err := r.Client.List(ctx, &machines, here, client.MatchingFields{providerIDHostIndex: host.Name}); err != nil {
+	if err := f.client.List(ctx, &machines, here, client.MatchingFields{providerIDHostIndex: host.Name}); err != nil {
 		return fmt.Errorf("list the machines whose provider ID names the host: %w", err)
 	}
 	for _, m := range machines.Items {
@@ -104,9 +112,9 @@ func hostOfProviderID(o client.Object) []string {
 }
 
 // servedBy returns the name of another host whose boot served the bootstrap data of this host's machine, or an empty string.
-func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
+func (f *conflictFinder) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
 	var boots v1alpha1.BareMetalBootList
-	err := r.Client.List(ctx, &boots, client.InNamespace(host.Namespace), client.MatchingFields{controllers.MachineIndex: host.Spec.ConsumerRef.Name}, client.UnsafeDisableDeepCopy)
+	err := f.client.List(ctx, &boots, client.InNamespace(host.Namespace), client.MatchingFields{controllers.MachineIndex: host.Spec.ConsumerRef.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", fmt.Errorf("list the boots of the machine: %w", err)
 	}
@@ -121,12 +129,12 @@ func (r *Reconciler) servedBy(ctx context.Context, host *v1alpha1.BareMetalHost)
 
 // bootMachineWaits is true if a boot served bootstrap data to a machine that would get the data again with another host: the machine exists, was not
 // provisioned, and is not being deleted.
-func (r *Reconciler) bootMachineWaits(ctx context.Context, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
+func bootMachineWaits(ctx context.Context, cache client.Reader, namespace string, boot *v1alpha1.BareMetalBootSpec) (bool, error) {
 	if !lifecycle.DataGiven(boot) {
 		return false, nil
 	}
 	var m v1alpha1.BareMetalMachine
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: boot.MachineName}, &m)
+	err := cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: boot.MachineName}, &m)
 	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}

@@ -1,8 +1,9 @@
 // Package host reconciles BareMetalHosts. A reconcile gathers a view of the host, calls lifecycle.Next to decide, performs the step, and
 // writes the status. It makes no decisions of its own, and never waits for a BMC: BMC work runs as jobs of a pool, whose results enqueue the host.
 //
-// view.go gathers the view, actions.go performs steps, job.go runs the commands to a BMC, status.go and conditions.go write the status, and
-// events.go records events.
+// The Reconciler connects the parts that do this: the gatherer (view.go) gathers the view, the performer (actions.go) performs the step, and the
+// statusWriter (status.go, conditions.go) writes the status. The jobRunner (job.go) runs the commands to a BMC, and the eventRecorder (events.go)
+// records events.
 package host
 
 import (
@@ -44,7 +45,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// Reconciler reconciles BareMetalHosts.
+// Reconciler reconciles BareMetalHosts. It has the configuration, and connects the parts that do the work.
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
@@ -71,21 +72,25 @@ type Reconciler struct {
 	// WatchFilter, if not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
-	observations  *observations
-	metadata      client.Reader // the cache: Client would read the metadata of Secrets from the API server
-	queue         *bootQueue
-	writeCache    controllers.WriteCache[*v1alpha1.BareMetalHost]
-	boots         controllers.Boots
-	throttle      *controllers.Throttle
-	genericEvents chan event.TypedGenericEvent[types.NamespacedName]
-	stopped       <-chan struct{}
+	// What the parts below share.
+	observations *observations
+	writeCache   *controllers.WriteCache[*v1alpha1.BareMetalHost]
+	enqueuer     *enqueuer
+	queue        *bootQueue
+	boots        *bootRecords
+	events       *eventRecorder
+
+	// The parts that do the work of a reconcile, in this order.
+	gatherer       *gatherer
+	erasureRecords *erasureRecords
+	performer      *performer
+	status         *statusWriter
+
+	watches *watchMapper
 }
 
 // SetupWithManager adds the controller to the manager. ctx is the context that the manager runs with.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	if r.Clock == nil {
-		r.Clock = clock.RealClock{}
-	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDHostIndex, hostOfProviderID); err != nil {
 		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
 	}
@@ -95,11 +100,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalErasureRequest{}, controllers.RequestIndex, hostNameOfErasureRequest); err != nil {
 		return fmt.Errorf("index BareMetalErasureRequests by their host: %w", err)
 	}
-	r.observations, r.metadata, r.stopped = newObservations(), mgr.GetCache(), ctx.Done()
-	r.queue = newBootQueue(r.Settings.BootConcurrency, r.enqueue)
-	r.throttle = controllers.NewThrottle()
-	r.genericEvents = make(chan event.TypedGenericEvent[types.NamespacedName], 1024)
-	enqueued := source.TypedChannel(r.genericEvents, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+	r.connect(mgr.GetCache(), ctx.Done())
+	enqueued := source.TypedChannel(r.enqueuer.channel, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
 			q.Add(reconcile.Request{NamespacedName: e.Object})
 		},
@@ -108,20 +110,64 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Named("baremetalhost").
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueObject,
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
-		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
-		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfMachine)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfOwnerMachine)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfCluster),
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfMachine)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfOwnerMachine)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
 				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deleteEvents))).
 		WatchesMetadata(&v1alpha1.BareMetalInspection{}, controllers.EnqueueObject).
 		Watches(&v1alpha1.BareMetalErasureRequest{}, handler.EnqueueRequestsFromMapFunc(hostOfErasureRequest), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfSecret)).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfSecret)).
 		WatchesRawSource(enqueued).
 		WithOptions(options).
 		Complete(r)
+}
+
+// connect makes the parts of a reconciler whose exported fields are set. A later change of these fields has no effect on the parts. metadata is the
+// cache: Client would read the metadata of Secrets from the API server. stopped is closed when the manager stops.
+func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	r.observations, r.writeCache = newObservations(), &controllers.WriteCache[*v1alpha1.BareMetalHost]{}
+	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
+	r.watches = &watchMapper{client: r.Client}
+	r.queue = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue)
+	r.events = &eventRecorder{recorder: r.Recorder, observations: r.observations}
+	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
+	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}
+	r.gatherer = &gatherer{
+		client: r.Client, apiReader: r.APIReader, clock: r.Clock, settings: r.Settings, mediaURLs: r.MediaURLs, node: r.Node, observations: r.observations, reports: reports,
+		endpoints: &endpointReader{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations},
+		conflicts: &conflictFinder{client: r.Client, tenants: r.Tenants, observations: r.observations},
+		requests:  &erasureRequests{client: r.Client, apiReader: r.APIReader, observations: r.observations},
+	}
+	r.erasureRecords = &erasureRecords{apiReader: r.APIReader, clock: r.Clock, recorder: r.Erasures}
+	r.performer = r.newPerformer()
+	r.status = &statusWriter{
+		client: r.Client, settings: r.Settings, observations: r.observations, writeCache: r.writeCache, throttle: controllers.NewThrottle(), events: r.events,
+	}
+}
+
+// newPerformer makes the performer, which needs the other parts.
+func (r *Reconciler) newPerformer() *performer {
+	annotations := &annotationRequests{client: r.Client, apiReader: r.APIReader, observations: r.observations, events: r.events}
+	return &performer{
+		client: r.Client, observations: r.observations, writeCache: r.writeCache, queue: r.queue, boots: r.boots, annotations: annotations, events: r.events,
+		jobs: &jobRunner{
+			pool: r.Pool, clock: r.Clock, settings: r.Settings, observations: r.observations, annotations: annotations, enqueuer: r.enqueuer,
+			recheck: &rechecker{
+				client: r.Client, apiReader: r.APIReader, settings: r.Settings, tenants: r.Tenants, observations: r.observations, gatherer: r.gatherer,
+			},
+			executor: &jobExecutor{
+				clock: r.Clock, observations: r.observations, events: r.events,
+				boot: &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
+			},
+		},
+	}
 }
 
 // Reconcile moves a host one step forward.
@@ -131,7 +177,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if apierrors.IsNotFound(err) {
 			r.observations.forget(request.NamespacedName)
 			r.forget(request.NamespacedName)
-			return controllers.Result(r.forgetBootOfDeletedHost(ctx, request.NamespacedName))
+			return controllers.Result(r.boots.forgetBootOfDeletedHost(ctx, request.NamespacedName))
 		}
 		return ctrl.Result{}, err
 	}
@@ -149,7 +195,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // advance decides the next step of a host, performs it, and writes the status.
 func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(host)
-	boot, err := r.boots.Get(ctx, r.Client, key)
+	boot, err := r.boots.get(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -157,30 +203,30 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.ensureOwner(ctx, host, boot, step); err != nil {
+	if err := r.boots.ensureOwner(ctx, host, boot, step); err != nil {
 		r.queue.Leave(key, view.Now)
 		return controllers.Result(err)
 	}
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
-	r.recordReleaseStarted(host, view, step)
-	step, unrecorded := r.recordErasure(ctx, host, boot, step)
+	r.events.recordReleaseStarted(host, view, step)
+	step, unrecorded := r.erasureRecords.recordErasure(ctx, host, boot, step)
 	if unrecorded != nil {
-		_, err := r.writeStatus(ctx, host, view, step)
+		_, err := r.status.writeStatus(ctx, host, view, step)
 		return controllers.Result(errors.Join(unrecorded, err))
 	}
-	wait, err := r.perform(ctx, host, boot, view, step)
+	wait, err := r.performer.perform(ctx, host, boot, view, step)
 	if err != nil {
 		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict
 			r.queue.Leave(key, view.Now) // other hosts must not wait for the cause of this error
 		}
 		return controllers.Result(err)
 	}
-	r.recordStepEvents(ctx, host, view, step)
+	r.events.recordStepEvents(ctx, host, view, step)
 	if writesRecord(step.Action) {
 		return ctrl.Result{}, nil // the event of this write enqueues the host, and the status is written then
 	}
-	statusDelay, err := r.writeStatus(ctx, host, view, step)
+	statusDelay, err := r.status.writeStatus(ctx, host, view, step)
 	if err != nil {
 		return controllers.Result(err)
 	}
@@ -195,8 +241,8 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 
 // decide observes a host and returns what the lifecycle says to do with it.
 func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (view lifecycle.View, step lifecycle.Step, err error) {
-	if view, err = r.observe(ctx, host, boot); err == nil {
-		err = r.acquireBootSlot(ctx, host, &view)
+	if view, err = r.gatherer.observe(ctx, host, boot); err == nil {
+		err = r.queue.acquireBootSlot(ctx, host, &view)
 	}
 	if err != nil {
 		r.queue.Leave(client.ObjectKeyFromObject(host), r.Clock.Now()) // other hosts must not wait for this one
@@ -208,9 +254,9 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 // forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may be recreated.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.queue.forget(key, r.Clock.Now())
-	r.throttle.Done(key)
+	r.status.forget(key)
 	r.writeCache.Forget(key)
-	r.boots.Forget(key)
+	r.boots.forgetWritten(key)
 }
 
 // ensureFinalizer creates the boot of a new host, and then adds the finalizer to the host. A host that was restored from a backup gets the boot of the

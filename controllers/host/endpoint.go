@@ -20,9 +20,17 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
+// endpointReader reads from Secrets how the BMCs of hosts are reached.
+type endpointReader struct {
+	client       client.Client
+	apiReader    client.Reader // reads Secrets: the cache contains only their metadata
+	metadata     client.Reader // the cache
+	observations *observations
+}
+
 // reconcileEndpoint updates the endpoint of the host's BMC. It reads the Secrets only after they changed: the cache contains only their metadata. It
 // returns a problem that the user has to fix.
-func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*lifecycle.BMCProblem, error) {
+func (r *endpointReader) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*lifecycle.BMCProblem, error) {
 	spec := host.Spec.BMC
 	versions := []string{spec.Address, strconv.FormatBool(spec.InsecureSkipTLSVerify)}
 	names := []string{spec.CredentialsSecretName}
@@ -42,7 +50,7 @@ func (r *Reconciler) reconcileEndpoint(ctx context.Context, host *v1alpha1.BareM
 		if problem := checkSecret(host, secret); problem != nil {
 			return problem, nil
 		}
-		if err := controllers.LabelForMove(ctx, r.Client, secret); err != nil {
+		if err := controllers.LabelForMove(ctx, r.client, secret); err != nil {
 			return nil, err
 		}
 		versions = append(versions, string(secret.UID)+"/"+secret.ResourceVersion)
@@ -85,7 +93,7 @@ func checkSecret(host *v1alpha1.BareMetalHost, secret client.Object) *lifecycle.
 		v1alpha1.BMCHostsAnnotation, secret.GetName(), address.Hostname())}
 }
 
-func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*bmc.Endpoint, *lifecycle.BMCProblem, error) {
+func (r *endpointReader) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalHost) (*bmc.Endpoint, *lifecycle.BMCProblem, error) {
 	spec := host.Spec.BMC
 	address, err := url.Parse(spec.Address)
 	if err != nil {
@@ -96,7 +104,7 @@ func (r *Reconciler) readEndpoint(ctx context.Context, host *v1alpha1.BareMetalH
 	read := func(name, key string) ([]byte, *lifecycle.BMCProblem, error) {
 		if secrets[name] == nil {
 			var secret corev1.Secret
-			err := r.APIReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret)
+			err := r.apiReader.Get(ctx, types.NamespacedName{Namespace: host.Namespace, Name: name}, &secret)
 			if apierrors.IsNotFound(err) {
 				return nil, credentialsProblem("Secret %q does not exist", name), nil
 			}

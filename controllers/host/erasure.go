@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -23,6 +25,13 @@ type ErasureRecorder interface {
 	Record(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) error
 }
 
+// erasureRecords records the erasures of disks, before a step replaces their only proof.
+type erasureRecords struct {
+	apiReader client.Reader
+	clock     clock.PassiveClock
+	recorder  ErasureRecorder // nil records none
+}
+
 // erasureOf returns true if a boot has the report of an erasure for the claim of its host. A server without disks has nothing to prove.
 func erasureOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool {
 	ref := host.Spec.ConsumerRef
@@ -33,16 +42,16 @@ func erasureOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) bool 
 // recordErasure records the erasure of a host before the host is released. If that fails, the step becomes one that waits, and the error makes the reconcile repeat it:
 // the record of the boot, which is the only proof of the erasure, is replaced by the next boot. A report that proves no erasure leads to quarantine. Two releases do not wait: in a namespace that is being deleted nothing
 // can be created, and a release without fencing is what a user does if nothing else helps.
-func (r *Reconciler) recordErasure(
+func (r *erasureRecords) recordErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
 ) (lifecycle.Step, error) {
 	if endsRequestedErasure(boot, step) {
 		return r.recordRequestedErasure(ctx, host, boot, step)
 	}
-	if step.Action != lifecycle.Release || r.Erasures == nil || !erasureOf(host, boot) {
+	if step.Action != lifecycle.Release || r.recorder == nil || !erasureOf(host, boot) {
 		return step, nil
 	}
-	err := r.Erasures.Record(ctx, host, boot)
+	err := r.recorder.Record(ctx, host, boot)
 	if err == nil {
 		return step, nil
 	}
@@ -66,17 +75,17 @@ func (r *Reconciler) recordErasure(
 }
 
 // quarantineUnproven returns the quarantine of a host whose agent reported an erasure that its report does not prove.
-func (r *Reconciler) quarantineUnproven(err error) *v1alpha1.Quarantine {
-	now := metav1.NewTime(r.Clock.Now())
+func (r *erasureRecords) quarantineUnproven(err error) *v1alpha1.Quarantine {
+	now := metav1.NewTime(r.clock.Now())
 	message := controllers.Clip(fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", err), controllers.MaxMessage)
 	return &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: message, StartTime: &now}
 }
 
 // cannotCreate is true if a write failed because the namespace of the host is being deleted, or is gone.
-func (r *Reconciler) cannotCreate(ctx context.Context, namespace string, err error) bool {
+func (r *erasureRecords) cannotCreate(ctx context.Context, namespace string, err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return true
 	}
-	gone, readErr := r.namespaceDeleting(ctx, namespace)
+	gone, readErr := namespaceDeleting(ctx, r.apiReader, namespace)
 	return readErr == nil && gone
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,13 +24,19 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-func (r *Reconciler) recordEvent(host *v1alpha1.BareMetalHost, kind, reason, action, note string, args ...any) {
-	controllers.RecordEvent(r.Recorder, host, nil, kind, reason, action, note, args...)
+// eventRecorder records the events of hosts. Where only memory shows that an event was recorded, it keeps that in the observations.
+type eventRecorder struct {
+	recorder     events.EventRecorder // nil records no events
+	observations *observations
+}
+
+func (r *eventRecorder) recordEvent(host *v1alpha1.BareMetalHost, kind, reason, action, note string, args ...any) {
+	controllers.RecordEvent(r.recorder, host, nil, kind, reason, action, note, args...)
 }
 
 // recordReleaseStarted records the start of a release, before its first command. It records it once: the status shows a release in progress, and memory
 // bridges the time until the status is written.
-func (r *Reconciler) recordReleaseStarted(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+func (r *eventRecorder) recordReleaseStarted(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	if step.Phase != v1alpha1.PhaseReleasing && step.Phase != v1alpha1.PhaseCleaning || view.Consumer == nil ||
 		host.Status.Phase == v1alpha1.PhaseReleasing || host.Status.Phase == v1alpha1.PhaseCleaning {
 		return
@@ -46,7 +53,7 @@ func (r *Reconciler) recordReleaseStarted(host *v1alpha1.BareMetalHost, view lif
 }
 
 // recordStepEvents records what a step wrote to the host's spec and metadata.
-func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+func (r *eventRecorder) recordStepEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	switch step.Action {
 	case lifecycle.RecordBoot:
 		r.recordBootEvent(host, view, step)
@@ -66,7 +73,7 @@ func (r *Reconciler) recordStepEvents(ctx context.Context, host *v1alpha1.BareMe
 }
 
 // recordBootEvent records the start or the failure of a boot.
-func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+func (r *eventRecorder) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	before, now := cmp.Or(view.CurrentBoot(), view.OwnBoot()), step.Boot
 	switch {
 	case now.VoidedTime != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneTime != nil && now.Failure == nil && view.Spec.Quarantine == nil:
@@ -90,7 +97,7 @@ func (r *Reconciler) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycl
 }
 
 // recordPowerHoldEvent records the progress of a power hold.
-func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+func (r *eventRecorder) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
 	switch hold := step.PowerHold; {
 	case view.Spec.ProviderState.PowerHoldStartTime == nil && hold.Since != nil:
@@ -110,7 +117,7 @@ func (r *Reconciler) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lif
 }
 
 // recordReleasedEvents records the result of a release.
-func (r *Reconciler) recordReleasedEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
+func (r *eventRecorder) recordReleasedEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	machine, quarantine := view.Spec.ConsumerRef.Name, step.Quarantine
 	// The event below reports the new phase, so the status must not report the transition again. A maintenance continues after a release, without an event.
 	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
@@ -153,7 +160,7 @@ var powerCommandEvents = map[lifecycle.Command]struct{ reason, note string }{
 }
 
 // recordJobEvent records an event of a job, which has no host object.
-func (r *Reconciler) recordJobEvent(j job, reason, action, note string) {
+func (r *eventRecorder) recordJobEvent(j job, reason, action, note string) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name, UID: j.uid}}
 	r.recordEvent(host, corev1.EventTypeNormal, reason, action, "%s", note)
 }
@@ -204,7 +211,7 @@ func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
 
 // recordStatusEvents records changes of the status: user actions, and the state of the BMC. The cache may show the status from before the last write, so
 // memory keeps what was recorded: each change is recorded once.
-func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, now time.Time, message string) {
+func (r *eventRecorder) recordStatusEvents(before, host *v1alpha1.BareMetalHost, now time.Time, message string) {
 	was, is := eventStateOf(before), eventStateOf(host)
 	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
 		if h.reported.uid == is.uid {
@@ -250,7 +257,7 @@ func (r *Reconciler) recordStatusEvents(before, host *v1alpha1.BareMetalHost, no
 }
 
 // recordPowerEvents records that the server of a provisioned machine is off, or is on again.
-func (r *Reconciler) recordPowerEvents(host *v1alpha1.BareMetalHost, was, is eventState) {
+func (r *eventRecorder) recordPowerEvents(host *v1alpha1.BareMetalHost, was, is eventState) {
 	switch {
 	case was.power == is.power:
 	case is.power == v1alpha1.ReasonPoweredOff:

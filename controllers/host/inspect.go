@@ -11,7 +11,7 @@ import (
 )
 
 // inspect reads the capabilities of the BMC and the inventory of the server.
-func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
+func (e *jobExecutor) inspect(ctx context.Context, j job, c bmc.Client) error {
 	description, err := c.Describe(ctx)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (r *Reconciler) inspect(ctx context.Context, j job, c bmc.Client) error {
 	for _, warning := range bmc.CheckDescription(description) {
 		status.Warnings = append(status.Warnings, controllers.Clip(warning.String(), maxWarning))
 	}
-	r.updateObservation(j, func(h *hostObservation) { h.noteInventory(inventory, status, truncateToSecond(r.Clock.Now())) })
+	e.observations.updateByJob(j, func(h *hostObservation) { h.noteInventory(inventory, status, truncateToSecond(e.clock.Now())) })
 	return nil
 }
 

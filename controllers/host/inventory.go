@@ -127,8 +127,8 @@ func (h *hostObservation) replacementMessage(host *v1alpha1.BareMetalHost) strin
 }
 
 // knownHardware returns the hardware of a host as this process observed it, or otherwise as the status shows it.
-func (r *Reconciler) knownHardware(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
-	if hardware := r.observations.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
+func (o *observations) knownHardware(host *v1alpha1.BareMetalHost) *v1alpha1.Hardware {
+	if hardware := o.get(client.ObjectKeyFromObject(host)).hardware; hardware != nil {
 		return hardware
 	}
 	return host.Status.Hardware

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,6 +15,26 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
+
+// jobRunner runs BMC work as jobs of the pool, and records their results.
+type jobRunner struct {
+	pool         *bmc.Pool
+	clock        clock.PassiveClock
+	settings     lifecycle.Settings
+	observations *observations
+	annotations  *annotationRequests
+	recheck      *rechecker
+	executor     *jobExecutor
+	enqueuer     *enqueuer
+}
+
+// jobExecutor sends the requests of a job to the BMC, and records their results in the observations.
+type jobExecutor struct {
+	clock        clock.PassiveClock
+	observations *observations
+	boot         *bootDevices
+	events       *eventRecorder
+}
 
 // job is BMC work for one host.
 type job struct {
@@ -76,17 +97,17 @@ func (j job) timeout() time.Duration {
 }
 
 // submit hands an action to the pool. If the pool cannot take it now, submit returns when to retry.
-func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
+func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode),
 		decidedAt: view.Now, powerNew: view.BMC.PowerNew,
 	}
 	observed := r.observations.get(j.key)
-	if wait := observed.commandsDeferredUntil.Sub(r.Clock.Now()); action.Commands() && wait > 0 {
+	if wait := observed.commandsDeferredUntil.Sub(r.clock.Now()); action.Commands() && wait > 0 {
 		return wait, nil
 	}
-	if observed.endpoint == nil || r.Pool.Busy(j.key.String()) {
+	if observed.endpoint == nil || r.pool.Busy(j.key.String()) {
 		return resubmitDelay, nil // the result of the last job is recorded, but the pool has not removed the job yet
 	}
 	j.endpoint, j.lastOverride, j.hasInventory = observed.endpoint, observed.override, observed.bmc.Inspected
@@ -95,11 +116,11 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 	}
 	j.method, j.mediaInserted = v1alpha1.MethodPXE, observed.bmc.MediaInserted
 	if view.Boot != nil {
-		j.boot, j.method, j.hasNextMethod = *view.Boot.DeepCopy(), lifecycle.MethodOf(view.Boot), lifecycle.HasNextMethod(view, r.Settings)
+		j.boot, j.method, j.hasNextMethod = *view.Boot.DeepCopy(), lifecycle.MethodOf(view.Boot), lifecycle.HasNextMethod(view, r.settings)
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.RetryNow {
-		if err := r.acceptRetry(ctx, host); err != nil {
+		if err := r.annotations.acceptRetry(ctx, host); err != nil {
 			return 0, err
 		}
 	}
@@ -108,10 +129,10 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 		outcome error
 	)
 	r.observations.update(j.key, func(h *hostObservation) { h.noteJobSubmitted(action, view.Now) })
-	if !r.Pool.Submit(bmc.Job{
+	if !r.pool.Submit(bmc.Job{
 		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: j.timeout(), IgnoreBackoff: view.RetryNow,
 		Run: func(ctx context.Context, c bmc.Client) error {
-			start = r.Clock.Now()
+			start = r.clock.Now()
 			outcome = maskError(r.run(ctrl.LoggerInto(ctx, log), j, c))
 			if errors.Is(outcome, errOutdated) || errors.Is(outcome, errRecheckFailed) || errors.As(outcome, new(*finalError)) {
 				return nil // the BMC is healthy
@@ -132,17 +153,17 @@ func (r *Reconciler) submit(ctx context.Context, host *v1alpha1.BareMetalHost, v
 }
 
 // run rechecks a job, executes it and reads the resulting power state.
-func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
+func (r *jobRunner) run(ctx context.Context, j job, c bmc.Client) error {
 	if j.action.Commands() {
 		// While the job was queued, the host may have been claimed or paused.
-		if err := r.recheckCommand(ctx, j); err != nil {
+		if err := r.recheck.recheckCommand(ctx, j); err != nil {
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Info("Started a BMC command", "action", j.action)
-	} else if err := r.recheckRead(ctx, j); err != nil {
+	} else if err := r.recheck.recheckRead(ctx, j); err != nil {
 		return err
 	}
-	err := r.execute(ctx, j, c)
+	err := r.executor.execute(ctx, j, c)
 	if err != nil && !errors.As(err, new(*finalError)) || readsNoPower(j.action) {
 		return err
 	}
@@ -151,7 +172,7 @@ func (r *Reconciler) run(ctx context.Context, j job, c bmc.Client) error {
 	if readErr != nil {
 		return readErr
 	}
-	r.updateObservation(j, func(h *hostObservation) { h.notePowerState(state, r.Clock.Now()) })
+	r.observations.updateByJob(j, func(h *hostObservation) { h.notePowerState(state, r.clock.Now()) })
 	return err
 }
 
@@ -161,30 +182,30 @@ func readsNoPower(action lifecycle.Action) bool {
 }
 
 // execute sends the requests of a job to the BMC.
-func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
+func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 	switch j.action {
 	case lifecycle.ReadPower:
 		return nil
 	case lifecycle.Inspect:
-		err := r.inspect(ctx, j, c)
+		err := e.inspect(ctx, j, c)
 		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
 			return asFinal(err) // the earlier inventory stays valid while the power state can be read
 		}
 		return err // including a refused login: another request would be another refused login
 	case lifecycle.SetNetworkBoot:
-		return r.setNetworkBoot(ctx, j, c)
+		return e.boot.setNetworkBoot(ctx, j, c)
 	case lifecycle.EjectMedia:
-		return r.ejectMedia(ctx, j, c)
+		return e.boot.ejectMedia(ctx, j, c)
 	case lifecycle.ClearBootOverride:
-		return r.clearBootOverride(ctx, j, c)
+		return e.boot.clearBootOverride(ctx, j, c)
 	case lifecycle.CleanUp:
-		return r.cleanUp(ctx, j, c)
+		return e.cleanUp(ctx, j, c)
 	case lifecycle.PowerOn:
-		return r.recordCommand(j, lifecycle.CommandPowerOn, c.PowerOn(ctx))
+		return e.recordCommand(j, lifecycle.CommandPowerOn, c.PowerOn(ctx))
 	case lifecycle.ForceOff:
-		return r.recordCommand(j, lifecycle.CommandForceOff, c.ForceOff(ctx))
+		return e.recordCommand(j, lifecycle.CommandForceOff, c.ForceOff(ctx))
 	case lifecycle.ShutDown:
-		return r.shutDown(ctx, j, c)
+		return e.shutDown(ctx, j, c)
 	default:
 		return fmt.Errorf("%s is not a BMC action", j.action)
 	}
@@ -192,39 +213,39 @@ func (r *Reconciler) execute(ctx context.Context, j job, c bmc.Client) error {
 
 // recordCommand records a power command that the BMC accepted, or may have received although its answer was lost or was an error. A server that was
 // powered on must not count as off because the BMC still reports off, nor the reverse.
-func (r *Reconciler) recordCommand(j job, command lifecycle.Command, err error) error {
+func (e *jobExecutor) recordCommand(j job, command lifecycle.Command, err error) error {
 	kind := bmc.KindOf(err)
 	switch {
 	case err == nil:
-		r.updateServerObservation(j, func(h *hostObservation) { h.notePowerCommand(command, r.Clock.Now()) })
-		r.recordJobEvent(j, powerCommandEvents[command].reason, "Power", powerCommandEvents[command].note)
+		e.observations.updateServerByJob(j, func(h *hostObservation) { h.notePowerCommand(command, e.clock.Now()) })
+		e.events.recordJobEvent(j, powerCommandEvents[command].reason, "Power", powerCommandEvents[command].note)
 	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed || kind == bmc.Busy):
-		r.updateServerObservation(j, func(h *hostObservation) { h.notePowerCommand(command, r.Clock.Now()) })
+		e.observations.updateServerByJob(j, func(h *hostObservation) { h.notePowerCommand(command, e.clock.Now()) })
 	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:
-		r.updateServerObservation(j, func(h *hostObservation) { h.bmc.OffUnansweredAt = r.Clock.Now() })
+		e.observations.updateServerByJob(j, func(h *hostObservation) { h.bmc.OffUnansweredAt = e.clock.Now() })
 	}
 	return err
 }
 
 // shutDown asks the operating system to shut down. The grace period also runs if the BMC answers with an error, as many do while the system hangs: at
 // its end the server is forced off.
-func (r *Reconciler) shutDown(ctx context.Context, j job, c bmc.Client) error {
+func (e *jobExecutor) shutDown(ctx context.Context, j job, c bmc.Client) error {
 	err := c.ShutDown(ctx)
 	switch kind := bmc.KindOf(err); {
 	case err != nil && kind == bmc.Unsupported:
-		r.updateObservation(j, func(h *hostObservation) { h.bmc.ShutDownUnsupported = true })
+		e.observations.updateByJob(j, func(h *hostObservation) { h.bmc.ShutDownUnsupported = true })
 		return nil
 	case err != nil && (kind == bmc.Failed || kind == bmc.Busy):
-		r.updateServerObservation(j, func(h *hostObservation) { h.noteShutDownRequest(r.Clock.Now()) })
+		e.observations.updateServerByJob(j, func(h *hostObservation) { h.noteShutDownRequest(e.clock.Now()) })
 		return err
 	default:
-		return r.recordCommand(j, lifecycle.CommandShutDown, err)
+		return e.recordCommand(j, lifecycle.CommandShutDown, err)
 	}
 }
 
 // finish records the result of a job and enqueues the host. Until then the BMC counts as busy, so that no decision is made without the result.
-func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err error) {
-	now := r.Clock.Now()
+func (r *jobRunner) finish(ctx context.Context, j job, start time.Time, err error) {
+	now := r.clock.Now()
 	r.observations.updateExisting(j.key, func(h *hostObservation) {
 		h.noteJobEnded()
 		if h.endpoint == j.endpoint {
@@ -234,7 +255,7 @@ func (r *Reconciler) finish(ctx context.Context, j job, start time.Time, err err
 	if err != nil && !errors.Is(err, errOutdated) {
 		ctrl.LoggerFrom(ctx).Info("BMC job failed", "action", j.action, "error", err.Error())
 	}
-	r.enqueue(j.key)
+	r.enqueuer.enqueue(j.key)
 }
 
 // noteJobResult records the result of a job.
@@ -264,19 +285,19 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 	}
 }
 
-// updateObservation records what a job observed, unless the endpoint or the credentials of the BMC have changed since the job was submitted.
-func (r *Reconciler) updateObservation(j job, note func(*hostObservation)) {
-	r.observations.updateExisting(j.key, func(h *hostObservation) {
+// updateByJob records what a job observed, unless the endpoint or the credentials of the BMC have changed since the job was submitted.
+func (o *observations) updateByJob(j job, note func(*hostObservation)) {
+	o.updateExisting(j.key, func(h *hostObservation) {
 		if h.endpoint == j.endpoint {
 			note(h)
 		}
 	})
 }
 
-// updateServerObservation records what was done to the server, even if the credentials have changed. A BMC at another address may belong to another
+// updateServerByJob records what a job did to the server, even if the credentials have changed. A BMC at another address may belong to another
 // server.
-func (r *Reconciler) updateServerObservation(j job, note func(*hostObservation)) {
-	r.observations.updateExisting(j.key, func(h *hostObservation) {
+func (o *observations) updateServerByJob(j job, note func(*hostObservation)) {
+	o.updateExisting(j.key, func(h *hostObservation) {
 		if h.endpoint != nil && h.endpoint.URL.String() == j.endpoint.URL.String() {
 			note(h)
 		}

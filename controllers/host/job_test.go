@@ -12,9 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -55,17 +53,25 @@ func failed(kind bmc.Kind, what string) error {
 	return &bmc.Error{Kind: kind, Op: "Try", Err: errors.New(what)}
 }
 
-// newTestReconciler returns a reconciler that has observed one host and has no API server, and a job for that host.
-func newTestReconciler(t *testing.T) (*Reconciler, job) {
+// newTestReconciler returns a reconciler that has observed one host, and a job for that host. It has no API server, unless an option sets one.
+func newTestReconciler(t *testing.T, options ...func(*Reconciler)) (*Reconciler, job) {
 	t.Helper()
-	r := &Reconciler{
-		Client: emptyCache{}, Clock: clock.RealClock{}, observations: newObservations(),
-		genericEvents: make(chan event.TypedGenericEvent[types.NamespacedName], 9), stopped: make(chan struct{}),
+	r := &Reconciler{Client: emptyCache{}}
+	for _, option := range options {
+		option(r)
 	}
+	r.connect(nil, make(chan struct{}))
 	endpoint := &bmc.Endpoint{URL: &url.URL{Scheme: "fake", Host: "a"}, Username: "u", Password: "p"}
 	j := job{key: types.NamespacedName{Namespace: "dc", Name: "h"}, endpoint: endpoint, mode: bmc.BootUEFI, decidedAt: r.Clock.Now(), boot: v1alpha1.BareMetalBootSpec{Number: 1}, method: v1alpha1.MethodPXE, capabilities: []string{"BootHTTP", "BootPXE"}}
 	r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(endpoint, "1") })
 	return r, j
+}
+
+// withBMC returns an option whose pool connects to a fake BMC.
+func withBMC(fake *bmctest.Fake) func(*Reconciler) {
+	return func(r *Reconciler) {
+		r.Pool = bmc.NewPool(map[string]bmc.Driver{"fake": {Open: fake.Open}}, bmc.PoolOptions{})
+	}
 }
 
 // TestRefusedOverride: if a BMC refuses a method, the job tries each other method once.
@@ -78,7 +84,7 @@ func TestRefusedOverride(t *testing.T) {
 		}
 		return bmc.BootResult{}, failed(bmc.Failed, "no PXE today")
 	}}
-	g.Expect(r.setNetworkBoot(t.Context(), j, c)).To(Succeed())
+	g.Expect(r.performer.jobs.executor.boot.setNetworkBoot(t.Context(), j, c)).To(Succeed())
 	g.Expect(c.requested).To(Equal([]overrideChoice{{bmc.BootPXE, "Plain"}, {bmc.BootPXE, "NoMode"}, {bmc.BootHTTP, "Plain"}}))
 	got := r.observations.get(j.key)
 	g.Expect(got.override).To(Equal(&v1alpha1.BootOverrideStatus{Boot: 1, Target: "HTTP", Method: "NoMode"}))
@@ -90,7 +96,7 @@ func TestRefusedOverride(t *testing.T) {
 	c = &scriptedBMC{set: func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{}, failed(bmc.Unsupported, strings.Repeat("no", 1000))
 	}}
-	g.Expect(bmc.KindOf(r.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unsupported))
+	g.Expect(bmc.KindOf(r.performer.jobs.executor.boot.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unsupported))
 	g.Expect(c.requested).To(HaveLen(3))
 	got = r.observations.get(j.key)
 	g.Expect(got.override.Warning).To(And(HavePrefix("Try: no"), HaveLen(256)))
@@ -100,7 +106,7 @@ func TestRefusedOverride(t *testing.T) {
 	c = &scriptedBMC{set: func(bmc.BootOverride, bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{}, failed(bmc.Unreachable, "gone")
 	}}
-	g.Expect(bmc.KindOf(r.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unreachable))
+	g.Expect(bmc.KindOf(r.performer.jobs.executor.boot.setNetworkBoot(t.Context(), j, c))).To(Equal(bmc.Unreachable))
 	g.Expect(c.requested).To(HaveLen(1), "without an answer the method is not known to fail")
 }
 
@@ -157,8 +163,8 @@ func TestClearOverrideIfNeeded(t *testing.T) {
 				j.action = lifecycle.CleanUp
 			}
 			r.observations.update(j.key, func(h *hostObservation) { h.override, h.bmc.OverrideSet = test.known, true })
-			err := r.execute(t.Context(), j, test.bmc)
-			r.finish(t.Context(), j, time.Now(), err)
+			err := r.performer.jobs.executor.execute(t.Context(), j, test.bmc)
+			r.performer.jobs.finish(t.Context(), j, time.Now(), err)
 			got := r.observations.get(j.key)
 			g.Expect(test.bmc.requested).To(HaveLen(test.writes))
 			g.Expect(test.bmc.ejections).To(Equal(map[bool]int{true: 1}[test.clean]), "the media are ejected even if the override is not cleared")
@@ -187,13 +193,12 @@ func TestClearOverrideIfNeeded(t *testing.T) {
 // TestBusyUntilResultIsRecorded: the BMC counts as busy until the result of a job is recorded, whatever the pool reports for its key.
 func TestBusyUntilResultIsRecorded(t *testing.T) {
 	g := NewWithT(t)
-	r, j := newTestReconciler(t)
 	fake := &bmctest.Fake{Errors: map[string]error{"PowerState": failed(bmc.Failed, "nonsense")}}
-	r.Pool = bmc.NewPool(map[string]bmc.Driver{"fake": {Open: fake.Open}}, bmc.PoolOptions{})
+	r, j := newTestReconciler(t, withBMC(fake))
 	defer r.Pool.Close()
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name}}
 	submit := func() time.Duration {
-		wait, err := r.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.ReadPower)
+		wait, err := r.performer.jobs.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.ReadPower)
 		g.Expect(err).NotTo(HaveOccurred())
 		return wait
 	}
@@ -203,7 +208,7 @@ func TestBusyUntilResultIsRecorded(t *testing.T) {
 		g.Eventually(func() bool { return r.Pool.Busy(j.key.String()) }).Should(BeFalse())
 		g.Expect(h.bmc.Busy || h.bmc.Problem != nil).To(BeTrue(), "the job has ended and its result is not recorded")
 	})
-	g.Eventually(r.genericEvents).Should(Receive())
+	g.Eventually(r.enqueuer.channel).Should(Receive())
 	got := r.observations.get(j.key)
 	g.Expect(got.bmc.Busy).To(BeFalse())
 	g.Expect(got.bmc.Problem).NotTo(BeNil())
@@ -220,7 +225,7 @@ func TestBusyUntilResultIsRecorded(t *testing.T) {
 	g.Expect(r.observations.get(j.key).bmc.Busy).To(BeFalse())
 	close(release)
 	g.Eventually(submit).Should(BeZero())
-	g.Eventually(r.genericEvents).Should(Receive())
+	g.Eventually(r.enqueuer.channel).Should(Receive())
 }
 
 // unreachableAPI is an API server that does not answer.
@@ -238,20 +243,19 @@ func (d *unreachableAPI) Get(context.Context, client.ObjectKey, client.Object, .
 // TestAPIServerDown: a command that cannot be rechecked is deferred with a growing delay, and is not a problem of the BMC.
 func TestAPIServerDown(t *testing.T) {
 	g := NewWithT(t)
-	r, j := newTestReconciler(t)
 	api := &unreachableAPI{}
 	fake := &bmctest.Fake{}
-	r.APIReader, r.Pool = api, bmc.NewPool(map[string]bmc.Driver{"fake": {Open: fake.Open}}, bmc.PoolOptions{})
+	r, j := newTestReconciler(t, withBMC(fake), func(r *Reconciler) { r.APIReader = api })
 	defer r.Pool.Close()
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name}}
 	var last time.Duration
 	for range 3 {
-		wait, err := r.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.PowerOn)
+		wait, err := r.performer.jobs.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.PowerOn)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(wait).To(BeZero())
-		g.Eventually(r.genericEvents).Should(Receive())
+		g.Eventually(r.enqueuer.channel).Should(Receive())
 		g.Eventually(r.Pool.Busy).WithArguments(j.key.String()).Should(BeFalse())
-		wait, err = r.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.PowerOn)
+		wait, err = r.performer.jobs.submit(t.Context(), host, lifecycle.View{Now: time.Now()}, lifecycle.PowerOn)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(wait).To(BeNumerically(">", last+500*time.Millisecond), "the delay grows")
 		last = wait
@@ -272,13 +276,12 @@ func (staleAPI) Patch(_ context.Context, _ client.Object, patch client.Patch, _ 
 // TestRetryOfAStaleHost: the BMC gets a request only after the retry annotation was removed.
 func TestRetryOfAStaleHost(t *testing.T) {
 	g := NewWithT(t)
-	r, j := newTestReconciler(t)
 	fake := &bmctest.Fake{}
-	r.Client, r.Pool = staleAPI{}, bmc.NewPool(map[string]bmc.Driver{"fake": {Open: fake.Open}}, bmc.PoolOptions{})
+	r, j := newTestReconciler(t, withBMC(fake), func(r *Reconciler) { r.Client = staleAPI{} })
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Namespace: j.key.Namespace, Name: j.key.Name, ResourceVersion: "1", Annotations: map[string]string{v1alpha1.RetryBMCAnnotation: "me"},
 	}}
-	_, err := r.submit(t.Context(), host, lifecycle.View{Now: time.Now(), RetryNow: true}, lifecycle.Inspect)
+	_, err := r.performer.jobs.submit(t.Context(), host, lifecycle.View{Now: time.Now(), RetryNow: true}, lifecycle.Inspect)
 	g.Expect(apierrors.IsConflict(err)).To(BeTrue())
 	r.Pool.Close()
 	g.Expect(fake.Calls()).To(BeEmpty())

@@ -104,14 +104,14 @@ const mediaTimeout = 5 * time.Minute
 var errNoMedia = errors.New("the provider offers no boot media for this BMC: set its flag --boot-media-url")
 
 // mediumURL returns the URL of the boot medium of a job's boot. It contains a secret.
-func (r *Reconciler) mediumURL(ctx context.Context, j job) (string, error) {
+func (d *bootDevices) mediumURL(ctx context.Context, j job) (string, error) {
 	const op = "Determine the URL of the boot medium"
-	base := r.MediaURLs.For(j.endpoint.URL.String())
-	if base == "" || r.MediaToken == nil {
+	base := d.mediaURLs.For(j.endpoint.URL.String())
+	if base == "" || d.mediaToken == nil {
 		return "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errNoMedia}
 	}
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name}, Spec: j.boot}
-	token, err := r.MediaToken(ctx, boot)
+	token, err := d.mediaToken(ctx, boot)
 	if err != nil {
 		return "", fmt.Errorf("%w: read the key of the boot media: %w", errRecheckFailed, err) // the BMC is healthy
 	}
@@ -119,29 +119,29 @@ func (r *Reconciler) mediumURL(ctx context.Context, j job) (string, error) {
 }
 
 // setMediumURL instructs the firmware to boot from the URL of the boot medium.
-func (r *Reconciler) setMediumURL(ctx context.Context, j job, c bmc.Client) error {
-	medium, err := r.mediumURL(ctx, j)
+func (d *bootDevices) setMediumURL(ctx context.Context, j job, c bmc.Client) error {
+	medium, err := d.mediumURL(ctx, j)
 	if err != nil {
 		return err
 	}
-	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: medium}, j.overrideMethod(c), "")
+	return d.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootHTTP, Mode: bmc.BootUEFI, URI: medium}, j.overrideMethod(c), "")
 }
 
 // insertMedium inserts the boot medium into the virtual drive, and instructs the firmware to boot from it once. The server is off: firmware and boot loaders do not
 // survive a medium that is ejected under them. The old medium is ejected first, because some BMCs report a stale URL as inserted.
-func (r *Reconciler) insertMedium(ctx context.Context, j job, c bmc.Client) error {
+func (d *bootDevices) insertMedium(ctx context.Context, j job, c bmc.Client) error {
 	media, err := bmc.As[bmc.VirtualMedia](c, "Insert the boot medium")
 	if err != nil {
 		return err
 	}
-	medium, err := r.mediumURL(ctx, j)
+	medium, err := d.mediumURL(ctx, j)
 	if err != nil {
 		return err
 	}
 	if err := media.EjectMedia(ctx); err != nil {
 		return err
 	}
-	r.updateObservation(j, func(h *hostObservation) {
+	d.observations.updateByJob(j, func(h *hostObservation) {
 		h.bmc.MediaInserted = true // the BMC may insert it although it answers with an error
 		h.override = &v1alpha1.BootOverrideStatus{Boot: j.boot.Number, BootMethod: v1alpha1.MethodVirtualMedia, Target: v1alpha1.TargetCD}
 	})
@@ -152,7 +152,7 @@ func (r *Reconciler) insertMedium(ctx context.Context, j job, c bmc.Client) erro
 	if err != nil {
 		return err
 	}
-	return r.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootCD, Mode: j.mode}, j.overrideMethod(c), bmc.MediaDoubt(drives, medium))
+	return d.setOverride(ctx, j, c, bmc.BootOverride{Target: bmc.BootCD, Mode: j.mode}, j.overrideMethod(c), bmc.MediaDoubt(drives, medium))
 }
 
 // overrideMethod returns the method of the driver with which an override for the boot method of the job worked last, or the first one.
@@ -169,9 +169,9 @@ func (j job) overrideMethod(c bmc.Client) bmc.BootMethod {
 
 // removeOldMedium ejects the boot medium of an earlier attempt with another method, and removes its URL: PXE includes an override for HTTP boot, which takes the URL from
 // DHCP. If the BMC refuses that, the boot continues: the old URL is not served any more, and the override names another device.
-func (r *Reconciler) removeOldMedium(ctx context.Context, j job, c bmc.Client) error {
+func (d *bootDevices) removeOldMedium(ctx context.Context, j job, c bmc.Client) error {
 	if j.mediaInserted && j.method != v1alpha1.MethodVirtualMedia {
-		if err := r.ejectMedia(ctx, j, c); err != nil && !errors.As(err, new(*finalError)) {
+		if err := d.ejectMedia(ctx, j, c); err != nil && !errors.As(err, new(*finalError)) {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ func (r *Reconciler) removeOldMedium(ctx context.Context, j job, c bmc.Client) e
 }
 
 // ejectMedia ejects a boot medium that the server needs no more. A refusal is not retried: the release ejects it, or puts the host into quarantine.
-func (r *Reconciler) ejectMedia(ctx context.Context, j job, c bmc.Client) error {
+func (d *bootDevices) ejectMedia(ctx context.Context, j job, c bmc.Client) error {
 	media, err := bmc.As[bmc.VirtualMedia](c, "Eject the boot medium")
 	if err == nil {
 		err = media.EjectMedia(ctx)
@@ -192,17 +192,17 @@ func (r *Reconciler) ejectMedia(ctx context.Context, j job, c bmc.Client) error 
 	if err != nil && !answeredByBMC(err) {
 		return err
 	}
-	r.updateObservation(j, func(h *hostObservation) { h.bmc.MediaInserted = false })
+	d.observations.updateByJob(j, func(h *hostObservation) { h.bmc.MediaInserted = false })
 	return asFinal(err)
 }
 
 // noteMethodRefused ends the attempt of a boot whose method the BMC refuses, if another method is left: the next attempt uses that. Otherwise the refusal is repeated
 // as any other problem of the BMC.
-func (r *Reconciler) noteMethodRefused(j job, err error) error {
+func (d *bootDevices) noteMethodRefused(j job, err error) error {
 	if err == nil || !answeredByBMC(err) || errors.Is(err, errRecheckFailed) || !j.hasNextMethod {
 		return err
 	}
-	r.updateObservation(j, func(h *hostObservation) {
+	d.observations.updateByJob(j, func(h *hostObservation) {
 		h.bmc.MethodRefused = &lifecycle.MethodRefusal{Boot: j.boot.Number, Message: controllers.Clip(err.Error(), controllers.MaxText)}
 	})
 	return asFinal(err)

@@ -84,16 +84,18 @@ func (e *echoBMC) InsertMedia(_ context.Context, image string) error {
 // TestMediaTokenIsMasked: the token of a medium is in no error, warning or operation, whatever a BMC answers.
 func TestMediaTokenIsMasked(t *testing.T) {
 	const token = "AbC-d_ef0123456789"
+	offerMedia := func(r *Reconciler) {
+		r.MediaURLs = MediaURLs{{URL: "http://192.0.2.1"}}
+		r.MediaToken = func(context.Context, *v1alpha1.BareMetalBoot) (string, error) { return token, nil }
+	}
 	for _, kind := range []bmc.Kind{bmc.Failed, bmc.Unsupported, bmc.Unreachable} {
 		for _, next := range []bool{false, true} {
 			t.Run(fmt.Sprint(kind, next), func(t *testing.T) {
 				g := NewWithT(t)
-				r, j := newTestReconciler(t)
-				r.MediaURLs = MediaURLs{{URL: "http://192.0.2.1"}}
-				r.MediaToken = func(context.Context, *v1alpha1.BareMetalBoot) (string, error) { return token, nil }
+				r, j := newTestReconciler(t, offerMedia)
 				j.method, j.hasNextMethod = v1alpha1.MethodVirtualMedia, next
 				c := &echoBMC{&scriptedBMC{}, kind}
-				err := r.setNetworkBoot(t.Context(), j, c)
+				err := r.performer.jobs.executor.boot.setNetworkBoot(t.Context(), j, c)
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(err.Error()).To(And(ContainSubstring("/media/dc/h/..."), Not(ContainSubstring(token))))
 				g.Expect(bmc.KindOf(err)).To(Equal(kind), "the mask keeps the kind")
@@ -114,14 +116,12 @@ func TestMediaTokenIsMasked(t *testing.T) {
 		}
 	}
 	g := NewWithT(t)
-	r, j := newTestReconciler(t)
-	r.MediaURLs = MediaURLs{{URL: "http://192.0.2.1"}}
-	r.MediaToken = func(context.Context, *v1alpha1.BareMetalBoot) (string, error) { return token, nil }
+	r, j := newTestReconciler(t, offerMedia)
 	j.method = v1alpha1.MethodUefiHTTP
 	c := &scriptedBMC{set: func(o bmc.BootOverride, _ bmc.BootMethod) (bmc.BootResult, error) {
 		return bmc.BootResult{Doubt: "the BMC accepted the URL " + o.URI + " and reports none"}, nil
 	}}
-	g.Expect(r.setNetworkBoot(t.Context(), j, c)).To(Succeed())
+	g.Expect(r.performer.jobs.executor.boot.setNetworkBoot(t.Context(), j, c)).To(Succeed())
 	g.Expect(r.observations.get(j.key).override.Warning).To(And(ContainSubstring("/media/dc/h/..."), Not(ContainSubstring(token))))
 }
 

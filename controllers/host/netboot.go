@@ -14,6 +14,13 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
+// bootDevices makes servers boot by the method of their boots: it sets and clears the boot override, and inserts and ejects the boot medium.
+type bootDevices struct {
+	observations *observations
+	mediaURLs    MediaURLs
+	mediaToken   func(ctx context.Context, boot *v1alpha1.BareMetalBoot) (string, error) // nil offers no boot media
+}
+
 // overrideChoice is one combination of boot target and method to make a server boot from the network.
 type overrideChoice struct {
 	target bmc.BootTarget
@@ -67,27 +74,27 @@ func orderChoices(list []overrideChoice, last *v1alpha1.BootOverrideStatus, boot
 }
 
 // setNetworkBoot instructs the server to boot by the method of its boot.
-func (r *Reconciler) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
-	err := r.removeOldMedium(ctx, j, c)
+func (d *bootDevices) setNetworkBoot(ctx context.Context, j job, c bmc.Client) error {
+	err := d.removeOldMedium(ctx, j, c)
 	if err == nil {
 		switch j.method {
 		case v1alpha1.MethodUefiHTTP:
-			err = r.setMediumURL(ctx, j, c)
+			err = d.setMediumURL(ctx, j, c)
 		case v1alpha1.MethodVirtualMedia:
-			err = r.insertMedium(ctx, j, c)
+			err = d.insertMedium(ctx, j, c)
 		default:
-			err = r.setPXE(ctx, j, c)
+			err = d.setPXE(ctx, j, c)
 		}
 	}
-	return r.noteMethodRefused(j, maskError(err))
+	return d.noteMethodRefused(j, maskError(err))
 }
 
 // setPXE makes the network the next boot device. If the BMC answers a choice with an error, the next choice is tried immediately: the server has
 // not booted, so no attempt is lost.
-func (r *Reconciler) setPXE(ctx context.Context, j job, c bmc.Client) error {
+func (d *bootDevices) setPXE(ctx context.Context, j job, c bmc.Client) error {
 	var refused error
 	for _, chosen := range orderChoices(overrideChoices(c.BootMethods(), j.capabilities, j.mode), j.lastOverride, j.boot.Number) {
-		err := r.setOverride(ctx, j, c, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method, "")
+		err := d.setOverride(ctx, j, c, bmc.BootOverride{Target: chosen.target, Mode: j.mode}, chosen.method, "")
 		if err == nil || !answeredByBMC(err) {
 			return err
 		}
@@ -97,7 +104,7 @@ func (r *Reconciler) setPXE(ctx context.Context, j job, c bmc.Client) error {
 }
 
 // setOverride sets a boot override, and records how that ended. doubt, if not empty, says what else may keep the server from booting by it.
-func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, override bmc.BootOverride, method bmc.BootMethod, doubt string) error {
+func (d *bootDevices) setOverride(ctx context.Context, j job, c bmc.Client, override bmc.BootOverride, method bmc.BootMethod, doubt string) error {
 	result, err := c.SetBootOverride(ctx, override, method)
 	if err != nil && !answeredByBMC(err) {
 		return err
@@ -112,7 +119,7 @@ func (r *Reconciler) setOverride(ctx context.Context, j job, c bmc.Client, overr
 	if err != nil {
 		tried.Warning = controllers.Clip(maskMedia(err.Error()), controllers.MaxText)
 	}
-	r.updateObservation(j, func(h *hostObservation) {
+	d.observations.updateByJob(j, func(h *hostObservation) {
 		h.override, h.bmc.OverrideSet = tried, true // the BMC may have set it although it answered with an error
 		if err == nil {
 			h.bmc.NetworkBootNumber, h.bmc.NetworkBootSetAt = j.boot.Number, j.decidedAt // the job may end after the next attempt began, and is not for it
@@ -150,13 +157,13 @@ func clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMet
 
 // clearBootOverride clears an override that has done its work, unless the BMC cleared it. It trusts a BMC that reports no override and set it without
 // doubt, so that it does not write to a working BMC while the server boots. A refusal is not retried: the boot server also decides what a host boots.
-func (r *Reconciler) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
+func (d *bootDevices) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
 	override := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
 	err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(override.Method), true, override.Warning != "")
 	if err != nil && !answeredByBMC(err) {
 		return err
 	}
-	r.updateObservation(j, func(h *hostObservation) { h.noteOverrideCleared(err) })
+	d.observations.updateByJob(j, func(h *hostObservation) { h.noteOverrideCleared(err) })
 	return asFinal(err)
 }
 

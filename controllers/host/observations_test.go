@@ -153,7 +153,7 @@ func TestUnansweredCommand(t *testing.T) {
 			renewed := *j.endpoint
 			renewed.Password = "new" // rotated in the meantime: the server is the same
 			r.observations.update(j.key, func(h *hostObservation) { h.setEndpoint(&renewed, "2") })
-			g.Expect(errors.Is(r.recordCommand(j, test.command, test.err), test.err)).To(BeTrue())
+			g.Expect(errors.Is(r.performer.jobs.executor.recordCommand(j, test.command, test.err), test.err)).To(BeTrue())
 			learned := r.observations.get(j.key).bmc
 			g.Expect(learned.LastPower).To(Equal(test.last))
 			g.Expect(!learned.OffUnansweredAt.IsZero()).To(Equal(test.unheard))

@@ -19,18 +19,18 @@ import (
 
 // observeOutage counts the other servers of the failure domain that run machines, where they decide whether a server is powered on. Those of other namespaces do not
 // count: a tenant could name any failure domain.
-func (r *Reconciler) observeOutage(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+func (g *gatherer) observeOutage(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
 	if !view.AwaitsOutage() || host.Spec.FailureDomain == "" {
 		return nil
 	}
 	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy); err != nil { // read only
+	if err := g.client.List(ctx, &hosts, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy); err != nil { // read only
 		return fmt.Errorf("list the hosts of the failure domain: %w", err)
 	}
 	view.Outage = &lifecycle.Outage{}
 	for i := range hosts.Items {
 		if other := &hosts.Items[i]; other.Name != host.Name && other.Spec.FailureDomain == host.Spec.FailureDomain {
-			countNeighbour(view.Outage, other, view.OffSince(), max(silentWithin, 2*r.Settings.PollInterval))
+			countNeighbour(view.Outage, other, view.OffSince(), max(silentWithin, 2*g.settings.PollInterval))
 		}
 	}
 	return nil
@@ -71,8 +71,8 @@ func lostPowerAt(host *v1alpha1.BareMetalHost, at time.Time) bool {
 }
 
 // recordPowerRestore writes status.powerRestore: before a power-on, and at the end. The slot is held before the write: it may succeed although its answer is lost.
-func (r *Reconciler) recordPowerRestore(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
-	r.holdBootSlot(host, view, step)
+func (p *performer) recordPowerRestore(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
+	p.queue.holdBootSlot(host, view, step)
 	changed := host.DeepCopy()
 	restore := step.PowerRestore.DeepCopy()
 	restore.LostTime, restore.LastPowerOnTime = truncateToSecond(restore.LostTime.Time), truncateToSecond(restore.LastPowerOnTime.Time)
@@ -80,13 +80,13 @@ func (r *Reconciler) recordPowerRestore(ctx context.Context, host *v1alpha1.Bare
 		restore.EndTime = new(truncateToSecond(restore.EndTime.Time))
 	}
 	changed.Status.PowerRestore = restore
-	if err := r.Client.Status().Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := p.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("record the power-on: %w", err)
 	}
-	r.writeCache.Record(changed)
+	p.writeCache.Record(changed)
 	ctrl.LoggerFrom(ctx).Info("Recorded the power-on after a loss of power", "powerOns", restore.PowerOns, "servers", restore.Servers, "ended", restore.EndTime != nil)
 	if restore.EndTime == nil {
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventOutagePowerOn, "Power",
+		p.events.recordEvent(host, corev1.EventTypeNormal, controllers.EventOutagePowerOn, "Power",
 			"Powering the server on: %d servers of failure domain %s lost their power together (try %d)", restore.Servers, host.Spec.FailureDomain, restore.PowerOns)
 	}
 	return nil

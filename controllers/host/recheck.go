@@ -5,27 +5,39 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 )
 
+// rechecker confirms a job that was queued, just before its first request to the BMC.
+type rechecker struct {
+	client       client.Client // reads from the cache
+	apiReader    client.Reader
+	settings     lifecycle.Settings
+	tenants      bootconfig.Tenants
+	observations *observations
+	gatherer     *gatherer
+}
+
 // recheckRead returns errOutdated if the host was detached or deleted, or lost its BMC to another host, while the job was queued.
-func (r *Reconciler) recheckRead(ctx context.Context, j job) error {
+func (r *rechecker) recheckRead(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
-	err := r.Client.Get(ctx, j.key, &host)
+	err := r.client.Get(ctx, j.key, &host)
 	if apierrors.IsNotFound(err) {
 		return errOutdated
 	}
 	var keeper *v1alpha1.BareMetalHost
 	if err == nil {
-		keeper, err = controllers.BMCConflict(&host).PermittedBy(r.Tenants).Keeper(ctx, r.Client)
+		keeper, err = controllers.BMCConflict(&host).PermittedBy(r.tenants).Keeper(ctx, r.client)
 	}
 	switch _, detached := host.Annotations[v1alpha1.DetachedAnnotation]; {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errRecheckFailed, err)
-	case detached || keeper != nil || controllers.CheckPermitted(r.Tenants, &host) != nil:
+	case detached || keeper != nil || controllers.CheckPermitted(r.tenants, &host) != nil:
 		return errOutdated
 	}
 	return nil
@@ -33,19 +45,19 @@ func (r *Reconciler) recheckRead(ctx context.Context, j job) error {
 
 // recheckCommand reads the host and its boot from the API server and repeats the decision, with the BMC observations that the decision used. It returns
 // errOutdated if the decision is now another one, or is for another boot: its boot medium and its method are those of one attempt.
-func (r *Reconciler) recheckCommand(ctx context.Context, j job) error {
+func (r *rechecker) recheckCommand(ctx context.Context, j job) error {
 	var host v1alpha1.BareMetalHost
-	err := r.APIReader.Get(ctx, j.key, &host)
+	err := r.apiReader.Get(ctx, j.key, &host)
 	if apierrors.IsNotFound(err) {
 		return errOutdated
 	}
 	var boot *v1alpha1.BareMetalBoot
 	if err == nil {
-		boot, err = controllers.GetBoot(ctx, r.APIReader, j.key)
+		boot, err = controllers.GetBoot(ctx, r.apiReader, j.key)
 	}
 	var view lifecycle.View
 	if err == nil {
-		view, err = r.observe(ctx, &host, boot)
+		view, err = r.gatherer.observe(ctx, &host, boot)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRecheckFailed, err)
@@ -56,7 +68,7 @@ func (r *Reconciler) recheckCommand(ctx context.Context, j job) error {
 	}
 	reachedElsewhere := r.observations.get(j.key).endpoint != j.endpoint
 	otherBoot := j.action == lifecycle.SetNetworkBoot && (boot == nil || boot.Spec.Number != j.boot.Number || lifecycle.MethodOf(&boot.Spec) != j.method)
-	if host.UID != j.uid || reachedElsewhere || otherBoot || lifecycle.Next(view, r.Settings).Action != j.action {
+	if host.UID != j.uid || reachedElsewhere || otherBoot || lifecycle.Next(view, r.settings).Action != j.action {
 		return errOutdated
 	}
 	return nil

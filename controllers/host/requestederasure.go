@@ -19,10 +19,17 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalerasurerequests,verbs=list;watch
 
+// erasureRequests reads the BareMetalErasureRequests of free hosts, and what decides whether one may begin.
+type erasureRequests struct {
+	client       client.Client // reads from the cache
+	apiReader    client.Reader
+	observations *observations
+}
+
 // observeErasureRequest adds to the view what decides about an erasure that a BareMetalErasureRequest requests.
-func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
+func (r *erasureRequests) observeErasureRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	var requests v1alpha1.BareMetalErasureRequestList
-	err = r.Client.List(ctx, &requests, client.InNamespace(host.Namespace), client.MatchingFields{controllers.RequestIndex: host.Name}, client.UnsafeDisableDeepCopy)
+	err = r.client.List(ctx, &requests, client.InNamespace(host.Namespace), client.MatchingFields{controllers.RequestIndex: host.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("list the BareMetalErasureRequests of the host: %w", err)
 	}
@@ -42,7 +49,7 @@ func (r *Reconciler) observeErasureRequest(ctx context.Context, host *v1alpha1.B
 		return nil
 	}
 	if view.Inspection.PausedCluster == "" {
-		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.Client, host.Namespace); err != nil {
+		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.client, host.Namespace); err != nil {
 			return err
 		}
 	}
@@ -69,9 +76,9 @@ func hostOfErasureRequest(_ context.Context, o client.Object) []reconcile.Reques
 
 // machineOnServer describes a machine, of any namespace, whose provider ID names the host; empty without one. A machine that is being deleted counts: its
 // controller may still work on the server. One of another namespace is not named, because the namespace may be that of another tenant.
-func (r *Reconciler) machineOnServer(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
+func (r *erasureRequests) machineOnServer(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
 	var machines v1alpha1.BareMetalMachineList
-	err := r.Client.List(ctx, &machines, client.MatchingFields{providerIDServerIndex: serverIndexValue(host.Namespace, host.Name)}, client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, &machines, client.MatchingFields{providerIDServerIndex: serverIndexValue(host.Namespace, host.Name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", fmt.Errorf("list the machines of all namespaces whose provider ID names the host: %w", err)
 	}
@@ -104,7 +111,7 @@ func serverIndexValue(namespace, host string) string { return namespace + "/" + 
 
 // serialNumber returns the serial number of the host's server: what the BMC reports, or if it reports none, what the agent found in the last inspection. It is
 // empty if it is unknown, and if the BMC no longer reports the one that it reported earlier: that may be of a server that was replaced, and so may the agent's.
-func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
+func (r *erasureRequests) serialNumber(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
 	key := client.ObjectKeyFromObject(host)
 	switch h := r.observations.get(key).hardware; {
 	case h == nil || h.SerialNumber == "":
@@ -117,7 +124,7 @@ func (r *Reconciler) serialNumber(ctx context.Context, host *v1alpha1.BareMetalH
 		return "", nil
 	}
 	report := &v1alpha1.BareMetalInspection{}
-	if err := r.APIReader.Get(ctx, key, report); err != nil {
+	if err := r.apiReader.Get(ctx, key, report); err != nil {
 		return "", client.IgnoreNotFound(fmt.Errorf("read the serial number in the host's BareMetalInspection: %w", err))
 	}
 	return report.Spec.System.SerialNumber, nil
@@ -130,14 +137,14 @@ func endsRequestedErasure(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) boo
 
 // recordRequestedErasure records the erasure of a free host before its boot is voided: the record of the boot is the only proof, and the next boot replaces it. If that
 // fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
-func (r *Reconciler) recordRequestedErasure(
+func (r *erasureRecords) recordRequestedErasure(
 	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
 ) (lifecycle.Step, error) {
 	b := &boot.Spec
-	if r.Erasures == nil || b.Failure != nil || b.AgentDoneTime == nil || b.Erasure == nil || len(b.Erasure.Disks) == 0 {
+	if r.recorder == nil || b.Failure != nil || b.AgentDoneTime == nil || b.Erasure == nil || len(b.Erasure.Disks) == 0 {
 		return step, nil // it failed, or a server without disks has nothing to prove
 	}
-	err := r.Erasures.Record(ctx, host, boot)
+	err := r.recorder.Record(ctx, host, boot)
 	var unproven *erasure.UnprovenError
 	switch {
 	case err == nil:

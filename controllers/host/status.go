@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -18,6 +19,16 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
+// statusWriter writes the statuses of hosts, with their conditions.
+type statusWriter struct {
+	client       client.Client
+	settings     lifecycle.Settings
+	observations *observations
+	writeCache   *controllers.WriteCache[*v1alpha1.BareMetalHost]
+	throttle     *controllers.Throttle
+	events       *eventRecorder
+}
+
 // firstStatusGrace is the time in which the BMC of a new host is expected to answer all requests. Until then the status is not written: that saves one
 // write for each host when a fleet is registered.
 const firstStatusGrace = 5 * time.Second
@@ -26,11 +37,11 @@ const firstStatusGrace = 5 * time.Second
 // so that a restart writes nothing.
 //
 // It returns how long to wait if a write is deferred.
-func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) (time.Duration, error) {
+func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) (time.Duration, error) {
 	unknown := !view.BMC.Inspected || view.BMC.PowerAt.IsZero()
 	asking := view.BMCProblem() == nil && unknown && (view.BMC.Busy || step.Action == lifecycle.Inspect || step.Action == lifecycle.ReadPower)
 	key := client.ObjectKeyFromObject(host)
-	observed := r.observations.get(key)
+	observed := w.observations.get(key)
 	switch {
 	case asking && host.Status.ObservedGeneration == host.Generation:
 		return 0, nil
@@ -38,30 +49,33 @@ func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHo
 		return firstStatusGrace, nil // a BMC that takes longer is reported
 	}
 	before := host.DeepCopy()
-	r.fillStatus(host, view, step, observed)
+	w.fillStatus(host, view, step, observed)
 	patch := client.MergeFrom(before)
 	same, err := sameStatus(before, host, patch)
 	if err != nil {
 		return 0, err
 	}
 	if same {
-		r.throttle.Done(key)
+		w.throttle.Done(key)
 		return 0, nil
 	}
 	// A host that is no longer available is always written immediately: machines claim hosts by their status.
 	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !isSignificantChange(before.Status, host.Status) {
-		if wait := r.throttle.Delay(key, view.Now); wait > 0 {
+		if wait := w.throttle.Delay(key, view.Now); wait > 0 {
 			return wait, nil
 		}
 	}
-	if err := r.Client.Status().Patch(ctx, host, patch); err != nil {
+	if err := w.client.Status().Patch(ctx, host, patch); err != nil {
 		return 0, err
 	}
-	r.writeCache.Record(host)
-	r.throttle.Done(key)
-	r.recordStatusEvents(before, host, view.Now, step.Message)
+	w.writeCache.Record(host)
+	w.throttle.Done(key)
+	w.events.recordStatusEvents(before, host, view.Now, step.Message)
 	return 0, nil
 }
+
+// forget drops that the status of a host is unwritten.
+func (w *statusWriter) forget(key types.NamespacedName) { w.throttle.Done(key) }
 
 // sameStatus is true if the patch is empty. It computes the patch only if the statuses differ in Go, which they may do in ways that JSON does not show:
 // computing it always took a quarter of the allocations of hosts at rest.
@@ -94,7 +108,7 @@ func isSignificantChange(before, after v1alpha1.BareMetalHostStatus) bool {
 }
 
 // fillStatus sets the whole status of the host.
-func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, observed hostObservation) {
+func (w *statusWriter) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, observed hostObservation) {
 	status := &host.Status
 	status.ObservedGeneration = host.Generation
 	if step.Phase != "" {
@@ -127,7 +141,7 @@ func (r *Reconciler) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.Vie
 	}
 	setConditions(host, view, step)
 	setInspection(host, view, observed.report)
-	setProgress(host, lifecycle.BootProgress(view, r.Settings, step))
+	setProgress(host, lifecycle.BootProgress(view, w.settings, step))
 }
 
 // undisputedIdentity returns the identity of the host's server. A part that belongs to another host, or is not permitted, keeps its earlier value.

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -36,12 +35,13 @@ func TestUnavailableIsWrittenImmediately(t *testing.T) {
 				{Type: v1alpha1.AvailableCondition, Status: test.available, Reason: "Before"},
 			}}
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
-			r, now := &Reconciler{Client: api, observations: newObservations(), throttle: controllers.NewThrottle()}, time.Now()
+			r, now := &Reconciler{Client: api}, time.Now()
+			r.connect(nil, nil)
 			for range 20 {
-				r.throttle.Allow(now)
+				r.status.throttle.Allow(now)
 			}
 			step := lifecycle.Step{Action: lifecycle.Inspect, Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonInspecting}
-			g.Expect(r.writeStatus(t.Context(), host, lifecycle.View{Now: now}, step)).To(Equal(test.waits))
+			g.Expect(r.status.writeStatus(t.Context(), host, lifecycle.View{Now: now}, step)).To(Equal(test.waits))
 
 			var written v1alpha1.BareMetalHost
 			g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -15,6 +16,29 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
+
+// gatherer gathers what is known of a host, of its objects and of its BMC, into a view for the lifecycle.
+type gatherer struct {
+	client       client.Client // reads from the cache
+	apiReader    client.Reader
+	clock        clock.PassiveClock
+	settings     lifecycle.Settings
+	mediaURLs    MediaURLs
+	node         *corev1.Node // that this process runs on; nil if it is unknown
+	observations *observations
+	endpoints    *endpointReader
+	reports      *agentReports
+	conflicts    *conflictFinder
+	requests     *erasureRequests
+}
+
+// agentReports reads what agents reported in BareMetalInspections, and keeps hosts the owners of their reports.
+type agentReports struct {
+	client       client.Client
+	apiReader    client.Reader
+	metadata     client.Reader // the cache
+	observations *observations
+}
 
 // observe gathers the facts that the lifecycle decides by:
 //   - the API objects of the host: controllers.View
@@ -24,57 +48,57 @@ import (
 //   - what the BMC reported: hostObservation.bmcView
 //   - problems of the BMC's Secrets: reconcileEndpoint
 //   - the other servers of a failure domain that lost its power: observeOutage
-func (r *Reconciler) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
-	consumer, err := controllers.GetConsumer(ctx, r.Client, host)
+func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
+	consumer, err := controllers.GetConsumer(ctx, g.client, host)
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the consumer of the host: %w", err)
 	}
 	key := client.ObjectKeyFromObject(host)
-	r.observations.update(key, func(h *hostObservation) {
-		h.initFromStatus(host, boot, r.Clock.Now())
+	g.observations.update(key, func(h *hostObservation) {
+		h.initFromStatus(host, boot, g.clock.Now())
 		h.confirmReplacement(host)
 	})
-	problem, err := r.reconcileEndpoint(ctx, host)
+	problem, err := g.endpoints.reconcileEndpoint(ctx, host)
 	if err != nil {
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
 	}
-	view := controllers.View(host, boot, consumer, r.Clock.Now())
-	view.MediaURL = r.MediaURLs.For(host.Spec.BMC.Address)
-	view.RunsProvider = runsOn(r.Node, host, r.knownHardware(host))
+	view := controllers.View(host, boot, consumer, g.clock.Now())
+	view.MediaURL = g.mediaURLs.For(host.Spec.BMC.Address)
+	view.RunsProvider = runsOn(g.node, host, g.observations.knownHardware(host))
 	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.OwnBoot() != nil) {
-		if view.NamespaceDeleting, err = r.namespaceDeleting(ctx, host.Namespace); err != nil {
+		if view.NamespaceDeleting, err = namespaceDeleting(ctx, g.apiReader, host.Namespace); err != nil {
 			return lifecycle.View{}, err
 		}
 	}
-	if err := r.observeIdentityConflicts(ctx, host, &view); err != nil {
+	if err := g.conflicts.observeIdentityConflicts(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	if err := r.observeClaimConflicts(ctx, host, &view); err != nil {
+	if err := g.conflicts.observeClaimConflicts(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	if err := r.observeInspection(ctx, host, &view); err != nil {
+	if err := g.reports.observeInspection(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	if err := r.observeErasureRequest(ctx, host, &view); err != nil {
+	if err := g.requests.observeErasureRequest(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, r.observations.get(key).report.summary)
-	r.observations.update(key, func(h *hostObservation) {
+	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, g.observations.get(key).report.summary)
+	g.observations.update(key, func(h *hostObservation) {
 		h.noteOverrideWorked(view)
 		view.BMC, view.Replaced = h.bmcView(&host.Spec, view.MediaURL), h.replacementMessage(host)
 	})
-	view.BMC.ModelMethod = r.observations.methodOfModel(host.Namespace, host.Status.Hardware, view.BMC.MethodWorked)
+	view.BMC.ModelMethod = g.observations.methodOfModel(host.Namespace, host.Status.Hardware, view.BMC.MethodWorked)
 	if problem != nil {
 		view.BMC.Problem = problem
 	}
-	return view, r.observeOutage(ctx, host, &view)
+	return view, g.observeOutage(ctx, host, &view)
 }
 
 // namespaceDeleting is true if a namespace is being deleted, or is gone.
-func (r *Reconciler) namespaceDeleting(ctx context.Context, name string) (bool, error) {
+func namespaceDeleting(ctx context.Context, apiReader client.Reader, name string) (bool, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.APIReader.Get(ctx, types.NamespacedName{Name: name}, namespace); err != nil {
+	if err := apiReader.Get(ctx, types.NamespacedName{Name: name}, namespace); err != nil {
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}

@@ -25,17 +25,28 @@ var deleteEvents = predicate.Funcs{
 	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // predicates.Any of Cluster API calls all four
 }
 
+// enqueuer enqueues hosts that no event of the API server enqueues.
+type enqueuer struct {
+	channel chan event.TypedGenericEvent[types.NamespacedName] // the source of the controller
+	stopped <-chan struct{}
+}
+
 // enqueue adds a host to the work queue. It blocks while the channel to the queue is full.
-func (r *Reconciler) enqueue(key types.NamespacedName) {
+func (e *enqueuer) enqueue(key types.NamespacedName) {
 	select {
-	case r.genericEvents <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
-	case <-r.stopped:
+	case e.channel <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
+	case <-e.stopped:
 	}
 }
 
-func (r *Reconciler) requestsForHosts(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+// watchMapper maps a watched object to the hosts that an event of it enqueues.
+type watchMapper struct {
+	client client.Client // reads from the cache
+}
+
+func (m *watchMapper) requestsForHosts(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	var hosts v1alpha1.BareMetalHostList
-	if err := r.Client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // read only
+	if err := m.client.List(ctx, &hosts, append(opts, client.UnsafeDisableDeepCopy)...); err != nil { // read only
 		// The cache fails to list only before it is synced, and then every host is reconciled anyway.
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list hosts")
 		return nil
@@ -49,17 +60,17 @@ func (r *Reconciler) requestsForHosts(ctx context.Context, opts ...client.ListOp
 
 // hostsWithSameServer returns the other hosts that may describe the same server. It leaves out the host itself, which its own event enqueues: a second
 // request would reconcile each change twice, the second time before the cache shows the first write.
-func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
+func (m *watchMapper) hostsWithSameServer(ctx context.Context, o client.Object) []reconcile.Request {
 	host, ok := o.(*v1alpha1.BareMetalHost)
 	if !ok {
 		return nil
 	}
-	same := r.requestsForHosts(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})
+	same := m.requestsForHosts(ctx, client.MatchingFields{controllers.BMCIndex: controllers.BMCOf(host)})
 	for _, mac := range host.Spec.BootMACAddresses {
-		same = append(same, r.requestsForHosts(ctx, client.MatchingFields{controllers.MACIndex: mac})...)
+		same = append(same, m.requestsForHosts(ctx, client.MatchingFields{controllers.MACIndex: mac})...)
 	}
 	if h := host.Status.Hardware; h != nil && inventory.HardwareID(h.SystemUUID) != "" {
-		same = append(same, r.requestsForHosts(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
+		same = append(same, m.requestsForHosts(ctx, client.MatchingFields{controllers.HardwareIndex: inventory.HardwareID(h.SystemUUID)})...)
 	}
 	own := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(host)}
 	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
@@ -67,9 +78,9 @@ func (r *Reconciler) hostsWithSameServer(ctx context.Context, o client.Object) [
 
 // hostsOfMachine returns the hosts that a machine has, the host that its provider ID names, and the hosts that were booted for it: their boots may be
 // kept until the machine is gone.
-func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
-	requests := r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
-	booted := r.hostsBootedFor(ctx, o)
+func (m *watchMapper) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
+	requests := m.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
+	booted := m.hostsBootedFor(ctx, o)
 	for _, host := range append(hostOfProviderID(o), booted...) {
 		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
 			requests = append(requests, request)
@@ -79,9 +90,9 @@ func (r *Reconciler) hostsOfMachine(ctx context.Context, o client.Object) []reco
 }
 
 // hostsBootedFor returns the names of the hosts whose last boot was for a machine and is not void.
-func (r *Reconciler) hostsBootedFor(ctx context.Context, machine client.Object) []string {
+func (m *watchMapper) hostsBootedFor(ctx context.Context, machine client.Object) []string {
 	var boots v1alpha1.BareMetalBootList
-	err := r.Client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
+	err := m.client.List(ctx, &boots, client.InNamespace(machine.GetNamespace()), client.MatchingFields{controllers.MachineIndex: machine.GetName()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the boots of a machine")
 	}
@@ -92,28 +103,28 @@ func (r *Reconciler) hostsBootedFor(ctx context.Context, machine client.Object) 
 	return names
 }
 
-func (r *Reconciler) hostsOfOwnerMachine(ctx context.Context, o client.Object) []reconcile.Request {
+func (m *watchMapper) hostsOfOwnerMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	machine, ok := o.(*clusterv1.Machine)
 	if !ok || machine.Spec.InfrastructureRef.Name == "" {
 		return nil
 	}
-	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
+	return m.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: machine.Spec.InfrastructureRef.Name})
 }
 
-func (r *Reconciler) hostsOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
+func (m *watchMapper) hostsOfCluster(ctx context.Context, o client.Object) []reconcile.Request {
 	var machines v1alpha1.BareMetalMachineList
-	err := r.Client.List(ctx, &machines, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()})
+	err := m.client.List(ctx, &machines, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()})
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the machines of the cluster")
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range machines.Items {
-		requests = append(requests, r.hostsOfMachine(ctx, &machines.Items[i])...)
+		requests = append(requests, m.hostsOfMachine(ctx, &machines.Items[i])...)
 	}
 	return requests
 }
 
-func (r *Reconciler) hostsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
+func (m *watchMapper) hostsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
+	return m.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.SecretIndex: o.GetName()})
 }
