@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -241,7 +242,7 @@ func TestHostAccepted(t *testing.T) {
 		}},
 		{"reservations", func(h host) { h.Spec.BootAddresses = []string{"192.0.2.10", "2001:db8::10"} }},
 		{"IPv6", at("redfish://[2001:db8::1]:8443/redfish/v1/Systems/1")},
-		{"cleaning by hand", func(h host) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual }},
+		{"cleaning by hand", func(h host) { h.Spec.CleaningPolicy = wire.PolicyManual }},
 		{"unfenced after two hours", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(7200)) }},
 		{"unfenced after a minute", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(60)) }},
 		{"without a path", at("redfish://192.0.2.10")},

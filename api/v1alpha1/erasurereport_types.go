@@ -1,13 +1,17 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // ErasureReport is what an agent reported about the disks that it erased. The boot server writes it to spec.erasure of the BareMetalBoot, together with
 // agentDoneTime. The provider copies it to a BareMetalErasure before it releases the host.
 type ErasureReport struct {
 	// policy is the cleaning policy that was carried out: Metadata, Clear or Purge.
 	// +required
-	Policy CleaningPolicy `json:"policy,omitempty"`
+	Policy wire.ErasePolicy `json:"policy,omitempty"`
 	// startTime is the time when the agent got its plan, by the clock of the boot server.
 	// +required
 	StartTime metav1.Time `json:"startTime,omitzero"`
@@ -93,7 +97,7 @@ type ErasedDisk struct {
 	Method string `json:"method,omitempty"`
 	// class is the policy that the method meets on this disk: Metadata, Clear or Purge (NIST SP 800-88 Rev. 2).
 	// +optional
-	Class CleaningPolicy `json:"class,omitempty"`
+	Class wire.ErasePolicy `json:"class,omitempty"`
 	// basis is the clause of a standard that the class rests on.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

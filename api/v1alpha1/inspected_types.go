@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+
 // InspectedSystem identifies a server and its firmware.
 type InspectedSystem struct {
 	// manufacturer is the manufacturer of the server.
@@ -209,7 +211,7 @@ type InspectedDisk struct {
 	// eraseClass is the strongest cleaning policy that these commands meet on this disk: Clear or Purge. It is absent if that is unknown.
 	// +optional
 	// +kubebuilder:validation:Enum=Clear;Purge
-	EraseClass CleaningPolicy `json:"eraseClass,omitempty"`
+	EraseClass wire.ErasePolicy `json:"eraseClass,omitempty"`
 	// signatures are what the disk carries: gpt, mbr, lvm2, md, ext4 and so on.
 	// +optional
 	// +listType=atomic

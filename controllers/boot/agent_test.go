@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -370,19 +371,19 @@ func TestAgentCleans(t *testing.T) {
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "a release gives out no bootstrap data")
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
-	erasures := erasureCount(t, v1alpha1.CleaningMetadata, "Succeeded")
+	erasures := erasureCount(t, wire.PolicyMetadata, "Succeeded")
 	for range 2 { // the answer to the first may be lost
-		answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanMetadata)}})
+		answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyMetadata)}})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(answer.Next).To(Equal(agent.PowerOff))
 	}
-	g.Expect(erasureCount(t, v1alpha1.CleaningMetadata, "Succeeded")-erasures).To(BeEquivalentTo(1), "it is counted once, and without a policy as Metadata")
+	g.Expect(erasureCount(t, wire.PolicyMetadata, "Succeeded")-erasures).To(BeEquivalentTo(1), "it is counted once, and without a policy as Metadata")
 	g.Expect(w.boot().Spec.WrittenDisks).To(BeEmpty())
 	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
 }
 
 // erasureCount returns how many erasures with a policy had an outcome.
-func erasureCount(t *testing.T, policy v1alpha1.CleaningPolicy, outcome string) float64 {
+func erasureCount(t *testing.T, policy wire.ErasePolicy, outcome string) float64 {
 	t.Helper()
 	return count(t, "capbm_erasures_total", map[string]string{"policy": string(policy), "outcome": outcome})
 }

@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -43,7 +44,7 @@ func (w *world) drain() (all []string) {
 // TestAttackOtherServer: a server that boots with the MAC address of a host gets no plan that touches a disk if BMC and firmware show that it is another server. It ends the
 // attempt, and the message has both identities. What identifies no server stops nothing, and is reported.
 func TestAttackOtherServer(t *testing.T) {
-	requested := func(t *testing.T) *world { t.Helper(); return newRequestedErasureWorld(t, v1alpha1.CleaningClear) }
+	requested := func(t *testing.T) *world { t.Helper(); return newRequestedErasureWorld(t, wire.PolicyClear) }
 	image := func(t *testing.T) *world { t.Helper(); w, _ := newAgentWorld(t); return w }
 	ipmi := func(t *testing.T) *world {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
@@ -23,12 +24,12 @@ var errUnproven = errors.New("the erasure is not proven")
 
 // cleanPlan returns the plan of a boot that erases disks. The policy is that of the record, which does not change within a boot.
 func cleanPlan(a attempt) *agent.CleanPlan {
-	plan := &agent.CleanPlan{Policy: agent.CleanMetadata, Keep: keptDisks(a.host.Spec.Storage)}
+	plan := &agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: keptDisks(a.host.Spec.Storage)}
 	for _, w := range a.boot.Spec.WrittenDisks {
 		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength, PartitionGUID: w.PartitionGUID})
 	}
 	if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {
-		plan.Policy, plan.AllDisks = agent.CleanPolicy(policy), true
+		plan.Policy, plan.AllDisks = policy, true
 		for _, d := range expectedDisks(a) {
 			plan.Expected = append(plan.Expected, diskID(d))
 		}
@@ -59,7 +60,7 @@ func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 	}
 	var problems []string
 	for i := range disks {
-		if problem := judgeDisk(&disks[i], cmp.Or(policy, v1alpha1.CleaningMetadata)); problem != "" {
+		if problem := judgeDisk(&disks[i], cmp.Or(policy, wire.PolicyMetadata)); problem != "" {
 			problems = append(problems, problem)
 		}
 	}
@@ -86,7 +87,7 @@ func isErased(d agent.ErasedDisk) bool { return d.Outcome == agent.Erased }
 const factDisks = "disks"
 
 // judgeNoDisks judges a report without a disk. An agent that lacks the driver of a controller finds none, so the BMC has to report that the server has none.
-func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
+func judgeNoDisks(a attempt, policy wire.ErasePolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {
 	case len(a.boot.Spec.WrittenDisks) > 0 || cleaning.AllDisks(policy) && len(expectedDisks(a)) > 0:
@@ -122,7 +123,7 @@ func knowsDisks(hardware *v1alpha1.Hardware) bool {
 }
 
 // judgeDisk returns what is wrong with the report of a disk under a policy; empty if nothing is.
-func judgeDisk(d *agent.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
+func judgeDisk(d *agent.ErasedDisk, policy wire.ErasePolicy) string {
 	name := nameOfDisk(d)
 	switch d.Outcome {
 	case agent.LeftOut:
@@ -133,13 +134,13 @@ func judgeDisk(d *agent.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
 	default:
 		return fmt.Sprintf("disk %s has the outcome %s", name, text(fmt.Sprintf("%.32q", d.Outcome)))
 	}
-	v, class := d.Verification, v1alpha1.CleaningPolicy(d.Class)
+	v, class := d.Verification, d.Class
 	switch {
 	case v == nil || !v.Passed:
 		return fmt.Sprintf("disk %s has no verification that passed", name)
 	case !slices.Contains([]agent.VerificationKind{agent.ReadBack, agent.Samples, agent.DriveStatus}, v.Kind):
 		return fmt.Sprintf("disk %s has an unknown kind of verification", name)
-	case !cleaning.AllDisks(class) || !cleaning.Reaches(class, policy):
+	case !cleaning.AllDisks(class) || !class.Reaches(policy):
 		return fmt.Sprintf("disk %s was erased with the class %s, and the policy is %s", name, text(fmt.Sprintf("%.32q", d.Class)), policy)
 	case text(d.Method) == "":
 		return fmt.Sprintf("disk %s was erased without a method", name)
@@ -228,11 +229,11 @@ func failedDisks(disks []agent.ErasedDisk) string {
 // and cut. It is nil for a report of Metadata without disks.
 func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Time) *v1alpha1.ErasureReport {
 	boot := a.boot
-	if len(disks) == 0 && !cleaning.Reaches(boot.Spec.CleaningPolicy, v1alpha1.CleaningClear) {
+	if len(disks) == 0 && !boot.Spec.CleaningPolicy.Reaches(wire.PolicyClear) {
 		return nil
 	}
 	report := &v1alpha1.ErasureReport{
-		Policy: cmp.Or(boot.Spec.CleaningPolicy, v1alpha1.CleaningMetadata), StartTime: boot.Spec.StartTime, EndTime: now, TLS: tls,
+		Policy: cmp.Or(boot.Spec.CleaningPolicy, wire.PolicyMetadata), StartTime: boot.Spec.StartTime, EndTime: now, TLS: tls,
 		BootMethod: cmp.Or(boot.Spec.Method, v1alpha1.MethodPXE),
 	}
 	if boot.Spec.PoweredOnTime != nil {
@@ -266,7 +267,7 @@ func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
 		out.Warnings = append(out.Warnings, controllers.Clip(w, 192))
 	}
 	if d.Outcome == agent.Erased {
-		out.Method, out.Class, out.Basis = controllers.Clip(d.Method, 128), v1alpha1.CleaningPolicy(d.Class), controllers.Clip(d.Basis, 256)
+		out.Method, out.Class, out.Basis = controllers.Clip(d.Method, 128), d.Class, controllers.Clip(d.Basis, 256)
 		v := d.Verification
 		out.Verification = &v1alpha1.ErasureVerification{
 			Kind: v1alpha1.VerificationKind(v.Kind), Passed: v.Passed, Samples: number(v.Samples), Bytes: max(v.Bytes, 0), Changed: number(v.Changed), Blank: number(v.Blank),

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -132,7 +133,7 @@ func inspectedDisk(d agent.Disk) v1alpha1.InspectedDisk {
 		WWN: text(d.WWN), FirmwareVersion: text(d.Firmware), SizeBytes: max(d.Size, 0), LogicalSectorBytes: number(d.LogicalSector),
 		PhysicalSectorBytes: number(d.PhysicalSector), Rotational: d.Rotational, Transport: transportOf(d.Transport), Removable: d.Removable, ReadOnly: d.ReadOnly,
 		Health: controllers.HealthOf(d.Health), EraseMethods: texts(d.Erase),
-		EraseClass: controllers.OneOf(d.EraseClass, v1alpha1.CleaningClear, v1alpha1.CleaningPurge), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),
+		EraseClass: controllers.OneOf(d.EraseClass, wire.PolicyClear, wire.PolicyPurge), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),
 	}
 }
 

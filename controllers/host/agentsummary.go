@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
@@ -84,7 +85,7 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version reportVersion) 
 // notPurgeable returns the disks that cannot be purged, up to the limit of the API, and how many there are.
 func notPurgeable(disks []v1alpha1.InspectedDisk) (some []v1alpha1.NotPurgeableDisk, count int32) {
 	for i := range disks {
-		if d := &disks[i]; cleaning.IsServerDisk(d) && d.EraseClass == v1alpha1.CleaningClear {
+		if d := &disks[i]; cleaning.IsServerDisk(d) && d.EraseClass == wire.PolicyClear {
 			disk := v1alpha1.NotPurgeableDisk{SerialNumber: controllers.Clip(d.SerialNumber, maxDiskBytes), WWN: controllers.Clip(d.WWN, maxDiskBytes)}
 			if disk.SerialNumber == "" && disk.WWN == "" {
 				disk.Name = controllers.Clip(d.Name, maxDiskBytes)

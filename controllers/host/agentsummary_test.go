@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
@@ -48,10 +49,10 @@ func TestSummarize(t *testing.T) {
 // TestSummaryOfDisksThatCannotBePurged: they are named, and never all forgotten.
 func TestSummaryOfDisksThatCannotBePurged(t *testing.T) {
 	g := NewWithT(t)
-	const weak = v1alpha1.CleaningClear
+	const weak = wire.PolicyClear
 	s := summarize(&v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
 		{SerialNumber: "S2", WWN: "5000", SizeBytes: 1, EraseClass: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseClass: weak}, {WWN: "w", SizeBytes: 1, EraseClass: weak},
-		{SerialNumber: "good", SizeBytes: 1, EraseClass: v1alpha1.CleaningPurge}, {SerialNumber: "unknown", SizeBytes: 1},
+		{SerialNumber: "good", SizeBytes: 1, EraseClass: wire.PolicyPurge}, {SerialNumber: "unknown", SizeBytes: 1},
 		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseClass: weak}, {SerialNumber: "S3", SizeBytes: 1, EraseClass: weak},
 	}}, reportVersion{"uid", 1})
 	g.Expect(s.NotPurgeable).To(Equal([]v1alpha1.NotPurgeableDisk{{WWN: "w"}, {SerialNumber: "S1"}, {SerialNumber: "S2", WWN: "5000"}, {SerialNumber: "S3"}}))

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -39,9 +40,9 @@ func TestClaimRecordsDisks(t *testing.T) {
 			}
 			h := newHost(t, namespace, "h", 1, nil)
 			controllerstest.Modify(t, env, h, func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = c.inspection })
-			env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) { c.BareMetalMachine.Spec.CleaningPolicy = v1alpha1.CleaningClear })
+			env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) { c.BareMetalMachine.Spec.CleaningPolicy = wire.PolicyClear })
 			controllerstest.Wait(t, env, h, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.ConsumerRef).NotTo(BeNil()) })
-			g.Expect(h.Spec.ConsumerRef.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
+			g.Expect(h.Spec.ConsumerRef.CleaningPolicy).To(Equal(wire.PolicyClear))
 			g.Expect(h.Spec.ConsumerRef.Disks).To(Equal(c.want))
 		})
 	}

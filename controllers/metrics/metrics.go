@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
@@ -204,7 +205,7 @@ func ImageWritten(bytes int64, took time.Duration) {
 var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), string(v1alpha1.PurposeInspect), other}
 
 // erasurePolicies are the policies of erasures.
-var erasurePolicies = []string{string(v1alpha1.CleaningMetadata), string(v1alpha1.CleaningClear), string(v1alpha1.CleaningPurge), other}
+var erasurePolicies = []string{string(wire.PolicyMetadata), string(wire.PolicyClear), string(wire.PolicyPurge), other}
 
 const (
 	erasureSucceeded = "Succeeded"
@@ -246,12 +247,12 @@ func Released(result string, took time.Duration) { observe(release.WithLabelValu
 func Cleaned(took time.Duration) { observe(cleaning, took) }
 
 // Erased counts an erasure of the disks of a host that the agent ended. policy is that of the record of its boot.
-func Erased(policy v1alpha1.CleaningPolicy, ok bool) {
+func Erased(policy wire.ErasePolicy, ok bool) {
 	outcome := erasureFailed
 	if ok {
 		outcome = erasureSucceeded
 	}
-	erasures.WithLabelValues(reasonOrOther(erasurePolicies, cmp.Or(string(policy), string(v1alpha1.CleaningMetadata))), outcome).Inc()
+	erasures.WithLabelValues(reasonOrOther(erasurePolicies, cmp.Or(string(policy), string(wire.PolicyMetadata))), outcome).Inc()
 }
 
 // Quarantined counts a host that the provider put into quarantine.

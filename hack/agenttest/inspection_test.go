@@ -23,7 +23,7 @@ import (
 // interface (KCS) of the server reaches, and a disk that has two paths. It writes to no disk.
 func TestInspection(t *testing.T) {
 	g := NewWithT(t)
-	w := newWire(t, "10.90.0.0/24")
+	w := newSegment(t, "10.90.0.0/24")
 	w.dnsmasq(t, "10.90.0.100,10.90.0.150,2m")
 	s := serve(t, w.address(), agent.PowerOff)
 	s.Plan = agent.Plan{Title: "inspection", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{LLDPSeconds: 60}}

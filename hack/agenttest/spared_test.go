@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -137,11 +138,11 @@ var namespaceOf = regexp.MustCompile(`^nvme\d+(n\d+)$`)
 func TestErasureLeavesAlone(t *testing.T) {
 	g := NewWithT(t)
 	d := newSparedDrives(t)
-	w := newWire(t, "10.85.0.0/24")
+	w := newSegment(t, "10.85.0.0/24")
 	w.dnsmasq(t, "10.85.0.100,10.85.0.150,2m")
 	cleaned := runPlan(t, w, d.args, agent.Plan{
 		Title: "erasure", Purpose: agent.Clean,
-		Clean: &agent.CleanPlan{Policy: agent.CleanClear, AllDisks: true, Keep: []agent.KeptDisk{{WWN: keptWWN}, {Label: keptLabel}, {Label: keptPartition}, {Serial: goneDisk}, {Label: goneDisk}}},
+		Clean: &agent.CleanPlan{Policy: wire.PolicyClear, AllDisks: true, Keep: []agent.KeptDisk{{WWN: keptWWN}, {Label: keptLabel}, {Label: keptPartition}, {Serial: goneDisk}, {Label: goneDisk}}},
 	})
 	result := cleaned.Result()
 	t.Logf("%.1f s from the plan to the result", cleaned.took.Seconds())

@@ -52,7 +52,7 @@ func TestThroughput(t *testing.T) {
 	g := NewWithT(t)
 	const size, data = 20 << 30, 1536 << 20
 	service, from := prepared(t, sparseImage(t, size, data))
-	w := newWire(t, "10.99.0.0/24")
+	w := newSegment(t, "10.99.0.0/24")
 	w.dnsmasq(t, "10.99.0.100,10.99.0.150,2m")
 	s, sent := serve(t, w.address(), agent.PowerOff), &atomic.Int64{}
 	info := s.provide(t, service, from, sent)

@@ -20,7 +20,7 @@ import (
 // TestAgent: each kind of firmware gets to the agent by the boot server's scripts, and the agent to its boot server, which is one for tests. With Secure Boot
 // on the kernel loads only modules with Debian's signatures: the agent gets its address through one.
 func TestAgent(t *testing.T) {
-	s := startSite(t, authoritative(newWire(t, "10.76.0.0/24")))
+	s := startSite(t, authoritative(newSegment(t, "10.76.0.0/24")))
 	output := filepath.Join(controllerstest.Root(), "out", "agent", "amd64")
 	kernel := serve(t, filepath.Join(output, "kernel"), "make agent writes it")
 	ramdisk := serve(t, filepath.Join(output, "ramdisk"), "make agent writes it")

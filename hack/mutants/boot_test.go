@@ -92,7 +92,7 @@ var bootTargets = []target{
 		{"no key is enrolled", "binding.enrol", "boot.AgentKey = r.Key", "_ = r.Key"},
 		{"an erasure succeeds without its disks", "judgeErasure", "problems = append(problems, missingDisks(a, disks)...)", ""},
 		{"an erasure succeeds without a verification", "judgeDisk", "!v.Passed", ""},
-		{"an erasure succeeds with a weaker class", "judgeDisk", "!cleaning.Reaches(class, policy)", ""},
+		{"an erasure succeeds with a weaker class", "judgeDisk", "!class.Reaches(policy)", ""},
 		{"an erasure succeeds without a report", "judgeNoDisks", "len(a.boot.Spec.WrittenDisks) > 0 || cleaning.AllDisks(policy) && len(expectedDisks(a)) > 0",
 			"false"},
 		{"an erasure succeeds that found no disk", "judgeNoDisks", "!knowsDisks(hardware)", "hardware != nil && !knowsDisks(hardware)"},

@@ -139,7 +139,7 @@ var guardTargets = []target{
 		{"an erasure without verification is proven", "unproven", "case !d.Verification.Passed:", ""},
 		{"a disk that failed is proven", "unproven", "case d.Outcome != v1alpha1.ErasureErased:", ""},
 		{"an erasure without disks is proven", "Check", "len(report.Disks) == 0", "len(report.Disks) < 0"},
-		{"Clear is proven as Purge", "unproven", "classLevel(policy)", "1"},
+		{"Clear is proven as Purge", "unproven", "d.Class.Reaches(policy)", "d.Class.Reaches(wire.PolicyClear)"},
 		{"the record of the erasure itself is superseded", "Superseded", "r.Name == current.Name", ""},
 		{"records of other hosts are superseded", "Superseded", "r.Spec.HostName != current.Spec.HostName", ""},
 		{"every signature is valid", "Verify", "!ed25519.Verify(key, message, value)",

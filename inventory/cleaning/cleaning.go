@@ -7,44 +7,35 @@ import (
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 )
-
-// order are the policies from the weakest to the strongest. The empty policy of a host is stronger than None: it erases the metadata of the disks that the provider
-// wrote. Manual is not among them.
-var order = []v1alpha1.CleaningPolicy{v1alpha1.CleaningNone, "", v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge}
 
 // Effective returns the policy for the disks of a host: the strongest of that of the host, of what the machine that has it asked for (claimed), and of the
 // provider's minimum. claimed and minimum may be empty or None, which ask for nothing. Manual of a host stays Manual, because a person decides then how the disks
 // are wiped. The empty policy is Metadata of the disks that the provider wrote.
-func Effective(host, claimed, minimum v1alpha1.CleaningPolicy) v1alpha1.CleaningPolicy {
-	if host == v1alpha1.CleaningManual {
+func Effective(host, claimed, minimum wire.ErasePolicy) wire.ErasePolicy {
+	if host == wire.PolicyManual {
 		return host
 	}
 	policy := host
-	for _, asked := range []v1alpha1.CleaningPolicy{claimed, minimum} {
-		if asked != "" && Reaches(asked, policy) {
+	for _, asked := range []wire.ErasePolicy{claimed, minimum} {
+		if asked != "" && asked.Reaches(policy) {
 			policy = asked
 		}
 	}
 	return policy
 }
 
-// Reaches is true if a policy is at least as strong as another. It is false for Manual, and for a policy that is unknown.
-func Reaches(policy, least v1alpha1.CleaningPolicy) bool {
-	is, want := slices.Index(order, policy), slices.Index(order, least)
-	return is >= 0 && want >= 0 && is >= want
-}
-
 // Erases is true for a policy with which the agent erases disks.
-func Erases(policy v1alpha1.CleaningPolicy) bool { return Reaches(policy, "") }
+func Erases(policy wire.ErasePolicy) bool { return policy.Reaches("") }
 
 // AllDisks is true for a policy that erases all disks, also those that the provider did not write.
-func AllDisks(policy v1alpha1.CleaningPolicy) bool { return Reaches(policy, v1alpha1.CleaningMetadata) }
+func AllDisks(policy wire.ErasePolicy) bool { return policy.Reaches(wire.PolicyMetadata) }
 
 // IsMinimum is true for a policy that the provider can have as its minimum: None, Metadata, Clear or Purge.
-func IsMinimum(policy v1alpha1.CleaningPolicy) bool {
-	return policy == v1alpha1.CleaningNone || AllDisks(policy)
+func IsMinimum(policy wire.ErasePolicy) bool {
+	return policy == wire.PolicyNone || AllDisks(policy)
 }
 
 // Kept is true for a disk that spec.storage.keep of its host names by its serial number or WWN, in the forms that the agent accepts. Labels are not compared: only the

@@ -7,20 +7,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 const (
-	unset    = v1alpha1.CleaningPolicy("")
-	none     = v1alpha1.CleaningNone
-	metadata = v1alpha1.CleaningMetadata
-	clears   = v1alpha1.CleaningClear
-	purge    = v1alpha1.CleaningPurge
-	manual   = v1alpha1.CleaningManual
+	unset    = wire.ErasePolicy("")
+	none     = wire.PolicyNone
+	metadata = wire.PolicyMetadata
+	clears   = wire.PolicyClear
+	purge    = wire.PolicyPurge
+	manual   = wire.PolicyManual
 )
 
 func TestEffective(t *testing.T) {
-	for name, c := range map[string]struct{ host, claimed, minimum, want v1alpha1.CleaningPolicy }{
+	for name, c := range map[string]struct{ host, claimed, minimum, want wire.ErasePolicy }{
 		"nothing is set":                         {unset, unset, none, unset},
 		"a host that keeps its data":             {none, unset, unset, none},
 		"the minimum is for it too":              {none, unset, clears, clears},
@@ -40,9 +41,9 @@ func TestEffective(t *testing.T) {
 // TestPropertyNeverWeaker: the effective policy is one of the three, and never weaker than any of them.
 func TestPropertyNeverWeaker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		host := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, none, metadata, clears, purge, manual}).Draw(t, "host")
-		claimed := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, metadata, clears, purge}).Draw(t, "claimed")
-		minimum := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, none, metadata, clears, purge}).Draw(t, "minimum")
+		host := rapid.SampledFrom([]wire.ErasePolicy{unset, none, metadata, clears, purge, manual}).Draw(t, "host")
+		claimed := rapid.SampledFrom([]wire.ErasePolicy{unset, metadata, clears, purge}).Draw(t, "claimed")
+		minimum := rapid.SampledFrom([]wire.ErasePolicy{unset, none, metadata, clears, purge}).Draw(t, "minimum")
 		got := Effective(host, claimed, minimum)
 		if host == manual {
 			if got != manual {
@@ -53,25 +54,16 @@ func TestPropertyNeverWeaker(t *testing.T) {
 		if got != host && got != claimed && got != minimum {
 			t.Fatalf("nobody asked for %q", got)
 		}
-		for _, least := range []v1alpha1.CleaningPolicy{host, claimed, minimum} {
-			if (least != "" || least == host) && !Reaches(got, least) {
+		for _, least := range []wire.ErasePolicy{host, claimed, minimum} {
+			if (least != "" || least == host) && !got.Reaches(least) {
 				t.Fatalf("%q is weaker than %q", got, least)
 			}
 		}
 	})
 }
 
-func TestReaches(t *testing.T) {
+func TestErases(t *testing.T) {
 	g := NewWithT(t)
-	all := []v1alpha1.CleaningPolicy{none, unset, metadata, clears, purge}
-	for i, a := range all {
-		for j, b := range all {
-			g.Expect(Reaches(a, b)).To(Equal(i >= j), "%q, %q", a, b)
-		}
-		g.Expect(Reaches(a, manual)).To(BeFalse())
-		g.Expect(Reaches(manual, a)).To(BeFalse())
-		g.Expect(Reaches("Wipe", a)).To(BeFalse())
-	}
 	g.Expect([]bool{Erases(none), Erases(unset), Erases(purge), Erases(manual)}).To(Equal([]bool{false, true, true, false}))
 	g.Expect([]bool{AllDisks(unset), AllDisks(metadata), AllDisks(clears), AllDisks(manual)}).To(Equal([]bool{false, true, true, false}))
 	g.Expect([]bool{IsMinimum(none), IsMinimum(purge), IsMinimum(unset), IsMinimum(manual)}).To(Equal([]bool{true, true, false, false}))

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Certificate is a certificate of sanitization with the fields of the sample in NIST SP 800-88 Rev. 2, as far as a program knows them. All of it follows from the
@@ -27,7 +28,7 @@ type Certificate struct {
 	ClaimID    string                `json:"claimID"`
 	BootNumber int32                 `json:"bootNumber"`
 	// Policy is the sanitization method that the host demanded: Metadata, Clear or Purge. Metadata is no method of NIST SP 800-88.
-	Policy v1alpha1.CleaningPolicy `json:"policy"`
+	Policy wire.ErasePolicy `json:"policy"`
 	// StartTime, EndTime and RecordedTime are dates by the clocks of the boot server and of the controllers.
 	StartTime    metav1.Time `json:"startTime"`
 	EndTime      metav1.Time `json:"endTime"`
@@ -64,9 +65,9 @@ type Medium struct {
 	Outcome v1alpha1.ErasureOutcome `json:"outcome"`
 	Reason  string                  `json:"reason,omitempty"`
 	// Class is the sanitization method that the technique meets on this disk, by the clause in Basis.
-	Class     v1alpha1.CleaningPolicy `json:"class,omitempty"`
-	Technique string                  `json:"technique,omitempty"`
-	Basis     string                  `json:"basis,omitempty"`
+	Class     wire.ErasePolicy `json:"class,omitempty"`
+	Technique string           `json:"technique,omitempty"`
+	Basis     string           `json:"basis,omitempty"`
 	// Verification is the verification method and its result.
 	Verification string `json:"verification,omitempty"`
 	// Warnings are what the erasure did not reach, and what the next system may find on a disk that was left out.
@@ -100,7 +101,7 @@ func CertificateOf(spec *v1alpha1.BareMetalErasureSpec) Certificate {
 		},
 		Media: []Medium{},
 	}
-	if report.Policy == v1alpha1.CleaningMetadata {
+	if report.Policy == wire.PolicyMetadata {
 		c.Title, c.Standard = metadataTitle, ""
 	}
 	for i := range report.Disks {

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -29,7 +30,7 @@ func exported(t *testing.T) []byte {
 	g := NewWithT(t)
 	plain := purged()
 	plain.Server, plain.BootNumber, plain.MachineName, plain.ProviderID = v1alpha1.ErasedServer{}, 6, "", ""
-	plain.Report = v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: at(0), EndTime: at(1)}
+	plain.Report = v1alpha1.ErasureReport{Policy: wire.PolicyMetadata, StartTime: at(0), EndTime: at(1)}
 	document := erasure.Export([]v1alpha1.BareMetalErasure{{Spec: *signed(t, purged())}, {Spec: *signed(t, plain)}})
 	content, err := document.Encode()
 	g.Expect(err).NotTo(HaveOccurred())

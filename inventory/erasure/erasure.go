@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // kept is how many records of a host are kept.
@@ -55,11 +56,10 @@ func (e *UnprovenError) Error() string {
 // Check returns an UnprovenError if a report does not prove an erasure: a disk failed or its verification did not pass, its class is below the policy, or an
 // erasure of all disks names no disk. The CRD has the same rules.
 func Check(report *v1alpha1.ErasureReport) error {
-	level := classLevel(report.Policy)
 	switch {
-	case level == 0:
+	case !report.Policy.Reaches(wire.PolicyMetadata):
 		return &UnprovenError{Reason: fmt.Sprintf("the policy %q erases nothing", report.Policy)}
-	case level > classLevel(v1alpha1.CleaningMetadata) && len(report.Disks) == 0:
+	case report.Policy.Reaches(wire.PolicyClear) && len(report.Disks) == 0:
 		return &UnprovenError{Reason: fmt.Sprintf("the agent reported no disk for the policy %s", report.Policy)}
 	}
 	for i := range report.Disks {
@@ -71,7 +71,7 @@ func Check(report *v1alpha1.ErasureReport) error {
 }
 
 // unproven returns what a disk lacks; empty if it was erased, or left out.
-func unproven(d *v1alpha1.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
+func unproven(d *v1alpha1.ErasedDisk, policy wire.ErasePolicy) string {
 	switch {
 	case d.Outcome == v1alpha1.ErasureLeftOut:
 		return ""
@@ -83,15 +83,10 @@ func unproven(d *v1alpha1.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
 		return "its verification did not pass"
 	case d.Method == "":
 		return "the agent did not report the method"
-	case classLevel(d.Class) < classLevel(policy):
+	case !d.Class.Reaches(policy):
 		return fmt.Sprintf("its class is %q, which is below the policy %s", d.Class, policy)
 	}
 	return ""
-}
-
-// classLevel orders the policies that erase. It is 0 for the others.
-func classLevel(p v1alpha1.CleaningPolicy) int {
-	return 1 + slices.Index([]v1alpha1.CleaningPolicy{v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge}, p)
 }
 
 // diskName identifies a disk for people: by its serial number, or otherwise by what is known.

@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -261,11 +262,11 @@ func TestSignedOnce(t *testing.T) {
 func drawSpec(t *rapid.T) *v1alpha1.BareMetalErasureSpec {
 	spec := &v1alpha1.BareMetalErasureSpec{}
 	fill(t, reflect.ValueOf(spec).Elem())
-	spec.Report.Policy = rapid.SampledFrom([]v1alpha1.CleaningPolicy{v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge}).Draw(t, "policy")
+	spec.Report.Policy = rapid.SampledFrom([]wire.ErasePolicy{wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge}).Draw(t, "policy")
 	for i := range spec.Report.Disks {
 		d := &spec.Report.Disks[i]
 		d.Outcome = rapid.SampledFrom([]v1alpha1.ErasureOutcome{v1alpha1.ErasureErased, v1alpha1.ErasureLeftOut}).Draw(t, "outcome")
-		d.Class = v1alpha1.CleaningPurge
+		d.Class = wire.PolicyPurge
 	}
 	return spec
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 func at(ago time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-ago)} }
@@ -93,7 +94,7 @@ var nextAgent = map[string]nextCase{
 		bootingView(bootsAgent, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
 	"release: no erasure wanted": {
-		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned, func(v *View) { v.Spec.CleaningPolicy = v1alpha1.CleaningNone }),
+		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned, func(v *View) { v.Spec.CleaningPolicy = wire.PolicyNone }),
 		StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
 	"release: erase":          {bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},

@@ -9,14 +9,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
-func hostPolicy(p v1alpha1.CleaningPolicy) func(*View) {
+func hostPolicy(p wire.ErasePolicy) func(*View) {
 	return func(v *View) { v.Spec.CleaningPolicy = p }
 }
 
-func machinePolicy(p v1alpha1.CleaningPolicy) func(*View) {
+func machinePolicy(p wire.ErasePolicy) func(*View) {
 	return func(v *View) { v.Spec.ConsumerRef.CleaningPolicy = p }
 }
 
@@ -40,18 +41,18 @@ func releasedView(changes ...func(*View)) View {
 }
 
 const (
-	none     = v1alpha1.CleaningNone
-	metadata = v1alpha1.CleaningMetadata
-	clears   = v1alpha1.CleaningClear
-	purge    = v1alpha1.CleaningPurge
-	manual   = v1alpha1.CleaningManual
+	none     = wire.PolicyNone
+	metadata = wire.PolicyMetadata
+	clears   = wire.PolicyClear
+	purge    = wire.PolicyPurge
+	manual   = wire.PolicyManual
 )
 
 // released is what becomes of a host that is being released.
 type released struct {
 	// erases is true if a boot begins that erases disks, with the policy.
 	erases bool
-	policy v1alpha1.CleaningPolicy
+	policy wire.ErasePolicy
 	// quarantine is the reason of the quarantine of a host that is released; empty for none.
 	quarantine string
 }
@@ -91,7 +92,7 @@ func TestErasureOfARelease(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		view    View
-		minimum v1alpha1.CleaningPolicy
+		minimum wire.ErasePolicy
 		want    released
 	}{
 		"nothing is set":                         {releasedView(), "", released{}},
@@ -137,7 +138,7 @@ func TestErasureOfARelease(t *testing.T) {
 
 // TestErasureIsNotChanged: an erasure that has begun is finished with its policy, whatever the host says then.
 func TestErasureIsNotChanged(t *testing.T) {
-	for _, policy := range []v1alpha1.CleaningPolicy{"", none, metadata, clears, purge, manual} {
+	for _, policy := range []wire.ErasePolicy{"", none, metadata, clears, purge, manual} {
 		g := NewWithT(t)
 		begun := []func(*View){poweredOn, hostPolicy(policy), func(v *View) { v.Boot.CleaningPolicy, v.Boot.WrittenDisks = clears, nil }}
 		step := Next(erasingView(begun...), DefaultSettings())
@@ -224,7 +225,7 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	cannot := func(v *View) { byAgent(v); inspectedByAgent(v); v.Inspection.NotPurgeable = []string{"S1", "S2"} }
 	for name, c := range map[string]struct {
 		view     View
-		minimum  v1alpha1.CleaningPolicy
+		minimum  wire.ErasePolicy
 		phase    v1alpha1.HostPhase
 		contains string
 	}{
@@ -282,7 +283,7 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 			t.Fatalf("all disks of a server are erased that was not booted: %+v", v)
 		case !cleaning.AllDisks(b.CleaningPolicy) && len(v.Boot.WrittenDisks) == 0:
 			t.Fatalf("an erasure erases nothing: %+v", v)
-		case v.mayHaveBooted() && !cleaning.Reaches(b.CleaningPolicy, cleaning.Effective(v.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
+		case v.mayHaveBooted() && !b.CleaningPolicy.Reaches(cleaning.Effective(v.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
 			t.Fatalf("the erasure is weaker than asked: %q: %+v", b.CleaningPolicy, v)
 		}
 	})

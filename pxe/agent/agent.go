@@ -14,6 +14,8 @@
 // Every step may be repeated: a boot server may restart, and an answer may be lost.
 package agent
 
+import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+
 // Version is the version of the protocol. A boot server serves only agents of its own version: kernel, ramdisk and boot server come from the same image. During an
 // upgrade an agent can meet a boot server of another release. If both have the same version, it finishes its plan; otherwise it is refused, and the attempt is repeated
 // with the agent of the new release.
@@ -190,31 +192,18 @@ const (
 
 // CleanPlan erases disks.
 type CleanPlan struct {
-	// Policy is how thoroughly disks are erased.
-	Policy CleanPolicy `json:"policy"`
+	// Policy is how thoroughly disks are erased: Metadata, Clear or Purge.
+	Policy wire.ErasePolicy `json:"policy"`
 	// Keep are disks that the plan may not touch.
 	Keep []KeptDisk `json:"keep,omitempty"`
 	// Ranges are where the bootstrap data of the machine that had the server is. The agent overwrites them with zeros first, with each policy.
 	Ranges []DiskRange `json:"ranges,omitempty"`
-	// AllDisks extends CleanMetadata from the disks of Ranges to all disks. The other policies always erase all disks.
+	// AllDisks extends the policy Metadata from the disks of Ranges to all disks. The other policies always erase all disks.
 	AllDisks bool `json:"allDisks,omitempty"`
 	// Expected are the disks that were found before the machine claimed the server. One that is missing fails the plan. So does a disk that is not among them,
 	// unless Expected is empty: then it is not known which disks the server had.
 	Expected []DiskID `json:"expected,omitempty"`
 }
-
-// CleanPolicy is how thoroughly a CleanPlan erases disks.
-type CleanPolicy string
-
-// The policies, from the weakest to the strongest. Clear and Purge are the terms of NIST SP 800-88 Rev. 2 and IEEE 2883.
-const (
-	// CleanMetadata overwrites partition tables, the beginnings of partitions, and signatures.
-	CleanMetadata CleanPolicy = "Metadata"
-	// CleanClear makes data unreadable through the interface of the drive.
-	CleanClear CleanPolicy = "Clear"
-	// CleanPurge makes data unreadable also in a laboratory.
-	CleanPurge CleanPolicy = "Purge"
-)
 
 // KeptDisk names a disk that no plan may touch. One of its fields is set.
 type KeptDisk struct {

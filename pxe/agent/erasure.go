@@ -1,6 +1,10 @@
 package agent
 
-import "time"
+import (
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // DiskProgress is how far the erasure of a disk is.
 type DiskProgress struct {
@@ -41,9 +45,9 @@ type ErasedDisk struct {
 	Outcome Outcome `json:"outcome"`
 	// Method is the command or the technique, such as "NVMe sanitize, crypto erase". Class is the policy that the method meets on this disk, and Basis the
 	// clause of the standard that this rests on. All are empty for a disk that was left out.
-	Method string      `json:"method,omitempty"`
-	Class  CleanPolicy `json:"class,omitempty"`
-	Basis  string      `json:"basis,omitempty"`
+	Method string           `json:"method,omitempty"`
+	Class  wire.ErasePolicy `json:"class,omitempty"`
+	Basis  string           `json:"basis,omitempty"`
 	// Verification is how the erasure was verified. It is nil if nothing was verified.
 	Verification *Verification `json:"verification,omitempty"`
 	StartedAt    time.Time     `json:"startedAt,omitzero"`

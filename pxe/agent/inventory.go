@@ -1,5 +1,7 @@
 package agent
 
+import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+
 // Inventory is what an agent found on a server. It has at most MaxInventory bytes as JSON: the agent leaves out what is least useful, and says so in
 // Problems. Empty fields are unknown.
 type Inventory struct {
@@ -91,8 +93,8 @@ type Disk struct {
 	// Erase are the commands that erase the disk and that it offers, such as NVMeSanitizeCrypto, ATAErase, SCSISanitizeBlock. Overwrite, by writing, is one of them. They
 	// are absent if the disk did not answer.
 	Erase []string `json:"erase,omitempty"`
-	// EraseClass is the strongest policy that these commands meet on this disk, CleanClear or CleanPurge. It is empty if it is unknown.
-	EraseClass CleanPolicy `json:"eraseClass,omitempty"`
+	// EraseClass is the strongest policy that these commands meet on this disk, Clear or Purge. It is empty if it is unknown.
+	EraseClass wire.ErasePolicy `json:"eraseClass,omitempty"`
 	// Signatures are what the disk carries: gpt, mbr, lvm2, md, ext4, and so on.
 	Signatures []string `json:"signatures,omitempty"`
 	// Holders are what holds the disk, such as md127.

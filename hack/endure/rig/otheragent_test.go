@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
@@ -38,7 +39,7 @@ func TestOtherAgent(t *testing.T) {
 	t.Run("erasure", func(t *testing.T) {
 		t.Parallel()
 		_, s, p, before := otherAgent(t, given)
-		request := controllerstest.RequestErasure(t, env, s.Host, bmctest.SerialNumber("s"), v1alpha1.CleaningClear)
+		request := controllerstest.RequestErasure(t, env, s.Host, bmctest.SerialNumber("s"), wire.PolicyClear)
 		p.Start(t).Ready(t)
 		if given && !refused {
 			controllerstest.Wait(t, env, request, func(g Gomega, r *v1alpha1.BareMetalErasureRequest) {

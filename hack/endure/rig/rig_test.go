@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
@@ -187,7 +188,7 @@ func testSwappedRows(t *testing.T, erases bool) {
 	right.Host.Spec.BootMACAddresses = []string{wrong.MAC}
 	right.Register(t)
 	if erases {
-		controllerstest.RequestErasure(t, env, right.Host, bmctest.SerialNumber("right"), v1alpha1.CleaningClear)
+		controllerstest.RequestErasure(t, env, right.Host, bmctest.SerialNumber("right"), wire.PolicyClear)
 	}
 	p := site.Provider(t, rig.Options{Settings: settings}).Start(t).Ready(t)
 	if !erases {

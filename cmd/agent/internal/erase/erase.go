@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -54,7 +55,7 @@ const watchInterval = 5 * time.Second
 // server, and of disks of the plan that are missing. Run may be repeated at any time. It returns at the end of ctx; a drive that hangs in the kernel is not awaited, and
 // has failed.
 func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) ([]agent.ErasedDisk, *agent.Failure) {
-	if !slices.Contains(policies, plan.Policy) {
+	if !plan.Policy.Reaches(wire.PolicyMetadata) {
 		return nil, &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the unknown policy %.40q", string(plan.Policy))}
 	}
 	s := selectDisks(plan, all)

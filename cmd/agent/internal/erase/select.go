@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -124,9 +125,12 @@ func provenRanges(d disk.Disk, plan agent.CleanPlan) []agent.DiskRange {
 	return slices.DeleteFunc(namedRanges(d, plan), func(r agent.DiskRange) bool { return d.Remote() && !d.HasData(r) })
 }
 
-// onlyWritten is true for a plan that erases only the disks of its ranges, which the provider wrote.
-func onlyWritten(plan agent.CleanPlan) bool {
-	return plan.Policy == agent.CleanMetadata && !plan.AllDisks
+// IsQuick is true for a plan that takes seconds: that of the policy Metadata.
+func IsQuick(plan agent.CleanPlan) bool { return plan.Policy == wire.PolicyMetadata }
+
+// OnlyWritten is true for a plan that erases only the disks of its ranges, which the provider wrote.
+func OnlyWritten(plan agent.CleanPlan) bool {
+	return plan.Policy == wire.PolicyMetadata && !plan.AllDisks
 }
 
 // decide returns the result of a disk that the plan does not erase. One without an outcome is erased, or is unreadable: what its drive says decides then.
@@ -134,12 +138,12 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 	is, named, proven := identify(d), namedRanges(d, plan), provenRanges(d, plan)
 	bySerial := slices.ContainsFunc(proven, func(r agent.DiskRange) bool { return diskname.SameSerial(r.Disk.Serial, d.Serial) })
 	judged := d
-	if plan.Policy != agent.CleanMetadata {
+	if plan.Policy != wire.PolicyMetadata {
 		judged.Unreadable = "" // it may be locked, or a sanitize operation may be in progress: its drive is asked first
 	}
 	p := disk.Protect(judged, bySerial, plan.Keep)
 	switch {
-	case onlyWritten(plan) && len(named) == 0:
+	case OnlyWritten(plan) && len(named) == 0:
 		return excluded(d, cmp.Or(p.Why, "the policy erases only the disks that the provider wrote"))
 	case p.Why != "" && len(proven) > 0:
 		return failed(is, agent.ReasonProtectedDisk, "it has bootstrap data and must not be touched: "+p.Why)

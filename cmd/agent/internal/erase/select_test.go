@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
@@ -50,7 +51,7 @@ func TestNeverTouched(t *testing.T) {
 			r := &rack{}
 			d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), c.change)
 			before := d.Medium(0)
-			plan := agent.CleanPlan{Policy: agent.CleanPurge}
+			plan := agent.CleanPlan{Policy: wire.PolicyPurge}
 			if c.keep != (agent.KeptDisk{}) {
 				plan.Keep = []agent.KeptDisk{c.keep}
 			}
@@ -94,11 +95,11 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 			g := NewWithT(t)
 			r := &rack{}
 			d := r.add("sda", only(drive.Block, nil), func(d *disk.Disk) { d.Transport, d.Found = c.transport, c.found })
-			plan := agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{c.named}}
+			plan := agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{c.named}}
 			results, _ := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
 			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == agent.LeftOut))
-			plan.Policy = agent.CleanMetadata
+			plan.Policy = wire.PolicyMetadata
 			found := disk.Disk{Disk: agent.Disk{Serial: "S-sda", Size: size, Transport: c.transport}, Found: c.found}
 			left := decide(found, []disk.Disk{found}, plan).Outcome == agent.LeftOut
 			g.Expect(left).To(Equal(c.outcome == agent.LeftOut), "Metadata leaves it, too")
@@ -111,7 +112,7 @@ func TestUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	r := &rack{}
 	d := r.add("sda", only(drive.ATA, func(d *drivetest.Drive) { d.BlockErase = true }), func(d *disk.Disk) { d.Unreadable = "input/output error" })
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 	g.Expect(failure).To(HaveField("Message", And(ContainSubstring("what is on it is unknown"), ContainSubstring(`serial number "S-sda"`))))
 	g.Expect(results["sda"].Outcome).To(Equal(agent.Failed))
 	g.Expect(hasSecret(d, 0)).To(BeTrue())
@@ -123,7 +124,7 @@ func TestExpected(t *testing.T) {
 	r := &rack{}
 	a := r.add("sda", only(drive.Block, nil), nil)
 	b := r.add("sdb", only(drive.Block, nil), nil)
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Expected: []agent.DiskID{{Serial: "S-sda", Size: size}, {Serial: "GONE", Size: 77}}})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Expected: []agent.DiskID{{Serial: "S-sda", Size: size}, {Serial: "GONE", Size: 77}}})
 	g.Expect(failure).NotTo(BeNil())
 	g.Expect(failure.Reason).To(Equal(agent.ReasonEraseFailed))
 	g.Expect(failure.Message).To(And(ContainSubstring(`the disk with the serial number "GONE" and 77 bytes: the server had it`), ContainSubstring(`disk sdb (serial number "S-sdb"): the server did not have it`)))
@@ -166,7 +167,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 			if c.change != nil {
 				c.change(&d)
 			}
-			plan := agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: c.all, Keep: c.keep}
+			plan := agent.CleanPlan{Policy: wire.PolicyMetadata, AllDisks: c.all, Keep: c.keep}
 			if c.named {
 				plan.Ranges = []agent.DiskRange{{Disk: d.ID(), Length: sector}}
 			}
@@ -179,7 +180,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 
 // TestRangeOfAnUnknownDisk: bootstrap data on a disk that is not there, or that two disks may have, fails each policy.
 func TestRangeOfAnUnknownDisk(t *testing.T) {
-	for _, policy := range policies {
+	for _, policy := range []wire.ErasePolicy{wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge} {
 		g := NewWithT(t)
 		one := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: size}}
 		two := one
@@ -204,18 +205,18 @@ func TestPlanInvalid(t *testing.T) {
 	}{
 		{agent.CleanPlan{}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: "Shred"}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
-		{agent.CleanPlan{Policy: agent.CleanMetadata, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
 	} {
 		_, failure := r.run(t, c.plan)
 		g.Expect(failure).To(HaveField("Reason", c.reason))
 		g.Expect(bytes.Equal(d.Medium(0), before)).To(BeTrue(), "%+v", c.plan)
 		g.Expect(d.Operations()).To(BeEmpty(), "%+v", c.plan)
 	}
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{}}})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{}}})
 	g.Expect(failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
 	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
 	g.Expect(hasSecret(d, 0)).To(BeFalse())
@@ -230,7 +231,7 @@ func TestKeptNamespace(t *testing.T) {
 		d.Crypto, d.BlockErase, d.Format, d.FormatsAll = true, true, true, formatsAll
 		r.add("nvme0", d, nil)
 		kept := d.Medium(1)
-		plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}}
+		plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}}
 		results, failure := r.run(t, plan)
 		g.Expect(failure).To(BeNil())
 		g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
@@ -239,7 +240,7 @@ func TestKeptNamespace(t *testing.T) {
 		g.Expect(d.Medium(1)).To(Equal(kept))
 		g.Expect(hasSecret(d, 0)).To(BeFalse())
 		g.Expect(hasSecret(d, 2)).To(BeFalse())
-		plan.Policy = agent.CleanPurge
+		plan.Policy = wire.PolicyPurge
 		_, failure = r.run(t, plan)
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("a namespace of the same NVMe drive must not be touched")))
 	}
@@ -253,7 +254,7 @@ func TestHiddenNamespaceBesideKeptOne(t *testing.T) {
 		d := drivetest.New(drive.NVMe, 2, size, 1)
 		d.Crypto, d.BlockErase, d.Format, d.Unattached = true, true, true, hidden
 		r.add("nvme0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}})
+		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}})
 		g.Expect(failure != nil).To(Equal(failed))
 		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
 		if failed {
@@ -270,7 +271,7 @@ func TestFormatErasesEachNamespace(t *testing.T) {
 		d := drivetest.New(drive.NVMe, 3, size, 1)
 		d.Format, d.FormatsAll, d.ErasesNamed = true, true, named
 		r.add("nvme0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 		g.Expect(failure).To(BeNil())
 		for i := range 3 {
 			g.Expect(results[fmt.Sprintf("nvme0n%d", i+1)].Method).To(Equal("NVMe format, user data erase"))
@@ -292,7 +293,7 @@ func TestSilentNVMe(t *testing.T) {
 			return nil
 		}
 		r.add("d0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 		for name, result := range results {
 			g.Expect(result.Outcome).To(Equal(map[drive.Kind]agent.Outcome{drive.NVMe: agent.Failed, drive.ATA: agent.Erased}[kind]), "%s %s: %s", kind, name, result.Message)
 		}
@@ -314,7 +315,7 @@ func TestBusyNamespace(t *testing.T) {
 		return nil
 	}
 	held := d.Medium(1)
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 	g.Expect(failure).To(HaveField("Reason", agent.ReasonDiskBusy))
 	g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
 	g.Expect(d.Medium(1)).To(Equal(held))

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
@@ -22,7 +23,7 @@ type unit struct {
 	// excluded are the disks of the drive that are not erased.
 	excluded []disk.Disk
 
-	policy   agent.CleanPolicy
+	policy   wire.ErasePolicy
 	o        Options
 	progress *progress
 	drive    drive.Drive
@@ -115,7 +116,7 @@ func (t *target) warnf(format string, args ...any) {
 
 // erase erases the open targets. An error is that of all that are still open.
 func (u *unit) erase(ctx context.Context) error {
-	if u.policy == agent.CleanMetadata { // which sends no command to the drive
+	if u.policy == wire.PolicyMetadata { // which sends no command to the drive
 		u.overwriteAll(ctx, metadataMethod)
 		return u.allTried()
 	}

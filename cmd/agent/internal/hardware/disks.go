@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -15,7 +16,7 @@ type answer struct {
 	index    int
 	health   drive.Health
 	methods  []string
-	class    agent.CleanPolicy
+	class    wire.ErasePolicy
 	problems []string
 }
 

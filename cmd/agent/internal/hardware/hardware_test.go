@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
@@ -146,16 +147,16 @@ func TestDisks(t *testing.T) {
 		drive     *drivetest.Drive
 		transport string
 		methods   []string
-		class     agent.CleanPolicy
+		class     wire.ErasePolicy
 		health    string
 		problem   string
 	}{
-		{"NVMe", drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.SMART = true, 1 }), "nvme", []string{"Overwrite", "NVMeSanitizeCrypto"}, agent.CleanPurge, "Warning", ""},
-		{"NVMe without commands", drive1(drive.NVMe, func(*drivetest.Drive) {}), "nvme", []string{"Overwrite"}, agent.CleanClear, "OK", ""},
-		{"ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Frozen = true, true }), "sata", []string{"Overwrite", "ATAErase"}, agent.CleanClear, "", "frozen by the firmware"},
-		{"locked ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.BlockErase, d.SecurityErase = true, true; d.SetPassword("unknown") }), "sata", []string{"Overwrite", "ATASanitizeBlock", "ATAErase"}, agent.CleanPurge, "", "locked by a password"},
-		{"SAS", drive1(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), "sas", []string{"Overwrite", "SCSISanitizeCrypto"}, agent.CleanPurge, "", ""},
-		{"virtio", nil, "virtio", []string{"Overwrite"}, agent.CleanClear, "", ""},
+		{"NVMe", drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.SMART = true, 1 }), "nvme", []string{"Overwrite", "NVMeSanitizeCrypto"}, wire.PolicyPurge, "Warning", ""},
+		{"NVMe without commands", drive1(drive.NVMe, func(*drivetest.Drive) {}), "nvme", []string{"Overwrite"}, wire.PolicyClear, "OK", ""},
+		{"ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Frozen = true, true }), "sata", []string{"Overwrite", "ATAErase"}, wire.PolicyClear, "", "frozen by the firmware"},
+		{"locked ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.BlockErase, d.SecurityErase = true, true; d.SetPassword("unknown") }), "sata", []string{"Overwrite", "ATASanitizeBlock", "ATAErase"}, wire.PolicyPurge, "", "locked by a password"},
+		{"SAS", drive1(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), "sas", []string{"Overwrite", "SCSISanitizeCrypto"}, wire.PolicyPurge, "", ""},
+		{"virtio", nil, "virtio", []string{"Overwrite"}, wire.PolicyClear, "", ""},
 		{"silent NVMe", drive1(drive.NVMe, silent), "nvme", nil, "", "", "NVMe Identify Controller: no answer"},
 		{"silent SAS", drive1(drive.SCSI, silent), "sas", nil, "", "", "SCSI INQUIRY: no answer"},
 	} {

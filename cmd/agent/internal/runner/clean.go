@@ -30,7 +30,7 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 	report(agent.Progress{Step: agent.StepErasing})
 	clean := *plan.Clean
 	settled := settledFor
-	if clean.Policy == agent.CleanMetadata {
+	if erase.IsQuick(clean) {
 		settled = settledForKnown
 	}
 	// An erasure that has begun is not begun again, so it first waits for the disks that the plan names, and a plan for all disks also for those that it does not name.
@@ -81,7 +81,7 @@ func bounded(plan agent.CleanPlan, out agent.Result) agent.Result {
 	}
 	slices.SortStableFunc(out.Disks, func(a, b agent.ErasedDisk) int { return cmp.Compare(rank(a), rank(b)) })
 	out.Disks = out.Disks[:agent.MaxErasedDisks]
-	if out.Failure == nil && (plan.AllDisks || plan.Policy != agent.CleanMetadata) {
+	if out.Failure == nil && !erase.OnlyWritten(plan) {
 		out.Failure = resultOf(failure.New(agent.ReasonEraseFailed, "%s: no record can prove that all were erased", out.Warnings[len(out.Warnings)-1])).Failure
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
@@ -119,7 +120,7 @@ func TestCleanPaths(t *testing.T) {
 	g := NewWithT(t)
 	all := []disk.Disk{rackDisk("sda", "A"), rackDisk("sdb", "A")}
 	all[0].Paths, all[1].Paths = []string{"sdb"}, []string{"sda"}
-	plan := agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "A", Size: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
+	plan := agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "A", Size: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
 	for _, disks := range [][]disk.Disk{all, all[:1]} {
 		results, failure := erase.Run(t.Context(), plan, disks, erase.Options{Open: rack{}.Open})
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("the same disk as sdb")))

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
@@ -116,7 +117,7 @@ func TestProvisionThenClean(t *testing.T) {
 	g.Expect(b.commits).To(BeZero(), "nothing is written again")
 
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
-	plan := &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{
+	plan := &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{
 		{Disk: result.Written.Disk, Offset: result.Written.DataOffset, Length: result.Written.DataLength},
 	}}}
 	g.Expect(cleaner.Run(t.Context(), plan, ignore).Failure).To(BeNil())
@@ -175,7 +176,7 @@ func TestKept(t *testing.T) {
 	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure).To(BeNil())
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
 	clean := cleaner.Run(t.Context(), &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{
-		Policy: agent.CleanMetadata, Keep: []agent.KeptDisk{{Serial: "S1"}}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 5 << 30}, Offset: 4 << 30, Length: mib}},
+		Policy: wire.PolicyMetadata, Keep: []agent.KeptDisk{{Serial: "S1"}}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 5 << 30}, Offset: 4 << 30, Length: mib}},
 	}}, ignore)
 	g.Expect(clean.Failure).NotTo(BeNil(), "what cannot be erased is a failure")
 	g.Expect(bootable(t, f)).To(BeTrue())

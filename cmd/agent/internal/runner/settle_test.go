@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -43,7 +44,7 @@ func secondAfter(wait time.Duration) func(time.Duration, int, []disk.Disk) []dis
 
 // TestLateDisk: a disk whose controller finds it seconds after the others is erased, or fails the erasure if the server did not have it.
 func TestLateDisk(t *testing.T) {
-	for policy, late := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: time.Second, agent.CleanClear: 5 * time.Second} {
+	for policy, late := range map[wire.ErasePolicy]time.Duration{wire.PolicyMetadata: time.Second, wire.PolicyClear: 5 * time.Second} {
 		f := newFiles(t, "S1", "S2")
 		before := contentOf(t, f, 1)
 		synctest.Test(t, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestWatchedDisksHaveSettled(t *testing.T) {
 
 // TestNameOfAnotherDisk: nothing is erased if a name belongs to another disk than when the disks were listed.
 func TestNameOfAnotherDisk(t *testing.T) {
-	for policy, settled := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: settledForKnown, agent.CleanClear: settledFor} {
+	for policy, settled := range map[wire.ErasePolicy]time.Duration{wire.PolicyMetadata: settledForKnown, wire.PolicyClear: settledFor} {
 		f := newFiles(t, "S1", "KEPT")
 		before := [][]byte{contentOf(t, f, 0), contentOf(t, f, 1)}
 		synctest.Test(t, func(t *testing.T) {
