@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -60,7 +61,7 @@ func TestTextsOfAgents(t *testing.T) {
 	l, agents := newLab(t, 8), &heard{}
 	l.handler.Agents = agents
 	const evil = "\x1b[2J\x07disk\u202e\r"
-	id := agent.DiskID{Serial: evil, WWN: evil, ByPath: evil}
+	id := wire.DiskIdentity{SerialNumber: evil, WWN: evil, ByPath: evil}
 	for endpoint, body := range map[string]any{
 		agent.EndpointPlan:      agent.Hello{Release: evil, Firmware: evil, Architecture: evil, Kernel: evil},
 		agent.EndpointInventory: agent.Inventory{System: agent.System{Product: evil}, Disks: []agent.Disk{{Model: evil, Holders: []string{evil}}}, NICs: []agent.NIC{{LLDP: &agent.Neighbor{SystemName: evil}}}},

@@ -44,7 +44,7 @@ type ConsumerReference struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	Disks []DiskIdentity `json:"disks,omitempty"`
+	Disks []wire.DiskIdentity `json:"disks,omitempty"`
 }
 
 // LastConsumer describes the machine that had a host last.

@@ -63,7 +63,7 @@ type VerificationKind string
 type ErasedDisk struct {
 	// disk identifies the disk.
 	// +required
-	Disk DiskIdentity `json:"disk,omitzero"`
+	Disk wire.DiskIdentity `json:"disk,omitzero"`
 	// name is the name that the kernel of the agent gave to the disk, such as nvme0n1.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

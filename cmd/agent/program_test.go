@@ -80,7 +80,7 @@ func TestDataNotYet(t *testing.T) {
 		g := NewWithT(t)
 		var asked time.Time // when the data was first asked for
 		boots := &agenttest.Server{Host: "default/host-1", Token: "t", Next: agent.Reboot, Plan: agent.Plan{Purpose: agent.Provision, Provision: &agent.ProvisionPlan{
-			Manifest: manifest.DigestOf(encoded), RootDevice: agent.RootDevice{Serial: "S1"}, DataSource: agent.NoCloud, DataSize: mib,
+			Manifest: manifest.DigestOf(encoded), RootDevice: agent.RootDevice{SerialNumber: "S1"}, DataSource: agent.NoCloud, DataSize: mib,
 			PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1",
 		}}}
 		boots.Handle = func(endpoint string, w http.ResponseWriter, r *http.Request) {

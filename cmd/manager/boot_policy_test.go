@@ -264,7 +264,7 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 	script := func(s *spec) { s.DHCPTime, s.ScriptAddress = &now, "192.0.2.1" }
 	data := func(s *spec) { s.DataAddress, s.DataServedTime = "192.0.2.2", &now }
 	node := func(s *spec) { s.ReportedTime = &now } // the controllers write it
-	disk := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
+	disk := v1alpha1.WrittenDisk{Disk: wire.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
 	runsAgent := func(s *spec) { s.Agent = true }
 	clean := func(s *spec) { s.Agent, s.Purpose = true, v1alpha1.PurposeClean }
 	enrolled := func(s *spec) { s.DataAddress, s.AgentKey = "192.0.2.2", someKey }

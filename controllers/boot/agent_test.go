@@ -93,7 +93,7 @@ func (w *world) agentRequest(g *WithT) pxe.AgentRequest {
 
 var (
 	hello = agent.Hello{Release: "v1, rc", Firmware: agent.UEFI, SecureBoot: agent.SecureBootEnabled}
-	sda   = agent.DataRequest{Disk: agent.DiskID{Serial: "S1", Size: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
+	sda   = agent.DataRequest{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
 )
 
 // TestAgentProvisions: the whole life of an agent that writes an image.
@@ -101,7 +101,7 @@ func TestAgentProvisions(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: "host"}, Keep: []v1alpha1.KeptDisk{{Label: "ceph-1"}}}
+		h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: "host"}, Keep: []wire.KeptDisk{{Label: "ceph-1"}}}
 	})
 	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) {
 		m.Spec.Image.RootDevice = &v1alpha1.RootDeviceHints{SerialNumber: "machine", MinSize: new(resource.MustParse("10Gi"))}
@@ -118,8 +118,8 @@ func TestAgentProvisions(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(plan.Purpose).To(Equal(agent.Provision))
 	g.Expect(plan.Provision.Manifest).To(Equal("sha256:manifest"))
-	g.Expect(plan.Provision.RootDevice).To(Equal(agent.RootDevice{Serial: "host", MinSize: 10 << 30}), "the host's hints take precedence field by field")
-	g.Expect(plan.Provision.Keep).To(Equal([]agent.KeptDisk{{Label: "ceph-1"}}))
+	g.Expect(plan.Provision.RootDevice).To(Equal(agent.RootDevice{SerialNumber: "host", MinSize: 10 << 30}), "the host's hints take precedence field by field")
+	g.Expect(plan.Provision.Keep).To(Equal([]wire.KeptDisk{{Label: "ceph-1"}}))
 	g.Expect(plan.Provision.CommittedGUID).To(BeEmpty())
 	g.Expect(plan.Provision.PartitionGUID).To(MatchRegexp(`^[0-9a-f-]{36}$`))
 	g.Expect(w.boot().Spec.DataAddress).To(Equal(honest.String()))
@@ -134,7 +134,7 @@ func TestAgentProvisions(t *testing.T) {
 	boot := w.boot().Spec
 	g.Expect(boot.DataServedTime).NotTo(BeNil())
 	g.Expect(boot.WrittenDisks).To(ConsistOf(v1alpha1.WrittenDisk{
-		Disk: v1alpha1.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Number: 3, PartitionGUID: plan.Provision.PartitionGUID, DataOffset: 99 << 30, DataLength: agent.DataPartitionSize,
+		Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Number: 3, PartitionGUID: plan.Provision.PartitionGUID, DataOffset: 99 << 30, DataLength: agent.DataPartitionSize,
 	}))
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).NotTo(HaveOccurred(), "an answer may be lost")
@@ -283,11 +283,11 @@ func TestAgentOfAnotherVersion(t *testing.T) {
 // TestAgentNamesNoDisk: what cannot be erased at the release is not written.
 func TestAgentNamesNoDisk(t *testing.T) {
 	for name, where := range map[string]agent.DataRequest{
-		"no name":          {Disk: agent.DiskID{Size: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
-		"outside":          {Disk: agent.DiskID{Serial: "s", Size: 1 << 30}, Offset: 99 << 30, SectorSize: 512},
-		"at the beginning": {Disk: agent.DiskID{Serial: "s", Size: 1 << 30}, SectorSize: 512},
-		"sector size":      {Disk: agent.DiskID{Serial: "s", Size: 100 << 30}, Offset: 99 << 30, SectorSize: 520},
-		"long":             {Disk: agent.DiskID{Serial: strings.Repeat("s", 300), Size: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"no name":          {Disk: wire.DiskIdentity{SizeBytes: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"outside":          {Disk: wire.DiskIdentity{SerialNumber: "s", SizeBytes: 1 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"at the beginning": {Disk: wire.DiskIdentity{SerialNumber: "s", SizeBytes: 1 << 30}, SectorSize: 512},
+		"sector size":      {Disk: wire.DiskIdentity{SerialNumber: "s", SizeBytes: 100 << 30}, Offset: 99 << 30, SectorSize: 520},
+		"long":             {Disk: wire.DiskIdentity{SerialNumber: strings.Repeat("s", 300), SizeBytes: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -354,7 +354,7 @@ func TestAgentCleans(t *testing.T) {
 	started := w.boot().Spec.StartTime
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 		b.Purpose = v1alpha1.PurposeClean
-		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
+		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: wire.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
 	})).To(Succeed())
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = &started })
 	m := &v1alpha1.BareMetalMachine{}
@@ -367,7 +367,7 @@ func TestAgentCleans(t *testing.T) {
 	plan, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(plan.Purpose).To(Equal(agent.Clean))
-	g.Expect(plan.Clean.Ranges).To(ConsistOf(agent.DiskRange{Disk: agent.DiskID{Serial: "S1"}, Offset: 99 << 30, Length: 32 << 20}))
+	g.Expect(plan.Clean.Ranges).To(ConsistOf(agent.DiskRange{Disk: wire.DiskIdentity{SerialNumber: "S1"}, Offset: 99 << 30, Length: 32 << 20}))
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "a release gives out no bootstrap data")
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -209,7 +210,7 @@ func TestPartitionGUIDAfterRestore(t *testing.T) {
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil })).To(Succeed())
 	p = plan()
 	g.Expect(p.CommittedGUID).To(Equal(p.PartitionGUID), "no disk has it: without a record of the disk nothing is written")
-	g.Expect(p.CommittedDisk).To(Equal(agent.DiskID{}))
+	g.Expect(p.CommittedDisk).To(Equal(wire.DiskIdentity{}))
 }
 
 // TestAgentOfMissingMachine: after the permission an agent that starts again gets an answer, although its machine is gone.

@@ -87,7 +87,7 @@ func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentPr
 	for i := range p.Disks[:min(len(p.Disks), agent.MaxProgressDisks)] {
 		d := &p.Disks[i]
 		out.Disks = append(out.Disks, v1alpha1.DiskProgress{
-			Name: controllers.Clip(d.Name, 64), SerialNumber: controllers.Clip(d.Serial, 128), Method: controllers.Clip(d.Method, 128),
+			Name: controllers.Clip(d.Name, 64), SerialNumber: controllers.Clip(d.SerialNumber, 128), Method: controllers.Clip(d.Method, 128),
 			Percent: int32(min(max(d.Percent, 0), 100)), SecondsLeft: min(max(d.RemainingSeconds, 0), maxSecondsLeft), //nolint:gosec // it is limited
 		})
 	}

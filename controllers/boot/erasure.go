@@ -26,19 +26,16 @@ var errUnproven = errors.New("the erasure is not proven")
 func cleanPlan(a attempt) *agent.CleanPlan {
 	plan := &agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: keptDisks(a.host.Spec.Storage)}
 	for _, w := range a.boot.Spec.WrittenDisks {
-		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength, PartitionGUID: w.PartitionGUID})
+		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: w.Disk, Offset: w.DataOffset, Length: w.DataLength, PartitionGUID: w.PartitionGUID})
 	}
 	if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {
-		plan.Policy, plan.AllDisks = policy, true
-		for _, d := range expectedDisks(a) {
-			plan.Expected = append(plan.Expected, diskID(d))
-		}
+		plan.Policy, plan.AllDisks, plan.Expected = policy, true, expectedDisks(a)
 	}
 	return plan
 }
 
 // expectedDisks are the disks that the agent found before the claim, or before an erasure of a free host.
-func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
+func expectedDisks(a attempt) []wire.DiskIdentity {
 	if lifecycle.IsRequestedErasure(&a.boot.Spec) {
 		return a.found
 	}
@@ -144,7 +141,7 @@ func judgeDisk(d *agent.ErasedDisk, policy wire.ErasePolicy) string {
 		return fmt.Sprintf("disk %s was erased with the class %s, and the policy is %s", name, text(fmt.Sprintf("%.32q", d.Class)), policy)
 	case text(d.Method) == "":
 		return fmt.Sprintf("disk %s was erased without a method", name)
-	case d.Disk.Serial == "" && d.Disk.WWN == "" && d.Disk.ByPath == "":
+	case d.Disk.SerialNumber == "" && d.Disk.WWN == "" && d.Disk.ByPath == "":
 		return fmt.Sprintf("disk %s cannot be identified", name)
 	default:
 		return ""
@@ -164,7 +161,7 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 	var missing []string
 	for _, d := range due {
 		name := cmp.Or(d.SerialNumber, d.WWN, d.ByPath)
-		at := slices.IndexFunc(disks, func(e agent.ErasedDisk) bool { return isDisk(d, e.Disk) })
+		at := slices.IndexFunc(disks, func(e agent.ErasedDisk) bool { return diskname.Same(d, identityOf(e.Disk)) })
 		var problem string
 		switch {
 		case at < 0:
@@ -182,29 +179,20 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 }
 
 // mayBeKept is true if an entry of keep names a disk, or is a label: which labels a disk has is only known to the agent.
-func mayBeKept(keep []agent.KeptDisk, d v1alpha1.DiskIdentity, report agent.ErasedDisk) bool {
-	return slices.ContainsFunc(keep, func(k agent.KeptDisk) bool {
-		return k.Label != "" || diskname.SameSerial(k.Serial, d.SerialNumber) || diskname.SameWWN(k.WWN, d.WWN) ||
-			diskname.SameSerial(k.Serial, text(report.Disk.Serial)) || diskname.SameWWN(k.WWN, text(report.Disk.WWN))
+func mayBeKept(keep []wire.KeptDisk, d wire.DiskIdentity, report agent.ErasedDisk) bool {
+	return slices.ContainsFunc(keep, func(k wire.KeptDisk) bool {
+		return k.Label != "" || diskname.IsNamed(d, k) || diskname.IsNamed(identityOf(report.Disk), k)
 	})
 }
 
-// isDisk is true if an agent means a disk. An inspection has cleaned the texts of the disk.
-func isDisk(d v1alpha1.DiskIdentity, id agent.DiskID) bool {
-	switch {
-	case d.SerialNumber != "" && text(id.Serial) != "": // which the namespaces of an NVMe drive have in common
-		sameWWN := d.WWN == "" || text(id.WWN) == "" || strings.EqualFold(d.WWN, text(id.WWN))
-		return sameWWN && strings.EqualFold(d.SerialNumber, text(id.Serial))
-	case d.WWN != "" && text(id.WWN) != "":
-		return strings.EqualFold(d.WWN, text(id.WWN))
-	default:
-		return d.ByPath != "" && d.ByPath == text(id.ByPath)
-	}
+// identityOf cleans the identity of a disk in a report.
+func identityOf(id wire.DiskIdentity) wire.DiskIdentity {
+	return wire.DiskIdentity{SerialNumber: text(id.SerialNumber), WWN: text(id.WWN), ByPath: text(id.ByPath), SizeBytes: max(id.SizeBytes, 0)}
 }
 
 // nameOfDisk names a disk of a report for messages.
 func nameOfDisk(d *agent.ErasedDisk) string {
-	return cmp.Or(controllers.Clip(d.Disk.Serial, 64), controllers.Clip(d.Disk.WWN, 64), controllers.Clip(d.Name, 64), "without a name")
+	return cmp.Or(controllers.Clip(d.Disk.SerialNumber, 64), controllers.Clip(d.Disk.WWN, 64), controllers.Clip(d.Name, 64), "without a name")
 }
 
 // failedDisks names the disks that an agent could not erase; empty without one.
@@ -255,9 +243,7 @@ func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Tim
 
 // erasedDisk converts the report of a disk. It returns false for a device that was left out and that has no identity.
 func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
-	identity := v1alpha1.DiskIdentity{
-		SerialNumber: text(d.Disk.Serial), WWN: text(d.Disk.WWN), ByPath: text(d.Disk.ByPath), SizeBytes: max(d.Disk.Size, 0),
-	}
+	identity := identityOf(d.Disk)
 	out := v1alpha1.ErasedDisk{
 		Disk: identity, Name: controllers.Clip(d.Name, 64), Model: controllers.Clip(d.Model, 128), Vendor: controllers.Clip(d.Vendor, 128),
 		FirmwareVersion: controllers.Clip(d.Firmware, 64), Transport: transportOf(d.Transport), Outcome: v1alpha1.ErasureOutcome(d.Outcome),
@@ -274,7 +260,7 @@ func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
 			Unreadable: number(v.Unreadable),
 		}
 	}
-	return out, identity != v1alpha1.DiskIdentity{}
+	return out, identity != wire.DiskIdentity{}
 }
 
 // maxDiskWarnings is how many warnings of a disk a record has.

@@ -21,18 +21,18 @@ import (
 )
 
 // newErasingWorld is a world whose agent erases the disks S1 and S2 with a policy. It returns the agent's request, after its plan.
-func newErasingWorld(t *testing.T, policy wire.ErasePolicy, keep ...v1alpha1.KeptDisk) (*world, pxe.AgentRequest, agent.Plan) {
+func newErasingWorld(t *testing.T, policy wire.ErasePolicy, keep ...wire.KeptDisk) (*world, pxe.AgentRequest, agent.Plan) {
 	t.Helper()
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
 	started := w.boot().Spec.StartTime
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 		b.Purpose, b.CleaningPolicy = v1alpha1.PurposeClean, policy
-		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
+		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: wire.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
 	})).To(Succeed())
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ProviderState.CleaningStartTime = &started
-		h.Spec.ConsumerRef.Disks = []v1alpha1.DiskIdentity{{SerialNumber: "S1", SizeBytes: 100 << 30}, {SerialNumber: "S2", WWN: "5000c500a1b2c3d4"}}
+		h.Spec.ConsumerRef.Disks = []wire.DiskIdentity{{SerialNumber: "S1", SizeBytes: 100 << 30}, {SerialNumber: "S2", WWN: "5000c500a1b2c3d4"}}
 		if len(keep) > 0 {
 			h.Spec.Storage = &v1alpha1.HostStorage{Keep: keep}
 		}
@@ -48,7 +48,7 @@ func newErasingWorld(t *testing.T, policy wire.ErasePolicy, keep ...v1alpha1.Kep
 // erasedDisk is the report of a disk that was erased and verified.
 func erasedDisk(serial string, class wire.ErasePolicy, changes ...func(*agent.ErasedDisk)) agent.ErasedDisk {
 	d := agent.ErasedDisk{
-		Disk: agent.DiskID{Serial: serial, Size: 100 << 30}, Name: "nvme0n1", Model: "Model", Transport: "NVMe", Outcome: agent.Erased,
+		Disk: wire.DiskIdentity{SerialNumber: serial, SizeBytes: 100 << 30}, Name: "nvme0n1", Model: "Model", Transport: "NVMe", Outcome: agent.Erased,
 		Method: "NVMe sanitize, block erase", Class: class, Basis: "IEEE 2883-2022", Verification: &agent.Verification{Kind: agent.Samples, Passed: true, Samples: 1000, Blank: 1000},
 		StartedAt: time.Unix(1_700_000_000, 0), EndedAt: time.Unix(1_700_000_060, 0),
 	}
@@ -59,17 +59,17 @@ func erasedDisk(serial string, class wire.ErasePolicy, changes ...func(*agent.Er
 }
 
 func leftOut(serial string) agent.ErasedDisk {
-	return agent.ErasedDisk{Disk: agent.DiskID{Serial: serial, Size: 1}, Name: "sdb", Outcome: agent.LeftOut, Message: "spec.storage.keep names it"}
+	return agent.ErasedDisk{Disk: wire.DiskIdentity{SerialNumber: serial, SizeBytes: 1}, Name: "sdb", Outcome: agent.LeftOut, Message: "spec.storage.keep names it"}
 }
 
 // TestPlanOfAnErasure: the plan follows the record of the boot, whatever the host says now.
 func TestPlanOfAnErasure(t *testing.T) {
 	g := NewWithT(t)
-	_, _, plan := newErasingWorld(t, wire.PolicyPurge, v1alpha1.KeptDisk{SerialNumber: "kept"})
-	ranges := []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1"}, Offset: 99 << 30, Length: 32 << 20}}
+	_, _, plan := newErasingWorld(t, wire.PolicyPurge, wire.KeptDisk{SerialNumber: "kept"})
+	ranges := []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S1"}, Offset: 99 << 30, Length: 32 << 20}}
 	g.Expect(plan.Clean).To(Equal(&agent.CleanPlan{
-		Policy: wire.PolicyPurge, AllDisks: true, Keep: []agent.KeptDisk{{Serial: "kept"}}, Ranges: ranges,
-		Expected: []agent.DiskID{{Serial: "S1", Size: 100 << 30}, {Serial: "S2", WWN: "5000c500a1b2c3d4"}},
+		Policy: wire.PolicyPurge, AllDisks: true, Keep: []wire.KeptDisk{{SerialNumber: "kept"}}, Ranges: ranges,
+		Expected: []wire.DiskIdentity{{SerialNumber: "S1", SizeBytes: 100 << 30}, {SerialNumber: "S2", WWN: "5000c500a1b2c3d4"}},
 	}))
 	_, _, plan = newErasingWorld(t, "")
 	g.Expect(plan.Clean).To(Equal(&agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: ranges}), "only what the provider wrote")
@@ -206,11 +206,11 @@ func TestErasurePlanIsLive(t *testing.T) {
 	w, r, _ := newErasingWorld(t, wire.PolicyClear)
 	w.cache.Client = staleHost{w.cache.Client, w.host()}
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S2"}}}
+		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{SerialNumber: "S2"}}}
 	})
 	plan, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(plan.Clean.Keep).To(ConsistOf(agent.KeptDisk{Serial: "S2"}))
+	g.Expect(plan.Clean.Keep).To(ConsistOf(wire.KeptDisk{SerialNumber: "S2"}))
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a fan"} })
 	_, err = w.Plan(ctx, r, hello)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
@@ -357,7 +357,7 @@ func TestErasureOfNothing(t *testing.T) {
 	} {
 		count, accepted := c.count, c.problem == ""
 		g := NewWithT(t)
-		w, r, _ := newErasingWorld(t, wire.PolicyPurge, v1alpha1.KeptDisk{SerialNumber: "S2"})
+		w, r, _ := newErasingWorld(t, wire.PolicyPurge, wire.KeptDisk{SerialNumber: "S2"})
 		g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil })).To(Succeed())
 		w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef.Disks = nil })
 		h := w.host()
@@ -377,7 +377,7 @@ func TestErasureOfNothing(t *testing.T) {
 // TestErasureLeavesKeptDisksOut: a disk that may be kept is left out.
 func TestErasureLeavesKeptDisksOut(t *testing.T) {
 	g := NewWithT(t)
-	w, r, _ := newErasingWorld(t, wire.PolicyPurge, v1alpha1.KeptDisk{Label: "ceph-data"})
+	w, r, _ := newErasingWorld(t, wire.PolicyPurge, wire.KeptDisk{Label: "ceph-data"})
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), leftOut("S2")}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.boot().Spec.Erasure.Disks[1].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
@@ -388,19 +388,19 @@ func TestOtherDisksNameIsNoLabel(t *testing.T) {
 	withWWN := leftOut("S2")
 	withWWN.Disk.WWN = "5000c500a1b2c3d4"
 	for _, c := range []struct {
-		keep []v1alpha1.KeptDisk
+		keep []wire.KeptDisk
 		left agent.ErasedDisk
 		want bool
 	}{
-		{[]v1alpha1.KeptDisk{{SerialNumber: "S1"}}, leftOut("S2"), false}, // that of another disk that is due
-		{[]v1alpha1.KeptDisk{{SerialNumber: "s3 "}}, leftOut("S2"), false},
-		{[]v1alpha1.KeptDisk{{SerialNumber: "gone"}}, leftOut("S2"), false},      // that of no disk is no label
-		{[]v1alpha1.KeptDisk{{WWN: "0x5000C500A1B2C3D9"}}, leftOut("S2"), false}, // that of another reported disk
-		{[]v1alpha1.KeptDisk{{SerialNumber: "5000c500a1b2c3d4"}}, withWWN, false},
-		{[]v1alpha1.KeptDisk{{SerialNumber: "S1"}, {SerialNumber: "s2"}}, leftOut("S2"), true},
-		{[]v1alpha1.KeptDisk{{WWN: "naa.5000C500A1B2C3D4"}}, leftOut("S2"), true},
-		{[]v1alpha1.KeptDisk{{WWN: "naa.5000C500A1B2C3D4"}}, withWWN, true},
-		{[]v1alpha1.KeptDisk{{SerialNumber: "S1"}, {Label: "data"}}, leftOut("S2"), true},
+		{[]wire.KeptDisk{{SerialNumber: "S1"}}, leftOut("S2"), false}, // that of another disk that is due
+		{[]wire.KeptDisk{{SerialNumber: "s3 "}}, leftOut("S2"), false},
+		{[]wire.KeptDisk{{SerialNumber: "gone"}}, leftOut("S2"), false},      // that of no disk is no label
+		{[]wire.KeptDisk{{WWN: "0x5000C500A1B2C3D9"}}, leftOut("S2"), false}, // that of another reported disk
+		{[]wire.KeptDisk{{SerialNumber: "5000c500a1b2c3d4"}}, withWWN, false},
+		{[]wire.KeptDisk{{SerialNumber: "S1"}, {SerialNumber: "s2"}}, leftOut("S2"), true},
+		{[]wire.KeptDisk{{WWN: "naa.5000C500A1B2C3D4"}}, leftOut("S2"), true},
+		{[]wire.KeptDisk{{WWN: "naa.5000C500A1B2C3D4"}}, withWWN, true},
+		{[]wire.KeptDisk{{SerialNumber: "S1"}, {Label: "data"}}, leftOut("S2"), true},
 	} {
 		g := NewWithT(t)
 		w, r, _ := newErasingWorld(t, wire.PolicyPurge, c.keep...)
@@ -421,7 +421,7 @@ func TestErasureFails(t *testing.T) {
 	w, r, _ := newErasingWorld(t, wire.PolicyPurge)
 	_, err := w.Result(ctx, r, agent.Result{
 		Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "1 of 2 disks"},
-		Disks:   []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), {Disk: agent.DiskID{Serial: "S2"}, Outcome: agent.Failed, Message: "it is frozen"}},
+		Disks:   []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), {Disk: wire.DiskIdentity{SerialNumber: "S2"}, Outcome: agent.Failed, Message: "it is frozen"}},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.boot().Status.Problem.Message).To(Equal("1 of 2 disks. Not erased: S2 (it is frozen)"))
@@ -436,7 +436,7 @@ func TestErasureProgress(t *testing.T) {
 	defer cancel()
 	go func() { _ = w.Start(stop) }()
 	progress := agent.Progress{Step: agent.StepErasing, Disks: []agent.DiskProgress{
-		{Name: "sda", Serial: "S1", Method: "ATA sanitize", Percent: 41, RemainingSeconds: 1490}, {Name: "sdb\x1b", Serial: "S2", Percent: 900, RemainingSeconds: -3},
+		{Name: "sda", SerialNumber: "S1", Method: "ATA sanitize", Percent: 41, RemainingSeconds: 1490}, {Name: "sdb\x1b", SerialNumber: "S2", Percent: 900, RemainingSeconds: -3},
 		{Name: "sdc", Percent: -5, RemainingSeconds: 1 << 62},
 	}}
 	for range agent.MaxProgressDisks {

@@ -129,8 +129,8 @@ func inspectedDIMM(d agent.DIMM) v1alpha1.InspectedDIMM {
 
 func inspectedDisk(d agent.Disk) v1alpha1.InspectedDisk {
 	return v1alpha1.InspectedDisk{
-		Name: text(d.Name), ByPath: text(d.ByPath), HCTL: text(d.HCTL), Vendor: text(d.Vendor), Model: text(d.Model), SerialNumber: text(d.Serial),
-		WWN: text(d.WWN), FirmwareVersion: text(d.Firmware), SizeBytes: max(d.Size, 0), LogicalSectorBytes: number(d.LogicalSector),
+		Name: text(d.Name), ByPath: text(d.ByPath), HCTL: text(d.HCTL), Vendor: text(d.Vendor), Model: text(d.Model), SerialNumber: text(d.SerialNumber),
+		WWN: text(d.WWN), FirmwareVersion: text(d.Firmware), SizeBytes: max(d.SizeBytes, 0), LogicalSectorBytes: number(d.LogicalSector),
 		PhysicalSectorBytes: number(d.PhysicalSector), Rotational: d.Rotational, Transport: transportOf(d.Transport), Removable: d.Removable, ReadOnly: d.ReadOnly,
 		Health: controllers.HealthOf(d.Health), EraseMethods: texts(d.Erase),
 		EraseClass: controllers.OneOf(d.EraseClass, wire.PolicyClear, wire.PolicyPurge), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),

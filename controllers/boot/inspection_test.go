@@ -150,7 +150,7 @@ func TestReportIsBounded(t *testing.T) {
 	largest := agent.Inventory{}
 	for i := 0; ; i++ {
 		next := largest
-		next.Disks = append(next.Disks, agent.Disk{Name: fmt.Sprintf("sd%d", i), Serial: "S", WWN: "5000", Size: 1, LogicalSector: 512, PhysicalSector: 4096, Erase: []string{"discard"}})
+		next.Disks = append(next.Disks, agent.Disk{Name: fmt.Sprintf("sd%d", i), SerialNumber: "S", WWN: "5000", SizeBytes: 1, LogicalSector: 512, PhysicalSector: 4096, Erase: []string{"discard"}})
 		next.NICs = append(next.NICs, agent.NIC{Name: "e", MAC: "52:54:00:00:00:01", PCI: "0000:00:01.0", SpeedMbps: 10, LLDP: &agent.Neighbor{SystemName: "s", PortID: "p"}})
 		content, err := json.Marshal(next)
 		g.Expect(err).NotTo(HaveOccurred())

@@ -64,7 +64,7 @@ func (s *site) erased(name string, number int32) (*v1alpha1.BareMetalHost, *v1al
 		Spec: v1alpha1.BareMetalBootSpec{
 			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneTime: &at, CleaningPolicy: wire.PolicyPurge,
 			Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyPurge, StartTime: at, EndTime: at, AgentRelease: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{
-				Disk: v1alpha1.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge,
+				Disk: wire.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge,
 				Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64},
 			}}},
 		},

@@ -76,7 +76,7 @@ func endErasure(t *testing.T, server *controllerstest.Server) {
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) {
 		b.Spec.AgentDoneTime, b.Spec.WrittenDisks = &now, nil
 		b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: b.Spec.CleaningPolicy, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{
-			Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize", Class: wire.PolicyPurge,
+			Disk: wire.DiskIdentity{SerialNumber: "S1"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize", Class: wire.PolicyPurge,
 			Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true},
 		}}}
 	})
@@ -172,7 +172,7 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("no method for that: S2"))
 	g.Expect(server.Host.Status.Inspection.NotPurgeable).To(ConsistOf(HaveField("SerialNumber", "S2")))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S2"}}}
+		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{SerialNumber: "S2"}}}
 	})
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Storage = nil })

@@ -18,12 +18,12 @@ func TestClaimRecordsDisks(t *testing.T) {
 		{Name: "nvme0n1", SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9, Transport: v1alpha1.TransportNVMe}, {Name: "sdb", ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9},
 		{Name: "sr0", SerialNumber: "CD", SizeBytes: 1e9, Removable: true}, {Name: "sdc", SerialNumber: "USB", SizeBytes: 1e9, Transport: v1alpha1.TransportUSB}, {Name: "sdd", SerialNumber: "S4"},
 	}
-	known := []v1alpha1.DiskIdentity{{SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9}, {ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9}}
+	known := []wire.DiskIdentity{{SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9}, {ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9}}
 	start(t)
 	for name, c := range map[string]struct {
 		inspection v1alpha1.InspectionPolicy
 		report     bool
-		want       []v1alpha1.DiskIdentity
+		want       []wire.DiskIdentity
 	}{
 		"by the agent":                         {v1alpha1.InspectionAgent, true, known},
 		"by the agent and the BMC":             {v1alpha1.InspectionBoth, true, known},

@@ -143,7 +143,7 @@ func newUsedDrives(t *testing.T, made map[string][]byte) *usedDrives {
 }
 
 // kept are disks that the plan of these tests must not touch, by serial number and by the label of a partition.
-var kept = []agent.KeptDisk{{Serial: "KEPT"}, {Label: "of LABEL"}}
+var kept = []wire.KeptDisk{{SerialNumber: "KEPT"}, {Label: "of LABEL"}}
 
 // planRun is what became of a plan.
 type planRun struct {
@@ -173,7 +173,7 @@ func runPlan(t *testing.T, w *segment, args []string, plan agent.Plan) planRun {
 func logDisks(t *testing.T, disks []agent.ErasedDisk) {
 	t.Helper()
 	for _, d := range disks {
-		t.Logf("%s %s: %s, %s (%s, %s), %+v %s", d.Name, d.Disk.Serial, d.Outcome, d.Method, d.Class, d.Basis, d.Verification, d.Message)
+		t.Logf("%s %s: %s, %s (%s, %s), %+v %s", d.Name, d.Disk.SerialNumber, d.Outcome, d.Method, d.Class, d.Basis, d.Verification, d.Message)
 	}
 }
 
@@ -220,13 +220,13 @@ func TestErasure(t *testing.T) {
 			g.Expect(result.Failure).To(BeNil())
 			g.Expect(result.Disks).To(HaveLen(len(u.files)))
 			for _, d := range result.Disks {
-				if d.Disk.Serial == "KEPT" || d.Disk.Serial == "LABEL" {
-					g.Expect(d.Outcome).To(Equal(agent.LeftOut), d.Disk.Serial)
+				if d.Disk.SerialNumber == "KEPT" || d.Disk.SerialNumber == "LABEL" {
+					g.Expect(d.Outcome).To(Equal(agent.LeftOut), d.Disk.SerialNumber)
 					continue
 				}
-				g.Expect(d.Outcome).To(Equal(agent.Erased), d.Disk.Serial)
-				g.Expect(d.Method).To(Equal(methodOf(policy, d.Disk.Serial)), d.Disk.Serial)
-				g.Expect(d.Verification).To(HaveField("Passed", BeTrue()), d.Disk.Serial)
+				g.Expect(d.Outcome).To(Equal(agent.Erased), d.Disk.SerialNumber)
+				g.Expect(d.Method).To(Equal(methodOf(policy, d.Disk.SerialNumber)), d.Disk.SerialNumber)
+				g.Expect(d.Verification).To(HaveField("Passed", BeTrue()), d.Disk.SerialNumber)
 			}
 			for serial, file := range u.files {
 				if content, isKept := before[serial]; isKept {
@@ -247,10 +247,10 @@ func TestErasure(t *testing.T) {
 			g.Expect(json.Unmarshal(next.Requests(agent.EndpointInventory)[0].Body, &found)).To(Succeed())
 			g.Expect(found.Disks).To(HaveLen(len(u.files)))
 			for _, d := range found.Disks {
-				if isKept := d.Serial == "KEPT" || d.Serial == "LABEL"; isKept {
-					g.Expect(d.Signatures).NotTo(BeEmpty(), d.Serial)
+				if isKept := d.SerialNumber == "KEPT" || d.SerialNumber == "LABEL"; isKept {
+					g.Expect(d.Signatures).NotTo(BeEmpty(), d.SerialNumber)
 				} else {
-					g.Expect(d.Signatures).To(BeEmpty(), d.Serial)
+					g.Expect(d.Signatures).To(BeEmpty(), d.SerialNumber)
 				}
 			}
 		})

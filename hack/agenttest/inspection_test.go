@@ -58,7 +58,7 @@ func TestInspection(t *testing.T) {
 		})))))
 	}
 	g.Expect(found.BMC).To(Equal(&agent.BMC{Address: bmc.address, MAC: bmc.mac, Firmware: "9.08"}))
-	g.Expect(found.Disks).To(ContainElement(And(HaveField("Serial", "ONCE"), HaveField("Protected", ""))))
+	g.Expect(found.Disks).To(ContainElement(And(HaveField("SerialNumber", "ONCE"), HaveField("Protected", ""))))
 	for _, name := range []string{"sda", "sdb"} {
 		g.Expect(found.Disks).To(ContainElement(And(HaveField("Name", name), HaveField("Protected", ContainSubstring("the same disk as sd")))))
 	}

@@ -142,7 +142,7 @@ func TestErasureLeavesAlone(t *testing.T) {
 	w.dnsmasq(t, "10.85.0.100,10.85.0.150,2m")
 	cleaned := runPlan(t, w, d.args, agent.Plan{
 		Title: "erasure", Purpose: agent.Clean,
-		Clean: &agent.CleanPlan{Policy: wire.PolicyClear, AllDisks: true, Keep: []agent.KeptDisk{{WWN: keptWWN}, {Label: keptLabel}, {Label: keptPartition}, {Serial: goneDisk}, {Label: goneDisk}}},
+		Clean: &agent.CleanPlan{Policy: wire.PolicyClear, AllDisks: true, Keep: []wire.KeptDisk{{WWN: keptWWN}, {Label: keptLabel}, {Label: keptPartition}, {SerialNumber: goneDisk}, {Label: goneDisk}}},
 	})
 	result := cleaned.Result()
 	t.Logf("%.1f s from the plan to the result", cleaned.took.Seconds())
@@ -150,11 +150,11 @@ func TestErasureLeavesAlone(t *testing.T) {
 	g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonEraseFailed))
 	paths := map[string]int{}
 	for _, r := range result.Disks {
-		key := r.Disk.Serial
+		key := r.Disk.SerialNumber
 		if m := namespaceOf.FindStringSubmatch(r.Name); m != nil {
 			key += " " + m[1]
 		}
-		if r.Disk.Serial == "PARTS" { // Linux numbers namespaces in the order in which it finds them. The content of both is compared below
+		if r.Disk.SerialNumber == "PARTS" { // Linux numbers namespaces in the order in which it finds them. The content of both is compared below
 			if key = "PARTS n2"; r.Outcome == agent.Erased {
 				key = "PARTS n1"
 			}

@@ -96,10 +96,10 @@ var agentTargets = []target{
 			`true || d.Removable || d.Transport == "usb" || d.Transport == ""`},
 		{"a disk is written through one of its paths", "Protect", "len(d.Paths) > 0", "false"},
 		{"an excluded disk is written", "Protect", "slices.ContainsFunc(keep, d.isKept)", "len(keep) > 99"},
-		{"a serial number is compared with labels", "Disk.isKept", "strings.TrimSpace(keep.Label)", "strings.TrimSpace(cmp.Or(keep.Label, keep.Serial))"},
+		{"a serial number is compared with labels", "Disk.isKept", "strings.TrimSpace(keep.Label)", "strings.TrimSpace(cmp.Or(keep.Label, keep.SerialNumber))"},
 		{"the label of a partition excludes nothing", "Disk.isKept", "slices.Contains(d.PartitionNames, label)", "false"},
-		{"two paths without a WWN are two disks", "samePhysical", "diskname.SameSerial(a.Serial, b.Serial)", "false"},
-		{"two LUNs with one serial number are one disk", "samePhysical", "a.WWN == b.WWN", "a.WWN == b.WWN || diskname.SameSerial(a.Serial, b.Serial)"},
+		{"two paths without a WWN are two disks", "samePhysical", "diskname.SameSerial(a.SerialNumber, b.SerialNumber)", "false"},
+		{"two LUNs with one serial number are one disk", "samePhysical", "a.WWN == b.WWN", "a.WWN == b.WWN || diskname.SameSerial(a.SerialNumber, b.SerialNumber)"},
 		{"a disk with unknown content is written", "Protect", `d.Unreadable != ""`, "false"},
 	}},
 	{"cmd/agent/internal/drive", nil, []mutant{

@@ -102,7 +102,7 @@ var bootTargets = []target{
 		{"an agent goes on with a boot server of another version", "agentGuard.CheckToken", "err == nil && isAgent(&boot.Spec, r)", "false"},
 		{"a stranger ends an attempt by a version", "agentGuard.CheckToken", "isAgent(&boot.Spec, r)", ""},
 		{"the plan has the current policy of the host", "cleanPlan", "a.boot.Spec.CleaningPolicy", "a.host.Spec.CleaningPolicy"},
-		{"the plan does not list the expected disks", "cleanPlan", "plan.Expected = append(plan.Expected, diskID(d))", "_ = d"},
+		{"the plan does not list the expected disks", "cleanPlan", "expectedDisks(a)", "nil"},
 		{"a medium is served for any token", "tokenChecker.openedBoot", "!c.keys.opens(s.token, s.purpose, live)", "false"},
 		{"a medium is served for a boot by PXE", "media.mediaAttempt", "!lifecycle.UsesMedium(&boot.Spec)", "false"},
 		{"a medium outlives its attempt", "media.mediaAttempt", "!boots", "!boots && false"},

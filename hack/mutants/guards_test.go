@@ -16,6 +16,8 @@ var guardTargets = []target{
 	}},
 	{"inventory/diskname", nil, []mutant{
 		{"a blank serial number identifies a disk", "SameSerial", `a != ""`, ""},
+		{"disks with one serial number and two WWNs are the same", "Same", "!sameWWN", "false"},
+		{"a path identifies a disk that has a serial number", "Same", `known.SerialNumber == "" && knownWWN == ""`, `knownWWN == ""`},
 		{"a prefix identifies a disk", "SameWWN", `NormalWWN(a) != ""`, ""},
 	}},
 	{"pxe/bootconfig", nil, []mutant{

@@ -36,7 +36,7 @@ type Terms struct {
 	// CleaningPolicy is what the machine asks for; empty for nothing.
 	CleaningPolicy wire.ErasePolicy
 	// Disks are the disks that the agent found; empty if they are unknown.
-	Disks []v1alpha1.DiskIdentity
+	Disks []wire.DiskIdentity
 }
 
 // Claim assigns an unclaimed host to a machine with one optimistic-lock patch. If the host changed since it was read, the error is a conflict

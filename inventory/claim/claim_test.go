@@ -95,7 +95,7 @@ func TestClaimClearsOldRecords(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&h).Build()
 	var now v1alpha1.BareMetalHost
 	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
-	disks := []v1alpha1.DiskIdentity{{SerialNumber: "S1"}}
+	disks := []wire.DiskIdentity{{SerialNumber: "S1"}}
 	g.Expect(Claim(t.Context(), c, &now, Terms{Machine: "m", CleaningPolicy: wire.PolicyClear, Disks: disks})).To(Succeed())
 	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
 	g.Expect(now.Spec.ConsumerRef).NotTo(BeNil())

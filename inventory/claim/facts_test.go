@@ -181,7 +181,7 @@ func TestPurge(t *testing.T) {
 		"it can":            {byPolicy(v1alpha1.InspectionAgent), wire.PolicyPurge, ""},
 		"it is unknown":     {byPolicy(v1alpha1.InspectionBoth, notReported), wire.PolicyPurge, ""},
 		"the disk is kept": {byPolicy(v1alpha1.InspectionBoth, cannot, func(h *v1alpha1.BareMetalHost) {
-			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S1"}}}
+			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{SerialNumber: "S1"}}}
 		}), wire.PolicyPurge, ""},
 		"a person wipes it":  {byPolicy(v1alpha1.InspectionAgent, cannot, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = wire.PolicyManual }), wire.PolicyPurge, ""},
 		"only the BMC knows": {byPolicy(v1alpha1.InspectionBMC, cannot), wire.PolicyPurge, ""},

@@ -41,8 +41,8 @@ func IsMinimum(policy wire.ErasePolicy) bool {
 // Kept is true for a disk that spec.storage.keep of its host names by its serial number or WWN, in the forms that the agent accepts. Labels are not compared: only the
 // agent can read them.
 func Kept(storage *v1alpha1.HostStorage, serial, wwn string) bool {
-	return storage != nil && slices.ContainsFunc(storage.Keep, func(k v1alpha1.KeptDisk) bool {
-		return diskname.SameSerial(k.SerialNumber, serial) || diskname.SameWWN(k.WWN, wwn)
+	return storage != nil && slices.ContainsFunc(storage.Keep, func(k wire.KeptDisk) bool {
+		return diskname.IsNamed(wire.DiskIdentity{SerialNumber: serial, WWN: wwn}, k)
 	})
 }
 
@@ -69,11 +69,11 @@ const maxDisks = 64
 
 // Disks returns the disks of a claim: those in the report of the agent that are disks of the server. Removable, read-only and USB disks may be virtual media. It is
 // empty if there are more than a claim can name: an erasure then finds no disk that is missing.
-func Disks(report *v1alpha1.BareMetalInspectionSpec) []v1alpha1.DiskIdentity {
-	var disks []v1alpha1.DiskIdentity
+func Disks(report *v1alpha1.BareMetalInspectionSpec) []wire.DiskIdentity {
+	var disks []wire.DiskIdentity
 	for i := range report.Disks {
 		d := &report.Disks[i]
-		id := v1alpha1.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, SizeBytes: d.SizeBytes}
+		id := wire.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, SizeBytes: d.SizeBytes}
 		if d.SerialNumber == "" && d.WWN == "" {
 			id.ByPath = d.ByPath
 		}

@@ -78,12 +78,12 @@ func TestNotPurgeable(t *testing.T) {
 	g.Expect(NotPurgeable(h, found)).To(BeEmpty(), "an inspection that the host does not ask for any more")
 	h.Inspection = v1alpha1.InspectionBoth
 	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "5000c500a1b2c3d4", "sda", "a disk without a name", "and 2 more"}))
-	h.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{WWN: "5000C500A1B2C3D4"}, {Label: "S1"}, {SerialNumber: "sda"}}}
+	h.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{WWN: "5000C500A1B2C3D4"}, {Label: "S1"}, {SerialNumber: "sda"}}}
 	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "sda", "a disk without a name", "and 2 more"}), "a label and a name tell nothing")
 	g.Expect(Kept(h.Storage, "", "")).To(BeFalse(), "a disk without a name")
-	for _, k := range []v1alpha1.KeptDisk{{SerialNumber: "s1 "}, {WWN: "5000c500a1b2c3d4"}, {WWN: "0x5000C500A1B2C3D4"}, {WWN: "naa.5000c500a1b2c3d4"}} { // as the agent accepts them
+	for _, k := range []wire.KeptDisk{{SerialNumber: "s1 "}, {WWN: "5000c500a1b2c3d4"}, {WWN: "0x5000C500A1B2C3D4"}, {WWN: "naa.5000c500a1b2c3d4"}} { // as the agent accepts them
 		found := &v1alpha1.InspectionSummary{NotPurgeable: []v1alpha1.NotPurgeableDisk{{SerialNumber: "S1", WWN: "5000c500a1b2c3d4"}, {SerialNumber: "S2"}}}
-		h.Storage.Keep = []v1alpha1.KeptDisk{k}
+		h.Storage.Keep = []wire.KeptDisk{k}
 		g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S2"}), "%+v", k)
 	}
 }
@@ -95,7 +95,7 @@ func TestDisks(t *testing.T) {
 		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: v1alpha1.TransportUSB, SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
 		{SerialNumber: "kept", Protected: "spec.storage.keep names it", SizeBytes: 10},
 	}}
-	g.Expect(Disks(report)).To(Equal([]v1alpha1.DiskIdentity{
+	g.Expect(Disks(report)).To(Equal([]wire.DiskIdentity{
 		{SerialNumber: "S1", WWN: "w1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SerialNumber: "kept", SizeBytes: 10},
 	}))
 	for range maxDisks {

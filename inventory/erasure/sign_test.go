@@ -61,7 +61,7 @@ func TestCanonicalForm(t *testing.T) {
 		HostName: "\x00\b\t\n\f\r\x1f\x7f\"\\/<>&\u2028é€\U0001F600\xff",
 		Report: v1alpha1.ErasureReport{
 			StartTime: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))),
-			Disks:     []v1alpha1.ErasedDisk{{Disk: v1alpha1.DiskIdentity{SizeBytes: 1<<63 - 1}, StartTime: &metav1.Time{}}},
+			Disks:     []v1alpha1.ErasedDisk{{Disk: wire.DiskIdentity{SizeBytes: 1<<63 - 1}, StartTime: &metav1.Time{}}},
 		},
 	}
 	content, err := erasure.Canonical(spec)

@@ -119,7 +119,7 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 // namedDisks names the disks that a person has to wipe: those that the agent found before the claim, or otherwise those that the provider wrote. It is empty if none is
 // known.
 func (v View) namedDisks() string {
-	var disks []v1alpha1.DiskIdentity
+	var disks []wire.DiskIdentity
 	if ref := v.Spec.ConsumerRef; ref != nil {
 		disks = ref.Disks
 	}

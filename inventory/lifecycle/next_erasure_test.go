@@ -22,7 +22,7 @@ func machinePolicy(p wire.ErasePolicy) func(*View) {
 }
 
 func hasDisks(v *View) {
-	v.Spec.ConsumerRef.Disks = []v1alpha1.DiskIdentity{{SerialNumber: "S1"}, {WWN: "5000c500a1b2c3d4"}, {ByPath: "pci-0000:00:1f.2-ata-1"}}
+	v.Spec.ConsumerRef.Disks = []wire.DiskIdentity{{SerialNumber: "S1"}, {WWN: "5000c500a1b2c3d4"}, {ByPath: "pci-0000:00:1f.2-ata-1"}}
 }
 
 // runsFor is when a boot began.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
@@ -137,7 +138,7 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 
 // recordDisk records the only disk as the boot server does: the record of the boot whose commit an agent has to check is kept.
 func recordDisk(b *v1alpha1.BareMetalBootSpec) {
-	written := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, Number: b.Number, DataOffset: 1 << 30, DataLength: 32 << 20}
+	written := v1alpha1.WrittenDisk{Disk: wire.DiskIdentity{SerialNumber: "d1"}, Number: b.Number, DataOffset: 1 << 30, DataLength: 32 << 20}
 	disks := slices.DeleteFunc(slices.Clone(b.WrittenDisks), func(w v1alpha1.WrittenDisk) bool { return w.Number != b.CommittedNumber || w.Number == b.Number })
 	disks = append(disks, written)
 	b.WrittenDisks = disks

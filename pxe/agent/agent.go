@@ -24,7 +24,7 @@ import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 // meaning, a new value of a field that the other side must understand, an endpoint that goes. A new field that the other side may ignore needs no new version. The fields of
 // Hello keep their names and types: it is read before the version is compared.
 // TestUpgrade runs the agent of the release before against this boot server, and the other way round.
-const Version = 2
+const Version = 3
 
 // HeaderVersion is the header with the Version of the agent, in each of its requests. An agent without it has version 1.
 const HeaderVersion = "Capbm-Agent-Version"
@@ -160,7 +160,7 @@ type ProvisionPlan struct {
 	// RootDevice selects the disk.
 	RootDevice RootDevice `json:"rootDevice"`
 	// Keep are disks that the plan may not touch.
-	Keep []KeptDisk `json:"keep,omitempty"`
+	Keep []wire.KeptDisk `json:"keep,omitempty"`
 	// DataSource is how the bootstrap data gets onto the disk.
 	DataSource DataSource `json:"dataSource"`
 	// DataSize is the size of the data partition in bytes: DataPartitionSize, or 0 for the data source None.
@@ -172,7 +172,7 @@ type ProvisionPlan struct {
 	// Empty for none.
 	CommittedGUID string `json:"committedGUID,omitempty"`
 	// CommittedDisk is the disk of that attempt. Only an agent that finds it without a partition table writes again.
-	CommittedDisk DiskID `json:"committedDisk,omitzero"`
+	CommittedDisk wire.DiskIdentity `json:"committedDisk,omitzero"`
 	// BootEntry is the description of the UEFI boot entry.
 	BootEntry string `json:"bootEntry"`
 }
@@ -195,47 +195,30 @@ type CleanPlan struct {
 	// Policy is how thoroughly disks are erased: Metadata, Clear or Purge.
 	Policy wire.ErasePolicy `json:"policy"`
 	// Keep are disks that the plan may not touch.
-	Keep []KeptDisk `json:"keep,omitempty"`
+	Keep []wire.KeptDisk `json:"keep,omitempty"`
 	// Ranges are where the bootstrap data of the machine that had the server is. The agent overwrites them with zeros first, with each policy.
 	Ranges []DiskRange `json:"ranges,omitempty"`
 	// AllDisks extends the policy Metadata from the disks of Ranges to all disks. The other policies always erase all disks.
 	AllDisks bool `json:"allDisks,omitempty"`
 	// Expected are the disks that were found before the machine claimed the server. One that is missing fails the plan. So does a disk that is not among them,
 	// unless Expected is empty: then it is not known which disks the server had.
-	Expected []DiskID `json:"expected,omitempty"`
+	Expected []wire.DiskIdentity `json:"expected,omitempty"`
 }
 
-// KeptDisk names a disk that no plan may touch. One of its fields is set.
-type KeptDisk struct {
-	// Serial and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., wwn-, 0x).
-	Serial string `json:"serial,omitempty"`
-	WWN    string `json:"wwn,omitempty"`
-	// Label is the label of a partition or file system on the disk, with upper and lower case.
-	Label string `json:"label,omitempty"`
-}
-
-// DiskRange is a range of a disk. The disk is identified by DiskID.
+// DiskRange is a range of a disk. The disk is identified by its serial number or its WWN, or, without both, by its path.
 type DiskRange struct {
-	Disk   DiskID `json:"disk"`
-	Offset int64  `json:"offset"`
-	Length int64  `json:"length"`
+	Disk   wire.DiskIdentity `json:"disk"`
+	Offset int64             `json:"offset"`
+	Length int64             `json:"length"`
 	// PartitionGUID is the unique GUID of the data partition that is there, if the disk has a GPT.
 	PartitionGUID string `json:"partitionGUID,omitempty"`
 }
 
-// DiskID identifies a disk across boots. Empty fields are unknown. At least Serial or WWN is known, or else only ByPath.
-type DiskID struct {
-	Serial string `json:"serial,omitempty"`
-	WWN    string `json:"wwn,omitempty"`
-	ByPath string `json:"byPath,omitempty"`
-	Size   int64  `json:"size,omitempty"`
-}
-
 // RootDevice selects a disk: all fields that are set must match. Without any, the disk is the smallest one that has at least 4 GiB and may be written to.
 type RootDevice struct {
-	// Serial and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., 0x).
-	Serial string `json:"serial,omitempty"`
-	WWN    string `json:"wwn,omitempty"`
+	// SerialNumber and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., 0x).
+	SerialNumber string `json:"serialNumber,omitempty"`
+	WWN          string `json:"wwn,omitempty"`
 	// Model and Vendor match a part of the disk's model and vendor, without regard to case.
 	Model  string `json:"model,omitempty"`
 	Vendor string `json:"vendor,omitempty"`
@@ -297,7 +280,7 @@ type Result struct {
 
 // Written describes what a ProvisionPlan wrote.
 type Written struct {
-	Disk DiskID `json:"disk"`
+	Disk wire.DiskIdentity `json:"disk"`
 	// Name and Model are for messages.
 	Name  string `json:"name,omitempty"`
 	Model string `json:"model,omitempty"`
@@ -333,7 +316,7 @@ const DataPartitionSize = 32 << 20
 // DataRequest is the body of a request for the content of the data partition. The boot server records where the data will be before it sends the data, so that
 // the release can erase it whatever happens in between.
 type DataRequest struct {
-	Disk DiskID `json:"disk"`
+	Disk wire.DiskIdentity `json:"disk"`
 	// Name is the kernel's name of the disk, for messages.
 	Name string `json:"name,omitempty"`
 	// Offset is where the partition begins, in bytes. Its length is DataPartitionSize.
@@ -344,7 +327,7 @@ type DataRequest struct {
 
 // CommitRequest is the body of a request for the permission to make a disk bootable. The boot server records the disk.
 type CommitRequest struct {
-	Disk DiskID `json:"disk"`
+	Disk wire.DiskIdentity `json:"disk"`
 }
 
 // HeaderDigest is the header with the digest of the body, sha256:HEX, in the answer with the content of the data partition. The body is the beginning of the

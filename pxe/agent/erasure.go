@@ -8,9 +8,9 @@ import (
 
 // DiskProgress is how far the erasure of a disk is.
 type DiskProgress struct {
-	// Name is the kernel's name, and Serial the serial number.
-	Name   string `json:"name"`
-	Serial string `json:"serial,omitempty"`
+	// Name is the kernel's name, and SerialNumber the serial number.
+	Name         string `json:"name"`
+	SerialNumber string `json:"serialNumber,omitempty"`
 	// Method is the Method of ErasedDisk.
 	Method string `json:"method,omitempty"`
 	// Percent is from 0 to 100, as the drive reports it, or of the bytes that are overwritten.
@@ -34,7 +34,7 @@ const (
 
 // ErasedDisk is what became of a disk.
 type ErasedDisk struct {
-	Disk DiskID `json:"disk"`
+	Disk wire.DiskIdentity `json:"disk"`
 	// Name is the kernel's name. Model, Vendor and Firmware are as the drive reports them. Transport is as in Disk.
 	Name      string `json:"name"`
 	Model     string `json:"model,omitempty"`

@@ -70,16 +70,16 @@ type DIMM struct {
 
 // Disk is a disk.
 type Disk struct {
-	Name   string `json:"name"`
-	ByPath string `json:"byPath,omitempty"`
-	HCTL   string `json:"hctl,omitempty"`
-	Vendor string `json:"vendor,omitempty"`
-	Model  string `json:"model,omitempty"`
-	Serial string `json:"serial,omitempty"`
+	Name         string `json:"name"`
+	ByPath       string `json:"byPath,omitempty"`
+	HCTL         string `json:"hctl,omitempty"`
+	Vendor       string `json:"vendor,omitempty"`
+	Model        string `json:"model,omitempty"`
+	SerialNumber string `json:"serialNumber,omitempty"`
 	// WWN is in lower case without a prefix.
-	WWN      string `json:"wwn,omitempty"`
-	Firmware string `json:"firmware,omitempty"`
-	Size     int64  `json:"size"`
+	WWN       string `json:"wwn,omitempty"`
+	Firmware  string `json:"firmware,omitempty"`
+	SizeBytes int64  `json:"sizeBytes,omitempty"`
 	// LogicalSector and PhysicalSector are in bytes.
 	LogicalSector  int  `json:"logicalSector,omitempty"`
 	PhysicalSector int  `json:"physicalSector,omitempty"`

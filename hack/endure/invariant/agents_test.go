@@ -16,7 +16,7 @@ import (
 var firstDisk, secondDisk = written(1, "S1", 99), written(2, "S1", 99)
 
 func written(number int32, serial string, offset int64) v1alpha1.WrittenDisk {
-	return v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: serial}, Number: number, DataOffset: offset, DataLength: 32}
+	return v1alpha1.WrittenDisk{Disk: wire.DiskIdentity{SerialNumber: serial}, Number: number, DataOffset: offset, DataLength: 32}
 }
 
 func wrote(disks ...v1alpha1.WrittenDisk) bootChange {

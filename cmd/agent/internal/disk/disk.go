@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -41,8 +42,8 @@ type Disk struct {
 }
 
 // ID identifies the disk across boots.
-func (d Disk) ID() agent.DiskID {
-	return agent.DiskID{Serial: d.Serial, WWN: d.WWN, ByPath: d.ByPath, Size: d.Size}
+func (d Disk) ID() wire.DiskIdentity {
+	return wire.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, ByPath: d.ByPath, SizeBytes: d.SizeBytes}
 }
 
 // Remote is true for a disk that is reached over a network: a LUN of a storage system, which other servers may use.

@@ -16,13 +16,13 @@ import (
 // identify reads vendor, model, serial number, firmware and WWN.
 func (s sysDisk) identify(d *Disk) {
 	d.Vendor, d.Model = s.attr("device/vendor"), s.attr("device/model")
-	d.Firmware, d.Serial = s.attr("device/rev"), s.attr("device/serial")
+	d.Firmware, d.SerialNumber = s.attr("device/rev"), s.attr("device/serial")
 	if d.Firmware == "" {
 		d.Firmware = s.attr("device/firmware_rev") // NVMe
 	}
 	switch {
 	case d.Transport == "virtio":
-		d.Serial, d.Vendor = s.attr("serial"), "" // the vendor is the number 0x1af4
+		d.SerialNumber, d.Vendor = s.attr("serial"), "" // the vendor is the number 0x1af4
 	case d.Transport == "mmc":
 		d.Model = s.attr("device/name")
 	case strings.Contains(s.dir, "/target"):
@@ -40,7 +40,7 @@ func (s sysDisk) identify(d *Disk) {
 // model of the standard inquiry is cut after 16 characters.
 func (s sysDisk) identifySCSI(d *Disk) {
 	if page := s.page("device/vpd_pg80"); page != nil {
-		d.Serial = text(page)
+		d.SerialNumber = text(page)
 	}
 	if page := s.page("device/vpd_pg83"); page != nil {
 		d.WWN = wwnOfPage(page)
@@ -52,7 +52,7 @@ func (s sysDisk) identifySCSI(d *Disk) {
 	}
 	words := page[identify:][:512]
 	if serial := ataText(words[20:40]); serial != "" {
-		d.Serial = serial
+		d.SerialNumber = serial
 	}
 	if model := ataText(words[54:94]); model != "" {
 		d.Model = model

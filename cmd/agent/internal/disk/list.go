@@ -104,7 +104,7 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 	}
 	d := Disk{Node: filepath.Join(s.tree.Dev, s.name)}
 	d.Name = s.name
-	d.Size = size * 512 // in sectors of 512 bytes, whatever the disk's are (Documentation/ABI/stable/sysfs-block)
+	d.SizeBytes = size * 512 // in sectors of 512 bytes, whatever the disk's are (Documentation/ABI/stable/sysfs-block)
 	d.LogicalSector, d.PhysicalSector = int(s.number("queue/logical_block_size")), int(s.number("queue/physical_block_size"))
 	d.Rotational, d.Removable, d.ReadOnly = s.attr("queue/rotational") == "1", s.attr("removable") == "1", s.attr("ro") == "1"
 	d.Zoned = s.attr("queue/zoned") == "host-managed"

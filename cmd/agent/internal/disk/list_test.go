@@ -175,13 +175,13 @@ func TestList(t *testing.T) {
 			continue
 		}
 		delete(want, d.Name)
-		got := struct{ byPath, alias, transport, serial, wwn, model, hctl string }{d.ByPath, d.ByPathAlias, d.Transport, d.Serial, d.WWN, d.Model, d.HCTL}
+		got := struct{ byPath, alias, transport, serial, wwn, model, hctl string }{d.ByPath, d.ByPathAlias, d.Transport, d.SerialNumber, d.WWN, d.Model, d.HCTL}
 		if got != w {
 			t.Errorf("%s:\n%+v, and not\n%+v", d.Name, got, w)
 		}
 		switch d.Name {
 		case "sdb":
-			if !d.Rotational || d.Size != 15628053168*512 || d.LogicalSector != 512 {
+			if !d.Rotational || d.SizeBytes != 15628053168*512 || d.LogicalSector != 512 {
 				t.Errorf("%+v", d)
 			}
 		case "sdc":

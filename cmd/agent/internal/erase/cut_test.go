@@ -51,14 +51,14 @@ func TestCut(t *testing.T) {
 			}
 			r := &rack{}
 			r.add("disk0", d, nil)
-			return r, d, agent.CleanPlan{Policy: policy, Keep: []agent.KeptDisk{{Serial: "KEPT"}}, Ranges: []agent.DiskRange{{Disk: r.parts[0].disk.ID(), Offset: mib, Length: 4096}}}
+			return r, d, agent.CleanPlan{Policy: policy, Keep: []wire.KeptDisk{{SerialNumber: "KEPT"}}, Ranges: []agent.DiskRange{{Disk: r.parts[0].disk.ID(), Offset: mib, Length: 4096}}}
 		}
 		whole, d, plan := newRack()
 		whole.run(t, plan)
 		points := cuts(d.Operations())
 		cut := points[rand.New(rand.NewPCG(seed, 0)).IntN(len(points))] // rapid would prefer the first ones
 		r, d, plan := newRack()
-		kept := r.add("kept0", only(kind, offersAll), func(d *disk.Disk) { d.Serial = "KEPT" })
+		kept := r.add("kept0", only(kind, offersAll), func(d *disk.Disk) { d.SerialNumber = "KEPT" })
 		operations := 0
 		d.Hook = func(string) error {
 			if operations++; operations > cut {

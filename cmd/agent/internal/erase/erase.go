@@ -78,7 +78,7 @@ func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) 
 		printable.Clean(&r.ErasedDisk, maxText, maxWarnings)
 		out = append(out, r.ErasedDisk)
 		if o.Log != nil {
-			o.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.Serial, "outcome", string(r.Outcome), "method", r.Method, "message", r.Message)
+			o.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.SerialNumber, "outcome", string(r.Outcome), "method", r.Method, "message", r.Message)
 		}
 	}
 	return out, failureOf(results)
@@ -160,16 +160,16 @@ func failureOf(results []result) *agent.Failure {
 }
 
 // describe returns how messages name a disk: always with its serial number, if it has one.
-func describe(name string, id agent.DiskID) string {
+func describe(name string, id wire.DiskIdentity) string {
 	known := fmt.Sprintf("path %.128q", id.ByPath)
 	switch {
-	case id.Serial != "":
-		known = fmt.Sprintf("serial number %.64q", id.Serial)
+	case id.SerialNumber != "":
+		known = fmt.Sprintf("serial number %.64q", id.SerialNumber)
 	case id.WWN != "":
 		known = fmt.Sprintf("WWN %.64q", id.WWN)
 	}
 	if name == "" {
-		return fmt.Sprintf("the disk with the %s and %d bytes", known, id.Size)
+		return fmt.Sprintf("the disk with the %s and %d bytes", known, id.SizeBytes)
 	}
 	return fmt.Sprintf("disk %.32s (%s)", name, known)
 }

@@ -93,7 +93,7 @@ func TestBootstrapDataFirst(t *testing.T) {
 		}
 		return nil
 	}
-	_, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S-sda"}, Offset: mib + 100, Length: mib / 2}}})
+	_, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge, Ranges: []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S-sda"}, Offset: mib + 100, Length: mib / 2}}})
 	g.Expect(failure).To(BeNil())
 	g.Expect(d.Operations()).To(ContainElement("sanitize"))
 }
@@ -141,7 +141,7 @@ func TestWarnings(t *testing.T) {
 	r := &rack{}
 	r.add("nvme0", only(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.RPMB, d.Boot = true, true, true }), nil)
 	r.add("sda", only(drive.Block, nil), func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "md"}, {Type: "vfat", Label: "CIDATA"}} })
-	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge, Keep: []agent.KeptDisk{{Serial: "S-sda"}}})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}})
 	g.Expect(failure).To(BeNil())
 	g.Expect(results["nvme0n1"].Warnings).To(ConsistOf(ContainSubstring("RPMB"), ContainSubstring("boot partitions")))
 	g.Expect(results["sda"].Warnings).To(ConsistOf(ContainSubstring("md"), ContainSubstring("CIDATA")))

@@ -63,8 +63,8 @@ func (u *unit) overwriteTarget(ctx context.Context, t *target, m Method) (bytes 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	if size := device.Size(); size < int64(device.SectorSize()) || size != t.disk.Size {
-		return 0, fmt.Errorf("it has %d bytes now, and had %d bytes", size, t.disk.Size)
+	if size := device.Size(); size < int64(device.SectorSize()) || size != t.disk.SizeBytes {
+		return 0, fmt.Errorf("it has %d bytes now, and had %d bytes", size, t.disk.SizeBytes)
 	}
 	if m.Command == metadata {
 		return u.eraseMetadata(ctx, device, t.ranges)

@@ -34,13 +34,13 @@ func (p *progress) set(d agent.DiskProgress) {
 
 // done reports that a disk has a result. It stays in the report, so that the number of disks does not change.
 func (p *progress) done(d disk.Disk) {
-	p.set(agent.DiskProgress{Name: d.Name, Serial: d.Serial, Percent: 100})
+	p.set(agent.DiskProgress{Name: d.Name, SerialNumber: d.SerialNumber, Percent: 100})
 }
 
 // progressOf returns the progress of a disk. The rest of the time is estimated by the time so far.
 func progressOf(d disk.Disk, method string, percent int, started time.Time) agent.DiskProgress {
 	percent = max(0, min(percent, 100))
-	p := agent.DiskProgress{Name: d.Name, Serial: d.Serial, Method: method, Percent: percent}
+	p := agent.DiskProgress{Name: d.Name, SerialNumber: d.SerialNumber, Method: method, Percent: percent}
 	if percent > 0 {
 		p.RemainingSeconds = int64(time.Since(started).Seconds()) * int64(100-percent) / int64(percent)
 	}

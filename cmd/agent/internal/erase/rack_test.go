@@ -44,7 +44,7 @@ func (r *rack) add(name string, d *drivetest.Drive, change func(*disk.Disk)) *dr
 		if d.Kind == drive.NVMe {
 			name = fmt.Sprintf("%sn%d", name, i+1)
 		}
-		one := disk.Disk{Disk: agent.Disk{Name: name, Serial: "S-" + name, Size: device.Size(), LogicalSector: 512, Transport: transport}}
+		one := disk.Disk{Disk: agent.Disk{Name: name, SerialNumber: "S-" + name, SizeBytes: device.Size(), LogicalSector: 512, Transport: transport}}
 		if change != nil {
 			change(&one)
 		}

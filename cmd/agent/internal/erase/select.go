@@ -73,13 +73,13 @@ func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string]
 		}
 	}
 	switch {
-	case r.Disk.Serial == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
+	case r.Disk.SerialNumber == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
 		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, agent.ReasonPlanInvalid, "a range of the plan names no disk"))
 	case len(found) == 0:
 		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
 	case len(found) > 1:
 		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
-	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].Size || r.Offset > found[0].Size-r.Length:
+	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].SizeBytes || r.Offset > found[0].SizeBytes-r.Length:
 		refused[found[0].Name] = failed(identify(found[0]), agent.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
 	default:
 		ranges[found[0].Name] = append(ranges[found[0].Name], area{r.Offset, r.Length})
@@ -136,7 +136,7 @@ func OnlyWritten(plan agent.CleanPlan) bool {
 // decide returns the result of a disk that the plan does not erase. One without an outcome is erased, or is unreadable: what its drive says decides then.
 func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 	is, named, proven := identify(d), namedRanges(d, plan), provenRanges(d, plan)
-	bySerial := slices.ContainsFunc(proven, func(r agent.DiskRange) bool { return diskname.SameSerial(r.Disk.Serial, d.Serial) })
+	bySerial := slices.ContainsFunc(proven, func(r agent.DiskRange) bool { return diskname.SameSerial(r.Disk.SerialNumber, d.SerialNumber) })
 	judged := d
 	if plan.Policy != wire.PolicyMetadata {
 		judged.Unreadable = "" // it may be locked, or a sanitize operation may be in progress: its drive is asked first

@@ -23,28 +23,28 @@ func TestNeverTouched(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(*disk.Disk)
-		keep    agent.KeptDisk
+		keep    wire.KeptDisk
 		outcome agent.Outcome
 		message string
 	}{
-		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, agent.KeptDisk{}, agent.Failed, "mounted at /data"},
-		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, agent.KeptDisk{}, agent.Failed, "read-only"},
-		{"removable", func(d *disk.Disk) { d.Removable = true }, agent.KeptDisk{}, agent.LeftOut, "removable"},
-		{"USB", func(d *disk.Disk) { d.Transport = "usb" }, agent.KeptDisk{}, agent.LeftOut, "USB"},
-		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, agent.KeptDisk{}, agent.LeftOut, "virtual media"},
-		{"kept by serial number", nil, agent.KeptDisk{Serial: "s-sda"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, agent.KeptDisk{WWN: "naa.5000C500A0B1C2D3"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, agent.KeptDisk{Label: "ceph-data"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), agent.KeptDisk{Label: "DATA"}, agent.LeftOut, "spec.storage.keep"},
-		{"VMFS", signature(disk.Signature{Type: "vmfs"}), agent.KeptDisk{}, agent.Failed, "vmfs, which other servers may use"},
-		{"GFS2", signature(disk.Signature{Type: "gfs2"}), agent.KeptDisk{}, agent.Failed, "gfs2, which other servers may use"},
-		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), agent.KeptDisk{}, agent.Failed, "ocfs2, which other servers may use"},
-		{"VMFS of a storage system", func(d *disk.Disk) { d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, "fc" }, agent.KeptDisk{}, agent.LeftOut, "vmfs"},
-		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = "iscsi" }, agent.KeptDisk{}, agent.LeftOut, "storage system"},
-		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, agent.KeptDisk{}, agent.Failed, "the same disk as sdb"},
-		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, agent.KeptDisk{}, agent.Failed, "held by md127"},
-		{"zoned", func(d *disk.Disk) { d.Zoned = true }, agent.KeptDisk{}, agent.Failed, "zoned"},
-		{"without a serial number, while a kept one is missing", func(d *disk.Disk) { d.Serial = "" }, agent.KeptDisk{Serial: "K1"}, agent.Failed, "might be K1"},
+		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, wire.KeptDisk{}, agent.Failed, "mounted at /data"},
+		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, wire.KeptDisk{}, agent.Failed, "read-only"},
+		{"removable", func(d *disk.Disk) { d.Removable = true }, wire.KeptDisk{}, agent.LeftOut, "removable"},
+		{"USB", func(d *disk.Disk) { d.Transport = "usb" }, wire.KeptDisk{}, agent.LeftOut, "USB"},
+		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, wire.KeptDisk{}, agent.LeftOut, "virtual media"},
+		{"kept by serial number", nil, wire.KeptDisk{SerialNumber: "s-sda"}, agent.LeftOut, "spec.storage.keep"},
+		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, wire.KeptDisk{WWN: "naa.5000C500A0B1C2D3"}, agent.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, wire.KeptDisk{Label: "ceph-data"}, agent.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), wire.KeptDisk{Label: "DATA"}, agent.LeftOut, "spec.storage.keep"},
+		{"VMFS", signature(disk.Signature{Type: "vmfs"}), wire.KeptDisk{}, agent.Failed, "vmfs, which other servers may use"},
+		{"GFS2", signature(disk.Signature{Type: "gfs2"}), wire.KeptDisk{}, agent.Failed, "gfs2, which other servers may use"},
+		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), wire.KeptDisk{}, agent.Failed, "ocfs2, which other servers may use"},
+		{"VMFS of a storage system", func(d *disk.Disk) { d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, "fc" }, wire.KeptDisk{}, agent.LeftOut, "vmfs"},
+		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = "iscsi" }, wire.KeptDisk{}, agent.LeftOut, "storage system"},
+		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, wire.KeptDisk{}, agent.Failed, "the same disk as sdb"},
+		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, wire.KeptDisk{}, agent.Failed, "held by md127"},
+		{"zoned", func(d *disk.Disk) { d.Zoned = true }, wire.KeptDisk{}, agent.Failed, "zoned"},
+		{"without a serial number, while a kept one is missing", func(d *disk.Disk) { d.SerialNumber = "" }, wire.KeptDisk{SerialNumber: "K1"}, agent.Failed, "might be K1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -52,8 +52,8 @@ func TestNeverTouched(t *testing.T) {
 			d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), c.change)
 			before := d.Medium(0)
 			plan := agent.CleanPlan{Policy: wire.PolicyPurge}
-			if c.keep != (agent.KeptDisk{}) {
-				plan.Keep = []agent.KeptDisk{c.keep}
+			if c.keep != (wire.KeptDisk{}) {
+				plan.Keep = []wire.KeptDisk{c.keep}
 			}
 			results, failure := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome))
@@ -67,7 +67,7 @@ func TestNeverTouched(t *testing.T) {
 
 // TestNamedDiskOfAStorageSystem: that a plan names a disk of a storage system is no proof that this server wrote it. Its bootstrap data is.
 func TestNamedDiskOfAStorageSystem(t *testing.T) {
-	id := agent.DiskID{Serial: "S-sda", Size: size}
+	id := wire.DiskIdentity{SerialNumber: "S-sda", SizeBytes: size}
 	whole := agent.DiskRange{Disk: id, Offset: size / 2, Length: 4096, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
 	data := disk.Signature{Type: "vfat", Label: "CIDATA", Partition: 2, PartitionGUID: whole.PartitionGUID, Offset: whole.Offset + 54}
 	foreign := data
@@ -100,7 +100,7 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
 			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == agent.LeftOut))
 			plan.Policy = wire.PolicyMetadata
-			found := disk.Disk{Disk: agent.Disk{Serial: "S-sda", Size: size, Transport: c.transport}, Found: c.found}
+			found := disk.Disk{Disk: agent.Disk{SerialNumber: "S-sda", SizeBytes: size, Transport: c.transport}, Found: c.found}
 			left := decide(found, []disk.Disk{found}, plan).Outcome == agent.LeftOut
 			g.Expect(left).To(Equal(c.outcome == agent.LeftOut), "Metadata leaves it, too")
 		})
@@ -124,13 +124,13 @@ func TestExpected(t *testing.T) {
 	r := &rack{}
 	a := r.add("sda", only(drive.Block, nil), nil)
 	b := r.add("sdb", only(drive.Block, nil), nil)
-	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Expected: []agent.DiskID{{Serial: "S-sda", Size: size}, {Serial: "GONE", Size: 77}}})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Expected: []wire.DiskIdentity{{SerialNumber: "S-sda", SizeBytes: size}, {SerialNumber: "GONE", SizeBytes: 77}}})
 	g.Expect(failure).NotTo(BeNil())
 	g.Expect(failure.Reason).To(Equal(agent.ReasonEraseFailed))
 	g.Expect(failure.Message).To(And(ContainSubstring(`the disk with the serial number "GONE" and 77 bytes: the server had it`), ContainSubstring(`disk sdb (serial number "S-sdb"): the server did not have it`)))
 	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
 	g.Expect(results["sdb"].Outcome).To(Equal(agent.Failed))
-	g.Expect(results[""].Disk.Serial).To(Equal("GONE"))
+	g.Expect(results[""].Disk.SerialNumber).To(Equal("GONE"))
 	g.Expect(hasSecret(a, 0)).To(BeFalse())
 	g.Expect(hasSecret(b, 0)).To(BeTrue())
 	g.Expect(b.Operations()).To(BeEmpty())
@@ -139,17 +139,17 @@ func TestExpected(t *testing.T) {
 // TestMetadataOnlyWritten: Metadata erases the disks that the provider wrote, and of a plan for all disks the others, too. Facts that are missing protect a disk.
 func TestMetadataOnlyWritten(t *testing.T) {
 	luks := func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "luks"}} }
-	label := []agent.KeptDisk{{Label: "ceph-data"}}
+	label := []wire.KeptDisk{{Label: "ceph-data"}}
 	for _, c := range []struct {
 		name       string
 		all, named bool
 		change     func(*disk.Disk)
-		keep       []agent.KeptDisk
+		keep       []wire.KeptDisk
 		outcome    agent.Outcome
 		message    string
 	}{
 		{"a disk that the provider did not write", false, false, nil, nil, agent.LeftOut, "only the disks that the provider wrote"},
-		{"another disk that is kept", false, false, nil, []agent.KeptDisk{{Serial: "S1"}}, agent.LeftOut, "spec.storage.keep names it"},
+		{"another disk that is kept", false, false, nil, []wire.KeptDisk{{SerialNumber: "S1"}}, agent.LeftOut, "spec.storage.keep names it"},
 		{"a disk that the provider wrote", false, true, nil, nil, "", ""},
 		{"all disks", true, false, nil, nil, "", ""},
 		{"a USB disk that the provider wrote", false, true, func(d *disk.Disk) { d.Transport = "usb" }, nil, "", ""},
@@ -163,7 +163,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			d := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: size, Transport: "sas"}}
+			d := disk.Disk{Disk: agent.Disk{Name: "sda", SerialNumber: "S1", SizeBytes: size, Transport: "sas"}}
 			if c.change != nil {
 				c.change(&d)
 			}
@@ -182,7 +182,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 func TestRangeOfAnUnknownDisk(t *testing.T) {
 	for _, policy := range []wire.ErasePolicy{wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge} {
 		g := NewWithT(t)
-		one := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: size}}
+		one := disk.Disk{Disk: agent.Disk{Name: "sda", SerialNumber: "S1", SizeBytes: size}}
 		two := one
 		two.Name = "sdb"
 		plan := agent.CleanPlan{Policy: policy, Ranges: []agent.DiskRange{{Disk: one.ID(), Length: sector}}}
@@ -198,7 +198,7 @@ func TestPlanInvalid(t *testing.T) {
 	r := &rack{}
 	d := r.add("sda", only(drive.Block, nil), nil)
 	before := d.Medium(0)
-	id := agent.DiskID{Serial: "S-sda"}
+	id := wire.DiskIdentity{SerialNumber: "S-sda"}
 	for _, c := range []struct {
 		plan   agent.CleanPlan
 		reason string
@@ -208,8 +208,8 @@ func TestPlanInvalid(t *testing.T) {
 		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
 		{agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
-		{agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
 	} {
 		_, failure := r.run(t, c.plan)
 		g.Expect(failure).To(HaveField("Reason", c.reason))
@@ -231,7 +231,7 @@ func TestKeptNamespace(t *testing.T) {
 		d.Crypto, d.BlockErase, d.Format, d.FormatsAll = true, true, true, formatsAll
 		r.add("nvme0", d, nil)
 		kept := d.Medium(1)
-		plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}}
+		plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-nvme0n2"}}}
 		results, failure := r.run(t, plan)
 		g.Expect(failure).To(BeNil())
 		g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
@@ -254,7 +254,7 @@ func TestHiddenNamespaceBesideKeptOne(t *testing.T) {
 		d := drivetest.New(drive.NVMe, 2, size, 1)
 		d.Crypto, d.BlockErase, d.Format, d.Unattached = true, true, true, hidden
 		r.add("nvme0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}})
+		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-nvme0n2"}}})
 		g.Expect(failure != nil).To(Equal(failed))
 		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
 		if failed {

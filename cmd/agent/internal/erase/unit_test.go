@@ -109,7 +109,7 @@ func TestUnlockedDiskIsJudgedAgain(t *testing.T) {
 			r := &rack{contents: c.contents}
 			locked := only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true; d.SetPassword(drive.Password) })
 			d := r.add("sda", locked, func(d *disk.Disk) { d.Unreadable = "input/output error" })
-			results, _ := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Label: "tank"}}})
+			results, _ := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{Label: "tank"}}})
 			got := results["sda"]
 			g.Expect(got.Outcome).To(Equal(c.outcome))
 			g.Expect(got.Message).To(ContainSubstring(c.message))

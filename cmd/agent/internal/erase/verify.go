@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -32,14 +33,14 @@ type sample struct {
 
 // positions returns where samples are, in ascending order: at both ends of the disk, where tables and their backups are, in the middle, and elsewhere by random
 // numbers that are the same for a disk in each run.
-func positions(id agent.DiskID, size int64, length int64) []int64 {
+func positions(id wire.DiskIdentity, size int64, length int64) []int64 {
 	last := (size - length) / length * length
 	if last <= 0 {
 		return []int64{0}
 	}
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s %s %s %d", id.Serial, id.WWN, id.ByPath, id.Size) // a hash does not fail
-	random := rand.New(rand.NewPCG(h.Sum64(), uint64(size)))                    //nolint:gosec // no secret: the positions are to be the same again
+	_, _ = fmt.Fprintf(h, "%s %s %s %d", id.SerialNumber, id.WWN, id.ByPath, id.SizeBytes) // a hash does not fail
+	random := rand.New(rand.NewPCG(h.Sum64(), uint64(size)))                               //nolint:gosec // no secret: the positions are to be the same again
 	out := []int64{0, length, mib, size / 2, size - mib, size - 34*512, size - 34*4096, last}
 	for len(out) < samples {
 		out = append(out, random.Int64N(last+length))

@@ -80,10 +80,10 @@ func TestGolden(t *testing.T) {
 		tree   tree
 		disks  []agent.Disk
 	}{
-		"qemu": {hardware.Source{BMC: bmc(nil), Links: links{"eth0": {}}}, qemu(), []agent.Disk{{Name: "vda", Transport: "virtio", Size: 1 << 30}}},
+		"qemu": {hardware.Source{BMC: bmc(nil), Links: links{"eth0": {}}}, qemu(), []agent.Disk{{Name: "vda", Transport: "virtio", SizeBytes: 1 << 30}}},
 		"server": {
 			hardware.Source{BMC: management, Port: answering, Links: links{"eno1": {PermanentMAC: "aa:bb:cc:00:00:02", Driver: "ice", Firmware: "4.40 0x8001c967 1.3534.0"}}},
-			server(), []agent.Disk{{Name: "nvme0n1", Transport: "nvme", Size: 1 << 40}, {Name: "sda", Transport: "sata", Size: 1 << 40}},
+			server(), []agent.Disk{{Name: "nvme0n1", Transport: "nvme", SizeBytes: 1 << 40}, {Name: "sda", Transport: "sata", SizeBytes: 1 << 40}},
 		},
 		"empty": {hardware.Source{}, tree{"proc/version": ""}, nil},
 	} {
@@ -235,7 +235,7 @@ func inventories() *rapid.Generator[agent.Inventory] {
 		inv := agent.Inventory{System: agent.System{Manufacturer: text.Draw(t, "manufacturer"), Product: some, SerialNumber: some}, CPU: agent.CPU{Model: some}}
 		count := rapid.SampledFrom([]int{0, 1, 50})
 		for range count.Draw(t, "disks") {
-			inv.Disks = append(inv.Disks, agent.Disk{Name: "sda", Serial: some, Model: some, Vendor: some, ByPath: some, Erase: []string{some, "x"}, Signatures: []string{some}, Protected: some})
+			inv.Disks = append(inv.Disks, agent.Disk{Name: "sda", SerialNumber: some, Model: some, Vendor: some, ByPath: some, Erase: []string{some, "x"}, Signatures: []string{some}, Protected: some})
 		}
 		for range count.Draw(t, "network interfaces") {
 			inv.NICs = append(inv.NICs, agent.NIC{Name: "eno1", MAC: "aa:bb:cc:00:00:01", Firmware: some, LLDP: &agent.Neighbor{SystemDescription: some, PortID: some}})
@@ -279,7 +279,7 @@ func TestTrimOrder(t *testing.T) {
 	var inv agent.Inventory
 	for range 100 {
 		inv.NICs = append(inv.NICs, agent.NIC{Name: "eno1", MAC: "aa:bb:cc:00:00:01", LLDP: &agent.Neighbor{PortID: "Ethernet1", SystemDescription: strings.Repeat("x", 255)}})
-		inv.Disks = append(inv.Disks, agent.Disk{Name: "sda", Serial: "S1"})
+		inv.Disks = append(inv.Disks, agent.Disk{Name: "sda", SerialNumber: "S1"})
 	}
 	out := hardware.Trim(inv)
 	g.Expect(out.Disks).To(HaveLen(100))

@@ -161,7 +161,7 @@ func (c *setup) newDisk() *disktest.Disk {
 func (c *setup) options(d disk.Device, s Source) Options {
 	return Options{
 		Device: d, Source: s, Firmware: agent.UEFI, Architecture: "amd64",
-		Disk: disk.Disk{Disk: agent.Disk{Name: "sdx", Model: "Test", Serial: "S1", Size: c.diskSize}},
+		Disk: disk.Disk{Disk: agent.Disk{Name: "sdx", Model: "Test", SerialNumber: "S1", SizeBytes: c.diskSize}},
 		Plan: agent.ProvisionPlan{DataSource: c.source, PartitionGUID: unique, DataSize: c.dataSize},
 	}
 }

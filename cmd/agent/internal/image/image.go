@@ -129,8 +129,8 @@ func (w *writer) diskFailed(what string, offset int64, err error) error {
 }
 
 func describe(d disk.Disk) string {
-	if d.Serial == "" {
+	if d.SerialNumber == "" {
 		return "model " + d.Model + ", no serial number"
 	}
-	return "model " + d.Model + ", serial number " + d.Serial
+	return "model " + d.Model + ", serial number " + d.SerialNumber
 }

@@ -24,7 +24,7 @@ func TestWrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !r.Committed || r.ImageBytes == 0 && c.size > 2*mib || r.Disk.Serial != "S1" {
+			if !r.Committed || r.ImageBytes == 0 && c.size > 2*mib || r.Disk.SerialNumber != "S1" {
 				t.Errorf("the result is %+v", r)
 			}
 			c.checkContent(t, d.Clone(), s, r)

@@ -52,7 +52,7 @@ func TestCleanClear(t *testing.T) {
 	kept := contentOf(t, f, 1)
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
 	var last agent.Progress
-	plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []agent.KeptDisk{{Label: "partS2"}}, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "S2"}}}
+	plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{Label: "partS2"}}, Expected: []wire.DiskIdentity{{SerialNumber: "S1"}, {SerialNumber: "S2"}}}
 	result := c.Run(t.Context(), cleanPlan(plan), func(p agent.Progress) {
 		if len(p.Disks) > 0 {
 			last = p
@@ -61,11 +61,11 @@ func TestCleanClear(t *testing.T) {
 	g.Expect(result.Failure).To(BeNil())
 	g.Expect(result.Disks).To(HaveLen(2))
 	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", wire.PolicyClear), HaveField("Verification.Kind", agent.ReadBack), HaveField("Verification.Bytes", int64(8*mib))))
-	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Disk.Serial", "S2")))
+	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Disk.SerialNumber", "S2")))
 	g.Expect(bytes.Trim(contentOf(t, f, 0), "\x00")).To(BeEmpty())
 	g.Expect(contentOf(t, f, 1)).To(Equal(kept))
 	g.Expect(last.Step).To(Equal(agent.StepErasing))
-	g.Expect(last.Disks[0].Serial).To(Equal("S1"))
+	g.Expect(last.Disks[0].SerialNumber).To(Equal("S1"))
 
 	plan.Policy = wire.PolicyPurge
 	result = c.Run(t.Context(), cleanPlan(plan), ignore)
@@ -91,7 +91,7 @@ func TestCleanMetadata(t *testing.T) {
 	g := NewWithT(t)
 	f := newFiles(t, "S1", "S2")
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
-	ranges := []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 8 * mib}, Offset: 4 * mib, Length: 4096}}
+	ranges := []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 8 * mib}, Offset: 4 * mib, Length: 4096}}
 	result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: ranges}), ignore)
 	g.Expect(result.Failure).To(BeNil())
 	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", wire.PolicyMetadata), HaveField("Verification.Passed", true)))
@@ -107,14 +107,14 @@ func TestCleanExpected(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
-			plan := agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "GONE"}}}
+			plan := agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []wire.DiskIdentity{{SerialNumber: "S1"}, {SerialNumber: "GONE"}}}
 			started := time.Now()
 			result := c.Run(t.Context(), cleanPlan(plan), ignore)
 			g.Expect(time.Since(started)).To(BeNumerically(">=", disksFor), "it may appear late")
 			g.Expect(result.Failure).To(HaveField("Message", And(ContainSubstring("GONE"), ContainSubstring("S2"))))
 			outcomes := map[string]agent.Outcome{}
 			for _, d := range result.Disks {
-				outcomes[d.Disk.Serial] = d.Outcome
+				outcomes[d.Disk.SerialNumber] = d.Outcome
 			}
 			g.Expect(outcomes).To(Equal(map[string]agent.Outcome{"S1": agent.Erased, "S2": agent.Failed, "GONE": agent.Failed}))
 			g.Expect(contentOf(t, f, 1)).To(Equal(before))

@@ -54,7 +54,7 @@ func (broken) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF
 func (broken) Close() error                      { return nil }
 
 func rackDisk(name, serial string) disk.Disk {
-	return disk.Disk{Disk: agent.Disk{Name: name, Serial: serial, Size: 8 << 30}}
+	return disk.Disk{Disk: agent.Disk{Name: name, SerialNumber: serial, SizeBytes: 8 << 30}}
 }
 
 func opens(r ReadCloser) func() (ReadCloser, error) {
@@ -120,7 +120,7 @@ func TestCleanPaths(t *testing.T) {
 	g := NewWithT(t)
 	all := []disk.Disk{rackDisk("sda", "A"), rackDisk("sdb", "A")}
 	all[0].Paths, all[1].Paths = []string{"sdb"}, []string{"sda"}
-	plan := agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "A", Size: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
+	plan := agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "A", SizeBytes: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
 	for _, disks := range [][]disk.Disk{all, all[:1]} {
 		results, failure := erase.Run(t.Context(), plan, disks, erase.Options{Open: rack{}.Open})
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("the same disk as sdb")))

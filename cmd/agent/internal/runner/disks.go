@@ -86,7 +86,7 @@ func (f FileDisks) List(context.Context) ([]disk.Disk, error) {
 		}
 		all = append(all, disk.Disk{
 			Disk: agent.Disk{
-				Name: fmt.Sprintf("file%d", i), Model: "File", Serial: filepath.Base(name), Size: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector,
+				Name: fmt.Sprintf("file%d", i), Model: "File", SerialNumber: filepath.Base(name), SizeBytes: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector,
 				Transport: "file",
 			},
 			Node: name,
@@ -164,7 +164,7 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 	for _, d := range all {
 		h, err := disks.Read(d)
 		if err != nil {
-			log.Warn("A disk cannot be held open", "disk", d.Name, "serial", d.Serial, "error", err)
+			log.Warn("A disk cannot be held open", "disk", d.Name, "serial", d.SerialNumber, "error", err)
 			continue
 		}
 		held = append(held, h)
@@ -175,7 +175,7 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 	}
 	for _, d := range all {
 		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() }) {
-			return release, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.Serial)
+			return release, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.SerialNumber)
 		}
 	}
 	return release, nil
@@ -203,7 +203,7 @@ func (w *watch) changed(all []disk.Disk) time.Time {
 func namesOf(all []disk.Disk) string {
 	var names strings.Builder
 	for _, d := range all {
-		names.WriteString(d.Name + " " + d.Serial + "\n")
+		names.WriteString(d.Name + " " + d.SerialNumber + "\n")
 	}
 	return names.String()
 }
@@ -213,9 +213,9 @@ func openDisk(disks Disks, d disk.Disk) (disk.Device, error) {
 	device, err := disks.Open(d)
 	switch {
 	case errors.Is(err, disk.ErrBusy):
-		return nil, failure.New(agent.ReasonDiskBusy, "the disk %s (serial number %s) is held by something else%s: %w", d.Name, d.Serial, holders(d), err)
+		return nil, failure.New(agent.ReasonDiskBusy, "the disk %s (serial number %s) is held by something else%s: %w", d.Name, d.SerialNumber, holders(d), err)
 	case err != nil:
-		return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) cannot be opened: %w", d.Name, d.Serial, err)
+		return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) cannot be opened: %w", d.Name, d.SerialNumber, err)
 	default:
 		return device, nil
 	}

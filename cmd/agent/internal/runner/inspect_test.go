@@ -43,7 +43,7 @@ func TestInspect(t *testing.T) {
 	g.Expect(sent).To(HaveLen(1))
 	g.Expect(sent[0].Release).To(Equal("v1"))
 	g.Expect(sent[0].Disks).To(HaveLen(1))
-	g.Expect(sent[0].Disks[0].Serial).To(Equal("S1"))
+	g.Expect(sent[0].Disks[0].SerialNumber).To(Equal("S1"))
 	refused = retry.Final(errors.New("refused"))
 	g.Expect(run(&agent.InspectPlan{}).Failure).NotTo(BeNil())
 	g.Expect(sent).To(HaveLen(2), "a final refusal is not repeated")

@@ -52,7 +52,7 @@ func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(age
 func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, report func(agent.Progress)) (written *agent.Written, warnings []string, err error) {
 	report(agent.Progress{Step: agent.StepSelecting})
 	settled := settledFor
-	if (plan.RootDevice.Serial != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == agent.None) { // only the same disk by another path matters
+	if (plan.RootDevice.SerialNumber != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == agent.None) { // only the same disk by another path matters
 		settled = settledForKnown
 	}
 	var selected disk.Disk
@@ -63,7 +63,7 @@ func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, r
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Log.Info("Selected the disk", "name", selected.Name, "model", selected.Model, "serial", selected.Serial, "size", selected.Size)
+	p.Log.Info("Selected the disk", "name", selected.Name, "model", selected.Model, "serial", selected.SerialNumber, "size", selected.SizeBytes)
 	if plan.CommittedGUID != "" {
 		complete, err := p.findCommitted(all, selected, plan)
 		if err != nil || complete != nil {
@@ -107,17 +107,17 @@ func (p *Provisioner) findCommitted(all []disk.Disk, selected disk.Disk, plan ag
 		state, err := p.look(d, plan.CommittedGUID)
 		switch {
 		case state == image.Complete:
-			p.Log.Info("An earlier attempt completed the disk", "name", d.Name, "serial", d.Serial)
+			p.Log.Info("An earlier attempt completed the disk", "name", d.Name, "serial", d.SerialNumber)
 			return &agent.Written{Disk: d.ID(), Name: d.Name, Model: d.Model, Committed: true}, nil
 		case d.Is(plan.CommittedDisk) && err != nil:
-			return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s), which an earlier attempt wrote, cannot be read: %w", d.Name, d.Serial, err)
+			return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s), which an earlier attempt wrote, cannot be read: %w", d.Name, d.SerialNumber, err)
 		case d.Is(plan.CommittedDisk):
 			empty = state == image.Empty && d.Name == selected.Name
 		}
 	}
 	if !empty {
 		return nil, failure.New(agent.ReasonCommitUnknown, "an earlier attempt was allowed to make the disk with serial number %q bootable, and that disk is neither complete nor empty, "+
-			"is not there, or is not the selected one (%s): the machine may have booted (delete the Machine to have it replaced)", plan.CommittedDisk.Serial, selected.Name)
+			"is not there, or is not the selected one (%s): the machine may have booted (delete the Machine to have it replaced)", plan.CommittedDisk.SerialNumber, selected.Name)
 	}
 	return nil, nil //nolint:nilnil // nothing is complete
 }
@@ -127,7 +127,7 @@ func (p *Provisioner) look(d disk.Disk, guid string) (image.State, error) {
 	if err != nil {
 		return image.Unknown, err
 	}
-	state, err := image.Look(opened, d.Size, d.Sector(), guid)
+	state, err := image.Look(opened, d.SizeBytes, d.Sector(), guid)
 	return state, errors.Join(err, opened.Close())
 }
 
@@ -164,7 +164,7 @@ func (p *Provisioner) findLoader(ctx context.Context, name string) (*efi.Loader,
 		if err != nil {
 			return nil, err
 		}
-		table, err := gpt.Read(opened, 1, d.Size, d.Sector())
+		table, err := gpt.Read(opened, 1, d.SizeBytes, d.Sector())
 		if err := errors.Join(err, opened.Close()); err != nil {
 			return nil, err
 		}

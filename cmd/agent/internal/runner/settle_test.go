@@ -50,7 +50,7 @@ func TestLateDisk(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			c := &Cleaner{Disks: &changing{files: f, started: time.Now(), change: secondAfter(late)}, Log: slog.New(slog.DiscardHandler)}
-			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []agent.DiskID{{Serial: "S1"}}}), ignore)
+			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []wire.DiskIdentity{{SerialNumber: "S1"}}}), ignore)
 			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("S2")))
 			g.Expect(contentOf(t, f, 1)).To(Equal(before))
 
@@ -84,12 +84,12 @@ func TestNameOfAnotherDisk(t *testing.T) {
 			g := NewWithT(t)
 			disks := &changing{files: f, started: time.Now(), change: func(_ time.Duration, lists int, all []disk.Disk) []disk.Disk {
 				if lists > int((settled+listInterval-1)/listInterval)+1 { // after the last list of the wait
-					all[0].Serial, all[1].Serial = all[1].Serial, all[0].Serial
+					all[0].SerialNumber, all[1].SerialNumber = all[1].SerialNumber, all[0].SerialNumber
 				}
 				return all
 			}}
 			c := &Cleaner{Disks: disks, Log: slog.New(slog.DiscardHandler)}
-			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Keep: []agent.KeptDisk{{Serial: "KEPT"}}}), ignore)
+			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Keep: []wire.KeptDisk{{SerialNumber: "KEPT"}}}), ignore)
 			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("its name is that of another disk now")))
 			g.Expect(result.Disks).To(BeEmpty())
 		})
@@ -100,8 +100,8 @@ func TestNameOfAnotherDisk(t *testing.T) {
 // TestDiskChangesBeforeWrite: no image is written if the name of the selected disk belongs to another disk by then, or the disk has another size.
 func TestDiskChangesBeforeWrite(t *testing.T) {
 	for name, change := range map[string]func(*disk.Disk){
-		"name": func(d *disk.Disk) { d.Serial = "S2" },
-		"size": func(d *disk.Disk) { d.Size += 1 << 30 },
+		"name": func(d *disk.Disk) { d.SerialNumber = "S2" },
+		"size": func(d *disk.Disk) { d.SizeBytes += 1 << 30 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, f := newProvisioner(t, newBoots())
@@ -115,7 +115,7 @@ func TestDiskChangesBeforeWrite(t *testing.T) {
 				}}
 				result := p.Run(t.Context(), provisionPlan(nil), ignore)
 				g.Expect(result.Failure).To(And(HaveField("Reason", agent.ReasonDiskFailed), HaveField("Message", ContainSubstring("nothing was written"))))
-				g.Expect(result.Written.Disk.Serial).To(Equal("S1"))
+				g.Expect(result.Written.Disk.SerialNumber).To(Equal("S1"))
 			})
 			NewWithT(t).Expect(bootable(t, f)).To(BeFalse())
 		})
@@ -129,7 +129,7 @@ func TestLateDiskWithSameSerial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		p.Disks = &changing{files: second, started: time.Now(), change: func(since time.Duration, lists int, all []disk.Disk) []disk.Disk {
-			all[1].Serial = all[0].Serial
+			all[1].SerialNumber = all[0].SerialNumber
 			return secondAfter(time.Second)(since, lists, all)
 		}}
 		result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.DataSource, p.DataSize = agent.None, 0 }), ignore)
