@@ -191,7 +191,7 @@ type InspectedDisk struct {
 	Rotational bool `json:"rotational,omitempty"`
 	// transport is how the disk is connected: NVMe, NVMeOverFabrics, SATA, SAS, SCSI, FibreChannel, ISCSI, Virtio, USB, MMC or Other. It is absent if it is unknown.
 	// +optional
-	Transport DiskTransport `json:"transport,omitempty"`
+	Transport wire.DiskTransport `json:"transport,omitempty"`
 	// removable is true for a disk whose medium can be removed.
 	// +optional
 	Removable bool `json:"removable,omitempty"`

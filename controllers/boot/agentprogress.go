@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -86,9 +87,9 @@ func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentPr
 	}
 	for i := range p.Disks[:min(len(p.Disks), agent.MaxProgressDisks)] {
 		d := &p.Disks[i]
-		out.Disks = append(out.Disks, v1alpha1.DiskProgress{
+		out.Disks = append(out.Disks, wire.DiskProgress{
 			Name: controllers.Clip(d.Name, 64), SerialNumber: controllers.Clip(d.SerialNumber, 128), Method: controllers.Clip(d.Method, 128),
-			Percent: int32(min(max(d.Percent, 0), 100)), SecondsLeft: min(max(d.RemainingSeconds, 0), maxSecondsLeft), //nolint:gosec // it is limited
+			Percent: min(max(d.Percent, 0), 100), SecondsLeft: min(max(d.SecondsLeft, 0), maxSecondsLeft),
 		})
 	}
 	return out

@@ -47,11 +47,10 @@ func newErasingWorld(t *testing.T, policy wire.ErasePolicy, keep ...wire.KeptDis
 
 // erasedDisk is the report of a disk that was erased and verified.
 func erasedDisk(serial string, class wire.ErasePolicy, changes ...func(*agent.ErasedDisk)) agent.ErasedDisk {
-	d := agent.ErasedDisk{
-		Disk: wire.DiskIdentity{SerialNumber: serial, SizeBytes: 100 << 30}, Name: "nvme0n1", Model: "Model", Transport: "NVMe", Outcome: agent.Erased,
-		Method: "NVMe sanitize, block erase", Class: class, Basis: "IEEE 2883-2022", Verification: &agent.Verification{Kind: agent.Samples, Passed: true, Samples: 1000, Blank: 1000},
-		StartedAt: time.Unix(1_700_000_000, 0), EndedAt: time.Unix(1_700_000_060, 0),
-	}
+	d := agent.ErasedDisk{DiskErasure: wire.DiskErasure{
+		Disk: wire.DiskIdentity{SerialNumber: serial, SizeBytes: 100 << 30}, Name: "nvme0n1", Model: "Model", Transport: "NVMe", Outcome: wire.Erased,
+		Method: "NVMe sanitize, block erase", Class: class, Basis: "IEEE 2883-2022", Verification: &wire.ErasureVerification{Kind: wire.Samples, Passed: true, Samples: 1000, Blank: 1000},
+	}, StartTime: time.Unix(1_700_000_000, 0), EndTime: time.Unix(1_700_000_060, 0)}
 	for _, change := range changes {
 		change(&d)
 	}
@@ -59,7 +58,9 @@ func erasedDisk(serial string, class wire.ErasePolicy, changes ...func(*agent.Er
 }
 
 func leftOut(serial string) agent.ErasedDisk {
-	return agent.ErasedDisk{Disk: wire.DiskIdentity{SerialNumber: serial, SizeBytes: 1}, Name: "sdb", Outcome: agent.LeftOut, Message: "spec.storage.keep names it"}
+	return agent.ErasedDisk{DiskErasure: wire.DiskErasure{
+		Disk: wire.DiskIdentity{SerialNumber: serial, SizeBytes: 1}, Name: "sdb", Outcome: wire.LeftOut, Message: "spec.storage.keep names it",
+	}}
 }
 
 // TestPlanOfAnErasure: the plan follows the record of the boot, whatever the host says now.
@@ -88,9 +89,9 @@ func TestErasureIsRecorded(t *testing.T) {
 	answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{
 		erasedDisk("S1", wire.PolicyPurge, func(d *agent.ErasedDisk) {
 			d.Warnings = []string{"RPMB\x00", strings.Repeat("y", 500), "3", "4", "5"}
-			d.Model, d.StartedAt = "Evil\x1b[2J"+strings.Repeat("x", 500), time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC)
+			d.Model, d.StartTime = "Evil\x1b[2J"+strings.Repeat("x", 500), time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC)
 		}),
-		erasedDisk("s2", wire.PolicyClear), leftOut("virtual media"), {Outcome: agent.LeftOut},
+		erasedDisk("s2", wire.PolicyClear), leftOut("virtual media"), {DiskErasure: wire.DiskErasure{Outcome: wire.LeftOut}},
 	}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.Next).To(Equal(agent.PowerOff))
@@ -106,9 +107,9 @@ func TestErasureIsRecorded(t *testing.T) {
 	g.Expect(first.Model).To(And(HavePrefix("Evil[2Jxxx"), HaveLen(128)), "a text of an agent is cleaned and cut")
 	g.Expect(first.Warnings).To(HaveExactElements("RPMB", HaveLen(192), "3", "4"))
 	g.Expect(first.StartTime).To(BeNil(), "a time that no server has")
-	g.Expect([]any{first.Disk.SerialNumber, first.Outcome, first.Class, first.Method}).To(Equal([]any{"S1", v1alpha1.ErasureErased, wire.PolicyPurge, "NVMe sanitize, block erase"}))
-	g.Expect(first.Verification).To(Equal(&v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 1000, Blank: 1000}))
-	g.Expect(report.Disks[2].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
+	g.Expect([]any{first.Disk.SerialNumber, first.Outcome, first.Class, first.Method}).To(Equal([]any{"S1", wire.Erased, wire.PolicyPurge, "NVMe sanitize, block erase"}))
+	g.Expect(first.Verification).To(Equal(&wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 1000, Blank: 1000}))
+	g.Expect(report.Disks[2].Outcome).To(Equal(wire.LeftOut))
 
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred(), "the first answer may be lost")
@@ -262,19 +263,19 @@ func TestErasureIsNotProven(t *testing.T) {
 		"the written disk is missing":       {"", both()[1:], "disk S1 is missing"},
 		"another disk instead":              {wire.PolicyPurge, append(both()[:1], erasedDisk("S3", wire.PolicyPurge)), "disk S2 is missing"},
 		"it failed":                         {wire.PolicyPurge, both(func(d *agent.ErasedDisk) { d.Outcome, d.Message = agent.Failed, "it is frozen" }), "disk S2 was not erased: it is frozen"},
-		"not verified":                      {wire.PolicyPurge, both(func(d *agent.ErasedDisk) { d.Verification = nil }), "disk S2 has no verification that passed"},
-		"the verification did not pass":     {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Verification.Passed = false }), "disk S2 has no verification that passed"},
-		"an unknown kind of verification":   {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Verification.Kind = "Guess" }), "disk S2 has an unknown kind"},
-		"a weaker class":                    {wire.PolicyPurge, both(func(d *agent.ErasedDisk) { d.Class = wire.PolicyClear }), `disk S2 was erased with the class "Clear", and the policy is Purge`},
-		"Metadata for Clear":                {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Class = wire.PolicyMetadata }), "the policy is Clear"},
-		"no class":                          {wire.PolicyMetadata, both(func(d *agent.ErasedDisk) { d.Class = "" }), "the policy is Metadata"},
-		"an unknown class":                  {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Class = "Destroy" }), `the class "Destroy"`},
-		"None is no class":                  {"", both(func(d *agent.ErasedDisk) { d.Class = "None" }), `the class "None"`},
-		"no method":                         {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Method = "\x00" }), "disk S2 was erased without a method"},
-		"an unknown outcome":                {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Outcome = "Maybe" }), `disk S2 has the outcome "Maybe"`},
+		"not verified":                      {wire.PolicyPurge, both(func(d *agent.ErasedDisk) { d.Verification = nil }), "disk S2: it was not verified"},
+		"the verification did not pass":     {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Verification.Passed = false }), "disk S2: its verification did not pass"},
+		"an unknown kind of verification":   {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Verification.Kind = "Guess" }), `disk S2: its verification has the unknown kind "Guess"`},
+		"a weaker class":                    {wire.PolicyPurge, both(func(d *agent.ErasedDisk) { d.Class = wire.PolicyClear }), `disk S2: its class is "Clear", which is below the policy Purge`},
+		"Metadata for Clear":                {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Class = wire.PolicyMetadata }), "which is below the policy Clear"},
+		"no class":                          {wire.PolicyMetadata, both(func(d *agent.ErasedDisk) { d.Class = "" }), "which is below the policy Metadata"},
+		"an unknown class":                  {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Class = "Destroy" }), `its class is "Destroy"`},
+		"None is no class":                  {"", both(func(d *agent.ErasedDisk) { d.Class = "None" }), `its class is "None"`},
+		"no method":                         {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Method = "\x00" }), "disk S2: the agent did not report the method"},
+		"an unknown outcome":                {wire.PolicyClear, both(func(d *agent.ErasedDisk) { d.Outcome = "Maybe" }), `disk S2: its outcome is "Maybe"`},
 		"left out, and no disk is kept":     {wire.PolicyPurge, append(both()[:1], leftOut("S2")), "disk S2 was left out, and spec.storage.keep does not name it"},
 		"the written disk is left out":      {"", []agent.ErasedDisk{leftOut("S1")}, "disk S1 was left out"},
-		"a disk without an identity":        {wire.PolicyPurge, append(both(), erasedDisk("", wire.PolicyPurge)), "disk nvme0n1 cannot be identified"},
+		"a disk without an identity":        {wire.PolicyPurge, append(both(), erasedDisk("", wire.PolicyPurge)), "disk nvme0n1: it cannot be identified"},
 		"more disks than a record can have": {wire.PolicyPurge, many, "at most 64"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -380,7 +381,7 @@ func TestErasureLeavesKeptDisksOut(t *testing.T) {
 	w, r, _ := newErasingWorld(t, wire.PolicyPurge, wire.KeptDisk{Label: "ceph-data"})
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), leftOut("S2")}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.boot().Spec.Erasure.Disks[1].Outcome).To(Equal(v1alpha1.ErasureLeftOut))
+	g.Expect(w.boot().Spec.Erasure.Disks[1].Outcome).To(Equal(wire.LeftOut))
 }
 
 // TestOtherDisksNameIsNoLabel: the name of a disk in spec.storage.keep leaves out no other disk: a tenant can write that name as a label.
@@ -421,7 +422,7 @@ func TestErasureFails(t *testing.T) {
 	w, r, _ := newErasingWorld(t, wire.PolicyPurge)
 	_, err := w.Result(ctx, r, agent.Result{
 		Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "1 of 2 disks"},
-		Disks:   []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), {Disk: wire.DiskIdentity{SerialNumber: "S2"}, Outcome: agent.Failed, Message: "it is frozen"}},
+		Disks:   []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), {DiskErasure: wire.DiskErasure{Disk: wire.DiskIdentity{SerialNumber: "S2"}, Outcome: agent.Failed, Message: "it is frozen"}}},
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.boot().Status.Problem.Message).To(Equal("1 of 2 disks. Not erased: S2 (it is frozen)"))
@@ -435,20 +436,20 @@ func TestErasureProgress(t *testing.T) {
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _ = w.Start(stop) }()
-	progress := agent.Progress{Step: agent.StepErasing, Disks: []agent.DiskProgress{
-		{Name: "sda", SerialNumber: "S1", Method: "ATA sanitize", Percent: 41, RemainingSeconds: 1490}, {Name: "sdb\x1b", SerialNumber: "S2", Percent: 900, RemainingSeconds: -3},
-		{Name: "sdc", Percent: -5, RemainingSeconds: 1 << 62},
+	progress := agent.Progress{Step: agent.StepErasing, Disks: []wire.DiskProgress{
+		{Name: "sda", SerialNumber: "S1", Method: "ATA sanitize", Percent: 41, SecondsLeft: 1490}, {Name: "sdb\x1b", SerialNumber: "S2", Percent: 900, SecondsLeft: -3},
+		{Name: "sdc", Percent: -5, SecondsLeft: 1 << 62},
 	}}
 	for range agent.MaxProgressDisks {
-		progress.Disks = append(progress.Disks, agent.DiskProgress{Name: "x", Percent: 100})
+		progress.Disks = append(progress.Disks, wire.DiskProgress{Name: "x", Percent: 100})
 	}
 	g.Expect(w.Progress(ctx, r, progress)).To(Succeed())
 	g.Eventually(func() *v1alpha1.AgentProgress { return w.boot().Status.Agent }).ShouldNot(BeNil())
 	disks := w.boot().Status.Agent.Disks
 	g.Expect(disks).To(HaveLen(agent.MaxProgressDisks))
-	g.Expect(disks[0]).To(Equal(v1alpha1.DiskProgress{Name: "sda", SerialNumber: "S1", Method: "ATA sanitize", Percent: 41, SecondsLeft: 1490}))
-	g.Expect(disks[1]).To(Equal(v1alpha1.DiskProgress{Name: "sdb", SerialNumber: "S2", Percent: 100}))
-	g.Expect(disks[2]).To(Equal(v1alpha1.DiskProgress{Name: "sdc", SecondsLeft: 30 * 24 * 60 * 60}))
+	g.Expect(disks[0]).To(Equal(wire.DiskProgress{Name: "sda", SerialNumber: "S1", Method: "ATA sanitize", Percent: 41, SecondsLeft: 1490}))
+	g.Expect(disks[1]).To(Equal(wire.DiskProgress{Name: "sdb", SerialNumber: "S2", Percent: 100}))
+	g.Expect(disks[2]).To(Equal(wire.DiskProgress{Name: "sdc", SecondsLeft: 30 * 24 * 60 * 60}))
 	g.Expect(w.boot().Status.Progress).To(HavePrefix("Erasing 2 of 64 disks, the slowest at 0 %"))
 }
 
@@ -456,7 +457,7 @@ func TestErasureProgress(t *testing.T) {
 func TestProgressOfFinishedAgent(t *testing.T) {
 	g := NewWithT(t)
 	w, r, _ := newErasingWorld(t, wire.PolicyPurge)
-	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Disks: []agent.DiskProgress{{Name: "sda", Percent: 99}}})).To(Succeed())
+	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Disks: []wire.DiskProgress{{Name: "sda", Percent: 99}}})).To(Succeed())
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), erasedDisk("S2", wire.PolicyPurge)}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.Start(over())).To(Succeed())

@@ -67,7 +67,7 @@ func TestErasureOfAFreeHostIsNotProven(t *testing.T) {
 		"another disk":          {wire.PolicyPurge, []agent.ErasedDisk{erasedDisk("S2", wire.PolicyPurge)}, "disk S1 is missing"},
 		"no disks":              {wire.PolicyClear, nil, "disk S1 is missing"},
 		"no disks for Metadata": {wire.PolicyMetadata, nil, "disk S1 is missing"},
-		"a weaker class":        {wire.PolicyPurge, []agent.ErasedDisk{erasedDisk("S1", wire.PolicyClear)}, "the policy is Purge"},
+		"a weaker class":        {wire.PolicyPurge, []agent.ErasedDisk{erasedDisk("S1", wire.PolicyClear)}, "which is below the policy Purge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -25,11 +26,11 @@ func TestAgentWords(t *testing.T) {
 		Equal([]v1alpha1.SecureBoot{v1alpha1.SecureBootEnabled, v1alpha1.SecureBootDisabled, ""}))
 	g.Expect([]v1alpha1.Health{controllers.HealthOf("OK"), controllers.HealthOf("Warning"), controllers.HealthOf("Critical"), controllers.HealthOf("ok")}).To(
 		Equal([]v1alpha1.Health{v1alpha1.HealthOK, v1alpha1.HealthWarning, v1alpha1.HealthCritical, ""}))
-	for word, want := range map[string]v1alpha1.DiskTransport{
-		"nvme": v1alpha1.TransportNVMe, "nvme-tcp": v1alpha1.TransportNVMeOverFabrics, "nvme-": v1alpha1.TransportNVMeOverFabrics, "fc": v1alpha1.TransportFibreChannel,
-		"": "", "NVMe": v1alpha1.TransportOther, "file": v1alpha1.TransportOther,
+	for word, want := range map[wire.DiskTransport]wire.DiskTransport{
+		"NVMe": wire.TransportNVMe, "NVMeOverFabrics": wire.TransportNVMeOverFabrics, "FibreChannel": wire.TransportFibreChannel,
+		"": "", "nvme": wire.TransportOther, "Other": wire.TransportOther,
 	} {
-		g.Expect(transportOf(word)).To(Equal(want), word)
+		g.Expect(transportOf(word)).To(Equal(want), string(word))
 	}
 }
 

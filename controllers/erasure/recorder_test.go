@@ -63,10 +63,10 @@ func (s *site) erased(name string, number int32) (*v1alpha1.BareMetalHost, *v1al
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: v1alpha1.BareMetalBootSpec{
 			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneTime: &at, CleaningPolicy: wire.PolicyPurge,
-			Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyPurge, StartTime: at, EndTime: at, AgentRelease: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{
-				Disk: wire.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge,
-				Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64},
-			}}},
+			Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyPurge, StartTime: at, EndTime: at, AgentRelease: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{DiskErasure: wire.DiskErasure{
+				Disk: wire.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: wire.Erased, Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge,
+				Verification: &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64},
+			}}}},
 		},
 	}
 	return host, boot

@@ -41,7 +41,7 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version reportVersion) 
 	}
 	disks, nics, gpus := map[v1alpha1.DiskGroup]int32{}, map[v1alpha1.NICGroup]int32{}, map[v1alpha1.GPUGroup]int32{}
 	for _, d := range report.Disks {
-		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != v1alpha1.TransportUSB {
+		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != wire.TransportUSB {
 			disks[v1alpha1.DiskGroup{SizeBytes: d.SizeBytes, Rotational: d.Rotational}]++
 		}
 	}
@@ -231,7 +231,7 @@ func missingDisks(reported []v1alpha1.Disk, found []v1alpha1.InspectedDisk) []st
 	seen := map[string]bool{}
 	for _, d := range found {
 		switch {
-		case d.Removable || d.Transport == v1alpha1.TransportUSB:
+		case d.Removable || d.Transport == wire.TransportUSB:
 			continue
 		case d.SerialNumber == "" || !serials[strings.ToLower(d.SerialNumber)]:
 			return nil

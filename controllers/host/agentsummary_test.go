@@ -27,7 +27,7 @@ func TestSummarize(t *testing.T) {
 		CPU: v1alpha1.InspectedCPU{Threads: 64}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 38},
 		Disks: []v1alpha1.InspectedDisk{
 			{SizeBytes: 480e9}, {SizeBytes: 480e9}, {SizeBytes: 4e12, Rotational: true}, {SizeBytes: 1e9, Removable: true}, {SizeBytes: 2e9, ReadOnly: true},
-			{SizeBytes: 3e9, Transport: v1alpha1.TransportUSB}, {SizeBytes: 5e9, Protected: "spec.storage.keep"}, {},
+			{SizeBytes: 3e9, Transport: wire.TransportUSB}, {SizeBytes: 5e9, Protected: "spec.storage.keep"}, {},
 		},
 		NICs: []v1alpha1.InspectedNIC{
 			{SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-2", "")}, {SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-1", "x")},
@@ -136,7 +136,7 @@ func TestContradictions(t *testing.T) {
 			System: v1alpha1.InspectedSystem{SystemUUID: "44454C4C-4200-1035-8034-B4C04F465931", SerialNumber: " abc"}, // the bytes of the UUID in the other order
 			CPU:    v1alpha1.InspectedCPU{Threads: 8, Architecture: "amd64"}, Memory: v1alpha1.InspectedMemory{Bytes: 60 << 30},
 			NICs:  []v1alpha1.InspectedNIC{{MACAddress: "52:54:00:00:00:01"}},
-			Disks: []v1alpha1.InspectedDisk{{SerialNumber: "d1"}, {SerialNumber: "d2"}, {SerialNumber: "stick", Transport: v1alpha1.TransportUSB}},
+			Disks: []v1alpha1.InspectedDisk{{SerialNumber: "d1"}, {SerialNumber: "d2"}, {SerialNumber: "stick", Transport: wire.TransportUSB}},
 			BMC:   &v1alpha1.InspectedBMC{Address: "192.0.2.1"},
 		}
 	}

@@ -75,10 +75,10 @@ func endErasure(t *testing.T, server *controllerstest.Server) {
 	now := metav1.Now().Rfc3339Copy()
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) {
 		b.Spec.AgentDoneTime, b.Spec.WrittenDisks = &now, nil
-		b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: b.Spec.CleaningPolicy, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{
-			Disk: wire.DiskIdentity{SerialNumber: "S1"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize", Class: wire.PolicyPurge,
-			Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true},
-		}}}
+		b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: b.Spec.CleaningPolicy, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{DiskErasure: wire.DiskErasure{
+			Disk: wire.DiskIdentity{SerialNumber: "S1"}, Outcome: wire.Erased, Method: "NVMe sanitize", Class: wire.PolicyPurge,
+			Verification: &wire.ErasureVerification{Kind: "Samples", Passed: true},
+		}}}}
 	})
 	server.SetPower(false)
 }

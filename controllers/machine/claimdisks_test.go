@@ -15,8 +15,8 @@ import (
 // that the agent does not inspect it records no disks, whatever an old report says.
 func TestClaimRecordsDisks(t *testing.T) {
 	found := []v1alpha1.InspectedDisk{
-		{Name: "nvme0n1", SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9, Transport: v1alpha1.TransportNVMe}, {Name: "sdb", ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9},
-		{Name: "sr0", SerialNumber: "CD", SizeBytes: 1e9, Removable: true}, {Name: "sdc", SerialNumber: "USB", SizeBytes: 1e9, Transport: v1alpha1.TransportUSB}, {Name: "sdd", SerialNumber: "S4"},
+		{Name: "nvme0n1", SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9, Transport: wire.TransportNVMe}, {Name: "sdb", ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9},
+		{Name: "sr0", SerialNumber: "CD", SizeBytes: 1e9, Removable: true}, {Name: "sdc", SerialNumber: "USB", SizeBytes: 1e9, Transport: wire.TransportUSB}, {Name: "sdd", SerialNumber: "S4"},
 	}
 	known := []wire.DiskIdentity{{SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9}, {ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9}}
 	start(t)

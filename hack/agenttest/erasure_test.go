@@ -221,10 +221,10 @@ func TestErasure(t *testing.T) {
 			g.Expect(result.Disks).To(HaveLen(len(u.files)))
 			for _, d := range result.Disks {
 				if d.Disk.SerialNumber == "KEPT" || d.Disk.SerialNumber == "LABEL" {
-					g.Expect(d.Outcome).To(Equal(agent.LeftOut), d.Disk.SerialNumber)
+					g.Expect(d.Outcome).To(Equal(wire.LeftOut), d.Disk.SerialNumber)
 					continue
 				}
-				g.Expect(d.Outcome).To(Equal(agent.Erased), d.Disk.SerialNumber)
+				g.Expect(d.Outcome).To(Equal(wire.Erased), d.Disk.SerialNumber)
 				g.Expect(d.Method).To(Equal(methodOf(policy, d.Disk.SerialNumber)), d.Disk.SerialNumber)
 				g.Expect(d.Verification).To(HaveField("Passed", BeTrue()), d.Disk.SerialNumber)
 			}

@@ -33,7 +33,7 @@ type sparedDrives struct {
 // sparedResult is what a result says about a drive. message is a part of its message, and method that of a drive that is erased.
 type sparedResult struct {
 	paths           int
-	outcome         agent.Outcome
+	outcome         wire.ErasureOutcome
 	message, method string
 }
 
@@ -70,7 +70,7 @@ const (
 // There is no LUN of a storage system among them, and nothing is mounted or held.
 func newSparedDrives(t *testing.T) *sparedDrives {
 	t.Helper()
-	const failed, leftOut = agent.Failed, agent.LeftOut
+	const failed, leftOut = agent.Failed, wire.LeftOut
 	d := &sparedDrives{files: map[string]string{}, before: map[string][]byte{}}
 	d.args = []string{
 		"-device", "virtio-scsi-pci,id=scsi", "-device", "qemu-xhci,id=usb", "-device", "sdhci-pci,id=sd",
@@ -94,7 +94,7 @@ func newSparedDrives(t *testing.T) *sparedDrives {
 		"":    {1, failed, "its serial number is unknown, and it might be " + goneDisk, ""},
 		"LVM": {1, failed, "it has lvm2, whose labels are not read, and it might be " + goneDisk, ""},
 		// What is erased beside them.
-		"PLAIN": {1, agent.Erased, "", overwriteMethod}, "PARTS n1": {1, agent.Erased, "", formatMethod},
+		"PLAIN": {1, wire.Erased, "", overwriteMethod}, "PARTS n1": {1, wire.Erased, "", formatMethod},
 	}
 	plain, scsi := plantedContent(nil), func(id string) string { return "scsi-hd,bus=scsi.0,serial=" + strings.ToUpper(id) }
 	d.add(t, "wwn", plain, "", scsi("wwn")+",wwn="+keptWWN)
@@ -155,7 +155,7 @@ func TestErasureLeavesAlone(t *testing.T) {
 			key += " " + m[1]
 		}
 		if r.Disk.SerialNumber == "PARTS" { // Linux numbers namespaces in the order in which it finds them. The content of both is compared below
-			if key = "PARTS n2"; r.Outcome == agent.Erased {
+			if key = "PARTS n2"; r.Outcome == wire.Erased {
 				key = "PARTS n1"
 			}
 		}

@@ -90,7 +90,7 @@ func Disks(report *v1alpha1.BareMetalInspectionSpec) []wire.DiskIdentity {
 // IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media or a LUN of a storage network.
 func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
 	switch d.Transport {
-	case v1alpha1.TransportUSB, v1alpha1.TransportFibreChannel, v1alpha1.TransportISCSI, v1alpha1.TransportNVMeOverFabrics:
+	case wire.TransportUSB, wire.TransportFibreChannel, wire.TransportISCSI, wire.TransportNVMeOverFabrics:
 		return false
 	default:
 		return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly

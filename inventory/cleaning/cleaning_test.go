@@ -92,7 +92,7 @@ func TestDisks(t *testing.T) {
 	g := NewWithT(t)
 	report := &v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
 		{SerialNumber: "S1", WWN: "w1", ByPath: "p1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SizeBytes: 10}, {SerialNumber: "empty"},
-		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: v1alpha1.TransportUSB, SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
+		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: wire.TransportUSB, SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
 		{SerialNumber: "kept", Protected: "spec.storage.keep names it", SizeBytes: 10},
 	}}
 	g.Expect(Disks(report)).To(Equal([]wire.DiskIdentity{

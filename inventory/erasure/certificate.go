@@ -62,8 +62,8 @@ type Medium struct {
 	Path            string `json:"path,omitempty"`
 	SizeBytes       int64  `json:"sizeBytes,omitempty"`
 	// Outcome is Erased or LeftOut. A disk that was left out still has its data, and Reason says why.
-	Outcome v1alpha1.ErasureOutcome `json:"outcome"`
-	Reason  string                  `json:"reason,omitempty"`
+	Outcome wire.ErasureOutcome `json:"outcome"`
+	Reason  string              `json:"reason,omitempty"`
 	// Class is the sanitization method that the technique meets on this disk, by the clause in Basis.
 	Class     wire.ErasePolicy `json:"class,omitempty"`
 	Technique string           `json:"technique,omitempty"`
@@ -126,7 +126,7 @@ func mediumOf(d *v1alpha1.ErasedDisk) Medium {
 }
 
 // verificationText describes a verification with the words of NIST SP 800-88: full verification, or representative sampling.
-func verificationText(v *v1alpha1.ErasureVerification) string {
+func verificationText(v *wire.ErasureVerification) string {
 	if v == nil {
 		return ""
 	}
@@ -135,15 +135,15 @@ func verificationText(v *v1alpha1.ErasureVerification) string {
 		result = "passed"
 	}
 	switch {
-	case v.Kind == "ReadBack":
+	case v.Kind == wire.ReadBack:
 		return fmt.Sprintf("full: all that was overwritten was read back (%d bytes) and compared with zeros: %s", v.Bytes, result)
-	case v.Kind == "Samples" && v.Changed == 0: // no content of before was known: blank samples, or an operation that an earlier boot began
+	case v.Kind == wire.Samples && v.Changed == 0: // no content of before was known: blank samples, or an operation that an earlier boot began
 		return fmt.Sprintf("representative sampling: %d samples with %d bytes were read after the erasure (%d blank, %d unreadable), and none could be compared with content of "+
 			"before: %s", v.Samples, v.Bytes, v.Blank, v.Unreadable, result)
-	case v.Kind == "Samples":
+	case v.Kind == wire.Samples:
 		return fmt.Sprintf("representative sampling: %d samples with %d bytes were compared with those before the erasure (%d changed, %d blank, %d unreadable): %s",
 			v.Samples, v.Bytes, v.Changed, v.Blank, v.Unreadable, result)
-	case v.Kind == "DriveStatus":
+	case v.Kind == wire.DriveStatus:
 		return "status that the drive reports; samples cannot be judged with this technique: " + result
 	default:
 		return fmt.Sprintf("%s: %s", v.Kind, result)

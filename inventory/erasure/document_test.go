@@ -57,10 +57,10 @@ func TestVerificationTexts(t *testing.T) {
 	spec := purged()
 	disks := spec.Report.Disks[:1]
 	spec.Report.Disks = disks
-	disks[0].Verification = &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Blank: 64}
+	disks[0].Verification = &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Blank: 64}
 	g.Expect(erasure.CertificateOf(spec).Media[0].Verification).To(Equal("representative sampling: 64 samples with 262144 bytes were read after the erasure " +
 		"(64 blank, 0 unreadable), and none could be compared with content of before: passed"))
-	disks[0].Verification = &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 1, Blank: 64}
+	disks[0].Verification = &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 1, Blank: 64}
 	g.Expect(erasure.CertificateOf(spec).Media[0].Verification).To(ContainSubstring("were compared with those before the erasure (1 changed, 64 blank, 0 unreadable)"))
 }
 

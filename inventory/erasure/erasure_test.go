@@ -47,22 +47,24 @@ func purged() *v1alpha1.BareMetalErasureSpec {
 			Policy: wire.PolicyPurge, StartTime: at(0), EndTime: at(9), AgentRelease: "v0.2.0", FirmwareMode: "UEFI", BootMethod: v1alpha1.MethodPXE, TLS: true, SecureBoot: "Enabled",
 			Disks: []v1alpha1.ErasedDisk{
 				{
-					Disk: wire.DiskIdentity{SerialNumber: "NVME0001", WWN: "eui.0025385b71b00001", ByPath: "pci-0000:01:00.0-nvme-1", SizeBytes: 3840755982336},
-					Name: "nvme0n1", Model: "Fast \"4T\"", Vendor: "Drives", FirmwareVersion: "1.0", Transport: "NVMe", Outcome: v1alpha1.ErasureErased,
-					Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge, Basis: "IEEE 2883-2022, 8.3",
-					Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 60, Unreadable: 4},
-					StartTime:    &started, EndTime: &ended,
-					Warnings: []string{"it has replay protected memory blocks (RPMB), which no command erases"},
+					DiskErasure: wire.DiskErasure{
+						Disk: wire.DiskIdentity{SerialNumber: "NVME0001", WWN: "eui.0025385b71b00001", ByPath: "pci-0000:01:00.0-nvme-1", SizeBytes: 3840755982336},
+						Name: "nvme0n1", Model: "Fast \"4T\"", Vendor: "Drives", FirmwareVersion: "1.0", Transport: "NVMe", Outcome: wire.Erased,
+						Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge, Basis: "IEEE 2883-2022, 8.3",
+						Verification: &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 60, Unreadable: 4},
+						Warnings:     []string{"it has replay protected memory blocks (RPMB), which no command erases"},
+					},
+					StartTime: &started, EndTime: &ended,
 				},
-				{
-					Disk: wire.DiskIdentity{SerialNumber: "HDD0001", SizeBytes: 1 << 40}, Name: "sda", Transport: "SATA", Outcome: v1alpha1.ErasureErased,
+				{DiskErasure: wire.DiskErasure{
+					Disk: wire.DiskIdentity{SerialNumber: "HDD0001", SizeBytes: 1 << 40}, Name: "sda", Transport: "SATA", Outcome: wire.Erased,
 					Method: "ATA sanitize, overwrite", Class: wire.PolicyPurge,
-					Verification: &v1alpha1.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40, Blank: 64, Samples: 64},
-				},
-				{
-					Disk: wire.DiskIdentity{ByPath: "pci-0000:00:1d.0-usb-1"}, Name: "sdb", Transport: "USB", Outcome: v1alpha1.ErasureLeftOut,
+					Verification: &wire.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40, Blank: 64, Samples: 64},
+				}},
+				{DiskErasure: wire.DiskErasure{
+					Disk: wire.DiskIdentity{ByPath: "pci-0000:00:1d.0-usb-1"}, Name: "sdb", Transport: "USB", Outcome: wire.LeftOut,
 					Message: "spec.storage.keep names it", Warnings: []string{"it has LVM2_member, which the next system may assemble"},
-				},
+				}},
 			},
 		},
 	}

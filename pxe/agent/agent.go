@@ -261,7 +261,7 @@ type Progress struct {
 	// Rate is in bytes per second, over the last seconds.
 	Rate int64 `json:"rate,omitempty"`
 	// Disks are the disks of a CleanPlan that are being erased or have a result, which is 100 percent. They are at most MaxProgressDisks.
-	Disks []DiskProgress `json:"disks,omitempty"`
+	Disks []wire.DiskProgress `json:"disks,omitempty"`
 }
 
 // Result is the end of a plan.

@@ -84,10 +84,10 @@ type Disk struct {
 	LogicalSector  int  `json:"logicalSector,omitempty"`
 	PhysicalSector int  `json:"physicalSector,omitempty"`
 	Rotational     bool `json:"rotational,omitempty"`
-	// Transport is nvme, nvme-NETWORK (such as nvme-tcp), sata, sas, scsi, fc, iscsi, virtio, usb or mmc; empty if it is unknown.
-	Transport string `json:"transport,omitempty"`
-	Removable bool   `json:"removable,omitempty"`
-	ReadOnly  bool   `json:"readOnly,omitempty"`
+	// Transport is empty if it is unknown.
+	Transport wire.DiskTransport `json:"transport,omitempty"`
+	Removable bool               `json:"removable,omitempty"`
+	ReadOnly  bool               `json:"readOnly,omitempty"`
 	// Health is OK, Warning or Critical: of NVMe from the log page SMART / Health, otherwise unknown.
 	Health string `json:"health,omitempty"`
 	// Erase are the commands that erase the disk and that it offers, such as NVMeSanitizeCrypto, ATAErase, SCSISanitizeBlock. Overwrite, by writing, is one of them. They

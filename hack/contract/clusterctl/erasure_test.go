@@ -34,10 +34,10 @@ func (s *story) proof(t *testing.T, host string) (*v1alpha1.BareMetalErasure, ma
 	now := metav1.Now().Rfc3339Copy()
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}, Spec: v1alpha1.BareMetalBootSpec{
 		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, MachineName: "m", AgentDoneTime: &now, CleaningPolicy: wire.PolicyClear,
-		Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyClear, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{
-			Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 1 << 40}, Outcome: v1alpha1.ErasureErased, Method: "Overwrite with zeros", Class: wire.PolicyClear,
-			Verification: &v1alpha1.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40},
-		}}},
+		Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyClear, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{DiskErasure: wire.DiskErasure{
+			Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 1 << 40}, Outcome: wire.Erased, Method: "Overwrite with zeros", Class: wire.PolicyClear,
+			Verification: &wire.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40},
+		}}}},
 	}}
 	recorder := &recording.Recorder{Client: s.source.Client, APIReader: s.source.Client, Namespace: keyNamespace}
 	g.Expect(recorder.Record(s.ctx, h, boot)).To(Succeed())

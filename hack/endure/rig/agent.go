@@ -228,12 +228,12 @@ func (s *Server) replaceResult(r *http.Request) error {
 	return edit(r, func(result *agent.Result) {
 		for i := range result.Disks {
 			d := &result.Disks[i]
-			if d.Outcome != agent.Erased {
+			if d.Outcome != wire.Erased {
 				continue
 			}
 			if purges {
 				d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, wire.PolicyPurge
-				d.Verification.Kind = agent.Samples
+				d.Verification.Kind = wire.Samples
 			}
 			d.Verification.Passed = d.Verification.Passed && !unverified
 		}

@@ -56,7 +56,7 @@ func (s *Site) Proven(ctx context.Context, c client.Reader, keys map[string]ed25
 	var erased []string
 	for _, d := range spec.Report.Disks {
 		erased = append(erased, d.Disk.SerialNumber)
-		if v := d.Verification; d.Outcome != v1alpha1.ErasureErased || v == nil || !v.Passed || !d.Class.Reaches(policy) || d.Method == "" || d.Basis == "" {
+		if v := d.Verification; d.Outcome != wire.Erased || v == nil || !v.Passed || !d.Class.Reaches(policy) || d.Method == "" || d.Basis == "" {
 			problems = append(problems, fmt.Errorf("the record of disk %s: %+v", d.Disk.SerialNumber, d))
 		}
 	}

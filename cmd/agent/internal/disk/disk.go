@@ -48,7 +48,7 @@ func (d Disk) ID() wire.DiskIdentity {
 
 // Remote is true for a disk that is reached over a network: a LUN of a storage system, which other servers may use.
 func (d Disk) Remote() bool {
-	return d.Transport == "fc" || d.Transport == "iscsi" || strings.HasPrefix(d.Transport, "nvme-")
+	return slices.Contains([]wire.DiskTransport{wire.TransportFibreChannel, wire.TransportISCSI, wire.TransportNVMeOverFabrics}, d.Transport)
 }
 
 // DataLabels are the labels of the file systems with bootstrap data: of NoCloud and of a configuration drive, in lower case.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 )
 
@@ -21,9 +22,9 @@ func (s sysDisk) identify(d *Disk) {
 		d.Firmware = s.attr("device/firmware_rev") // NVMe
 	}
 	switch {
-	case d.Transport == "virtio":
+	case d.Transport == wire.TransportVirtio:
 		d.SerialNumber, d.Vendor = s.attr("serial"), "" // the vendor is the number 0x1af4
-	case d.Transport == "mmc":
+	case d.Transport == wire.TransportMMC:
 		d.Model = s.attr("device/name")
 	case strings.Contains(s.dir, "/target"):
 		s.identifySCSI(d)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Tree is where the kernel's view of the disks is. Tests have trees of their own.
@@ -109,7 +111,7 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 	d.Rotational, d.Removable, d.ReadOnly = s.attr("queue/rotational") == "1", s.attr("removable") == "1", s.attr("ro") == "1"
 	d.Zoned = s.attr("queue/zoned") == "host-managed"
 	d.Transport = s.transport()
-	if size == 0 && (d.Removable || d.Transport == "usb" || d.Transport == "") {
+	if size == 0 && (d.Removable || d.Transport == wire.TransportUSB || d.Transport == "") {
 		return Disk{}, false
 	}
 	s.identify(&d)
@@ -128,29 +130,29 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 }
 
 // transport is how the disk is connected, from its place in the tree.
-func (s sysDisk) transport() string {
+func (s sysDisk) transport() wire.DiskTransport {
 	switch dir := s.dir; {
 	case strings.Contains(dir, "/usb"):
-		return "usb"
+		return wire.TransportUSB
 	case strings.Contains(dir, "/nvme"):
 		if kind := s.attr("device/transport"); kind != "" && kind != "pcie" {
-			return "nvme-" + kind // a network
+			return wire.TransportNVMeOverFabrics
 		}
-		return "nvme"
+		return wire.TransportNVMe
 	case strings.Contains(dir, "/ata"):
-		return "sata"
+		return wire.TransportSATA
 	case strings.Contains(dir, "/end_device-"):
-		return "sas"
+		return wire.TransportSAS
 	case strings.Contains(dir, "/rport-"):
-		return "fc"
+		return wire.TransportFibreChannel
 	case strings.Contains(dir, "/session"):
-		return "iscsi"
+		return wire.TransportISCSI
 	case strings.Contains(dir, "/target"):
-		return "scsi"
+		return wire.TransportSCSI
 	case strings.Contains(dir, "/virtio"):
-		return "virtio"
+		return wire.TransportVirtio
 	case strings.Contains(dir, "/mmc"):
-		return "mmc"
+		return wire.TransportMMC
 	default:
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 // TestProtect: what a plan keeps is protected also if the plan names the disk, and is left out. What is a disk of the server is a failure.
 func TestProtect(t *testing.T) {
 	disk := Disk{
-		Disk: agent.Disk{Name: "sda", SerialNumber: "S1", WWN: "5000c500a0b1c2d3", Transport: "sata"}, PartitionNames: []string{"ceph-data"},
+		Disk: agent.Disk{Name: "sda", SerialNumber: "S1", WWN: "5000c500a0b1c2d3", Transport: wire.TransportSATA}, PartitionNames: []string{"ceph-data"},
 		Found: []Signature{{Type: "xfs", Label: "DATA"}},
 	}
 	for _, keep := range []wire.KeptDisk{{SerialNumber: "s1 "}, {WWN: "0x5000C500A0B1C2D3"}, {Label: "ceph-data"}, {Label: "DATA"}} {
@@ -33,7 +33,7 @@ func TestProtect(t *testing.T) {
 	shared.Found = []Signature{{Type: "vmfs"}}
 	g.Expect(Protect(shared, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Outside", false)))
 	g.Expect(Protect(shared, true, nil)).To(Equal(Protection{}))
-	shared.Transport = "fc"
+	shared.Transport = wire.TransportFibreChannel
 	g.Expect(Protect(shared, false, nil).Outside).To(BeTrue())
 	mounted := disk
 	mounted.Mounted = []string{"/"}
@@ -91,7 +91,7 @@ func TestMayBeKept(t *testing.T) {
 // TestBlankHints: a blank hint identifies no disk, also not one without that identity, and lifts no protection.
 func TestBlankHints(t *testing.T) {
 	g := NewWithT(t)
-	blank := Disk{Disk: agent.Disk{SizeBytes: 8 << 30, Transport: "usb"}}
+	blank := Disk{Disk: agent.Disk{SizeBytes: 8 << 30, Transport: wire.TransportUSB}}
 	for _, want := range []agent.RootDevice{{SerialNumber: " "}, {WWN: "0x"}} {
 		_, err := Select([]Disk{blank}, want, nil)
 		g.Expect(err).To(MatchError(ContainSubstring("no disk matches")))

@@ -41,7 +41,7 @@ func Protect(d Disk, named bool, keep []wire.KeptDisk) Protection {
 		return Protection{}
 	case d.VirtualMedia:
 		return Protection{Why: "it is virtual media", Outside: true}
-	case d.Transport == "usb":
+	case d.Transport == wire.TransportUSB:
 		return Protection{Why: "it is a USB disk", Outside: true}
 	case d.Removable:
 		return Protection{Why: "it is removable", Outside: true}

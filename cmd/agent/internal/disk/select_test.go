@@ -22,7 +22,7 @@ func TestSelect(t *testing.T) {
 	b.ByPath, c.ByPath = "pci-0000:00:1f.2-ata-10.0", "pci-0000:00:1f.2-ata-2.0"
 	b.ByPathAlias = "pci-0000:00:1f.2-ata-10"
 	usb, tiny, noSerial := testDisk("sdd", "D1", 8*gib), testDisk("sde", "E1", gib), testDisk("sdf", "", 100*gib)
-	usb.Transport = "usb"
+	usb.Transport = wire.TransportUSB
 	mounted, vmfs := testDisk("sdg", "G1", 8*gib), testDisk("sdh", "H1", 8*gib)
 	mounted.Mounted, vmfs.Found = []string{"/"}, []Signature{{Type: "vmfs"}}
 	all := []Disk{a, b, c, usb, tiny, mounted, vmfs}
@@ -80,7 +80,7 @@ func TestPropertySelect(t *testing.T) {
 		var disks []Disk
 		for i := range rapid.IntRange(0, 6).Draw(t, "disks") {
 			d := testDisk(string(rune('a'+i)), rapid.SampledFrom([]string{"", "S1", "S2", "S3"}).Draw(t, "serial"), int64(rapid.IntRange(1, 8).Draw(t, "GiB"))<<30)
-			d.Transport = rapid.SampledFrom([]string{"sata", "usb"}).Draw(t, "transport")
+			d.Transport = rapid.SampledFrom([]wire.DiskTransport{wire.TransportSATA, wire.TransportUSB}).Draw(t, "transport")
 			d.ReadOnly = rapid.IntRange(0, 5).Draw(t, "read-only") == 0
 			d.Removable = rapid.IntRange(0, 5).Draw(t, "removable") == 0
 			d.Model = rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")
@@ -103,7 +103,7 @@ func TestPropertySelect(t *testing.T) {
 		}
 		usable := func(d Disk) bool {
 			named := want.SerialNumber != "" && strings.EqualFold(want.SerialNumber, d.SerialNumber)
-			return !d.ReadOnly && len(d.Mounted) == 0 && !slices.Contains(keep, wire.KeptDisk{SerialNumber: d.SerialNumber}) && (named || d.Transport != "usb" && !d.Removable) &&
+			return !d.ReadOnly && len(d.Mounted) == 0 && !slices.Contains(keep, wire.KeptDisk{SerialNumber: d.SerialNumber}) && (named || d.Transport != wire.TransportUSB && !d.Removable) &&
 				(want.SerialNumber == "" || named) && strings.Contains(d.Model, want.Model) && d.SizeBytes >= want.MinSize
 		}
 		if err != nil {

@@ -82,7 +82,7 @@ func TestCut(t *testing.T) {
 		purgeable := all && kind != drive.Block // by its block erase
 		if !fails && !lies && (policy == wire.PolicyClear || purgeable) {
 			got := results[r.parts[0].disk.Name]
-			g.Expect(got.Outcome).To(Equal(agent.Erased), "a good drive is erased by the second run: %s", got.Message)
+			g.Expect(got.Outcome).To(Equal(wire.Erased), "a good drive is erased by the second run: %s", got.Message)
 		}
 	})
 }
@@ -90,11 +90,11 @@ func TestCut(t *testing.T) {
 // checkCut checks that the result of a drive says what is true of it.
 func checkCut(rt *rapid.T, got agent.ErasedDisk, failure *agent.Failure, d *drivetest.Drive, policy wire.ErasePolicy) {
 	switch {
-	case got.Outcome == agent.Erased && (hasSecret(d, 0) || got.Verification == nil || !got.Verification.Passed || !got.Class.Reaches(policy)):
+	case got.Outcome == wire.Erased && (hasSecret(d, 0) || got.Verification == nil || !got.Verification.Passed || !got.Class.Reaches(policy)):
 		rt.Fatalf("not erased: %+v", got)
 	case got.Outcome == agent.Failed && (failure == nil || got.Message == ""):
 		rt.Fatalf("a failure without a reason: %+v", got)
-	case got.Outcome == agent.LeftOut, got.Outcome == "":
+	case got.Outcome == wire.LeftOut, got.Outcome == "":
 		rt.Fatalf("%+v", got)
 	}
 }

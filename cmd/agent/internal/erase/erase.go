@@ -41,7 +41,7 @@ type Options struct {
 	// Contents reads again what a disk carries.
 	Contents func(ctx context.Context, d disk.Disk) disk.Disk
 	// Report is called with the progress of all disks that are erased, also of those that have a result. It must not block.
-	Report func([]agent.DiskProgress)
+	Report func([]wire.DiskProgress)
 	Log    *slog.Logger
 
 	plan agent.CleanPlan
@@ -175,6 +175,6 @@ func describe(name string, id wire.DiskIdentity) string {
 }
 
 // identify returns the part of a result that is known before the disk is erased.
-func identify(d disk.Disk) agent.ErasedDisk {
-	return agent.ErasedDisk{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, Firmware: d.Firmware, Transport: d.Transport}
+func identify(d disk.Disk) wire.DiskErasure {
+	return wire.DiskErasure{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, FirmwareVersion: d.Firmware, Transport: d.Transport}
 }

@@ -78,7 +78,7 @@ func TestMetadata(t *testing.T) {
 		for range 2 { // the second time nothing changes
 			got, failure := eraseMetadataOf(t, d)
 			g.Expect(failure).To(BeNil())
-			g.Expect(got).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", wire.PolicyMetadata), HaveField("Verification.Kind", agent.ReadBack)))
+			g.Expect(got).To(And(HaveField("Outcome", wire.Erased), HaveField("Class", wire.PolicyMetadata), HaveField("Verification.Kind", wire.ReadBack)))
 			g.Expect(got.Verification.Bytes).To(BeNumerically(">=", 5*mib))
 			u.check(g, d)
 		}

@@ -25,7 +25,7 @@ const (
 // Method is a method for one drive.
 type Method struct {
 	Command drive.Command
-	// Name, Class and Basis are those of agent.ErasedDisk.
+	// Name, Class and Basis are those of wire.DiskErasure.
 	Name   string
 	Class  wire.ErasePolicy
 	Basis  string

@@ -74,11 +74,11 @@ func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string]
 	}
 	switch {
 	case r.Disk.SerialNumber == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
-		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, agent.ReasonPlanInvalid, "a range of the plan names no disk"))
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, agent.ReasonPlanInvalid, "a range of the plan names no disk"))
 	case len(found) == 0:
-		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
 	case len(found) > 1:
-		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
 	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].SizeBytes || r.Offset > found[0].SizeBytes-r.Length:
 		refused[found[0].Name] = failed(identify(found[0]), agent.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
 	default:
@@ -86,9 +86,9 @@ func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string]
 	}
 }
 
-func failed(d agent.ErasedDisk, reason, message string) result {
+func failed(d wire.DiskErasure, reason, message string) result {
 	d.Outcome, d.Message = agent.Failed, message
-	return result{ErasedDisk: d, reason: reason}
+	return result{ErasedDisk: agent.ErasedDisk{DiskErasure: d}, reason: reason}
 }
 
 // missing returns the disks that the plan expects and that are not there.
@@ -96,7 +96,7 @@ func missing(plan agent.CleanPlan, all []disk.Disk) []result {
 	var out []result
 	for _, id := range plan.Expected {
 		if !slices.ContainsFunc(all, func(d disk.Disk) bool { return d.Is(id) }) {
-			out = append(out, failed(agent.ErasedDisk{Disk: id}, "", "the server had it when the machine claimed it, and it is not there now: find it and erase it"))
+			out = append(out, failed(wire.DiskErasure{Disk: id}, "", "the server had it when the machine claimed it, and it is not there now: find it and erase it"))
 		}
 	}
 	return out
@@ -150,7 +150,7 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 	case p.Outside:
 		return excluded(d, p.Why)
 	case d.Remote() && len(named) == 0:
-		return excluded(d, "it is a disk of a storage system (by "+d.Transport+")")
+		return excluded(d, "it is a disk of a storage system (by "+string(d.Transport)+")")
 	case d.Remote() && len(proven) == 0:
 		return excluded(d, fmt.Sprintf("it is a disk of a storage system (by %s), and has no partition with the bootstrap data of this server: if this server used it, erase it by hand, "+
 			"or name it in spec.storage.keep", d.Transport))
@@ -165,7 +165,7 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 	if why := disk.MayBeKept(d, all, plan.Keep); why != "" {
 		return failed(is, "", why)
 	}
-	return result{ErasedDisk: is}
+	return result{ErasedDisk: agent.ErasedDisk{DiskErasure: is}}
 }
 
 // assembled are the signatures by which the next system may assemble or mount what is on a disk that is left out.
@@ -173,8 +173,8 @@ var assembled = []string{"md", "lvm2", "zfs", "imsm", "ddf", "bcache", "btrfs"}
 
 // excluded returns the result of a disk that is left out, with warnings of what the next system may take from it.
 func excluded(d disk.Disk, why string) result {
-	r := result{ErasedDisk: identify(d)}
-	r.Outcome, r.Message = agent.LeftOut, why
+	r := result{ErasedDisk: agent.ErasedDisk{DiskErasure: identify(d)}}
+	r.Outcome, r.Message = wire.LeftOut, why
 	for _, s := range d.Found {
 		text := ""
 		switch {

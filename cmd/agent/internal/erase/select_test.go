@@ -24,23 +24,25 @@ func TestNeverTouched(t *testing.T) {
 		name    string
 		change  func(*disk.Disk)
 		keep    wire.KeptDisk
-		outcome agent.Outcome
+		outcome wire.ErasureOutcome
 		message string
 	}{
 		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, wire.KeptDisk{}, agent.Failed, "mounted at /data"},
 		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, wire.KeptDisk{}, agent.Failed, "read-only"},
-		{"removable", func(d *disk.Disk) { d.Removable = true }, wire.KeptDisk{}, agent.LeftOut, "removable"},
-		{"USB", func(d *disk.Disk) { d.Transport = "usb" }, wire.KeptDisk{}, agent.LeftOut, "USB"},
-		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, wire.KeptDisk{}, agent.LeftOut, "virtual media"},
-		{"kept by serial number", nil, wire.KeptDisk{SerialNumber: "s-sda"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, wire.KeptDisk{WWN: "naa.5000C500A0B1C2D3"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, wire.KeptDisk{Label: "ceph-data"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), wire.KeptDisk{Label: "DATA"}, agent.LeftOut, "spec.storage.keep"},
+		{"removable", func(d *disk.Disk) { d.Removable = true }, wire.KeptDisk{}, wire.LeftOut, "removable"},
+		{"USB", func(d *disk.Disk) { d.Transport = wire.TransportUSB }, wire.KeptDisk{}, wire.LeftOut, "USB"},
+		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, wire.KeptDisk{}, wire.LeftOut, "virtual media"},
+		{"kept by serial number", nil, wire.KeptDisk{SerialNumber: "s-sda"}, wire.LeftOut, "spec.storage.keep"},
+		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, wire.KeptDisk{WWN: "naa.5000C500A0B1C2D3"}, wire.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, wire.KeptDisk{Label: "ceph-data"}, wire.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), wire.KeptDisk{Label: "DATA"}, wire.LeftOut, "spec.storage.keep"},
 		{"VMFS", signature(disk.Signature{Type: "vmfs"}), wire.KeptDisk{}, agent.Failed, "vmfs, which other servers may use"},
 		{"GFS2", signature(disk.Signature{Type: "gfs2"}), wire.KeptDisk{}, agent.Failed, "gfs2, which other servers may use"},
 		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), wire.KeptDisk{}, agent.Failed, "ocfs2, which other servers may use"},
-		{"VMFS of a storage system", func(d *disk.Disk) { d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, "fc" }, wire.KeptDisk{}, agent.LeftOut, "vmfs"},
-		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = "iscsi" }, wire.KeptDisk{}, agent.LeftOut, "storage system"},
+		{"VMFS of a storage system", func(d *disk.Disk) {
+			d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, wire.TransportFibreChannel
+		}, wire.KeptDisk{}, wire.LeftOut, "vmfs"},
+		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = wire.TransportISCSI }, wire.KeptDisk{}, wire.LeftOut, "storage system"},
 		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, wire.KeptDisk{}, agent.Failed, "the same disk as sdb"},
 		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, wire.KeptDisk{}, agent.Failed, "held by md127"},
 		{"zoned", func(d *disk.Disk) { d.Zoned = true }, wire.KeptDisk{}, agent.Failed, "zoned"},
@@ -58,7 +60,7 @@ func TestNeverTouched(t *testing.T) {
 			results, failure := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome))
 			g.Expect(results["sda"].Message).To(ContainSubstring(c.message))
-			g.Expect(failure == nil).To(Equal(c.outcome == agent.LeftOut))
+			g.Expect(failure == nil).To(Equal(c.outcome == wire.LeftOut))
 			g.Expect(d.Operations()).To(BeEmpty())
 			g.Expect(d.Medium(0)).To(Equal(before))
 		})
@@ -74,22 +76,22 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 	foreign.PartitionGUID = "11111111-62fb-4b7e-a5a4-2a3bb7a0b0c1"
 	for _, c := range []struct {
 		name      string
-		transport string
+		transport wire.DiskTransport
 		found     []disk.Signature
 		named     agent.DiskRange
-		outcome   agent.Outcome
+		outcome   wire.ErasureOutcome
 	}{
-		{"its bootstrap data", "fc", []disk.Signature{{Type: "gpt"}, data}, whole, agent.Erased},
-		{"that of a configuration drive", "iscsi", []disk.Signature{{Type: "vfat", Label: "config-2", Partition: 1, Offset: whole.Offset + 54}}, whole, agent.Erased},
-		{"that of another server", "fc", []disk.Signature{{Type: "gpt"}, foreign}, whole, agent.LeftOut},
-		{"nothing", "fc", nil, whole, agent.LeftOut},
-		{"VMFS", "fc", []disk.Signature{{Type: "vmfs"}}, whole, agent.LeftOut},
-		{"OCFS2 by NVMe over TCP", "nvme-tcp", []disk.Signature{{Type: "ocfs2"}}, whole, agent.LeftOut},
-		{"bootstrap data elsewhere", "fc", []disk.Signature{data}, agent.DiskRange{Disk: id, Offset: size / 4, Length: 4096}, agent.LeftOut},
-		{"another file system there", "fc", []disk.Signature{{Type: "vfat", Label: "EFI", Partition: 2, Offset: data.Offset}}, whole, agent.LeftOut},
-		{"a file system without a table", "fc", []disk.Signature{{Type: "vfat", Label: "CIDATA", Offset: data.Offset}}, whole, agent.LeftOut},
-		{"no range", "fc", []disk.Signature{data}, agent.DiskRange{Disk: id}, agent.LeftOut},
-		{"a disk of the server", "sas", nil, whole, agent.Erased},
+		{"its bootstrap data", wire.TransportFibreChannel, []disk.Signature{{Type: "gpt"}, data}, whole, wire.Erased},
+		{"that of a configuration drive", wire.TransportISCSI, []disk.Signature{{Type: "vfat", Label: "config-2", Partition: 1, Offset: whole.Offset + 54}}, whole, wire.Erased},
+		{"that of another server", wire.TransportFibreChannel, []disk.Signature{{Type: "gpt"}, foreign}, whole, wire.LeftOut},
+		{"nothing", wire.TransportFibreChannel, nil, whole, wire.LeftOut},
+		{"VMFS", wire.TransportFibreChannel, []disk.Signature{{Type: "vmfs"}}, whole, wire.LeftOut},
+		{"OCFS2 by NVMe over TCP", wire.TransportNVMeOverFabrics, []disk.Signature{{Type: "ocfs2"}}, whole, wire.LeftOut},
+		{"bootstrap data elsewhere", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id, Offset: size / 4, Length: 4096}, wire.LeftOut},
+		{"another file system there", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "EFI", Partition: 2, Offset: data.Offset}}, whole, wire.LeftOut},
+		{"a file system without a table", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "CIDATA", Offset: data.Offset}}, whole, wire.LeftOut},
+		{"no range", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id}, wire.LeftOut},
+		{"a disk of the server", wire.TransportSAS, nil, whole, wire.Erased},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -98,11 +100,11 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 			plan := agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{c.named}}
 			results, _ := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
-			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == agent.LeftOut))
+			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == wire.LeftOut))
 			plan.Policy = wire.PolicyMetadata
 			found := disk.Disk{Disk: agent.Disk{SerialNumber: "S-sda", SizeBytes: size, Transport: c.transport}, Found: c.found}
-			left := decide(found, []disk.Disk{found}, plan).Outcome == agent.LeftOut
-			g.Expect(left).To(Equal(c.outcome == agent.LeftOut), "Metadata leaves it, too")
+			left := decide(found, []disk.Disk{found}, plan).Outcome == wire.LeftOut
+			g.Expect(left).To(Equal(c.outcome == wire.LeftOut), "Metadata leaves it, too")
 		})
 	}
 }
@@ -128,7 +130,7 @@ func TestExpected(t *testing.T) {
 	g.Expect(failure).NotTo(BeNil())
 	g.Expect(failure.Reason).To(Equal(agent.ReasonEraseFailed))
 	g.Expect(failure.Message).To(And(ContainSubstring(`the disk with the serial number "GONE" and 77 bytes: the server had it`), ContainSubstring(`disk sdb (serial number "S-sdb"): the server did not have it`)))
-	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
+	g.Expect(results["sda"].Outcome).To(Equal(wire.Erased))
 	g.Expect(results["sdb"].Outcome).To(Equal(agent.Failed))
 	g.Expect(results[""].Disk.SerialNumber).To(Equal("GONE"))
 	g.Expect(hasSecret(a, 0)).To(BeFalse())
@@ -145,15 +147,15 @@ func TestMetadataOnlyWritten(t *testing.T) {
 		all, named bool
 		change     func(*disk.Disk)
 		keep       []wire.KeptDisk
-		outcome    agent.Outcome
+		outcome    wire.ErasureOutcome
 		message    string
 	}{
-		{"a disk that the provider did not write", false, false, nil, nil, agent.LeftOut, "only the disks that the provider wrote"},
-		{"another disk that is kept", false, false, nil, []wire.KeptDisk{{SerialNumber: "S1"}}, agent.LeftOut, "spec.storage.keep names it"},
+		{"a disk that the provider did not write", false, false, nil, nil, wire.LeftOut, "only the disks that the provider wrote"},
+		{"another disk that is kept", false, false, nil, []wire.KeptDisk{{SerialNumber: "S1"}}, wire.LeftOut, "spec.storage.keep names it"},
 		{"a disk that the provider wrote", false, true, nil, nil, "", ""},
 		{"all disks", true, false, nil, nil, "", ""},
-		{"a USB disk that the provider wrote", false, true, func(d *disk.Disk) { d.Transport = "usb" }, nil, "", ""},
-		{"another USB disk", true, false, func(d *disk.Disk) { d.Transport = "usb" }, nil, agent.LeftOut, "USB"},
+		{"a USB disk that the provider wrote", false, true, func(d *disk.Disk) { d.Transport = wire.TransportUSB }, nil, "", ""},
+		{"another USB disk", true, false, func(d *disk.Disk) { d.Transport = wire.TransportUSB }, nil, wire.LeftOut, "USB"},
 		{"it might be kept", false, true, luks, label, agent.Failed, "it might be ceph-data"},
 		{"another one might be kept", true, false, luks, label, agent.Failed, "it might be ceph-data"},
 		{"it is held", false, true, func(d *disk.Disk) { d.Holders = []string{"md127"} }, nil, agent.Failed, "held by md127"},
@@ -163,7 +165,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			d := disk.Disk{Disk: agent.Disk{Name: "sda", SerialNumber: "S1", SizeBytes: size, Transport: "sas"}}
+			d := disk.Disk{Disk: agent.Disk{Name: "sda", SerialNumber: "S1", SizeBytes: size, Transport: wire.TransportSAS}}
 			if c.change != nil {
 				c.change(&d)
 			}
@@ -218,7 +220,7 @@ func TestPlanInvalid(t *testing.T) {
 	}
 	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{}}})
 	g.Expect(failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
-	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
+	g.Expect(results["sda"].Outcome).To(Equal(wire.Erased))
 	g.Expect(hasSecret(d, 0)).To(BeFalse())
 }
 
@@ -234,8 +236,8 @@ func TestKeptNamespace(t *testing.T) {
 		plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-nvme0n2"}}}
 		results, failure := r.run(t, plan)
 		g.Expect(failure).To(BeNil())
-		g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
-		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
+		g.Expect(results["nvme0n1"].Outcome).To(Equal(wire.Erased))
+		g.Expect(results["nvme0n2"].Outcome).To(Equal(wire.LeftOut))
 		g.Expect(results["nvme0n3"].Method).To(Equal(map[bool]string{false: "NVMe format, user data erase", true: "Overwrite with zeros"}[formatsAll]))
 		g.Expect(d.Medium(1)).To(Equal(kept))
 		g.Expect(hasSecret(d, 0)).To(BeFalse())
@@ -256,7 +258,7 @@ func TestHiddenNamespaceBesideKeptOne(t *testing.T) {
 		r.add("nvme0", d, nil)
 		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-nvme0n2"}}})
 		g.Expect(failure != nil).To(Equal(failed))
-		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
+		g.Expect(results["nvme0n2"].Outcome).To(Equal(wire.LeftOut))
 		if failed {
 			g.Expect(results["nvme0n1"].Message).To(ContainSubstring("1 NVMe namespaces that this server does not have"))
 		}
@@ -295,7 +297,7 @@ func TestSilentNVMe(t *testing.T) {
 		r.add("d0", d, nil)
 		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 		for name, result := range results {
-			g.Expect(result.Outcome).To(Equal(map[drive.Kind]agent.Outcome{drive.NVMe: agent.Failed, drive.ATA: agent.Erased}[kind]), "%s %s: %s", kind, name, result.Message)
+			g.Expect(result.Outcome).To(Equal(map[drive.Kind]wire.ErasureOutcome{drive.NVMe: agent.Failed, drive.ATA: wire.Erased}[kind]), "%s %s: %s", kind, name, result.Message)
 		}
 		g.Expect(failure != nil).To(Equal(kind == drive.NVMe))
 	}
@@ -317,7 +319,7 @@ func TestBusyNamespace(t *testing.T) {
 	held := d.Medium(1)
 	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 	g.Expect(failure).To(HaveField("Reason", agent.ReasonDiskBusy))
-	g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
+	g.Expect(results["nvme0n1"].Outcome).To(Equal(wire.Erased))
 	g.Expect(d.Medium(1)).To(Equal(held))
 }
 

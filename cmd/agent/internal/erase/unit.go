@@ -83,7 +83,7 @@ func (u *unit) run(ctx context.Context) []result {
 	}
 	var out []result
 	for _, t := range u.targets {
-		t.result.StartedAt, t.result.EndedAt = t.started, time.Now().UTC()
+		t.result.StartTime, t.result.EndTime = t.started, time.Now().UTC()
 		t.result.Warnings = append(slices.Clone(u.facts.Warnings), t.warnings...)
 		u.progress.done(t.disk)
 		out = append(out, t.result)
@@ -154,7 +154,7 @@ func (u *unit) resumed(ctx context.Context, running drive.Command) bool {
 	if at < 0 {
 		return false
 	}
-	found := map[*target]agent.Verification{}
+	found := map[*target]wire.ErasureVerification{}
 	for _, t := range u.pending() {
 		after, size, err := u.samplesAfter(ctx, t)
 		if err != nil {
@@ -337,9 +337,9 @@ func (u *unit) watch(name string) drive.Watcher {
 }
 
 // erased sets the result of a target by its verification.
-func (t *target) erased(m Method, v agent.Verification, err error) {
-	t.result = result{ErasedDisk: identify(t.disk)}
-	t.result.Outcome, t.result.Method, t.result.Class, t.result.Basis, t.result.Verification = agent.Erased, m.Name, m.Class, m.Basis, &v
+func (t *target) erased(m Method, v wire.ErasureVerification, err error) {
+	t.result = result{ErasedDisk: agent.ErasedDisk{DiskErasure: identify(t.disk)}}
+	t.result.Outcome, t.result.Method, t.result.Class, t.result.Basis, t.result.Verification = wire.Erased, m.Name, m.Class, m.Basis, &v
 	if err != nil || !v.Passed {
 		v.Passed = false
 		t.result.Outcome = agent.Failed

@@ -64,7 +64,7 @@ func TestSecondPort(t *testing.T) {
 	d := r.add("disk0", only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.Several, d.Controllers = true, true, []uint16{1} }), nil)
 	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 	g.Expect(failure).To(BeNil())
-	g.Expect(results[r.parts[0].disk.Name].Outcome).To(Equal(agent.Erased))
+	g.Expect(results[r.parts[0].disk.Name].Outcome).To(Equal(wire.Erased))
 	g.Expect(hasSecret(d, 0)).To(BeFalse())
 }
 
@@ -85,7 +85,7 @@ func TestSecondRun(t *testing.T) {
 		d = running.add("disk0", only(kind, func(d *drivetest.Drive) { d.BlockErase = true; d.Start("block") }), unreadable)
 		results, failure = running.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 		g.Expect(failure).To(BeNil())
-		g.Expect(results[running.parts[0].disk.Name].Outcome).To(Equal(agent.Erased))
+		g.Expect(results[running.parts[0].disk.Name].Outcome).To(Equal(wire.Erased))
 		g.Expect(hasSecret(d, 0)).To(BeFalse())
 	}
 }
@@ -95,11 +95,11 @@ func TestUnlockedDiskIsJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		contents func(*disk.Disk)
-		outcome  agent.Outcome
+		outcome  wire.ErasureOutcome
 		message  string
 		warning  string
 	}{
-		{"kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "btrfs", Label: "tank"}} }, agent.LeftOut, "spec.storage.keep names it", "it has btrfs"},
+		{"kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "btrfs", Label: "tank"}} }, wire.LeftOut, "spec.storage.keep names it", "it has btrfs"},
 		{"might be kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "zfs"}} }, agent.Failed, "it might be tank", ""},
 		{"shared", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "vmfs"}} }, agent.Failed, "which other servers may use", ""},
 		{"still unreadable", func(d *disk.Disk) { d.Unreadable = "input/output error" }, agent.Failed, "what is on it is unknown", ""},
@@ -144,7 +144,7 @@ func TestGivenUp(t *testing.T) {
 		}
 		results, _ := r.runIn(t.Context(), agent.CleanPlan{Policy: wire.PolicyClear})
 		g.Expect(results["sda"].Message).To(ContainSubstring("it has not answered for too long"))
-		g.Expect(results["sdb"].Outcome).To(Equal(agent.Erased))
+		g.Expect(results["sdb"].Outcome).To(Equal(wire.Erased))
 		g.Expect(late.Operations()).NotTo(ContainElement("sanitize"))
 		g.Expect(hasSecret(late, 0)).To(BeTrue())
 	})
@@ -169,7 +169,7 @@ func TestHanging(t *testing.T) {
 		results, failure := r.runIn(t.Context(), agent.CleanPlan{Policy: wire.PolicyClear})
 		g.Expect(time.Since(started)).To(BeNumerically("<", 20*time.Minute))
 		g.Expect(failure).To(HaveField("Message", And(ContainSubstring(`disk sda (serial number "S-sda"): it has not answered for too long`), Not(ContainSubstring("sdb")))))
-		g.Expect(results["sdb"].Outcome).To(Equal(agent.Erased))
+		g.Expect(results["sdb"].Outcome).To(Equal(wire.Erased))
 		g.Expect(hasSecret(b, 0)).To(BeFalse())
 		close(release)
 	})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 const (
@@ -114,7 +113,7 @@ func (u *unit) verify(ctx context.Context, m Method) {
 	for _, t := range u.pending() {
 		after, size, err := u.samplesAfter(ctx, t)
 		if err != nil {
-			t.erased(m, agent.Verification{Kind: agent.Samples}, err)
+			t.erased(m, wire.ErasureVerification{Kind: wire.Samples}, err)
 			continue
 		}
 		v, err := judge(m.Expect, t.before, after, u.facts.MayNotRead)
@@ -140,8 +139,8 @@ func (u *unit) samplesAfter(ctx context.Context, t *target) ([]sample, int64, er
 
 // judge compares samples. mayNotRead is true if samples that cannot be read are no error: the drive has no data there any more. An error says why the
 // verification did not pass.
-func judge(expect Expectation, before, after []sample, mayNotRead bool) (agent.Verification, error) {
-	v := agent.Verification{Kind: agent.DriveStatus, Samples: len(after)}
+func judge(expect Expectation, before, after []sample, mayNotRead bool) (wire.ErasureVerification, error) {
+	v := wire.ErasureVerification{Kind: wire.DriveStatus, Samples: int32(len(after))} //nolint:gosec // there are few
 	was := map[int64]sample{}
 	for _, s := range before {
 		was[s.offset] = s
@@ -169,8 +168,8 @@ func judge(expect Expectation, before, after []sample, mayNotRead bool) (agent.V
 		}
 	}
 	// Content that is other than before proves that something was erased. So do blanks where the method must leave them. Otherwise only the drive says it.
-	if v.Changed > 0 || expect == Blank && v.Blank == len(after) {
-		v.Kind = agent.Samples
+	if v.Changed > 0 || expect == Blank && v.Blank == v.Samples {
+		v.Kind = wire.Samples
 	}
 	if len(after) == 0 {
 		problems = append(problems, errors.New("there are no samples"))

@@ -27,7 +27,7 @@ func TestLosesWrites(t *testing.T) {
 
 // TestLiesWithoutSamples: a disk that cannot be opened before the erase fails, because nothing would show that its drive lies. One attempt may fail.
 func TestLiesWithoutSamples(t *testing.T) {
-	for failures, outcome := range map[int]agent.Outcome{1: agent.Erased, 2: agent.Failed} {
+	for failures, outcome := range map[int]wire.ErasureOutcome{1: wire.Erased, 2: agent.Failed} {
 		g := NewWithT(t)
 		r := &rack{}
 		d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase, d.Lies = true, failures == 2 }), nil)
@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	d.Fill(0, 0)
 	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 	g.Expect(failure).To(BeNil())
-	g.Expect(results["sda"].Verification.Kind).To(Equal(agent.DriveStatus), "zeros before prove nothing")
+	g.Expect(results["sda"].Verification.Kind).To(Equal(wire.DriveStatus), "zeros before prove nothing")
 	_, err := judge(Changed, nil, nil, true)
 	g.Expect(err).To(HaveOccurred(), "no samples prove nothing")
 }

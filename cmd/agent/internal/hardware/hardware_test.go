@@ -80,10 +80,10 @@ func TestGolden(t *testing.T) {
 		tree   tree
 		disks  []agent.Disk
 	}{
-		"qemu": {hardware.Source{BMC: bmc(nil), Links: links{"eth0": {}}}, qemu(), []agent.Disk{{Name: "vda", Transport: "virtio", SizeBytes: 1 << 30}}},
+		"qemu": {hardware.Source{BMC: bmc(nil), Links: links{"eth0": {}}}, qemu(), []agent.Disk{{Name: "vda", Transport: wire.TransportVirtio, SizeBytes: 1 << 30}}},
 		"server": {
 			hardware.Source{BMC: management, Port: answering, Links: links{"eno1": {PermanentMAC: "aa:bb:cc:00:00:02", Driver: "ice", Firmware: "4.40 0x8001c967 1.3534.0"}}},
-			server(), []agent.Disk{{Name: "nvme0n1", Transport: "nvme", SizeBytes: 1 << 40}, {Name: "sda", Transport: "sata", SizeBytes: 1 << 40}},
+			server(), []agent.Disk{{Name: "nvme0n1", Transport: wire.TransportNVMe, SizeBytes: 1 << 40}, {Name: "sda", Transport: wire.TransportSATA, SizeBytes: 1 << 40}},
 		},
 		"empty": {hardware.Source{}, tree{"proc/version": ""}, nil},
 	} {
@@ -135,7 +135,7 @@ func TestHangingDisk(t *testing.T) {
 		}
 	})
 	s := hardware.Source{Root: qemu().write(t), Port: ports(map[string]*drivetest.Drive{"nvme0n1": d})}
-	inv := s.Collect(ctx, []agent.Disk{{Name: "nvme0n1", Transport: "nvme"}}, "")
+	inv := s.Collect(ctx, []agent.Disk{{Name: "nvme0n1", Transport: wire.TransportNVMe}}, "")
 	g.Expect(inv.Problems).To(ContainElement("disk nvme0n1: it did not answer commands: the time is over"))
 }
 
@@ -145,20 +145,20 @@ func TestDisks(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		drive     *drivetest.Drive
-		transport string
+		transport wire.DiskTransport
 		methods   []string
 		class     wire.ErasePolicy
 		health    string
 		problem   string
 	}{
-		{"NVMe", drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.SMART = true, 1 }), "nvme", []string{"Overwrite", "NVMeSanitizeCrypto"}, wire.PolicyPurge, "Warning", ""},
-		{"NVMe without commands", drive1(drive.NVMe, func(*drivetest.Drive) {}), "nvme", []string{"Overwrite"}, wire.PolicyClear, "OK", ""},
-		{"ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Frozen = true, true }), "sata", []string{"Overwrite", "ATAErase"}, wire.PolicyClear, "", "frozen by the firmware"},
-		{"locked ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.BlockErase, d.SecurityErase = true, true; d.SetPassword("unknown") }), "sata", []string{"Overwrite", "ATASanitizeBlock", "ATAErase"}, wire.PolicyPurge, "", "locked by a password"},
-		{"SAS", drive1(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), "sas", []string{"Overwrite", "SCSISanitizeCrypto"}, wire.PolicyPurge, "", ""},
-		{"virtio", nil, "virtio", []string{"Overwrite"}, wire.PolicyClear, "", ""},
-		{"silent NVMe", drive1(drive.NVMe, silent), "nvme", nil, "", "", "NVMe Identify Controller: no answer"},
-		{"silent SAS", drive1(drive.SCSI, silent), "sas", nil, "", "", "SCSI INQUIRY: no answer"},
+		{"NVMe", drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.SMART = true, 1 }), wire.TransportNVMe, []string{"Overwrite", "NVMeSanitizeCrypto"}, wire.PolicyPurge, "Warning", ""},
+		{"NVMe without commands", drive1(drive.NVMe, func(*drivetest.Drive) {}), wire.TransportNVMe, []string{"Overwrite"}, wire.PolicyClear, "OK", ""},
+		{"ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Frozen = true, true }), wire.TransportSATA, []string{"Overwrite", "ATAErase"}, wire.PolicyClear, "", "frozen by the firmware"},
+		{"locked ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.BlockErase, d.SecurityErase = true, true; d.SetPassword("unknown") }), wire.TransportSATA, []string{"Overwrite", "ATASanitizeBlock", "ATAErase"}, wire.PolicyPurge, "", "locked by a password"},
+		{"SAS", drive1(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), wire.TransportSAS, []string{"Overwrite", "SCSISanitizeCrypto"}, wire.PolicyPurge, "", ""},
+		{"virtio", nil, wire.TransportVirtio, []string{"Overwrite"}, wire.PolicyClear, "", ""},
+		{"silent NVMe", drive1(drive.NVMe, silent), wire.TransportNVMe, nil, "", "", "NVMe Identify Controller: no answer"},
+		{"silent SAS", drive1(drive.SCSI, silent), wire.TransportSAS, nil, "", "", "SCSI INQUIRY: no answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)

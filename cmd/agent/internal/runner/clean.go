@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
@@ -57,7 +58,7 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 			readContents(ctx, c.Disks, one, c.Log)
 			return one[0]
 		},
-		Report: func(disks []agent.DiskProgress) { report(agent.Progress{Step: agent.StepErasing, Disks: disks}) },
+		Report: func(disks []wire.DiskProgress) { report(agent.Progress{Step: agent.StepErasing, Disks: disks}) },
 		Log:    c.Log,
 	})
 	return bounded(clean, out)
@@ -77,7 +78,7 @@ func bounded(plan agent.CleanPlan, out agent.Result) agent.Result {
 	}
 	out.Warnings = append(out.Warnings, fmt.Sprintf("the server has %d disks, and the result lists %d of them", len(out.Disks), agent.MaxErasedDisks))
 	rank := func(d agent.ErasedDisk) int {
-		return slices.Index([]agent.Outcome{agent.Failed, agent.Erased, agent.LeftOut}, d.Outcome)
+		return slices.Index([]wire.ErasureOutcome{agent.Failed, wire.Erased, wire.LeftOut}, d.Outcome)
 	}
 	slices.SortStableFunc(out.Disks, func(a, b agent.ErasedDisk) int { return cmp.Compare(rank(a), rank(b)) })
 	out.Disks = out.Disks[:agent.MaxErasedDisks]

@@ -60,8 +60,8 @@ func TestCleanClear(t *testing.T) {
 	})
 	g.Expect(result.Failure).To(BeNil())
 	g.Expect(result.Disks).To(HaveLen(2))
-	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", wire.PolicyClear), HaveField("Verification.Kind", agent.ReadBack), HaveField("Verification.Bytes", int64(8*mib))))
-	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Disk.SerialNumber", "S2")))
+	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", wire.Erased), HaveField("Class", wire.PolicyClear), HaveField("Verification.Kind", wire.ReadBack), HaveField("Verification.Bytes", int64(8*mib))))
+	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", wire.LeftOut), HaveField("Disk.SerialNumber", "S2")))
 	g.Expect(bytes.Trim(contentOf(t, f, 0), "\x00")).To(BeEmpty())
 	g.Expect(contentOf(t, f, 1)).To(Equal(kept))
 	g.Expect(last.Step).To(Equal(agent.StepErasing))
@@ -94,9 +94,9 @@ func TestCleanMetadata(t *testing.T) {
 	ranges := []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 8 * mib}, Offset: 4 * mib, Length: 4096}}
 	result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: ranges}), ignore)
 	g.Expect(result.Failure).To(BeNil())
-	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", wire.PolicyMetadata), HaveField("Verification.Passed", true)))
+	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", wire.Erased), HaveField("Class", wire.PolicyMetadata), HaveField("Verification.Passed", true)))
 	g.Expect(result.Disks[0].Verification.Bytes).To(BeNumerically(">", 2*mib))
-	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Message", ContainSubstring("only the disks that the provider wrote"))))
+	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", wire.LeftOut), HaveField("Message", ContainSubstring("only the disks that the provider wrote"))))
 }
 
 // TestCleanExpected: a disk that is missing, or that nobody expects, fails each policy.
@@ -112,11 +112,11 @@ func TestCleanExpected(t *testing.T) {
 			result := c.Run(t.Context(), cleanPlan(plan), ignore)
 			g.Expect(time.Since(started)).To(BeNumerically(">=", disksFor), "it may appear late")
 			g.Expect(result.Failure).To(HaveField("Message", And(ContainSubstring("GONE"), ContainSubstring("S2"))))
-			outcomes := map[string]agent.Outcome{}
+			outcomes := map[string]wire.ErasureOutcome{}
 			for _, d := range result.Disks {
 				outcomes[d.Disk.SerialNumber] = d.Outcome
 			}
-			g.Expect(outcomes).To(Equal(map[string]agent.Outcome{"S1": agent.Erased, "S2": agent.Failed, "GONE": agent.Failed}))
+			g.Expect(outcomes).To(Equal(map[string]wire.ErasureOutcome{"S1": wire.Erased, "S2": agent.Failed, "GONE": agent.Failed}))
 			g.Expect(contentOf(t, f, 1)).To(Equal(before))
 		})
 	}
@@ -144,7 +144,7 @@ func TestMetadataOfManyDisks(t *testing.T) {
 		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: wire.PolicyMetadata, AllDisks: true}), ignore)
 		g.Expect(result.Failure).To(BeNil())
 		g.Expect(result.Disks).To(HaveLen(24))
-		g.Expect(result.Disks).To(HaveEach(HaveField("Outcome", agent.Erased)))
+		g.Expect(result.Disks).To(HaveEach(HaveField("Outcome", wire.Erased)))
 		g.Expect(time.Since(started)).To(BeNumerically("<", 10*time.Second))
 	})
 }
@@ -154,10 +154,10 @@ func TestBounded(t *testing.T) {
 	g := NewWithT(t)
 	var r agent.Result
 	for range agent.MaxErasedDisks {
-		r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Erased})
+		r.Disks = append(r.Disks, agent.ErasedDisk{DiskErasure: wire.DiskErasure{Outcome: wire.Erased}})
 	}
 	g.Expect(bounded(agent.CleanPlan{Policy: wire.PolicyClear}, r).Warnings).To(BeEmpty())
-	r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Failed, Name: "last"})
+	r.Disks = append(r.Disks, agent.ErasedDisk{DiskErasure: wire.DiskErasure{Outcome: agent.Failed, Name: "last"}})
 	out := bounded(agent.CleanPlan{Policy: wire.PolicyClear}, r)
 	g.Expect(out.Failure).To(HaveField("Message", ContainSubstring("the server has 65 disks")), "a certificate would not have them all")
 	g.Expect(bounded(agent.CleanPlan{Policy: wire.PolicyMetadata}, r).Failure).To(BeNil(), "the disks that the provider wrote are few")

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
@@ -87,7 +88,7 @@ func (f FileDisks) List(context.Context) ([]disk.Disk, error) {
 		all = append(all, disk.Disk{
 			Disk: agent.Disk{
 				Name: fmt.Sprintf("file%d", i), Model: "File", SerialNumber: filepath.Base(name), SizeBytes: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector,
-				Transport: "file",
+				Transport: wire.TransportOther,
 			},
 			Node: name,
 		})

@@ -35,7 +35,7 @@ func newMemory(size int64) memory {
 		name := "sd" + string(rune('a'+i))
 		facts := disk.Disk{Disk: agent.Disk{
 			Name: name, SerialNumber: serial, WWN: "naa.5000c500a1b2c3d" + string(rune('0'+i)), Model: "Disk " + serial, SizeBytes: size - int64(i)*mib, LogicalSector: 512, PhysicalSector: 512,
-			Transport: "sas", ByPath: "pci-0000:00:1f.2-ata-" + string(rune('1'+i)),
+			Transport: wire.TransportSAS, ByPath: "pci-0000:00:1f.2-ata-" + string(rune('1'+i)),
 		}}
 		table := make([]byte, mib)
 		gpttest.PutGPT(table, 512, []gpttest.Part{{First: 64, Last: 1000, Name: labelOf(facts)}})

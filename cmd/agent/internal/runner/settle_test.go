@@ -57,7 +57,7 @@ func TestLateDisk(t *testing.T) {
 			c.Disks = &changing{files: f, started: time.Now(), change: secondAfter(late)}
 			result = c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
 			g.Expect(result.Failure).To(BeNil())
-			g.Expect(result.Disks).To(And(HaveLen(2), HaveEach(HaveField("Outcome", agent.Erased))))
+			g.Expect(result.Disks).To(And(HaveLen(2), HaveEach(HaveField("Outcome", wire.Erased))))
 		})
 	}
 }

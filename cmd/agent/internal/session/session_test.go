@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
@@ -84,7 +85,9 @@ func TestLargeResult(t *testing.T) {
 			g := NewWithT(t)
 			result := agent.Result{Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "it is frozen"}}
 			for range agent.MaxErasedDisks {
-				result.Disks = append(result.Disks, agent.ErasedDisk{Outcome: agent.Failed, Message: strings.Repeat("m", 512), Warnings: slices.Repeat([]string{c.warning}, 16)})
+				result.Disks = append(result.Disks, agent.ErasedDisk{DiskErasure: wire.DiskErasure{
+					Outcome: agent.Failed, Message: strings.Repeat("m", 512), Warnings: slices.Repeat([]string{c.warning}, 16),
+				}})
 			}
 			boots := &agenttest.Server{Plan: agent.Plan{Purpose: agent.Inspect}, Next: agent.Wait}
 			s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result { return result })
