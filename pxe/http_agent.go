@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -130,9 +131,9 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrVersion):
-			writeConflict(w, r, agent.ReasonVersion, err)
+			writeConflict(w, r, wire.ReasonVersionDiffers, err)
 		case errors.Is(err, ErrOtherServer):
-			writeConflict(w, r, agent.ReasonOtherServer, err)
+			writeConflict(w, r, wire.ReasonOtherServer, err)
 		case errors.Is(err, ErrNotYet):
 			if errors.Is(err, ErrTokenUnknown) {
 				recordError(r, err) // it counts as an attempt

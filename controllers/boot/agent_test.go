@@ -305,7 +305,7 @@ func TestAgentNamesNoDisk(t *testing.T) {
 // TestAgentFails: the reason and the last lines of the log are in the status of the boot. An unknown reason does not become a condition's reason. A result that
 // is repeated counts once.
 func TestAgentFails(t *testing.T) {
-	for given, want := range map[string]string{v1alpha1.ReasonDiskTooSmall: v1alpha1.ReasonDiskTooSmall, "Whatever": v1alpha1.ReasonPlanInvalid} {
+	for given, want := range map[string]string{wire.ReasonDiskTooSmall: wire.ReasonDiskTooSmall, "Whatever": wire.ReasonPlanInvalid} {
 		g := NewWithT(t)
 		w, _ := newAgentWorld(t)
 		r := w.agentRequest(g)
@@ -336,7 +336,7 @@ func TestFailuresOfAnAgentAreBounded(t *testing.T) {
 	r := w.agentRequest(g)
 	before, recorded := len(w.events), 0
 	for n := range 30 {
-		_, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: agent.ReasonNoDisk, Message: strconv.Itoa(n)}, Log: strings.Repeat("x", agent.MaxLog)})
+		_, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: wire.ReasonNoDiskMatches, Message: strconv.Itoa(n)}, Log: strings.Repeat("x", agent.MaxLog)})
 		if err == nil {
 			recorded++
 			continue

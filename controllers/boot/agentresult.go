@@ -50,7 +50,7 @@ func (s *agents) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 		return nil
 	})
 	if errors.Is(err, errUnproven) {
-		result.Failure = &agent.Failure{Reason: agent.ReasonEraseFailed, Message: unproven}
+		result.Failure = &agent.Failure{Reason: wire.ReasonEraseFailed, Message: unproven}
 		return s.agentFailed(ctx, r, result)
 	}
 	if err != nil {
@@ -130,11 +130,11 @@ func (s *agents) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 		return agent.Answer{}, err
 	}
 	reason, answer := result.Failure.Reason, agent.Answer{Next: agent.Wait}
-	if reason == agent.ReasonOtherServer { // which has a system of its own
+	if reason == wire.ReasonOtherServer { // which has a system of its own
 		answer.Next = agent.Reboot
 	}
-	if !slices.Contains(v1alpha1.AgentFailureReasons, reason) {
-		reason = v1alpha1.ReasonPlanInvalid
+	if !slices.Contains(wire.AgentFailureReasons, reason) {
+		reason = wire.ReasonPlanInvalid
 	}
 	message := controllers.Clip(result.Failure.Message, controllers.MaxMessage/2)
 	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {

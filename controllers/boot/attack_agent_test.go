@@ -28,6 +28,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -232,7 +233,7 @@ func TestOlderAgentOverHTTP(t *testing.T) {
 	for _, endpoint := range append(agentEndpoints, agent.EndpointInventory) {
 		status, answer := own.speak(1, m.token, endpoint)
 		g.Expect(status).To(Equal(http.StatusConflict), endpoint)
-		g.Expect(answer).To(ContainSubstring(agent.ReasonVersion), endpoint)
+		g.Expect(answer).To(ContainSubstring(wire.ReasonVersionDiffers), endpoint)
 	}
 }
 

@@ -107,8 +107,8 @@ func TestAttackOtherServer(t *testing.T) {
 			g.Expect(err).To(MatchError(pxe.ErrOtherServer))
 			g.Expect(plan).To(BeZero())
 			g.Expect(w.boot().Spec.DataAddress).To(BeEmpty(), "the boot is not bound to another server")
-			g.Expect(recorded).To(ContainElement(And(ContainSubstring(v1alpha1.ReasonOtherServer), ContainSubstring(c.hello.Server.SerialNumber), ContainSubstring("spec.bootMACAddresses"))))
-			g.Expect(lifecycle.IsPermanent(v1alpha1.ReasonOtherServer)).To(BeTrue())
+			g.Expect(recorded).To(ContainElement(And(ContainSubstring(wire.ReasonOtherServer), ContainSubstring(c.hello.Server.SerialNumber), ContainSubstring("spec.bootMACAddresses"))))
+			g.Expect(lifecycle.IsPermanent(wire.ReasonOtherServer)).To(BeTrue())
 		})
 	}
 }
@@ -120,8 +120,8 @@ func TestAttackOtherServerAtTheAgent(t *testing.T) {
 	r := w.agentRequest(g)
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
-	answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: agent.ReasonOtherServer, Message: "another"}})
+	answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: wire.ReasonOtherServer, Message: "another"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.Next).To(Equal(agent.Reboot))
-	g.Expect(w.boot().Status.Problem.Reason).To(Equal(v1alpha1.ReasonOtherServer))
+	g.Expect(w.boot().Status.Problem.Reason).To(Equal(wire.ReasonOtherServer))
 }

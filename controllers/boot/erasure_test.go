@@ -288,7 +288,7 @@ func TestErasureIsNotProven(t *testing.T) {
 			g.Expect(boot.Spec.AgentDoneTime).To(BeNil())
 			g.Expect(boot.Spec.Erasure).To(BeNil())
 			g.Expect(boot.Spec.WrittenDisks).To(HaveLen(1))
-			g.Expect(boot.Status.Problem.Reason).To(Equal(v1alpha1.ReasonEraseFailed))
+			g.Expect(boot.Status.Problem.Reason).To(Equal(wire.ReasonEraseFailed))
 			g.Expect(boot.Status.Problem.Message).To(ContainSubstring(c.want))
 		})
 	}
@@ -421,7 +421,7 @@ func TestErasureFails(t *testing.T) {
 	g := NewWithT(t)
 	w, r, _ := newErasingWorld(t, wire.PolicyPurge)
 	_, err := w.Result(ctx, r, agent.Result{
-		Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "1 of 2 disks"},
+		Failure: &agent.Failure{Reason: wire.ReasonEraseFailed, Message: "1 of 2 disks"},
 		Disks:   []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), {DiskErasure: wire.DiskErasure{Disk: wire.DiskIdentity{SerialNumber: "S2"}, Outcome: agent.Failed, Message: "it is frozen"}}},
 	})
 	g.Expect(err).NotTo(HaveOccurred())

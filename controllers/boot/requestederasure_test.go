@@ -76,7 +76,7 @@ func TestErasureOfAFreeHostIsNotProven(t *testing.T) {
 			_, err := w.Plan(ctx, r, hello)
 			g.Expect(err).NotTo(HaveOccurred())
 			failures := func() float64 {
-				return count(t, "capbm_agent_failures_total", map[string]string{"purpose": "Clean", "reason": v1alpha1.ReasonEraseFailed})
+				return count(t, "capbm_agent_failures_total", map[string]string{"purpose": "Clean", "reason": wire.ReasonEraseFailed})
 			}
 			failuresBefore, failed, succeeded := failures(), erasureCount(t, c.policy, "Failed"), erasureCount(t, c.policy, "Succeeded")
 			for range 2 { // the answer to the first may be lost

@@ -257,7 +257,7 @@ func TestRequestedErasureFails(t *testing.T) {
 		}, inspectionPatience).Should(Succeed())
 		g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageAgent, time.Now()))).To(Succeed())
 		g.Expect(controllers.ApplyProblem(t.Context(), env.Client, keyOf(boot), v1alpha1.BootProblem{
-			BootFailure: v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk DISK-1 was not erased: it is frozen"}, Number: boot.Spec.Number,
+			BootFailure: v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk DISK-1 was not erased: it is frozen"}, Number: boot.Spec.Number,
 			Time: metav1.NewTime(time.Now().Add(time.Second)),
 		})).To(Succeed())
 	}

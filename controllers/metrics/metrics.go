@@ -26,9 +26,9 @@ const other = "Other"
 var (
 	bootFailures = []string{
 		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
-		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected,
-		v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers, v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader,
-		v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonOtherServer, v1alpha1.ReasonDisksNotErased,
+		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, wire.ReasonNoDiskMatches, wire.ReasonSeveralDisksMatch, wire.ReasonDiskProtected,
+		wire.ReasonDiskTooSmall, wire.ReasonSectorSizeDiffers, wire.ReasonDataSourceOnOtherDisk, wire.ReasonNoBootLoader,
+		wire.ReasonPartitionTableInvalid, wire.ReasonCommitUnknown, wire.ReasonPlanInvalid, wire.ReasonOtherServer, v1alpha1.ReasonDisksNotErased,
 		v1alpha1.ReasonInspectionFailed, other,
 	}
 	bootProblems = append([]string{
@@ -36,7 +36,7 @@ var (
 		v1alpha1.ReasonChecksumMismatch, v1alpha1.ReasonCommandLineTooLong, v1alpha1.ReasonImageUnreachable, v1alpha1.ReasonImageUnauthorized,
 		v1alpha1.ReasonImageNotFound, v1alpha1.ReasonImageFormatInvalid, v1alpha1.ReasonImageTooLarge, v1alpha1.ReasonImageInterrupted, v1alpha1.ReasonNoSpace,
 		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonAgentKeyMissing, v1alpha1.ReasonMediaRefused, v1alpha1.ReasonOtherDHCPServer, other,
-	}, v1alpha1.AgentFailureReasons...)
+	}, wire.AgentFailureReasons...)
 	quarantineReasons = []string{
 		v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCleaningByHand, v1alpha1.ReasonCleaningFailed, v1alpha1.ReasonDisksNotErased, v1alpha1.ReasonReleasedUnfenced,
 		v1alpha1.ReasonRemediationFailed, v1alpha1.ReasonSecondRequester, other,
@@ -228,16 +228,16 @@ func newAgentFailures() *prometheus.CounterVec {
 		Name: "capbm_agent_failures_total", Help: "Plans of agents that failed, by the purpose of the boot and the reason.",
 	}, []string{"purpose", "reason"})
 	for _, purpose := range agentPurposes {
-		for _, reason := range v1alpha1.AgentFailureReasons {
+		for _, reason := range wire.AgentFailureReasons {
 			c.WithLabelValues(purpose, reason)
 		}
 	}
 	return c
 }
 
-// AgentFailed counts a plan of an agent that failed. reason is one of v1alpha1.AgentFailureReasons.
+// AgentFailed counts a plan of an agent that failed. reason is one of wire.AgentFailureReasons.
 func AgentFailed(purpose v1alpha1.BootPurpose, reason string) {
-	agentFailures.WithLabelValues(reasonOrOther(agentPurposes, string(purpose)), reasonOrOther(v1alpha1.AgentFailureReasons, reason)).Inc()
+	agentFailures.WithLabelValues(reasonOrOther(agentPurposes, string(purpose)), reasonOrOther(wire.AgentFailureReasons, reason)).Inc()
 }
 
 // Released records the duration of the release of a host. result is one of ReleasedFree, ReleasedQuarantined and ReleasedUnfenced.

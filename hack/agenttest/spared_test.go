@@ -147,7 +147,7 @@ func TestErasureLeavesAlone(t *testing.T) {
 	result := cleaned.Result()
 	t.Logf("%.1f s from the plan to the result", cleaned.took.Seconds())
 	logDisks(t, result.Disks)
-	g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonEraseFailed))
+	g.Expect(result.Failure).To(HaveField("Reason", wire.ReasonEraseFailed))
 	paths := map[string]int{}
 	for _, r := range result.Disks {
 		key := r.Disk.SerialNumber

@@ -79,7 +79,7 @@ var agentTargets = []target{
 	}},
 	{"cmd/agent/internal/session", nil, []mutant{
 		{"an agent writes to another server", "Session.carryOut", `problem != ""`, "false"},
-		{"the server of another is powered off", "Session.Run", "failure.HasReason(err, agent.ReasonOtherServer)", "failure.HasReason(err, agent.ReasonOtherServer) && false"},
+		{"the server of another is powered off", "Session.Run", "failure.HasReason(err, wire.ReasonOtherServer)", "failure.HasReason(err, wire.ReasonOtherServer) && false"},
 	}},
 	{"cmd/agent/internal/runner", nil, []mutant{
 		{"a disk that took over a name is erased", "hold", "a.ID() == d.ID()", ""},

@@ -51,7 +51,7 @@ var bootTargets = []target{
 		{"the bootstrap data of a medium comes before the image", "agents.Data", "err := s.awaitImage(a); err != nil", "err := s.awaitImage(a); false"},
 		{"an agent on another server gets a plan", "agents.checkServer", "expected.Compare(found) != inventory.OtherServer", "true"},
 		{"the serial number of request is not the agent's", "expectedServer", "lifecycle.IsRequestedErasure(&a.boot.Spec)", "lifecycle.IsRequestedErasure(&a.boot.Spec) && false"},
-		{"an agent that found another server powers it off", "agents.agentFailed", "reason == agent.ReasonOtherServer", "false"},
+		{"an agent that found another server powers it off", "agents.agentFailed", "reason == wire.ReasonOtherServer", "false"},
 		{"an erasure begins on a paused host", "agents.Plan", "lifecycle.BootFor(a.view, s.settings) != lifecycle.BootAgent", "false"},
 		{"the plan of an erasure comes from the cache", "agents.Plan", "s.lookup.liveAttemptOf", "s.lookup.attemptOf"},
 		{"the image of an earlier machine is ready", "imageReconciler.imageStatus", "was.ClaimID == status.ClaimID", ""},

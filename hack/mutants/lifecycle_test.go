@@ -7,7 +7,7 @@ var lifecycleTargets = []target{
 		{"a stray boot is forgotten, and its host offered", "View.restoreBootRecord", "v.unerasedStray(s) != nil", "false"},
 		{"the record of a stray boot is kept in quarantine", "stayQuarantined", "case v.forgetsStrayBoot():", "case false:"},
 		{"an inspection goes on when its host returns", "stayDetached", "return v.leaveInspection(step)", "return step"},
-		{"a wrong server is erased at the next attempt", "View.metOtherServer", "v.Problem.Reason == v1alpha1.ReasonOtherServer", "false"},
+		{"a wrong server is erased at the next attempt", "View.metOtherServer", "v.Problem.Reason == wire.ReasonOtherServer", "false"},
 		{"a paused host is deleted", "table", "isPaused", "func(v View) bool { return isPaused(v) && !v.Deleting }"},
 		{"a detached host is managed", "table", `{StateDetached, func(v View) bool { return v.Detached != "" }, stayDetached}`, ""},
 		{"a host in maintenance is managed", "table", "{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, stayInMaintenance}", ""},

@@ -187,7 +187,7 @@ func TestErasureDeadline(t *testing.T) {
 func TestErasureFailsWithSerialNumbers(t *testing.T) {
 	g := NewWithT(t)
 	v := erasingView(poweredOn, attempt3, hasDisks, hostPolicy(purge), func(v *View) {
-		v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk S9 is missing"}
+		v.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk S9 is missing"}
 	})
 	step := Next(v, DefaultSettings())
 	v = erasingView(cleaned, hasDisks, hostPolicy(purge), func(v *View) { v.Boot = step.Boot })
@@ -197,11 +197,11 @@ func TestErasureFailsWithSerialNumbers(t *testing.T) {
 
 	_, last = release(t, releasedView(hostPolicy(purge), hasDisks, noRecord), DefaultSettings())
 	g.Expect(last.Quarantine.Message).To(ContainSubstring("Wipe the disks (S1, 5000c500a1b2c3d4"))
-	step = Next(erasingView(poweredOn, attempt3, gaveUp(v1alpha1.ReasonEraseFailed)), DefaultSettings())
+	step = Next(erasingView(poweredOn, attempt3, gaveUp(wire.ReasonEraseFailed)), DefaultSettings())
 	g.Expect(step.Boot.Failure.Message).To(ContainSubstring("Wipe the disks (d1)"), "otherwise those that the provider wrote")
-	step = Next(erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer)), DefaultSettings())
+	step = Next(erasingView(poweredOn, gaveUp(wire.ReasonOtherServer)), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(HaveField("Reason", v1alpha1.ReasonDisksNotErased), "another attempt would meet the same server")
-	step = Next(erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer), func(v *View) { v.Boot.Method = v1alpha1.MethodVirtualMedia }), DefaultSettings())
+	step = Next(erasingView(poweredOn, gaveUp(wire.ReasonOtherServer), func(v *View) { v.Boot.Method = v1alpha1.MethodVirtualMedia }), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(BeNil(), "others may have read the medium")
 }
 

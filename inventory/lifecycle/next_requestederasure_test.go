@@ -226,7 +226,7 @@ func TestRequestedErasureFails(t *testing.T) {
 		"from a backup":                  erasingFreeView(poweredOn, agentSeen, fromBackup),
 		"from a backup, and off":         erasingFreeView(fromBackup),
 		"nothing shows that it is ours":  erasingFreeView(poweredOn, unobserved, expired),
-		"the agent is on another server": erasingFreeView(poweredOn, agentSeen, gaveUp(v1alpha1.ReasonOtherServer)),
+		"the agent is on another server": erasingFreeView(poweredOn, agentSeen, gaveUp(wire.ReasonOtherServer)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -55,7 +55,7 @@ func drawView(t *rapid.T) View {
 			"", v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
 			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
 		Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
-			&v1alpha1.BootFailure{Reason: v1alpha1.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonCommitUnknown, Message: "m"}),
+			&v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"}),
 		Media:          pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}),
 		MediaURL:       pick(d, "mediaURL", "", "http://192.0.2.1"),
 		WaitedAt:       pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),

@@ -66,7 +66,7 @@ func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
 	case b.Purpose == v1alpha1.PurposeClean && w.disk.missing && cleaning.AllDisks(b.CleaningPolicy):
-		w.v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk d2 is missing"}
+		w.v.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk d2 is missing"}
 		return false
 	case b.Purpose == v1alpha1.PurposeClean:
 		w.eraseDisks(v, &b, now)
@@ -227,7 +227,7 @@ var agentEvents = []event{
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
-		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonNoDiskMatches), Message: "x"}
+		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, wire.ReasonDiskFailed, wire.ReasonDiskFailed, wire.ReasonNoDiskMatches), Message: "x"}
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())

@@ -76,7 +76,7 @@ func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoi
 //	204  accepted, without an answer
 //	401  the token is not valid: the boot is over, and the agent powers the server off
 //	403  refused: the plan has failed, and the agent reports no more
-//	409  the agent is not the one of the host, and touches nothing: the reason in the body is ReasonVersion or ReasonOtherServer
+//	409  the agent is not the one of the host, and touches nothing: the reason in the body is VersionDiffers or OtherServer
 //	429, 5xx  the agent asks again, with a back-off. 429 is the answer while too many requests of its network failed
 
 // Hello introduces an agent. It is the body of a request for a plan.
@@ -336,7 +336,7 @@ const HeaderDigest = "Capbm-Digest"
 
 // Error is the body of a refusal.
 type Error struct {
-	// Reason is one of the Reasons; empty for refusals that have none.
+	// Reason is one of wire.AgentFailureReasons; empty for refusals that have none.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
 }

@@ -72,7 +72,7 @@ func awaitRefusal(t *testing.T, s *rig.Server, before [sha256.Size]byte) {
 	boot := &v1alpha1.BareMetalBoot{}
 	boot.Namespace, boot.Name = s.Host.Namespace, s.Host.Name
 	controllerstest.Wait(t, env, boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
-		g.Expect(b.Status.Problem).To(HaveValue(HaveField("Reason", v1alpha1.ReasonVersionDiffers)), s.AgentLog())
+		g.Expect(b.Status.Problem).To(HaveValue(HaveField("Reason", wire.ReasonVersionDiffers)), s.AgentLog())
 	})
 	g := NewWithT(t)
 	g.Eventually(s.AgentLog, time.Minute).Should(ContainSubstring("another version of the protocol"))

@@ -56,7 +56,7 @@ func TestPaths(t *testing.T) {
 		}
 	}
 	for _, hints := range []agent.RootDevice{{SerialNumber: "ZA2"}, {WWN: "5000c500a1b2c3d4"}, {Name: "sda"}, {HCTL: "4:0:1:0"}} {
-		if _, err := Select(disks, hints, nil); !failure.HasReason(err, agent.ReasonProtectedDisk) || !strings.Contains(err.Error(), "the same disk as") {
+		if _, err := Select(disks, hints, nil); !failure.HasReason(err, wire.ReasonDiskProtected) || !strings.Contains(err.Error(), "the same disk as") {
 			t.Errorf("%+v: %v", hints, err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		hints agent.RootDevice
 		want  string
-	}{{agent.RootDevice{}, "sdb"}, {agent.RootDevice{Name: "sda"}, agent.ReasonProtectedDisk}, {agent.RootDevice{SerialNumber: "A1"}, "sda"}} {
+	}{{agent.RootDevice{}, "sdb"}, {agent.RootDevice{Name: "sda"}, wire.ReasonDiskProtected}, {agent.RootDevice{SerialNumber: "A1"}, "sda"}} {
 		d, err := Select([]Disk{broken, good}, c.hints, nil)
 		if err != nil && (!failure.HasReason(err, c.want) || !strings.Contains(err.Error(), "input/output error")) || err == nil && d.Name != c.want {
 			t.Errorf("%+v: %s, %v", c.hints, d.Name, err)

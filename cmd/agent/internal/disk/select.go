@@ -132,11 +132,11 @@ func Select(disks []Disk, want agent.RootDevice, keep []wire.KeptDisk) (Disk, er
 	}
 	switch {
 	case len(matching) == 0:
-		return Disk{}, failure.New(agent.ReasonNoDisk, "no disk matches %s. %s", hints(want), list(disks, reasons))
+		return Disk{}, failure.New(wire.ReasonNoDiskMatches, "no disk matches %s. %s", hints(want), list(disks, reasons))
 	case len(candidates) == 0:
-		return Disk{}, failure.New(agent.ReasonProtectedDisk, "the disks that match %s are protected. To use one that is not kept, name it by its serial number. %s", hints(want), list(disks, reasons))
+		return Disk{}, failure.New(wire.ReasonDiskProtected, "the disks that match %s are protected. To use one that is not kept, name it by its serial number. %s", hints(want), list(disks, reasons))
 	case len(candidates) > 1 && hinted:
-		return Disk{}, failure.New(agent.ReasonSeveralDisks, "%d disks match %s: add a hint, such as the serial number. %s", len(candidates), hints(want), list(disks, reasons))
+		return Disk{}, failure.New(wire.ReasonSeveralDisksMatch, "%d disks match %s: add a hint, such as the serial number. %s", len(candidates), hints(want), list(disks, reasons))
 	}
 	return slices.MinFunc(candidates, func(a, b Disk) int {
 		return cmp.Or(cmp.Compare(a.SizeBytes, b.SizeBytes), compareAddresses(a.ByPath, b.ByPath), compareAddresses(a.Name, b.Name), cmp.Compare(a.Name, b.Name))

@@ -56,7 +56,7 @@ const watchInterval = 5 * time.Second
 // has failed.
 func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) ([]agent.ErasedDisk, *agent.Failure) {
 	if !plan.Policy.Reaches(wire.PolicyMetadata) {
-		return nil, &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the unknown policy %.40q", string(plan.Policy))}
+		return nil, &agent.Failure{Reason: wire.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the unknown policy %.40q", string(plan.Policy))}
 	}
 	s := selectDisks(plan, all)
 	o.plan, o.all = plan, all
@@ -131,7 +131,7 @@ func await(ctx context.Context, units []*unit, answers <-chan answer) []result {
 type result struct {
 	agent.ErasedDisk
 
-	// reason is one of agent's, empty for ReasonEraseFailed.
+	// reason is one of wire.AgentFailureReasons, empty for ReasonEraseFailed.
 	reason string
 }
 
@@ -140,14 +140,14 @@ const maxMessage = 16
 
 // failureOf returns one failure for all disks that failed, or nil. A plan that must not be carried out comes before a disk that failed.
 func failureOf(results []result) *agent.Failure {
-	order := []string{agent.ReasonPlanInvalid, agent.ReasonProtectedDisk, agent.ReasonDiskBusy, agent.ReasonEraseFailed}
+	order := []string{wire.ReasonPlanInvalid, wire.ReasonDiskProtected, wire.ReasonDiskBusy, wire.ReasonEraseFailed}
 	worst := len(order)
 	var messages []string
 	for _, r := range results {
 		if r.Outcome != agent.Failed {
 			continue
 		}
-		worst = min(worst, slices.Index(order, cmp.Or(r.reason, agent.ReasonEraseFailed)))
+		worst = min(worst, slices.Index(order, cmp.Or(r.reason, wire.ReasonEraseFailed)))
 		messages = append(messages, fmt.Sprintf("%s: %s", describe(r.Name, r.Disk), r.Message))
 	}
 	if len(messages) == 0 {

@@ -142,7 +142,7 @@ func TestMetadataFailures(t *testing.T) {
 			d.Hook = c.hook
 			got, failure := eraseMetadataOf(t, d)
 			g.Expect(got.Outcome).To(Equal(agent.Failed))
-			g.Expect(failure).To(And(HaveField("Reason", agent.ReasonEraseFailed), HaveField("Message", ContainSubstring(c.message))))
+			g.Expect(failure).To(And(HaveField("Reason", wire.ReasonEraseFailed), HaveField("Message", ContainSubstring(c.message))))
 		})
 	}
 }

@@ -74,13 +74,13 @@ func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string]
 	}
 	switch {
 	case r.Disk.SerialNumber == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
-		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, agent.ReasonPlanInvalid, "a range of the plan names no disk"))
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, wire.ReasonPlanInvalid, "a range of the plan names no disk"))
 	case len(found) == 0:
 		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
 	case len(found) > 1:
 		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
 	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].SizeBytes || r.Offset > found[0].SizeBytes-r.Length:
-		refused[found[0].Name] = failed(identify(found[0]), agent.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
+		refused[found[0].Name] = failed(identify(found[0]), wire.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
 	default:
 		ranges[found[0].Name] = append(ranges[found[0].Name], area{r.Offset, r.Length})
 	}
@@ -146,7 +146,7 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 	case OnlyWritten(plan) && len(named) == 0:
 		return excluded(d, cmp.Or(p.Why, "the policy erases only the disks that the provider wrote"))
 	case p.Why != "" && len(proven) > 0:
-		return failed(is, agent.ReasonProtectedDisk, "it has bootstrap data and must not be touched: "+p.Why)
+		return failed(is, wire.ReasonDiskProtected, "it has bootstrap data and must not be touched: "+p.Why)
 	case p.Outside:
 		return excluded(d, p.Why)
 	case d.Remote() && len(named) == 0:
@@ -160,7 +160,7 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 		return failed(is, "", p.Why)
 	case len(d.Holders) > 0:
 		// The ramdisk has no modules of md and of the device mapper, so nothing can be taken apart here that another system would find again.
-		return failed(is, agent.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
+		return failed(is, wire.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
 	}
 	if why := disk.MayBeKept(d, all, plan.Keep); why != "" {
 		return failed(is, "", why)

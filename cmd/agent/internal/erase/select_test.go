@@ -128,7 +128,7 @@ func TestExpected(t *testing.T) {
 	b := r.add("sdb", only(drive.Block, nil), nil)
 	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Expected: []wire.DiskIdentity{{SerialNumber: "S-sda", SizeBytes: size}, {SerialNumber: "GONE", SizeBytes: 77}}})
 	g.Expect(failure).NotTo(BeNil())
-	g.Expect(failure.Reason).To(Equal(agent.ReasonEraseFailed))
+	g.Expect(failure.Reason).To(Equal(wire.ReasonEraseFailed))
 	g.Expect(failure.Message).To(And(ContainSubstring(`the disk with the serial number "GONE" and 77 bytes: the server had it`), ContainSubstring(`disk sdb (serial number "S-sdb"): the server did not have it`)))
 	g.Expect(results["sda"].Outcome).To(Equal(wire.Erased))
 	g.Expect(results["sdb"].Outcome).To(Equal(agent.Failed))
@@ -205,13 +205,13 @@ func TestPlanInvalid(t *testing.T) {
 		plan   agent.CleanPlan
 		reason string
 	}{
-		{agent.CleanPlan{}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: "Shred"}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
-		{agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: "Shred"}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, wire.ReasonDiskProtected},
+		{agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, wire.ReasonDiskProtected},
 	} {
 		_, failure := r.run(t, c.plan)
 		g.Expect(failure).To(HaveField("Reason", c.reason))
@@ -219,7 +219,7 @@ func TestPlanInvalid(t *testing.T) {
 		g.Expect(d.Operations()).To(BeEmpty(), "%+v", c.plan)
 	}
 	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{}}})
-	g.Expect(failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
+	g.Expect(failure).To(HaveField("Reason", wire.ReasonPlanInvalid))
 	g.Expect(results["sda"].Outcome).To(Equal(wire.Erased))
 	g.Expect(hasSecret(d, 0)).To(BeFalse())
 }
@@ -318,7 +318,7 @@ func TestBusyNamespace(t *testing.T) {
 	}
 	held := d.Medium(1)
 	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
-	g.Expect(failure).To(HaveField("Reason", agent.ReasonDiskBusy))
+	g.Expect(failure).To(HaveField("Reason", wire.ReasonDiskBusy))
 	g.Expect(results["nvme0n1"].Outcome).To(Equal(wire.Erased))
 	g.Expect(d.Medium(1)).To(Equal(held))
 }

@@ -105,7 +105,7 @@ func (u *unit) pending() []*target {
 func (t *target) fail(err error) {
 	reason := ""
 	if errors.Is(err, disk.ErrBusy) {
-		reason = agent.ReasonDiskBusy
+		reason = wire.ReasonDiskBusy
 	}
 	t.result = failed(identify(t.disk), reason, err.Error())
 }

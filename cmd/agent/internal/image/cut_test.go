@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
@@ -304,7 +305,7 @@ func (j *judge) fault(t *testing.T, f fault, op disktest.Op, written bool) {
 		t.Errorf("%s: %s at %s is not noticed", j.name, f.name, op)
 	case err == nil && disktest.Differ(medium, j.expected) >= 0:
 		t.Errorf("%s: %s at %s: the run succeeds, and the disk differs", j.name, f.name, op)
-	case err != nil && !failure.HasReason(err, agent.ReasonDiskFailed):
+	case err != nil && !failure.HasReason(err, wire.ReasonDiskFailed):
 		t.Errorf("%s: %s at %s: %v", j.name, f.name, op, err)
 	case err != nil && r.Committed && state != "complete":
 		t.Errorf("%s: %s at %s: the result says that the disk is complete, and it is %q", j.name, f.name, op, state)
@@ -345,10 +346,10 @@ func TestEmptyIsReadBack(t *testing.T) {
 					return nil
 				}
 			}
-			return failure.New(agent.ReasonPlanInvalid, "it is not allowed")
+			return failure.New(wire.ReasonPlanInvalid, "it is not allowed")
 		}
 		r, err := Write(t.Context(), c.options(d, s))
-		if !failure.HasReason(err, agent.ReasonPlanInvalid) || strings.Contains(err.Error(), "could not be emptied") != lost {
+		if !failure.HasReason(err, wire.ReasonPlanInvalid) || strings.Contains(err.Error(), "could not be emptied") != lost {
 			t.Errorf("zeros are lost: %t, and the error is %v", lost, err)
 		}
 		if stays := nonZero(d.Clone(), r.DataOffset, r.DataLength) != nil; stays != lost || r.DataLength == 0 {

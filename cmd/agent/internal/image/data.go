@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -26,7 +27,7 @@ func (w *writer) writeData(ctx context.Context) error {
 		return err
 	}
 	if int64(len(w.data)) > min(w.layout.DataLength, maxContent) {
-		return failure.New(agent.ReasonPlanInvalid, "the boot server sent %d bytes for a data partition of %d", len(w.data), w.layout.DataLength)
+		return failure.New(wire.ReasonPlanInvalid, "the boot server sent %d bytes for a data partition of %d", len(w.data), w.layout.DataLength)
 	}
 	w.result.DataOffset, w.result.DataLength = w.layout.DataOffset, w.layout.DataLength
 	content := w.paddedContent()

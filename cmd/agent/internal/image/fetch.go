@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -167,7 +168,7 @@ func (f *fetcher) fetch(ctx context.Context, run []manifest.Chunk) error {
 		}
 		if corrupt, ok := errors.AsType[*corruptError](err); ok {
 			if bad++; bad > maxCorrupt {
-				return failure.New(agent.ReasonImageCorrupt, "%w, after %d attempts (check the memory and the network of the server, and the boot server's disk)", corrupt, bad)
+				return failure.New(wire.ReasonImageCorrupt, "%w, after %d attempts (check the memory and the network of the server, and the boot server's disk)", corrupt, bad)
 			}
 		}
 		if err := f.backoff.Wait(ctx, err); err != nil {

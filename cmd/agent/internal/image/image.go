@@ -18,6 +18,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
@@ -124,7 +125,7 @@ func (w *writer) permission(ctx context.Context) error {
 
 // diskFailed is the failure of a disk that cannot be read or written.
 func (w *writer) diskFailed(what string, offset int64, err error) error {
-	return failure.New(agent.ReasonDiskFailed, "the disk %s (%s) failed to %s at byte %d: %w (replace the disk, or check its cable and controller)",
+	return failure.New(wire.ReasonDiskFailed, "the disk %s (%s) failed to %s at byte %d: %w (replace the disk, or check its cable and controller)",
 		w.Disk.Name, describe(w.Disk), what, offset, err)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -113,7 +114,7 @@ func (w *writer) zeroPart(s span, content []byte) error {
 
 // otherData is the failure of a disk that does not return what was written.
 func (w *writer) otherData(offset int64, what string) error {
-	return failure.New(agent.ReasonDiskFailed, "the disk %s (%s) returns other data than was written at byte %d: %s (replace the disk, or check its cable and controller)",
+	return failure.New(wire.ReasonDiskFailed, "the disk %s (%s) returns other data than was written at byte %d: %s (replace the disk, or check its cable and controller)",
 		w.Disk.Name, describe(w.Disk), offset, what)
 }
 

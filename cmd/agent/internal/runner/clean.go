@@ -26,7 +26,7 @@ type Cleaner struct {
 // Run carries a plan out. A disk of the plan that is missing may appear later: the controllers find their disks one after the other.
 func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 	if plan.Clean == nil {
-		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to erase", plan.Purpose))
+		return resultOf(failure.New(wire.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to erase", plan.Purpose))
 	}
 	report(agent.Progress{Step: agent.StepErasing})
 	clean := *plan.Clean
@@ -37,11 +37,11 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 	// An erasure that has begun is not begun again, so it first waits for the disks that the plan names, and a plan for all disks also for those that it does not name.
 	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
 		if erase.Absent(clean, all) {
-			return failure.New(agent.ReasonEraseFailed, "a disk of the plan is not there")
+			return failure.New(wire.ReasonEraseFailed, "a disk of the plan is not there")
 		}
 		return nil
 	}, settled)
-	if err != nil && !failure.HasReason(err, agent.ReasonEraseFailed) {
+	if err != nil && !failure.HasReason(err, wire.ReasonEraseFailed) {
 		return resultOf(err)
 	}
 	release, err := hold(ctx, c.Disks, all, c.Log)
@@ -83,7 +83,7 @@ func bounded(plan agent.CleanPlan, out agent.Result) agent.Result {
 	slices.SortStableFunc(out.Disks, func(a, b agent.ErasedDisk) int { return cmp.Compare(rank(a), rank(b)) })
 	out.Disks = out.Disks[:agent.MaxErasedDisks]
 	if out.Failure == nil && !erase.OnlyWritten(plan) {
-		out.Failure = resultOf(failure.New(agent.ReasonEraseFailed, "%s: no record can prove that all were erased", out.Warnings[len(out.Warnings)-1])).Failure
+		out.Failure = resultOf(failure.New(wire.ReasonEraseFailed, "%s: no record can prove that all were erased", out.Warnings[len(out.Warnings)-1])).Failure
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func TestCleanPolicies(t *testing.T) {
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
 	for _, policy := range []wire.ErasePolicy{"", "metadata", "Destroy"} {
 		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
-		g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
+		g.Expect(result.Failure).To(HaveField("Reason", wire.ReasonPlanInvalid))
 	}
 	g.Expect(contentOf(t, f, 0)).To(Equal(before))
 }

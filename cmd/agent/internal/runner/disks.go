@@ -143,7 +143,7 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 		}
 		readContents(ctx, disks, all, log)
 		err = found(all)
-		if err == nil || !failure.HasReason(err, agent.ReasonNoDisk) && !failure.HasReason(err, agent.ReasonEraseFailed) || time.Now().After(deadline) {
+		if err == nil || !failure.HasReason(err, wire.ReasonNoDiskMatches) && !failure.HasReason(err, wire.ReasonEraseFailed) || time.Now().After(deadline) {
 			return all, err
 		}
 		log.Info("Waiting for a disk", "seen", len(all), "error", err)
@@ -176,7 +176,7 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 	}
 	for _, d := range all {
 		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() }) {
-			return release, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.SerialNumber)
+			return release, failure.New(wire.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.SerialNumber)
 		}
 	}
 	return release, nil
@@ -214,9 +214,9 @@ func openDisk(disks Disks, d disk.Disk) (disk.Device, error) {
 	device, err := disks.Open(d)
 	switch {
 	case errors.Is(err, disk.ErrBusy):
-		return nil, failure.New(agent.ReasonDiskBusy, "the disk %s (serial number %s) is held by something else%s: %w", d.Name, d.SerialNumber, holders(d), err)
+		return nil, failure.New(wire.ReasonDiskBusy, "the disk %s (serial number %s) is held by something else%s: %w", d.Name, d.SerialNumber, holders(d), err)
 	case err != nil:
-		return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) cannot be opened: %w", d.Name, d.SerialNumber, err)
+		return nil, failure.New(wire.ReasonDiskFailed, "the disk %s (serial number %s) cannot be opened: %w", d.Name, d.SerialNumber, err)
 	default:
 		return device, nil
 	}
@@ -237,5 +237,5 @@ func resultOf(err error) agent.Result {
 	if f := failure.Of(err); f != nil {
 		return agent.Result{Failure: f}
 	}
-	return agent.Result{Failure: &agent.Failure{Reason: agent.ReasonServerUnreachable, Message: err.Error()}}
+	return agent.Result{Failure: &agent.Failure{Reason: wire.ReasonBootServerUnreachable, Message: err.Error()}}
 }

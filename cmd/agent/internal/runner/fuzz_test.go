@@ -74,7 +74,7 @@ func (m memory) judge(t *testing.T, keep []wire.KeptDisk, result agent.Result) {
 			t.Errorf("the disk %s, which the plan keeps, was written: %s", d.SerialNumber, m.disks[d.Name].Ops()[at])
 		}
 	}
-	if f := result.Failure; f != nil && (f.Reason == "" || f.Reason == agent.ReasonPanic || f.Message == "") {
+	if f := result.Failure; f != nil && (f.Reason == "" || f.Reason == wire.ReasonAgentPanicked || f.Message == "") {
 		t.Errorf("the failure is %+v", f)
 	}
 	if len(result.Disks) > agent.MaxErasedDisks {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
@@ -40,7 +41,7 @@ const (
 // Run carries a plan out.
 func (i *Inspector) Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 	if plan.Inspect == nil {
-		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to inspect", plan.Purpose))
+		return resultOf(failure.New(wire.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to inspect", plan.Purpose))
 	}
 	report(agent.Progress{Step: agent.StepReading})
 	inventory := hardware.Trim(i.read(ctx, *plan.Inspect))

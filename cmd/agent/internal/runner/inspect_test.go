@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/lldp"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
@@ -36,7 +37,7 @@ func TestInspect(t *testing.T) {
 	run := func(plan *agent.InspectPlan) agent.Result {
 		return inspector.Run(t.Context(), &agent.Plan{Purpose: agent.Inspect, Inspect: plan}, func(p agent.Progress) { steps = append(steps, p.Step) })
 	}
-	g.Expect(run(nil).Failure.Reason).To(Equal(agent.ReasonPlanInvalid))
+	g.Expect(run(nil).Failure.Reason).To(Equal(wire.ReasonPlanInvalid))
 	g.Expect(sent).To(BeEmpty())
 	g.Expect(run(&agent.InspectPlan{}).Failure).To(BeNil())
 	g.Expect(steps).To(Equal([]agent.Step{agent.StepReading}))

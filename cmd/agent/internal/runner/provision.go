@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
@@ -36,7 +37,7 @@ const firmwareTimeout = 2 * time.Minute
 // Run carries a plan out.
 func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 	if plan.Provision == nil {
-		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and no image", plan.Purpose))
+		return resultOf(failure.New(wire.ReasonPlanInvalid, "the plan has the purpose %s, and no image", plan.Purpose))
 	}
 	written, warnings, err := p.provision(ctx, *plan.Provision, report)
 	result := resultOf(err)
@@ -84,7 +85,7 @@ func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, r
 		Device: device, Disk: selected, Others: others(all, selected), Source: p.Source(plan), Plan: plan, Firmware: p.Firmware, Architecture: p.Architecture, Progress: report,
 	})
 	if closed := device.Close(); closed != nil && err == nil && !result.Committed {
-		err = failure.New(agent.ReasonDiskFailed, "the disk %s cannot be closed: %w", selected.Name, closed)
+		err = failure.New(wire.ReasonDiskFailed, "the disk %s cannot be closed: %w", selected.Name, closed)
 	}
 	return &result.Written, result.Warnings, err
 }
@@ -110,13 +111,13 @@ func (p *Provisioner) findCommitted(all []disk.Disk, selected disk.Disk, plan ag
 			p.Log.Info("An earlier attempt completed the disk", "name", d.Name, "serial", d.SerialNumber)
 			return &agent.Written{Disk: d.ID(), Name: d.Name, Model: d.Model, Committed: true}, nil
 		case d.Is(plan.CommittedDisk) && err != nil:
-			return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s), which an earlier attempt wrote, cannot be read: %w", d.Name, d.SerialNumber, err)
+			return nil, failure.New(wire.ReasonDiskFailed, "the disk %s (serial number %s), which an earlier attempt wrote, cannot be read: %w", d.Name, d.SerialNumber, err)
 		case d.Is(plan.CommittedDisk):
 			empty = state == image.Empty && d.Name == selected.Name
 		}
 	}
 	if !empty {
-		return nil, failure.New(agent.ReasonCommitUnknown, "an earlier attempt was allowed to make the disk with serial number %q bootable, and that disk is neither complete nor empty, "+
+		return nil, failure.New(wire.ReasonCommitUnknown, "an earlier attempt was allowed to make the disk with serial number %q bootable, and that disk is neither complete nor empty, "+
 			"is not there, or is not the selected one (%s): the machine may have booted (delete the Machine to have it replaced)", plan.CommittedDisk.SerialNumber, selected.Name)
 	}
 	return nil, nil //nolint:nilnil // nothing is complete

@@ -141,7 +141,7 @@ func TestCommitUnknown(t *testing.T) {
 	result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) {
 		p.CommittedGUID, p.CommittedDisk = other, wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 5 << 30}
 	}), ignore)
-	g.Expect(result.Failure.Reason).To(Equal(agent.ReasonCommitUnknown))
+	g.Expect(result.Failure.Reason).To(Equal(wire.ReasonCommitUnknown))
 	g.Expect(bootable(t, f)).To(BeTrue(), "nothing was written")
 }
 
@@ -160,7 +160,7 @@ func TestRefusedCommit(t *testing.T) {
 		return provisionPlan(func(p *agent.ProvisionPlan) { p.CommittedGUID, p.CommittedDisk = guid, disk })
 	}
 	missing := p.Run(t.Context(), committed(wire.DiskIdentity{SerialNumber: "S2", SizeBytes: 5 << 30}), ignore)
-	g.Expect(missing.Failure.Reason).To(Equal(agent.ReasonCommitUnknown), "the disk that may boot is not there")
+	g.Expect(missing.Failure.Reason).To(Equal(wire.ReasonCommitUnknown), "the disk that may boot is not there")
 	g.Expect(bootable(t, f)).To(BeFalse())
 	g.Expect(p.Run(t.Context(), committed(wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 5 << 30}), ignore).Failure).To(BeNil(), "an empty disk may be written again")
 	g.Expect(bootable(t, f)).To(BeTrue())
@@ -172,7 +172,7 @@ func TestKept(t *testing.T) {
 	b := newBoots()
 	p, f := newProvisioner(t, b)
 	result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.Keep = []wire.KeptDisk{{SerialNumber: "s1"}} }), ignore)
-	g.Expect(result.Failure.Reason).To(Equal(agent.ReasonProtectedDisk))
+	g.Expect(result.Failure.Reason).To(Equal(wire.ReasonDiskProtected))
 	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure).To(BeNil())
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
 	clean := cleaner.Run(t.Context(), &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{
@@ -192,6 +192,6 @@ func TestBusy(t *testing.T) {
 	g := NewWithT(t)
 	p, f := newProvisioner(t, newBoots())
 	p.Disks = busy{f}
-	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure.Reason).To(Equal(agent.ReasonDiskBusy))
-	g.Expect(p.Run(t.Context(), &agent.Plan{Purpose: agent.Provision}, ignore).Failure.Reason).To(Equal(agent.ReasonPlanInvalid))
+	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure.Reason).To(Equal(wire.ReasonDiskBusy))
+	g.Expect(p.Run(t.Context(), &agent.Plan{Purpose: agent.Provision}, ignore).Failure.Reason).To(Equal(wire.ReasonPlanInvalid))
 }

@@ -114,7 +114,7 @@ func TestDiskChangesBeforeWrite(t *testing.T) {
 					return all
 				}}
 				result := p.Run(t.Context(), provisionPlan(nil), ignore)
-				g.Expect(result.Failure).To(And(HaveField("Reason", agent.ReasonDiskFailed), HaveField("Message", ContainSubstring("nothing was written"))))
+				g.Expect(result.Failure).To(And(HaveField("Reason", wire.ReasonDiskFailed), HaveField("Message", ContainSubstring("nothing was written"))))
 				g.Expect(result.Written.Disk.SerialNumber).To(Equal("S1"))
 			})
 			NewWithT(t).Expect(bootable(t, f)).To(BeFalse())
@@ -133,7 +133,7 @@ func TestLateDiskWithSameSerial(t *testing.T) {
 			return secondAfter(time.Second)(since, lists, all)
 		}}
 		result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.DataSource, p.DataSize = agent.None, 0 }), ignore)
-		g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonSeveralDisks))
+		g.Expect(result.Failure).To(HaveField("Reason", wire.ReasonSeveralDisksMatch))
 	})
 	NewWithT(t).Expect(bootable(t, f)).To(BeFalse())
 }

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
@@ -118,15 +119,15 @@ func TestPlan(t *testing.T) {
 			r, ok := errors.AsType[*server.RefusedError](err)
 			return ok && strings.Contains(r.Message, "no disk") && retry.IsFinal(err)
 		}, 1},
-		{"version", []http.HandlerFunc{status(409, "2")}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
+		{"version", []http.HandlerFunc{status(409, "2")}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, wire.ReasonVersionDiffers) }, 1},
 		{"another server", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(agent.Error{Reason: agent.ReasonOtherServer, Message: "S1, and not S2"})
+			_ = json.NewEncoder(w).Encode(agent.Error{Reason: wire.ReasonOtherServer, Message: "S1, and not S2"})
 		}}, func(_ *agent.Plan, err error) bool {
-			return failure.HasReason(err, agent.ReasonOtherServer) && strings.Contains(err.Error(), "S1, and not S2")
+			return failure.HasReason(err, wire.ReasonOtherServer) && strings.Contains(err.Error(), "S1, and not S2")
 		}, 1},
-		{"version of the plan", []http.HandlerFunc{body(agent.Plan{Version: 99})}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
+		{"version of the plan", []http.HandlerFunc{body(agent.Plan{Version: 99})}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, wire.ReasonVersionDiffers) }, 1},
 		{"redirect", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }}, func(_ *agent.Plan, err error) bool { return err != nil && retry.IsFinal(err) }, 1},
 		{"garbage first", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 2},
 	} {
@@ -220,7 +221,7 @@ func TestWriteThroughHTTP(t *testing.T) {
 
 	plan.Manifest = manifest.DigestOf(nil)
 	source := c.Source(plan)
-	if err := retry.Do(t.Context(), func(ctx context.Context) error { _, err := source.Manifest(ctx); return err }); !failure.HasReason(err, agent.ReasonImageCorrupt) {
+	if err := retry.Do(t.Context(), func(ctx context.Context) error { _, err := source.Manifest(ctx); return err }); !failure.HasReason(err, wire.ReasonImageCorrupt) {
 		t.Errorf("another manifest: %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func TestRunFails(t *testing.T) {
 		purpose agent.Purpose
 		reason  string
 		want    string
-	}{{agent.Clean, agent.ReasonPlanInvalid, "cannot carry out"}, {agent.Inspect, agent.ReasonPanic, "a defect"}} {
+	}{{agent.Clean, wire.ReasonPlanInvalid, "cannot carry out"}, {agent.Inspect, wire.ReasonAgentPanicked, "a defect"}} {
 		boots := &agenttest.Server{Plan: agent.Plan{Purpose: c.purpose}, Next: agent.Wait}
 		s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result { panic("a defect") })
 		next, err := s.Run(t.Context())
@@ -83,7 +83,7 @@ func TestLargeResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			result := agent.Result{Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "it is frozen"}}
+			result := agent.Result{Failure: &agent.Failure{Reason: wire.ReasonEraseFailed, Message: "it is frozen"}}
 			for range agent.MaxErasedDisks {
 				result.Disks = append(result.Disks, agent.ErasedDisk{DiskErasure: wire.DiskErasure{
 					Outcome: agent.Failed, Message: strings.Repeat("m", 512), Warnings: slices.Repeat([]string{c.warning}, 16),
@@ -152,7 +152,7 @@ func TestOtherServer(t *testing.T) {
 			g := NewWithT(t)
 			boots := &agenttest.Server{Plan: agent.Plan{Purpose: c.purpose, Server: c.expected}, Next: agent.Reboot}
 			if c.refuses {
-				boots.Refusal = &agent.Error{Reason: agent.ReasonOtherServer, Message: "S1, and not S2"}
+				boots.Refusal = &agent.Error{Reason: wire.ReasonOtherServer, Message: "S1, and not S2"}
 			}
 			ran := false
 			s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result {
@@ -165,7 +165,7 @@ func TestOtherServer(t *testing.T) {
 			g.Expect(next).To(Equal(agent.Reboot))
 			g.Expect(ran).To(Equal(c.runs))
 			if !c.runs && !c.refuses {
-				g.Expect(boots.Result().Failure.Reason).To(Equal(agent.ReasonOtherServer))
+				g.Expect(boots.Result().Failure.Reason).To(Equal(wire.ReasonOtherServer))
 				g.Expect(boots.Result().Failure.Message).To(And(ContainSubstring("S1"), ContainSubstring("S2")))
 			}
 		})
