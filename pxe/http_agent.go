@@ -78,7 +78,7 @@ type Agents interface {
 	// Plan returns the plan of an agent.
 	Plan(ctx context.Context, r AgentRequest, hello agent.Hello) (agent.Plan, error)
 	// Inventory records what the agent found.
-	Inventory(ctx context.Context, r AgentRequest, found agent.Inventory) error
+	Inventory(ctx context.Context, r AgentRequest, found wire.Inspection) error
 	// Image opens the image of the plan. It answers from memory, because an agent makes many of these requests.
 	Image(ctx context.Context, r AgentRequest) (*OpenedImage, error)
 	// Data records where the bootstrap data will be, and returns it. base is the URL of this server for the operating system.
@@ -179,7 +179,7 @@ func (h *Handler) agentPlan(w http.ResponseWriter, r *http.Request, from AgentRe
 	return err
 }
 
-func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from AgentRequest, found agent.Inventory) error {
+func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from AgentRequest, found wire.Inspection) error {
 	if err := h.Agents.Inventory(r.Context(), from, found); err != nil {
 		return err
 	}

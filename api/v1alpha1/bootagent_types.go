@@ -14,7 +14,7 @@ type AgentProgress struct {
 	Number int32 `json:"number,omitempty"`
 	// step is what the agent does: Reading, Selecting, Wiping, Writing, Data, Verifying, Committing, BootEntry or Erasing.
 	// +optional
-	Step AgentStep `json:"step,omitempty"`
+	Step wire.AgentStep `json:"step,omitempty"`
 	// percent is how much of the step is done.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

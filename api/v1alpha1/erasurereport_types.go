@@ -25,7 +25,7 @@ type ErasureReport struct {
 	AgentRelease string `json:"agentRelease,omitempty"`
 	// firmwareMode is how the server was booted: UEFI or BIOS.
 	// +optional
-	FirmwareMode FirmwareMode `json:"firmwareMode,omitempty"`
+	FirmwareMode wire.FirmwareMode `json:"firmwareMode,omitempty"`
 	// bootMethod is how the server loaded the agent.
 	// +optional
 	BootMethod BootMethod `json:"bootMethod,omitempty"`
@@ -34,7 +34,7 @@ type ErasureReport struct {
 	TLS bool `json:"tls,omitempty"`
 	// secureBoot is Enabled or Disabled, as the agent reported it. It is absent if it is unknown.
 	// +optional
-	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
+	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 	// disks are all disks of the server that the agent found, at most 64.
 	// +optional
 	// +listType=atomic

@@ -6,19 +6,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
-// DataSource is how an operating system on a disk finds its bootstrap data.
-// +kubebuilder:validation:Enum=NoCloud;ConfigDrive;None
-type DataSource string
-
-const (
-	// DataSourceNoCloud is a partition with the label CIDATA, which cloud-init's data source NoCloud reads.
-	DataSourceNoCloud DataSource = "NoCloud"
-	// DataSourceConfigDrive is a partition with the label CONFIG-2, which cloud-init's data source ConfigDrive and images of Ignition for OpenStack read.
-	DataSourceConfigDrive DataSource = "ConfigDrive"
-	// DataSourceNone writes no bootstrap data.
-	DataSourceNone DataSource = "None"
-)
-
 // Image is an operating system image that is written to a disk.
 // +kubebuilder:validation:XValidation:rule="!has(self.pullSecret) || self.url.startsWith('oci://')",message="pullSecret is for an oci:// URL: remove it, or put the image into a registry"
 type Image struct {
@@ -64,7 +51,7 @@ type Image struct {
 	// - None: the disk gets no bootstrap data, and the operating system cannot report.
 	// +optional
 	// +kubebuilder:default=NoCloud
-	DataSource DataSource `json:"dataSource,omitempty"`
+	DataSource wire.DataSource `json:"dataSource,omitempty"`
 
 	// reportBootstrap makes the operating system report whether it applied its bootstrap data. Success means that
 	// /run/cluster-api/bootstrap-success.complete exists, which the bootstrap providers of Cluster API create. The image needs curl, wget or python3. Defaults to false.

@@ -97,10 +97,10 @@ func (s *agents) planFor(ctx context.Context, a attempt, server agent.Server) (a
 	}
 	plan.Purpose, plan.Provision = agent.Provision, &agent.ProvisionPlan{
 		Manifest: info.ManifestDigest, RootDevice: rootDevice(image.RootDevice, a.host.Spec.Storage), Keep: keptDisks(a.host.Spec.Storage),
-		DataSource: agent.DataSource(image.DataSource), DataSize: agent.DataPartitionSize, PartitionGUID: partitionGUID(a.boot),
+		DataSource: image.DataSource, DataSize: agent.DataPartitionSize, PartitionGUID: partitionGUID(a.boot),
 		BootEntry: bootEntryPrefix + a.boot.Spec.MachineName,
 	}
-	if plan.Provision.DataSource == agent.None {
+	if plan.Provision.DataSource == wire.DataSourceNone {
 		plan.Provision.DataSize = 0
 	}
 	switch {

@@ -51,7 +51,7 @@ func (i *images) Open(string, image.Source) (*image.Opened, error) {
 	}, err
 }
 
-var debian = &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64), DataSource: v1alpha1.DataSourceNoCloud}
+var debian = &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64), DataSource: wire.DataSourceNoCloud}
 
 // newAgentWorld is newWorld for a machine with an image.
 func newAgentWorld(t *testing.T, networks ...bootconfig.Network) (*world, *images) {
@@ -92,7 +92,7 @@ func (w *world) agentRequest(g *WithT) pxe.AgentRequest {
 }
 
 var (
-	hello = agent.Hello{Release: "v1, rc", Firmware: agent.UEFI, SecureBoot: agent.SecureBootEnabled}
+	hello = agent.Hello{Release: "v1, rc", Firmware: wire.FirmwareUEFI, SecureBoot: wire.SecureBootEnabled}
 	sda   = agent.DataRequest{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
 )
 
@@ -270,7 +270,7 @@ func TestAgentOfAnotherVersion(t *testing.T) {
 	g.Expect(w.CheckToken(ctx, older)).To(Succeed(), "a stranger with the token does not end the attempt by it")
 	older.From = honest
 	for name, request := range map[string]func() error{
-		"inventory": func() error { return w.Inventory(ctx, older, agent.Inventory{}) },
+		"inventory": func() error { return w.Inventory(ctx, older, wire.Inspection{}) },
 		"data":      func() error { _, err := w.Data(ctx, older, sda, "http://boot"); return err },
 		"commit":    func() error { return w.Commit(ctx, older, agent.CommitRequest{Disk: sda.Disk}) },
 		"result":    func() error { _, err := w.Result(ctx, older, agent.Result{}); return err },
@@ -441,16 +441,16 @@ func TestAgentProgress(t *testing.T) {
 		return out
 	}
 
-	g.Expect(written(agent.Progress{Step: agent.StepWriting, Done: 15_000_000_000, Total: 20_000_000_000, Rate: 10_000_000})).To(Equal(v1alpha1.AgentProgress{
+	g.Expect(written(agent.Progress{Step: wire.StepWriting, Done: 15_000_000_000, Total: 20_000_000_000, Rate: 10_000_000})).To(Equal(v1alpha1.AgentProgress{
 		Number: 3, Step: "Writing", DoneBytes: 15_000_000_000, TotalBytes: 20_000_000_000, Percent: 75, BytesPerSecond: 10_000_000, SecondsLeft: 500,
 	}))
 	g.Expect(w.boot().Status.Progress).To(Equal("Writing 75 %, 10 MB/s, 8m20s left"))
-	g.Expect(written(agent.Progress{Step: agent.StepData, Total: 1 << 50, Rate: 1})).To(Equal(v1alpha1.AgentProgress{
+	g.Expect(written(agent.Progress{Step: wire.StepData, Total: 1 << 50, Rate: 1})).To(Equal(v1alpha1.AgentProgress{
 		Number: 3, Step: "Data", TotalBytes: 1 << 50, BytesPerSecond: 1, SecondsLeft: 30 * 24 * 60 * 60,
 	}), "an estimate is at most 30 days")
 	verifying := v1alpha1.AgentProgress{Number: 3, Step: "Verifying", DoneBytes: 200, TotalBytes: 200, Percent: 100}
-	g.Expect(written(agent.Progress{Step: agent.StepVerifying, Done: 300, Total: 200, Rate: -5})).To(Equal(verifying), "more than everything, at a negative rate")
-	g.Expect(written(agent.Progress{Step: agent.StepVerifying, Done: 20, Total: 200, Rate: 5})).To(Equal(verifying), "too early")
+	g.Expect(written(agent.Progress{Step: wire.StepVerifying, Done: 300, Total: 200, Rate: -5})).To(Equal(verifying), "more than everything, at a negative rate")
+	g.Expect(written(agent.Progress{Step: wire.StepVerifying, Done: 20, Total: 200, Rate: 5})).To(Equal(verifying), "too early")
 	g.Expect(w.Progress(ctx, r, agent.Progress{Step: "Dancing"})).To(MatchError(pxe.ErrRefused), "a step that no agent has")
 	cancel()
 	g.Eventually(done, 10*time.Second).Should(Receive(BeNil()))

@@ -39,7 +39,7 @@ func (s *agents) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
 		}
-		if partition, err = seed.Partition(s.bootstrap.seedData(a, bootstrap), agent.DataSource(a.image().DataSource), base, where.SectorSize); err != nil {
+		if partition, err = seed.Partition(s.bootstrap.seedData(a, bootstrap), a.image().DataSource, base, where.SectorSize); err != nil {
 			err = invalidDataError{err}
 			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
@@ -139,7 +139,7 @@ func (s *agents) Commit(ctx context.Context, r pxe.AgentRequest, request agent.C
 		}
 		boot, now := &a.boot.Spec, metav1.NewTime(s.clock.Now())
 		if boot.DataServedTime == nil {
-			if a.image().DataSource != v1alpha1.DataSourceNone {
+			if a.image().DataSource != wire.DataSourceNone {
 				return refused("the agent of %s did not get the bootstrap data", r.Host)
 			}
 			boot.DataServedTime = &now // without bootstrap data, the commit is the point from which a Node of the server is looked for

@@ -177,7 +177,7 @@ func (p *party) speak(version int, token, endpoint string) (status int, answer s
 	case agent.EndpointCommit:
 		body = agent.CommitRequest{Disk: sda.Disk}
 	case agent.EndpointProgress:
-		body = agent.Progress{Step: agent.StepWriting}
+		body = agent.Progress{Step: wire.StepWriting}
 	case agent.EndpointImage:
 		method = http.MethodGet
 	case agent.EndpointInventory:

@@ -164,7 +164,7 @@ func TestErasureEndsDuringPause(t *testing.T) {
 			w.updateHost(g, pause)
 			_, err := w.Plan(ctx, r, hello)
 			g.Expect(err).To(MatchError(pxe.ErrRefused))
-			g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Done: 1, Total: 2})).To(Succeed())
+			g.Expect(w.Progress(ctx, r, agent.Progress{Step: wire.StepErasing, Done: 1, Total: 2})).To(Succeed())
 			_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyClear), erasedDisk("S2", wire.PolicyClear)}})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(w.boot().Spec.Erasure).NotTo(BeNil())
@@ -178,7 +178,7 @@ func TestErasureEndsDuringPause(t *testing.T) {
 			w.updateHost(g, pause)
 			_, err = w.Plan(ctx, r, hello)
 			g.Expect(err).To(MatchError(pxe.ErrRefused))
-			g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Done: 1, Total: 2})).To(Succeed())
+			g.Expect(w.Progress(ctx, r, agent.Progress{Step: wire.StepErasing, Done: 1, Total: 2})).To(Succeed())
 			_, err = w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyClear)}})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(w.boot().Spec.Erasure).NotTo(BeNil())
@@ -436,7 +436,7 @@ func TestErasureProgress(t *testing.T) {
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { _ = w.Start(stop) }()
-	progress := agent.Progress{Step: agent.StepErasing, Disks: []wire.DiskProgress{
+	progress := agent.Progress{Step: wire.StepErasing, Disks: []wire.DiskProgress{
 		{Name: "sda", SerialNumber: "S1", Method: "ATA sanitize", Percent: 41, SecondsLeft: 1490}, {Name: "sdb\x1b", SerialNumber: "S2", Percent: 900, SecondsLeft: -3},
 		{Name: "sdc", Percent: -5, SecondsLeft: 1 << 62},
 	}}
@@ -457,11 +457,11 @@ func TestErasureProgress(t *testing.T) {
 func TestProgressOfFinishedAgent(t *testing.T) {
 	g := NewWithT(t)
 	w, r, _ := newErasingWorld(t, wire.PolicyPurge)
-	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepErasing, Disks: []wire.DiskProgress{{Name: "sda", Percent: 99}}})).To(Succeed())
+	g.Expect(w.Progress(ctx, r, agent.Progress{Step: wire.StepErasing, Disks: []wire.DiskProgress{{Name: "sda", Percent: 99}}})).To(Succeed())
 	_, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyPurge), erasedDisk("S2", wire.PolicyPurge)}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.Start(over())).To(Succeed())
-	g.Expect(w.boot().Status.Agent.Step).To(BeEquivalentTo(agent.StepErasing))
+	g.Expect(w.boot().Status.Agent.Step).To(BeEquivalentTo(wire.StepErasing))
 	g.Expect(w.boot().Status.Progress).To(Equal(lifecycle.AwaitedStage(&w.boot().Spec, v1alpha1.StageAgentDone)))
 }
 

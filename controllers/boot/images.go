@@ -215,7 +215,7 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 	info, err := r.prepareImage(ctx, a.host.Namespace, source)
 	waiting := new(image.NotReady)
 	switch {
-	case err == nil && info.Header.Table == manifest.NoTable && source.DataSource != v1alpha1.DataSourceNone:
+	case err == nil && info.Header.Table == manifest.NoTable && source.DataSource != wire.DataSourceNone:
 		status.Reason, status.Message = wire.ReasonPartitionTableInvalid, fmt.Sprintf("The image %s has no partition table, and so no place for the bootstrap data: correct "+
 			"spec.image.url, or set spec.image.dataSource to None", withoutQuery(source.URL))
 		return status, imageErrorInterval

@@ -21,7 +21,7 @@ func newRequestedErasureWorld(t *testing.T, policy wire.ErasePolicy) *world {
 	})
 	g.Expect(w.Client.Create(ctx, &v1alpha1.BareMetalInspection{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h"},
-		Spec:       v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{{SerialNumber: "S1", SizeBytes: 100 << 30}}},
+		Spec:       v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{Disks: []wire.InspectedDisk{{SerialNumber: "S1", SizeBytes: 100 << 30}}}},
 	})).To(Succeed())
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 		b.Purpose, b.Agent, b.ClaimID, b.MachineName, b.CleaningPolicy = v1alpha1.PurposeClean, true, "uid-1", "", policy

@@ -164,7 +164,7 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	report := &v1alpha1.BareMetalInspection{}
 	g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), report)).To(Succeed())
 	controllerstest.Modify(t, env, report, func(r *v1alpha1.BareMetalInspection) {
-		r.Spec.Disks = []v1alpha1.InspectedDisk{
+		r.Spec.Disks = []wire.InspectedDisk{
 			{SerialNumber: "S1", SizeBytes: 480e9, EraseClass: wire.PolicyPurge}, {SerialNumber: "S2", SizeBytes: 480e9, EraseClass: wire.PolicyClear},
 		}
 	})

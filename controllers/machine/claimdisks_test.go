@@ -14,7 +14,7 @@ import (
 // TestClaimRecordsDisks: a claim records the disks that the agent found, which the release must find again, and the policy of the machine. For a host
 // that the agent does not inspect it records no disks, whatever an old report says.
 func TestClaimRecordsDisks(t *testing.T) {
-	found := []v1alpha1.InspectedDisk{
+	found := []wire.InspectedDisk{
 		{Name: "nvme0n1", SerialNumber: "S1", WWN: "eui.1", SizeBytes: 480e9, Transport: wire.TransportNVMe}, {Name: "sdb", ByPath: "pci-0000:00:1f.2-ata-1", SizeBytes: 16e9},
 		{Name: "sr0", SerialNumber: "CD", SizeBytes: 1e9, Removable: true}, {Name: "sdc", SerialNumber: "USB", SizeBytes: 1e9, Transport: wire.TransportUSB}, {Name: "sdd", SerialNumber: "S4"},
 	}
@@ -35,7 +35,9 @@ func TestClaimRecordsDisks(t *testing.T) {
 			namespace := env.Namespace(t)
 			if c.report {
 				env.Create(t, &v1alpha1.BareMetalInspection{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}, Spec: v1alpha1.BareMetalInspectionSpec{BootNumber: 1, ReceivedTime: metav1.Now().Rfc3339Copy(), Disks: found},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "h"}, Spec: v1alpha1.BareMetalInspectionSpec{
+						Inspection: wire.Inspection{Disks: found}, BootNumber: 1, ReceivedTime: metav1.Now().Rfc3339Copy(),
+					},
 				})
 			}
 			h := newHost(t, namespace, "h", 1, nil)

@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -60,7 +61,7 @@ func TestDHCP(t *testing.T) {
 			g.Expect(d.log()).To(ContainSubstring("vendor class: capbm-agent"))
 			var hello agent.Hello
 			g.Expect(json.Unmarshal(s.Requests(agent.EndpointPlan)[0].Body, &hello)).To(Succeed())
-			g.Expect(hello.Firmware).To(Equal(agent.BIOS))
+			g.Expect(hello.Firmware).To(Equal(wire.FirmwareBIOS))
 			g.Expect(hello.Architecture).To(Equal("amd64"))
 			g.Expect(hello.Kernel).To(HavePrefix("6."))
 			seconds := m.secondsToPlan(s)

@@ -243,7 +243,7 @@ func TestErasure(t *testing.T) {
 			next := runPlan(t, w, u.args, agent.Plan{Title: "next owner", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{}})
 			g.Expect(next.writes).To(HaveLen(len(u.files)))
 			g.Expect(next.writes).To(HaveEach(0), "an inspection writes to no disk")
-			var found agent.Inventory
+			var found wire.Inspection
 			g.Expect(json.Unmarshal(next.Requests(agent.EndpointInventory)[0].Body, &found)).To(Succeed())
 			g.Expect(found.Disks).To(HaveLen(len(u.files)))
 			for _, d := range found.Disks {

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
@@ -28,14 +29,14 @@ func TestAgent(t *testing.T) {
 		name, host string
 		machine    machine
 		mode       v1alpha1.BootMode
-		firmware   agent.Firmware
+		firmware   wire.FirmwareMode
 	}{
-		{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", agent.UEFI},
-		{"BIOS PXE by iPXE in ROM", "agent-rom", bios(), "", agent.BIOS},
-		{"BIOS PXE", "agent-bios", plainBIOS(), "", agent.BIOS},
-		{"UEFI PXE", "agent-uefi", uefi(), "", agent.UEFI},
-		{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
-		{"Secure Boot by UEFI HTTP boot", "agent-secure-http", secureUEFI(httpOnly...), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
+		{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", wire.FirmwareUEFI},
+		{"BIOS PXE by iPXE in ROM", "agent-rom", bios(), "", wire.FirmwareBIOS},
+		{"BIOS PXE", "agent-bios", plainBIOS(), "", wire.FirmwareBIOS},
+		{"UEFI PXE", "agent-uefi", uefi(), "", wire.FirmwareUEFI},
+		{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, wire.FirmwareUEFI},
+		{"Secure Boot by UEFI HTTP boot", "agent-secure-http", secureUEFI(httpOnly...), v1alpha1.BootModeUEFISecureBoot, wire.FirmwareUEFI},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -75,7 +75,7 @@ var bootTargets = []target{
 		{"any client that requests a boot loader counts as the server", "observer.ObserveStage", "stage == pxe.StageLoader && !o.admission.expectsLoader(boot)", "false"},
 		{"any client gets the script of a boot medium", "admission.admit", "fromMedium && !operatingSystem", "false"},
 		{"any client in an authoritative network gets the token of a boot medium", "admission.admit", "!authoritativeIn(adm.networks, from)", ""},
-		{"an agent reports any step", "agents.Progress", "!slices.Contains(agent.Steps, p.Step)", "!slices.Contains(agent.Steps, p.Step) && false"},
+		{"an agent reports any step", "agents.Progress", "!slices.Contains(wire.AgentSteps, p.Step)", "!slices.Contains(wire.AgentSteps, p.Step) && false"},
 		{"an agent that alternates between steps writes without limit", "progressLimiter.allow", "!boot.writes.AllowN(now, 1)", ""},
 		{"any agent reports hardware", "agents.Inventory", "a.boot.Spec.Purpose != v1alpha1.PurposeInspect", ""},
 		{"a report has any size", "agents.Inventory", "len(content) > maxInspection", "len(content) > 1000*maxInspection"},

@@ -86,7 +86,7 @@ func unfitReason(host *v1alpha1.BareMetalHost) string {
 		return "not verified (their condition Verified says why)"
 	case hardware == nil:
 		return ""
-	case hardware.Health == v1alpha1.HealthCritical:
+	case hardware.Health == wire.HealthCritical:
 		return "unhealthy (their BMC says Critical)"
 	case hardware.Architecture != "" && hardware.Architecture != string(Architecture(host.Spec.Architecture)):
 		return "of another architecture than their spec.architecture says"

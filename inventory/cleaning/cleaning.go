@@ -88,7 +88,7 @@ func Disks(report *v1alpha1.BareMetalInspectionSpec) []wire.DiskIdentity {
 }
 
 // IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media or a LUN of a storage network.
-func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
+func IsServerDisk(d *wire.InspectedDisk) bool {
 	switch d.Transport {
 	case wire.TransportUSB, wire.TransportFibreChannel, wire.TransportISCSI, wire.TransportNVMeOverFabrics:
 		return false

@@ -90,16 +90,16 @@ func TestNotPurgeable(t *testing.T) {
 
 func TestDisks(t *testing.T) {
 	g := NewWithT(t)
-	report := &v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
+	report := &v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{Disks: []wire.InspectedDisk{
 		{SerialNumber: "S1", WWN: "w1", ByPath: "p1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SizeBytes: 10}, {SerialNumber: "empty"},
 		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: wire.TransportUSB, SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
 		{SerialNumber: "kept", Protected: "spec.storage.keep names it", SizeBytes: 10},
-	}}
+	}}}
 	g.Expect(Disks(report)).To(Equal([]wire.DiskIdentity{
 		{SerialNumber: "S1", WWN: "w1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SerialNumber: "kept", SizeBytes: 10},
 	}))
 	for range maxDisks {
-		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: "more", SizeBytes: 10})
+		report.Disks = append(report.Disks, wire.InspectedDisk{SerialNumber: "more", SizeBytes: 10})
 	}
 	g.Expect(Disks(report)).To(BeEmpty(), "a part of the disks would make the others unexpected")
 }

@@ -43,8 +43,8 @@ type Certificate struct {
 // Transport is how the agent was loaded, and how it reached the boot server.
 type Transport struct {
 	// BootMethod is how the server loaded the agent: PXE, UefiHttp or VirtualMedia. FirmwareMode is UEFI or BIOS.
-	BootMethod   v1alpha1.BootMethod   `json:"bootMethod,omitempty"`
-	FirmwareMode v1alpha1.FirmwareMode `json:"firmwareMode,omitempty"`
+	BootMethod   v1alpha1.BootMethod `json:"bootMethod,omitempty"`
+	FirmwareMode wire.FirmwareMode   `json:"firmwareMode,omitempty"`
 	// TLS is true for HTTPS with a pinned certificate. Without it a client on the network of the server could have changed the report.
 	TLS bool `json:"tls"`
 	// SecureBoot is Enabled, Disabled or unknown.

@@ -6,7 +6,7 @@
 // it has made the key at its start, and the boot server binds the boot to the first key that it accepts. A boot goes
 //
 //	POST plan       the agent introduces itself and gets its Plan
-//	POST inventory  what the agent found (purpose Inspect)
+//	POST inventory  what the agent found, a wire.Inspection (purpose Inspect)
 //	GET manifest, GET image, POST data, POST commit    (purpose Provision)
 //	POST progress   from time to time
 //	POST result     the end of the plan, with what to do then
@@ -84,9 +84,9 @@ type Hello struct {
 	// Release is the release of the agent, for messages.
 	Release string `json:"release,omitempty"`
 	// Firmware is UEFI or BIOS: how the ramdisk was booted.
-	Firmware Firmware `json:"firmware"`
+	Firmware wire.FirmwareMode `json:"firmware"`
 	// SecureBoot is Enabled or Disabled, as the firmware says. It is empty for BIOS, and if it is unknown.
-	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
+	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 	// Architecture is that of the processor, in the notation of Kubernetes.
 	Architecture string `json:"architecture"`
 	// Kernel is the release of the kernel.
@@ -100,24 +100,6 @@ type Server struct {
 	SystemUUID   string `json:"systemUUID,omitempty"`
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
-
-// Firmware is how a server booted.
-type Firmware string
-
-// How a server booted.
-const (
-	UEFI Firmware = "UEFI"
-	BIOS Firmware = "BIOS"
-)
-
-// SecureBoot is whether the firmware runs only signed programs.
-type SecureBoot string
-
-// The states of Secure Boot.
-const (
-	SecureBootEnabled  SecureBoot = "Enabled"
-	SecureBootDisabled SecureBoot = "Disabled"
-)
 
 // Purpose is what a plan is for.
 type Purpose string
@@ -162,7 +144,7 @@ type ProvisionPlan struct {
 	// Keep are disks that the plan may not touch.
 	Keep []wire.KeptDisk `json:"keep,omitempty"`
 	// DataSource is how the bootstrap data gets onto the disk.
-	DataSource DataSource `json:"dataSource"`
+	DataSource wire.DataSource `json:"dataSource"`
 	// DataSize is the size of the data partition in bytes: DataPartitionSize, or 0 for the data source None.
 	DataSize int64 `json:"dataSize,omitempty"`
 	// PartitionGUID is the unique GUID that the data partition gets in this attempt, in lower case with hyphens.
@@ -176,19 +158,6 @@ type ProvisionPlan struct {
 	// BootEntry is the description of the UEFI boot entry.
 	BootEntry string `json:"bootEntry"`
 }
-
-// DataSource is how an operating system finds its bootstrap data.
-type DataSource string
-
-// The data sources.
-const (
-	// NoCloud is a partition with a FAT file system with the label CIDATA (cloud-init's NoCloud).
-	NoCloud DataSource = "NoCloud"
-	// ConfigDrive is a partition with a FAT file system with the label CONFIG-2 (OpenStack's configuration drive, version 2).
-	ConfigDrive DataSource = "ConfigDrive"
-	// None writes no bootstrap data.
-	None DataSource = "None"
-)
 
 // CleanPlan erases disks.
 type CleanPlan struct {
@@ -233,28 +202,9 @@ type RootDevice struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Step is what an agent does at the moment.
-type Step string
-
-// The steps, in their order.
-const (
-	StepReading    Step = "Reading"    // reads the hardware
-	StepSelecting  Step = "Selecting"  // selects the disk
-	StepWiping     Step = "Wiping"     // removes signatures and partition tables
-	StepWriting    Step = "Writing"    // writes the image
-	StepData       Step = "Data"       // writes the bootstrap data
-	StepVerifying  Step = "Verifying"  // reads the disk back
-	StepCommitting Step = "Committing" // makes the disk bootable
-	StepBootEntry  Step = "BootEntry"  // writes the UEFI boot entry
-	StepErasing    Step = "Erasing"    // erases disks
-)
-
-// Steps are all steps. A boot server refuses any other one.
-var Steps = []Step{StepReading, StepSelecting, StepWiping, StepWriting, StepData, StepVerifying, StepCommitting, StepBootEntry, StepErasing}
-
 // Progress is the body of a progress request.
 type Progress struct {
-	Step Step `json:"step"`
+	Step wire.AgentStep `json:"step"`
 	// Done and Total are bytes of the step. Total is 0 if it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`

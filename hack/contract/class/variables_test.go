@@ -220,7 +220,7 @@ func madeOfImages(g Gomega, deployment string, spec v1alpha1.BareMetalMachineSpe
 	}
 	g.Expect(spec.Boot).To(BeZero())
 	g.Expect(spec.Image).To(Equal(&v1alpha1.Image{
-		URL: "oci://192.0.2.1/debian:13", Checksum: checksum, PullSecret: "registry", RootDevice: disk, DataSource: v1alpha1.DataSourceConfigDrive, ReportBootstrap: true,
+		URL: "oci://192.0.2.1/debian:13", Checksum: checksum, PullSecret: "registry", RootDevice: disk, DataSource: wire.DataSourceConfigDrive, ReportBootstrap: true,
 	}))
 }
 

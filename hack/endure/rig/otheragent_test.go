@@ -27,7 +27,7 @@ func TestOtherAgent(t *testing.T) {
 	t.Run("image", func(t *testing.T) {
 		t.Parallel()
 		if given && !refused {
-			testImage(t, v1alpha1.DataSourceNoCloud)
+			testImage(t, wire.DataSourceNoCloud)
 			return
 		}
 		site, s, p, before := otherAgent(t, given)

@@ -93,7 +93,7 @@ func TestRig(t *testing.T) {
 
 // TestImage: the real agent writes an image, the server boots it, and the release erases it. The points of the agent come in their order.
 func TestImage(t *testing.T) {
-	for _, source := range []v1alpha1.DataSource{v1alpha1.DataSourceNoCloud, v1alpha1.DataSourceConfigDrive} {
+	for _, source := range []wire.DataSource{wire.DataSourceNoCloud, wire.DataSourceConfigDrive} {
 		t.Run(string(source), func(t *testing.T) {
 			t.Parallel()
 			testImage(t, source)
@@ -101,7 +101,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func testImage(t *testing.T, source v1alpha1.DataSource) {
+func testImage(t *testing.T, source wire.DataSource) {
 	t.Helper()
 	g := NewWithT(t)
 	site := rig.NewSite(t, env)

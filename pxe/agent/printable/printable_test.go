@@ -61,7 +61,7 @@ func TestClean(t *testing.T) {
 	if strings.Join(r.Warnings, "|") != "[31mred|b" || r.Log != "first[1A\nsecond\n" {
 		t.Errorf("%q %q", r.Warnings, r.Log)
 	}
-	Clean(&agent.Inventory{BMC: nil, NICs: []agent.NIC{{LLDP: &agent.Neighbor{}}}}, 16, 2)
+	Clean(&wire.Inspection{BMC: nil, NICs: []wire.InspectedNIC{{Neighbor: &wire.InspectedNeighbor{}}}}, 16, 2)
 }
 
 // TestCleanTime: a time keeps its zone.

@@ -15,8 +15,8 @@ import (
 
 // Disk is a disk, with what it takes to decide about it.
 type Disk struct {
-	// Disk are the facts that the inventory shows. Its Signatures are types, its Protected is empty until Select or Protected decides.
-	agent.Disk
+	// InspectedDisk are the facts that an inspection shows. Its Signatures are types, its Protected is empty until Select or Protected decides.
+	wire.InspectedDisk
 
 	// Node is the device node, such as /dev/sda.
 	Node string
@@ -63,7 +63,7 @@ func (d Disk) HasData(r agent.DiskRange) bool {
 }
 
 // Sector is the size of a logical sector in bytes, 512 where it is unknown.
-func (d Disk) Sector() int { return max(d.LogicalSector, 512) }
+func (d Disk) Sector() int { return max(int(d.LogicalSectorBytes), 512) }
 
 // Device is a disk that is open for writing. Offsets and lengths are multiples of SectorSize. After an error of Flush it is unknown what of the writes
 // before it is on the medium.

@@ -17,9 +17,9 @@ import (
 // identify reads vendor, model, serial number, firmware and WWN.
 func (s sysDisk) identify(d *Disk) {
 	d.Vendor, d.Model = s.attr("device/vendor"), s.attr("device/model")
-	d.Firmware, d.SerialNumber = s.attr("device/rev"), s.attr("device/serial")
-	if d.Firmware == "" {
-		d.Firmware = s.attr("device/firmware_rev") // NVMe
+	d.FirmwareVersion, d.SerialNumber = s.attr("device/rev"), s.attr("device/serial")
+	if d.FirmwareVersion == "" {
+		d.FirmwareVersion = s.attr("device/firmware_rev") // NVMe
 	}
 	switch {
 	case d.Transport == wire.TransportVirtio:
@@ -59,7 +59,7 @@ func (s sysDisk) identifySCSI(d *Disk) {
 		d.Model = model
 	}
 	if firmware := ataText(words[46:54]); firmware != "" {
-		d.Firmware = firmware
+		d.FirmwareVersion = firmware
 	}
 }
 

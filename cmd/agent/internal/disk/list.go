@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -81,6 +82,11 @@ func (s sysDisk) number(name string) int64 {
 	return n
 }
 
+// sectorBytes returns an attribute that is the size of a sector.
+func (s sysDisk) sectorBytes(name string) int32 {
+	return int32(min(max(s.number(name), 0), math.MaxInt32)) //nolint:gosec // it is limited
+}
+
 func readText(name string) string {
 	b, err := os.ReadFile(name) //nolint:gosec // below the folder of sysfs
 	if err != nil {
@@ -107,7 +113,7 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 	d := Disk{Node: filepath.Join(s.tree.Dev, s.name)}
 	d.Name = s.name
 	d.SizeBytes = size * 512 // in sectors of 512 bytes, whatever the disk's are (Documentation/ABI/stable/sysfs-block)
-	d.LogicalSector, d.PhysicalSector = int(s.number("queue/logical_block_size")), int(s.number("queue/physical_block_size"))
+	d.LogicalSectorBytes, d.PhysicalSectorBytes = s.sectorBytes("queue/logical_block_size"), s.sectorBytes("queue/physical_block_size")
 	d.Rotational, d.Removable, d.ReadOnly = s.attr("queue/rotational") == "1", s.attr("removable") == "1", s.attr("ro") == "1"
 	d.Zoned = s.attr("queue/zoned") == "host-managed"
 	d.Transport = s.transport()

@@ -181,7 +181,7 @@ func TestList(t *testing.T) {
 		}
 		switch d.Name {
 		case "sdb":
-			if !d.Rotational || d.SizeBytes != 15628053168*512 || d.LogicalSector != 512 {
+			if !d.Rotational || d.SizeBytes != 15628053168*512 || d.LogicalSectorBytes != 512 {
 				t.Errorf("%+v", d)
 			}
 		case "sdc":
@@ -193,7 +193,7 @@ func TestList(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		case "nvme0n1":
-			if len(d.Holders) != 1 || d.Holders[0] != "dm-0 (vg-root)" || len(d.Mounted) != 1 || d.Mounted[0] != "/old" || d.Firmware != "2CV1" {
+			if len(d.Holders) != 1 || d.Holders[0] != "dm-0 (vg-root)" || len(d.Mounted) != 1 || d.Mounted[0] != "/old" || d.FirmwareVersion != "2CV1" {
 				t.Errorf("%+v", d)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // TestProtect: what a plan keeps is protected also if the plan names the disk, and is left out. What is a disk of the server is a failure.
 func TestProtect(t *testing.T) {
 	disk := Disk{
-		Disk: agent.Disk{Name: "sda", SerialNumber: "S1", WWN: "5000c500a0b1c2d3", Transport: wire.TransportSATA}, PartitionNames: []string{"ceph-data"},
+		InspectedDisk: wire.InspectedDisk{Name: "sda", SerialNumber: "S1", WWN: "5000c500a0b1c2d3", Transport: wire.TransportSATA}, PartitionNames: []string{"ceph-data"},
 		Found: []Signature{{Type: "xfs", Label: "DATA"}},
 	}
 	for _, keep := range []wire.KeptDisk{{SerialNumber: "s1 "}, {WWN: "0x5000C500A0B1C2D3"}, {Label: "ceph-data"}, {Label: "DATA"}} {
@@ -45,7 +45,7 @@ func TestOtherDisksNameIsNoLabel(t *testing.T) {
 	g := NewWithT(t)
 	kept := wire.KeptDisk{SerialNumber: "S1"}
 	for _, d := range []Disk{
-		{Disk: agent.Disk{SerialNumber: "S2"}, PartitionNames: []string{"S1"}}, {Disk: agent.Disk{SerialNumber: "S3"}, Found: []Signature{{Type: "xfs", Label: "S1"}}},
+		{InspectedDisk: wire.InspectedDisk{SerialNumber: "S2"}, PartitionNames: []string{"S1"}}, {InspectedDisk: wire.InspectedDisk{SerialNumber: "S3"}, Found: []Signature{{Type: "xfs", Label: "S1"}}},
 	} {
 		g.Expect(Protect(d, false, []wire.KeptDisk{kept})).To(Equal(Protection{}))
 		g.Expect(MayBeKept(d, []Disk{d}, []wire.KeptDisk{kept})).To(BeEmpty())
@@ -55,8 +55,8 @@ func TestOtherDisksNameIsNoLabel(t *testing.T) {
 // TestMayBeKept: a disk of which is unknown what an entry names might be the kept one, unless that one is found.
 func TestMayBeKept(t *testing.T) {
 	g := NewWithT(t)
-	none, labelled := Disk{}, Disk{Disk: agent.Disk{SerialNumber: "S2", WWN: "5000c500a0b1c2d3"}, PartitionNames: []string{"data"}}
-	pool := Disk{Disk: agent.Disk{SerialNumber: "S3", SizeBytes: 8 << 30}, Found: []Signature{{Type: "zfs"}}}
+	none, labelled := Disk{}, Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S2", WWN: "5000c500a0b1c2d3"}, PartitionNames: []string{"data"}}
+	pool := Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S3", SizeBytes: 8 << 30}, Found: []Signature{{Type: "zfs"}}}
 	all := []Disk{none, labelled, pool}
 	data, tank, gone, there := wire.KeptDisk{Label: "data"}, wire.KeptDisk{Label: "tank"}, wire.KeptDisk{SerialNumber: "S9"}, wire.KeptDisk{SerialNumber: "s2"}
 	for _, c := range []struct {
@@ -73,10 +73,10 @@ func TestMayBeKept(t *testing.T) {
 		{"the label is found", pool, []wire.KeptDisk{data}, ""},
 		{"labels that are not read", pool, []wire.KeptDisk{tank}, "it has zfs, whose labels are not read, and it might be tank"},
 		{"labels that are read", labelled, []wire.KeptDisk{tank}, ""},
-		{"a file system that is unknown", Disk{Disk: agent.Disk{SerialNumber: "S4"}, Found: []Signature{{Type: "f2fs"}}}, []wire.KeptDisk{tank}, "it might be tank"},
-		{"a partition table that is damaged", Disk{Disk: agent.Disk{SerialNumber: "S4"}, Found: []Signature{{Type: "gpt"}}}, []wire.KeptDisk{tank}, "it might be tank"},
-		{"the same, and the label is found", Disk{Disk: agent.Disk{SerialNumber: "S4"}, Found: []Signature{{Type: "gpt"}}}, []wire.KeptDisk{data}, ""},
-		{"a partition table", Disk{Disk: agent.Disk{SerialNumber: "S5"}, Found: []Signature{{Type: "gpt"}, {Type: "ext", Label: "root", Partition: 1}}}, []wire.KeptDisk{tank}, ""},
+		{"a file system that is unknown", Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S4"}, Found: []Signature{{Type: "f2fs"}}}, []wire.KeptDisk{tank}, "it might be tank"},
+		{"a partition table that is damaged", Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S4"}, Found: []Signature{{Type: "gpt"}}}, []wire.KeptDisk{tank}, "it might be tank"},
+		{"the same, and the label is found", Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S4"}, Found: []Signature{{Type: "gpt"}}}, []wire.KeptDisk{data}, ""},
+		{"a partition table", Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S5"}, Found: []Signature{{Type: "gpt"}, {Type: "ext", Label: "root", Partition: 1}}}, []wire.KeptDisk{tank}, ""},
 	} {
 		want := Equal("")
 		if c.want != "" {
@@ -91,7 +91,7 @@ func TestMayBeKept(t *testing.T) {
 // TestBlankHints: a blank hint identifies no disk, also not one without that identity, and lifts no protection.
 func TestBlankHints(t *testing.T) {
 	g := NewWithT(t)
-	blank := Disk{Disk: agent.Disk{SizeBytes: 8 << 30, Transport: wire.TransportUSB}}
+	blank := Disk{InspectedDisk: wire.InspectedDisk{SizeBytes: 8 << 30, Transport: wire.TransportUSB}}
 	for _, want := range []agent.RootDevice{{SerialNumber: " "}, {WWN: "0x"}} {
 		_, err := Select([]Disk{blank}, want, nil)
 		g.Expect(err).To(MatchError(ContainSubstring("no disk matches")))
@@ -102,7 +102,7 @@ func TestBlankHints(t *testing.T) {
 // TestNamedDiskThatCannotBeRead: it may have a label to keep.
 func TestNamedDiskThatCannotBeRead(t *testing.T) {
 	g := NewWithT(t)
-	d := Disk{Disk: agent.Disk{SerialNumber: "S1", SizeBytes: 8 << 30}, Unreadable: "input/output error"}
+	d := Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S1", SizeBytes: 8 << 30}, Unreadable: "input/output error"}
 	g.Expect(Protect(d, true, []wire.KeptDisk{{Label: "data"}}).Why).To(ContainSubstring("input/output error"))
 	g.Expect(Protect(d, true, nil).Why).To(BeEmpty())
 }

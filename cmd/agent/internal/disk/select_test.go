@@ -13,7 +13,7 @@ import (
 )
 
 func testDisk(name, serial string, size int64) Disk {
-	return Disk{Disk: agent.Disk{Name: name, SerialNumber: serial, SizeBytes: size, ByPath: "pci-0000:00:1f.2-ata-" + name, Model: "Model " + name, WWN: "5000c500" + serial}}
+	return Disk{InspectedDisk: wire.InspectedDisk{Name: name, SerialNumber: serial, SizeBytes: size, ByPath: "pci-0000:00:1f.2-ata-" + name, Model: "Model " + name, WWN: "5000c500" + serial}}
 }
 
 func TestSelect(t *testing.T) {

@@ -176,5 +176,5 @@ func describe(name string, id wire.DiskIdentity) string {
 
 // identify returns the part of a result that is known before the disk is erased.
 func identify(d disk.Disk) wire.DiskErasure {
-	return wire.DiskErasure{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, FirmwareVersion: d.Firmware, Transport: d.Transport}
+	return wire.DiskErasure{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, FirmwareVersion: d.FirmwareVersion, Transport: d.Transport}
 }

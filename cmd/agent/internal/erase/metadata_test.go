@@ -65,7 +65,7 @@ func (u usedDisk) check(g Gomega, d *disktest.Disk) {
 // eraseMetadataOf erases the metadata of a disk.
 func eraseMetadataOf(t *testing.T, d *disktest.Disk) (agent.ErasedDisk, *agent.Failure) {
 	t.Helper()
-	is := disk.Disk{Disk: agent.Disk{Name: "sda", SerialNumber: "S1", SizeBytes: usedSize, LogicalSector: sector}}
+	is := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: "sda", SerialNumber: "S1", SizeBytes: usedSize, LogicalSectorBytes: sector}}
 	plan := agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: is.ID(), Offset: bootstrapData.offset, Length: bootstrapData.length}}}
 	results, failure := Run(t.Context(), plan, []disk.Disk{is}, Options{Open: func(disk.Disk) (disk.Device, error) { return d, nil }})
 	return results[0], failure

@@ -47,7 +47,7 @@ func (r *rack) add(name string, d *drivetest.Drive, change func(*disk.Disk)) *dr
 		if d.Kind == drive.NVMe {
 			name = fmt.Sprintf("%sn%d", name, i+1)
 		}
-		one := disk.Disk{Disk: agent.Disk{Name: name, SerialNumber: "S-" + name, SizeBytes: device.Size(), LogicalSector: 512, Transport: transport}}
+		one := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: name, SerialNumber: "S-" + name, SizeBytes: device.Size(), LogicalSectorBytes: 512, Transport: transport}}
 		if change != nil {
 			change(&one)
 		}

@@ -102,7 +102,7 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
 			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == wire.LeftOut))
 			plan.Policy = wire.PolicyMetadata
-			found := disk.Disk{Disk: agent.Disk{SerialNumber: "S-sda", SizeBytes: size, Transport: c.transport}, Found: c.found}
+			found := disk.Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S-sda", SizeBytes: size, Transport: c.transport}, Found: c.found}
 			left := decide(found, []disk.Disk{found}, plan).Outcome == wire.LeftOut
 			g.Expect(left).To(Equal(c.outcome == wire.LeftOut), "Metadata leaves it, too")
 		})
@@ -165,7 +165,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			d := disk.Disk{Disk: agent.Disk{Name: "sda", SerialNumber: "S1", SizeBytes: size, Transport: wire.TransportSAS}}
+			d := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: "sda", SerialNumber: "S1", SizeBytes: size, Transport: wire.TransportSAS}}
 			if c.change != nil {
 				c.change(&d)
 			}
@@ -184,7 +184,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 func TestRangeOfAnUnknownDisk(t *testing.T) {
 	for _, policy := range []wire.ErasePolicy{wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge} {
 		g := NewWithT(t)
-		one := disk.Disk{Disk: agent.Disk{Name: "sda", SerialNumber: "S1", SizeBytes: size}}
+		one := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: "sda", SerialNumber: "S1", SizeBytes: size}}
 		two := one
 		two.Name = "sdb"
 		plan := agent.CleanPlan{Policy: policy, Ranges: []agent.DiskRange{{Disk: one.ID(), Length: sector}}}

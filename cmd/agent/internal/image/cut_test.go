@@ -13,7 +13,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
@@ -71,7 +70,7 @@ func (j *judge) again(tb testing.TB, d *disktest.Disk, allowed bool) {
 		if state, err = Look(d, j.diskSize, j.sector, unique); err != nil {
 			tb.Fatal(err)
 		}
-		recorded := j.source != agent.None || j.diskSize > j.size
+		recorded := j.source != wire.DataSourceNone || j.diskSize > j.size
 		if state == Unknown && recorded {
 			tb.Errorf("%s: the disk is in an unknown state", j.name)
 		}
@@ -153,7 +152,7 @@ func TestCutEverywhere(t *testing.T) {
 func TestCutSeeded(t *testing.T) {
 	counts, made := map[string]int{}, 0
 	random := rand.New(rand.NewPCG(rapidtest.Seed(t), 1))
-	all := slices.DeleteFunc(setups(40*mib), func(c *setup) bool { return c.sector != 512 || c.source != agent.NoCloud })
+	all := slices.DeleteFunc(setups(40*mib), func(c *setup) bool { return c.sector != 512 || c.source != wire.DataSourceNoCloud })
 	for _, c := range all {
 		j := c.newJudge(t)
 		whole := c.newDisk()

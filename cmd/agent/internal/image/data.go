@@ -12,7 +12,7 @@ import (
 
 // writeData fetches the bootstrap data, which is given out only now, and writes the data partition and the record of the attempt.
 func (w *writer) writeData(ctx context.Context) error {
-	w.meter.step(agent.StepData, 0)
+	w.meter.step(wire.StepData, 0)
 	if !w.hasData() {
 		return w.writeRecord()
 	}

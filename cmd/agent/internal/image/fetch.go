@@ -13,7 +13,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -46,7 +45,7 @@ type fetcher struct {
 
 // writeImage writes all chunks but the first. It reads ahead while it writes.
 func (w *writer) writeImage(ctx context.Context) error {
-	w.meter.step(agent.StepWriting, w.m.DataBytes())
+	w.meter.step(wire.StepWriting, w.m.DataBytes())
 	f := &fetcher{source: w.Source, free: make(chan []byte, readAhead), out: make(chan item, readAhead)}
 	for range readAhead {
 		f.free <- nil // allocated when it is needed

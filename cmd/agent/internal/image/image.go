@@ -50,7 +50,7 @@ type Options struct {
 	Source Source
 	Plan   agent.ProvisionPlan
 	// Firmware is how the server booted, Architecture that of the processor in the notation of Kubernetes.
-	Firmware     agent.Firmware
+	Firmware     wire.FirmwareMode
 	Architecture string
 	// Progress is called at most once a second, and must return at once. It may be nil.
 	Progress func(agent.Progress)
@@ -116,7 +116,7 @@ func (w *writer) beforeCommit(ctx context.Context) error {
 
 // permission asks for the permission to commit. If the answer is lost, the disk stays empty, and the next attempt finds it so.
 func (w *writer) permission(ctx context.Context) error {
-	w.meter.step(agent.StepCommitting, 0)
+	w.meter.step(wire.StepCommitting, 0)
 	return retry.Do(ctx, func(ctx context.Context) error {
 		w.meter.add(0)
 		return w.Source.Commit(ctx, agent.CommitRequest{Disk: w.Disk.ID()})

@@ -13,7 +13,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
@@ -28,11 +27,11 @@ const (
 var loaders = map[string]string{"amd64": "x64", "arm64": "aa64"}
 
 // labels are the labels of data sources. cloud-init takes them in lower and in upper case.
-var labels = map[agent.DataSource]string{agent.NoCloud: "cidata", agent.ConfigDrive: "config-2"}
+var labels = map[wire.DataSource]string{wire.DataSourceNoCloud: "cidata", wire.DataSourceConfigDrive: "config-2"}
 
 // prepare refuses what cannot work. It writes nothing.
 func (w *writer) prepare(ctx context.Context) error {
-	w.meter.step(agent.StepWiping, 0)
+	w.meter.step(wire.StepWiping, 0)
 	if err := w.checkPlan(); err != nil {
 		return err
 	}
@@ -57,7 +56,7 @@ func (w *writer) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (w *writer) hasData() bool { return w.Plan.DataSource != agent.None }
+func (w *writer) hasData() bool { return w.Plan.DataSource != wire.DataSourceNone }
 
 func (w *writer) checkPlan() error {
 	label, known := labels[w.Plan.DataSource]
@@ -97,12 +96,12 @@ func (w *writer) checkImage() error {
 			h.SectorSize, w.Disk.Name, w.Device.SectorSize())
 	case h.Size > w.Device.Size():
 		return failure.New(wire.ReasonDiskTooSmall, "the image has %d bytes, and the disk %s has %d", h.Size, w.Disk.Name, w.Device.Size())
-	case w.Firmware == agent.UEFI && (arch == "" || !slices.Contains(h.EFILoaders, arch)):
+	case w.Firmware == wire.FirmwareUEFI && (arch == "" || !slices.Contains(h.EFILoaders, arch)):
 		return failure.New(wire.ReasonNoBootLoader, `the server boots with UEFI on %s, and the image has no boot loader \EFI\BOOT\BOOT%s.EFI (it has: %s)`,
 			w.Architecture, strings.ToUpper(arch), strings.Join(h.EFILoaders, ", "))
-	case w.Firmware == agent.BIOS && !h.BIOSLoader:
+	case w.Firmware == wire.FirmwareBIOS && !h.BIOSLoader:
 		return failure.New(wire.ReasonNoBootLoader, "the server boots with BIOS, and the image has no boot code in its first sector (set the server to UEFI, or use another image)")
-	case w.Firmware != agent.UEFI && w.Firmware != agent.BIOS:
+	case w.Firmware != wire.FirmwareUEFI && w.Firmware != wire.FirmwareBIOS:
 		return failure.New(wire.ReasonPlanInvalid, "the firmware %.20q is unknown", string(w.Firmware))
 	default:
 		return nil

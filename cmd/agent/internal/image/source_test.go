@@ -254,18 +254,18 @@ func TestRefusals(t *testing.T) {
 		"image too large":   {wire.ReasonDiskTooSmall, header(func(h *manifest.Header) { h.Size = 1 << 30 })},
 		"data too large":    {wire.ReasonDiskTooSmall, func(_ *setup, o *Options, _ *source) { o.Plan.DataSize = 100 * mib }},
 		"no BIOS loader": {wire.ReasonNoBootLoader, func(c *setup, o *Options, s *source) {
-			o.Firmware = agent.BIOS
+			o.Firmware = wire.FirmwareBIOS
 			header(func(h *manifest.Header) { h.BIOSLoader = false })(c, o, s)
 		}},
 		"unknown firmware": {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Firmware = "" }},
 		"no GUID":          {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.PartitionGUID = "" }},
 		"unknown source":   {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = "Floppy" }},
-		"data for None":    {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = agent.None }},
+		"data for None":    {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = wire.DataSourceNone }},
 		"another disk is unreadable": {wire.ReasonDiskFailed, func(_ *setup, o *Options, _ *source) {
-			o.Others = []disk.Disk{{Disk: agent.Disk{Name: "sdy"}, Unreadable: "it cannot be read: input/output error"}}
+			o.Others = []disk.Disk{{InspectedDisk: wire.InspectedDisk{Name: "sdy"}, Unreadable: "it cannot be read: input/output error"}}
 		}},
 		"another disk's label": {wire.ReasonDataSourceOnOtherDisk, func(_ *setup, o *Options, _ *source) {
-			o.Others = []disk.Disk{{Disk: agent.Disk{Name: "sdy"}, Found: []disk.Signature{{Type: "vfat", Label: "CIDATA"}}}}
+			o.Others = []disk.Disk{{InspectedDisk: wire.InspectedDisk{Name: "sdy"}, Found: []disk.Signature{{Type: "vfat", Label: "CIDATA"}}}}
 		}},
 		"no table": {wire.ReasonPartitionTableInvalid, header(func(h *manifest.Header) { h.Table = manifest.NoTable })},
 		"ISO image": {wire.ReasonPartitionTableInvalid, func(c *setup, _ *Options, s *source) {
@@ -319,7 +319,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []agent.Progress
 		m := newMeter(func(p agent.Progress) { all = append(all, p) })
-		m.step(agent.StepWriting, 1000*mib)
+		m.step(wire.StepWriting, 1000*mib)
 		for range 100 {
 			time.Sleep(100 * time.Millisecond) // of the bubble's clock
 			m.add(mib)

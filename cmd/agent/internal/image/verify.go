@@ -11,7 +11,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -23,7 +22,7 @@ func (w *writer) verify(ctx context.Context) error {
 	if err := w.Device.Flush(); err != nil {
 		return w.diskFailed("flush", 0, err)
 	}
-	w.meter.step(agent.StepVerifying, w.m.Size)
+	w.meter.step(wire.StepVerifying, w.m.Size)
 	if err := w.verifyImage(ctx); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 	if plan.Clean == nil {
 		return resultOf(failure.New(wire.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to erase", plan.Purpose))
 	}
-	report(agent.Progress{Step: agent.StepErasing})
+	report(agent.Progress{Step: wire.StepErasing})
 	clean := *plan.Clean
 	settled := settledFor
 	if erase.IsQuick(clean) {
@@ -58,7 +58,7 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 			readContents(ctx, c.Disks, one, c.Log)
 			return one[0]
 		},
-		Report: func(disks []wire.DiskProgress) { report(agent.Progress{Step: agent.StepErasing, Disks: disks}) },
+		Report: func(disks []wire.DiskProgress) { report(agent.Progress{Step: wire.StepErasing, Disks: disks}) },
 		Log:    c.Log,
 	})
 	return bounded(clean, out)

@@ -64,7 +64,7 @@ func TestCleanClear(t *testing.T) {
 	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", wire.LeftOut), HaveField("Disk.SerialNumber", "S2")))
 	g.Expect(bytes.Trim(contentOf(t, f, 0), "\x00")).To(BeEmpty())
 	g.Expect(contentOf(t, f, 1)).To(Equal(kept))
-	g.Expect(last.Step).To(Equal(agent.StepErasing))
+	g.Expect(last.Step).To(Equal(wire.StepErasing))
 	g.Expect(last.Disks[0].SerialNumber).To(Equal("S1"))
 
 	plan.Policy = wire.PolicyPurge

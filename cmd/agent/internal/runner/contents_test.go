@@ -54,7 +54,7 @@ func (broken) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF
 func (broken) Close() error                      { return nil }
 
 func rackDisk(name, serial string) disk.Disk {
-	return disk.Disk{Disk: agent.Disk{Name: name, SerialNumber: serial, SizeBytes: 8 << 30}}
+	return disk.Disk{InspectedDisk: wire.InspectedDisk{Name: name, SerialNumber: serial, SizeBytes: 8 << 30}}
 }
 
 func opens(r ReadCloser) func() (ReadCloser, error) {
@@ -100,8 +100,8 @@ func TestInspectDisks(t *testing.T) {
 		},
 	}
 	r.disks[2].Paths, r.disks[3].Paths = []string{"sdd"}, []string{"sdc"}
-	var sent agent.Inventory
-	inspector := &Inspector{Disks: r, Hardware: hardware.Source{Root: t.TempDir()}, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, i agent.Inventory) error {
+	var sent wire.Inspection
+	inspector := &Inspector{Disks: r, Hardware: hardware.Source{Root: t.TempDir()}, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, i wire.Inspection) error {
 		sent = i
 		return nil
 	}}

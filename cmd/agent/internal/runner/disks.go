@@ -86,8 +86,8 @@ func (f FileDisks) List(context.Context) ([]disk.Disk, error) {
 			return nil, err
 		}
 		all = append(all, disk.Disk{
-			Disk: agent.Disk{
-				Name: fmt.Sprintf("file%d", i), Model: "File", SerialNumber: filepath.Base(name), SizeBytes: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector,
+			InspectedDisk: wire.InspectedDisk{
+				Name: fmt.Sprintf("file%d", i), Model: "File", SerialNumber: filepath.Base(name), SizeBytes: info.Size(), LogicalSectorBytes: fileSector, PhysicalSectorBytes: fileSector,
 				Transport: wire.TransportOther,
 			},
 			Node: name,

@@ -33,8 +33,8 @@ func newMemory(size int64) memory {
 	m := memory{disks: map[string]*disktest.Disk{}}
 	for i, serial := range []string{"S1", "S2", "KEPT"} {
 		name := "sd" + string(rune('a'+i))
-		facts := disk.Disk{Disk: agent.Disk{
-			Name: name, SerialNumber: serial, WWN: "naa.5000c500a1b2c3d" + string(rune('0'+i)), Model: "Disk " + serial, SizeBytes: size - int64(i)*mib, LogicalSector: 512, PhysicalSector: 512,
+		facts := disk.Disk{InspectedDisk: wire.InspectedDisk{
+			Name: name, SerialNumber: serial, WWN: "naa.5000c500a1b2c3d" + string(rune('0'+i)), Model: "Disk " + serial, SizeBytes: size - int64(i)*mib, LogicalSectorBytes: 512, PhysicalSectorBytes: 512,
 			Transport: wire.TransportSAS, ByPath: "pci-0000:00:1f.2-ata-" + string(rune('1'+i)),
 		}}
 		table := make([]byte, mib)
@@ -120,7 +120,7 @@ func FuzzPlan(f *testing.F) {
 			}
 			disks := newMemory(5 << 30)
 			provisioner := &Provisioner{
-				Disks: disks, Source: func(agent.ProvisionPlan) image.Source { return &boots{content: content} }, Firmware: agent.UEFI, Architecture: "amd64", Log: log,
+				Disks: disks, Source: func(agent.ProvisionPlan) image.Source { return &boots{content: content} }, Firmware: wire.FirmwareUEFI, Architecture: "amd64", Log: log,
 			}
 			result := provisioner.Run(t.Context(), plan, ignore)
 			disks.judge(t, keep, result)

@@ -24,7 +24,7 @@ type Provisioner struct {
 	// Source returns the source of the plan's image.
 	Source func(plan agent.ProvisionPlan) image.Source
 	// Firmware is how the server booted, Architecture that of the processor in the notation of Kubernetes.
-	Firmware     agent.Firmware
+	Firmware     wire.FirmwareMode
 	Architecture string
 	// Variables has the variables of UEFI. Nil writes no boot entry.
 	Variables efi.Store
@@ -43,7 +43,7 @@ func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(age
 	result := resultOf(err)
 	result.Written, result.Warnings = written, warnings
 	if written != nil && written.Committed && err == nil {
-		report(agent.Progress{Step: agent.StepBootEntry})
+		report(agent.Progress{Step: wire.StepBootEntry})
 		result.Warnings = append(result.Warnings, p.writeBootEntry(ctx, plan.Provision.BootEntry, *written)...)
 	}
 	return result
@@ -51,9 +51,9 @@ func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(age
 
 // provision writes the image, unless an earlier attempt completed it. written is nil before a disk is selected.
 func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, report func(agent.Progress)) (written *agent.Written, warnings []string, err error) {
-	report(agent.Progress{Step: agent.StepSelecting})
+	report(agent.Progress{Step: wire.StepSelecting})
 	settled := settledFor
-	if (plan.RootDevice.SerialNumber != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == agent.None) { // only the same disk by another path matters
+	if (plan.RootDevice.SerialNumber != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == wire.DataSourceNone) { // only the same disk by another path matters
 		settled = settledForKnown
 	}
 	var selected disk.Disk
@@ -137,7 +137,7 @@ var loaders = map[string]string{"amd64": "X64", "arm64": "AA64"}
 
 // writeBootEntry makes the disk the first boot device of UEFI. It returns warnings: without an entry, firmware boots the fallback path, if its order does.
 func (p *Provisioner) writeBootEntry(ctx context.Context, description string, written agent.Written) []string {
-	if p.Firmware != agent.UEFI || p.Variables == nil {
+	if p.Firmware != wire.FirmwareUEFI || p.Variables == nil {
 		return nil
 	}
 	loader, err := p.findLoader(ctx, written.Name)

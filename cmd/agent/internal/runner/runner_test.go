@@ -76,12 +76,12 @@ func newProvisioner(t *testing.T, b *boots) (*Provisioner, FileDisks) {
 	g.Expect(os.Truncate(name, 5<<30)).To(Succeed())
 	f := FileDisks{name}
 	return &Provisioner{
-		Disks: f, Source: func(agent.ProvisionPlan) image.Source { return b }, Firmware: agent.UEFI, Architecture: "amd64", Log: slog.New(slog.DiscardHandler),
+		Disks: f, Source: func(agent.ProvisionPlan) image.Source { return b }, Firmware: wire.FirmwareUEFI, Architecture: "amd64", Log: slog.New(slog.DiscardHandler),
 	}, f
 }
 
 func provisionPlan(change func(*agent.ProvisionPlan)) *agent.Plan {
-	p := &agent.ProvisionPlan{DataSource: agent.NoCloud, DataSize: mib, PartitionGUID: guid, RootDevice: agent.RootDevice{SerialNumber: "S1"}}
+	p := &agent.ProvisionPlan{DataSource: wire.DataSourceNoCloud, DataSize: mib, PartitionGUID: guid, RootDevice: agent.RootDevice{SerialNumber: "S1"}}
 	if change != nil {
 		change(p)
 	}

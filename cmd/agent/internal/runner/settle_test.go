@@ -132,7 +132,7 @@ func TestLateDiskWithSameSerial(t *testing.T) {
 			all[1].SerialNumber = all[0].SerialNumber
 			return secondAfter(time.Second)(since, lists, all)
 		}}
-		result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.DataSource, p.DataSize = agent.None, 0 }), ignore)
+		result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.DataSource, p.DataSize = wire.DataSourceNone, 0 }), ignore)
 		g.Expect(result.Failure).To(HaveField("Reason", wire.ReasonSeveralDisksMatch))
 	})
 	NewWithT(t).Expect(bootable(t, f)).To(BeFalse())

@@ -149,7 +149,7 @@ func (c *Client) Plan(ctx context.Context, hello agent.Hello) (*agent.Plan, erro
 }
 
 // Inventory reports what the agent found.
-func (c *Client) Inventory(ctx context.Context, inventory agent.Inventory) error {
+func (c *Client) Inventory(ctx context.Context, inventory wire.Inspection) error {
 	return c.call(ctx, agent.EndpointInventory, inventory, nil)
 }
 

@@ -159,10 +159,10 @@ func TestReports(t *testing.T) {
 		agent.EndpointResult:    {status(500, "restarts"), body(agent.Answer{Next: agent.Reboot})},
 	}}
 	c := newClient(t, a)
-	if err := c.Progress(t.Context(), agent.Progress{Step: agent.StepWriting, Done: 5}); err != nil || got.Done != 5 {
+	if err := c.Progress(t.Context(), agent.Progress{Step: wire.StepWriting, Done: 5}); err != nil || got.Done != 5 {
 		t.Errorf("%v, %+v", err, got)
 	}
-	if err := c.Inventory(t.Context(), agent.Inventory{}); err != nil {
+	if err := c.Inventory(t.Context(), wire.Inspection{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := c.Result(t.Context(), agent.Result{}); err == nil || retry.IsFinal(err) {
@@ -171,7 +171,7 @@ func TestReports(t *testing.T) {
 	if answer, err := c.Result(t.Context(), agent.Result{}); err != nil || answer.Next != agent.Reboot {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	if err := c.Progress(t.Context(), agent.Progress{Step: agent.Step(strings.Repeat("x", agent.MaxBody))}); err == nil || !retry.IsFinal(err) {
+	if err := c.Progress(t.Context(), agent.Progress{Step: wire.AgentStep(strings.Repeat("x", agent.MaxBody))}); err == nil || !retry.IsFinal(err) {
 		t.Errorf("a body that is too large: %v", err)
 	}
 }
@@ -212,9 +212,9 @@ func TestWriteThroughHTTP(t *testing.T) {
 		agent.EndpointCommit: {status(202, ""), status(204, "")},
 	}}
 	c := newClient(t, a)
-	plan := agent.ProvisionPlan{Manifest: manifest.DigestOf(encoded), DataSource: agent.NoCloud, DataSize: mib, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
+	plan := agent.ProvisionPlan{Manifest: manifest.DigestOf(encoded), DataSource: wire.DataSourceNoCloud, DataSize: mib, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
 	d := disktest.New(32*mib, 512)
-	r, err := image.Write(t.Context(), image.Options{Device: d, Disk: disk.Disk{}, Source: c.Source(plan), Plan: plan, Firmware: agent.UEFI, Architecture: "amd64"})
+	r, err := image.Write(t.Context(), image.Options{Device: d, Disk: disk.Disk{}, Source: c.Source(plan), Plan: plan, Firmware: wire.FirmwareUEFI, Architecture: "amd64"})
 	if err != nil || !r.Committed || !pxetest.Bootable(d, d.Size(), 512) {
 		t.Errorf("%v, %+v", err, r)
 	}

@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 	}}
 	s := newSession(t, boots, func(_ context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 		for i := range int64(1000) { // it never blocks
-			report(agent.Progress{Step: agent.StepReading, Done: i})
+			report(agent.Progress{Step: wire.StepReading, Done: i})
 		}
 		NewWithT(t).Eventually(func() int { return len(boots.Requests(agent.EndpointProgress)) }).Should(BeNumerically(">=", 1))
 		return agent.Result{Warnings: []string{plan.Title}}

@@ -10,22 +10,20 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // TestAgentWords: what an agent says that the API server would refuse is unknown, and does not keep the rest of a report from being written.
 func TestAgentWords(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect([]v1alpha1.FirmwareMode{firmwareModeOf("UEFI"), firmwareModeOf("BIOS"), firmwareModeOf("Open\x00Firmware")}).To(
-		Equal([]v1alpha1.FirmwareMode{v1alpha1.FirmwareUEFI, v1alpha1.FirmwareBIOS, ""}))
-	g.Expect([]v1alpha1.SecureBoot{secureBootOf(agent.SecureBootEnabled), secureBootOf(agent.SecureBootDisabled), secureBootOf("true")}).To(
-		Equal([]v1alpha1.SecureBoot{v1alpha1.SecureBootEnabled, v1alpha1.SecureBootDisabled, ""}))
-	g.Expect([]v1alpha1.Health{controllers.HealthOf("OK"), controllers.HealthOf("Warning"), controllers.HealthOf("Critical"), controllers.HealthOf("ok")}).To(
-		Equal([]v1alpha1.Health{v1alpha1.HealthOK, v1alpha1.HealthWarning, v1alpha1.HealthCritical, ""}))
+	g.Expect([]wire.FirmwareMode{firmwareModeOf("UEFI"), firmwareModeOf("BIOS"), firmwareModeOf("Open\x00Firmware")}).To(
+		Equal([]wire.FirmwareMode{wire.FirmwareUEFI, wire.FirmwareBIOS, ""}))
+	g.Expect([]wire.SecureBoot{secureBootOf(wire.SecureBootEnabled), secureBootOf(wire.SecureBootDisabled), secureBootOf("true")}).To(
+		Equal([]wire.SecureBoot{wire.SecureBootEnabled, wire.SecureBootDisabled, ""}))
+	g.Expect([]wire.Health{controllers.HealthOf("OK"), controllers.HealthOf("Warning"), controllers.HealthOf("Critical"), controllers.HealthOf("ok")}).To(
+		Equal([]wire.Health{wire.HealthOK, wire.HealthWarning, wire.HealthCritical, ""}))
 	for word, want := range map[wire.DiskTransport]wire.DiskTransport{
 		"NVMe": wire.TransportNVMe, "NVMeOverFabrics": wire.TransportNVMeOverFabrics, "FibreChannel": wire.TransportFibreChannel,
 		"": "", "nvme": wire.TransportOther, "Other": wire.TransportOther,
@@ -41,9 +39,9 @@ func TestAgentSteps(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	var crd apiextensionsv1.CustomResourceDefinition
 	g.Expect(yaml.Unmarshal(content, &crd)).To(Succeed())
-	var want []agent.Step
+	var want []wire.AgentStep
 	for _, step := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["agent"].Properties["step"].Enum {
-		want = append(want, agent.Step(strings.Trim(string(step.Raw), `"`)))
+		want = append(want, wire.AgentStep(strings.Trim(string(step.Raw), `"`)))
 	}
-	g.Expect(want).To(ConsistOf(agent.Steps))
+	g.Expect(want).To(ConsistOf(wire.AgentSteps))
 }
