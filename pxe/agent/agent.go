@@ -286,7 +286,7 @@ const HeaderDigest = "Capbm-Digest"
 
 // Error is the body of a refusal.
 type Error struct {
-	// Reason is one of wire.AgentFailureReasons; empty for refusals that have none.
+	// Reason is one of wire.AgentFailureReasons; empty for other refusals.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
 }

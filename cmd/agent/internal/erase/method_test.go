@@ -118,7 +118,7 @@ func TestChoose(t *testing.T) {
 		{"several controllers, for Purge", wire.PolicyPurge, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, nil},
 		{"a kept namespace", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
 		{"a kept namespace, and formats are of all", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, FormatsAll: true, Commands: all()}, []drive.Command{drive.Overwrite}},
-		{"namespaces of others, and a kept part", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, ExcludesPart: true, Encrypts: true, Commands: all()}, nil},
+		{"namespaces of others, and an excluded part", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, ExcludesPart: true, Encrypts: true, Commands: all()}, nil},
 		{"namespaces of others", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
 		{"hidden sectors", wire.PolicyPurge, drive.Facts{Kind: drive.ATA, Hidden: 512, Encrypts: true, Commands: all()}, nil},
 		{"frozen security", wire.PolicyClear, drive.Facts{Kind: drive.ATA, SecurityFrozen: true, Commands: commands(drive.ATAErase, drive.ATAEnhancedErase)}, []drive.Command{drive.Overwrite}},
