@@ -1,10 +1,11 @@
 package controllers
 
 import (
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
@@ -41,8 +42,39 @@ func OneOf[T, From ~string](text From, words ...T) T {
 }
 
 // HealthOf returns the health that a BMC or an agent reports, and "" if that is unknown.
-func HealthOf[From ~string](text From) v1alpha1.Health {
-	return OneOf(text, v1alpha1.HealthOK, v1alpha1.HealthWarning, v1alpha1.HealthCritical)
+func HealthOf[From ~string](text From) wire.Health {
+	return OneOf(text, wire.HealthOK, wire.HealthWarning, wire.HealthCritical)
+}
+
+// ClipReport makes the report of an agent fit for the API: it clips each text to maxText bytes, cuts each list to maxItems elements, and replaces negative numbers by 0. report is
+// a pointer to a struct without maps.
+func ClipReport(report any, maxText, maxItems int) {
+	clipValue(reflect.ValueOf(report), maxText, maxItems)
+}
+
+func clipValue(v reflect.Value, maxText, maxItems int) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(Clip(v.String(), maxText))
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(max(v.Int(), 0))
+	case reflect.Slice:
+		if v.Len() > maxItems {
+			v.Set(v.Slice(0, maxItems))
+		}
+		for i := range v.Len() {
+			clipValue(v.Index(i), maxText, maxItems)
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			clipValue(field, maxText, maxItems)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			clipValue(v.Elem(), maxText, maxItems)
+		}
+	default: // booleans
+	}
 }
 
 // ClipAll clips each text of a list to MaxText, and the list to MaxItems.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -77,7 +78,7 @@ type Agents interface {
 	// Plan returns the plan of an agent.
 	Plan(ctx context.Context, r AgentRequest, hello agent.Hello) (agent.Plan, error)
 	// Inventory records what the agent found.
-	Inventory(ctx context.Context, r AgentRequest, found agent.Inventory) error
+	Inventory(ctx context.Context, r AgentRequest, found wire.Inspection) error
 	// Image opens the image of the plan. It answers from memory, because an agent makes many of these requests.
 	Image(ctx context.Context, r AgentRequest) (*OpenedImage, error)
 	// Data records where the bootstrap data will be, and returns it. base is the URL of this server for the operating system.
@@ -130,9 +131,9 @@ func (h *Handler) agentRoute(handle func(http.ResponseWriter, *http.Request, Age
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrVersion):
-			writeConflict(w, r, agent.ReasonVersion, err)
+			writeConflict(w, r, wire.ReasonVersionDiffers, err)
 		case errors.Is(err, ErrOtherServer):
-			writeConflict(w, r, agent.ReasonOtherServer, err)
+			writeConflict(w, r, wire.ReasonOtherServer, err)
 		case errors.Is(err, ErrNotYet):
 			if errors.Is(err, ErrTokenUnknown) {
 				recordError(r, err) // it counts as an attempt
@@ -178,7 +179,7 @@ func (h *Handler) agentPlan(w http.ResponseWriter, r *http.Request, from AgentRe
 	return err
 }
 
-func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from AgentRequest, found agent.Inventory) error {
+func (h *Handler) agentInventory(w http.ResponseWriter, r *http.Request, from AgentRequest, found wire.Inspection) error {
 	if err := h.Agents.Inventory(r.Context(), from, found); err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func TestHostileBodies(t *testing.T) {
 		"a large result":   {agent.EndpointResult, `{"log":"` + strings.Repeat("x", agent.MaxBody-10) + `"}`, true},
 		"a larger result":  {agent.EndpointResult, `{"log":"` + strings.Repeat("x", agent.MaxBody) + `"}`, false},
 		"a large hello":    {agent.EndpointPlan, `{"kernel":"` + strings.Repeat("x", agent.MaxPlan) + `"}`, false},
-		"a large report":   {agent.EndpointInventory, `{"release":"` + strings.Repeat("x", agent.MaxInventory) + `"}`, false},
+		"a large report":   {agent.EndpointInventory, `{"agentRelease":"` + strings.Repeat("x", agent.MaxInventory) + `"}`, false},
 		"a large place":    {agent.EndpointData, `{"name":"` + strings.Repeat("x", agent.MaxDisk) + `"}`, false},
 		"a large request":  {agent.EndpointCommit, `{"x":"` + strings.Repeat("x", agent.MaxDisk) + `"}`, false},
 		"a large progress": {agent.EndpointProgress, `{"step":"` + strings.Repeat("x", agent.MaxProgress) + `"}`, false},

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
@@ -29,7 +30,7 @@ func (h *heard) Plan(_ context.Context, _ pxe.AgentRequest, hello agent.Hello) (
 	return agent.Plan{}, nil
 }
 
-func (h *heard) Inventory(_ context.Context, _ pxe.AgentRequest, found agent.Inventory) error {
+func (h *heard) Inventory(_ context.Context, _ pxe.AgentRequest, found wire.Inspection) error {
 	h.all = append(h.all, found)
 	return nil
 }
@@ -60,10 +61,10 @@ func TestTextsOfAgents(t *testing.T) {
 	l, agents := newLab(t, 8), &heard{}
 	l.handler.Agents = agents
 	const evil = "\x1b[2J\x07disk\u202e\r"
-	id := agent.DiskID{Serial: evil, WWN: evil, ByPath: evil}
+	id := wire.DiskIdentity{SerialNumber: evil, WWN: evil, ByPath: evil}
 	for endpoint, body := range map[string]any{
 		agent.EndpointPlan:      agent.Hello{Release: evil, Firmware: evil, Architecture: evil, Kernel: evil},
-		agent.EndpointInventory: agent.Inventory{System: agent.System{Product: evil}, Disks: []agent.Disk{{Model: evil, Holders: []string{evil}}}, NICs: []agent.NIC{{LLDP: &agent.Neighbor{SystemName: evil}}}},
+		agent.EndpointInventory: wire.Inspection{System: wire.InspectedSystem{Model: evil}, Disks: []wire.InspectedDisk{{Model: evil, Holders: []string{evil}}}, NICs: []wire.InspectedNIC{{Neighbor: &wire.InspectedNeighbor{SystemName: evil}}}},
 		agent.EndpointData:      agent.DataRequest{Disk: id, Name: evil},
 		agent.EndpointCommit:    agent.CommitRequest{Disk: id},
 		agent.EndpointProgress:  agent.Progress{Step: evil},

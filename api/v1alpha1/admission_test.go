@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -121,7 +122,7 @@ func TestHostRefused(t *testing.T) {
 	boots := func(m string) func(host) { return func(h host) { h.Spec.BootMACAddresses = []string{m} } }
 	logsInWith := func(s string) func(host) { return func(h host) { h.Spec.BMC.CredentialsSecretName = s } }
 	reserves := func(a ...string) func(host) { return func(h host) { h.Spec.BootAddresses = a } }
-	keeps := func(disks ...v1alpha1.KeptDisk) func(host) {
+	keeps := func(disks ...wire.KeptDisk) func(host) {
 		return func(h host) { h.Spec.Storage = &v1alpha1.HostStorage{Keep: disks} }
 	}
 	refuse(t, validHost, []refused[host]{
@@ -185,12 +186,12 @@ func TestHostRefused(t *testing.T) {
 		{"reservation twice", reserves("192.0.2.10", "192.0.2.10"), "spec.bootAddresses", "must not have an address twice"},
 		{"too many reservations", reserves("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"), "spec.bootAddresses", "must have at most 4 items"},
 
-		{"no name of a disk to keep", keeps(v1alpha1.KeptDisk{}), "spec.storage.keep[0]", "exactly one of the fields in [serialNumber wwn label] must be set"},
-		{"two names of a disk to keep", keeps(v1alpha1.KeptDisk{SerialNumber: "S1", Label: "data"}), "spec.storage.keep[0]", "exactly one of the fields"},
-		{"a blank serial number to keep", keeps(v1alpha1.KeptDisk{Label: "data"}, v1alpha1.KeptDisk{SerialNumber: "  "}), "spec.storage.keep[1].serialNumber", "must not be blank"},
-		{"a blank label to keep", keeps(v1alpha1.KeptDisk{Label: " "}), "spec.storage.keep[0].label", "must not be blank"},
-		{"a WWN to keep that is only a prefix", keeps(v1alpha1.KeptDisk{WWN: "wwn-0x"}), "spec.storage.keep[0].wwn", "must not be blank"},
-		{"a WWN to keep that is only prefixes", keeps(v1alpha1.KeptDisk{WWN: "NAA.0x"}), "spec.storage.keep[0].wwn", "must not be blank"},
+		{"no name of a disk to keep", keeps(wire.KeptDisk{}), "spec.storage.keep[0]", "exactly one of the fields in [serialNumber wwn label] must be set"},
+		{"two names of a disk to keep", keeps(wire.KeptDisk{SerialNumber: "S1", Label: "data"}), "spec.storage.keep[0]", "exactly one of the fields"},
+		{"a blank serial number to keep", keeps(wire.KeptDisk{Label: "data"}, wire.KeptDisk{SerialNumber: "  "}), "spec.storage.keep[1].serialNumber", "must not be blank"},
+		{"a blank label to keep", keeps(wire.KeptDisk{Label: " "}), "spec.storage.keep[0].label", "must not be blank"},
+		{"a WWN to keep that is only a prefix", keeps(wire.KeptDisk{WWN: "wwn-0x"}), "spec.storage.keep[0].wwn", "must not be blank"},
+		{"a WWN to keep that is only prefixes", keeps(wire.KeptDisk{WWN: "NAA.0x"}), "spec.storage.keep[0].wwn", "must not be blank"},
 		{"a root device of any size", func(h host) {
 			h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{MinSize: new(resource.MustParse("0"))}}
 		}, "spec.storage.rootDevice.minSize", "must be greater than 0"},
@@ -228,7 +229,7 @@ func TestHostAccepted(t *testing.T) {
 	accept(t, validHost, []accepted[host]{
 		{"boot methods", func(h host) { h.Spec.BootMethods = []v1alpha1.BootMethod{"VirtualMedia", "UefiHttp"} }},
 		{"disks to keep", func(h host) {
-			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S 1"}, {WWN: "wwn-0x5000c500a1b2c3d4"}, {WWN: "eui.0025385b71b00001"}, {Label: "ceph data"}}}
+			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{SerialNumber: "S 1"}, {WWN: "wwn-0x5000c500a1b2c3d4"}, {WWN: "eui.0025385b71b00001"}, {Label: "ceph data"}}}
 		}},
 		{"an empty value of a taint", func(h host) {
 			h.Spec.Taints = []v1alpha1.HostTaint{{Key: "gpu", Value: "", Effect: v1alpha1.TaintNoClaim}}
@@ -241,7 +242,7 @@ func TestHostAccepted(t *testing.T) {
 		}},
 		{"reservations", func(h host) { h.Spec.BootAddresses = []string{"192.0.2.10", "2001:db8::10"} }},
 		{"IPv6", at("redfish://[2001:db8::1]:8443/redfish/v1/Systems/1")},
-		{"cleaning by hand", func(h host) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual }},
+		{"cleaning by hand", func(h host) { h.Spec.CleaningPolicy = wire.PolicyManual }},
 		{"unfenced after two hours", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(7200)) }},
 		{"unfenced after a minute", func(h host) { h.Spec.ReleaseUnfencedAfterSeconds = new(int32(60)) }},
 		{"without a path", at("redfish://192.0.2.10")},

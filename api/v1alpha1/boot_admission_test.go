@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // TestBootIsWrittenOnce: within a boot, the fields about what was served and for which claim are immutable. The number never decreases.
@@ -21,7 +22,7 @@ func TestBootIsWrittenOnce(t *testing.T) {
 			Spec: v1alpha1.BareMetalBootSpec{
 				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "m", StartTime: then, PoweredOffTime: &then, PoweredOnTime: &then,
 				Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{"52:54:00:00:00:01"}, BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneTime: &then, AgentRefusedTime: &then,
-				Erasure:  &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: then, EndTime: then, AgentRelease: "v1"},
+				Erasure:  &v1alpha1.ErasureReport{Policy: wire.PolicyMetadata, StartTime: then, EndTime: then, AgentRelease: "v1"},
 				DHCPTime: &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedTime: &then, CommitAllowedTime: &then,
 				Failure: &v1alpha1.BootFailure{Reason: "R", Message: "m"}, VoidedTime: &then,
 			},
@@ -40,7 +41,7 @@ func TestBootIsWrittenOnce(t *testing.T) {
 		"no claim":                   {func(b spec) { b.ClaimID = "" }, "must not change within a boot"},
 		"another machine":            {func(b spec) { b.MachineName = "n" }, "must not change within a boot"},
 		"another request":            {func(b spec) { b.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "r", SerialNumber: "s"} }, "must not change within a boot"},
-		"another policy":             {func(b spec) { b.CleaningPolicy = v1alpha1.CleaningClear }, "must not change within a boot"},
+		"another policy":             {func(b spec) { b.CleaningPolicy = wire.PolicyClear }, "must not change within a boot"},
 		"another method":             {func(b spec) { b.Method = v1alpha1.MethodVirtualMedia }, "must not change within a boot"},
 		"another identity":           {func(b spec) { b.Identity = nil }, "are immutable once they are set"},
 		"another key":                {func(b spec) { b.AgentKey = "" }, "are immutable once they are set"},

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // BareMetalBootStatus is the progress of the boot. The provider writes it. A lost status is observed again, or costs at most one boot attempt.
@@ -124,8 +126,8 @@ type ObservedAgent struct {
 	Release string `json:"release,omitempty"`
 	// firmwareMode is how the server was booted: UEFI or BIOS.
 	// +optional
-	FirmwareMode FirmwareMode `json:"firmwareMode,omitempty"`
+	FirmwareMode wire.FirmwareMode `json:"firmwareMode,omitempty"`
 	// secureBoot is Enabled or Disabled. It is absent for a BIOS, and if it is unknown.
 	// +optional
-	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
+	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 }

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // BootFinalizer keeps a deleted BareMetalBoot until its host is deleted or no machine has the host.
 const BootFinalizer = "baremetalboot.infrastructure.cluster.x-k8s.io"
@@ -53,7 +57,7 @@ type BareMetalBootSpec struct {
 	// writtenDisks. It is recorded when the boot starts, so that a change of the host does not change an erasure that runs.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: the agent does nothing for the other policies"
-	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+	CleaningPolicy wire.ErasePolicy `json:"cleaningPolicy,omitempty"`
 
 	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. For a boot of a BareMetalErasureRequest it is the UID of the
 	// request. A boot with the purpose Inspect has an ID of its own.

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // AgentProgress is what the agent does in a boot.
 type AgentProgress struct {
@@ -10,7 +14,7 @@ type AgentProgress struct {
 	Number int32 `json:"number,omitempty"`
 	// step is what the agent does: Reading, Selecting, Wiping, Writing, Data, Verifying, Committing, BootEntry or Erasing.
 	// +optional
-	Step AgentStep `json:"step,omitempty"`
+	Step wire.AgentStep `json:"step,omitempty"`
 	// percent is how much of the step is done.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -41,38 +45,10 @@ type AgentProgress struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	Disks []DiskProgress `json:"disks,omitempty"`
+	Disks []wire.DiskProgress `json:"disks,omitempty"`
 	// time is when the agent reported this.
 	// +optional
 	Time metav1.Time `json:"time,omitzero"`
-}
-
-// DiskProgress is how far the erasure of a disk is, as the agent reports it.
-type DiskProgress struct {
-	// name is the kernel's name of the disk.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	Name string `json:"name,omitempty"`
-	// serialNumber is the serial number of the disk.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// method is how the disk is erased.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Method string `json:"method,omitempty"`
-	// percent is how much is done.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100
-	Percent int32 `json:"percent,omitempty"`
-	// secondsLeft is the estimated time until the disk is erased. It is absent if it is unknown.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	SecondsLeft int64 `json:"secondsLeft,omitempty"`
 }
 
 // ImageStatus is the state of a machine's image at the boot server, which downloads, verifies and converts it before the first boot.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // claimRules are the rules of a machine's requirements for a host, which also apply in a template. The fields are relative to the spec.
@@ -37,7 +38,7 @@ func claimRules() []refused[*v1alpha1.BareMetalMachineSpec] {
 		{"preference with a bad key", prefer(preferred(1, "-rack")), preference + ".hostSelector.matchLabels", "keys must be label keys, like gpu"},
 		{"too many preferences", prefer(slices.Repeat([]v1alpha1.HostPreference{preferred(1, "rack")}, 9)...), "preferences", "must have at most 8 items"},
 
-		{"cleaning policy of a host", func(s spec) { s.CleaningPolicy = v1alpha1.CleaningManual }, "cleaningPolicy", "must be Metadata, Clear or Purge"},
+		{"cleaning policy of a host", func(s spec) { s.CleaningPolicy = wire.PolicyManual }, "cleaningPolicy", "must be Metadata, Clear or Purge"},
 
 		{"toleration without a key", tolerate(v1alpha1.HostToleration{Operator: "Exists"}), toleration + ".key", "Required value"},
 		{"toleration with a bad key", tolerate(v1alpha1.HostToleration{Key: "g pu"}), toleration + ".key", wantKey},

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // ConsumerReference refers to the BareMetalMachine that has a host. It has no UID because UIDs change in a `clusterctl move`.
 type ConsumerReference struct {
@@ -33,14 +37,14 @@ type ConsumerReference struct {
 	// cleaningPolicy is spec.cleaningPolicy of the machine at the time of the claim. The provider writes it, so that the release does not depend on the machine.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: it is that of a machine"
-	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+	CleaningPolicy wire.ErasePolicy `json:"cleaningPolicy,omitempty"`
 
 	// disks are the disks that the agent found in the inspection before the claim. The provider writes them. A release that erases all disks fails if one of them
 	// is gone. It is absent if the agent did not inspect the server.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	Disks []DiskIdentity `json:"disks,omitempty"`
+	Disks []wire.DiskIdentity `json:"disks,omitempty"`
 }
 
 // LastConsumer describes the machine that had a host last.

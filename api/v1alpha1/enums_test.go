@@ -20,8 +20,10 @@ func TestEnums(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob("*_types.go")
 	g.Expect(err).NotTo(HaveOccurred())
+	shared, err := filepath.Glob("../wire/*.go")
+	g.Expect(err).NotTo(HaveOccurred())
 	allowed, constants := map[string][]string{}, map[string][]string{}
-	for _, name := range files {
+	for _, name := range append(files, shared...) {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, d := range file.Decls {
@@ -48,7 +50,7 @@ func TestEnums(t *testing.T) {
 			}
 		}
 	}
-	g.Expect(constants).To(HaveKey("HostPhase"))
+	g.Expect(constants).To(And(HaveKey("HostPhase"), HaveKey("ErasePolicy")))
 	for kind, values := range constants {
 		g.Expect(allowed[kind]).To(ConsistOf(values), "the enum of %s", kind)
 	}

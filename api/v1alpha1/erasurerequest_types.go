@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // ErasedCondition of a BareMetalErasureRequest is True when the request was carried out: the BareMetalErasure with its UID as the claimID exists. It is False
 // before that, and when the request cannot be carried out any more.
@@ -53,7 +57,7 @@ type BareMetalErasureRequestSpec struct {
 	// --minimum-cleaning-policy of the provider can ask for more.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: the other policies erase nothing"
-	Policy CleaningPolicy `json:"policy,omitempty"`
+	Policy wire.ErasePolicy `json:"policy,omitempty"`
 	// expireTime is the time after which the erasure does not begin any more. The provider then deletes the request. It is at most 7 days after the creation of
 	// the request. An erasure that has begun is finished.
 	// +required

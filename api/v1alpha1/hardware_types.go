@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // Hardware is the inventory of a server that its BMC reported.
 type Hardware struct {
@@ -47,7 +51,7 @@ type Hardware struct {
 	Architecture string `json:"architecture,omitempty"`
 	// health is the health of the whole server: OK, Warning or Critical.
 	// +optional
-	Health Health `json:"health,omitempty"`
+	Health wire.Health `json:"health,omitempty"`
 	// dimms are the memory modules.
 	// +optional
 	// +listType=atomic
@@ -162,7 +166,7 @@ type DIMM struct {
 	Size resource.Quantity `json:"size,omitzero"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	Health Health `json:"health,omitempty"`
+	Health wire.Health `json:"health,omitempty"`
 }
 
 // Disk describes a drive.
@@ -195,7 +199,7 @@ type Disk struct {
 	Rotational *bool `json:"rotational,omitempty"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	Health Health `json:"health,omitempty"`
+	Health wire.Health `json:"health,omitempty"`
 }
 
 // Device describes a PCIe device.
@@ -232,7 +236,7 @@ type Device struct {
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	Health Health `json:"health,omitempty"`
+	Health wire.Health `json:"health,omitempty"`
 }
 
 // PowerSupply describes a power supply.
@@ -253,7 +257,7 @@ type PowerSupply struct {
 	Watts int32 `json:"watts,omitempty"`
 	// health is OK, Warning or Critical. It is absent if the BMC does not report it.
 	// +optional
-	Health Health `json:"health,omitempty"`
+	Health wire.Health `json:"health,omitempty"`
 }
 
 // NIC describes a network interface.

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // HostFinalizer keeps a BareMetalHost until its machine has released it.
 const HostFinalizer = "baremetalhost.infrastructure.cluster.x-k8s.io"
@@ -195,7 +199,7 @@ type BareMetalHostSpec struct {
 	// the server had at the claim is gone, the host goes into quarantine. spec.cleaningPolicy of the machine and the flag --minimum-cleaning-policy of the
 	// provider can ask for more than this field, and never for less. Neither changes Manual.
 	// +optional
-	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+	CleaningPolicy wire.ErasePolicy `json:"cleaningPolicy,omitempty"`
 
 	// releaseUnfencedAfterSeconds is the time, in seconds, that the deletion of the host's machine waits for the server to be powered off and cleaned. Then
 	// the host is force-released without fencing and put into quarantine: the server may still run the machine. The minimum is 60. If it is not set,

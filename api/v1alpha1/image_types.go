@@ -1,18 +1,9 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
 
-// DataSource is how an operating system on a disk finds its bootstrap data.
-// +kubebuilder:validation:Enum=NoCloud;ConfigDrive;None
-type DataSource string
-
-const (
-	// DataSourceNoCloud is a partition with the label CIDATA, which cloud-init's data source NoCloud reads.
-	DataSourceNoCloud DataSource = "NoCloud"
-	// DataSourceConfigDrive is a partition with the label CONFIG-2, which cloud-init's data source ConfigDrive and images of Ignition for OpenStack read.
-	DataSourceConfigDrive DataSource = "ConfigDrive"
-	// DataSourceNone writes no bootstrap data.
-	DataSourceNone DataSource = "None"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Image is an operating system image that is written to a disk.
@@ -60,7 +51,7 @@ type Image struct {
 	// - None: the disk gets no bootstrap data, and the operating system cannot report.
 	// +optional
 	// +kubebuilder:default=NoCloud
-	DataSource DataSource `json:"dataSource,omitempty"`
+	DataSource wire.DataSource `json:"dataSource,omitempty"`
 
 	// reportBootstrap makes the operating system report whether it applied its bootstrap data. Success means that
 	// /run/cluster-api/bootstrap-success.complete exists, which the bootstrap providers of Cluster API create. The image needs curl, wget or python3. Defaults to false.
@@ -135,63 +126,14 @@ type HostStorage struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	Keep []KeptDisk `json:"keep,omitempty"`
-}
-
-// KeptDisk is a disk that the provider never writes to and never erases, by one name.
-// +kubebuilder:validation:ExactlyOneOf=serialNumber;wwn;label
-type KeptDisk struct {
-	// serialNumber is the serial number of the disk, without regard to case.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule="self.matches('[^ ]')",message="must not be blank: it would name no disk"
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the World Wide Name of the disk, without regard to case. A prefix (naa., eui., wwn-, 0x) is ignored.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().matches('^ *(wwn-)?(naa[.])?(eui[.])?(0x)? *$')",message="must not be blank: it would name no disk"
-	WWN string `json:"wwn,omitempty"`
-	// label is the label of a partition or file system on the disk, with upper and lower case. Labels are read of partitions of a GPT, and of the file systems ext, XFS,
-	// Btrfs, FAT, ISO 9660 and swap that are directly on the disk or on a partition. If no disk has the label, disks with LVM, md, LUKS, ZFS, bcache, NTFS or exFAT are
-	// not written to and not erased. Prefer a serial number or WWN: a label is gone when somebody formats the disk, and a tenant can write one.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule="self.matches('[^ ]')",message="must not be blank: it would name no disk"
-	Label string `json:"label,omitempty"`
-}
-
-// DiskIdentity identifies a disk across boots.
-// +kubebuilder:validation:MinProperties=1
-type DiskIdentity struct {
-	// serialNumber is the serial number of the disk.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// wwn is the World Wide Name of the disk, in lower case without a prefix.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	WWN string `json:"wwn,omitempty"`
-	// byPath is the name of the disk in /dev/disk/by-path.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	ByPath string `json:"byPath,omitempty"`
-	// sizeBytes is the size of the disk in bytes.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	SizeBytes int64 `json:"sizeBytes,omitempty"`
+	Keep []wire.KeptDisk `json:"keep,omitempty"`
 }
 
 // WrittenDisk is a disk that the provider wrote, and where the bootstrap data is on it.
 type WrittenDisk struct {
 	// disk identifies the disk.
 	// +required
-	Disk DiskIdentity `json:"disk,omitzero"`
+	Disk wire.DiskIdentity `json:"disk,omitzero"`
 	// number is the number of the boot that wrote the disk.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

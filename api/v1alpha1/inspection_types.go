@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // InspectionPolicy says which facts of a server the provider reads, and from where.
@@ -152,6 +154,8 @@ type GPUGroup struct {
 
 // BareMetalInspectionSpec is what the agent found on a server. It has at most 32 KiB. All of it is as the agent reported it: absent fields are unknown.
 type BareMetalInspectionSpec struct {
+	wire.Inspection `json:",inline"`
+
 	// bootNumber is the number of the boot in which the agent found this.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -159,55 +163,6 @@ type BareMetalInspectionSpec struct {
 	// receivedTime is the time when the boot server received the report.
 	// +optional
 	ReceivedTime metav1.Time `json:"receivedTime,omitzero"`
-	// agentRelease is the release of the agent.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	AgentRelease string `json:"agentRelease,omitempty"`
-	// system is from the tables of the firmware (SMBIOS).
-	// +optional
-	System InspectedSystem `json:"system,omitzero"`
-	// cpu describes the processors.
-	// +optional
-	CPU InspectedCPU `json:"cpu,omitzero"`
-	// memory describes the memory.
-	// +optional
-	Memory InspectedMemory `json:"memory,omitzero"`
-	// disks are the disks.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=512
-	Disks []InspectedDisk `json:"disks,omitempty"`
-	// nics are the network interfaces.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=512
-	NICs []InspectedNIC `json:"nics,omitempty"`
-	// devices are the GPUs and other PCI devices.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=512
-	Devices []InspectedDevice `json:"devices,omitempty"`
-	// bmc is what the server's operating system knows of its BMC (IPMI).
-	// +optional
-	BMC *InspectedBMC `json:"bmc,omitempty"`
-	// tpmVersion is the version of the trusted platform module: 1.2 or 2.0.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	TPMVersion string `json:"tpmVersion,omitempty"`
-	// firmwareMode is how the server booted: UEFI or BIOS.
-	// +optional
-	FirmwareMode FirmwareMode `json:"firmwareMode,omitempty"`
-	// secureBoot is Enabled if the firmware enforced Secure Boot, or Disabled. It is absent for a BIOS, and if it is unknown.
-	// +optional
-	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
-	// problems are what could not be read, or was left out.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=512
-	// +kubebuilder:validation:items:MaxLength=256
-	Problems []string `json:"problems,omitempty"`
 }
 
 // BareMetalInspection is what the agent found on the server of the BareMetalHost with the same name. The boot server writes it. It is an object of its own, with

@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // MachineFinalizer keeps a BareMetalMachine until its host is released.
@@ -59,7 +61,7 @@ type BareMetalMachineSpec struct {
 	// with a disk that cannot be purged, as far as an inspection by the agent shows that. A change after the claim has no effect.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: a machine can ask for an erasure, and a host decides about None and Manual"
-	CleaningPolicy CleaningPolicy `json:"cleaningPolicy,omitempty"`
+	CleaningPolicy wire.ErasePolicy `json:"cleaningPolicy,omitempty"`
 
 	// image is the operating system image that the provider writes to a disk of the host, together with the bootstrap data. The host then boots from that
 	// disk. Exactly one of image and boot is required.

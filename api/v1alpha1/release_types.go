@@ -38,23 +38,3 @@ const (
 	// ReasonReleasedUnfenced means that the host was released although its server was not confirmed to be off.
 	ReasonReleasedUnfenced = "ReleasedUnfenced"
 )
-
-// CleaningPolicy is what happens to the disks of a server after a machine has released it.
-// +kubebuilder:validation:Enum=None;Metadata;Clear;Purge;Manual
-type CleaningPolicy string
-
-const (
-	// CleaningNone wipes no disk: the data of a machine stays on the server's disks. The host becomes available when the server is confirmed to be off
-	// and its BMC has no boot override and no virtual media. That is enough for a machine that ran from memory. The next machine boots from the network, so
-	// only spec.power: On or a person boots from the disks.
-	CleaningNone CleaningPolicy = "None"
-	// CleaningMetadata boots the agent, which overwrites the bootstrap data and erases partition tables and signatures of all disks. A host without a policy has only
-	// the disks erased in this way that the provider wrote.
-	CleaningMetadata CleaningPolicy = "Metadata"
-	// CleaningClear boots the agent, which erases all disks so that their data cannot be read through their interface (Clear of NIST SP 800-88 Rev. 2).
-	CleaningClear CleaningPolicy = "Clear"
-	// CleaningPurge boots the agent, which erases all disks so that their data cannot be recovered in a laboratory either (Purge of NIST SP 800-88 Rev. 2).
-	CleaningPurge CleaningPolicy = "Purge"
-	// CleaningManual wipes no disk. It puts the host into quarantine until a person has wiped the disks and removed the quarantine.
-	CleaningManual CleaningPolicy = "Manual"
-)

@@ -1,56 +1,5 @@
 package v1alpha1
 
-// Health is the health of a server or of a part, as Redfish reports it (Health of DSP0268, Status). It is absent if it is unknown.
-// +kubebuilder:validation:Enum=OK;Warning;Critical
-type Health string
-
-const (
-	HealthOK       Health = "OK"
-	HealthWarning  Health = "Warning"
-	HealthCritical Health = "Critical"
-)
-
-// FirmwareMode is how the firmware started a server.
-// +kubebuilder:validation:Enum=UEFI;BIOS
-type FirmwareMode string
-
-const (
-	FirmwareUEFI FirmwareMode = "UEFI"
-	FirmwareBIOS FirmwareMode = "BIOS"
-)
-
-// SecureBoot is whether the firmware runs only signed programs. It is absent for a BIOS, and if it is unknown.
-// +kubebuilder:validation:Enum=Enabled;Disabled
-type SecureBoot string
-
-const (
-	SecureBootEnabled  SecureBoot = "Enabled"
-	SecureBootDisabled SecureBoot = "Disabled"
-)
-
-// DiskTransport is how a disk is connected. It is absent if it is unknown.
-// +kubebuilder:validation:Enum=NVMe;NVMeOverFabrics;SATA;SAS;SCSI;FibreChannel;ISCSI;Virtio;USB;MMC;Other
-type DiskTransport string
-
-const (
-	TransportNVMe DiskTransport = "NVMe"
-	// TransportNVMeOverFabrics is NVMe over a network, such as TCP or RDMA.
-	TransportNVMeOverFabrics DiskTransport = "NVMeOverFabrics"
-	TransportSATA            DiskTransport = "SATA"
-	TransportSAS             DiskTransport = "SAS"
-	TransportSCSI            DiskTransport = "SCSI"
-	TransportFibreChannel    DiskTransport = "FibreChannel"
-	TransportISCSI           DiskTransport = "ISCSI"
-	TransportVirtio          DiskTransport = "Virtio"
-	TransportUSB             DiskTransport = "USB"
-	TransportMMC             DiskTransport = "MMC"
-	TransportOther           DiskTransport = "Other"
-)
-
-// AgentStep is what an agent does.
-// +kubebuilder:validation:Enum=Reading;Selecting;Wiping;Writing;Data;Verifying;Committing;BootEntry;Erasing
-type AgentStep string
-
 // OverrideTarget is the boot source of a boot override.
 // +kubebuilder:validation:Enum=PXE;HTTP;CD
 type OverrideTarget string

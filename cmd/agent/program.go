@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
@@ -68,7 +69,7 @@ func program(args []string) error {
 	defer stop()
 	tail := &system.Log{To: os.Stderr, Max: agent.MaxLog}
 	log := newLog(tail)
-	boots, err := newSession(p, agent.Firmware(firmware), nil, runner.FileDisks(diskFiles), log, tail)
+	boots, err := newSession(p, wire.FirmwareMode(firmware), nil, runner.FileDisks(diskFiles), log, tail)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func program(args []string) error {
 
 // newSession wires the boot of a server that was booted by firmware. A nil dial is the default of server.Config.
 func newSession(
-	p system.Parameters, firmware agent.Firmware, dial func(context.Context, string, string) (net.Conn, error), disks runner.Disks, log *slog.Logger,
+	p system.Parameters, firmware wire.FirmwareMode, dial func(context.Context, string, string) (net.Conn, error), disks runner.Disks, log *slog.Logger,
 	tail *system.Log,
 ) (*session.Session, error) {
 	client, err := server.New(server.Config{URL: p.Server, Host: p.Host, Token: p.Token, Pins: p.Pins, Dial: dial})

@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/runner"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/system"
@@ -80,7 +81,7 @@ func TestDataNotYet(t *testing.T) {
 		g := NewWithT(t)
 		var asked time.Time // when the data was first asked for
 		boots := &agenttest.Server{Host: "default/host-1", Token: "t", Next: agent.Reboot, Plan: agent.Plan{Purpose: agent.Provision, Provision: &agent.ProvisionPlan{
-			Manifest: manifest.DigestOf(encoded), RootDevice: agent.RootDevice{Serial: "S1"}, DataSource: agent.NoCloud, DataSize: mib,
+			Manifest: manifest.DigestOf(encoded), RootDevice: agent.RootDevice{SerialNumber: "S1"}, DataSource: wire.DataSourceNoCloud, DataSize: mib,
 			PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1",
 		}}}
 		boots.Handle = func(endpoint string, w http.ResponseWriter, r *http.Request) {
@@ -109,7 +110,7 @@ func TestDataNotYet(t *testing.T) {
 		go func() { _ = web.Serve(network) }()
 		defer func() { _ = web.Close() }()
 		tail := &system.Log{To: t.Output(), Max: agent.MaxLog}
-		session, err := newSession(system.Parameters{Server: "http://boot", Host: boots.Host, Token: "t"}, agent.UEFI, network.dial, runner.FileDisks{name},
+		session, err := newSession(system.Parameters{Server: "http://boot", Host: boots.Host, Token: "t"}, wire.FirmwareUEFI, network.dial, runner.FileDisks{name},
 			slog.New(slog.DiscardHandler), tail)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(session.Run(t.Context())).To(Equal(agent.Reboot))
@@ -122,7 +123,7 @@ func TestDataNotYet(t *testing.T) {
 		for _, r := range boots.Requests(agent.EndpointProgress) {
 			var p agent.Progress
 			g.Expect(json.Unmarshal(r.Body, &p)).To(Succeed())
-			if p.Step == agent.StepData {
+			if p.Step == wire.StepData {
 				g.Expect(r.At.Sub(last)).To(BeNumerically("<", 15*time.Second))
 				last = r.At
 			}

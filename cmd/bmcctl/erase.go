@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -52,7 +53,7 @@ func erase(ctx context.Context, args []string, c console) error {
 	set.Usage = func() {}
 	e.flags(set)
 	err := set.Parse(args)
-	policies := []string{string(v1alpha1.CleaningMetadata), string(v1alpha1.CleaningClear), string(v1alpha1.CleaningPurge)}
+	policies := []string{string(wire.PolicyMetadata), string(wire.PolicyClear), string(wire.PolicyPurge)}
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		writef(c.out, "%s\n%s", aboutErase, set.FlagUsagesWrapped(120))
@@ -89,7 +90,7 @@ func (e *eraseRequest) create(ctx context.Context, k client.Client, key client.O
 	if err := e.refuse(host, known); err != nil {
 		return err
 	}
-	request := erasure.NewRequest(host, known, v1alpha1.CleaningPolicy(e.policy), time.Now().Add(e.expiresIn).Truncate(time.Second))
+	request := erasure.NewRequest(host, known, wire.ErasePolicy(e.policy), time.Now().Add(e.expiresIn).Truncate(time.Second))
 	if e.dryRun {
 		request.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalErasureRequest"))
 		content, err := yaml.Marshal(request)
@@ -129,7 +130,7 @@ func (e *eraseRequest) refuse(host *v1alpha1.BareMetalHost, known string) error 
 		return fmt.Errorf("the serial number of %s is unknown: neither its BMC nor an inspection by the agent reports one. Set spec.inspection to Both, and try again after the inspection", host.Name)
 	case e.serialNumber != "" && !strings.EqualFold(strings.TrimSpace(e.serialNumber), strings.TrimSpace(known)):
 		return fmt.Errorf("the server of %s has the serial number %q, not %q", host.Name, known, e.serialNumber)
-	case e.policy == string(v1alpha1.CleaningPurge) && host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth:
+	case e.policy == string(wire.PolicyPurge) && host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth:
 		return fmt.Errorf("whether the disks of %s can be purged is unknown, because the agent has not inspected them: set spec.inspection to Both, or use --policy Clear", host.Name)
 	case available != nil && (available.Reason == v1alpha1.ReasonInspectionPending || available.Reason == v1alpha1.ReasonInspecting):
 		return fmt.Errorf("%s is to be inspected first, which is a boot, and the request would not fit after it. Try again when it is available: %s", host.Name, available.Message)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -65,7 +66,7 @@ func TestErase(t *testing.T) {
 			g.Expect(spec.ExpireTime.Time).To(BeTemporally("~", time.Now().Add(time.Hour), time.Minute))
 			spec.ExpireTime = metav1.Time{}
 			g.Expect(spec).To(Equal(v1alpha1.BareMetalErasureRequestSpec{
-				HostName: "h", HostUID: "uid", SerialNumber: "SN-h", BootsBefore: new(int32(3)), Policy: v1alpha1.CleaningPurge,
+				HostName: "h", HostUID: "uid", SerialNumber: "SN-h", BootsBefore: new(int32(3)), Policy: wire.PolicyPurge,
 			}))
 			g.Expect(out.String()).To(ContainSubstring("serial number SN-h"))
 		})

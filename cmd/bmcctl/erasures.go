@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -164,7 +165,7 @@ func (e *erasureExport) verify(file string) error {
 func erasedDisks(spec *v1alpha1.BareMetalErasureSpec) int {
 	n := 0
 	for i := range spec.Report.Disks {
-		if spec.Report.Disks[i].Outcome == v1alpha1.ErasureErased {
+		if spec.Report.Disks[i].Outcome == wire.Erased {
 			n++
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/provider"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
@@ -94,11 +95,11 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"agent":             func(b *v1alpha1.BareMetalBoot) { b.Spec.Agent = true },
 		"committedNumber":   func(b *v1alpha1.BareMetalBoot) { b.Spec.CommittedNumber = 1 },
 		"voidedTime":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedTime = &now },
-		"cleaningPolicy":    func(b *v1alpha1.BareMetalBoot) { b.Spec.CleaningPolicy = v1alpha1.CleaningClear },
+		"cleaningPolicy":    func(b *v1alpha1.BareMetalBoot) { b.Spec.CleaningPolicy = wire.PolicyClear },
 		"method":            func(b *v1alpha1.BareMetalBoot) { b.Spec.Method = v1alpha1.MethodVirtualMedia },
 		"agentKey":          func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentKey = someKey },
 		"erasure": func(b *v1alpha1.BareMetalBoot) {
-			b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: now, EndTime: now}
+			b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: wire.PolicyMetadata, StartTime: now, EndTime: now}
 		},
 	} {
 		// The API server denies some of these to every user. A boot that was not started shows what the policy does.
@@ -263,7 +264,7 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 	script := func(s *spec) { s.DHCPTime, s.ScriptAddress = &now, "192.0.2.1" }
 	data := func(s *spec) { s.DataAddress, s.DataServedTime = "192.0.2.2", &now }
 	node := func(s *spec) { s.ReportedTime = &now } // the controllers write it
-	disk := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
+	disk := v1alpha1.WrittenDisk{Disk: wire.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
 	runsAgent := func(s *spec) { s.Agent = true }
 	clean := func(s *spec) { s.Agent, s.Purpose = true, v1alpha1.PurposeClean }
 	enrolled := func(s *spec) { s.DataAddress, s.AgentKey = "192.0.2.2", someKey }

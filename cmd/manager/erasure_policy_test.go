@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
 	erasurerules "github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
@@ -76,7 +77,7 @@ func TestErasureRights(t *testing.T) {
 	now := metav1.Now()
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: host.ObjectMeta, Spec: v1alpha1.BareMetalBootSpec{
 		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", AgentDoneTime: &now,
-		Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: now, EndTime: now},
+		Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyMetadata, StartTime: now, EndTime: now},
 	}}
 	recorder := &erasure.Recorder{Client: manager, APIReader: manager, Namespace: "capbm-system"}
 	for n := range int32(3) { // the third deletes the first
@@ -154,7 +155,7 @@ func TestErasureRequestRights(t *testing.T) {
 	_, bootServer := bootRole(t)
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "h", UID: "uid"}}
 	request := func(life time.Duration) *v1alpha1.BareMetalErasureRequest {
-		return erasurerules.NewRequest(host, "SN1", v1alpha1.CleaningClear, time.Now().Add(life))
+		return erasurerules.NewRequest(host, "SN1", wire.PolicyClear, time.Now().Add(life))
 	}
 	for life, says := range map[time.Duration]string{-time.Second: "must be in the future", 7*24*time.Hour + time.Minute: "at most 7 days after now"} {
 		g.Eventually(func() error { // a policy takes effect a moment after it was created
@@ -168,7 +169,7 @@ func TestErasureRequestRights(t *testing.T) {
 	g.Expect(env.Client.Update(ctx, later)).To(MatchError(ContainSubstring("spec is immutable")))
 	for what, change := range map[string]func(*v1alpha1.BareMetalErasureRequestSpec){
 		"spec.bootsBefore: Required": func(s *v1alpha1.BareMetalErasureRequestSpec) { s.BootsBefore = nil },
-		"must be Metadata, Clear":    func(s *v1alpha1.BareMetalErasureRequestSpec) { s.Policy = v1alpha1.CleaningManual },
+		"must be Metadata, Clear":    func(s *v1alpha1.BareMetalErasureRequestSpec) { s.Policy = wire.PolicyManual },
 		"spec.hostUID: Required":     func(s *v1alpha1.BareMetalErasureRequestSpec) { s.HostUID = "" },
 		"spec.expireTime: Required":  func(s *v1alpha1.BareMetalErasureRequestSpec) { s.ExpireTime = metav1.Time{} },
 	} {

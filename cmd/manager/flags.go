@@ -19,7 +19,7 @@ import (
 	capiflags "sigs.k8s.io/cluster-api/util/flags"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
@@ -127,7 +127,7 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 		"The `[CIDR=]URL` of the boot server as BMCs and firmware reach it, for boot media. With a network in CIDR notation it is for the BMCs in that network, and otherwise for all others. The flag can be set several times. Without it, or with none, servers boot by PXE only.")
 	set.DurationVar(&o.settings.EraseTimeout, "erase-timeout", o.settings.EraseTimeout,
 		"Maximum duration of an attempt to erase the disks of a server while its agent makes progress. Without progress an attempt ends after --boot-timeout.")
-	set.StringVar((*string)(&o.settings.MinimumCleaningPolicy), "minimum-cleaning-policy", string(v1alpha1.CleaningNone),
+	set.StringVar((*string)(&o.settings.MinimumCleaningPolicy), "minimum-cleaning-policy", string(wire.PolicyNone),
 		"Minimum `policy` for the disks of a released host: None, Metadata, Clear or Purge. Hosts and machines can ask for more. Hosts with the policy Manual keep it.")
 	set.Int32Var(&o.settings.BootAttempts, "boot-attempts", o.settings.BootAttempts,
 		"Maximum number of attempts of a boot, or the number of its boot methods if that is more. There is no further attempt once the bootstrap data was served.")

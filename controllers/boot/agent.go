@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -96,10 +97,10 @@ func (s *agents) planFor(ctx context.Context, a attempt, server agent.Server) (a
 	}
 	plan.Purpose, plan.Provision = agent.Provision, &agent.ProvisionPlan{
 		Manifest: info.ManifestDigest, RootDevice: rootDevice(image.RootDevice, a.host.Spec.Storage), Keep: keptDisks(a.host.Spec.Storage),
-		DataSource: agent.DataSource(image.DataSource), DataSize: agent.DataPartitionSize, PartitionGUID: partitionGUID(a.boot),
+		DataSource: image.DataSource, DataSize: agent.DataPartitionSize, PartitionGUID: partitionGUID(a.boot),
 		BootEntry: bootEntryPrefix + a.boot.Spec.MachineName,
 	}
-	if plan.Provision.DataSource == agent.None {
+	if plan.Provision.DataSource == wire.DataSourceNone {
 		plan.Provision.DataSize = 0
 	}
 	switch {
@@ -117,13 +118,9 @@ func setCommitted(plan *agent.ProvisionPlan, boot *v1alpha1.BareMetalBoot, numbe
 	plan.CommittedGUID = plan.PartitionGUID
 	for _, w := range boot.Spec.WrittenDisks {
 		if w.Number == number {
-			plan.CommittedDisk, plan.CommittedGUID = diskID(w.Disk), cmp.Or(w.PartitionGUID, plan.CommittedGUID)
+			plan.CommittedDisk, plan.CommittedGUID = w.Disk, cmp.Or(w.PartitionGUID, plan.CommittedGUID)
 		}
 	}
-}
-
-func diskID(d v1alpha1.DiskIdentity) agent.DiskID {
-	return agent.DiskID{Serial: d.SerialNumber, WWN: d.WWN, ByPath: d.ByPath, Size: d.SizeBytes}
 }
 
 // partitionNamespace is the namespace of the GUIDs of data partitions (RFC 9562, section 5.5). It was chosen at random.
@@ -136,15 +133,11 @@ func partitionGUID(boot *v1alpha1.BareMetalBoot) string {
 		fmt.Appendf(nil, "%s/%s/%s/%d/%d", boot.Namespace, boot.Name, boot.Spec.ClaimID, boot.Spec.Number, boot.Spec.StartTime.Unix())).String()
 }
 
-func keptDisks(s *v1alpha1.HostStorage) []agent.KeptDisk {
+func keptDisks(s *v1alpha1.HostStorage) []wire.KeptDisk {
 	if s == nil {
 		return nil
 	}
-	var kept []agent.KeptDisk
-	for _, k := range s.Keep {
-		kept = append(kept, agent.KeptDisk{Serial: k.SerialNumber, WWN: k.WWN, Label: k.Label})
-	}
-	return kept
+	return s.Keep
 }
 
 // rootDevice returns the hints of a machine, in which those of the host take precedence field by field.
@@ -158,7 +151,7 @@ func rootDevice(machine *v1alpha1.RootDeviceHints, storage *v1alpha1.HostStorage
 		if h == nil {
 			continue
 		}
-		override(&out.Serial, h.SerialNumber)
+		override(&out.SerialNumber, h.SerialNumber)
 		override(&out.WWN, h.WWN)
 		override(&out.Model, h.Model)
 		override(&out.Vendor, h.Vendor)

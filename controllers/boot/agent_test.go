@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -50,7 +51,7 @@ func (i *images) Open(string, image.Source) (*image.Opened, error) {
 	}, err
 }
 
-var debian = &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64), DataSource: v1alpha1.DataSourceNoCloud}
+var debian = &v1alpha1.Image{URL: "https://images.example.com/debian.qcow2", Checksum: "sha256:" + strings.Repeat("0", 64), DataSource: wire.DataSourceNoCloud}
 
 // newAgentWorld is newWorld for a machine with an image.
 func newAgentWorld(t *testing.T, networks ...bootconfig.Network) (*world, *images) {
@@ -91,8 +92,8 @@ func (w *world) agentRequest(g *WithT) pxe.AgentRequest {
 }
 
 var (
-	hello = agent.Hello{Release: "v1, rc", Firmware: agent.UEFI, SecureBoot: agent.SecureBootEnabled}
-	sda   = agent.DataRequest{Disk: agent.DiskID{Serial: "S1", Size: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
+	hello = agent.Hello{Release: "v1, rc", Firmware: wire.FirmwareUEFI, SecureBoot: wire.SecureBootEnabled}
+	sda   = agent.DataRequest{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Name: "sda", Offset: 99 << 30, SectorSize: 512}
 )
 
 // TestAgentProvisions: the whole life of an agent that writes an image.
@@ -100,7 +101,7 @@ func TestAgentProvisions(t *testing.T) {
 	g := NewWithT(t)
 	w, _ := newAgentWorld(t)
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: "host"}, Keep: []v1alpha1.KeptDisk{{Label: "ceph-1"}}}
+		h.Spec.Storage = &v1alpha1.HostStorage{RootDevice: &v1alpha1.RootDeviceHints{SerialNumber: "host"}, Keep: []wire.KeptDisk{{Label: "ceph-1"}}}
 	})
 	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) {
 		m.Spec.Image.RootDevice = &v1alpha1.RootDeviceHints{SerialNumber: "machine", MinSize: new(resource.MustParse("10Gi"))}
@@ -117,8 +118,8 @@ func TestAgentProvisions(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(plan.Purpose).To(Equal(agent.Provision))
 	g.Expect(plan.Provision.Manifest).To(Equal("sha256:manifest"))
-	g.Expect(plan.Provision.RootDevice).To(Equal(agent.RootDevice{Serial: "host", MinSize: 10 << 30}), "the host's hints take precedence field by field")
-	g.Expect(plan.Provision.Keep).To(Equal([]agent.KeptDisk{{Label: "ceph-1"}}))
+	g.Expect(plan.Provision.RootDevice).To(Equal(agent.RootDevice{SerialNumber: "host", MinSize: 10 << 30}), "the host's hints take precedence field by field")
+	g.Expect(plan.Provision.Keep).To(Equal([]wire.KeptDisk{{Label: "ceph-1"}}))
 	g.Expect(plan.Provision.CommittedGUID).To(BeEmpty())
 	g.Expect(plan.Provision.PartitionGUID).To(MatchRegexp(`^[0-9a-f-]{36}$`))
 	g.Expect(w.boot().Spec.DataAddress).To(Equal(honest.String()))
@@ -133,7 +134,7 @@ func TestAgentProvisions(t *testing.T) {
 	boot := w.boot().Spec
 	g.Expect(boot.DataServedTime).NotTo(BeNil())
 	g.Expect(boot.WrittenDisks).To(ConsistOf(v1alpha1.WrittenDisk{
-		Disk: v1alpha1.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Number: 3, PartitionGUID: plan.Provision.PartitionGUID, DataOffset: 99 << 30, DataLength: agent.DataPartitionSize,
+		Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 100 << 30}, Number: 3, PartitionGUID: plan.Provision.PartitionGUID, DataOffset: 99 << 30, DataLength: agent.DataPartitionSize,
 	}))
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).NotTo(HaveOccurred(), "an answer may be lost")
@@ -269,7 +270,7 @@ func TestAgentOfAnotherVersion(t *testing.T) {
 	g.Expect(w.CheckToken(ctx, older)).To(Succeed(), "a stranger with the token does not end the attempt by it")
 	older.From = honest
 	for name, request := range map[string]func() error{
-		"inventory": func() error { return w.Inventory(ctx, older, agent.Inventory{}) },
+		"inventory": func() error { return w.Inventory(ctx, older, wire.Inspection{}) },
 		"data":      func() error { _, err := w.Data(ctx, older, sda, "http://boot"); return err },
 		"commit":    func() error { return w.Commit(ctx, older, agent.CommitRequest{Disk: sda.Disk}) },
 		"result":    func() error { _, err := w.Result(ctx, older, agent.Result{}); return err },
@@ -282,11 +283,11 @@ func TestAgentOfAnotherVersion(t *testing.T) {
 // TestAgentNamesNoDisk: what cannot be erased at the release is not written.
 func TestAgentNamesNoDisk(t *testing.T) {
 	for name, where := range map[string]agent.DataRequest{
-		"no name":          {Disk: agent.DiskID{Size: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
-		"outside":          {Disk: agent.DiskID{Serial: "s", Size: 1 << 30}, Offset: 99 << 30, SectorSize: 512},
-		"at the beginning": {Disk: agent.DiskID{Serial: "s", Size: 1 << 30}, SectorSize: 512},
-		"sector size":      {Disk: agent.DiskID{Serial: "s", Size: 100 << 30}, Offset: 99 << 30, SectorSize: 520},
-		"long":             {Disk: agent.DiskID{Serial: strings.Repeat("s", 300), Size: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"no name":          {Disk: wire.DiskIdentity{SizeBytes: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"outside":          {Disk: wire.DiskIdentity{SerialNumber: "s", SizeBytes: 1 << 30}, Offset: 99 << 30, SectorSize: 512},
+		"at the beginning": {Disk: wire.DiskIdentity{SerialNumber: "s", SizeBytes: 1 << 30}, SectorSize: 512},
+		"sector size":      {Disk: wire.DiskIdentity{SerialNumber: "s", SizeBytes: 100 << 30}, Offset: 99 << 30, SectorSize: 520},
+		"long":             {Disk: wire.DiskIdentity{SerialNumber: strings.Repeat("s", 300), SizeBytes: 100 << 30}, Offset: 99 << 30, SectorSize: 512},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -304,7 +305,7 @@ func TestAgentNamesNoDisk(t *testing.T) {
 // TestAgentFails: the reason and the last lines of the log are in the status of the boot. An unknown reason does not become a condition's reason. A result that
 // is repeated counts once.
 func TestAgentFails(t *testing.T) {
-	for given, want := range map[string]string{v1alpha1.ReasonDiskTooSmall: v1alpha1.ReasonDiskTooSmall, "Whatever": v1alpha1.ReasonPlanInvalid} {
+	for given, want := range map[string]string{wire.ReasonDiskTooSmall: wire.ReasonDiskTooSmall, "Whatever": wire.ReasonPlanInvalid} {
 		g := NewWithT(t)
 		w, _ := newAgentWorld(t)
 		r := w.agentRequest(g)
@@ -335,7 +336,7 @@ func TestFailuresOfAnAgentAreBounded(t *testing.T) {
 	r := w.agentRequest(g)
 	before, recorded := len(w.events), 0
 	for n := range 30 {
-		_, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: agent.ReasonNoDisk, Message: strconv.Itoa(n)}, Log: strings.Repeat("x", agent.MaxLog)})
+		_, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: wire.ReasonNoDiskMatches, Message: strconv.Itoa(n)}, Log: strings.Repeat("x", agent.MaxLog)})
 		if err == nil {
 			recorded++
 			continue
@@ -353,7 +354,7 @@ func TestAgentCleans(t *testing.T) {
 	started := w.boot().Spec.StartTime
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) {
 		b.Purpose = v1alpha1.PurposeClean
-		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
+		b.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: wire.DiskIdentity{SerialNumber: "S1"}, DataOffset: 99 << 30, DataLength: 32 << 20}}
 	})).To(Succeed())
 	w.updateHost(g, func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = &started })
 	m := &v1alpha1.BareMetalMachine{}
@@ -366,23 +367,23 @@ func TestAgentCleans(t *testing.T) {
 	plan, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(plan.Purpose).To(Equal(agent.Clean))
-	g.Expect(plan.Clean.Ranges).To(ConsistOf(agent.DiskRange{Disk: agent.DiskID{Serial: "S1"}, Offset: 99 << 30, Length: 32 << 20}))
+	g.Expect(plan.Clean.Ranges).To(ConsistOf(agent.DiskRange{Disk: wire.DiskIdentity{SerialNumber: "S1"}, Offset: 99 << 30, Length: 32 << 20}))
 	_, err = w.Data(ctx, r, sda, "http://boot")
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "a release gives out no bootstrap data")
 	g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
-	erasures := erasureCount(t, v1alpha1.CleaningMetadata, "Succeeded")
+	erasures := erasureCount(t, wire.PolicyMetadata, "Succeeded")
 	for range 2 { // the answer to the first may be lost
-		answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", agent.CleanMetadata)}})
+		answer, err := w.Result(ctx, r, agent.Result{Disks: []agent.ErasedDisk{erasedDisk("S1", wire.PolicyMetadata)}})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(answer.Next).To(Equal(agent.PowerOff))
 	}
-	g.Expect(erasureCount(t, v1alpha1.CleaningMetadata, "Succeeded")-erasures).To(BeEquivalentTo(1), "it is counted once, and without a policy as Metadata")
+	g.Expect(erasureCount(t, wire.PolicyMetadata, "Succeeded")-erasures).To(BeEquivalentTo(1), "it is counted once, and without a policy as Metadata")
 	g.Expect(w.boot().Spec.WrittenDisks).To(BeEmpty())
 	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
 }
 
 // erasureCount returns how many erasures with a policy had an outcome.
-func erasureCount(t *testing.T, policy v1alpha1.CleaningPolicy, outcome string) float64 {
+func erasureCount(t *testing.T, policy wire.ErasePolicy, outcome string) float64 {
 	t.Helper()
 	return count(t, "capbm_erasures_total", map[string]string{"policy": string(policy), "outcome": outcome})
 }
@@ -440,16 +441,16 @@ func TestAgentProgress(t *testing.T) {
 		return out
 	}
 
-	g.Expect(written(agent.Progress{Step: agent.StepWriting, Done: 15_000_000_000, Total: 20_000_000_000, Rate: 10_000_000})).To(Equal(v1alpha1.AgentProgress{
+	g.Expect(written(agent.Progress{Step: wire.StepWriting, Done: 15_000_000_000, Total: 20_000_000_000, Rate: 10_000_000})).To(Equal(v1alpha1.AgentProgress{
 		Number: 3, Step: "Writing", DoneBytes: 15_000_000_000, TotalBytes: 20_000_000_000, Percent: 75, BytesPerSecond: 10_000_000, SecondsLeft: 500,
 	}))
 	g.Expect(w.boot().Status.Progress).To(Equal("Writing 75 %, 10 MB/s, 8m20s left"))
-	g.Expect(written(agent.Progress{Step: agent.StepData, Total: 1 << 50, Rate: 1})).To(Equal(v1alpha1.AgentProgress{
+	g.Expect(written(agent.Progress{Step: wire.StepData, Total: 1 << 50, Rate: 1})).To(Equal(v1alpha1.AgentProgress{
 		Number: 3, Step: "Data", TotalBytes: 1 << 50, BytesPerSecond: 1, SecondsLeft: 30 * 24 * 60 * 60,
 	}), "an estimate is at most 30 days")
 	verifying := v1alpha1.AgentProgress{Number: 3, Step: "Verifying", DoneBytes: 200, TotalBytes: 200, Percent: 100}
-	g.Expect(written(agent.Progress{Step: agent.StepVerifying, Done: 300, Total: 200, Rate: -5})).To(Equal(verifying), "more than everything, at a negative rate")
-	g.Expect(written(agent.Progress{Step: agent.StepVerifying, Done: 20, Total: 200, Rate: 5})).To(Equal(verifying), "too early")
+	g.Expect(written(agent.Progress{Step: wire.StepVerifying, Done: 300, Total: 200, Rate: -5})).To(Equal(verifying), "more than everything, at a negative rate")
+	g.Expect(written(agent.Progress{Step: wire.StepVerifying, Done: 20, Total: 200, Rate: 5})).To(Equal(verifying), "too early")
 	g.Expect(w.Progress(ctx, r, agent.Progress{Step: "Dancing"})).To(MatchError(pxe.ErrRefused), "a step that no agent has")
 	cancel()
 	g.Eventually(done, 10*time.Second).Should(Receive(BeNil()))

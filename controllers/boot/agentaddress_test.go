@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -43,7 +44,7 @@ func TestAgentMoves(t *testing.T) {
 			return err
 		}},
 		"progress": {provision, func(ctx context.Context, w *world, r pxe.AgentRequest) error {
-			return w.Progress(ctx, r, agent.Progress{Step: agent.StepWriting})
+			return w.Progress(ctx, r, agent.Progress{Step: wire.StepWriting})
 		}},
 		"result": {provision, func(ctx context.Context, w *world, r pxe.AgentRequest) error {
 			_, err := w.Result(ctx, r, agent.Result{})
@@ -54,7 +55,7 @@ func TestAgentMoves(t *testing.T) {
 			return err
 		}},
 		"inventory": {newInspectionWorld, func(ctx context.Context, w *world, r pxe.AgentRequest) error {
-			return w.Inventory(ctx, r, agent.Inventory{})
+			return w.Inventory(ctx, r, wire.Inspection{})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +117,7 @@ func TestAgentMovesAfterData(t *testing.T) {
 		})).To(Succeed())
 		for _, ask := range []func() error{
 			func() error { _, err := w.Plan(ctx, at(r, stranger), hello); return err },
-			func() error { return w.Progress(ctx, at(r, stranger), agent.Progress{Step: agent.StepVerifying}) },
+			func() error { return w.Progress(ctx, at(r, stranger), agent.Progress{Step: wire.StepVerifying}) },
 			func() error { _, err := w.Script(ctx, booting, stranger); return err },
 		} {
 			g.Expect(ask()).To(MatchError(pxe.ErrRefused), name)
@@ -148,7 +149,7 @@ func TestAgentMovesToOwnAddress(t *testing.T) {
 	opened, err := w.Image(ctx, at(r, honest6))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(opened.Data.Close()).To(Succeed())
-	g.Expect(w.Progress(ctx, at(r, static), agent.Progress{Step: agent.StepWriting})).To(Succeed())
+	g.Expect(w.Progress(ctx, at(r, static), agent.Progress{Step: wire.StepWriting})).To(Succeed())
 	_, err = w.Data(ctx, at(r, static), sda, "http://boot")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(w.Commit(ctx, at(r, honest6), agent.CommitRequest{Disk: sda.Disk})).To(Succeed())
@@ -209,7 +210,7 @@ func TestPartitionGUIDAfterRestore(t *testing.T) {
 	g.Expect(w.changeBoot(func(b *v1alpha1.BareMetalBootSpec) { b.WrittenDisks = nil })).To(Succeed())
 	p = plan()
 	g.Expect(p.CommittedGUID).To(Equal(p.PartitionGUID), "no disk has it: without a record of the disk nothing is written")
-	g.Expect(p.CommittedDisk).To(Equal(agent.DiskID{}))
+	g.Expect(p.CommittedDisk).To(Equal(wire.DiskIdentity{}))
 }
 
 // TestAgentOfMissingMachine: after the permission an agent that starts again gets an answer, although its machine is gone.

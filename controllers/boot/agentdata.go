@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -38,7 +39,7 @@ func (s *agents) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
 		}
-		if partition, err = seed.Partition(s.bootstrap.seedData(a, bootstrap), agent.DataSource(a.image().DataSource), base, where.SectorSize); err != nil {
+		if partition, err = seed.Partition(s.bootstrap.seedData(a, bootstrap), a.image().DataSource, base, where.SectorSize); err != nil {
 			err = invalidDataError{err}
 			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
 			return err
@@ -75,7 +76,7 @@ func writtenDisk(where agent.DataRequest) (v1alpha1.WrittenDisk, error) {
 	switch {
 	case err != nil:
 		return written, err
-	case where.Offset <= 0 || where.Disk.Size-agent.DataPartitionSize < where.Offset:
+	case where.Offset <= 0 || where.Disk.SizeBytes-agent.DataPartitionSize < where.Offset:
 		return v1alpha1.WrittenDisk{}, refused("the agent names an impossible place for the bootstrap data")
 	case where.SectorSize != 512 && where.SectorSize != 4096:
 		return v1alpha1.WrittenDisk{}, refused("the agent names the sector size %d", where.SectorSize)
@@ -97,15 +98,15 @@ func replaceWritten(boot *v1alpha1.BareMetalBootSpec, written v1alpha1.WrittenDi
 	return true
 }
 
-// identifiedDisk converts the identity of a disk for the record of the boot.
-func identifiedDisk(id agent.DiskID) (v1alpha1.WrittenDisk, error) {
+// identifiedDisk returns the record of a disk that an agent names.
+func identifiedDisk(id wire.DiskIdentity) (v1alpha1.WrittenDisk, error) {
 	switch {
-	case id.Serial == "" && id.WWN == "" && id.ByPath == "":
+	case id.SerialNumber == "" && id.WWN == "" && id.ByPath == "":
 		return v1alpha1.WrittenDisk{}, refused("the agent names no disk")
-	case len(id.Serial) > 256 || len(id.WWN) > 256 || len(id.ByPath) > 256 || id.Size <= 0:
+	case len(id.SerialNumber) > 256 || len(id.WWN) > 256 || len(id.ByPath) > 256 || id.SizeBytes <= 0:
 		return v1alpha1.WrittenDisk{}, refused("the agent names an impossible disk")
 	}
-	return v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: id.Serial, WWN: id.WWN, ByPath: id.ByPath, SizeBytes: id.Size}}, nil
+	return v1alpha1.WrittenDisk{Disk: id}, nil
 }
 
 // recordWritten adds a disk to those that the release erases. A record that is full is an error, because no disk may be forgotten.
@@ -138,7 +139,7 @@ func (s *agents) Commit(ctx context.Context, r pxe.AgentRequest, request agent.C
 		}
 		boot, now := &a.boot.Spec, metav1.NewTime(s.clock.Now())
 		if boot.DataServedTime == nil {
-			if a.image().DataSource != v1alpha1.DataSourceNone {
+			if a.image().DataSource != wire.DataSourceNone {
 				return refused("the agent of %s did not get the bootstrap data", r.Host)
 			}
 			boot.DataServedTime = &now // without bootstrap data, the commit is the point from which a Node of the server is looked for

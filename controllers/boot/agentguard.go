@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -94,7 +95,7 @@ func (g *agentGuard) checkVersion(boot *v1alpha1.BareMetalBoot, r pxe.AgentReque
 		return nil
 	}
 	err := fmt.Errorf("%w: the agent has protocol version %d, and the boot server has %d: install kernel and ramdisk of the same release", pxe.ErrVersion, r.Version, agent.Version)
-	g.stages.recordProblem(boot, v1alpha1.ReasonVersionDiffers, err)
+	g.stages.recordProblem(boot, wire.ReasonVersionDiffers, err)
 	return err
 }
 

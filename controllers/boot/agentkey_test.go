@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -52,7 +53,7 @@ func (w *world) askAs(r pxe.AgentRequest, endpoint string) (err error) {
 	case agent.EndpointCommit:
 		err = w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})
 	case agent.EndpointProgress:
-		err = w.Progress(ctx, r, agent.Progress{Step: agent.StepWriting})
+		err = w.Progress(ctx, r, agent.Progress{Step: wire.StepWriting})
 	default:
 		_, err = w.Result(ctx, r, agent.Result{})
 	}
@@ -90,7 +91,7 @@ func TestAgentKey(t *testing.T) {
 	opened, err := w.Image(ctx, moved)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(opened.Data.Close()).To(Succeed())
-	g.Expect(w.Progress(ctx, moved, agent.Progress{Step: agent.StepWriting})).To(Succeed())
+	g.Expect(w.Progress(ctx, moved, agent.Progress{Step: wire.StepWriting})).To(Succeed())
 	g.Expect(w.reads.Load()).To(Equal(before), "these are answered from the cache")
 	_, err = w.Data(ctx, moved, sda, "http://boot")
 	g.Expect(err).NotTo(HaveOccurred())

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -31,7 +32,7 @@ type progressLimiter struct {
 
 // bootProgress is what was written of the progress of a boot.
 type bootProgress struct {
-	step agent.Step
+	step wire.AgentStep
 	at   time.Time
 	// writes lets each step begin at once, and an agent that alternates between steps write no more often than one that does not.
 	writes *rate.Limiter
@@ -40,12 +41,12 @@ type bootProgress struct {
 func newProgressLimiter() *progressLimiter { return &progressLimiter{boots: lru.New(maxProgressBoots)} }
 
 // allow is true if the progress of a boot in a step is to be written now.
-func (l *progressLimiter) allow(key attemptKey, step agent.Step, now time.Time) bool {
+func (l *progressLimiter) allow(key attemptKey, step wire.AgentStep, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known, ok := l.boots.Get(key)
 	if !ok {
-		known = &bootProgress{writes: rate.NewLimiter(rate.Every(progressInterval), len(agent.Steps))}
+		known = &bootProgress{writes: rate.NewLimiter(rate.Every(progressInterval), len(wire.AgentSteps))}
 		l.boots.Add(key, known)
 	}
 	boot := known.(*bootProgress) //nolint:forcetypeassert // nothing else is put in
@@ -62,7 +63,7 @@ func (s *agents) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progr
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(agent.Steps, p.Step) {
+	if !slices.Contains(wire.AgentSteps, p.Step) {
 		return refused("the agent of %s reports an unknown step", r.Host)
 	}
 	now := s.clock.Now()
@@ -76,7 +77,7 @@ func (s *agents) Progress(ctx context.Context, r pxe.AgentRequest, p agent.Progr
 
 // progressOf converts the progress of an agent, which is not trusted.
 func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentProgress {
-	out := &v1alpha1.AgentProgress{Number: number, Step: v1alpha1.AgentStep(p.Step), Time: metav1.NewTime(now)}
+	out := &v1alpha1.AgentProgress{Number: number, Step: p.Step, Time: metav1.NewTime(now)}
 	if p.Total > 0 && p.Done >= 0 {
 		done := min(p.Done, p.Total)
 		out.DoneBytes, out.TotalBytes, out.Percent = done, p.Total, int32(float64(done)/float64(p.Total)*100)
@@ -86,9 +87,9 @@ func progressOf(p agent.Progress, number int32, now time.Time) *v1alpha1.AgentPr
 	}
 	for i := range p.Disks[:min(len(p.Disks), agent.MaxProgressDisks)] {
 		d := &p.Disks[i]
-		out.Disks = append(out.Disks, v1alpha1.DiskProgress{
-			Name: controllers.Clip(d.Name, 64), SerialNumber: controllers.Clip(d.Serial, 128), Method: controllers.Clip(d.Method, 128),
-			Percent: int32(min(max(d.Percent, 0), 100)), SecondsLeft: min(max(d.RemainingSeconds, 0), maxSecondsLeft), //nolint:gosec // it is limited
+		out.Disks = append(out.Disks, wire.DiskProgress{
+			Name: controllers.Clip(d.Name, 64), SerialNumber: controllers.Clip(d.SerialNumber, 128), Method: controllers.Clip(d.Method, 128),
+			Percent: min(max(d.Percent, 0), 100), SecondsLeft: min(max(d.SecondsLeft, 0), maxSecondsLeft),
 		})
 	}
 	return out

@@ -6,7 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // TestProgressLimiter: a step begins at once, an agent that alternates between steps writes no more often than others, and no boot takes from another one.
@@ -16,17 +16,17 @@ func TestProgressLimiter(t *testing.T) {
 	hostile, honest := attemptKey{claim: "a", number: 1}, attemptKey{claim: "b", number: 1}
 	written := 0
 	for n := range 10_000 { // 100 seconds
-		if l.allow(hostile, agent.Steps[n%2], now.Add(time.Duration(n)*10*time.Millisecond)) {
+		if l.allow(hostile, wire.AgentSteps[n%2], now.Add(time.Duration(n)*10*time.Millisecond)) {
 			written++
 		}
 	}
-	g.Expect(written).To(BeNumerically("<=", len(agent.Steps)+7))
+	g.Expect(written).To(BeNumerically("<=", len(wire.AgentSteps)+7))
 	now = now.Add(100 * time.Second)
-	for _, step := range agent.Steps {
+	for _, step := range wire.AgentSteps {
 		g.Expect(l.allow(honest, step, now)).To(BeTrue(), step)
 		g.Expect(l.allow(honest, step, now)).To(BeFalse(), step)
 	}
-	last := agent.Steps[len(agent.Steps)-1]
+	last := wire.AgentSteps[len(wire.AgentSteps)-1]
 	g.Expect(l.allow(honest, last, now.Add(progressInterval-1))).To(BeFalse())
 	g.Expect(l.allow(honest, last, now.Add(progressInterval))).To(BeTrue())
 	again := honest

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -28,13 +29,14 @@ func (s *agents) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 	}
 	var first bool
 	var unproven string
+	disks := erasedDisks(result.Disks)
 	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
 		boot := &a.boot.Spec
 		if boot.AgentDoneTime != nil {
 			return nil
 		}
 		var err error
-		if unproven, err = s.checkResult(ctx, &a, r, result); err != nil {
+		if unproven, err = s.checkResult(ctx, &a, r, disks); err != nil {
 			return err
 		}
 		now := metav1.NewTime(s.clock.Now())
@@ -43,12 +45,12 @@ func (s *agents) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 			boot.DataServedTime = &now // an earlier boot of the claim served the data that is on the disk
 		}
 		if boot.Purpose == v1alpha1.PurposeClean {
-			boot.WrittenDisks, boot.Erasure = nil, erasureReport(a, result.Disks, r.TLS, now)
+			boot.WrittenDisks, boot.Erasure = nil, erasureReport(a, disks, r.TLS, now)
 		}
 		return nil
 	})
 	if errors.Is(err, errUnproven) {
-		result.Failure = &agent.Failure{Reason: agent.ReasonEraseFailed, Message: unproven}
+		result.Failure = &agent.Failure{Reason: wire.ReasonEraseFailed, Message: unproven}
 		return s.agentFailed(ctx, r, result)
 	}
 	if err != nil {
@@ -66,7 +68,7 @@ func (s *agents) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 
 // checkResult returns nil for a result that ends the plan of an agent. unproven says why the disks do not count as erased; the error is errUnproven then. It reads which
 // disks the erasure of a free host has to name into the attempt.
-func (s *agents) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest, result agent.Result) (unproven string, err error) {
+func (s *agents) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest, disks []v1alpha1.ErasedDisk) (unproven string, err error) {
 	switch boot := &a.boot.Spec; {
 	case boot.Purpose == v1alpha1.PurposeProvision && boot.CommitAllowedTime == nil && boot.CommittedNumber == 0:
 		return "", refused("the agent of %s reports an image that it was not allowed to complete", r.Host)
@@ -78,7 +80,7 @@ func (s *agents) checkResult(ctx context.Context, a *attempt, r pxe.AgentRequest
 		if a.found, err = s.inspections.foundDisks(ctx, *a); err != nil {
 			return "", err
 		}
-		if unproven = judgeErasure(*a, result.Disks); unproven != "" {
+		if unproven = judgeErasure(*a, disks); unproven != "" {
 			return unproven, errUnproven
 		}
 	}
@@ -92,7 +94,7 @@ func (s *agents) recordAgentDone(a attempt, result agent.Result) {
 	case v1alpha1.PurposeClean:
 		metrics.Erased(a.boot.Spec.CleaningPolicy, true)
 		if e := a.boot.Spec.Erasure; e != nil {
-			left := slices.DeleteFunc(slices.Clone(e.Disks), func(d v1alpha1.ErasedDisk) bool { return d.Outcome != v1alpha1.ErasureLeftOut })
+			left := slices.DeleteFunc(slices.Clone(e.Disks), func(d v1alpha1.ErasedDisk) bool { return d.Outcome != wire.LeftOut })
 			note = fmt.Sprintf("Erased %d disks (%s), and left out %d", len(e.Disks)-len(left), e.Policy, len(left))
 			if warning := diskWarning(e.Disks); warning != "" {
 				warnings = append(warnings, warning)
@@ -128,15 +130,15 @@ func (s *agents) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 		return agent.Answer{}, err
 	}
 	reason, answer := result.Failure.Reason, agent.Answer{Next: agent.Wait}
-	if reason == agent.ReasonOtherServer { // which has a system of its own
+	if reason == wire.ReasonOtherServer { // which has a system of its own
 		answer.Next = agent.Reboot
 	}
-	if !slices.Contains(v1alpha1.AgentFailureReasons, reason) {
-		reason = v1alpha1.ReasonPlanInvalid
+	if !slices.Contains(wire.AgentFailureReasons, reason) {
+		reason = wire.ReasonPlanInvalid
 	}
 	message := controllers.Clip(result.Failure.Message, controllers.MaxMessage/2)
 	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {
-		if failed := failedDisks(result.Disks); failed != "" {
+		if failed := failedDisks(erasedDisks(result.Disks)); failed != "" {
 			message += ". " + failed
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
@@ -62,7 +63,7 @@ func (s *agents) checkServer(a attempt, server agent.Server) error {
 		return nil
 	}
 	why := inventory.DescribeOtherServer(expected, found)
-	s.stages.recordProblem(a.boot, v1alpha1.ReasonOtherServer, errors.New(why))
+	s.stages.recordProblem(a.boot, wire.ReasonOtherServer, errors.New(why))
 	return otherServerError(why)
 }
 

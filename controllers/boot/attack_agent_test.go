@@ -28,6 +28,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/boot"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -176,7 +177,7 @@ func (p *party) speak(version int, token, endpoint string) (status int, answer s
 	case agent.EndpointCommit:
 		body = agent.CommitRequest{Disk: sda.Disk}
 	case agent.EndpointProgress:
-		body = agent.Progress{Step: agent.StepWriting}
+		body = agent.Progress{Step: wire.StepWriting}
 	case agent.EndpointImage:
 		method = http.MethodGet
 	case agent.EndpointInventory:
@@ -232,7 +233,7 @@ func TestOlderAgentOverHTTP(t *testing.T) {
 	for _, endpoint := range append(agentEndpoints, agent.EndpointInventory) {
 		status, answer := own.speak(1, m.token, endpoint)
 		g.Expect(status).To(Equal(http.StatusConflict), endpoint)
-		g.Expect(answer).To(ContainSubstring(agent.ReasonVersion), endpoint)
+		g.Expect(answer).To(ContainSubstring(wire.ReasonVersionDiffers), endpoint)
 	}
 }
 

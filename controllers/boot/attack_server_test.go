@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -43,7 +44,7 @@ func (w *world) drain() (all []string) {
 // TestAttackOtherServer: a server that boots with the MAC address of a host gets no plan that touches a disk if BMC and firmware show that it is another server. It ends the
 // attempt, and the message has both identities. What identifies no server stops nothing, and is reported.
 func TestAttackOtherServer(t *testing.T) {
-	requested := func(t *testing.T) *world { t.Helper(); return newRequestedErasureWorld(t, v1alpha1.CleaningClear) }
+	requested := func(t *testing.T) *world { t.Helper(); return newRequestedErasureWorld(t, wire.PolicyClear) }
 	image := func(t *testing.T) *world { t.Helper(); w, _ := newAgentWorld(t); return w }
 	ipmi := func(t *testing.T) *world {
 		t.Helper()
@@ -106,8 +107,8 @@ func TestAttackOtherServer(t *testing.T) {
 			g.Expect(err).To(MatchError(pxe.ErrOtherServer))
 			g.Expect(plan).To(BeZero())
 			g.Expect(w.boot().Spec.DataAddress).To(BeEmpty(), "the boot is not bound to another server")
-			g.Expect(recorded).To(ContainElement(And(ContainSubstring(v1alpha1.ReasonOtherServer), ContainSubstring(c.hello.Server.SerialNumber), ContainSubstring("spec.bootMACAddresses"))))
-			g.Expect(lifecycle.IsPermanent(v1alpha1.ReasonOtherServer)).To(BeTrue())
+			g.Expect(recorded).To(ContainElement(And(ContainSubstring(wire.ReasonOtherServer), ContainSubstring(c.hello.Server.SerialNumber), ContainSubstring("spec.bootMACAddresses"))))
+			g.Expect(lifecycle.IsPermanent(wire.ReasonOtherServer)).To(BeTrue())
 		})
 	}
 }
@@ -119,8 +120,8 @@ func TestAttackOtherServerAtTheAgent(t *testing.T) {
 	r := w.agentRequest(g)
 	_, err := w.Plan(ctx, r, hello)
 	g.Expect(err).NotTo(HaveOccurred())
-	answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: agent.ReasonOtherServer, Message: "another"}})
+	answer, err := w.Result(ctx, r, agent.Result{Failure: &agent.Failure{Reason: wire.ReasonOtherServer, Message: "another"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(answer.Next).To(Equal(agent.Reboot))
-	g.Expect(w.boot().Status.Problem.Reason).To(Equal(v1alpha1.ReasonOtherServer))
+	g.Expect(w.boot().Status.Problem.Reason).To(Equal(wire.ReasonOtherServer))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -26,7 +27,7 @@ type attempt struct {
 	consumer *controllers.Consumer
 	view     lifecycle.View
 	// found are the disks in the report of the last inspection, for the judgement of an erasure on request.
-	found []v1alpha1.DiskIdentity
+	found []wire.DiskIdentity
 }
 
 // title identifies the boot at the console of the server.

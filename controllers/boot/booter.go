@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -211,7 +212,7 @@ func (b *Booter) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 }
 
 // Inventory records what an agent found on its server.
-func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.Inventory) error {
+func (b *Booter) Inventory(ctx context.Context, r pxe.AgentRequest, found wire.Inspection) error {
 	return b.agents.Inventory(ctx, r, found)
 }
 

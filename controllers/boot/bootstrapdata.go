@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
@@ -119,10 +119,10 @@ func (r *bootstrapReader) checkDelivery(a attempt, bootstrap bootstrapData) erro
 	case image == nil:
 		_, err := seed.CommandLine(bootstrap.format, bootstrap.network, "")
 		return err
-	case image.DataSource == v1alpha1.DataSourceNone:
+	case image.DataSource == wire.DataSourceNone:
 		return nil
 	default:
-		if _, err := seed.Partition(r.seedData(a, bootstrap), agent.DataSource(image.DataSource), "", 512); err != nil {
+		if _, err := seed.Partition(r.seedData(a, bootstrap), image.DataSource, "", 512); err != nil {
 			return invalidDataError{fmt.Errorf("spec.image.dataSource of the BareMetalMachine is %s: %w", image.DataSource, err)}
 		}
 		return nil

@@ -11,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -23,21 +25,18 @@ var errUnproven = errors.New("the erasure is not proven")
 
 // cleanPlan returns the plan of a boot that erases disks. The policy is that of the record, which does not change within a boot.
 func cleanPlan(a attempt) *agent.CleanPlan {
-	plan := &agent.CleanPlan{Policy: agent.CleanMetadata, Keep: keptDisks(a.host.Spec.Storage)}
+	plan := &agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: keptDisks(a.host.Spec.Storage)}
 	for _, w := range a.boot.Spec.WrittenDisks {
-		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: diskID(w.Disk), Offset: w.DataOffset, Length: w.DataLength, PartitionGUID: w.PartitionGUID})
+		plan.Ranges = append(plan.Ranges, agent.DiskRange{Disk: w.Disk, Offset: w.DataOffset, Length: w.DataLength, PartitionGUID: w.PartitionGUID})
 	}
 	if policy := a.boot.Spec.CleaningPolicy; cleaning.AllDisks(policy) {
-		plan.Policy, plan.AllDisks = agent.CleanPolicy(policy), true
-		for _, d := range expectedDisks(a) {
-			plan.Expected = append(plan.Expected, diskID(d))
-		}
+		plan.Policy, plan.AllDisks, plan.Expected = policy, true, expectedDisks(a)
 	}
 	return plan
 }
 
 // expectedDisks are the disks that the agent found before the claim, or before an erasure of a free host.
-func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
+func expectedDisks(a attempt) []wire.DiskIdentity {
 	if lifecycle.IsRequestedErasure(&a.boot.Spec) {
 		return a.found
 	}
@@ -49,7 +48,7 @@ func expectedDisks(a attempt) []v1alpha1.DiskIdentity {
 
 // judgeErasure returns why the report of an agent does not prove that the plan of its boot was carried out; empty if it proves that, as far as a report can. A report of
 // Metadata may have no disks, unless the provider wrote one.
-func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
+func judgeErasure(a attempt, disks []v1alpha1.ErasedDisk) string {
 	policy := a.boot.Spec.CleaningPolicy
 	if len(disks) == 0 {
 		return judgeNoDisks(a, policy)
@@ -59,7 +58,7 @@ func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 	}
 	var problems []string
 	for i := range disks {
-		if problem := judgeDisk(&disks[i], cmp.Or(policy, v1alpha1.CleaningMetadata)); problem != "" {
+		if problem := judgeDisk(&disks[i], cmp.Or(policy, wire.PolicyMetadata)); problem != "" {
 			problems = append(problems, problem)
 		}
 	}
@@ -80,13 +79,13 @@ func judgeErasure(a attempt, disks []agent.ErasedDisk) string {
 // maxErasureProblems is how many problems of an erasure a message names.
 const maxErasureProblems = 8
 
-func isErased(d agent.ErasedDisk) bool { return d.Outcome == agent.Erased }
+func isErased(d v1alpha1.ErasedDisk) bool { return d.Outcome == wire.Erased }
 
 // factDisks is the name of the fact whether the BMC reports disks: bmc.FactDisks. The boot server has no code of BMCs.
 const factDisks = "disks"
 
 // judgeNoDisks judges a report without a disk. An agent that lacks the driver of a controller finds no disk, so the BMC has to report that the server has no disks.
-func judgeNoDisks(a attempt, policy v1alpha1.CleaningPolicy) string {
+func judgeNoDisks(a attempt, policy wire.ErasePolicy) string {
 	hardware := a.host.Status.Hardware
 	switch {
 	case len(a.boot.Spec.WrittenDisks) > 0 || cleaning.AllDisks(policy) && len(expectedDisks(a)) > 0:
@@ -121,38 +120,24 @@ func knowsDisks(hardware *v1alpha1.Hardware) bool {
 	return hardware != nil && slices.ContainsFunc(hardware.Facts, func(f v1alpha1.Fact) bool { return f.Name == factDisks && f.State != v1alpha1.FactUnknown })
 }
 
-// judgeDisk returns what is wrong with the report of a disk under a policy; empty if nothing is.
-func judgeDisk(d *agent.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
-	name := nameOfDisk(d)
-	switch d.Outcome {
-	case agent.LeftOut:
-		return ""
-	case agent.Erased:
-	case agent.Failed:
-		return fmt.Sprintf("disk %s was not erased: %s", name, text(d.Message))
-	default:
-		return fmt.Sprintf("disk %s has the outcome %s", name, text(fmt.Sprintf("%.32q", d.Outcome)))
-	}
-	v, class := d.Verification, v1alpha1.CleaningPolicy(d.Class)
+// judgeDisk returns what is wrong with the report of a disk under a policy; empty if nothing is. Package erasure judges, except a device without an identity that was left
+// out, which no record has.
+func judgeDisk(d *v1alpha1.ErasedDisk, policy wire.ErasePolicy) string {
 	switch {
-	case v == nil || !v.Passed:
-		return fmt.Sprintf("disk %s has no verification that passed", name)
-	case !slices.Contains([]agent.VerificationKind{agent.ReadBack, agent.Samples, agent.DriveStatus}, v.Kind):
-		return fmt.Sprintf("disk %s has an unknown kind of verification", name)
-	case !cleaning.AllDisks(class) || !cleaning.Reaches(class, policy):
-		return fmt.Sprintf("disk %s was erased with the class %s, and the policy is %s", name, text(fmt.Sprintf("%.32q", d.Class)), policy)
-	case text(d.Method) == "":
-		return fmt.Sprintf("disk %s was erased without a method", name)
-	case d.Disk.Serial == "" && d.Disk.WWN == "" && d.Disk.ByPath == "":
-		return fmt.Sprintf("disk %s cannot be identified", name)
-	default:
+	case d.Outcome == wire.LeftOut:
 		return ""
+	case d.Outcome == agent.Failed:
+		return fmt.Sprintf("disk %s was not erased: %s", nameOfDisk(d), d.Message)
 	}
+	if reason := erasure.Unproven(&d.DiskErasure, policy); reason != "" {
+		return fmt.Sprintf("disk %s: %s", nameOfDisk(d), reason)
+	}
+	return ""
 }
 
 // missingDisks returns the disks that must be in a report and are not erased in it, as clauses: those that the agent found before the claim, and those that the provider
 // wrote. Only spec.storage.keep leaves one out.
-func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
+func missingDisks(a attempt, disks []v1alpha1.ErasedDisk) []string {
 	due := slices.Clone(expectedDisks(a))
 	if !cleaning.AllDisks(a.boot.Spec.CleaningPolicy) {
 		due = nil
@@ -163,12 +148,12 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 	var missing []string
 	for _, d := range due {
 		name := cmp.Or(d.SerialNumber, d.WWN, d.ByPath)
-		at := slices.IndexFunc(disks, func(e agent.ErasedDisk) bool { return isDisk(d, e.Disk) })
+		at := slices.IndexFunc(disks, func(e v1alpha1.ErasedDisk) bool { return diskname.Same(d, e.Disk) })
 		var problem string
 		switch {
 		case at < 0:
 			problem = fmt.Sprintf("disk %s is missing", name)
-		case disks[at].Outcome == agent.LeftOut && !mayBeKept(keptDisks(a.host.Spec.Storage), d, disks[at]):
+		case disks[at].Outcome == wire.LeftOut && !mayBeKept(keptDisks(a.host.Spec.Storage), d, disks[at].Disk):
 			problem = fmt.Sprintf("disk %s was left out, and spec.storage.keep does not name it", name)
 		default:
 			continue
@@ -181,33 +166,19 @@ func missingDisks(a attempt, disks []agent.ErasedDisk) []string {
 }
 
 // mayBeKept is true if an entry of keep names a disk, or is a label: which labels a disk has is only known to the agent.
-func mayBeKept(keep []agent.KeptDisk, d v1alpha1.DiskIdentity, report agent.ErasedDisk) bool {
-	return slices.ContainsFunc(keep, func(k agent.KeptDisk) bool {
-		return k.Label != "" || diskname.SameSerial(k.Serial, d.SerialNumber) || diskname.SameWWN(k.WWN, d.WWN) ||
-			diskname.SameSerial(k.Serial, text(report.Disk.Serial)) || diskname.SameWWN(k.WWN, text(report.Disk.WWN))
+func mayBeKept(keep []wire.KeptDisk, d, reported wire.DiskIdentity) bool {
+	return slices.ContainsFunc(keep, func(k wire.KeptDisk) bool {
+		return k.Label != "" || diskname.IsNamed(d, k) || diskname.IsNamed(reported, k)
 	})
 }
 
-// isDisk is true if an agent means a disk. An inspection has cleaned the texts of the disk.
-func isDisk(d v1alpha1.DiskIdentity, id agent.DiskID) bool {
-	switch {
-	case d.SerialNumber != "" && text(id.Serial) != "": // which the namespaces of an NVMe drive have in common
-		sameWWN := d.WWN == "" || text(id.WWN) == "" || strings.EqualFold(d.WWN, text(id.WWN))
-		return sameWWN && strings.EqualFold(d.SerialNumber, text(id.Serial))
-	case d.WWN != "" && text(id.WWN) != "":
-		return strings.EqualFold(d.WWN, text(id.WWN))
-	default:
-		return d.ByPath != "" && d.ByPath == text(id.ByPath)
-	}
-}
-
 // nameOfDisk names a disk of a report for messages.
-func nameOfDisk(d *agent.ErasedDisk) string {
-	return cmp.Or(controllers.Clip(d.Disk.Serial, 64), controllers.Clip(d.Disk.WWN, 64), controllers.Clip(d.Name, 64), "without a name")
+func nameOfDisk(d *v1alpha1.ErasedDisk) string {
+	return cmp.Or(controllers.Clip(d.Disk.SerialNumber, 64), controllers.Clip(d.Disk.WWN, 64), controllers.Clip(d.Name, 64), "without a name")
 }
 
 // failedDisks names the disks that an agent could not erase; empty without one.
-func failedDisks(disks []agent.ErasedDisk) string {
+func failedDisks(disks []v1alpha1.ErasedDisk) string {
 	var failed []string
 	for i := range disks[:min(len(disks), agent.MaxErasedDisks)] {
 		if d := &disks[i]; d.Outcome == agent.Failed {
@@ -224,15 +195,15 @@ func failedDisks(disks []agent.ErasedDisk) string {
 	return "Not erased: " + strings.Join(failed[:min(len(failed), maxErasureProblems)], ", ") + more
 }
 
-// erasureReport returns the record of an erasure, from a report that judgeErasure has accepted. The texts are those of an agent, which is not trusted: they are cleaned
-// and cut. It is nil for a report of Metadata without disks.
-func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Time) *v1alpha1.ErasureReport {
+// erasureReport returns the record of an erasure, from a report that judgeErasure has accepted, without devices that have no identity. It is nil for a report of Metadata
+// without disks.
+func erasureReport(a attempt, disks []v1alpha1.ErasedDisk, tls bool, now metav1.Time) *v1alpha1.ErasureReport {
 	boot := a.boot
-	if len(disks) == 0 && !cleaning.Reaches(boot.Spec.CleaningPolicy, v1alpha1.CleaningClear) {
+	if len(disks) == 0 && !boot.Spec.CleaningPolicy.Reaches(wire.PolicyClear) {
 		return nil
 	}
 	report := &v1alpha1.ErasureReport{
-		Policy: cmp.Or(boot.Spec.CleaningPolicy, v1alpha1.CleaningMetadata), StartTime: boot.Spec.StartTime, EndTime: now, TLS: tls,
+		Policy: cmp.Or(boot.Spec.CleaningPolicy, wire.PolicyMetadata), StartTime: boot.Spec.StartTime, EndTime: now, TLS: tls,
 		BootMethod: cmp.Or(boot.Spec.Method, v1alpha1.MethodPXE),
 	}
 	if boot.Spec.PoweredOnTime != nil {
@@ -244,37 +215,46 @@ func erasureReport(a attempt, disks []agent.ErasedDisk, tls bool, now metav1.Tim
 			report.AgentRelease, report.FirmwareMode, report.SecureBoot = a.Release, a.FirmwareMode, a.SecureBoot
 		}
 	}
-	for i := range disks {
-		if d, ok := erasedDisk(&disks[i]); ok {
-			report.Disks = append(report.Disks, d)
-		}
-	}
+	report.Disks = slices.DeleteFunc(slices.Clone(disks), func(d v1alpha1.ErasedDisk) bool { return d.Disk == wire.DiskIdentity{} })
 	return report
 }
 
-// erasedDisk converts the report of a disk. It returns false for a device that was left out and that has no identity.
-func erasedDisk(d *agent.ErasedDisk) (v1alpha1.ErasedDisk, bool) {
-	identity := v1alpha1.DiskIdentity{
-		SerialNumber: text(d.Disk.Serial), WWN: text(d.Disk.WWN), ByPath: text(d.Disk.ByPath), SizeBytes: max(d.Disk.Size, 0),
+// erasedDisks converts the disks in the result of an agent, which is not trusted: texts and numbers are cut to the limits of the API. This is the only place where that is
+// done, before anything is judged or recorded.
+func erasedDisks(disks []agent.ErasedDisk) []v1alpha1.ErasedDisk {
+	var out []v1alpha1.ErasedDisk
+	for i := range disks {
+		out = append(out, erasedDisk(&disks[i]))
 	}
-	out := v1alpha1.ErasedDisk{
-		Disk: identity, Name: controllers.Clip(d.Name, 64), Model: controllers.Clip(d.Model, 128), Vendor: controllers.Clip(d.Vendor, 128),
-		FirmwareVersion: controllers.Clip(d.Firmware, 64), Transport: transportOf(d.Transport), Outcome: v1alpha1.ErasureOutcome(d.Outcome),
-		StartTime: timeOf(d.StartedAt), EndTime: timeOf(d.EndedAt), Message: controllers.Clip(d.Message, 512),
-	}
+	return out
+}
+
+func erasedDisk(d *agent.ErasedDisk) v1alpha1.ErasedDisk {
+	out := v1alpha1.ErasedDisk{DiskErasure: wire.DiskErasure{
+		Disk: wire.DiskIdentity{
+			SerialNumber: text(d.Disk.SerialNumber), WWN: text(d.Disk.WWN), ByPath: text(d.Disk.ByPath), SizeBytes: max(d.Disk.SizeBytes, 0),
+		},
+		Name: controllers.Clip(d.Name, 64), Model: controllers.Clip(d.Model, 128), Vendor: controllers.Clip(d.Vendor, 128),
+		FirmwareVersion: controllers.Clip(d.FirmwareVersion, 64), Transport: transportOf(d.Transport), Outcome: word(d.Outcome), Message: controllers.Clip(d.Message, 512),
+	}, StartTime: timeOf(d.StartTime), EndTime: timeOf(d.EndTime)}
 	for _, w := range d.Warnings[:min(len(d.Warnings), maxDiskWarnings)] {
 		out.Warnings = append(out.Warnings, controllers.Clip(w, 192))
 	}
-	if d.Outcome == agent.Erased {
-		out.Method, out.Class, out.Basis = controllers.Clip(d.Method, 128), v1alpha1.CleaningPolicy(d.Class), controllers.Clip(d.Basis, 256)
-		v := d.Verification
-		out.Verification = &v1alpha1.ErasureVerification{
-			Kind: v1alpha1.VerificationKind(v.Kind), Passed: v.Passed, Samples: number(v.Samples), Bytes: max(v.Bytes, 0), Changed: number(v.Changed), Blank: number(v.Blank),
-			Unreadable: number(v.Unreadable),
+	if d.Outcome != wire.Erased {
+		return out
+	}
+	out.Method, out.Class, out.Basis = controllers.Clip(d.Method, 128), word(d.Class), controllers.Clip(d.Basis, 256)
+	if v := d.Verification; v != nil {
+		out.Verification = &wire.ErasureVerification{
+			Kind: word(v.Kind), Passed: v.Passed, Samples: max(v.Samples, 0), Bytes: max(v.Bytes, 0), Changed: max(v.Changed, 0), Blank: max(v.Blank, 0),
+			Unreadable: max(v.Unreadable, 0),
 		}
 	}
-	return out, identity != v1alpha1.DiskIdentity{}
+	return out
 }
+
+// word cleans a word of an agent that is judged later: one that is unknown is named in the message, and refused.
+func word[T ~string](w T) T { return T(controllers.Clip(string(w), 32)) }
 
 // maxDiskWarnings is how many warnings of a disk a record has.
 const maxDiskWarnings = 4

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -214,8 +215,8 @@ func (r *imageReconciler) imageStatus(ctx context.Context, a attempt) (v1alpha1.
 	info, err := r.prepareImage(ctx, a.host.Namespace, source)
 	waiting := new(image.NotReady)
 	switch {
-	case err == nil && info.Header.Table == manifest.NoTable && source.DataSource != v1alpha1.DataSourceNone:
-		status.Reason, status.Message = v1alpha1.ReasonPartitionTableInvalid, fmt.Sprintf("The image %s has no partition table, and so no place for the bootstrap data: correct "+
+	case err == nil && info.Header.Table == manifest.NoTable && source.DataSource != wire.DataSourceNone:
+		status.Reason, status.Message = wire.ReasonPartitionTableInvalid, fmt.Sprintf("The image %s has no partition table, and so no place for the bootstrap data: correct "+
 			"spec.image.url, or set spec.image.dataSource to None", withoutQuery(source.URL))
 		return status, imageErrorInterval
 	case err == nil:

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
@@ -44,7 +45,7 @@ func TestBootstrapDataForImage(t *testing.T) {
 	g.Expect(status.Message).To(And(ContainSubstring("spec.image.dataSource of the BareMetalMachine is NoCloud"), ContainSubstring("Set dataSource to ConfigDrive")))
 	_, err := w.Script(ctx, booting, honest)
 	g.Expect(err).To(MatchError(ContainSubstring("Set dataSource to ConfigDrive")))
-	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Spec.Image.DataSource = v1alpha1.DataSourceConfigDrive })
+	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Spec.Image.DataSource = wire.DataSourceConfigDrive })
 	g.Expect(w.reconcileImage(g).Ready).To(BeTrue())
 
 	owner := &clusterv1.Machine{}
@@ -107,7 +108,7 @@ func TestNetworkOfImage(t *testing.T) {
 	w, _ := newAgentWorld(t)
 	w.giveIgnition(g)
 	w.updateHost(g, named)
-	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Spec.Image.DataSource = v1alpha1.DataSourceConfigDrive })
+	w.updateMachine(g, func(m *v1alpha1.BareMetalMachine) { m.Spec.Image.DataSource = wire.DataSourceConfigDrive })
 	g.Expect(w.reconcileImage(g).Ready).To(BeTrue())
 	r := w.agentRequest(g)
 	_, err := w.Plan(ctx, r, hello)

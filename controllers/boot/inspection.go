@@ -1,19 +1,19 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 )
 
 // Inventory writes what the agent found to the BareMetalInspection of the host.
-func (s *agents) Inventory(ctx context.Context, r pxe.AgentRequest, found agent.Inventory) error {
+func (s *agents) Inventory(ctx context.Context, r pxe.AgentRequest, found wire.Inspection) error {
 	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
 		if a.boot.Spec.Purpose != v1alpha1.PurposeInspect || a.boot.Spec.AgentDoneTime != nil {
 			return refused("the boot of %s inspects nothing, or is over", r.Host)
@@ -87,92 +87,33 @@ func (i *inspections) inspected(ctx context.Context, a attempt) (bool, error) {
 	return report.Spec.BootNumber == a.boot.Spec.Number, nil
 }
 
-// inspectionOf converts the report of an agent, with texts and lists cut to the limits of the API: an agent may report anything.
-func inspectionOf(i agent.Inventory) v1alpha1.BareMetalInspectionSpec {
-	out := v1alpha1.BareMetalInspectionSpec{
-		AgentRelease: text(i.Release),
-		System: v1alpha1.InspectedSystem{
-			Manufacturer: text(i.System.Manufacturer), Model: text(i.System.Product), SerialNumber: text(i.System.SerialNumber), SystemUUID: text(i.System.UUID),
-			BoardSerialNumber: text(i.System.BoardSerial), FirmwareVendor: text(i.System.FirmwareVendor), FirmwareVersion: text(i.System.FirmwareVersion),
-			FirmwareDate: text(i.System.FirmwareDate),
-		},
-		CPU: v1alpha1.InspectedCPU{
-			Architecture: text(i.CPU.Architecture), Model: text(i.CPU.Model), Sockets: number(i.CPU.Sockets), Cores: number(i.CPU.Cores),
-			Threads: number(i.CPU.Threads), NUMANodes: number(i.CPU.NUMANodes), Features: texts(i.CPU.Features),
-		},
-		Memory:       v1alpha1.InspectedMemory{Bytes: max(i.Memory.Bytes, 0), DIMMs: each(i.Memory.DIMMs, inspectedDIMM)},
-		Disks:        each(i.Disks, inspectedDisk),
-		NICs:         each(i.NICs, inspectedNIC),
-		FirmwareMode: firmwareModeOf(i.Firmware.Mode), SecureBoot: secureBootOf(i.Firmware.SecureBoot), Problems: texts(i.Problems),
-		Devices: each(i.Devices, func(d agent.PCI) v1alpha1.InspectedDevice {
-			return v1alpha1.InspectedDevice{PCIAddress: text(d.Address), Class: text(d.Class), Vendor: text(d.Vendor), Device: text(d.Device)}
-		}),
+// inspectionOf returns the record of what an agent found, within the limits of the API and with its words: an agent may report anything. It changes found.
+func inspectionOf(found wire.Inspection) v1alpha1.BareMetalInspectionSpec {
+	controllers.ClipReport(&found, controllers.MaxText, maxInspected)
+	found.FirmwareMode, found.SecureBoot = firmwareModeOf(found.FirmwareMode), secureBootOf(found.SecureBoot)
+	for i := range found.Disks {
+		d := &found.Disks[i]
+		d.Transport, d.Health = transportOf(d.Transport), controllers.HealthOf(d.Health)
+		d.EraseClass = controllers.OneOf(d.EraseClass, wire.PolicyClear, wire.PolicyPurge)
 	}
-	if i.BMC != nil {
-		out.BMC = &v1alpha1.InspectedBMC{
-			Address: text(i.BMC.Address), Address6: text(i.BMC.Address6), MACAddress: text(i.BMC.MAC), FirmwareVersion: text(i.BMC.Firmware),
-		}
-	}
-	if i.TPM != nil {
-		out.TPMVersion = text(i.TPM.Version)
-	}
-	return out
+	return v1alpha1.BareMetalInspectionSpec{Inspection: found}
 }
 
-func inspectedDIMM(d agent.DIMM) v1alpha1.InspectedDIMM {
-	return v1alpha1.InspectedDIMM{
-		Slot: text(d.Slot), Bytes: max(d.Bytes, 0), Type: text(d.Type), SpeedMTs: number(d.SpeedMTs), Manufacturer: text(d.Manufacturer),
-		PartNumber: text(d.PartNumber), SerialNumber: text(d.SerialNumber),
-	}
+func firmwareModeOf(mode wire.FirmwareMode) wire.FirmwareMode {
+	return controllers.OneOf(mode, wire.FirmwareUEFI, wire.FirmwareBIOS)
 }
 
-func inspectedDisk(d agent.Disk) v1alpha1.InspectedDisk {
-	return v1alpha1.InspectedDisk{
-		Name: text(d.Name), ByPath: text(d.ByPath), HCTL: text(d.HCTL), Vendor: text(d.Vendor), Model: text(d.Model), SerialNumber: text(d.Serial),
-		WWN: text(d.WWN), FirmwareVersion: text(d.Firmware), SizeBytes: max(d.Size, 0), LogicalSectorBytes: number(d.LogicalSector),
-		PhysicalSectorBytes: number(d.PhysicalSector), Rotational: d.Rotational, Transport: transportOf(d.Transport), Removable: d.Removable, ReadOnly: d.ReadOnly,
-		Health: controllers.HealthOf(d.Health), EraseMethods: texts(d.Erase),
-		EraseClass: controllers.OneOf(d.EraseClass, v1alpha1.CleaningClear, v1alpha1.CleaningPurge), Signatures: texts(d.Signatures), Holders: texts(d.Holders), Protected: text(d.Protected),
-	}
+func secureBootOf(state wire.SecureBoot) wire.SecureBoot {
+	return controllers.OneOf(state, wire.SecureBootEnabled, wire.SecureBootDisabled)
 }
 
-func inspectedNIC(n agent.NIC) v1alpha1.InspectedNIC {
-	out := v1alpha1.InspectedNIC{
-		Name: text(n.Name), MACAddress: text(n.MAC), PCIAddress: text(n.PCI), Vendor: text(n.Vendor), Device: text(n.Device), Driver: text(n.Driver),
-		FirmwareVersion: text(n.Firmware), SpeedMbps: number(n.SpeedMbps), LinkUp: n.LinkUp,
+// transportOf returns how a disk is connected. A word that the API does not have is TransportOther.
+func transportOf(transport wire.DiskTransport) wire.DiskTransport {
+	if transport == "" {
+		return ""
 	}
-	if n.NUMANode != nil {
-		out.NUMANode = new(number(*n.NUMANode))
-	}
-	if l := n.LLDP; l != nil {
-		out.Neighbor = &v1alpha1.InspectedNeighbor{
-			ChassisID: text(l.ChassisID), SystemName: text(l.SystemName), SystemDescription: text(l.SystemDescription), PortID: text(l.PortID),
-			PortDescription: text(l.PortDescription), ManagementAddress: text(l.ManagementAddress), VLAN: number(l.VLAN),
-		}
-	}
-	return out
-}
-
-func firmwareModeOf(firmware agent.Firmware) v1alpha1.FirmwareMode {
-	return controllers.OneOf(firmware, v1alpha1.FirmwareUEFI, v1alpha1.FirmwareBIOS)
-}
-
-func secureBootOf(state agent.SecureBoot) v1alpha1.SecureBoot {
-	return controllers.OneOf(state, v1alpha1.SecureBootEnabled, v1alpha1.SecureBootDisabled)
+	return cmp.Or(controllers.OneOf(transport, wire.TransportNVMe, wire.TransportNVMeOverFabrics, wire.TransportSATA, wire.TransportSAS, wire.TransportSCSI,
+		wire.TransportFibreChannel, wire.TransportISCSI, wire.TransportVirtio, wire.TransportUSB, wire.TransportMMC), wire.TransportOther)
 }
 
 func text(s string) string { return controllers.Clip(s, controllers.MaxText) }
-
-func texts(all []string) []string { return each(all, text) }
-
-// number limits a number to those that the API can have.
-func number(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //nolint:gosec // it is limited
-
-// each converts the elements of a list, up to the limit of the API.
-func each[From, To any](from []From, convert func(From) To) []To {
-	var out []To
-	for _, element := range from[:min(len(from), maxInspected)] {
-		out = append(out, convert(element))
-	}
-	return out
-}

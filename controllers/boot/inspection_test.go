@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -46,7 +47,7 @@ func TestAgentInspects(t *testing.T) {
 	g.Expect(plan.Purpose).To(Equal(agent.Inspect))
 	g.Expect(plan.Inspect.LLDPSeconds).To(BeNumerically(">", 30), "most switches send a frame every 30 s")
 	g.Expect(plan.Title).To(Equal("dc/h, inspection, attempt 1"))
-	g.Expect(w.Progress(ctx, r, agent.Progress{Step: agent.StepReading})).To(Succeed())
+	g.Expect(w.Progress(ctx, r, agent.Progress{Step: wire.StepReading})).To(Succeed())
 
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).To(MatchError(pxe.ErrRefused), "without a report there is no success")
@@ -56,8 +57,8 @@ func TestAgentInspects(t *testing.T) {
 	_, err = w.Image(ctx, r)
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 
-	g.Expect(w.Inventory(ctx, r, agent.Inventory{Release: "v1", CPU: agent.CPU{Threads: 8}})).To(Succeed())
-	g.Expect(w.Inventory(ctx, r, agent.Inventory{Release: "v1", CPU: agent.CPU{Threads: 16}})).To(Succeed(), "the answer to the first may have been lost")
+	g.Expect(w.Inventory(ctx, r, wire.Inspection{AgentRelease: "v1", CPU: wire.InspectedCPU{Threads: 8}})).To(Succeed())
+	g.Expect(w.Inventory(ctx, r, wire.Inspection{AgentRelease: "v1", CPU: wire.InspectedCPU{Threads: 16}})).To(Succeed(), "the answer to the first may have been lost")
 	report := w.inspection(g)
 	g.Expect(report.Spec.CPU.Threads).To(BeEquivalentTo(16))
 	g.Expect(report.Spec.BootNumber).To(Equal(w.boot().Spec.Number))
@@ -68,7 +69,7 @@ func TestAgentInspects(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(next.Next).To(Equal(agent.PowerOff))
 	g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
-	g.Expect(w.Inventory(ctx, r, agent.Inventory{})).To(MatchError(pxe.ErrRefused), "the inspection is over")
+	g.Expect(w.Inventory(ctx, r, wire.Inspection{})).To(MatchError(pxe.ErrRefused), "the inspection is over")
 }
 
 // TestInventoryBudget: who has the token of an inspection cannot fill etcd with reports.
@@ -78,7 +79,7 @@ func TestInventoryBudget(t *testing.T) {
 	r := w.agentRequest(g)
 	written := 0
 	for threads := range 30 {
-		err := w.Inventory(ctx, r, agent.Inventory{CPU: agent.CPU{Threads: threads}})
+		err := w.Inventory(ctx, r, wire.Inspection{CPU: wire.InspectedCPU{Threads: int32(threads)}})
 		if err != nil {
 			g.Expect(err).To(And(MatchError(pxe.ErrNotYet), MatchError(ContainSubstring("reports its inventory too often"))))
 			continue
@@ -101,7 +102,7 @@ func TestReportOfEarlierInspection(t *testing.T) {
 	})).To(Succeed())
 	_, err := w.Result(ctx, r, agent.Result{})
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
-	g.Expect(w.Inventory(ctx, r, agent.Inventory{})).To(Succeed())
+	g.Expect(w.Inventory(ctx, r, wire.Inspection{})).To(Succeed())
 	_, err = w.Result(ctx, r, agent.Result{})
 	g.Expect(err).NotTo(HaveOccurred())
 }
@@ -128,7 +129,7 @@ func TestInventoryRefused(t *testing.T) {
 			_, err := w.Plan(ctx, r, hello)
 			g.Expect(err).NotTo(HaveOccurred())
 			change(g, w, &r)
-			g.Expect(w.Inventory(ctx, r, agent.Inventory{})).To(MatchError(pxe.ErrRefused))
+			g.Expect(w.Inventory(ctx, r, wire.Inspection{})).To(MatchError(pxe.ErrRefused))
 			err = w.Get(ctx, client.ObjectKey{Namespace: "dc", Name: "h"}, &v1alpha1.BareMetalInspection{})
 			g.Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
 			g.Expect(err).To(HaveOccurred())
@@ -138,7 +139,7 @@ func TestInventoryRefused(t *testing.T) {
 		g := NewWithT(t)
 		w, _ := newAgentWorld(t)
 		r := w.agentRequest(g)
-		g.Expect(w.Inventory(ctx, r, agent.Inventory{})).To(MatchError(pxe.ErrRefused))
+		g.Expect(w.Inventory(ctx, r, wire.Inspection{})).To(MatchError(pxe.ErrRefused))
 	})
 }
 
@@ -147,11 +148,11 @@ func TestReportIsBounded(t *testing.T) {
 	g := NewWithT(t)
 	w := newInspectionWorld(t)
 	r := w.agentRequest(g)
-	largest := agent.Inventory{}
+	largest := wire.Inspection{}
 	for i := 0; ; i++ {
 		next := largest
-		next.Disks = append(next.Disks, agent.Disk{Name: fmt.Sprintf("sd%d", i), Serial: "S", WWN: "5000", Size: 1, LogicalSector: 512, PhysicalSector: 4096, Erase: []string{"discard"}})
-		next.NICs = append(next.NICs, agent.NIC{Name: "e", MAC: "52:54:00:00:00:01", PCI: "0000:00:01.0", SpeedMbps: 10, LLDP: &agent.Neighbor{SystemName: "s", PortID: "p"}})
+		next.Disks = append(next.Disks, wire.InspectedDisk{Name: fmt.Sprintf("sd%d", i), SerialNumber: "S", WWN: "5000", SizeBytes: 1, LogicalSectorBytes: 512, PhysicalSectorBytes: 4096, EraseMethods: []string{"discard"}})
+		next.NICs = append(next.NICs, wire.InspectedNIC{Name: "e", MACAddress: "52:54:00:00:00:01", PCIAddress: "0000:00:01.0", SpeedMbps: 10, Neighbor: &wire.InspectedNeighbor{SystemName: "s", PortID: "p"}})
 		content, err := json.Marshal(next)
 		g.Expect(err).NotTo(HaveOccurred())
 		if len(content) > agent.MaxInventory {
@@ -164,7 +165,7 @@ func TestReportIsBounded(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(content)).To(BeNumerically("<=", 32<<10))
 
-	hostile := agent.Inventory{Release: strings.Repeat("x", 1<<10), CPU: agent.CPU{Threads: -1}}
+	hostile := wire.Inspection{AgentRelease: strings.Repeat("x", 1<<10), CPU: wire.InspectedCPU{Threads: -1}}
 	for range 1000 {
 		hostile.Problems = append(hostile.Problems, strings.Repeat("p", 100))
 	}

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 
@@ -66,7 +67,7 @@ func (o *observer) ObserveWaiting(mac net.HardwareAddr, from netip.Addr, positio
 	}
 	if last := controllers.ObservedStage(boot, v1alpha1.StageWaiting); last == nil || o.clock.Since(last.Time.Time) >= stageRewriteInterval {
 		seen := o.stages.seenStage(boot, v1alpha1.StageWaiting, from, "")
-		seen.QueuePosition = number(position)
+		seen.QueuePosition = int32(min(max(position, 0), math.MaxInt32)) //nolint:gosec // it is limited
 		o.stages.enqueueSeen(boot, seen, string(seen.Stage))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
@@ -49,7 +50,7 @@ type Server struct {
 }
 
 // RequestErasure creates a BareMetalErasureRequest for a host as the API server has it now. It expires in an hour.
-func RequestErasure(t *testing.T, env *Env, host *v1alpha1.BareMetalHost, serialNumber string, policy v1alpha1.CleaningPolicy) *v1alpha1.BareMetalErasureRequest {
+func RequestErasure(t *testing.T, env *Env, host *v1alpha1.BareMetalHost, serialNumber string, policy wire.ErasePolicy) *v1alpha1.BareMetalErasureRequest {
 	t.Helper()
 	live := &v1alpha1.BareMetalHost{}
 	NewWithT(t).Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), live)).To(Succeed())

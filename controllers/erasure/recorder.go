@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
@@ -110,7 +111,7 @@ func specOf(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (*v1alph
 		reason = fmt.Sprintf("boot %d failed: %s", b.Number, b.Failure.Message)
 	case b.AgentDoneTime == nil || b.Erasure == nil:
 		reason = fmt.Sprintf("the agent reported no erasure in boot %d", b.Number)
-	case b.Erasure.Policy != cmp.Or(b.CleaningPolicy, v1alpha1.CleaningMetadata): // without a policy, what the provider wrote is erased
+	case b.Erasure.Policy != cmp.Or(b.CleaningPolicy, wire.PolicyMetadata): // without a policy, what the provider wrote is erased
 		reason = fmt.Sprintf("boot %d has the policy %q, and its report %q", b.Number, b.CleaningPolicy, b.Erasure.Policy)
 	}
 	if reason != "" {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	recording "github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
@@ -61,11 +62,11 @@ func (s *site) erased(name string, number int32) (*v1alpha1.BareMetalHost, *v1al
 	boot := &v1alpha1.BareMetalBoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: v1alpha1.BareMetalBootSpec{
-			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneTime: &at, CleaningPolicy: v1alpha1.CleaningPurge,
-			Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningPurge, StartTime: at, EndTime: at, AgentRelease: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{
-				Disk: v1alpha1.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize, crypto erase", Class: v1alpha1.CleaningPurge,
-				Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64},
-			}}},
+			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: number, MachineName: "m", Agent: true, AgentDoneTime: &at, CleaningPolicy: wire.PolicyPurge,
+			Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyPurge, StartTime: at, EndTime: at, AgentRelease: "v0.2.0", TLS: true, Disks: []v1alpha1.ErasedDisk{{DiskErasure: wire.DiskErasure{
+				Disk: wire.DiskIdentity{SerialNumber: "NVME0001"}, Outcome: wire.Erased, Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge,
+				Verification: &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64},
+			}}}},
 		},
 	}
 	return host, boot
@@ -151,9 +152,9 @@ func TestUnproven(t *testing.T) {
 		"not verified":     {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Verification.Passed = false }, `"NVME0001" is not proven: its verification did not pass`},
 		"a failed disk":    {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Outcome = "Failed" }, `"NVME0001"`},
 		"no disks":         {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks = nil }, "no disk"},
-		"another policy":   {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Policy = v1alpha1.CleaningMetadata }, `boot 1 has the policy "Purge", and its report "Metadata"`},
+		"another policy":   {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Policy = wire.PolicyMetadata }, `boot 1 has the policy "Purge", and its report "Metadata"`},
 		"no policy":        {func(b *v1alpha1.BareMetalBootSpec) { b.CleaningPolicy = "" }, "has the policy \"\", and its report \"Purge\""},
-		"less than wanted": {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Class = v1alpha1.CleaningClear }, "below the policy"},
+		"less than wanted": {func(b *v1alpha1.BareMetalBootSpec) { b.Erasure.Disks[0].Class = wire.PolicyClear }, "below the policy"},
 	} {
 		host, boot := s.erased("h", 1)
 		test.change(&boot.Spec)
@@ -180,15 +181,15 @@ func TestUnprovenIsRefused(t *testing.T) {
 		"not verified": {func(r *v1alpha1.ErasureReport) { r.Disks[0].Verification = nil }, "needs a verification that passed"},
 		"not passed":   {func(r *v1alpha1.ErasureReport) { r.Disks[0].Verification.Passed = false }, "needs a verification that passed"},
 		"no method":    {func(r *v1alpha1.ErasureReport) { r.Disks[0].Method = "" }, "needs method and class"},
-		"class":        {func(r *v1alpha1.ErasureReport) { r.Disks[0].Class = v1alpha1.CleaningClear }, "the policy Purge cannot have"},
+		"class":        {func(r *v1alpha1.ErasureReport) { r.Disks[0].Class = wire.PolicyClear }, "the policy Purge cannot have"},
 		"class of Clear": {
 			func(r *v1alpha1.ErasureReport) {
-				r.Policy, r.Disks[0].Class = v1alpha1.CleaningClear, v1alpha1.CleaningMetadata
+				r.Policy, r.Disks[0].Class = wire.PolicyClear, wire.PolicyMetadata
 			}, "the policy Clear cannot have",
 		},
 		"no disks":          {func(r *v1alpha1.ErasureReport) { r.Disks = nil }, "needs the disks"},
-		"no disks of Clear": {func(r *v1alpha1.ErasureReport) { r.Disks, r.Policy = nil, v1alpha1.CleaningClear }, "needs the disks"},
-		"policy":            {func(r *v1alpha1.ErasureReport) { r.Policy = v1alpha1.CleaningNone }, "must be Metadata, Clear or Purge"},
+		"no disks of Clear": {func(r *v1alpha1.ErasureReport) { r.Disks, r.Policy = nil, wire.PolicyClear }, "needs the disks"},
+		"policy":            {func(r *v1alpha1.ErasureReport) { r.Policy = wire.PolicyNone }, "must be Metadata, Clear or Purge"},
 	} {
 		forged := &v1alpha1.BareMetalErasure{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "forged"}, Spec: *genuine.Spec.DeepCopy()}
 		test.change(&forged.Spec.Report)

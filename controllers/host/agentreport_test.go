@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
@@ -42,11 +43,11 @@ func reportHardware(t *testing.T, server *controllerstest.Server, threads int32)
 	g.Expect(boot.Spec.Purpose).To(Equal(v1alpha1.PurposeInspect))
 	g.Expect(boot.Spec.MachineName).To(BeEmpty())
 	report := &v1alpha1.BareMetalInspection{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}}
-	spec := v1alpha1.BareMetalInspectionSpec{
-		BootNumber: boot.Spec.Number, ReceivedTime: metav1.Now().Rfc3339Copy(), CPU: v1alpha1.InspectedCPU{Threads: threads},
-		NICs:  []v1alpha1.InspectedNIC{{MACAddress: h.Spec.BootMACAddresses[0], LinkUp: true, SpeedMbps: 25000}},
-		Disks: []v1alpha1.InspectedDisk{{SizeBytes: 480e9}},
-	}
+	spec := v1alpha1.BareMetalInspectionSpec{BootNumber: boot.Spec.Number, ReceivedTime: metav1.Now().Rfc3339Copy(), Inspection: wire.Inspection{
+		CPU:   wire.InspectedCPU{Threads: threads},
+		NICs:  []wire.InspectedNIC{{MACAddress: h.Spec.BootMACAddresses[0], LinkUp: true, SpeedMbps: 25000}},
+		Disks: []wire.InspectedDisk{{SizeBytes: 480e9}},
+	}}
 	if err := env.Client.Get(t.Context(), keyOf(h), report); err == nil {
 		controllerstest.Modify(t, env, report, func(r *v1alpha1.BareMetalInspection) { r.Spec = spec })
 	} else {

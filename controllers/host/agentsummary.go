@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
@@ -40,7 +41,7 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version reportVersion) 
 	}
 	disks, nics, gpus := map[v1alpha1.DiskGroup]int32{}, map[v1alpha1.NICGroup]int32{}, map[v1alpha1.GPUGroup]int32{}
 	for _, d := range report.Disks {
-		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != v1alpha1.TransportUSB {
+		if d.SizeBytes > 0 && !d.Removable && !d.ReadOnly && d.Protected == "" && d.Transport != wire.TransportUSB {
 			disks[v1alpha1.DiskGroup{SizeBytes: d.SizeBytes, Rotational: d.Rotational}]++
 		}
 	}
@@ -82,9 +83,9 @@ func summarize(report *v1alpha1.BareMetalInspectionSpec, version reportVersion) 
 }
 
 // notPurgeable returns the disks that cannot be purged, up to the limit of the API, and how many there are.
-func notPurgeable(disks []v1alpha1.InspectedDisk) (some []v1alpha1.NotPurgeableDisk, count int32) {
+func notPurgeable(disks []wire.InspectedDisk) (some []v1alpha1.NotPurgeableDisk, count int32) {
 	for i := range disks {
-		if d := &disks[i]; cleaning.IsServerDisk(d) && d.EraseClass == v1alpha1.CleaningClear {
+		if d := &disks[i]; cleaning.IsServerDisk(d) && d.EraseClass == wire.PolicyClear {
 			disk := v1alpha1.NotPurgeableDisk{SerialNumber: controllers.Clip(d.SerialNumber, maxDiskBytes), WWN: controllers.Clip(d.WWN, maxDiskBytes)}
 			if disk.SerialNumber == "" && disk.WWN == "" {
 				disk.Name = controllers.Clip(d.Name, maxDiskBytes)
@@ -182,7 +183,7 @@ func contradictions(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware, r
 	architecture := string(claim.Architecture(host.Spec.Architecture))
 	differs("spec.architecture", architecture, report.CPU.Architecture, architecture != report.CPU.Architecture)
 	for _, mac := range host.Spec.BootMACAddresses {
-		if !slices.ContainsFunc(report.NICs, func(n v1alpha1.InspectedNIC) bool { return n.MACAddress == mac }) && len(report.NICs) > 0 {
+		if !slices.ContainsFunc(report.NICs, func(n wire.InspectedNIC) bool { return n.MACAddress == mac }) && len(report.NICs) > 0 {
 			all = append(all, fmt.Sprintf("spec.bootMACAddresses has %s, and the agent found no interface with it", mac))
 		}
 	}
@@ -203,7 +204,7 @@ func contradictions(host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware, r
 }
 
 // bmcContradiction compares the address of the BMC in the spec with what the server knows of its BMC. A host name contradicts nothing.
-func bmcContradiction(host *v1alpha1.BareMetalHost, found *v1alpha1.InspectedBMC) []string {
+func bmcContradiction(host *v1alpha1.BareMetalHost, found *wire.InspectedBMC) []string {
 	address, err := url.Parse(host.Spec.BMC.Address)
 	if err != nil || found == nil || found.Address == "" && found.Address6 == "" {
 		return nil
@@ -222,7 +223,7 @@ func bmcContradiction(host *v1alpha1.BareMetalHost, found *v1alpha1.InspectedBMC
 
 // missingDisks returns the disks that the BMC reports and the agent did not find. Where the agent found a disk that the BMC does not report, or that has no
 // serial number, a controller may show its drives as other disks, and nothing follows.
-func missingDisks(reported []v1alpha1.Disk, found []v1alpha1.InspectedDisk) []string {
+func missingDisks(reported []v1alpha1.Disk, found []wire.InspectedDisk) []string {
 	serials := map[string]bool{}
 	for _, d := range reported {
 		serials[strings.ToLower(d.SerialNumber)] = true
@@ -230,7 +231,7 @@ func missingDisks(reported []v1alpha1.Disk, found []v1alpha1.InspectedDisk) []st
 	seen := map[string]bool{}
 	for _, d := range found {
 		switch {
-		case d.Removable || d.Transport == v1alpha1.TransportUSB:
+		case d.Removable || d.Transport == wire.TransportUSB:
 			continue
 		case d.SerialNumber == "" || !serials[strings.ToLower(d.SerialNumber)]:
 			return nil

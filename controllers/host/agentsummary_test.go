@@ -13,27 +13,28 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 // TestSummarize: disks that may be written, links by speed, GPUs and switches are counted.
 func TestSummarize(t *testing.T) {
 	g := NewWithT(t)
-	lldp := func(name, chassis string) *v1alpha1.InspectedNeighbor {
-		return &v1alpha1.InspectedNeighbor{SystemName: name, ChassisID: chassis}
+	lldp := func(name, chassis string) *wire.InspectedNeighbor {
+		return &wire.InspectedNeighbor{SystemName: name, ChassisID: chassis}
 	}
-	s := summarize(&v1alpha1.BareMetalInspectionSpec{
-		CPU: v1alpha1.InspectedCPU{Threads: 64}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 38},
-		Disks: []v1alpha1.InspectedDisk{
+	s := summarize(&v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{
+		CPU: wire.InspectedCPU{Threads: 64}, Memory: wire.InspectedMemory{Bytes: 1 << 38},
+		Disks: []wire.InspectedDisk{
 			{SizeBytes: 480e9}, {SizeBytes: 480e9}, {SizeBytes: 4e12, Rotational: true}, {SizeBytes: 1e9, Removable: true}, {SizeBytes: 2e9, ReadOnly: true},
-			{SizeBytes: 3e9, Transport: v1alpha1.TransportUSB}, {SizeBytes: 5e9, Protected: "spec.storage.keep"}, {},
+			{SizeBytes: 3e9, Transport: wire.TransportUSB}, {SizeBytes: 5e9, Protected: "spec.storage.keep"}, {},
 		},
-		NICs: []v1alpha1.InspectedNIC{
+		NICs: []wire.InspectedNIC{
 			{SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-2", "")}, {SpeedMbps: 25000, LinkUp: true, Neighbor: lldp("leaf-1", "x")},
 			{SpeedMbps: 1000, LinkUp: false, Neighbor: lldp("", "aa:bb")}, {SpeedMbps: 1000, LinkUp: true, Neighbor: lldp("leaf-1", "")},
 		},
-		Devices: []v1alpha1.InspectedDevice{{Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "Accelerator"}},
-	}, reportVersion{"uid", 1})
+		Devices: []wire.InspectedDevice{{Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "GPU", Vendor: "10de", Device: "20b5"}, {Class: "Accelerator"}},
+	}}, reportVersion{"uid", 1})
 	g.Expect(s.ReportUID).To(Equal("uid"))
 	g.Expect(s.ReportGeneration).To(BeEquivalentTo(1))
 	g.Expect(s.CPU).To(BeEquivalentTo(64))
@@ -48,18 +49,18 @@ func TestSummarize(t *testing.T) {
 // TestSummaryOfDisksThatCannotBePurged: they are named, and never all forgotten.
 func TestSummaryOfDisksThatCannotBePurged(t *testing.T) {
 	g := NewWithT(t)
-	const weak = v1alpha1.CleaningClear
-	s := summarize(&v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
+	const weak = wire.PolicyClear
+	s := summarize(&v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{Disks: []wire.InspectedDisk{
 		{SerialNumber: "S2", WWN: "5000", SizeBytes: 1, EraseClass: weak}, {SerialNumber: "S1", SizeBytes: 1, EraseClass: weak}, {WWN: "w", SizeBytes: 1, EraseClass: weak},
-		{SerialNumber: "good", SizeBytes: 1, EraseClass: v1alpha1.CleaningPurge}, {SerialNumber: "unknown", SizeBytes: 1},
+		{SerialNumber: "good", SizeBytes: 1, EraseClass: wire.PolicyPurge}, {SerialNumber: "unknown", SizeBytes: 1},
 		{SerialNumber: "media", SizeBytes: 1, Removable: true, EraseClass: weak}, {SerialNumber: "S3", SizeBytes: 1, EraseClass: weak},
-	}}, reportVersion{"uid", 1})
+	}}}, reportVersion{"uid", 1})
 	g.Expect(s.NotPurgeable).To(Equal([]v1alpha1.NotPurgeableDisk{{WWN: "w"}, {SerialNumber: "S1"}, {SerialNumber: "S2", WWN: "5000"}, {SerialNumber: "S3"}}))
 	g.Expect(s.NotPurgeableCount).To(BeEquivalentTo(4))
 	report := &v1alpha1.BareMetalInspectionSpec{}
 	for i := range 100 {
-		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: fmt.Sprintf("%02d%s", i, strings.Repeat("x", 200)), SizeBytes: int64(i+1) << 40, EraseClass: weak})
-		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
+		report.Disks = append(report.Disks, wire.InspectedDisk{SerialNumber: fmt.Sprintf("%02d%s", i, strings.Repeat("x", 200)), SizeBytes: int64(i+1) << 40, EraseClass: weak})
+		report.NICs = append(report.NICs, wire.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &wire.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
 	}
 	s = summarize(report, reportVersion{strings.Repeat("f", 36), math.MaxInt64})
 	g.Expect(len(s.NotPurgeable)).To(And(BeNumerically(">", 4), BeNumerically("<", 8)))
@@ -77,11 +78,13 @@ func TestSummaryOfDisksThatCannotBePurged(t *testing.T) {
 // TestSummaryIsBounded: the summary of the largest report is small, because each host's status has one. The largest disks and the fastest links stay.
 func TestSummaryIsBounded(t *testing.T) {
 	g := NewWithT(t)
-	report := &v1alpha1.BareMetalInspectionSpec{ReceivedTime: metav1.Now(), CPU: v1alpha1.InspectedCPU{Threads: 1 << 20}, Memory: v1alpha1.InspectedMemory{Bytes: 1 << 50}}
+	report := &v1alpha1.BareMetalInspectionSpec{
+		Inspection: wire.Inspection{CPU: wire.InspectedCPU{Threads: 1 << 20}, Memory: wire.InspectedMemory{Bytes: 1 << 50}}, ReceivedTime: metav1.Now(),
+	}
 	for i := range 512 {
-		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SizeBytes: int64(i+1) << 40})
-		report.NICs = append(report.NICs, v1alpha1.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
-		report.Devices = append(report.Devices, v1alpha1.InspectedDevice{Class: "GPU", Vendor: "10de", Device: fmt.Sprintf("%04x", i)})
+		report.Disks = append(report.Disks, wire.InspectedDisk{SizeBytes: int64(i+1) << 40})
+		report.NICs = append(report.NICs, wire.InspectedNIC{LinkUp: true, SpeedMbps: int32(i), Neighbor: &wire.InspectedNeighbor{SystemName: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 100))}})
+		report.Devices = append(report.Devices, wire.InspectedDevice{Class: "GPU", Vendor: "10de", Device: fmt.Sprintf("%04x", i)})
 	}
 	version := reportVersion{strings.Repeat("f", 36), math.MaxInt64}
 	s := summarize(report, version)
@@ -100,13 +103,13 @@ func TestPropertySummary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		report, groups := &v1alpha1.BareMetalInspectionSpec{}, map[v1alpha1.DiskGroup]bool{}
 		for range rapid.IntRange(0, 20).Draw(t, "disks") {
-			d := v1alpha1.InspectedDisk{SizeBytes: rapid.Int64Min(1).Draw(t, "size"), Rotational: rapid.Bool().Draw(t, "rotational")}
+			d := wire.InspectedDisk{SizeBytes: rapid.Int64Min(1).Draw(t, "size"), Rotational: rapid.Bool().Draw(t, "rotational")}
 			report.Disks = append(report.Disks, d)
 			groups[v1alpha1.DiskGroup{SizeBytes: d.SizeBytes, Rotational: d.Rotational}] = true
 		}
 		for range rapid.IntRange(0, 20).Draw(t, "NICs") {
-			report.NICs = append(report.NICs, v1alpha1.InspectedNIC{
-				LinkUp: true, SpeedMbps: rapid.Int32().Draw(t, "speed"), Neighbor: &v1alpha1.InspectedNeighbor{SystemName: rapid.String().Draw(t, "switch")},
+			report.NICs = append(report.NICs, wire.InspectedNIC{
+				LinkUp: true, SpeedMbps: rapid.Int32().Draw(t, "speed"), Neighbor: &wire.InspectedNeighbor{SystemName: rapid.String().Draw(t, "switch")},
 			})
 		}
 		s := summarize(report, reportVersion{"uid", 1})
@@ -131,13 +134,13 @@ func TestContradictions(t *testing.T) {
 		}
 	}
 	report := func() *v1alpha1.BareMetalInspectionSpec {
-		return &v1alpha1.BareMetalInspectionSpec{
-			System: v1alpha1.InspectedSystem{SystemUUID: "44454C4C-4200-1035-8034-B4C04F465931", SerialNumber: " abc"}, // the bytes of the UUID in the other order
-			CPU:    v1alpha1.InspectedCPU{Threads: 8, Architecture: "amd64"}, Memory: v1alpha1.InspectedMemory{Bytes: 60 << 30},
-			NICs:  []v1alpha1.InspectedNIC{{MACAddress: "52:54:00:00:00:01"}},
-			Disks: []v1alpha1.InspectedDisk{{SerialNumber: "d1"}, {SerialNumber: "d2"}, {SerialNumber: "stick", Transport: v1alpha1.TransportUSB}},
-			BMC:   &v1alpha1.InspectedBMC{Address: "192.0.2.1"},
-		}
+		return &v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{
+			System: wire.InspectedSystem{SystemUUID: "44454C4C-4200-1035-8034-B4C04F465931", SerialNumber: " abc"}, // the bytes of the UUID in the other order
+			CPU:    wire.InspectedCPU{Threads: 8, Architecture: "amd64"}, Memory: wire.InspectedMemory{Bytes: 60 << 30},
+			NICs:  []wire.InspectedNIC{{MACAddress: "52:54:00:00:00:01"}},
+			Disks: []wire.InspectedDisk{{SerialNumber: "d1"}, {SerialNumber: "d2"}, {SerialNumber: "stick", Transport: wire.TransportUSB}},
+			BMC:   &wire.InspectedBMC{Address: "192.0.2.1"},
+		}}
 	}
 	for name, test := range map[string]struct {
 		change func(h *v1alpha1.BareMetalHost, bmc *v1alpha1.Hardware, found *v1alpha1.BareMetalInspectionSpec)
@@ -145,7 +148,7 @@ func TestContradictions(t *testing.T) {
 	}{
 		"nothing": {func(*v1alpha1.BareMetalHost, *v1alpha1.Hardware, *v1alpha1.BareMetalInspectionSpec) {}, ""},
 		"unknown facts": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
-			*f = v1alpha1.BareMetalInspectionSpec{Disks: report().Disks}
+			*f = v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{Disks: report().Disks}}
 		}, ""},
 		"UUID": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
 			f.System.SystemUUID = other
@@ -178,7 +181,7 @@ func TestContradictions(t *testing.T) {
 			f.Disks = f.Disks[1:]
 		}, `disk "D1" (Bay 1)`},
 		"disks of a RAID controller": {func(_ *v1alpha1.BareMetalHost, _ *v1alpha1.Hardware, f *v1alpha1.BareMetalInspectionSpec) {
-			f.Disks = []v1alpha1.InspectedDisk{{SerialNumber: "virtual"}}
+			f.Disks = []wire.InspectedDisk{{SerialNumber: "virtual"}}
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

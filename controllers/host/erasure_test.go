@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
@@ -48,7 +49,7 @@ func startRecording(t *testing.T, r *recorder) func() {
 }
 
 // serverToErase returns a server whose machine is deleted, and whose agent runs to erase its disks with a policy.
-func serverToErase(t *testing.T, policy v1alpha1.CleaningPolicy) *controllerstest.Server {
+func serverToErase(t *testing.T, policy wire.ErasePolicy) *controllerstest.Server {
 	t.Helper()
 	server, claim := runningServer(t)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
@@ -74,10 +75,10 @@ func endErasure(t *testing.T, server *controllerstest.Server) {
 	now := metav1.Now().Rfc3339Copy()
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) {
 		b.Spec.AgentDoneTime, b.Spec.WrittenDisks = &now, nil
-		b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: b.Spec.CleaningPolicy, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{
-			Disk: v1alpha1.DiskIdentity{SerialNumber: "S1"}, Outcome: v1alpha1.ErasureErased, Method: "NVMe sanitize", Class: v1alpha1.CleaningPurge,
-			Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true},
-		}}}
+		b.Spec.Erasure = &v1alpha1.ErasureReport{Policy: b.Spec.CleaningPolicy, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{DiskErasure: wire.DiskErasure{
+			Disk: wire.DiskIdentity{SerialNumber: "S1"}, Outcome: wire.Erased, Method: "NVMe sanitize", Class: wire.PolicyPurge,
+			Verification: &wire.ErasureVerification{Kind: "Samples", Passed: true},
+		}}}}
 	})
 	server.SetPower(false)
 }
@@ -88,13 +89,13 @@ func TestErasureAfterANetworkBoot(t *testing.T) {
 	g := NewWithT(t)
 	r := &recorder{}
 	defer startRecording(t, r)()
-	server := serverToErase(t, v1alpha1.CleaningClear)
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningMetadata })
+	server := serverToErase(t, wire.PolicyClear)
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(wire.PolicyClear))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = wire.PolicyMetadata })
 	endErasure(t, server)
 	wait(t, server, expectReleasedClean)
-	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
-	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", v1alpha1.CleaningClear)))
+	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.CleaningPolicy).To(Equal(wire.PolicyClear))
+	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", wire.PolicyClear)))
 	g.Expect(r.released.Load()).To(BeFalse())
 }
 
@@ -104,7 +105,7 @@ func TestErasureIsNotRecorded(t *testing.T) {
 	r := &recorder{}
 	r.fails.Store(true)
 	defer startRecording(t, r)()
-	server := serverToErase(t, v1alpha1.CleaningClear)
+	server := serverToErase(t, wire.PolicyClear)
 	endErasure(t, server)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(conditions.GetReason(h, v1alpha1.BootedCondition)).To(Equal(v1alpha1.ReasonErasureNotRecorded), "%+v", h.Status)
@@ -125,7 +126,7 @@ func TestErasureIsNotProven(t *testing.T) {
 	r := &recorder{}
 	r.unproven.Store(true)
 	defer startRecording(t, r)()
-	server := serverToErase(t, v1alpha1.CleaningClear)
+	server := serverToErase(t, wire.PolicyClear)
 	endErasure(t, server)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.ConsumerRef).To(BeNil())
@@ -138,7 +139,7 @@ func TestUnfencedReleaseWithoutRecord(t *testing.T) {
 	r := &recorder{}
 	r.fails.Store(true)
 	defer startRecording(t, r)()
-	server := serverToErase(t, v1alpha1.CleaningClear)
+	server := serverToErase(t, wire.PolicyClear)
 	endErasure(t, server)
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonErasureNotRecorded))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
@@ -155,7 +156,7 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	g := NewWithT(t)
 	defer start(t)()
 	server := newInspectedServer(t, env.Namespace(t), "h")
-	server.Host.Spec.CleaningPolicy = v1alpha1.CleaningPurge
+	server.Host.Spec.CleaningPolicy = wire.PolicyPurge
 	register(t, server)
 	waitForAgent(t, server)
 	reportHardware(t, server, server.Host.Status.Hardware.CPU.Threads)
@@ -163,20 +164,20 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	report := &v1alpha1.BareMetalInspection{}
 	g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), report)).To(Succeed())
 	controllerstest.Modify(t, env, report, func(r *v1alpha1.BareMetalInspection) {
-		r.Spec.Disks = []v1alpha1.InspectedDisk{
-			{SerialNumber: "S1", SizeBytes: 480e9, EraseClass: v1alpha1.CleaningPurge}, {SerialNumber: "S2", SizeBytes: 480e9, EraseClass: v1alpha1.CleaningClear},
+		r.Spec.Disks = []wire.InspectedDisk{
+			{SerialNumber: "S1", SizeBytes: 480e9, EraseClass: wire.PolicyPurge}, {SerialNumber: "S2", SizeBytes: 480e9, EraseClass: wire.PolicyClear},
 		}
 	})
 	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonCleaningPolicyNotPossible))
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("no method for that: S2"))
 	g.Expect(server.Host.Status.Inspection.NotPurgeable).To(ConsistOf(HaveField("SerialNumber", "S2")))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
-		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S2"}}}
+		h.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{SerialNumber: "S2"}}}
 	})
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Storage = nil })
 	wait(t, server, phase(v1alpha1.PhaseUnavailable))
-	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = wire.PolicyClear })
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 }
 
@@ -187,7 +188,7 @@ func TestErasureInADeletedNamespace(t *testing.T) {
 	r := &recorder{}
 	r.fails.Store(true)
 	defer startRecording(t, r)()
-	server := serverToErase(t, v1alpha1.CleaningClear)
+	server := serverToErase(t, wire.PolicyClear)
 	endErasure(t, server)
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonErasureNotRecorded))
 	g.Expect(env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: server.Host.Namespace}})).To(Succeed())

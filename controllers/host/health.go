@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
 // component is a part of a server whose health its BMC reports.
 type component struct {
 	kind, name, model, serial string
-	health                    v1alpha1.Health
+	health                    wire.Health
 }
 
 // componentsOf returns the components of a server that are not healthy. The server itself is one of them, if none of its components explains its health.
@@ -35,21 +36,21 @@ func componentsOf(hw *v1alpha1.Hardware) []component {
 		all = append(all, component{cmp.Or(d.Class, "device"), d.Name, d.Model, d.SerialNumber, d.Health})
 	}
 	unhealthy := slices.DeleteFunc(all, func(c component) bool { return !isUnhealthy(c.health) })
-	if isUnhealthy(hw.Health) && len(unhealthy) == 0 || hw.Health == v1alpha1.HealthCritical && !slices.ContainsFunc(unhealthy, component.isCritical) {
+	if isUnhealthy(hw.Health) && len(unhealthy) == 0 || hw.Health == wire.HealthCritical && !slices.ContainsFunc(unhealthy, component.isCritical) {
 		unhealthy = append(unhealthy, component{kind: "server", health: hw.Health})
 	}
 	return unhealthy
 }
 
-func (c component) isCritical() bool { return c.health == v1alpha1.HealthCritical }
+func (c component) isCritical() bool { return c.health == wire.HealthCritical }
 
 // isCritical is true if an inventory has a component that is critical.
 func isCritical(hw *v1alpha1.Hardware) bool {
 	return hw != nil && slices.ContainsFunc(componentsOf(hw), component.isCritical)
 }
 
-func isUnhealthy(health v1alpha1.Health) bool {
-	return health == v1alpha1.HealthWarning || health == v1alpha1.HealthCritical
+func isUnhealthy(health wire.Health) bool {
+	return health == wire.HealthWarning || health == wire.HealthCritical
 }
 
 // text describes a component, such as "disk 3 (model VK000960GXAWL, serial number 21122DE9C12C): Critical".

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
@@ -38,11 +39,11 @@ func TestStageOfTheLastBoot(t *testing.T) {
 		}
 		g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, stages...)).To(Succeed())
 	}
-	write(v1alpha1.ObservedAgent{Release: "v1", FirmwareMode: v1alpha1.FirmwareUEFI, SecureBoot: v1alpha1.SecureBootEnabled})
+	write(v1alpha1.ObservedAgent{Release: "v1", FirmwareMode: wire.FirmwareUEFI, SecureBoot: wire.SecureBootEnabled})
 	controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.Number, b.Spec.Attempt = 2, 1 })
-	write(v1alpha1.ObservedAgent{FirmwareMode: v1alpha1.FirmwareBIOS}, v1alpha1.StageKernel)
+	write(v1alpha1.ObservedAgent{FirmwareMode: wire.FirmwareBIOS}, v1alpha1.StageKernel)
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(boot), boot)).To(Succeed())
-	g.Expect(controllers.ObservedStage(boot, v1alpha1.StageAgent).Agent).To(HaveValue(Equal(v1alpha1.ObservedAgent{FirmwareMode: v1alpha1.FirmwareBIOS})))
+	g.Expect(controllers.ObservedStage(boot, v1alpha1.StageAgent).Agent).To(HaveValue(Equal(v1alpha1.ObservedAgent{FirmwareMode: wire.FirmwareBIOS})))
 }
 
 // TestProgress follows the condition BootProgress from the start of a boot to the release. A machine that runs from memory, and whose firmware boots

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
@@ -31,7 +32,7 @@ func requestedServer(t *testing.T, change ...func(*v1alpha1.BareMetalHost)) (*co
 // request requests that the disks of a server are erased.
 func request(t *testing.T, server *controllerstest.Server, serialNumber string) *v1alpha1.BareMetalErasureRequest {
 	t.Helper()
-	return controllerstest.RequestErasure(t, env, server.Host, serialNumber, v1alpha1.CleaningClear)
+	return controllerstest.RequestErasure(t, env, server.Host, serialNumber, wire.PolicyClear)
 }
 
 // waitForEraser waits until the server was powered on for the erasure of its disks, and returns the boot.
@@ -42,7 +43,7 @@ func waitForEraser(t *testing.T, server *controllerstest.Server, request *v1alph
 	g.Eventually(server.On, inspectionPatience).Should(BeTrue())
 	boot := controllerstest.BootOf(t, env, server.Host)
 	g.Expect(boot.Spec.Purpose).To(Equal(v1alpha1.PurposeClean))
-	g.Expect(boot.Spec.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
+	g.Expect(boot.Spec.CleaningPolicy).To(Equal(wire.PolicyClear))
 	g.Expect(boot.Spec.ClaimID).To(BeEquivalentTo(request.UID))
 	g.Expect(boot.Spec.ErasureRequest).To(HaveValue(HaveField("Name", request.Name)))
 	g.Expect(boot.Spec.MachineName).To(BeEmpty())
@@ -69,7 +70,7 @@ func TestRequestedErasure(t *testing.T) {
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	g.Expect(server.Host.Spec.Quarantine).To(BeNil())
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedTime).NotTo(BeNil())
-	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", v1alpha1.CleaningClear)))
+	g.Expect(r.recorded.Load()).To(HaveValue(HaveField("Policy", wire.PolicyClear)))
 	g.Expect(server.On()).To(BeFalse())
 	boots := server.Host.Spec.ProviderState.Boots
 	g.Consistently(func(g Gomega) {
@@ -256,7 +257,7 @@ func TestRequestedErasureFails(t *testing.T) {
 		}, inspectionPatience).Should(Succeed())
 		g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageAgent, time.Now()))).To(Succeed())
 		g.Expect(controllers.ApplyProblem(t.Context(), env.Client, keyOf(boot), v1alpha1.BootProblem{
-			BootFailure: v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk DISK-1 was not erased: it is frozen"}, Number: boot.Spec.Number,
+			BootFailure: v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk DISK-1 was not erased: it is frozen"}, Number: boot.Spec.Number,
 			Time: metav1.NewTime(time.Now().Add(time.Second)),
 		})).To(Succeed())
 	}

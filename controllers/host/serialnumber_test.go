@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
@@ -16,7 +17,7 @@ import (
 // TestSerialNumber: a request to erase is compared with the serial number that the BMC reports. If it reports none, that of an inspection by the agent counts.
 func TestSerialNumber(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "dc", Name: "h"}
-	report := &v1alpha1.BareMetalInspection{ObjectMeta: meta, Spec: v1alpha1.BareMetalInspectionSpec{System: v1alpha1.InspectedSystem{SerialNumber: "agent"}}}
+	report := &v1alpha1.BareMetalInspection{ObjectMeta: meta, Spec: v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{System: wire.InspectedSystem{SerialNumber: "agent"}}}}
 	for name, c := range map[string]struct {
 		hardware   *v1alpha1.Hardware
 		inspection v1alpha1.InspectionPolicy

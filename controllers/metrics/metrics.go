@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
@@ -25,9 +26,9 @@ const other = "Other"
 var (
 	bootFailures = []string{
 		v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCommandLineTooLong,
-		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected,
-		v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers, v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader,
-		v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonOtherServer, v1alpha1.ReasonDisksNotErased,
+		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, wire.ReasonNoDiskMatches, wire.ReasonSeveralDisksMatch, wire.ReasonDiskProtected,
+		wire.ReasonDiskTooSmall, wire.ReasonSectorSizeDiffers, wire.ReasonDataSourceOnOtherDisk, wire.ReasonNoBootLoader,
+		wire.ReasonPartitionTableInvalid, wire.ReasonCommitUnknown, wire.ReasonPlanInvalid, wire.ReasonOtherServer, v1alpha1.ReasonDisksNotErased,
 		v1alpha1.ReasonInspectionFailed, other,
 	}
 	bootProblems = append([]string{
@@ -35,7 +36,7 @@ var (
 		v1alpha1.ReasonChecksumMismatch, v1alpha1.ReasonCommandLineTooLong, v1alpha1.ReasonImageUnreachable, v1alpha1.ReasonImageUnauthorized,
 		v1alpha1.ReasonImageNotFound, v1alpha1.ReasonImageFormatInvalid, v1alpha1.ReasonImageTooLarge, v1alpha1.ReasonImageInterrupted, v1alpha1.ReasonNoSpace,
 		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonAgentKeyMissing, v1alpha1.ReasonMediaRefused, v1alpha1.ReasonOtherDHCPServer, other,
-	}, v1alpha1.AgentFailureReasons...)
+	}, wire.AgentFailureReasons...)
 	quarantineReasons = []string{
 		v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCleaningByHand, v1alpha1.ReasonCleaningFailed, v1alpha1.ReasonDisksNotErased, v1alpha1.ReasonReleasedUnfenced,
 		v1alpha1.ReasonRemediationFailed, v1alpha1.ReasonSecondRequester, other,
@@ -204,7 +205,7 @@ func ImageWritten(bytes int64, took time.Duration) {
 var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), string(v1alpha1.PurposeInspect), other}
 
 // erasurePolicies are the policies of erasures.
-var erasurePolicies = []string{string(v1alpha1.CleaningMetadata), string(v1alpha1.CleaningClear), string(v1alpha1.CleaningPurge), other}
+var erasurePolicies = []string{string(wire.PolicyMetadata), string(wire.PolicyClear), string(wire.PolicyPurge), other}
 
 const (
 	erasureSucceeded = "Succeeded"
@@ -227,16 +228,16 @@ func newAgentFailures() *prometheus.CounterVec {
 		Name: "capbm_agent_failures_total", Help: "Plans of agents that failed, by the purpose of the boot and the reason.",
 	}, []string{"purpose", "reason"})
 	for _, purpose := range agentPurposes {
-		for _, reason := range v1alpha1.AgentFailureReasons {
+		for _, reason := range wire.AgentFailureReasons {
 			c.WithLabelValues(purpose, reason)
 		}
 	}
 	return c
 }
 
-// AgentFailed counts a plan of an agent that failed. reason is one of v1alpha1.AgentFailureReasons.
+// AgentFailed counts a plan of an agent that failed. reason is one of wire.AgentFailureReasons.
 func AgentFailed(purpose v1alpha1.BootPurpose, reason string) {
-	agentFailures.WithLabelValues(reasonOrOther(agentPurposes, string(purpose)), reasonOrOther(v1alpha1.AgentFailureReasons, reason)).Inc()
+	agentFailures.WithLabelValues(reasonOrOther(agentPurposes, string(purpose)), reasonOrOther(wire.AgentFailureReasons, reason)).Inc()
 }
 
 // Released records the duration of the release of a host. result is one of ReleasedFree, ReleasedQuarantined and ReleasedUnfenced.
@@ -246,12 +247,12 @@ func Released(result string, took time.Duration) { observe(release.WithLabelValu
 func Cleaned(took time.Duration) { observe(cleaning, took) }
 
 // Erased counts an erasure of the disks of a host that the agent ended. policy is that of the record of its boot.
-func Erased(policy v1alpha1.CleaningPolicy, ok bool) {
+func Erased(policy wire.ErasePolicy, ok bool) {
 	outcome := erasureFailed
 	if ok {
 		outcome = erasureSucceeded
 	}
-	erasures.WithLabelValues(reasonOrOther(erasurePolicies, cmp.Or(string(policy), string(v1alpha1.CleaningMetadata))), outcome).Inc()
+	erasures.WithLabelValues(reasonOrOther(erasurePolicies, cmp.Or(string(policy), string(wire.PolicyMetadata))), outcome).Inc()
 }
 
 // Quarantined counts a host that the provider put into quarantine.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
@@ -57,7 +58,7 @@ type matchFields struct {
 	cpu                  int32
 	memory               int64 // a number: equal Quantities may differ in memory
 	reportedArchitecture string
-	health               v1alpha1.Health
+	health               wire.Health
 	disks                []int64
 	inspection           v1alpha1.InspectionPolicy
 	found                v1alpha1.InspectionSummary

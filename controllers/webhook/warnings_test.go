@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -68,7 +69,7 @@ func TestWarnings(t *testing.T) {
 		}
 		m.Spec.ReuseHost = !m.Spec.ReuseHost
 		m.Spec.Hardware.CPU++
-		m.Spec.CleaningPolicy = []v1alpha1.CleaningPolicy{v1alpha1.CleaningClear, v1alpha1.CleaningPurge}[tolerations%2]
+		m.Spec.CleaningPolicy = []wire.ErasePolicy{wire.PolicyClear, wire.PolicyPurge}[tolerations%2]
 		m.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"cpu": v1alpha1.LabelValue("a" + m.Spec.Boot.CommandLine)}}
 		m.Spec.Preferences = append(m.Spec.Preferences, v1alpha1.HostPreference{Weight: 1, HostSelector: *m.Spec.HostSelector})
 	}

@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/netns"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -51,7 +52,7 @@ func TestDHCP(t *testing.T) {
 	}{{"virtio-net", "virtio-net-pci", agent.PowerOff}, {"e1000e", "e1000e", agent.Reboot}, {"vmxnet3", "vmxnet3", agent.PowerOff}} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWire(t, "10.91.0.0/24")
+			w := newSegment(t, "10.91.0.0/24")
 			d := w.dnsmasq(t, "10.91.0.100,10.91.0.150,2m")
 			s := serve(t, w.address(), c.next)
 			m := start(t, machine{cards: []card{{model: c.card, tap: w.tap(t)}}, server: s.url})
@@ -60,7 +61,7 @@ func TestDHCP(t *testing.T) {
 			g.Expect(d.log()).To(ContainSubstring("vendor class: capbm-agent"))
 			var hello agent.Hello
 			g.Expect(json.Unmarshal(s.Requests(agent.EndpointPlan)[0].Body, &hello)).To(Succeed())
-			g.Expect(hello.Firmware).To(Equal(agent.BIOS))
+			g.Expect(hello.Firmware).To(Equal(wire.FirmwareBIOS))
 			g.Expect(hello.Architecture).To(Equal("amd64"))
 			g.Expect(hello.Kernel).To(HavePrefix("6."))
 			seconds := m.secondsToPlan(s)
@@ -77,7 +78,7 @@ func TestIPv6(t *testing.T) {
 		{"SLAAC", "fd91::,ra-only,64"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWire(t, "fd91::/64")
+			w := newSegment(t, "fd91::/64")
 			w.dnsmasq(t, c.ranges)
 			s := serve(t, w.address(), agent.PowerOff)
 			m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}, server: s.url})
@@ -96,7 +97,7 @@ func TestIPv6(t *testing.T) {
 // own. All requests come from one address: by it the boot server knows the agent.
 func TestOneAddress(t *testing.T) {
 	g := NewWithT(t)
-	w := newWire(t, "fd92::/64")
+	w := newSegment(t, "fd92::/64")
 	w.dnsmasq(t, "fd92::100,fd92::150,slaac,64,2m")
 	s := serve(t, w.address(), agent.PowerOff)
 	s.NotYet = 12 // for longer than both addresses take
@@ -114,7 +115,7 @@ func TestOneAddress(t *testing.T) {
 
 // TestSecondInterface: both cards get an address, and only the network of the second one has the boot server.
 func TestSecondInterface(t *testing.T) {
-	first, second := newWire(t, "10.92.0.0/24"), newWire(t, "10.93.0.0/24")
+	first, second := newSegment(t, "10.92.0.0/24"), newSegment(t, "10.93.0.0/24")
 	first.dnsmasq(t, "10.92.0.100,10.92.0.150,2m", "--dhcp-option=3,10.92.0.77") // a router that is not there
 	second.dnsmasq(t, "10.93.0.100,10.93.0.150,2m")
 	s := serve(t, second.address(), agent.PowerOff)
@@ -126,7 +127,7 @@ func TestSecondInterface(t *testing.T) {
 
 // TestLateLink: the cable is plugged in after the agent has begun to try.
 func TestLateLink(t *testing.T) {
-	w := newWire(t, "10.94.0.0/24")
+	w := newSegment(t, "10.94.0.0/24")
 	w.dnsmasq(t, "10.94.0.100,10.94.0.150,2m")
 	s := serve(t, w.address(), agent.PowerOff)
 	m := start(t, machine{cards: []card{{model: "e1000e", tap: w.tap(t)}}, server: s.url, unplugged: true})
@@ -137,7 +138,7 @@ func TestLateLink(t *testing.T) {
 
 // TestLinkDrops: the cable is pulled between the plan and the result. The result arrives when it is back.
 func TestLinkDrops(t *testing.T) {
-	w := newWire(t, "10.95.0.0/24")
+	w := newSegment(t, "10.95.0.0/24")
 	w.dnsmasq(t, "10.95.0.100,10.95.0.150,2m")
 	s := serve(t, w.address(), agent.PowerOff)
 	s.NotYet = 3
@@ -161,7 +162,7 @@ func TestLinkDrops(t *testing.T) {
 func TestLinkDropsWhileWriting(t *testing.T) {
 	g := NewWithT(t)
 	service, from := prepared(t, debianImage)
-	w := newWire(t, "10.95.0.0/24")
+	w := newSegment(t, "10.95.0.0/24")
 	w.dnsmasq(t, "10.95.0.100,10.95.0.150,2m")
 	s, sent := serve(t, w.address(), agent.PowerOff), &atomic.Int64{}
 	info := s.provide(t, service, from, sent)
@@ -186,7 +187,7 @@ func TestStatic(t *testing.T) {
 	for _, mode := range []string{"active-backup", "802.3ad"} {
 		t.Run(mode, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWire(t, "10.96.0.0/24")
+			w := newSegment(t, "10.96.0.0/24")
 			s := serve(t, w.address(), agent.PowerOff)
 			sw := newSwitch(t, w, 7)
 			bond := seed.Bond{Name: "bond0", Interfaces: []string{"lan0", "lan1"}, Mode: mode, Monitor: 100 * time.Millisecond}
@@ -219,7 +220,7 @@ func TestStatic(t *testing.T) {
 // TestStaticFirst: the network has no DHCP server, and the agent does not wait for one. The boot server has a name, and is behind a router.
 func TestStaticFirst(t *testing.T) {
 	g := NewWithT(t)
-	w, far := newWire(t, "10.95.0.0/24"), newWire(t, "10.94.0.0/24")
+	w, far := newSegment(t, "10.95.0.0/24"), newSegment(t, "10.94.0.0/24")
 	w.resolve(t, "boot.example.com", far.address())
 	s := serve(t, far.address(), agent.PowerOff)
 	network := &seed.Network{Interfaces: []seed.Interface{{Name: "lan0", MAC: macOf(0), Settings: seed.Settings{
@@ -241,7 +242,7 @@ func TestStaticFirst(t *testing.T) {
 
 // TestNoParameters: a ramdisk that was not booted by the boot server says so, and powers the server off.
 func TestNoParameters(t *testing.T) {
-	w := newWire(t, "10.97.0.0/24")
+	w := newSegment(t, "10.97.0.0/24")
 	m := start(t, machine{cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}}})
 	m.awaitConsole("has no capbm.server")
 	m.awaitOff()
@@ -259,7 +260,7 @@ func TestMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(text, func(t *testing.T) {
-			w := newWire(t, "10.98.0.0/24")
+			w := newSegment(t, "10.98.0.0/24")
 			w.dnsmasq(t, "10.98.0.100,10.98.0.150,2m")
 			s := serve(t, w.address(), agent.PowerOff)
 			s.provide(t, service, from, &atomic.Int64{})

@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -142,7 +143,7 @@ func newUsedDrives(t *testing.T, made map[string][]byte) *usedDrives {
 }
 
 // kept are disks that the plan of these tests must not touch, by serial number and by the label of a partition.
-var kept = []agent.KeptDisk{{Serial: "KEPT"}, {Label: "of LABEL"}}
+var kept = []wire.KeptDisk{{SerialNumber: "KEPT"}, {Label: "of LABEL"}}
 
 // planRun is what became of a plan.
 type planRun struct {
@@ -155,7 +156,7 @@ type planRun struct {
 }
 
 // runPlan boots the agent with drives and a plan, until it has reported the result and has switched the server off.
-func runPlan(t *testing.T, w *wire, args []string, plan agent.Plan) planRun {
+func runPlan(t *testing.T, w *segment, args []string, plan agent.Plan) planRun {
 	t.Helper()
 	g := NewWithT(t)
 	s := serve(t, w.address(), agent.PowerOff)
@@ -172,7 +173,7 @@ func runPlan(t *testing.T, w *wire, args []string, plan agent.Plan) planRun {
 func logDisks(t *testing.T, disks []agent.ErasedDisk) {
 	t.Helper()
 	for _, d := range disks {
-		t.Logf("%s %s: %s, %s (%s, %s), %+v %s", d.Name, d.Disk.Serial, d.Outcome, d.Method, d.Class, d.Basis, d.Verification, d.Message)
+		t.Logf("%s %s: %s, %s (%s, %s), %+v %s", d.Name, d.Disk.SerialNumber, d.Outcome, d.Method, d.Class, d.Basis, d.Verification, d.Message)
 	}
 }
 
@@ -183,9 +184,9 @@ const (
 
 // methodOf is the method of docs/cleaning.md for a drive of newUsedDrives. The NVMe drives of QEMU have the format command, and its other drives no command
 // that erases. Whether a drive has discard changes nothing.
-func methodOf(policy agent.CleanPolicy, serial string) string {
+func methodOf(policy wire.ErasePolicy, serial string) string {
 	switch {
-	case policy == agent.CleanMetadata:
+	case policy == wire.PolicyMetadata:
 		return "Overwrite of partition tables, signatures and bootstrap data"
 	case serial == "NVME":
 		return formatMethod
@@ -198,11 +199,11 @@ func methodOf(policy agent.CleanPolicy, serial string) string {
 // mdadm and LVM have made. Kept disks are as they were, and the agent of the next owner finds nothing.
 func TestErasure(t *testing.T) {
 	made := makeVolumes(t)
-	for _, policy := range []agent.CleanPolicy{agent.CleanClear, agent.CleanMetadata} {
+	for _, policy := range []wire.ErasePolicy{wire.PolicyClear, wire.PolicyMetadata} {
 		t.Run(string(policy), func(t *testing.T) {
 			g := NewWithT(t)
 			u := newUsedDrives(t, made)
-			w := newWire(t, "10.86.0.0/24")
+			w := newSegment(t, "10.86.0.0/24")
 			w.dnsmasq(t, "10.86.0.100,10.86.0.150,2m")
 			before := map[string][]byte{}
 			for _, serial := range []string{"KEPT", "LABEL"} {
@@ -219,13 +220,13 @@ func TestErasure(t *testing.T) {
 			g.Expect(result.Failure).To(BeNil())
 			g.Expect(result.Disks).To(HaveLen(len(u.files)))
 			for _, d := range result.Disks {
-				if d.Disk.Serial == "KEPT" || d.Disk.Serial == "LABEL" {
-					g.Expect(d.Outcome).To(Equal(agent.LeftOut), d.Disk.Serial)
+				if d.Disk.SerialNumber == "KEPT" || d.Disk.SerialNumber == "LABEL" {
+					g.Expect(d.Outcome).To(Equal(wire.LeftOut), d.Disk.SerialNumber)
 					continue
 				}
-				g.Expect(d.Outcome).To(Equal(agent.Erased), d.Disk.Serial)
-				g.Expect(d.Method).To(Equal(methodOf(policy, d.Disk.Serial)), d.Disk.Serial)
-				g.Expect(d.Verification).To(HaveField("Passed", BeTrue()), d.Disk.Serial)
+				g.Expect(d.Outcome).To(Equal(wire.Erased), d.Disk.SerialNumber)
+				g.Expect(d.Method).To(Equal(methodOf(policy, d.Disk.SerialNumber)), d.Disk.SerialNumber)
+				g.Expect(d.Verification).To(HaveField("Passed", BeTrue()), d.Disk.SerialNumber)
 			}
 			for serial, file := range u.files {
 				if content, isKept := before[serial]; isKept {
@@ -242,14 +243,14 @@ func TestErasure(t *testing.T) {
 			next := runPlan(t, w, u.args, agent.Plan{Title: "next owner", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{}})
 			g.Expect(next.writes).To(HaveLen(len(u.files)))
 			g.Expect(next.writes).To(HaveEach(0), "an inspection writes to no disk")
-			var found agent.Inventory
+			var found wire.Inspection
 			g.Expect(json.Unmarshal(next.Requests(agent.EndpointInventory)[0].Body, &found)).To(Succeed())
 			g.Expect(found.Disks).To(HaveLen(len(u.files)))
 			for _, d := range found.Disks {
-				if isKept := d.Serial == "KEPT" || d.Serial == "LABEL"; isKept {
-					g.Expect(d.Signatures).NotTo(BeEmpty(), d.Serial)
+				if isKept := d.SerialNumber == "KEPT" || d.SerialNumber == "LABEL"; isKept {
+					g.Expect(d.Signatures).NotTo(BeEmpty(), d.SerialNumber)
 				} else {
-					g.Expect(d.Signatures).To(BeEmpty(), d.Serial)
+					g.Expect(d.Signatures).To(BeEmpty(), d.SerialNumber)
 				}
 			}
 		})
@@ -257,11 +258,11 @@ func TestErasure(t *testing.T) {
 }
 
 // checkErased reads a disk after its erasure. Metadata erases the first and the last MiB, and the first MiB of the partition, if there is one.
-func checkErased(t *testing.T, policy agent.CleanPolicy, serial, file string) {
+func checkErased(t *testing.T, policy wire.ErasePolicy, serial, file string) {
 	t.Helper()
 	g := NewWithT(t)
 	data, notZero := remains(t, file)
-	if policy != agent.CleanMetadata {
+	if policy != wire.PolicyMetadata {
 		g.Expect([]int{data, notZero}).To(Equal([]int{0, 0}), serial)
 		return
 	}
@@ -292,7 +293,7 @@ const maxManyDisks = 30 * time.Second
 func TestErasureOfManyDisks(t *testing.T) {
 	g := NewWithT(t)
 	const disks = 24
-	w := newWire(t, "10.87.0.0/24")
+	w := newSegment(t, "10.87.0.0/24")
 	w.dnsmasq(t, "10.87.0.100,10.87.0.150,2m")
 	args := []string{"-device", "virtio-scsi-pci,id=scsi"}
 	for i := range disks {
@@ -300,7 +301,7 @@ func TestErasureOfManyDisks(t *testing.T) {
 		g.Expect(os.Truncate(file, 10e12)).To(Succeed())
 		args = append(args, drive(fmt.Sprintf("d%d", i), file, fmt.Sprintf("scsi-hd,bus=scsi.0,scsi-id=%d,serial=DISK%d", i, i))...)
 	}
-	cleaned := runPlan(t, w, args, agent.Plan{Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true}})
+	cleaned := runPlan(t, w, args, agent.Plan{Title: "erasure", Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: wire.PolicyMetadata, AllDisks: true}})
 	g.Expect(cleaned.Result().Failure).To(BeNil())
 	g.Expect(cleaned.Result().Disks).To(HaveLen(disks))
 	t.Logf("Metadata of %d disks: %.1f s from the plan to the result", disks, cleaned.took.Seconds())

@@ -39,7 +39,7 @@ func TestServersAtOnce(t *testing.T) {
 		count, file = n, debianImage
 	}
 	service, from := prepared(t, file)
-	w := newWire(t, "10.89.0.0/24")
+	w := newSegment(t, "10.89.0.0/24")
 	w.dnsmasq(t, "10.89.0.100,10.89.0.150,2m")
 	f := &fleet{service: service, from: from, results: map[string]agent.Result{}}
 	url := f.serve(t, w.address())

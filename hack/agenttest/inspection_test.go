@@ -16,6 +16,7 @@ import (
 	"github.com/mdlayher/packet"
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -23,7 +24,7 @@ import (
 // interface (KCS) of the server reaches, and a disk that has two paths. It writes to no disk.
 func TestInspection(t *testing.T) {
 	g := NewWithT(t)
-	w := newWire(t, "10.90.0.0/24")
+	w := newSegment(t, "10.90.0.0/24")
 	w.dnsmasq(t, "10.90.0.100,10.90.0.150,2m")
 	s := serve(t, w.address(), agent.PowerOff)
 	s.Plan = agent.Plan{Title: "inspection", Purpose: agent.Inspect, Inspect: &agent.InspectPlan{LLDPSeconds: 60}}
@@ -48,17 +49,17 @@ func TestInspection(t *testing.T) {
 	kernel := m.kernel
 	m.mu.Unlock()
 	t.Logf("%.1f s from the kernel's start to the report, with neighbours that announce themselves every second", reports[0].At.Sub(kernel).Seconds())
-	var found agent.Inventory
+	var found wire.Inspection
 	g.Expect(json.Unmarshal(reports[0].Body, &found)).To(Succeed())
 	t.Logf("the report has %d bytes; problems: %q", len(reports[0].Body), found.Problems)
 
 	for i := range cards {
-		g.Expect(found.NICs).To(ContainElement(And(HaveField("MAC", macOf(i)), HaveField("LinkUp", true), HaveField("LLDP", Equal(&agent.Neighbor{
+		g.Expect(found.NICs).To(ContainElement(And(HaveField("MACAddress", macOf(i)), HaveField("LinkUp", true), HaveField("Neighbor", Equal(&wire.InspectedNeighbor{
 			ChassisID: "02:00:00:00:00:01", SystemName: fmt.Sprintf("leaf-%d[2J", i), PortID: fmt.Sprintf("Ethernet%d", i), ManagementAddress: "192.0.2.1", VLAN: 7,
 		})))))
 	}
-	g.Expect(found.BMC).To(Equal(&agent.BMC{Address: bmc.address, MAC: bmc.mac, Firmware: "9.08"}))
-	g.Expect(found.Disks).To(ContainElement(And(HaveField("Serial", "ONCE"), HaveField("Protected", ""))))
+	g.Expect(found.BMC).To(Equal(&wire.InspectedBMC{Address: bmc.address, MACAddress: bmc.mac, FirmwareVersion: "9.08"}))
+	g.Expect(found.Disks).To(ContainElement(And(HaveField("SerialNumber", "ONCE"), HaveField("Protected", ""))))
 	for _, name := range []string{"sda", "sdb"} {
 		g.Expect(found.Disks).To(ContainElement(And(HaveField("Name", name), HaveField("Protected", ContainSubstring("the same disk as sd")))))
 	}

@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -169,7 +170,7 @@ func (r *running) awaitEnd(s *server) {
 	g.Expect(result).NotTo(BeNil(), "the server went off before")
 	// This agent can carry nothing out: the plan's purpose does not exist.
 	g.Expect(result.Failure).NotTo(BeNil())
-	g.Expect(result.Failure.Reason).To(Equal(agent.ReasonPlanInvalid))
+	g.Expect(result.Failure.Reason).To(Equal(wire.ReasonPlanInvalid))
 	g.Expect(result.Log).To(ContainSubstring("Got the plan"))
 	g.Expect(len(result.Log)).To(BeNumerically("<=", agent.MaxLog))
 	r.awaitOff()

@@ -114,7 +114,7 @@ func TestMedia(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWire(t, "10.89.0.0/24")
+			w := newSegment(t, "10.89.0.0/24")
 			w.dnsmasq(t, "10.89.0.100,10.89.0.150,2m")
 			s := serve(t, w.address(), agent.PowerOff)
 			medium := serveMedium(t, w.address(), s.url, c.architecture)
@@ -158,7 +158,7 @@ func prepare(t *testing.T, f qemu.Firmware) []string {
 // set it.
 func TestMediaByFirmware(t *testing.T) {
 	g := NewWithT(t)
-	w := newWire(t, "10.88.0.0/24")
+	w := newSegment(t, "10.88.0.0/24")
 	s := serve(t, w.address(), agent.PowerOff)
 	medium := serveMedium(t, w.address(), s.url, "amd64")
 	w.dnsmasq(t, "10.88.0.100,10.88.0.150,2m", "--dhcp-match=set:firmware,option:client-arch,16", "--dhcp-option-force=tag:firmware,60,HTTPClient",

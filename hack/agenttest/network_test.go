@@ -22,8 +22,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
 )
 
-// wire is a network: a bridge, whose address is the first of its prefix.
-type wire struct {
+// segment is a network: a bridge, whose address is the first of its prefix.
+type segment struct {
 	bridge string
 	prefix netip.Prefix
 }
@@ -31,9 +31,9 @@ type wire struct {
 // numbers makes names of interfaces.
 var numbers atomic.Int32
 
-func newWire(t *testing.T, prefix string) *wire {
+func newSegment(t *testing.T, prefix string) *segment {
 	t.Helper()
-	w := &wire{bridge: fmt.Sprintf("br%d", numbers.Add(1)), prefix: netip.MustParsePrefix(prefix)}
+	w := &segment{bridge: fmt.Sprintf("br%d", numbers.Add(1)), prefix: netip.MustParsePrefix(prefix)}
 	ipf(t, "link add %s type bridge", w.bridge)
 	t.Cleanup(func() { ipf(t, "link delete %s", w.bridge) })
 	address := fmt.Sprintf("address add %s/%d dev %s", w.address(), w.prefix.Bits(), w.bridge)
@@ -45,10 +45,10 @@ func newWire(t *testing.T, prefix string) *wire {
 	return w
 }
 
-func (w *wire) address() netip.Addr { return w.prefix.Addr().Next() }
+func (w *segment) address() netip.Addr { return w.prefix.Addr().Next() }
 
 // tap makes a tap at the bridge.
-func (w *wire) tap(t *testing.T) string {
+func (w *segment) tap(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprintf("tap%d", numbers.Add(1))
 	ipf(t, "tuntap add %s mode tap", name)
@@ -63,7 +63,7 @@ type dnsmasq struct {
 	file string
 }
 
-func (w *wire) dnsmasq(t *testing.T, ranges string, args ...string) *dnsmasq {
+func (w *segment) dnsmasq(t *testing.T, ranges string, args ...string) *dnsmasq {
 	t.Helper()
 	d := &dnsmasq{t, filepath.Join(t.TempDir(), "log")}
 	log, err := os.Create(d.file)
@@ -88,7 +88,7 @@ func (w *wire) dnsmasq(t *testing.T, ranges string, args ...string) *dnsmasq {
 }
 
 // resolve starts a name server that knows one name.
-func (w *wire) resolve(t *testing.T, name string, address netip.Addr) {
+func (w *segment) resolve(t *testing.T, name string, address netip.Addr) {
 	t.Helper()
 	args := []string{
 		"--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--interface=" + w.bridge, "--bind-interfaces", "--address=/" + name + "/" + address.String(),
@@ -155,7 +155,7 @@ func serve(t *testing.T, at netip.Addr, next agent.Next) *server {
 // onFirst calls a function before the next request is answered.
 func (s *server) onFirst(hook func()) { s.hook.Store(&hook) }
 
-// ethernetSwitch is a switch whose ports have one tagged VLAN, which is untagged at a wire. This machine may have no VLAN devices, so it moves the frames
+// ethernetSwitch is a switch whose ports have one tagged VLAN, which is untagged at a segment. This machine may have no VLAN devices, so it moves the frames
 // itself.
 type ethernetSwitch struct {
 	tap  *os.File
@@ -169,7 +169,7 @@ type ethernetSwitch struct {
 // maxFrame is the largest frame.
 const maxFrame = 65536
 
-func newSwitch(t *testing.T, w *wire, vlan int) *ethernetSwitch {
+func newSwitch(t *testing.T, w *segment, vlan int) *ethernetSwitch {
 	t.Helper()
 	g := NewWithT(t)
 	name := w.tap(t)
@@ -216,7 +216,7 @@ func (s *ethernetSwitch) port(t *testing.T) string {
 			if err != nil && !strings.Contains(err.Error(), "connection refused") { // QEMU has not begun
 				return
 			}
-			// Only frames with the tag belong to the wire.
+			// Only frames with the tag belong to the segment.
 			if n > 18 && frame[12] == 0x81 && frame[13] == 0 && int(frame[14]&0xf)<<8|int(frame[15]) == s.vlan {
 				s.mu.Lock()
 				s.last = conn

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -32,7 +33,7 @@ type sparedDrives struct {
 // sparedResult is what a result says about a drive. message is a part of its message, and method that of a drive that is erased.
 type sparedResult struct {
 	paths           int
-	outcome         agent.Outcome
+	outcome         wire.ErasureOutcome
 	message, method string
 }
 
@@ -69,7 +70,7 @@ const (
 // There is no LUN of a storage system among them, and nothing is mounted or held.
 func newSparedDrives(t *testing.T) *sparedDrives {
 	t.Helper()
-	const failed, leftOut = agent.Failed, agent.LeftOut
+	const failed, leftOut = agent.Failed, wire.LeftOut
 	d := &sparedDrives{files: map[string]string{}, before: map[string][]byte{}}
 	d.args = []string{
 		"-device", "virtio-scsi-pci,id=scsi", "-device", "qemu-xhci,id=usb", "-device", "sdhci-pci,id=sd",
@@ -93,7 +94,7 @@ func newSparedDrives(t *testing.T) *sparedDrives {
 		"":    {1, failed, "its serial number is unknown, and it might be " + goneDisk, ""},
 		"LVM": {1, failed, "it has lvm2, whose labels are not read, and it might be " + goneDisk, ""},
 		// What is erased beside them.
-		"PLAIN": {1, agent.Erased, "", overwriteMethod}, "PARTS n1": {1, agent.Erased, "", formatMethod},
+		"PLAIN": {1, wire.Erased, "", overwriteMethod}, "PARTS n1": {1, wire.Erased, "", formatMethod},
 	}
 	plain, scsi := plantedContent(nil), func(id string) string { return "scsi-hd,bus=scsi.0,serial=" + strings.ToUpper(id) }
 	d.add(t, "wwn", plain, "", scsi("wwn")+",wwn="+keptWWN)
@@ -137,24 +138,24 @@ var namespaceOf = regexp.MustCompile(`^nvme\d+(n\d+)$`)
 func TestErasureLeavesAlone(t *testing.T) {
 	g := NewWithT(t)
 	d := newSparedDrives(t)
-	w := newWire(t, "10.85.0.0/24")
+	w := newSegment(t, "10.85.0.0/24")
 	w.dnsmasq(t, "10.85.0.100,10.85.0.150,2m")
 	cleaned := runPlan(t, w, d.args, agent.Plan{
 		Title: "erasure", Purpose: agent.Clean,
-		Clean: &agent.CleanPlan{Policy: agent.CleanClear, AllDisks: true, Keep: []agent.KeptDisk{{WWN: keptWWN}, {Label: keptLabel}, {Label: keptPartition}, {Serial: goneDisk}, {Label: goneDisk}}},
+		Clean: &agent.CleanPlan{Policy: wire.PolicyClear, AllDisks: true, Keep: []wire.KeptDisk{{WWN: keptWWN}, {Label: keptLabel}, {Label: keptPartition}, {SerialNumber: goneDisk}, {Label: goneDisk}}},
 	})
 	result := cleaned.Result()
 	t.Logf("%.1f s from the plan to the result", cleaned.took.Seconds())
 	logDisks(t, result.Disks)
-	g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonEraseFailed))
+	g.Expect(result.Failure).To(HaveField("Reason", wire.ReasonEraseFailed))
 	paths := map[string]int{}
 	for _, r := range result.Disks {
-		key := r.Disk.Serial
+		key := r.Disk.SerialNumber
 		if m := namespaceOf.FindStringSubmatch(r.Name); m != nil {
 			key += " " + m[1]
 		}
-		if r.Disk.Serial == "PARTS" { // Linux numbers namespaces in the order in which it finds them. The content of both is compared below
-			if key = "PARTS n2"; r.Outcome == agent.Erased {
+		if r.Disk.SerialNumber == "PARTS" { // Linux numbers namespaces in the order in which it finds them. The content of both is compared below
+			if key = "PARTS n2"; r.Outcome == wire.Erased {
 				key = "PARTS n1"
 			}
 		}

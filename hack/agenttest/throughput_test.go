@@ -22,6 +22,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
@@ -52,7 +53,7 @@ func TestThroughput(t *testing.T) {
 	g := NewWithT(t)
 	const size, data = 20 << 30, 1536 << 20
 	service, from := prepared(t, sparseImage(t, size, data))
-	w := newWire(t, "10.99.0.0/24")
+	w := newSegment(t, "10.99.0.0/24")
 	w.dnsmasq(t, "10.99.0.100,10.99.0.150,2m")
 	s, sent := serve(t, w.address(), agent.PowerOff), &atomic.Int64{}
 	info := s.provide(t, service, from, sent)
@@ -61,7 +62,7 @@ func TestThroughput(t *testing.T) {
 	m.awaitImage(s)
 	written, steps := s.Result().Written, s.steps()
 	g.Expect(written.ImageBytes).To(BeNumerically(">=", data/2))
-	rate := float64(written.ImageBytes) / steps[agent.StepWriting].Seconds() / 1e6
+	rate := float64(written.ImageBytes) / steps[wire.StepWriting].Seconds() / 1e6
 	whole := float64(written.ImageBytes) / float64(max(written.Seconds, 1)) / 1e6
 
 	ddRate := dd(t, blankDisk(t)) / 1e6
@@ -87,7 +88,7 @@ func (s *server) provide(t *testing.T, service *image.Service, from image.Source
 
 func imagePlan(of image.Info) agent.Plan {
 	return agent.Plan{Title: "figures", Purpose: agent.Provision, Provision: &agent.ProvisionPlan{
-		Manifest: of.ManifestDigest, DataSource: agent.None, PartitionGUID: "8a5b7f0c-3d1e-4a6f-9b2c-5d4e3f2a1b0c", BootEntry: "figures",
+		Manifest: of.ManifestDigest, DataSource: wire.DataSourceNone, PartitionGUID: "8a5b7f0c-3d1e-4a6f-9b2c-5d4e3f2a1b0c", BootEntry: "figures",
 	}}
 }
 
@@ -104,9 +105,9 @@ func (r *running) awaitImage(s *server) {
 }
 
 // steps returns how long each step of the agent took, by its reports. The last one lasts until the result.
-func (s *server) steps() map[agent.Step]time.Duration {
-	took := map[agent.Step]time.Duration{}
-	var step agent.Step
+func (s *server) steps() map[wire.AgentStep]time.Duration {
+	took := map[wire.AgentStep]time.Duration{}
+	var step wire.AgentStep
 	var begin time.Time
 	for _, r := range append(s.Requests(agent.EndpointProgress), s.Requests(agent.EndpointResult)...) {
 		var p agent.Progress

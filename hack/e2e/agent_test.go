@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
@@ -20,7 +21,7 @@ import (
 // TestAgent: each kind of firmware gets to the agent by the boot server's scripts, and the agent to its boot server, which is one for tests. With Secure Boot
 // on the kernel loads only modules with Debian's signatures: the agent gets its address through one.
 func TestAgent(t *testing.T) {
-	s := startSite(t, authoritative(newWire(t, "10.76.0.0/24")))
+	s := startSite(t, authoritative(newSegment(t, "10.76.0.0/24")))
 	output := filepath.Join(controllerstest.Root(), "out", "agent", "amd64")
 	kernel := serve(t, filepath.Join(output, "kernel"), "make agent writes it")
 	ramdisk := serve(t, filepath.Join(output, "ramdisk"), "make agent writes it")
@@ -28,14 +29,14 @@ func TestAgent(t *testing.T) {
 		name, host string
 		machine    machine
 		mode       v1alpha1.BootMode
-		firmware   agent.Firmware
+		firmware   wire.FirmwareMode
 	}{
-		{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", agent.UEFI},
-		{"BIOS PXE by iPXE in ROM", "agent-rom", bios(), "", agent.BIOS},
-		{"BIOS PXE", "agent-bios", plainBIOS(), "", agent.BIOS},
-		{"UEFI PXE", "agent-uefi", uefi(), "", agent.UEFI},
-		{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
-		{"Secure Boot by UEFI HTTP boot", "agent-secure-http", secureUEFI(httpOnly...), v1alpha1.BootModeUEFISecureBoot, agent.UEFI},
+		{"UEFI HTTP boot", "agent-http", uefi(httpOnly...), "", wire.FirmwareUEFI},
+		{"BIOS PXE by iPXE in ROM", "agent-rom", bios(), "", wire.FirmwareBIOS},
+		{"BIOS PXE", "agent-bios", plainBIOS(), "", wire.FirmwareBIOS},
+		{"UEFI PXE", "agent-uefi", uefi(), "", wire.FirmwareUEFI},
+		{"Secure Boot by UEFI PXE", "agent-secure-pxe", secureUEFI(), v1alpha1.BootModeUEFISecureBoot, wire.FirmwareUEFI},
+		{"Secure Boot by UEFI HTTP boot", "agent-secure-http", secureUEFI(httpOnly...), v1alpha1.BootModeUEFISecureBoot, wire.FirmwareUEFI},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,7 @@ import (
 
 // startDnsmasq starts a dnsmasq on a separate machine, which gives addresses on the network and does not support network boot. It returns
 // the addresses that it gives.
-func startDnsmasq(t *testing.T, w *wire) (first, last netip.Addr) {
+func startDnsmasq(t *testing.T, w *segment) (first, last netip.Addr) {
 	t.Helper()
 	first, last = w.at(100), w.at(200)
 	machine := newNamespace(t, leg{w, netip.PrefixFrom(w.at(2), w.prefix.Bits())})

@@ -44,7 +44,7 @@ var (
 
 // TestAlone: the manager is the only DHCP server on the network.
 func TestAlone(t *testing.T) {
-	s := startSite(t, authoritative(newWire(t, "10.77.0.0/24")))
+	s := startSite(t, authoritative(newSegment(t, "10.77.0.0/24")))
 	boots(t, s, []firmwareCase{
 		{name: "BIOS PXE by iPXE in ROM", host: "bios-rom", machine: bios(), client: "iPXE, Intel x86PC", stages: stages},
 		{name: "BIOS PXE", host: "bios", machine: plainBIOS(), client: "PXE, Intel x86PC", stages: withLoader},
@@ -77,7 +77,7 @@ func TestAlone(t *testing.T) {
 
 // TestProxy: a real dnsmasq gives the addresses, and knows nothing of booting.
 func TestProxy(t *testing.T) {
-	w := newWire(t, "10.78.0.0/24")
+	w := newSegment(t, "10.78.0.0/24")
 	first, last := startDnsmasq(t, w)
 	s := startSite(t, beside(w, first, last))
 	boots(t, s, []firmwareCase{
@@ -99,7 +99,7 @@ func TestRelay(t *testing.T) {
 
 // TestIPv6: the hosts' network has no IPv4. Firmware and boot loader get their address by DHCPv6, and the operating system has its own.
 func TestIPv6(t *testing.T) {
-	s := startSite(t, authoritative(newWire(t, "fd77::/64")))
+	s := startSite(t, authoritative(newSegment(t, "fd77::/64")))
 	r := s.emulate(t, "uefi", uefi(noIPv4...))
 	r.static = s.hosts.at(10)
 	// The bootstrap data goes to addresses that were leased, and to those that the host is to have.

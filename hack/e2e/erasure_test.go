@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	recording "github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
@@ -34,7 +35,7 @@ func (c *chassis) plant(t *testing.T) {
 }
 
 // proven expects a disk without a byte other than zero, and the record of its erasure with a valid signature by a published key.
-func (r *emulated) proven(t *testing.T, policy v1alpha1.CleaningPolicy) {
+func (r *emulated) proven(t *testing.T, policy wire.ErasePolicy) {
 	t.Helper()
 	g := NewWithT(t)
 	disk, err := os.Open(r.chassis.file("disk.raw"))
@@ -59,7 +60,7 @@ func (r *emulated) proven(t *testing.T, policy v1alpha1.CleaningPolicy) {
 	g.Expect(erasure.Verify(spec, known[spec.Signature.KeyID])).To(Succeed())
 	g.Expect(spec.Report.Policy).To(Equal(policy))
 	g.Expect(spec.Report.Disks).To(ContainElement(And(
-		HaveField("Disk.SerialNumber", "SCSI1"), HaveField("Outcome", v1alpha1.ErasureErased), HaveField("Class", policy), HaveField("Verification.Kind", "ReadBack"),
+		HaveField("Disk.SerialNumber", "SCSI1"), HaveField("Outcome", wire.Erased), HaveField("Class", policy), HaveField("Verification.Kind", "ReadBack"),
 		HaveField("Verification.Bytes", r.chassis.machine.blank.size<<30),
 	)))
 	t.Logf("erased in %s", spec.Report.EndTime.Sub(spec.Report.StartTime.Time))

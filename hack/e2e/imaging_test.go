@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -39,7 +40,7 @@ func makeBlankDisk(t *testing.T, folder string, gib int64) string {
 func osImage(t *testing.T, name string) *v1alpha1.Image {
 	t.Helper()
 	a := serve(t, filepath.Join(controllerstest.Root(), ".cache", "osimage", name), "make osimage builds the images")
-	return &v1alpha1.Image{URL: a.URL, Checksum: a.Checksum, DataSource: v1alpha1.DataSourceNoCloud}
+	return &v1alpha1.Image{URL: a.URL, Checksum: a.Checksum, DataSource: wire.DataSourceNoCloud}
 }
 
 // imagingStages are the stages of a boot that writes an image.
@@ -53,11 +54,11 @@ const imagingPatience = 25 * time.Minute
 
 // TestImaging: servers get an image on an empty disk, boot it, and are erased at their release. All of one disk is erased, with a proof.
 func TestImaging(t *testing.T) {
-	s := startSite(t, authoritative(newWire(t, "10.79.0.0/24")))
+	s := startSite(t, authoritative(newSegment(t, "10.79.0.0/24")))
 	cases := []imagingCase{
 		{name: "BIOS on AHCI", image: "small-mbr.raw", machine: bios().onBlankDisk(ahciDisk), again: true},
-		{name: "UEFI on SCSI with sectors of 4096 bytes", image: "small-gpt4096.raw", machine: uefi(noIPv6...).onBlankDisk(scsi4Kn), policy: v1alpha1.CleaningClear},
-		{name: "Debian by UEFI", image: "debian.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), source: v1alpha1.DataSourceConfigDrive, cut: true},
+		{name: "UEFI on SCSI with sectors of 4096 bytes", image: "small-gpt4096.raw", machine: uefi(noIPv6...).onBlankDisk(scsi4Kn), policy: wire.PolicyClear},
+		{name: "Debian by UEFI", image: "debian.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), source: wire.DataSourceConfigDrive, cut: true},
 		{name: "UEFI on virtio", image: "small-gpt.qcow2", machine: uefi(noIPv6...).onBlankDisk(virtioDisk), again: true},
 		{name: "Secure Boot on NVMe", image: "small-gpt.raw", machine: secureUEFI(noIPv6...).onBlankDisk(nvmeDisk), mode: v1alpha1.BootModeUEFISecureBoot},
 	}
@@ -89,9 +90,9 @@ type imagingCase struct {
 	// mode is the boot mode of the host. Defaults to that of hosts that name none.
 	mode v1alpha1.BootMode
 	// policy is the cleaning policy of the host. Empty erases what the provider wrote.
-	policy v1alpha1.CleaningPolicy
+	policy wire.ErasePolicy
 	// source is how the system finds its bootstrap data. Empty is NoCloud.
-	source v1alpha1.DataSource
+	source wire.DataSource
 	// cut is true if the server loses its power while the image is written, and again if the host is claimed twice.
 	cut, again bool
 }
@@ -117,7 +118,7 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 	if c.machine.mode() == v1alpha1.BootModeUEFI {
 		r.chassis.bootsAgentEntry(t, r.record.Spec.MachineName)
 	}
-	if c.source == v1alpha1.DataSourceConfigDrive {
+	if c.source == wire.DataSourceConfigDrive {
 		// cloud-init reports in before it writes its last message.
 		NewWithT(t).Eventually(r.console, bootTimeout).Should(ContainSubstring("Datasource DataSourceConfigDrive"))
 	}

@@ -13,7 +13,7 @@ import (
 
 // TestInspection: the agent reads the hardware of a new server, which is offered after that. It writes nothing to the disk.
 func TestInspection(t *testing.T) {
-	s := startSite(t, authoritative(newWire(t, "10.80.0.0/24")))
+	s := startSite(t, authoritative(newSegment(t, "10.80.0.0/24")))
 	for firmware, m := range map[string]machine{"UEFI": uefi(noIPv6...).onBlankDisk(virtioDisk), "BIOS": bios().onBlankDisk(ahciDisk)} {
 		t.Run(firmware, func(t *testing.T) {
 			t.Parallel()

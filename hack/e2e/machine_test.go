@@ -122,7 +122,7 @@ type chassis struct {
 
 // build puts a server of the kind on a network, switched off. It has a disk that reports when it is booted. It is switched off at the end
 // of the test.
-func (m machine) build(t *testing.T, w *wire, mac string) *chassis {
+func (m machine) build(t *testing.T, w *segment, mac string) *chassis {
 	t.Helper()
 	c := &chassis{machine: m, mac: mac, tap: w.tap(t, "root"), folder: t.TempDir()}
 	c.pc = qemu.New(c.folder)

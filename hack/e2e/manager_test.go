@@ -32,7 +32,7 @@ type site struct {
 // service is what a boot server does for a network.
 type service struct {
 	// manager is the network of the manager, and hosts that of the hosts.
-	manager, hosts *wire
+	manager, hosts *segment
 	// mode is that of DHCP.
 	mode string
 	// first and last are the addresses that hosts get, from whomever.
@@ -46,12 +46,12 @@ type service struct {
 }
 
 // authoritative serves a network alone.
-func authoritative(w *wire) service {
+func authoritative(w *segment) service {
 	return service{manager: w, hosts: w, mode: "authoritative", first: w.at(100), last: w.at(200)}
 }
 
 // beside serves a network in which another DHCP server gives the addresses.
-func beside(w *wire, first, last netip.Addr) service {
+func beside(w *segment, first, last netip.Addr) service {
 	return service{manager: w, hosts: w, mode: "proxy", first: first, last: last}
 }
 

@@ -29,7 +29,7 @@ import (
 // routed is a network without any DHCP server, behind a router. BMCs are on a third network.
 func routed(t *testing.T) service {
 	t.Helper()
-	front, back := newWire(t, "10.83.0.0/24"), newBareWire(t, "10.84.0.0/24")
+	front, back := newSegment(t, "10.83.0.0/24"), newBareSegment(t, "10.84.0.0/24")
 	_, inner, _ := connect(t, front, back)
 	return service{manager: front, hosts: back, mode: "off", router: inner, mediaURL: fmt.Sprintf("http://127.0.0.1:%d", bootconfig.DefaultHTTPPort)}
 }
@@ -108,7 +108,7 @@ func (r *server) bootSource(t *testing.T, change ...func(*controllerstest.Claim)
 // TestUefiHTTP: OVMF boots the agent, then a kernel from a boot source, from the URL that the BMC sets in its variables. A DHCP server that knows nothing of booting gives it an address. sushy-tools attaches
 // the medium of UefiHttp as a CD, so the BMC is the emulated one.
 func TestUefiHTTP(t *testing.T) {
-	w := newWire(t, "10.85.0.0/24")
+	w := newSegment(t, "10.85.0.0/24")
 	first, last := startDnsmasq(t, w)
 	s := startSite(t, service{manager: w, hosts: w, mode: "off", first: first, last: last, mediaURL: fmt.Sprintf("http://%s", netip.AddrPortFrom(w.address, bootconfig.DefaultHTTPPort))})
 	r := s.emulateBlank(t, "uefi-http", uefi(noIPv6...).onBlankDisk(virtioDisk))

@@ -14,8 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// wire is a provisioning network: a bridge with an address of this namespace, and a tap for each server.
-type wire struct {
+// segment is a provisioning network: a bridge with an address of this namespace, and a tap for each server.
+type segment struct {
 	bridge string
 	prefix netip.Prefix
 	// address is that of this namespace, where the manager is.
@@ -27,10 +27,10 @@ var numbers atomic.Int32
 
 func nextName(prefix string) string { return prefix + strconv.Itoa(int(numbers.Add(1))) }
 
-// newWire makes a network in the namespace that TestMain made. Its address is the first of the prefix. The network ends with the test.
-func newWire(t *testing.T, prefix string) *wire {
+// newSegment makes a network in the namespace that TestMain made. Its address is the first of the prefix. The network ends with the test.
+func newSegment(t *testing.T, prefix string) *segment {
 	t.Helper()
-	w := newBareWire(t, prefix)
+	w := newBareSegment(t, prefix)
 	w.address = w.at(1)
 	address := fmt.Sprintf("address add %s dev %s", netip.PrefixFrom(w.address, w.prefix.Bits()), w.bridge)
 	if w.address.Is6() {
@@ -40,10 +40,10 @@ func newWire(t *testing.T, prefix string) *wire {
 	return w
 }
 
-// newBareWire makes a network on which this namespace has no address.
-func newBareWire(t *testing.T, prefix string) *wire {
+// newBareSegment makes a network on which this namespace has no address.
+func newBareSegment(t *testing.T, prefix string) *segment {
 	t.Helper()
-	w := &wire{bridge: nextName("br"), prefix: netip.MustParsePrefix(prefix)}
+	w := &segment{bridge: nextName("br"), prefix: netip.MustParsePrefix(prefix)}
 	ipf(t, "link add %s type bridge", w.bridge)
 	t.Cleanup(func() { ipf(t, "link delete %s", w.bridge) })
 	// The router's address must be usable at once: one that the kernel chooses is first probed for.
@@ -54,7 +54,7 @@ func newBareWire(t *testing.T, prefix string) *wire {
 }
 
 // at returns an address of the network.
-func (w *wire) at(number byte) netip.Addr {
+func (w *segment) at(number byte) netip.Addr {
 	a := w.prefix.Addr().AsSlice()
 	a[len(a)-1] = number
 	address, _ := netip.AddrFromSlice(a) // it has the length of an address
@@ -62,7 +62,7 @@ func (w *wire) at(number byte) netip.Addr {
 }
 
 // tap makes a tap for a server. It ends with the test.
-func (w *wire) tap(t *testing.T, owner string) string {
+func (w *segment) tap(t *testing.T, owner string) string {
 	t.Helper()
 	name := nextName("tap")
 	ipf(t, "tuntap add %s mode tap user %s", name, owner)
@@ -88,7 +88,7 @@ type namespace struct {
 }
 
 type leg struct {
-	wire    *wire
+	segment *segment
 	address netip.Prefix
 }
 
@@ -112,7 +112,7 @@ func newNamespace(t *testing.T, legs ...leg) *namespace {
 	for i, l := range legs {
 		outer, inner := nextName("veth"), fmt.Sprintf("eth%d", i)
 		ipf(t, "link add %s type veth peer name %s netns %d", outer, inner, n.pid)
-		ipf(t, "link set %s master %s up", outer, l.wire.bridge)
+		ipf(t, "link set %s master %s up", outer, l.segment.bridge)
 		n.ipf(t, "link set %s up", inner)
 		n.ipf(t, "address add %s dev %s", l.address, inner)
 	}

@@ -11,7 +11,7 @@ import (
 // throughRelay makes a network for hosts, behind a router that relays their DHCP to the manager's.
 func throughRelay(t *testing.T) service {
 	t.Helper()
-	front, back := newWire(t, "10.79.0.0/24"), newBareWire(t, "10.80.0.0/24")
+	front, back := newSegment(t, "10.79.0.0/24"), newBareSegment(t, "10.80.0.0/24")
 	router, inner, outer := connect(t, front, back)
 	// -a adds option 82.
 	startInside(t, router, "dhcrelay", filepath.Join(controllerstest.Root(), ".cache/relay/usr/sbin/dhcrelay"), "-4", "-d", "--no-pid", "-a", "-id", "eth1", "-iu", "eth0", front.address.String())
@@ -20,7 +20,7 @@ func throughRelay(t *testing.T) service {
 }
 
 // connect makes a router between a network of this namespace and another one. It returns the router with its addresses there: inner is that in the other network.
-func connect(t *testing.T, front, back *wire) (router *namespace, inner, outer netip.Addr) {
+func connect(t *testing.T, front, back *segment) (router *namespace, inner, outer netip.Addr) {
 	t.Helper()
 	inner, outer = back.at(1), front.at(2)
 	router = newNamespace(t, leg{front, netip.PrefixFrom(outer, front.prefix.Bits())}, leg{back, netip.PrefixFrom(inner, back.prefix.Bits())})

@@ -9,7 +9,7 @@ import (
 )
 
 // advertise answers router solicitations on a network, until the test ends.
-func advertise(t *testing.T, w *wire) {
+func advertise(t *testing.T, w *segment) {
 	t.Helper()
 	router, err := netns.Advertise(w.bridge, w.prefix)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -16,7 +16,7 @@ func secureUEFI(args ...string) machine { return withFirmware(qemu.SecureUEFI(),
 // TestSecureBoot: firmware that runs signed programs only boots shim, GRUB and Debian's kernel by the same script, and refuses iPXE,
 // which is not signed: without that the rest would prove nothing.
 func TestSecureBoot(t *testing.T) {
-	s := startSite(t, authoritative(newWire(t, "10.79.0.0/24")))
+	s := startSite(t, authoritative(newSegment(t, "10.79.0.0/24")))
 	cases := []firmwareCase{
 		{name: "UEFI PXE", host: "secure-pxe", machine: secureUEFI(), client: "PXE, EFI x86-64", stages: withLoader},
 		{name: "UEFI HTTP boot", host: "secure-http", machine: secureUEFI(httpOnly...), client: "UEFI HTTP boot, EFI x86-64 boot from HTTP", stages: withLoader},

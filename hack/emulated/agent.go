@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -33,7 +34,7 @@ type Hardware struct {
 	// More are the files of further disks, like Disk. One that does not exist is a disk that is missing.
 	More []string
 	// Firmware is how the server boots, and Identity what its firmware says of the server.
-	Firmware agent.Firmware
+	Firmware wire.FirmwareMode
 	Identity agent.Server
 	// Log is the file to which agents write.
 	Log string

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
@@ -87,7 +88,7 @@ func (o *Origin) DiskImage(version string, dataBytes int64) (*v1alpha1.Image, er
 		}
 		o.checksums[version] = checksum
 	}
-	return &v1alpha1.Image{URL: o.url("image", version), Checksum: o.checksums[version], DataSource: v1alpha1.DataSourceNoCloud}, nil
+	return &v1alpha1.Image{URL: o.url("image", version), Checksum: o.checksums[version], DataSource: wire.DataSourceNoCloud}, nil
 }
 
 // ImageFile is the file of the disk image of a version.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -110,11 +111,11 @@ func (s *Site) Add(ctx context.Context, o Options) (*Server, error) {
 	if o.Serial != "" {
 		folder := filepath.Join(s.Dir, o.Name)
 		server.Hardware = &Hardware{
-			Program: s.Agent, Disk: filepath.Join(folder, o.Serial), Firmware: agent.BIOS, Log: filepath.Join(folder, "agent.log"), Rate: o.Rate,
+			Program: s.Agent, Disk: filepath.Join(folder, o.Serial), Firmware: wire.FirmwareBIOS, Log: filepath.Join(folder, "agent.log"), Rate: o.Rate,
 			Identity: agent.Server{SystemUUID: o.UUID, SerialNumber: bmctest.SerialNumber(o.Name)},
 		}
 		if s.UEFI {
-			server.Firmware = agent.UEFI
+			server.Firmware = wire.FirmwareUEFI
 		}
 		if err := NewDisk(server.Disk, o.DiskBytes); err != nil {
 			return nil, err

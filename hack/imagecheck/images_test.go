@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
@@ -58,7 +59,7 @@ func (b *built) testImageService(t *testing.T) {
 	namespace := env.Namespace(t)
 	claim := env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot = v1alpha1.BootSource{}
-		c.BareMetalMachine.Spec.Image = &v1alpha1.Image{URL: origin.URL + "/disk", Checksum: "sha256:" + digest, DataSource: v1alpha1.DataSourceNone}
+		c.BareMetalMachine.Spec.Image = &v1alpha1.Image{URL: origin.URL + "/disk", Checksum: "sha256:" + digest, DataSource: wire.DataSourceNone}
 	})
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
 	server.Host.Spec.ConsumerRef = controllerstest.Claimed(claim.BareMetalMachine.Name)

@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // TestProgressIsChecked: the demo fails if no agent showed the progress of its image. The other steps of an agent are no such progress.
@@ -14,16 +14,16 @@ func TestProgressIsChecked(t *testing.T) {
 	g := NewWithT(t)
 	a := &agents{report: &printer{muted: true}, printed: map[string]string{}}
 	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Agent: true, Number: 1}}
-	shows := func(step agent.Step, total int64) {
-		boot.Status.Agent = &v1alpha1.AgentProgress{Number: 1, Step: v1alpha1.AgentStep(step), TotalBytes: total, Percent: 42}
+	shows := func(step wire.AgentStep, total int64) {
+		boot.Status.Agent = &v1alpha1.AgentProgress{Number: 1, Step: wire.AgentStep(step), TotalBytes: total, Percent: 42}
 		a.show(boot)
 	}
 	a.show(boot)
-	shows(agent.StepReading, 0)
-	shows(agent.StepWriting, 0)
-	shows(agent.StepVerifying, 100)
+	shows(wire.StepReading, 0)
+	shows(wire.StepWriting, 0)
+	shows(wire.StepVerifying, 100)
 	g.Expect(a.check()).To(MatchError(errNoProgress))
-	shows(agent.StepWriting, 100)
-	shows(agent.StepCommitting, 0)
+	shows(wire.StepWriting, 100)
+	shows(wire.StepCommitting, 0)
 	g.Expect(a.check()).To(Succeed())
 }

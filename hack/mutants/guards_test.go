@@ -16,6 +16,8 @@ var guardTargets = []target{
 	}},
 	{"inventory/diskname", nil, []mutant{
 		{"a blank serial number identifies a disk", "SameSerial", `a != ""`, ""},
+		{"disks with one serial number and two WWNs are the same", "Same", "!sameWWN", "false"},
+		{"a path identifies a disk that has a serial number", "Same", `known.SerialNumber == "" && knownWWN == ""`, `knownWWN == ""`},
 		{"a prefix identifies a disk", "SameWWN", `NormalWWN(a) != ""`, ""},
 	}},
 	{"pxe/bootconfig", nil, []mutant{
@@ -136,10 +138,12 @@ var guardTargets = []target{
 		{"any Machine counts as the owner", "Reconciler.readOwners", "!refersTo(machine, s.config.Name)", "false && !refersTo(machine, s.config.Name)"},
 	}},
 	{"inventory/erasure", nil, []mutant{
-		{"an erasure without verification is proven", "unproven", "case !d.Verification.Passed:", ""},
-		{"a disk that failed is proven", "unproven", "case d.Outcome != v1alpha1.ErasureErased:", ""},
+		{"an erasure without verification is proven", "Unproven", "case !d.Verification.Passed:", ""},
+		{"a disk without an identity is proven", "Unproven", `case d.Disk.SerialNumber == "" && d.Disk.WWN == "" && d.Disk.ByPath == "":`, ""},
+		{"any verification is proven", "Unproven", "!slices.Contains([]wire.VerificationKind{wire.ReadBack, wire.Samples, wire.DriveStatus}, d.Verification.Kind)", "false"},
+		{"a disk that failed is proven", "Unproven", "case d.Outcome != wire.Erased:", ""},
 		{"an erasure without disks is proven", "Check", "len(report.Disks) == 0", "len(report.Disks) < 0"},
-		{"Clear is proven as Purge", "unproven", "classLevel(policy)", "1"},
+		{"Clear is proven as Purge", "Unproven", "d.Class.Reaches(policy)", "d.Class.Reaches(wire.PolicyClear)"},
 		{"the record of the erasure itself is superseded", "Superseded", "r.Name == current.Name", ""},
 		{"records of other hosts are superseded", "Superseded", "r.Spec.HostName != current.Spec.HostName", ""},
 		{"every signature is valid", "Verify", "!ed25519.Verify(key, message, value)",

@@ -14,7 +14,7 @@ import (
 	"github.com/coreos/ignition/v2/config"
 	. "github.com/onsi/gomega"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/seedtest"
@@ -65,7 +65,7 @@ type netplanRoute struct {
 }
 
 // partition writes a partition to a file, lets fsck.vfat and blkid check it, and extracts its files with mtools.
-func partition(t *testing.T, d seed.Data, source agent.DataSource, sectorSize int) (folder string, said string) {
+func partition(t *testing.T, d seed.Data, source wire.DataSource, sectorSize int) (folder string, said string) {
 	t.Helper()
 	g := NewWithT(t)
 	p, err := seed.Partition(d, source, base, sectorSize)
@@ -102,9 +102,9 @@ func TestPartition(t *testing.T) {
 	for _, sectorSize := range []int{512, 4096} {
 		var networks []netplanFile
 		for _, c := range []struct {
-			source agent.DataSource
+			source wire.DataSource
 			kind   string
-		}{{agent.NoCloud, "DataSourceNoCloud"}, {agent.ConfigDrive, "DataSourceConfigDrive"}} {
+		}{{wire.DataSourceNoCloud, "DataSourceNoCloud"}, {wire.DataSourceConfigDrive, "DataSourceConfigDrive"}} {
 			t.Run(fmt.Sprintf("%s with sectors of %d bytes", c.source, sectorSize), func(t *testing.T) {
 				g := NewWithT(t)
 				d := data(t)
@@ -138,7 +138,7 @@ func TestPartitionNetworks(t *testing.T) {
 	for i, network := range networks()[:10] {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			var read [2]partitionReading
-			for i, source := range []agent.DataSource{agent.NoCloud, agent.ConfigDrive} {
+			for i, source := range []wire.DataSource{wire.DataSourceNoCloud, wire.DataSourceConfigDrive} {
 				d := data(t)
 				d.Network = network
 				folder, _ := partition(t, d, source, 512)
@@ -162,7 +162,7 @@ func (f netplanFile) sorted() netplanFile {
 
 // TestPartitionOfTheImagesNetwork: without a network cloud-init reads the partition and leaves the network alone.
 func TestPartitionOfTheImagesNetwork(t *testing.T) {
-	for _, source := range []agent.DataSource{agent.NoCloud, agent.ConfigDrive} {
+	for _, source := range []wire.DataSource{wire.DataSourceNoCloud, wire.DataSourceConfigDrive} {
 		folder, _ := partition(t, data(t), source, 512)
 		var r partitionReading
 		NewWithT(t).Expect(json.Unmarshal([]byte(python(t, nil, "testdata/reader.py", "partition", folder)), &r)).To(Succeed())
@@ -175,7 +175,7 @@ func TestPartitionOfIgnition(t *testing.T) {
 	g := NewWithT(t)
 	d := data(t)
 	d.Format, d.UserData, d.Network = seed.Ignition, []byte(`{"ignition":{"version":"3.4.0"}}`), seedtest.Static()
-	folder, _ := partition(t, d, agent.ConfigDrive, 4096)
+	folder, _ := partition(t, d, wire.DataSourceConfigDrive, 4096)
 	g.Expect(os.ReadFile(filepath.Join(folder, "label"))).To(BeEquivalentTo("CONFIG-2"))
 	content, err := os.ReadFile(filepath.Join(folder, "files/openstack/latest/user_data"))
 	g.Expect(err).NotTo(HaveOccurred())

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // ConsumerField is the field of a host that names the machine that has it. It is a selectable field of the CRD.
@@ -33,9 +34,9 @@ type Terms struct {
 	// Machine is the name of the machine that claims the host.
 	Machine string
 	// CleaningPolicy is what the machine asks for; empty for nothing.
-	CleaningPolicy v1alpha1.CleaningPolicy
+	CleaningPolicy wire.ErasePolicy
 	// Disks are the disks that the agent found; empty if they are unknown.
-	Disks []v1alpha1.DiskIdentity
+	Disks []wire.DiskIdentity
 }
 
 // Claim assigns an unclaimed host to a machine with one optimistic-lock patch. If the host changed since it was read, the error is a conflict

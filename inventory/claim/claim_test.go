@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 func host(name string, changes ...func(*v1alpha1.BareMetalHost)) v1alpha1.BareMetalHost {
@@ -94,12 +95,12 @@ func TestClaimClearsOldRecords(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&h).Build()
 	var now v1alpha1.BareMetalHost
 	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
-	disks := []v1alpha1.DiskIdentity{{SerialNumber: "S1"}}
-	g.Expect(Claim(t.Context(), c, &now, Terms{Machine: "m", CleaningPolicy: v1alpha1.CleaningClear, Disks: disks})).To(Succeed())
+	disks := []wire.DiskIdentity{{SerialNumber: "S1"}}
+	g.Expect(Claim(t.Context(), c, &now, Terms{Machine: "m", CleaningPolicy: wire.PolicyClear, Disks: disks})).To(Succeed())
 	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(&h), &now)).To(Succeed())
 	g.Expect(now.Spec.ConsumerRef).NotTo(BeNil())
 	g.Expect(now.Spec.ConsumerRef.ClaimID).NotTo(BeEmpty())
-	g.Expect(now.Spec.ConsumerRef.CleaningPolicy).To(Equal(v1alpha1.CleaningClear))
+	g.Expect(now.Spec.ConsumerRef.CleaningPolicy).To(Equal(wire.PolicyClear))
 	g.Expect(now.Spec.ConsumerRef.Disks).To(Equal(disks))
 	g.Expect(now.Spec.ProviderState.Boots).To(Equal(int32(3)), "the boots of the server go on being counted")
 	g.Expect(now.Spec.ProviderState.PowerHoldStartTime).To(BeNil())

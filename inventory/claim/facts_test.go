@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
@@ -171,19 +172,19 @@ func TestPurge(t *testing.T) {
 	const excluded = "None of 1 hosts fits: 1 with a disk that cannot be purged, which cleaningPolicy requires"
 	for name, test := range map[string]struct {
 		host   *v1alpha1.BareMetalHost
-		policy v1alpha1.CleaningPolicy
+		policy wire.ErasePolicy
 		want   string
 	}{
-		"it cannot":         {byPolicy(v1alpha1.InspectionAgent, cannot), v1alpha1.CleaningPurge, excluded},
-		"Clear is possible": {byPolicy(v1alpha1.InspectionAgent, cannot), v1alpha1.CleaningClear, ""},
+		"it cannot":         {byPolicy(v1alpha1.InspectionAgent, cannot), wire.PolicyPurge, excluded},
+		"Clear is possible": {byPolicy(v1alpha1.InspectionAgent, cannot), wire.PolicyClear, ""},
 		"nothing is asked":  {byPolicy(v1alpha1.InspectionAgent, cannot), "", ""},
-		"it can":            {byPolicy(v1alpha1.InspectionAgent), v1alpha1.CleaningPurge, ""},
-		"it is unknown":     {byPolicy(v1alpha1.InspectionBoth, notReported), v1alpha1.CleaningPurge, ""},
+		"it can":            {byPolicy(v1alpha1.InspectionAgent), wire.PolicyPurge, ""},
+		"it is unknown":     {byPolicy(v1alpha1.InspectionBoth, notReported), wire.PolicyPurge, ""},
 		"the disk is kept": {byPolicy(v1alpha1.InspectionBoth, cannot, func(h *v1alpha1.BareMetalHost) {
-			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{SerialNumber: "S1"}}}
-		}), v1alpha1.CleaningPurge, ""},
-		"a person wipes it":  {byPolicy(v1alpha1.InspectionAgent, cannot, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningManual }), v1alpha1.CleaningPurge, ""},
-		"only the BMC knows": {byPolicy(v1alpha1.InspectionBMC, cannot), v1alpha1.CleaningPurge, ""},
+			h.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{SerialNumber: "S1"}}}
+		}), wire.PolicyPurge, ""},
+		"a person wipes it":  {byPolicy(v1alpha1.InspectionAgent, cannot, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = wire.PolicyManual }), wire.PolicyPurge, ""},
+		"only the BMC knows": {byPolicy(v1alpha1.InspectionBMC, cannot), wire.PolicyPurge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

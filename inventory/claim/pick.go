@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Want is what a machine requires of a host, and what it prefers.
@@ -22,7 +23,7 @@ type Want struct {
 	// Hardware is the minimum that the host must have. An empty architecture means amd64, as in the API.
 	Hardware v1alpha1.HardwareRequirements
 	// CleaningPolicy is how thoroughly the disks have to be erased after the machine; empty for what the host does.
-	CleaningPolicy v1alpha1.CleaningPolicy
+	CleaningPolicy wire.ErasePolicy
 	// Tolerations are the taints of hosts that the machine tolerates.
 	Tolerations []v1alpha1.HostToleration
 	// Preferences rank the hosts that fit.

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 func tainted(taints ...v1alpha1.HostTaint) func(*v1alpha1.BareMetalHost) {
@@ -273,7 +274,7 @@ func drawHost(t *rapid.T, name string) v1alpha1.BareMetalHost {
 	case 3:
 		h.Status.Conditions = nil
 	case 4:
-		h.Status.Hardware.Health = rapid.SampledFrom([]v1alpha1.Health{v1alpha1.HealthCritical, v1alpha1.HealthWarning, v1alpha1.HealthOK}).Draw(t, "health")
+		h.Status.Hardware.Health = rapid.SampledFrom([]wire.Health{wire.HealthCritical, wire.HealthWarning, wire.HealthOK}).Draw(t, "health")
 	case 5:
 		h.Spec.Architecture = v1alpha1.ArchitectureARM64
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
@@ -85,7 +86,7 @@ func unfitReason(host *v1alpha1.BareMetalHost) string {
 		return "not verified (their condition Verified says why)"
 	case hardware == nil:
 		return ""
-	case hardware.Health == v1alpha1.HealthCritical:
+	case hardware.Health == wire.HealthCritical:
 		return "unhealthy (their BMC says Critical)"
 	case hardware.Architecture != "" && hardware.Architecture != string(Architecture(host.Spec.Architecture)):
 		return "of another architecture than their spec.architecture says"
@@ -118,7 +119,7 @@ func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
 		return fmt.Sprintf("without the %d GPUs that hardware.gpus requires", need.GPUs.Count)
 	case len(need.Switches) > 0 && !connected(host, need.Switches):
 		return "not connected to a switch of hardware.switches"
-	case want.CleaningPolicy == v1alpha1.CleaningPurge && host.Spec.CleaningPolicy != v1alpha1.CleaningManual && len(cleaning.NotPurgeable(&host.Spec, host.Status.Inspection)) > 0:
+	case want.CleaningPolicy == wire.PolicyPurge && host.Spec.CleaningPolicy != wire.PolicyManual && len(cleaning.NotPurgeable(&host.Spec, host.Status.Inspection)) > 0:
 		return "with a disk that cannot be purged, which cleaningPolicy requires"
 	}
 	for _, taint := range host.Spec.Taints {

@@ -7,51 +7,42 @@ import (
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 )
-
-// order are the policies from the weakest to the strongest. The empty policy of a host is stronger than None: it erases the metadata of the disks that the provider
-// wrote. Manual is not among them.
-var order = []v1alpha1.CleaningPolicy{v1alpha1.CleaningNone, "", v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge}
 
 // Effective returns the policy for the disks of a host: the strongest of that of the host, of what the machine that has it asked for (claimed), and of the
 // provider's minimum. claimed and minimum may be empty or None, which ask for nothing. Manual of a host stays Manual, because a person decides then how the disks
 // are wiped. The empty policy is Metadata of the disks that the provider wrote.
-func Effective(host, claimed, minimum v1alpha1.CleaningPolicy) v1alpha1.CleaningPolicy {
-	if host == v1alpha1.CleaningManual {
+func Effective(host, claimed, minimum wire.ErasePolicy) wire.ErasePolicy {
+	if host == wire.PolicyManual {
 		return host
 	}
 	policy := host
-	for _, asked := range []v1alpha1.CleaningPolicy{claimed, minimum} {
-		if asked != "" && Reaches(asked, policy) {
+	for _, asked := range []wire.ErasePolicy{claimed, minimum} {
+		if asked != "" && asked.Reaches(policy) {
 			policy = asked
 		}
 	}
 	return policy
 }
 
-// Reaches is true if a policy is at least as strong as another. It is false for Manual, and for a policy that is unknown.
-func Reaches(policy, least v1alpha1.CleaningPolicy) bool {
-	is, want := slices.Index(order, policy), slices.Index(order, least)
-	return is >= 0 && want >= 0 && is >= want
-}
-
 // Erases is true for a policy with which the agent erases disks.
-func Erases(policy v1alpha1.CleaningPolicy) bool { return Reaches(policy, "") }
+func Erases(policy wire.ErasePolicy) bool { return policy.Reaches("") }
 
 // AllDisks is true for a policy that erases all disks, also those that the provider did not write.
-func AllDisks(policy v1alpha1.CleaningPolicy) bool { return Reaches(policy, v1alpha1.CleaningMetadata) }
+func AllDisks(policy wire.ErasePolicy) bool { return policy.Reaches(wire.PolicyMetadata) }
 
 // IsMinimum is true for a policy that the provider can have as its minimum: None, Metadata, Clear or Purge.
-func IsMinimum(policy v1alpha1.CleaningPolicy) bool {
-	return policy == v1alpha1.CleaningNone || AllDisks(policy)
+func IsMinimum(policy wire.ErasePolicy) bool {
+	return policy == wire.PolicyNone || AllDisks(policy)
 }
 
 // Kept is true for a disk that spec.storage.keep of its host names by its serial number or WWN, in the forms that the agent accepts. Labels are not compared: only the
 // agent can read them.
 func Kept(storage *v1alpha1.HostStorage, serial, wwn string) bool {
-	return storage != nil && slices.ContainsFunc(storage.Keep, func(k v1alpha1.KeptDisk) bool {
-		return diskname.SameSerial(k.SerialNumber, serial) || diskname.SameWWN(k.WWN, wwn)
+	return storage != nil && slices.ContainsFunc(storage.Keep, func(k wire.KeptDisk) bool {
+		return diskname.IsNamed(wire.DiskIdentity{SerialNumber: serial, WWN: wwn}, k)
 	})
 }
 
@@ -78,11 +69,11 @@ const maxDisks = 64
 
 // Disks returns the disks of a claim: those in the report of the agent that are disks of the server. Removable, read-only and USB disks may be virtual media. It is
 // empty if there are more than a claim can name: an erasure then finds no disk that is missing.
-func Disks(report *v1alpha1.BareMetalInspectionSpec) []v1alpha1.DiskIdentity {
-	var disks []v1alpha1.DiskIdentity
+func Disks(report *v1alpha1.BareMetalInspectionSpec) []wire.DiskIdentity {
+	var disks []wire.DiskIdentity
 	for i := range report.Disks {
 		d := &report.Disks[i]
-		id := v1alpha1.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, SizeBytes: d.SizeBytes}
+		id := wire.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, SizeBytes: d.SizeBytes}
 		if d.SerialNumber == "" && d.WWN == "" {
 			id.ByPath = d.ByPath
 		}
@@ -97,9 +88,9 @@ func Disks(report *v1alpha1.BareMetalInspectionSpec) []v1alpha1.DiskIdentity {
 }
 
 // IsServerDisk is true for a disk in the report of the agent that is one of the server, and not virtual media or a LUN of a storage network.
-func IsServerDisk(d *v1alpha1.InspectedDisk) bool {
+func IsServerDisk(d *wire.InspectedDisk) bool {
 	switch d.Transport {
-	case v1alpha1.TransportUSB, v1alpha1.TransportFibreChannel, v1alpha1.TransportISCSI, v1alpha1.TransportNVMeOverFabrics:
+	case wire.TransportUSB, wire.TransportFibreChannel, wire.TransportISCSI, wire.TransportNVMeOverFabrics:
 		return false
 	default:
 		return d.SizeBytes > 0 && !d.Removable && !d.ReadOnly

@@ -7,20 +7,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 const (
-	unset    = v1alpha1.CleaningPolicy("")
-	none     = v1alpha1.CleaningNone
-	metadata = v1alpha1.CleaningMetadata
-	clears   = v1alpha1.CleaningClear
-	purge    = v1alpha1.CleaningPurge
-	manual   = v1alpha1.CleaningManual
+	unset    = wire.ErasePolicy("")
+	none     = wire.PolicyNone
+	metadata = wire.PolicyMetadata
+	clears   = wire.PolicyClear
+	purge    = wire.PolicyPurge
+	manual   = wire.PolicyManual
 )
 
 func TestEffective(t *testing.T) {
-	for name, c := range map[string]struct{ host, claimed, minimum, want v1alpha1.CleaningPolicy }{
+	for name, c := range map[string]struct{ host, claimed, minimum, want wire.ErasePolicy }{
 		"nothing is set":                         {unset, unset, none, unset},
 		"a host that keeps its data":             {none, unset, unset, none},
 		"the minimum is for it too":              {none, unset, clears, clears},
@@ -40,9 +41,9 @@ func TestEffective(t *testing.T) {
 // TestPropertyNeverWeaker: the effective policy is one of the three, and never weaker than any of them.
 func TestPropertyNeverWeaker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		host := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, none, metadata, clears, purge, manual}).Draw(t, "host")
-		claimed := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, metadata, clears, purge}).Draw(t, "claimed")
-		minimum := rapid.SampledFrom([]v1alpha1.CleaningPolicy{unset, none, metadata, clears, purge}).Draw(t, "minimum")
+		host := rapid.SampledFrom([]wire.ErasePolicy{unset, none, metadata, clears, purge, manual}).Draw(t, "host")
+		claimed := rapid.SampledFrom([]wire.ErasePolicy{unset, metadata, clears, purge}).Draw(t, "claimed")
+		minimum := rapid.SampledFrom([]wire.ErasePolicy{unset, none, metadata, clears, purge}).Draw(t, "minimum")
 		got := Effective(host, claimed, minimum)
 		if host == manual {
 			if got != manual {
@@ -53,25 +54,16 @@ func TestPropertyNeverWeaker(t *testing.T) {
 		if got != host && got != claimed && got != minimum {
 			t.Fatalf("nobody asked for %q", got)
 		}
-		for _, least := range []v1alpha1.CleaningPolicy{host, claimed, minimum} {
-			if (least != "" || least == host) && !Reaches(got, least) {
+		for _, least := range []wire.ErasePolicy{host, claimed, minimum} {
+			if (least != "" || least == host) && !got.Reaches(least) {
 				t.Fatalf("%q is weaker than %q", got, least)
 			}
 		}
 	})
 }
 
-func TestReaches(t *testing.T) {
+func TestErases(t *testing.T) {
 	g := NewWithT(t)
-	all := []v1alpha1.CleaningPolicy{none, unset, metadata, clears, purge}
-	for i, a := range all {
-		for j, b := range all {
-			g.Expect(Reaches(a, b)).To(Equal(i >= j), "%q, %q", a, b)
-		}
-		g.Expect(Reaches(a, manual)).To(BeFalse())
-		g.Expect(Reaches(manual, a)).To(BeFalse())
-		g.Expect(Reaches("Wipe", a)).To(BeFalse())
-	}
 	g.Expect([]bool{Erases(none), Erases(unset), Erases(purge), Erases(manual)}).To(Equal([]bool{false, true, true, false}))
 	g.Expect([]bool{AllDisks(unset), AllDisks(metadata), AllDisks(clears), AllDisks(manual)}).To(Equal([]bool{false, true, true, false}))
 	g.Expect([]bool{IsMinimum(none), IsMinimum(purge), IsMinimum(unset), IsMinimum(manual)}).To(Equal([]bool{true, true, false, false}))
@@ -86,28 +78,28 @@ func TestNotPurgeable(t *testing.T) {
 	g.Expect(NotPurgeable(h, found)).To(BeEmpty(), "an inspection that the host does not ask for any more")
 	h.Inspection = v1alpha1.InspectionBoth
 	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "5000c500a1b2c3d4", "sda", "a disk without a name", "and 2 more"}))
-	h.Storage = &v1alpha1.HostStorage{Keep: []v1alpha1.KeptDisk{{WWN: "5000C500A1B2C3D4"}, {Label: "S1"}, {SerialNumber: "sda"}}}
+	h.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{WWN: "5000C500A1B2C3D4"}, {Label: "S1"}, {SerialNumber: "sda"}}}
 	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "sda", "a disk without a name", "and 2 more"}), "a label and a name tell nothing")
 	g.Expect(Kept(h.Storage, "", "")).To(BeFalse(), "a disk without a name")
-	for _, k := range []v1alpha1.KeptDisk{{SerialNumber: "s1 "}, {WWN: "5000c500a1b2c3d4"}, {WWN: "0x5000C500A1B2C3D4"}, {WWN: "naa.5000c500a1b2c3d4"}} { // as the agent accepts them
+	for _, k := range []wire.KeptDisk{{SerialNumber: "s1 "}, {WWN: "5000c500a1b2c3d4"}, {WWN: "0x5000C500A1B2C3D4"}, {WWN: "naa.5000c500a1b2c3d4"}} { // as the agent accepts them
 		found := &v1alpha1.InspectionSummary{NotPurgeable: []v1alpha1.NotPurgeableDisk{{SerialNumber: "S1", WWN: "5000c500a1b2c3d4"}, {SerialNumber: "S2"}}}
-		h.Storage.Keep = []v1alpha1.KeptDisk{k}
+		h.Storage.Keep = []wire.KeptDisk{k}
 		g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S2"}), "%+v", k)
 	}
 }
 
 func TestDisks(t *testing.T) {
 	g := NewWithT(t)
-	report := &v1alpha1.BareMetalInspectionSpec{Disks: []v1alpha1.InspectedDisk{
+	report := &v1alpha1.BareMetalInspectionSpec{Inspection: wire.Inspection{Disks: []wire.InspectedDisk{
 		{SerialNumber: "S1", WWN: "w1", ByPath: "p1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SizeBytes: 10}, {SerialNumber: "empty"},
-		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: v1alpha1.TransportUSB, SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
+		{SerialNumber: "cd", ReadOnly: true, SizeBytes: 10}, {SerialNumber: "usb", Transport: wire.TransportUSB, SizeBytes: 10}, {SerialNumber: "sd", Removable: true, SizeBytes: 10},
 		{SerialNumber: "kept", Protected: "spec.storage.keep names it", SizeBytes: 10},
-	}}
-	g.Expect(Disks(report)).To(Equal([]v1alpha1.DiskIdentity{
+	}}}
+	g.Expect(Disks(report)).To(Equal([]wire.DiskIdentity{
 		{SerialNumber: "S1", WWN: "w1", SizeBytes: 10}, {ByPath: "p2", SizeBytes: 10}, {SerialNumber: "kept", SizeBytes: 10},
 	}))
 	for range maxDisks {
-		report.Disks = append(report.Disks, v1alpha1.InspectedDisk{SerialNumber: "more", SizeBytes: 10})
+		report.Disks = append(report.Disks, wire.InspectedDisk{SerialNumber: "more", SizeBytes: 10})
 	}
 	g.Expect(Disks(report)).To(BeEmpty(), "a part of the disks would make the others unexpected")
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Certificate is a certificate of sanitization with the fields of the sample in NIST SP 800-88 Rev. 2, as far as a program knows them. All of it follows from the
@@ -27,7 +28,7 @@ type Certificate struct {
 	ClaimID    string                `json:"claimID"`
 	BootNumber int32                 `json:"bootNumber"`
 	// Policy is the sanitization method that the host demanded: Metadata, Clear or Purge. Metadata is no method of NIST SP 800-88.
-	Policy v1alpha1.CleaningPolicy `json:"policy"`
+	Policy wire.ErasePolicy `json:"policy"`
 	// StartTime, EndTime and RecordedTime are dates by the clocks of the boot server and of the controllers.
 	StartTime    metav1.Time `json:"startTime"`
 	EndTime      metav1.Time `json:"endTime"`
@@ -42,8 +43,8 @@ type Certificate struct {
 // Transport is how the agent was loaded, and how it reached the boot server.
 type Transport struct {
 	// BootMethod is how the server loaded the agent: PXE, UefiHttp or VirtualMedia. FirmwareMode is UEFI or BIOS.
-	BootMethod   v1alpha1.BootMethod   `json:"bootMethod,omitempty"`
-	FirmwareMode v1alpha1.FirmwareMode `json:"firmwareMode,omitempty"`
+	BootMethod   v1alpha1.BootMethod `json:"bootMethod,omitempty"`
+	FirmwareMode wire.FirmwareMode   `json:"firmwareMode,omitempty"`
 	// TLS is true for HTTPS with a pinned certificate. Without it a client on the network of the server could have changed the report.
 	TLS bool `json:"tls"`
 	// SecureBoot is Enabled, Disabled or unknown.
@@ -61,12 +62,12 @@ type Medium struct {
 	Path            string `json:"path,omitempty"`
 	SizeBytes       int64  `json:"sizeBytes,omitempty"`
 	// Outcome is Erased or LeftOut. A disk that was left out still has its data, and Reason says why.
-	Outcome v1alpha1.ErasureOutcome `json:"outcome"`
-	Reason  string                  `json:"reason,omitempty"`
+	Outcome wire.ErasureOutcome `json:"outcome"`
+	Reason  string              `json:"reason,omitempty"`
 	// Class is the sanitization method that the technique meets on this disk, by the clause in Basis.
-	Class     v1alpha1.CleaningPolicy `json:"class,omitempty"`
-	Technique string                  `json:"technique,omitempty"`
-	Basis     string                  `json:"basis,omitempty"`
+	Class     wire.ErasePolicy `json:"class,omitempty"`
+	Technique string           `json:"technique,omitempty"`
+	Basis     string           `json:"basis,omitempty"`
 	// Verification is the verification method and its result.
 	Verification string `json:"verification,omitempty"`
 	// Warnings are what the erasure did not reach, and what the next system may find on a disk that was left out.
@@ -100,7 +101,7 @@ func CertificateOf(spec *v1alpha1.BareMetalErasureSpec) Certificate {
 		},
 		Media: []Medium{},
 	}
-	if report.Policy == v1alpha1.CleaningMetadata {
+	if report.Policy == wire.PolicyMetadata {
 		c.Title, c.Standard = metadataTitle, ""
 	}
 	for i := range report.Disks {
@@ -125,7 +126,7 @@ func mediumOf(d *v1alpha1.ErasedDisk) Medium {
 }
 
 // verificationText describes a verification with the words of NIST SP 800-88: full verification, or representative sampling.
-func verificationText(v *v1alpha1.ErasureVerification) string {
+func verificationText(v *wire.ErasureVerification) string {
 	if v == nil {
 		return ""
 	}
@@ -134,15 +135,15 @@ func verificationText(v *v1alpha1.ErasureVerification) string {
 		result = "passed"
 	}
 	switch {
-	case v.Kind == "ReadBack":
+	case v.Kind == wire.ReadBack:
 		return fmt.Sprintf("full: all that was overwritten was read back (%d bytes) and compared with zeros: %s", v.Bytes, result)
-	case v.Kind == "Samples" && v.Changed == 0: // no content of before was known: blank samples, or an operation that an earlier boot began
+	case v.Kind == wire.Samples && v.Changed == 0: // no content of before was known: blank samples, or an operation that an earlier boot began
 		return fmt.Sprintf("representative sampling: %d samples with %d bytes were read after the erasure (%d blank, %d unreadable), and none could be compared with content of "+
 			"before: %s", v.Samples, v.Bytes, v.Blank, v.Unreadable, result)
-	case v.Kind == "Samples":
+	case v.Kind == wire.Samples:
 		return fmt.Sprintf("representative sampling: %d samples with %d bytes were compared with those before the erasure (%d changed, %d blank, %d unreadable): %s",
 			v.Samples, v.Bytes, v.Changed, v.Blank, v.Unreadable, result)
-	case v.Kind == "DriveStatus":
+	case v.Kind == wire.DriveStatus:
 		return "status that the drive reports; samples cannot be judged with this technique: " + result
 	default:
 		return fmt.Sprintf("%s: %s", v.Kind, result)

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -29,7 +30,7 @@ func exported(t *testing.T) []byte {
 	g := NewWithT(t)
 	plain := purged()
 	plain.Server, plain.BootNumber, plain.MachineName, plain.ProviderID = v1alpha1.ErasedServer{}, 6, "", ""
-	plain.Report = v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: at(0), EndTime: at(1)}
+	plain.Report = v1alpha1.ErasureReport{Policy: wire.PolicyMetadata, StartTime: at(0), EndTime: at(1)}
 	document := erasure.Export([]v1alpha1.BareMetalErasure{{Spec: *signed(t, purged())}, {Spec: *signed(t, plain)}})
 	content, err := document.Encode()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -56,10 +57,10 @@ func TestVerificationTexts(t *testing.T) {
 	spec := purged()
 	disks := spec.Report.Disks[:1]
 	spec.Report.Disks = disks
-	disks[0].Verification = &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Blank: 64}
+	disks[0].Verification = &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Blank: 64}
 	g.Expect(erasure.CertificateOf(spec).Media[0].Verification).To(Equal("representative sampling: 64 samples with 262144 bytes were read after the erasure " +
 		"(64 blank, 0 unreadable), and none could be compared with content of before: passed"))
-	disks[0].Verification = &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 1, Blank: 64}
+	disks[0].Verification = &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 1, Blank: 64}
 	g.Expect(erasure.CertificateOf(spec).Media[0].Verification).To(ContainSubstring("were compared with those before the erasure (1 changed, 64 blank, 0 unreadable)"))
 }
 

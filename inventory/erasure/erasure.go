@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // kept is how many records of a host are kept.
@@ -52,46 +53,47 @@ func (e *UnprovenError) Error() string {
 	return fmt.Sprintf("the erasure of the disk %s is not proven: %s", e.Disk, e.Reason)
 }
 
-// Check returns an UnprovenError if a report does not prove an erasure: a disk failed or its verification did not pass, its class is below the policy, or an
-// erasure of all disks names no disk. The CRD has the same rules.
+// Check returns an UnprovenError if a report does not prove an erasure: Unproven says something of a disk, or an erasure of all disks names no disk. The CRD has the
+// same rules.
 func Check(report *v1alpha1.ErasureReport) error {
-	level := classLevel(report.Policy)
 	switch {
-	case level == 0:
+	case !report.Policy.Reaches(wire.PolicyMetadata):
 		return &UnprovenError{Reason: fmt.Sprintf("the policy %q erases nothing", report.Policy)}
-	case level > classLevel(v1alpha1.CleaningMetadata) && len(report.Disks) == 0:
+	case report.Policy.Reaches(wire.PolicyClear) && len(report.Disks) == 0:
 		return &UnprovenError{Reason: fmt.Sprintf("the agent reported no disk for the policy %s", report.Policy)}
 	}
 	for i := range report.Disks {
-		if reason := unproven(&report.Disks[i], report.Policy); reason != "" {
+		if reason := Unproven(&report.Disks[i].DiskErasure, report.Policy); reason != "" {
 			return &UnprovenError{Disk: diskName(&report.Disks[i]), Reason: reason}
 		}
 	}
 	return nil
 }
 
-// unproven returns what a disk lacks; empty if it was erased, or left out.
-func unproven(d *v1alpha1.ErasedDisk, policy v1alpha1.CleaningPolicy) string {
+// Unproven returns what a disk in the report of an erasure lacks; empty if it was erased, or left out. It is the only judge of a disk: the boot server asks it about what
+// an agent reports, and the recorder about what it signs.
+func Unproven(d *wire.DiskErasure, policy wire.ErasePolicy) string {
 	switch {
-	case d.Outcome == v1alpha1.ErasureLeftOut:
+	case d.Disk == wire.DiskIdentity{}:
+		return "it cannot be identified"
+	case d.Outcome == wire.LeftOut:
 		return ""
-	case d.Outcome != v1alpha1.ErasureErased:
+	case d.Outcome != wire.Erased:
 		return fmt.Sprintf("its outcome is %q", d.Outcome)
 	case d.Verification == nil:
 		return "it was not verified"
 	case !d.Verification.Passed:
 		return "its verification did not pass"
+	case !slices.Contains([]wire.VerificationKind{wire.ReadBack, wire.Samples, wire.DriveStatus}, d.Verification.Kind):
+		return fmt.Sprintf("its verification has the unknown kind %q", d.Verification.Kind)
 	case d.Method == "":
 		return "the agent did not report the method"
-	case classLevel(d.Class) < classLevel(policy):
+	case !d.Class.Reaches(policy):
 		return fmt.Sprintf("its class is %q, which is below the policy %s", d.Class, policy)
+	case d.Disk.SerialNumber == "" && d.Disk.WWN == "" && d.Disk.ByPath == "":
+		return "it cannot be identified"
 	}
 	return ""
-}
-
-// classLevel orders the policies that erase. It is 0 for the others.
-func classLevel(p v1alpha1.CleaningPolicy) int {
-	return 1 + slices.Index([]v1alpha1.CleaningPolicy{v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge}, p)
 }
 
 // diskName identifies a disk for people: by its serial number, or otherwise by what is known.

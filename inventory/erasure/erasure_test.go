@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
@@ -43,25 +44,27 @@ func purged() *v1alpha1.BareMetalErasureSpec {
 			Manufacturer: "Example", Model: "R100", SerialNumber: "SYS0001", SystemUUID: "4c4c4544-0042-3510-8053-b4c04f4d3132", BootMACAddresses: []string{"52:54:00:00:00:01"},
 		},
 		Report: v1alpha1.ErasureReport{
-			Policy: v1alpha1.CleaningPurge, StartTime: at(0), EndTime: at(9), AgentRelease: "v0.2.0", FirmwareMode: "UEFI", BootMethod: v1alpha1.MethodPXE, TLS: true, SecureBoot: "Enabled",
+			Policy: wire.PolicyPurge, StartTime: at(0), EndTime: at(9), AgentRelease: "v0.2.0", FirmwareMode: "UEFI", BootMethod: v1alpha1.MethodPXE, TLS: true, SecureBoot: "Enabled",
 			Disks: []v1alpha1.ErasedDisk{
 				{
-					Disk: v1alpha1.DiskIdentity{SerialNumber: "NVME0001", WWN: "eui.0025385b71b00001", ByPath: "pci-0000:01:00.0-nvme-1", SizeBytes: 3840755982336},
-					Name: "nvme0n1", Model: "Fast \"4T\"", Vendor: "Drives", FirmwareVersion: "1.0", Transport: "NVMe", Outcome: v1alpha1.ErasureErased,
-					Method: "NVMe sanitize, crypto erase", Class: v1alpha1.CleaningPurge, Basis: "IEEE 2883-2022, 8.3",
-					Verification: &v1alpha1.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 60, Unreadable: 4},
-					StartTime:    &started, EndTime: &ended,
-					Warnings: []string{"it has replay protected memory blocks (RPMB), which no command erases"},
+					DiskErasure: wire.DiskErasure{
+						Disk: wire.DiskIdentity{SerialNumber: "NVME0001", WWN: "eui.0025385b71b00001", ByPath: "pci-0000:01:00.0-nvme-1", SizeBytes: 3840755982336},
+						Name: "nvme0n1", Model: "Fast \"4T\"", Vendor: "Drives", FirmwareVersion: "1.0", Transport: "NVMe", Outcome: wire.Erased,
+						Method: "NVMe sanitize, crypto erase", Class: wire.PolicyPurge, Basis: "IEEE 2883-2022, 8.3",
+						Verification: &wire.ErasureVerification{Kind: "Samples", Passed: true, Samples: 64, Bytes: 262144, Changed: 60, Unreadable: 4},
+						Warnings:     []string{"it has replay protected memory blocks (RPMB), which no command erases"},
+					},
+					StartTime: &started, EndTime: &ended,
 				},
-				{
-					Disk: v1alpha1.DiskIdentity{SerialNumber: "HDD0001", SizeBytes: 1 << 40}, Name: "sda", Transport: "SATA", Outcome: v1alpha1.ErasureErased,
-					Method: "ATA sanitize, overwrite", Class: v1alpha1.CleaningPurge,
-					Verification: &v1alpha1.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40, Blank: 64, Samples: 64},
-				},
-				{
-					Disk: v1alpha1.DiskIdentity{ByPath: "pci-0000:00:1d.0-usb-1"}, Name: "sdb", Transport: "USB", Outcome: v1alpha1.ErasureLeftOut,
+				{DiskErasure: wire.DiskErasure{
+					Disk: wire.DiskIdentity{SerialNumber: "HDD0001", SizeBytes: 1 << 40}, Name: "sda", Transport: "SATA", Outcome: wire.Erased,
+					Method: "ATA sanitize, overwrite", Class: wire.PolicyPurge,
+					Verification: &wire.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40, Blank: 64, Samples: 64},
+				}},
+				{DiskErasure: wire.DiskErasure{
+					Disk: wire.DiskIdentity{ByPath: "pci-0000:00:1d.0-usb-1"}, Name: "sdb", Transport: "USB", Outcome: wire.LeftOut,
 					Message: "spec.storage.keep names it", Warnings: []string{"it has LVM2_member, which the next system may assemble"},
-				},
+				}},
 			},
 		},
 	}
@@ -85,17 +88,17 @@ func TestCheck(t *testing.T) {
 		reason string
 	}{
 		"no disk at all":      {func(r *v1alpha1.ErasureReport) { r.Disks = nil }, "", "no disk for the policy Purge"},
-		"Clear without disks": {func(r *v1alpha1.ErasureReport) { r.Disks, r.Policy = nil, v1alpha1.CleaningClear }, "", "no disk for the policy Clear"},
+		"Clear without disks": {func(r *v1alpha1.ErasureReport) { r.Disks, r.Policy = nil, wire.PolicyClear }, "", "no disk for the policy Clear"},
 		"no policy":           {func(r *v1alpha1.ErasureReport) { r.Policy = "" }, "", `the policy "" erases nothing`},
-		"policy None":         {func(r *v1alpha1.ErasureReport) { r.Policy = v1alpha1.CleaningNone }, "", `the policy "None" erases nothing`},
-		"policy Manual":       {func(r *v1alpha1.ErasureReport) { r.Policy = v1alpha1.CleaningManual }, "", `the policy "Manual" erases nothing`},
+		"policy None":         {func(r *v1alpha1.ErasureReport) { r.Policy = wire.PolicyNone }, "", `the policy "None" erases nothing`},
+		"policy Manual":       {func(r *v1alpha1.ErasureReport) { r.Policy = wire.PolicyManual }, "", `the policy "Manual" erases nothing`},
 		"failed":              {func(r *v1alpha1.ErasureReport) { r.Disks[1].Outcome = "Failed" }, `with the serial number "HDD0001"`, `its outcome is "Failed"`},
 		"no outcome":          {func(r *v1alpha1.ErasureReport) { r.Disks[2].Outcome = "" }, `"pci-0000:00:1d.0-usb-1"`, `its outcome is ""`},
 		"not verified":        {func(r *v1alpha1.ErasureReport) { r.Disks[1].Verification = nil }, `with the serial number "HDD0001"`, "it was not verified"},
 		"not passed":          {func(r *v1alpha1.ErasureReport) { r.Disks[1].Verification.Passed = false }, `with the serial number "HDD0001"`, "its verification did not pass"},
 		"no method":           {func(r *v1alpha1.ErasureReport) { r.Disks[0].Method = "" }, `with the serial number "NVME0001"`, "the agent did not report the method"},
 		"class below policy": {
-			func(r *v1alpha1.ErasureReport) { r.Disks[0].Class = v1alpha1.CleaningClear }, `with the serial number "NVME0001"`, `its class is "Clear", which is below the policy Purge`,
+			func(r *v1alpha1.ErasureReport) { r.Disks[0].Class = wire.PolicyClear }, `with the serial number "NVME0001"`, `its class is "Clear", which is below the policy Purge`,
 		},
 		"no class": {func(r *v1alpha1.ErasureReport) { r.Disks[0].Class = "" }, `with the serial number "NVME0001"`, `its class is ""`},
 		"by WWN": {
@@ -112,8 +115,8 @@ func TestCheck(t *testing.T) {
 		g.Expect(err.Error()).To(And(ContainSubstring(test.disk), ContainSubstring("is not proven")), name)
 	}
 	for name, change := range map[string]func(*v1alpha1.ErasureReport){
-		"Metadata without disks": func(r *v1alpha1.ErasureReport) { r.Disks, r.Policy = nil, v1alpha1.CleaningMetadata },
-		"more than the policy":   func(r *v1alpha1.ErasureReport) { r.Policy = v1alpha1.CleaningClear },
+		"Metadata without disks": func(r *v1alpha1.ErasureReport) { r.Disks, r.Policy = nil, wire.PolicyMetadata },
+		"more than the policy":   func(r *v1alpha1.ErasureReport) { r.Policy = wire.PolicyClear },
 		"all are left out":       func(r *v1alpha1.ErasureReport) { r.Disks = r.Disks[2:] },
 	} {
 		report := purged().Report

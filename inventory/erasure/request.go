@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // MaxRequestLife is how long after its creation a BareMetalErasureRequest may begin. The admission policy capbm-system-erasurerequests refuses a longer one.
@@ -141,7 +142,7 @@ func available(host *v1alpha1.BareMetalHost) string {
 }
 
 // NewRequest returns a request to erase the disks of a host's server as the host is now. It has no name but a prefix of one, which the API server completes.
-func NewRequest(host *v1alpha1.BareMetalHost, serialNumber string, policy v1alpha1.CleaningPolicy, expireTime time.Time) *v1alpha1.BareMetalErasureRequest {
+func NewRequest(host *v1alpha1.BareMetalHost, serialNumber string, policy wire.ErasePolicy, expireTime time.Time) *v1alpha1.BareMetalErasureRequest {
 	boots := host.Spec.ProviderState.Boots
 	return &v1alpha1.BareMetalErasureRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, GenerateName: host.Name + "-"},

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -18,7 +19,7 @@ var requestNow = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 // orderedHost returns a host that has booted three times, and a request for it that was created an hour ago and expires in an hour.
 func orderedHost() (*v1alpha1.BareMetalHost, *v1alpha1.BareMetalErasureRequest) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", UID: "host-uid"}, Spec: v1alpha1.BareMetalHostSpec{ProviderState: v1alpha1.HostProviderState{Boots: 3}}}
-	request := erasure.NewRequest(host, "SN1", v1alpha1.CleaningClear, requestNow.Add(time.Hour))
+	request := erasure.NewRequest(host, "SN1", wire.PolicyClear, requestNow.Add(time.Hour))
 	request.Name, request.UID, request.CreationTimestamp = "order", "order-uid", metav1.NewTime(requestNow.Add(-time.Hour))
 	return host, request
 }

@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -60,7 +61,7 @@ func TestCanonicalForm(t *testing.T) {
 		HostName: "\x00\b\t\n\f\r\x1f\x7f\"\\/<>&\u2028é€\U0001F600\xff",
 		Report: v1alpha1.ErasureReport{
 			StartTime: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))),
-			Disks:     []v1alpha1.ErasedDisk{{Disk: v1alpha1.DiskIdentity{SizeBytes: 1<<63 - 1}, StartTime: &metav1.Time{}}},
+			Disks:     []v1alpha1.ErasedDisk{{DiskErasure: wire.DiskErasure{Disk: wire.DiskIdentity{SizeBytes: 1<<63 - 1}}, StartTime: &metav1.Time{}}},
 		},
 	}
 	content, err := erasure.Canonical(spec)
@@ -261,11 +262,11 @@ func TestSignedOnce(t *testing.T) {
 func drawSpec(t *rapid.T) *v1alpha1.BareMetalErasureSpec {
 	spec := &v1alpha1.BareMetalErasureSpec{}
 	fill(t, reflect.ValueOf(spec).Elem())
-	spec.Report.Policy = rapid.SampledFrom([]v1alpha1.CleaningPolicy{v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge}).Draw(t, "policy")
+	spec.Report.Policy = rapid.SampledFrom([]wire.ErasePolicy{wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge}).Draw(t, "policy")
 	for i := range spec.Report.Disks {
 		d := &spec.Report.Disks[i]
-		d.Outcome = rapid.SampledFrom([]v1alpha1.ErasureOutcome{v1alpha1.ErasureErased, v1alpha1.ErasureLeftOut}).Draw(t, "outcome")
-		d.Class = v1alpha1.CleaningPurge
+		d.Outcome = rapid.SampledFrom([]wire.ErasureOutcome{wire.Erased, wire.LeftOut}).Draw(t, "outcome")
+		d.Class = wire.PolicyPurge
 	}
 	return spec
 }

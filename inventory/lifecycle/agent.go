@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // An image is written to a disk by an agent that the server boots from the network. The agent gets the bootstrap data while the disk is not bootable, and makes the
@@ -51,14 +52,14 @@ func DataGiven(b *v1alpha1.BareMetalBootSpec) bool {
 
 // permanentAgentReasons are the failures of an agent that another attempt would repeat: they follow from the image, the plan and the disks.
 var permanentAgentReasons = []string{
-	v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected, v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonSectorSizeDiffers,
-	v1alpha1.ReasonDataSourceOnOtherDisk, v1alpha1.ReasonNoBootLoader, v1alpha1.ReasonPartitionTableInvalid, v1alpha1.ReasonCommitUnknown, v1alpha1.ReasonPlanInvalid, v1alpha1.ReasonOtherServer,
+	wire.ReasonNoDiskMatches, wire.ReasonSeveralDisksMatch, wire.ReasonDiskProtected, wire.ReasonDiskTooSmall, wire.ReasonSectorSizeDiffers,
+	wire.ReasonDataSourceOnOtherDisk, wire.ReasonNoBootLoader, wire.ReasonPartitionTableInvalid, wire.ReasonCommitUnknown, wire.ReasonPlanInvalid, wire.ReasonOtherServer,
 }
 
 // transientAgentReasons are the failures of an agent after which another attempt may succeed.
 var transientAgentReasons = []string{
-	v1alpha1.ReasonDiskBusy, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonImageCorrupt, v1alpha1.ReasonBootServerUnreachable, v1alpha1.ReasonVersionDiffers,
-	v1alpha1.ReasonEraseFailed, v1alpha1.ReasonAgentPanicked,
+	wire.ReasonDiskBusy, wire.ReasonDiskFailed, wire.ReasonImageCorrupt, wire.ReasonBootServerUnreachable, wire.ReasonVersionDiffers,
+	wire.ReasonEraseFailed, wire.ReasonAgentPanicked,
 }
 
 // failsForGood is true for an attempt with a problem that another attempt would repeat. That an agent of a boot medium reports one ends only its attempt, unless it is the
@@ -74,7 +75,7 @@ func (v View) failsForGood(s Settings, attempt v1alpha1.BareMetalBootSpec) bool 
 // metOtherServer is true for an attempt whose agent ran on another server than the host's. The next attempt would meet it, too: the spec of the host is wrong. A client
 // that has read a boot medium may report it, so then only the attempt ends (decision 0034).
 func (v View) metOtherServer(attempt v1alpha1.BareMetalBootSpec) bool {
-	return v.Problem != nil && v.Problem.Reason == v1alpha1.ReasonOtherServer && !UsesMedium(&attempt)
+	return v.Problem != nil && v.Problem.Reason == wire.ReasonOtherServer && !UsesMedium(&attempt)
 }
 
 // agentGaveUp is true when the agent reported that its plan failed. The attempt ends then, and does not wait for its deadline.

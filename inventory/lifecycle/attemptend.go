@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // IsPermanent is true for the reason of a problem that follows from objects alone: from the machine's spec.boot and its bootstrap data. Such a boot
@@ -19,15 +20,15 @@ func IsPermanent(reason string) bool {
 func remedyOf(reason string) string {
 	const replace = ", then delete the Machine to have it replaced"
 	switch reason {
-	case v1alpha1.ReasonNoDiskMatches, v1alpha1.ReasonSeveralDisksMatch, v1alpha1.ReasonDiskProtected, v1alpha1.ReasonDiskTooSmall, v1alpha1.ReasonDataSourceOnOtherDisk:
+	case wire.ReasonNoDiskMatches, wire.ReasonSeveralDisksMatch, wire.ReasonDiskProtected, wire.ReasonDiskTooSmall, wire.ReasonDataSourceOnOtherDisk:
 		return "Correct spec.image.rootDevice of the template, spec.storage of the host, or the disks of the server" + replace
-	case v1alpha1.ReasonSectorSizeDiffers, v1alpha1.ReasonNoBootLoader, v1alpha1.ReasonPartitionTableInvalid:
+	case wire.ReasonSectorSizeDiffers, wire.ReasonNoBootLoader, wire.ReasonPartitionTableInvalid:
 		return "Correct the image, or spec.bootMode or spec.storage of the host" + replace
-	case v1alpha1.ReasonCommitUnknown:
+	case wire.ReasonCommitUnknown:
 		return "Delete the Machine to have it replaced"
-	case v1alpha1.ReasonPlanInvalid:
+	case wire.ReasonPlanInvalid:
 		return "Report this with the log of the agent, and delete the Machine to have it replaced"
-	case v1alpha1.ReasonOtherServer:
+	case wire.ReasonOtherServer:
 		return "Correct the spec of the host" + replace
 	default:
 		return "Correct the template or the bootstrap config of the Machine" + replace

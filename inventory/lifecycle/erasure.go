@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
@@ -14,8 +15,8 @@ import (
 // goes into quarantine instead, and a person decides.
 
 // policy returns how thoroughly the disks of the host are to be erased.
-func (v View) policy(s Settings) v1alpha1.CleaningPolicy {
-	var claimed v1alpha1.CleaningPolicy
+func (v View) policy(s Settings) wire.ErasePolicy {
+	var claimed wire.ErasePolicy
 	if ref := v.Spec.ConsumerRef; ref != nil {
 		claimed = ref.CleaningPolicy
 	}
@@ -63,7 +64,7 @@ func (v View) erasureDue(s Settings) bool {
 
 // recordedPolicy returns the policy that the next attempt to erase the disks records: that of the attempt before, or the policy of the host. It is empty for an erasure
 // of the disks that the provider wrote.
-func (v View) recordedPolicy(s Settings) v1alpha1.CleaningPolicy {
+func (v View) recordedPolicy(s Settings) wire.ErasePolicy {
 	if e := v.erasure(); e != nil {
 		return e.CleaningPolicy
 	}
@@ -118,7 +119,7 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 // namedDisks names the disks that a person has to wipe: those that the agent found before the claim, or otherwise those that the provider wrote. It is empty if none is
 // known.
 func (v View) namedDisks() string {
-	var disks []v1alpha1.DiskIdentity
+	var disks []wire.DiskIdentity
 	if ref := v.Spec.ConsumerRef; ref != nil {
 		disks = ref.Disks
 	}
@@ -176,7 +177,7 @@ func (v View) beginErasure(s Settings, step Step, attempt int32) Step {
 }
 
 // describePolicy describes the policy of an erasure for users.
-func describePolicy(policy v1alpha1.CleaningPolicy) string {
+func describePolicy(policy wire.ErasePolicy) string {
 	if policy == "" {
 		return "Metadata of the disks that the provider wrote"
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
@@ -114,12 +115,12 @@ func (v View) offerInspected(s Settings, step Step) Step {
 // unchanged. What the agent does not know blocks nothing.
 func (v View) offerPurgeable(s Settings, step Step) Step {
 	disks := v.Inspection.NotPurgeable
-	if step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.policy(s) != v1alpha1.CleaningPurge {
+	if step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.policy(s) != wire.PolicyPurge {
 		return step
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonCleaningPolicyNotPossible
 	by := "spec.cleaningPolicy of the host"
-	if v.Spec.CleaningPolicy != v1alpha1.CleaningPurge {
+	if v.Spec.CleaningPolicy != wire.PolicyPurge {
 		by = "--minimum-cleaning-policy of the provider"
 	}
 	step.Message = fmt.Sprintf("%s is Purge, and these disks offer no method for that: %s. Set the policy to Clear, name the disks in spec.storage.keep, or replace "+

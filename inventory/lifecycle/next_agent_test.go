@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 func at(ago time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-ago)} }
@@ -75,25 +76,25 @@ var nextAgent = map[string]nextCase{
 		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
-	"the disk failed":       {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-	"the disk failed again": {bootingView(bootsAgent, poweredOn, attempt3, gaveUp(v1alpha1.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+	"the disk failed":       {bootingView(bootsAgent, poweredOn, gaveUp(wire.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
+	"the disk failed again": {bootingView(bootsAgent, poweredOn, attempt3, gaveUp(wire.ReasonDiskFailed)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 	"a second address": {
 		bootingView(bootsAgent, poweredOn, agentSeen, agentRefused), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"a second address in the last attempt": {
 		bootingView(bootsAgent, poweredOn, agentSeen, agentRefused, attempt3), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonSecondRequester,
 	},
-	"another server": {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonOtherServer)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonOtherServer},
+	"another server": {bootingView(bootsAgent, poweredOn, gaveUp(wire.ReasonOtherServer)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, wire.ReasonOtherServer},
 	"release: erase, another server": {
-		erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer)), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // fails
+		erasingView(poweredOn, gaveUp(wire.ReasonOtherServer)), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // fails
 	},
-	"no disk matches": {bootingView(bootsAgent, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonNoDiskMatches},
+	"no disk matches": {bootingView(bootsAgent, poweredOn, gaveUp(wire.ReasonNoDiskMatches)), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, wire.ReasonNoDiskMatches},
 
 	"release: the disks were not written": {
 		bootingView(bootsAgent, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
 	"release: no erasure wanted": {
-		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned, func(v *View) { v.Spec.CleaningPolicy = v1alpha1.CleaningNone }),
+		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned, func(v *View) { v.Spec.CleaningPolicy = wire.PolicyNone }),
 		StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
 	"release: erase":          {bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
@@ -163,8 +164,8 @@ func TestTimeoutOfSystem(t *testing.T) {
 // TestRemedyOfPermanentFailure: the failure says what a user corrects, which is not always the template.
 func TestRemedyOfPermanentFailure(t *testing.T) {
 	for reason, want := range map[string]string{
-		v1alpha1.ReasonSeveralDisksMatch: "spec.image.rootDevice of the template, spec.storage of the host", v1alpha1.ReasonNoBootLoader: "Correct the image",
-		v1alpha1.ReasonCommitUnknown: "x. Another attempt would fail the same way. Delete the Machine", v1alpha1.ReasonPlanInvalid: "Report this",
+		wire.ReasonSeveralDisksMatch: "spec.image.rootDevice of the template, spec.storage of the host", wire.ReasonNoBootLoader: "Correct the image",
+		wire.ReasonCommitUnknown: "x. Another attempt would fail the same way. Delete the Machine", wire.ReasonPlanInvalid: "Report this",
 		v1alpha1.ReasonBootSourceInvalid: "Correct the template",
 	} {
 		g := NewWithT(t)
@@ -178,12 +179,12 @@ func TestRemedyOfPermanentFailure(t *testing.T) {
 func TestReaderOfMediumFailsNoBoot(t *testing.T) {
 	g := NewWithT(t)
 	viaMedium := func(v *View) { v.Boot.Method = viaMedia }
-	reported := []func(*View){hasMedia, bootsAgent, viaMedium, poweredOn, gaveUp(v1alpha1.ReasonNoDiskMatches)}
+	reported := []func(*View){hasMedia, bootsAgent, viaMedium, poweredOn, gaveUp(wire.ReasonNoDiskMatches)}
 	step := Next(bootingView(reported...), DefaultSettings())
 	g.Expect(step.Action).To(Equal(RecordBoot))
 	g.Expect([]any{step.Boot.Failure, step.Boot.Attempt}).To(Equal([]any{(*v1alpha1.BootFailure)(nil), int32(2)}), step.Message)
 	step = Next(bootingView(append(reported, attempt3)...), DefaultSettings())
-	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Reason", v1alpha1.ReasonNoDiskMatches)))
+	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Reason", wire.ReasonNoDiskMatches)))
 	step = Next(bootingView(append(reported, gaveUp(v1alpha1.ReasonBootstrapDataInvalid))...), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Reason", v1alpha1.ReasonBootstrapDataInvalid)), "the boot server finds that out itself")
 }
@@ -191,7 +192,7 @@ func TestReaderOfMediumFailsNoBoot(t *testing.T) {
 // TestErasureFails: after the last attempt the host goes into quarantine, also after its boot is void.
 func TestErasureFails(t *testing.T) {
 	g := NewWithT(t)
-	v := erasingView(poweredOn, attempt3, gaveUp(v1alpha1.ReasonEraseFailed))
+	v := erasingView(poweredOn, attempt3, gaveUp(wire.ReasonEraseFailed))
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
 	v = erasingView(cleaned, func(v *View) { v.Boot = step.Boot })

@@ -9,19 +9,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
-func hostPolicy(p v1alpha1.CleaningPolicy) func(*View) {
+func hostPolicy(p wire.ErasePolicy) func(*View) {
 	return func(v *View) { v.Spec.CleaningPolicy = p }
 }
 
-func machinePolicy(p v1alpha1.CleaningPolicy) func(*View) {
+func machinePolicy(p wire.ErasePolicy) func(*View) {
 	return func(v *View) { v.Spec.ConsumerRef.CleaningPolicy = p }
 }
 
 func hasDisks(v *View) {
-	v.Spec.ConsumerRef.Disks = []v1alpha1.DiskIdentity{{SerialNumber: "S1"}, {WWN: "5000c500a1b2c3d4"}, {ByPath: "pci-0000:00:1f.2-ata-1"}}
+	v.Spec.ConsumerRef.Disks = []wire.DiskIdentity{{SerialNumber: "S1"}, {WWN: "5000c500a1b2c3d4"}, {ByPath: "pci-0000:00:1f.2-ata-1"}}
 }
 
 // runsFor is when a boot began.
@@ -40,18 +41,18 @@ func releasedView(changes ...func(*View)) View {
 }
 
 const (
-	none     = v1alpha1.CleaningNone
-	metadata = v1alpha1.CleaningMetadata
-	clears   = v1alpha1.CleaningClear
-	purge    = v1alpha1.CleaningPurge
-	manual   = v1alpha1.CleaningManual
+	none     = wire.PolicyNone
+	metadata = wire.PolicyMetadata
+	clears   = wire.PolicyClear
+	purge    = wire.PolicyPurge
+	manual   = wire.PolicyManual
 )
 
 // released is what becomes of a host that is being released.
 type released struct {
 	// erases is true if a boot begins that erases disks, with the policy.
 	erases bool
-	policy v1alpha1.CleaningPolicy
+	policy wire.ErasePolicy
 	// quarantine is the reason of the quarantine of a host that is released; empty for none.
 	quarantine string
 }
@@ -91,7 +92,7 @@ func TestErasureOfARelease(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		view    View
-		minimum v1alpha1.CleaningPolicy
+		minimum wire.ErasePolicy
 		want    released
 	}{
 		"nothing is set":                         {releasedView(), "", released{}},
@@ -137,7 +138,7 @@ func TestErasureOfARelease(t *testing.T) {
 
 // TestErasureIsNotChanged: an erasure that has begun is finished with its policy, whatever the host says then.
 func TestErasureIsNotChanged(t *testing.T) {
-	for _, policy := range []v1alpha1.CleaningPolicy{"", none, metadata, clears, purge, manual} {
+	for _, policy := range []wire.ErasePolicy{"", none, metadata, clears, purge, manual} {
 		g := NewWithT(t)
 		begun := []func(*View){poweredOn, hostPolicy(policy), func(v *View) { v.Boot.CleaningPolicy, v.Boot.WrittenDisks = clears, nil }}
 		step := Next(erasingView(begun...), DefaultSettings())
@@ -186,7 +187,7 @@ func TestErasureDeadline(t *testing.T) {
 func TestErasureFailsWithSerialNumbers(t *testing.T) {
 	g := NewWithT(t)
 	v := erasingView(poweredOn, attempt3, hasDisks, hostPolicy(purge), func(v *View) {
-		v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk S9 is missing"}
+		v.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk S9 is missing"}
 	})
 	step := Next(v, DefaultSettings())
 	v = erasingView(cleaned, hasDisks, hostPolicy(purge), func(v *View) { v.Boot = step.Boot })
@@ -196,11 +197,11 @@ func TestErasureFailsWithSerialNumbers(t *testing.T) {
 
 	_, last = release(t, releasedView(hostPolicy(purge), hasDisks, noRecord), DefaultSettings())
 	g.Expect(last.Quarantine.Message).To(ContainSubstring("Wipe the disks (S1, 5000c500a1b2c3d4"))
-	step = Next(erasingView(poweredOn, attempt3, gaveUp(v1alpha1.ReasonEraseFailed)), DefaultSettings())
+	step = Next(erasingView(poweredOn, attempt3, gaveUp(wire.ReasonEraseFailed)), DefaultSettings())
 	g.Expect(step.Boot.Failure.Message).To(ContainSubstring("Wipe the disks (d1)"), "otherwise those that the provider wrote")
-	step = Next(erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer)), DefaultSettings())
+	step = Next(erasingView(poweredOn, gaveUp(wire.ReasonOtherServer)), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(HaveField("Reason", v1alpha1.ReasonDisksNotErased), "another attempt would meet the same server")
-	step = Next(erasingView(poweredOn, gaveUp(v1alpha1.ReasonOtherServer), func(v *View) { v.Boot.Method = v1alpha1.MethodVirtualMedia }), DefaultSettings())
+	step = Next(erasingView(poweredOn, gaveUp(wire.ReasonOtherServer), func(v *View) { v.Boot.Method = v1alpha1.MethodVirtualMedia }), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(BeNil(), "others may have read the medium")
 }
 
@@ -224,7 +225,7 @@ func TestPurgeIsNotPossible(t *testing.T) {
 	cannot := func(v *View) { byAgent(v); inspectedByAgent(v); v.Inspection.NotPurgeable = []string{"S1", "S2"} }
 	for name, c := range map[string]struct {
 		view     View
-		minimum  v1alpha1.CleaningPolicy
+		minimum  wire.ErasePolicy
 		phase    v1alpha1.HostPhase
 		contains string
 	}{
@@ -282,7 +283,7 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 			t.Fatalf("all disks of a server are erased that was not booted: %+v", v)
 		case !cleaning.AllDisks(b.CleaningPolicy) && len(v.Boot.WrittenDisks) == 0:
 			t.Fatalf("an erasure erases nothing: %+v", v)
-		case v.mayHaveBooted() && !cleaning.Reaches(b.CleaningPolicy, cleaning.Effective(v.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
+		case v.mayHaveBooted() && !b.CleaningPolicy.Reaches(cleaning.Effective(v.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
 			t.Fatalf("the erasure is weaker than asked: %q: %+v", b.CleaningPolicy, v)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // nextFree are unclaimed hosts.
@@ -45,7 +46,7 @@ var nextFree = map[string]nextCase{
 		bootingView(unclaimed, moveFree, poweredOn, hostPolicy(purge), bootDeleting), StateFree, Isolate, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 	},
 	"free, and its boot is deleted, and no disk would be erased": {
-		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, hostPolicy(v1alpha1.CleaningNone), bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
+		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, hostPolicy(wire.PolicyNone), bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified,
 	},
 	"in quarantine for another reason, and its boot is deleted": {
 		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, quarantined), StateQuarantined, Isolate, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,

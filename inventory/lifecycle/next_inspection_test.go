@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 func byAgent(v *View)          { v.Spec.Inspection = v1alpha1.InspectionAgent }
@@ -91,7 +92,7 @@ var nextInspection = map[string]nextCase{
 		inspectingView(agentRuns, expired, clusterPaused), StateFree, Nothing, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting,
 	},
 	"inspect: power lost":           {inspectingView(agentSeen, commanded(CommandPowerOn, 45*time.Second)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"inspect: gave up":              {inspectingView(agentRuns, gaveUp(v1alpha1.ReasonBootServerUnreachable)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
+	"inspect: gave up":              {inspectingView(agentRuns, gaveUp(wire.ReasonBootServerUnreachable)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: no longer wanted":     {inspectingView(agentRuns, func(v *View) { v.Spec.Inspection = "" }), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: the host is deleted":  {inspectingView(agentRuns, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
 	"inspect: deleted, not on":      {inspectingView(notPoweredOn, poweredOn, beingDeleted), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},

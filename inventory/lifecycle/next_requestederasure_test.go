@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // toErase requests the erasure of a free host.
@@ -19,11 +20,11 @@ func toErase(v *View) {
 
 // requestFor is a BareMetalErasureRequest that names a serial number.
 func requestFor(serial string) *ErasureRequest {
-	return &ErasureRequest{Name: "order-1", UID: "uid-1", SerialNumber: serial, Policy: v1alpha1.CleaningClear}
+	return &ErasureRequest{Name: "order-1", UID: "uid-1", SerialNumber: serial, Policy: wire.PolicyClear}
 }
 
 // asks changes the policy of the request.
-func asks(policy v1alpha1.CleaningPolicy) func(*View) {
+func asks(policy wire.ErasePolicy) func(*View) {
 	return func(v *View) { v.Requested.Request.Policy = policy }
 }
 
@@ -32,7 +33,7 @@ func erasingFreeView(changes ...func(*View)) View {
 	v := freeView(toErase, netbootSet, func(v *View) {
 		v.Spec.ProviderState.Boots, v.BMC.NetworkBootNumber = 7, 7
 		v.Boot = &v1alpha1.BareMetalBootSpec{
-			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeClean, Agent: true, ClaimID: "uid-1", CleaningPolicy: v1alpha1.CleaningClear,
+			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeClean, Agent: true, ClaimID: "uid-1", CleaningPolicy: wire.PolicyClear,
 			ErasureRequest: &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"},
 			StartTime:      metav1.NewTime(noon.Add(-time.Minute)), PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
 		}
@@ -166,10 +167,10 @@ func TestRequestedErasureRecord(t *testing.T) {
 	g := NewWithT(t)
 	v := freeView(toErase, writtenDisk)
 	s := DefaultSettings()
-	s.MinimumCleaningPolicy = v1alpha1.CleaningPurge
+	s.MinimumCleaningPolicy = wire.PolicyPurge
 	b := Next(v, s).Boot
 	g.Expect(b.Purpose).To(Equal(v1alpha1.PurposeClean))
-	g.Expect(b.CleaningPolicy).To(Equal(v1alpha1.CleaningPurge))
+	g.Expect(b.CleaningPolicy).To(Equal(wire.PolicyPurge))
 	g.Expect(b.ClaimID).To(Equal("uid-1"))
 	g.Expect(b.ErasureRequest).To(HaveValue(Equal(v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"})))
 	g.Expect(b.MachineName).To(BeEmpty())
@@ -225,7 +226,7 @@ func TestRequestedErasureFails(t *testing.T) {
 		"from a backup":                  erasingFreeView(poweredOn, agentSeen, fromBackup),
 		"from a backup, and off":         erasingFreeView(fromBackup),
 		"nothing shows that it is ours":  erasingFreeView(poweredOn, unobserved, expired),
-		"the agent is on another server": erasingFreeView(poweredOn, agentSeen, gaveUp(v1alpha1.ReasonOtherServer)),
+		"the agent is on another server": erasingFreeView(poweredOn, agentSeen, gaveUp(wire.ReasonOtherServer)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -272,7 +273,7 @@ func TestRequestedErasureAttempts(t *testing.T) {
 	v := erasingFreeView(poweredOn, agentSeen, expired, hostPolicy(none))
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
-	g.Expect(step.Boot.CleaningPolicy).To(Equal(v1alpha1.CleaningClear), "an erasure that has begun is finished with its policy")
+	g.Expect(step.Boot.CleaningPolicy).To(Equal(wire.PolicyClear), "an erasure that has begun is finished with its policy")
 	g.Expect(step.Boot.PoweredOffTime).To(BeNil())
 	v.Boot, v.Spec.ProviderState.Boots, v.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -58,7 +59,7 @@ func poweredOn(v *View) { v.BMC.Power = v1alpha1.PowerOn }
 func ephemeral(v *View) { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
 func seeded(v *View)    { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
 func writtenDisk(v *View) {
-	v.Boot.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
+	v.Boot.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: wire.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
 }
 func seededLongAgo(v *View) { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
 func deleting(v *View)      { v.Consumer.Deleting = true }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // stageInfo is a row of the table of boot stages: the last observed stage, what is awaited next, and the likeliest cause if it does not come.
@@ -268,7 +269,7 @@ func AgentProgressText(p *v1alpha1.AgentProgress) string {
 }
 
 // disksProgressText returns how far the erasure of disks is, such as " 3 of 8 disks, the slowest at 41 %, about 25 min left".
-func disksProgressText(disks []v1alpha1.DiskProgress) string {
+func disksProgressText(disks []wire.DiskProgress) string {
 	running, slowest, left := 0, int32(100), int64(0)
 	for _, d := range disks {
 		if d.Percent < 100 {

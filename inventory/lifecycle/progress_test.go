@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 func seen(stage v1alpha1.BootStage) func(*View) {
@@ -129,10 +130,10 @@ func TestBootProgressPage(t *testing.T) {
 
 // TestErasureProgressText: the text names how many disks are erased, the slowest, and the time that it needs.
 func TestErasureProgressText(t *testing.T) {
-	disk := func(percent int32, left int64) v1alpha1.DiskProgress {
-		return v1alpha1.DiskProgress{Percent: percent, SecondsLeft: left}
+	disk := func(percent int32, left int64) wire.DiskProgress {
+		return wire.DiskProgress{Percent: percent, SecondsLeft: left}
 	}
-	for want, disks := range map[string][]v1alpha1.DiskProgress{
+	for want, disks := range map[string][]wire.DiskProgress{
 		"Erasing 3 of 4 disks, the slowest at 41 %, about 25 min left": {disk(100, 0), disk(41, 1490), disk(60, 20), disk(99, 0)},
 		"Erasing 1 of 1 disks, the slowest at 0 %":                     {disk(0, 0)},
 		"Erasing 2 disks, to be verified":                              {disk(100, 0), disk(100, 0)},
@@ -140,7 +141,7 @@ func TestErasureProgressText(t *testing.T) {
 		NewWithT(t).Expect(AgentProgressText(&v1alpha1.AgentProgress{Step: "Erasing", Percent: 7, TotalBytes: 100, Disks: disks})).To(Equal(want))
 	}
 	v := erasingView(poweredOn, agentSeen, func(v *View) {
-		v.Agent = &v1alpha1.AgentProgress{Step: "Erasing", Disks: []v1alpha1.DiskProgress{disk(41, 1490)}}
+		v.Agent = &v1alpha1.AgentProgress{Step: "Erasing", Disks: []wire.DiskProgress{disk(41, 1490)}}
 	})
 	NewWithT(t).Expect(Next(v, DefaultSettings()).Message).To(ContainSubstring("Erasing 1 of 1 disks, the slowest at 41 %, about 25 min left"))
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // drawAgentView draws a host whose agent writes, erases or inspects. Everything else about it is likely: drawView would seldom draw such a host.
@@ -31,7 +32,7 @@ func drawAgentView(t *rapid.T) View {
 	writtenDisk(&v)
 	v.BMC.PowerSince, v.BMC.LastPower, v.BMC.LastPowerAt = d.ago("powerSince"), CommandPowerOn, d.ago("commandAt")
 	v.Furthest = v1alpha1.ObservedStage{Stage: pick(d, "stage", "", v1alpha1.StageScript, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted), Time: b.StartTime}
-	v.Problem = pick(d, "problem", nil, nil, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonCommitUnknown, Message: "m"})
+	v.Problem = pick(d, "problem", nil, nil, &v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"})
 	v.AgentAt = pick(d, "progress", time.Time{}, d.ago("agentAt"))
 	return v
 }

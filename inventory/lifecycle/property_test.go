@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // draw draws facts.
@@ -54,7 +55,7 @@ func drawView(t *rapid.T) View {
 			"", v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
 			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
 		Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
-			&v1alpha1.BootFailure{Reason: v1alpha1.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonCommitUnknown, Message: "m"}),
+			&v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"}),
 		Media:          pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}),
 		MediaURL:       pick(d, "mediaURL", "", "http://192.0.2.1"),
 		WaitedAt:       pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
@@ -113,7 +114,7 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 		BootMethods:    pick(d, "bootMethods", nil, nil, defaultMethods, defaultMethods[2:]),
 		BootMode:       pick(d, "bootMode", v1alpha1.BootModeUEFI, v1alpha1.BootModeBIOS),
 		Inspection:     pick(d, "inspection", "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth),
-		CleaningPolicy: pick(d, "policy", "", v1alpha1.CleaningNone, v1alpha1.CleaningMetadata, v1alpha1.CleaningPurge, v1alpha1.CleaningManual),
+		CleaningPolicy: pick(d, "policy", "", wire.PolicyNone, wire.PolicyMetadata, wire.PolicyPurge, wire.PolicyManual),
 	}
 	if d.flag("unfencedAfter") {
 		s.ReleaseUnfencedAfterSeconds = new(rapid.Int32Range(60, 8000).Draw(d.T, "after"))
@@ -146,7 +147,7 @@ func (d draw) boot(v *View) {
 	}
 	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose != v1alpha1.PurposeProvision
 	if v.Boot.Purpose == v1alpha1.PurposeClean && d.flag("ofNoMachine") {
-		v.Boot.ClaimID, v.Boot.MachineName, v.Boot.CleaningPolicy = "uid-1", "", v1alpha1.CleaningClear
+		v.Boot.ClaimID, v.Boot.MachineName, v.Boot.CleaningPolicy = "uid-1", "", wire.PolicyClear
 		v.Boot.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"}
 	}
 	if v.Boot.Agent && v.Boot.Number > 1 {

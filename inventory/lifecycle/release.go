@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // deleteUnclaimed removes the finalizer of an unclaimed host. If a boot is under way, the server is powered off first, unless the provider must not
@@ -106,7 +107,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 	case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
 		step.Action, step.Drop, step.Message = Release, v.PowerRequests.All, "The server is off and clean"
 		step.Quarantine = v.quarantineUnerased(s)
-		if step.Quarantine == nil && v.Spec.CleaningPolicy == v1alpha1.CleaningManual {
+		if step.Quarantine == nil && v.Spec.CleaningPolicy == wire.PolicyManual {
 			step.Quarantine = v.newQuarantine(v1alpha1.ReasonCleaningByHand,
 				"spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
 		}

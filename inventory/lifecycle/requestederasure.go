@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
@@ -34,7 +35,7 @@ type ErasureRequest struct {
 	// SerialNumber is the one that the request names.
 	SerialNumber string
 	// Policy is Metadata, Clear or Purge.
-	Policy v1alpha1.CleaningPolicy
+	Policy wire.ErasePolicy
 }
 
 // IsRequestedErasure is true for the record of a boot that erases the disks of a host for a BareMetalErasureRequest.
@@ -92,7 +93,7 @@ func (v View) mayRunEraser(s Settings) bool {
 }
 
 // erasureRefusal says why the disks must not be erased now with a policy, and what to do; empty if nothing forbids it.
-func (v View) erasureRefusal(policy v1alpha1.CleaningPolicy) string {
+func (v View) erasureRefusal(policy wire.ErasePolicy) string {
 	request, known, holds := v.Requested.Request, strings.TrimSpace(v.Requested.SerialNumber), v.powerHolds()
 	_, conflict := Conflict(v)
 	switch {
@@ -111,7 +112,7 @@ func (v View) erasureRefusal(policy v1alpha1.CleaningPolicy) string {
 	case !strings.EqualFold(strings.TrimSpace(request.SerialNumber), known):
 		return fmt.Sprintf("It names the serial number %q, and that of the server is %q. Delete it; if this is the server whose disks are to be erased, create another one",
 			request.SerialNumber, known)
-	case policy == v1alpha1.CleaningPurge && len(v.Inspection.NotPurgeable) > 0:
+	case policy == wire.PolicyPurge && len(v.Inspection.NotPurgeable) > 0:
 		return fmt.Sprintf("These disks offer no method for Purge: %s. Request Clear, or name the disks in spec.storage.keep", inventory.ListNames(v.Inspection.NotPurgeable))
 	case v.Spec.Power == v1alpha1.PowerOn:
 		return "The disks of a server are erased only if it is off. Remove spec.power, or set it to Off"
@@ -126,7 +127,7 @@ func (v View) erasureRefusal(policy v1alpha1.CleaningPolicy) string {
 }
 
 // requestedPolicy returns how thoroughly a request erases the disks: as it says, and not less than the provider's minimum.
-func (v View) requestedPolicy(s Settings) v1alpha1.CleaningPolicy {
+func (v View) requestedPolicy(s Settings) wire.ErasePolicy {
 	return cleaning.Effective(v.Requested.Request.Policy, "", s.MinimumCleaningPolicy)
 }
 
@@ -184,7 +185,7 @@ func (v View) withErasureNote(step Step) Step {
 }
 
 // newRequestedErasure returns the record of an attempt that starts now. A later attempt carries out the request of the first one.
-func (v View) newRequestedErasure(attempt int32, uid string, request v1alpha1.BootErasureRequest, policy v1alpha1.CleaningPolicy) *v1alpha1.BareMetalBootSpec {
+func (v View) newRequestedErasure(attempt int32, uid string, request v1alpha1.BootErasureRequest, policy wire.ErasePolicy) *v1alpha1.BareMetalBootSpec {
 	boot := v.newRecord(attempt, v1alpha1.PurposeClean)
 	boot.ClaimID, boot.Agent, boot.CleaningPolicy, boot.ErasureRequest = uid, true, policy, &request
 	return boot

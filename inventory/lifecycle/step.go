@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Action is what to do next with a host.
@@ -115,7 +116,7 @@ type Settings struct {
 	// EraseTimeout is how long an attempt to erase disks may take while its agent makes progress. An agent that makes none has BootTimeout.
 	EraseTimeout time.Duration
 	// MinimumCleaningPolicy is the policy that each host has at least; empty or None for no minimum. A host with the policy Manual keeps it.
-	MinimumCleaningPolicy v1alpha1.CleaningPolicy
+	MinimumCleaningPolicy wire.ErasePolicy
 	// BootAttempts is the maximum number of attempts of a boot, or the number of its methods if that is more. There is no further attempt once the bootstrap data was served.
 	BootAttempts int32
 	// BootConcurrency is the maximum number of hosts of one failure domain that boot at once; 0 is no limit. View.QueuePosition applies it.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
@@ -65,7 +66,7 @@ func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
 	case b.Purpose == v1alpha1.PurposeClean && w.disk.missing && cleaning.AllDisks(b.CleaningPolicy):
-		w.v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonEraseFailed, Message: "disk d2 is missing"}
+		w.v.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk d2 is missing"}
 		return false
 	case b.Purpose == v1alpha1.PurposeClean:
 		w.eraseDisks(v, &b, now)
@@ -137,7 +138,7 @@ func (w *world) provisionStep(b *v1alpha1.BareMetalBootSpec, now metav1.Time) {
 
 // recordDisk records the only disk as the boot server does: the record of the boot whose commit an agent has to check is kept.
 func recordDisk(b *v1alpha1.BareMetalBootSpec) {
-	written := v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: "d1"}, Number: b.Number, DataOffset: 1 << 30, DataLength: 32 << 20}
+	written := v1alpha1.WrittenDisk{Disk: wire.DiskIdentity{SerialNumber: "d1"}, Number: b.Number, DataOffset: 1 << 30, DataLength: 32 << 20}
 	disks := slices.DeleteFunc(slices.Clone(b.WrittenDisks), func(w v1alpha1.WrittenDisk) bool { return w.Number != b.CommittedNumber || w.Number == b.Number })
 	disks = append(disks, written)
 	b.WrittenDisks = disks
@@ -226,7 +227,7 @@ var agentEvents = []event{
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
-		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonDiskFailed, v1alpha1.ReasonNoDiskMatches), Message: "x"}
+		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, wire.ReasonDiskFailed, wire.ReasonDiskFailed, wire.ReasonNoDiskMatches), Message: "x"}
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // event is something that happens to a world.
@@ -222,7 +223,7 @@ var events = []event{
 		w.v.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
 	{name: "cleaningPolicy", weight: 2, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.CleaningPolicy = choose(p, v1alpha1.CleaningNone, v1alpha1.CleaningManual, v1alpha1.CleaningMetadata, v1alpha1.CleaningClear, v1alpha1.CleaningPurge)
+		w.v.Spec.CleaningPolicy = choose(p, wire.PolicyNone, wire.PolicyManual, wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge)
 	}},
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
@@ -449,7 +450,7 @@ func (w *world) inService() bool {
 func (w *world) claim(p uint64) {
 	w.machines++
 	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines), BootsBefore: w.v.Spec.ProviderState.Boots}
-	w.v.Spec.ConsumerRef.CleaningPolicy = choose(p/24, "", "", v1alpha1.CleaningMetadata, v1alpha1.CleaningPurge)
+	w.v.Spec.ConsumerRef.CleaningPolicy = choose(p/24, "", "", wire.PolicyMetadata, wire.PolicyPurge)
 	w.v.Consumer = &Consumer{
 		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
 		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
@@ -209,9 +210,9 @@ func (w *world) judgeQuarantine(v View, reason string) {
 // judgeClean: a host that is released as clean is off, and was cleaned.
 func (w *world) judgeClean(v View) {
 	switch {
-	case v.Spec.CleaningPolicy == v1alpha1.CleaningManual:
+	case v.Spec.CleaningPolicy == wire.PolicyManual:
 		w.brokenf(promise.Clean, "released as clean although its cleaning is manual")
-	case w.disk.used && cleaning.AllDisks(v.policy(w.s)) && (v.erasure() == nil || cleaning.Reaches(v.erasure().CleaningPolicy, v.policy(w.s))):
+	case w.disk.used && cleaning.AllDisks(v.policy(w.s)) && (v.erasure() == nil || v.erasure().CleaningPolicy.Reaches(v.policy(w.s))):
 		w.brokenf(promise.Clean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.policy(w.s))
 	case (w.disk.data || w.disk.bootable) && cleaning.Erases(v.policy(w.s)):
 		w.brokenf(promise.Erased, "released as clean although its disk has bootstrap data, or boots")

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
@@ -72,7 +73,7 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 }
 
 // newRequest makes a user create a BareMetalErasureRequest for the host as it is now.
-func (w *world) newRequest(serial string, policy v1alpha1.CleaningPolicy) {
+func (w *world) newRequest(serial string, policy wire.ErasePolicy) {
 	w.requests++
 	name := fmt.Sprintf("order-%d", w.requests)
 	w.v.Requested.Request = &ErasureRequest{Name: name, UID: "uid-" + name, SerialNumber: serial, Policy: policy}
@@ -99,7 +100,7 @@ func (w *world) requestOf(v View) *ErasureRequest {
 // requestEvents are the events of BareMetalErasureRequests.
 var requestEvents = []event{
 	{name: "a BareMetalErasureRequest", weight: 8, when: func(w *world) bool { return isFree(w) && !w.v.Deleting }, do: func(w *world, p uint64) {
-		w.newRequest(choose(p, "SN1", "SN1", "SN1", "SN2"), choose(p/4, v1alpha1.CleaningClear, v1alpha1.CleaningPurge, v1alpha1.CleaningMetadata))
+		w.newRequest(choose(p, "SN1", "SN1", "SN1", "SN2"), choose(p/4, wire.PolicyClear, wire.PolicyPurge, wire.PolicyMetadata))
 	}},
 	{name: "the BareMetalErasureRequest is deleted", weight: 2, when: func(w *world) bool { return w.v.Requested.Request != nil }, do: func(w *world, _ uint64) { w.v.Requested.Request = nil }},
 	{name: "the erasure of a free host goes on", weight: 12, when: func(w *world) bool {

@@ -6,13 +6,15 @@
 // it has made the key at its start, and the boot server binds the boot to the first key that it accepts. A boot goes
 //
 //	POST plan       the agent introduces itself and gets its Plan
-//	POST inventory  what the agent found (purpose Inspect)
+//	POST inventory  what the agent found, a wire.Inspection (purpose Inspect)
 //	GET manifest, GET image, POST data, POST commit    (purpose Provision)
 //	POST progress   from time to time
 //	POST result     the end of the plan, with what to do then
 //
 // Every step may be repeated: a boot server may restart, and an answer may be lost.
 package agent
+
+import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 
 // Version is the version of the protocol. A boot server serves only agents of its own version: kernel, ramdisk and boot server come from the same image. During an
 // upgrade an agent can meet a boot server of another release. If both have the same version, it finishes its plan; otherwise it is refused, and the attempt is repeated
@@ -22,7 +24,7 @@ package agent
 // meaning, a new value of a field that the other side must understand, an endpoint that goes. A new field that the other side may ignore needs no new version. The fields of
 // Hello keep their names and types: it is read before the version is compared.
 // TestUpgrade runs the agent of the release before against this boot server, and the other way round.
-const Version = 2
+const Version = 3
 
 // HeaderVersion is the header with the Version of the agent, in each of its requests. An agent without it has version 1.
 const HeaderVersion = "Capbm-Agent-Version"
@@ -74,7 +76,7 @@ func Path(host, endpoint string) string { return "/agent/" + host + "/" + endpoi
 //	204  accepted, without an answer
 //	401  the token is not valid: the boot is over, and the agent powers the server off
 //	403  refused: the plan has failed, and the agent reports no more
-//	409  the agent is not the one of the host, and touches nothing: the reason in the body is ReasonVersion or ReasonOtherServer
+//	409  the agent is not the one of the host, and touches nothing: the reason in the body is VersionDiffers or OtherServer
 //	429, 5xx  the agent asks again, with a back-off. 429 is the answer while too many requests of its network failed
 
 // Hello introduces an agent. It is the body of a request for a plan.
@@ -82,9 +84,9 @@ type Hello struct {
 	// Release is the release of the agent, for messages.
 	Release string `json:"release,omitempty"`
 	// Firmware is UEFI or BIOS: how the ramdisk was booted.
-	Firmware Firmware `json:"firmware"`
+	Firmware wire.FirmwareMode `json:"firmware"`
 	// SecureBoot is Enabled or Disabled, as the firmware says. It is empty for BIOS, and if it is unknown.
-	SecureBoot SecureBoot `json:"secureBoot,omitempty"`
+	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 	// Architecture is that of the processor, in the notation of Kubernetes.
 	Architecture string `json:"architecture"`
 	// Kernel is the release of the kernel.
@@ -98,24 +100,6 @@ type Server struct {
 	SystemUUID   string `json:"systemUUID,omitempty"`
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
-
-// Firmware is how a server booted.
-type Firmware string
-
-// How a server booted.
-const (
-	UEFI Firmware = "UEFI"
-	BIOS Firmware = "BIOS"
-)
-
-// SecureBoot is whether the firmware runs only signed programs.
-type SecureBoot string
-
-// The states of Secure Boot.
-const (
-	SecureBootEnabled  SecureBoot = "Enabled"
-	SecureBootDisabled SecureBoot = "Disabled"
-)
 
 // Purpose is what a plan is for.
 type Purpose string
@@ -158,9 +142,9 @@ type ProvisionPlan struct {
 	// RootDevice selects the disk.
 	RootDevice RootDevice `json:"rootDevice"`
 	// Keep are disks that the plan may not touch.
-	Keep []KeptDisk `json:"keep,omitempty"`
+	Keep []wire.KeptDisk `json:"keep,omitempty"`
 	// DataSource is how the bootstrap data gets onto the disk.
-	DataSource DataSource `json:"dataSource"`
+	DataSource wire.DataSource `json:"dataSource"`
 	// DataSize is the size of the data partition in bytes: DataPartitionSize, or 0 for the data source None.
 	DataSize int64 `json:"dataSize,omitempty"`
 	// PartitionGUID is the unique GUID that the data partition gets in this attempt, in lower case with hyphens.
@@ -170,83 +154,40 @@ type ProvisionPlan struct {
 	// Empty for none.
 	CommittedGUID string `json:"committedGUID,omitempty"`
 	// CommittedDisk is the disk of that attempt. Only an agent that finds it without a partition table writes again.
-	CommittedDisk DiskID `json:"committedDisk,omitzero"`
+	CommittedDisk wire.DiskIdentity `json:"committedDisk,omitzero"`
 	// BootEntry is the description of the UEFI boot entry.
 	BootEntry string `json:"bootEntry"`
 }
 
-// DataSource is how an operating system finds its bootstrap data.
-type DataSource string
-
-// The data sources.
-const (
-	// NoCloud is a partition with a FAT file system with the label CIDATA (cloud-init's NoCloud).
-	NoCloud DataSource = "NoCloud"
-	// ConfigDrive is a partition with a FAT file system with the label CONFIG-2 (OpenStack's configuration drive, version 2).
-	ConfigDrive DataSource = "ConfigDrive"
-	// None writes no bootstrap data.
-	None DataSource = "None"
-)
-
 // CleanPlan erases disks.
 type CleanPlan struct {
-	// Policy is how thoroughly disks are erased.
-	Policy CleanPolicy `json:"policy"`
+	// Policy is how thoroughly disks are erased: Metadata, Clear or Purge.
+	Policy wire.ErasePolicy `json:"policy"`
 	// Keep are disks that the plan may not touch.
-	Keep []KeptDisk `json:"keep,omitempty"`
+	Keep []wire.KeptDisk `json:"keep,omitempty"`
 	// Ranges are where the bootstrap data of the machine that had the server is. The agent overwrites them with zeros first, with each policy.
 	Ranges []DiskRange `json:"ranges,omitempty"`
-	// AllDisks extends CleanMetadata from the disks of Ranges to all disks. The other policies always erase all disks.
+	// AllDisks extends the policy Metadata from the disks of Ranges to all disks. The other policies always erase all disks.
 	AllDisks bool `json:"allDisks,omitempty"`
 	// Expected are the disks that were found before the machine claimed the server. One that is missing fails the plan. So does a disk that is not among them,
 	// unless Expected is empty: then it is not known which disks the server had.
-	Expected []DiskID `json:"expected,omitempty"`
+	Expected []wire.DiskIdentity `json:"expected,omitempty"`
 }
 
-// CleanPolicy is how thoroughly a CleanPlan erases disks.
-type CleanPolicy string
-
-// The policies, from the weakest to the strongest. Clear and Purge are the terms of NIST SP 800-88 Rev. 2 and IEEE 2883.
-const (
-	// CleanMetadata overwrites partition tables, the beginnings of partitions, and signatures.
-	CleanMetadata CleanPolicy = "Metadata"
-	// CleanClear makes data unreadable through the interface of the drive.
-	CleanClear CleanPolicy = "Clear"
-	// CleanPurge makes data unreadable also in a laboratory.
-	CleanPurge CleanPolicy = "Purge"
-)
-
-// KeptDisk names a disk that no plan may touch. One of its fields is set.
-type KeptDisk struct {
-	// Serial and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., wwn-, 0x).
-	Serial string `json:"serial,omitempty"`
-	WWN    string `json:"wwn,omitempty"`
-	// Label is the label of a partition or file system on the disk, with upper and lower case.
-	Label string `json:"label,omitempty"`
-}
-
-// DiskRange is a range of a disk. The disk is identified by DiskID.
+// DiskRange is a range of a disk. The disk is identified by its serial number or its WWN, or, without both, by its path.
 type DiskRange struct {
-	Disk   DiskID `json:"disk"`
-	Offset int64  `json:"offset"`
-	Length int64  `json:"length"`
+	Disk   wire.DiskIdentity `json:"disk"`
+	Offset int64             `json:"offset"`
+	Length int64             `json:"length"`
 	// PartitionGUID is the unique GUID of the data partition that is there, if the disk has a GPT.
 	PartitionGUID string `json:"partitionGUID,omitempty"`
 }
 
-// DiskID identifies a disk across boots. Empty fields are unknown. Either Serial or WWN is known, or only ByPath.
-type DiskID struct {
-	Serial string `json:"serial,omitempty"`
-	WWN    string `json:"wwn,omitempty"`
-	ByPath string `json:"byPath,omitempty"`
-	Size   int64  `json:"size,omitempty"`
-}
-
 // RootDevice selects a disk: all fields that are set must match. Without any, the disk is the smallest one that has at least 4 GiB and may be written to.
 type RootDevice struct {
-	// Serial and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., 0x).
-	Serial string `json:"serial,omitempty"`
-	WWN    string `json:"wwn,omitempty"`
+	// SerialNumber and WWN are compared without regard to case, and a WWN without its prefix (naa., eui., 0x).
+	SerialNumber string `json:"serialNumber,omitempty"`
+	WWN          string `json:"wwn,omitempty"`
 	// Model and Vendor match a part of the disk's model and vendor, without regard to case.
 	Model  string `json:"model,omitempty"`
 	Vendor string `json:"vendor,omitempty"`
@@ -261,35 +202,16 @@ type RootDevice struct {
 	Name string `json:"name,omitempty"`
 }
 
-// Step is what an agent does at the moment.
-type Step string
-
-// The steps, in their order.
-const (
-	StepReading    Step = "Reading"    // reads the hardware
-	StepSelecting  Step = "Selecting"  // selects the disk
-	StepWiping     Step = "Wiping"     // removes signatures and partition tables
-	StepWriting    Step = "Writing"    // writes the image
-	StepData       Step = "Data"       // writes the bootstrap data
-	StepVerifying  Step = "Verifying"  // reads the disk back
-	StepCommitting Step = "Committing" // makes the disk bootable
-	StepBootEntry  Step = "BootEntry"  // writes the UEFI boot entry
-	StepErasing    Step = "Erasing"    // erases disks
-)
-
-// Steps are all steps. A boot server refuses any other one.
-var Steps = []Step{StepReading, StepSelecting, StepWiping, StepWriting, StepData, StepVerifying, StepCommitting, StepBootEntry, StepErasing}
-
 // Progress is the body of a progress request.
 type Progress struct {
-	Step Step `json:"step"`
+	Step wire.AgentStep `json:"step"`
 	// Done and Total are bytes of the step. Total is 0 if it is unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
 	// Rate is in bytes per second, over the last seconds.
 	Rate int64 `json:"rate,omitempty"`
 	// Disks are the disks of a CleanPlan that are being erased or have a result, which is 100 percent. They are at most MaxProgressDisks.
-	Disks []DiskProgress `json:"disks,omitempty"`
+	Disks []wire.DiskProgress `json:"disks,omitempty"`
 }
 
 // Result is the end of a plan.
@@ -308,7 +230,7 @@ type Result struct {
 
 // Written describes what a ProvisionPlan wrote.
 type Written struct {
-	Disk DiskID `json:"disk"`
+	Disk wire.DiskIdentity `json:"disk"`
 	// Name and Model are for messages.
 	Name  string `json:"name,omitempty"`
 	Model string `json:"model,omitempty"`
@@ -344,7 +266,7 @@ const DataPartitionSize = 32 << 20
 // DataRequest is the body of a request for the content of the data partition. The boot server records where the data will be before it sends the data, so that
 // the release can erase it whatever happens in between.
 type DataRequest struct {
-	Disk DiskID `json:"disk"`
+	Disk wire.DiskIdentity `json:"disk"`
 	// Name is the kernel's name of the disk, for messages.
 	Name string `json:"name,omitempty"`
 	// Offset is where the partition begins, in bytes. Its length is DataPartitionSize.
@@ -355,7 +277,7 @@ type DataRequest struct {
 
 // CommitRequest is the body of a request for the permission to make a disk bootable. The boot server records the disk.
 type CommitRequest struct {
-	Disk DiskID `json:"disk"`
+	Disk wire.DiskIdentity `json:"disk"`
 }
 
 // HeaderDigest is the header with the digest of the body, sha256:HEX, in the answer with the content of the data partition. The body is the beginning of the
@@ -364,7 +286,7 @@ const HeaderDigest = "Capbm-Digest"
 
 // Error is the body of a refusal.
 type Error struct {
-	// Reason is one of the Reasons. It is empty for a refusal without a reason.
+	// Reason is one of wire.AgentFailureReasons. It is empty for a refusal without a reason.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
 }

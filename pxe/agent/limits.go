@@ -6,8 +6,9 @@ import "time"
 const (
 	// MaxLog is the maximum size of a log tail, in bytes.
 	MaxLog = 32 << 10
-	// MaxInventory is the maximum size of an Inventory as JSON, in bytes. A BareMetalInspection, whose fields have longer names, has at most 32 KiB then.
-	MaxInventory = 24 << 10
+	// MaxInventory is the maximum size of a wire.Inspection as JSON, in bytes: the agent leaves out what is least useful, and says so in problems. A
+	// BareMetalInspection, which has a number and a time as well, has at most 32 KiB then.
+	MaxInventory = 31 << 10
 	// MaxPlan is the maximum size of a Hello, MaxDisk that of a DataRequest and of a CommitRequest, and MaxProgress that of a Progress, as JSON, in bytes.
 	MaxPlan     = 8 << 10
 	MaxDisk     = 8 << 10

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16"
 )
 
@@ -26,7 +26,7 @@ type DataPartition struct {
 // Partition renders the partition with the bootstrap data for a data source, for a disk with logical sectors of 512 or 4096 bytes and a boot server with the
 // URL base. The files have the content of File: reports go to the same URLs, and the network is the same. It returns an error for a data source that the
 // format of the bootstrap data does not have, for data of more than fat16.MaxContent bytes, and for a network that the data source cannot express.
-func Partition(d Data, source agent.DataSource, base string, sectorSize int) (DataPartition, error) {
+func Partition(d Data, source wire.DataSource, base string, sectorSize int) (DataPartition, error) {
 	label, files, err := partitionFiles(d, source, base)
 	if err != nil {
 		return DataPartition{}, err
@@ -40,28 +40,28 @@ func Partition(d Data, source agent.DataSource, base string, sectorSize int) (Da
 	return DataPartition{Head: head, Size: fat16.Size}, nil
 }
 
-func partitionFiles(d Data, source agent.DataSource, base string) (label string, files []fat16.File, err error) {
+func partitionFiles(d Data, source wire.DataSource, base string) (label string, files []fat16.File, err error) {
 	format := d.Format.orDefault()
 	switch {
-	case source == agent.NoCloud && format == CloudConfig:
+	case source == wire.DataSourceNoCloud && format == CloudConfig:
 		files, err = render(d, base, []rendering{
 			{MetaData, metaData}, {UserData, userData}, {VendorData, vendorData}, {NetworkConfig, networkConfig},
 		})
 		return noCloudLabel, files, err
-	case source == agent.ConfigDrive && format == CloudConfig:
+	case source == wire.DataSourceConfigDrive && format == CloudConfig:
 		files, err = render(d, base, []rendering{
 			{configDriveMetaData, configDriveMeta}, {configDriveUserData, userData}, {configDriveVendorData, configDriveVendor}, {configDriveNetworkData, networkDataOf},
 		})
 		return configDriveLabel, files, err
-	case source == agent.ConfigDrive && format == Ignition:
+	case source == wire.DataSourceConfigDrive && format == Ignition:
 		// The config has the files of the network, and the units that report. Ignition reads nothing but user_data; Afterburn reads the metadata.
 		files, err = render(d, base, []rendering{{configDriveMetaData, configDriveMeta}, {configDriveUserData, ignition}})
 		return configDriveLabel, files, err
-	case source == agent.NoCloud && format == Ignition:
+	case source == wire.DataSourceNoCloud && format == Ignition:
 		return "", nil, fmt.Errorf("bootstrap data of the format %s cannot be written for the data source %s: Ignition reads a disk only as "+
-			"the data source %s. Set dataSource to %s and use an image that is built for OpenStack", Ignition, source, agent.ConfigDrive, agent.ConfigDrive)
-	case source != agent.NoCloud && source != agent.ConfigDrive:
-		return "", nil, fmt.Errorf("the data source %.20q has no partition: %s and %s have", string(source), agent.NoCloud, agent.ConfigDrive)
+			"the data source %s. Set dataSource to %s and use an image that is built for OpenStack", Ignition, source, wire.DataSourceConfigDrive, wire.DataSourceConfigDrive)
+	case source != wire.DataSourceNoCloud && source != wire.DataSourceConfigDrive:
+		return "", nil, fmt.Errorf("the data source %.20q has no partition: %s and %s have", string(source), wire.DataSourceNoCloud, wire.DataSourceConfigDrive)
 	default:
 		return "", nil, d.Format.unknown()
 	}

@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/seedtest"
 )
@@ -19,7 +19,7 @@ func TestPartitionIsDeterministic(t *testing.T) {
 		g := NewWithT(t)
 		d := data(seed.CloudConfig)
 		d.Network = seedtest.Networks().Draw(t, "network")
-		source := rapid.SampledFrom([]agent.DataSource{agent.NoCloud, agent.ConfigDrive}).Draw(t, "source")
+		source := rapid.SampledFrom([]wire.DataSource{wire.DataSourceNoCloud, wire.DataSourceConfigDrive}).Draw(t, "source")
 		sector := rapid.SampledFrom([]int{512, 4096}).Draw(t, "sector size")
 		first, err := seed.Partition(d, source, base, sector)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -35,19 +35,19 @@ func TestPartitionIsDeterministic(t *testing.T) {
 
 func TestPartitionErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		source agent.DataSource
+		source wire.DataSource
 		sector int
 		change func(*seed.Data)
 		want   string
 	}{
-		"Ignition on NoCloud": {agent.NoCloud, 512, func(d *seed.Data) { d.Format = seed.Ignition }, "Ignition reads a disk only as the data source ConfigDrive"},
-		"no data source":      {agent.None, 512, func(*seed.Data) {}, `the data source "None" has no partition`},
-		"unknown format":      {agent.NoCloud, 512, func(d *seed.Data) { d.Format = "powershell" }, "cannot be served"},
-		"too much":            {agent.NoCloud, 512, func(d *seed.Data) { d.UserData = make([]byte, 8<<20) }, "more than 8388608 bytes"},
-		"sector size":         {agent.NoCloud, 520, func(*seed.Data) {}, "a sector size of 520 bytes"},
-		"name of a bond":      {agent.ConfigDrive, 512, func(d *seed.Data) { d.Network = seedtest.Static(); d.Network.Bonds[0].Name = "uplink" }, `cloud-init would call it "bond0"`},
-		"name of a VLAN":      {agent.ConfigDrive, 512, func(d *seed.Data) { d.Network = seedtest.Static(); d.Network.VLANs[0].Name = "storage" }, `cloud-init would call it "bond0.100"`},
-		"damaged Ignition":    {agent.ConfigDrive, 512, func(d *seed.Data) { d.Format, d.UserData = seed.Ignition, []byte("secret") }, "not an Ignition config"},
+		"Ignition on NoCloud": {wire.DataSourceNoCloud, 512, func(d *seed.Data) { d.Format = seed.Ignition }, "Ignition reads a disk only as the data source ConfigDrive"},
+		"no data source":      {wire.DataSourceNone, 512, func(*seed.Data) {}, `the data source "None" has no partition`},
+		"unknown format":      {wire.DataSourceNoCloud, 512, func(d *seed.Data) { d.Format = "powershell" }, "cannot be served"},
+		"too much":            {wire.DataSourceNoCloud, 512, func(d *seed.Data) { d.UserData = make([]byte, 8<<20) }, "more than 8388608 bytes"},
+		"sector size":         {wire.DataSourceNoCloud, 520, func(*seed.Data) {}, "a sector size of 520 bytes"},
+		"name of a bond":      {wire.DataSourceConfigDrive, 512, func(d *seed.Data) { d.Network = seedtest.Static(); d.Network.Bonds[0].Name = "uplink" }, `cloud-init would call it "bond0"`},
+		"name of a VLAN":      {wire.DataSourceConfigDrive, 512, func(d *seed.Data) { d.Network = seedtest.Static(); d.Network.VLANs[0].Name = "storage" }, `cloud-init would call it "bond0.100"`},
+		"damaged Ignition":    {wire.DataSourceConfigDrive, 512, func(d *seed.Data) { d.Format, d.UserData = seed.Ignition, []byte("secret") }, "not an Ignition config"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := data(seed.CloudConfig)
@@ -63,7 +63,7 @@ func TestPartitionOfAMebibyte(t *testing.T) {
 	g := NewWithT(t)
 	d := data(seed.CloudConfig)
 	d.UserData = []byte(strings.Repeat("x", 1<<20))
-	p, err := seed.Partition(d, agent.NoCloud, base, 4096)
+	p, err := seed.Partition(d, wire.DataSourceNoCloud, base, 4096)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(len(p.Head)).To(BeNumerically("<", 1<<20+128<<10), "only what is not zero is sent")
 }

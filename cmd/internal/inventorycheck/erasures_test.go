@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
 )
 
@@ -27,7 +28,7 @@ func testErasures(t *testing.T) {
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 		boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta, Spec: v1alpha1.BareMetalBootSpec{
 			Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, AgentDoneTime: &now,
-			Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningMetadata, StartTime: now, EndTime: now},
+			Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyMetadata, StartTime: now, EndTime: now},
 		}}
 		g.Expect(recorder.Record(t.Context(), &v1alpha1.BareMetalHost{ObjectMeta: meta}, boot)).To(Succeed())
 	}

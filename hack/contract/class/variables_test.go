@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
@@ -176,7 +177,7 @@ func (s *suite) made(ctx context.Context, g Gomega) {
 		spec := t.Spec.Template.Spec
 		deployment, worker := t.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel]
 		madeOfImages(g, deployment, spec)
-		g.Expect(spec.CleaningPolicy).To(Equal(v1alpha1.CleaningPurge))
+		g.Expect(spec.CleaningPolicy).To(Equal(wire.PolicyPurge))
 		if worker {
 			g.Expect(spec.HostSelector.MatchExpressions).To(Equal([]v1alpha1.HostSelectorRequirement{{Key: "rack", Operator: metav1.LabelSelectorOpIn, Values: []v1alpha1.LabelValue{"a", "b"}}}))
 			g.Expect(spec.Preferences).To(HaveLen(1))
@@ -219,7 +220,7 @@ func madeOfImages(g Gomega, deployment string, spec v1alpha1.BareMetalMachineSpe
 	}
 	g.Expect(spec.Boot).To(BeZero())
 	g.Expect(spec.Image).To(Equal(&v1alpha1.Image{
-		URL: "oci://192.0.2.1/debian:13", Checksum: checksum, PullSecret: "registry", RootDevice: disk, DataSource: v1alpha1.DataSourceConfigDrive, ReportBootstrap: true,
+		URL: "oci://192.0.2.1/debian:13", Checksum: checksum, PullSecret: "registry", RootDevice: disk, DataSource: wire.DataSourceConfigDrive, ReportBootstrap: true,
 	}))
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	recording "github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
@@ -32,11 +33,11 @@ func (s *story) proof(t *testing.T, host string) (*v1alpha1.BareMetalErasure, ma
 	g.Expect(s.source.Client.Get(s.ctx, client.ObjectKey{Namespace: site.Namespace, Name: host}, h)).To(Succeed())
 	now := metav1.Now().Rfc3339Copy()
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}, Spec: v1alpha1.BareMetalBootSpec{
-		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, MachineName: "m", AgentDoneTime: &now, CleaningPolicy: v1alpha1.CleaningClear,
-		Erasure: &v1alpha1.ErasureReport{Policy: v1alpha1.CleaningClear, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{
-			Disk: v1alpha1.DiskIdentity{SerialNumber: "S1", SizeBytes: 1 << 40}, Outcome: v1alpha1.ErasureErased, Method: "Overwrite with zeros", Class: v1alpha1.CleaningClear,
-			Verification: &v1alpha1.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40},
-		}}},
+		Purpose: v1alpha1.PurposeClean, ClaimID: "claim", Number: 1, MachineName: "m", AgentDoneTime: &now, CleaningPolicy: wire.PolicyClear,
+		Erasure: &v1alpha1.ErasureReport{Policy: wire.PolicyClear, StartTime: now, EndTime: now, Disks: []v1alpha1.ErasedDisk{{DiskErasure: wire.DiskErasure{
+			Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 1 << 40}, Outcome: wire.Erased, Method: "Overwrite with zeros", Class: wire.PolicyClear,
+			Verification: &wire.ErasureVerification{Kind: "ReadBack", Passed: true, Bytes: 1 << 40},
+		}}}},
 	}}
 	recorder := &recording.Recorder{Client: s.source.Client, APIReader: s.source.Client, Namespace: keyNamespace}
 	g.Expect(recorder.Record(s.ctx, h, boot)).To(Succeed())
@@ -67,7 +68,7 @@ func (s *story) requestErasure(t *testing.T, host string) {
 	t.Helper()
 	g, h := NewWithT(t), &v1alpha1.BareMetalHost{}
 	g.Expect(s.source.Client.Get(s.ctx, client.ObjectKey{Namespace: site.Namespace, Name: host}, h)).To(Succeed())
-	s.requested = erasure.NewRequest(h, h.Status.Hardware.SerialNumber, v1alpha1.CleaningClear, time.Now().Add(24*time.Hour))
+	s.requested = erasure.NewRequest(h, h.Status.Hardware.SerialNumber, wire.PolicyClear, time.Now().Add(24*time.Hour))
 	g.Expect(s.source.Client.Create(s.ctx, s.requested)).To(Succeed())
 }
 

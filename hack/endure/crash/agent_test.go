@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
@@ -80,22 +81,22 @@ func eraseDisk(t *testing.T, f *fuse) { //nolint:thelper // a failure is to name
 // clearDisks and purgeDisks go from a deleted machine to a free server whose disks, which an inspection has found, were all erased.
 func clearDisks(t *testing.T, f *fuse) {
 	t.Helper()
-	eraseAll(t, f, v1alpha1.CleaningClear)
+	eraseAll(t, f, wire.PolicyClear)
 }
 
 func purgeDisks(t *testing.T, f *fuse) {
 	t.Helper()
-	eraseAll(t, f, v1alpha1.CleaningPurge)
+	eraseAll(t, f, wire.PolicyPurge)
 }
 
-func eraseAll(t *testing.T, f *fuse, policy v1alpha1.CleaningPolicy) { //nolint:thelper // a failure is to name its line
+func eraseAll(t *testing.T, f *fuse, policy wire.ErasePolicy) { //nolint:thelper // a failure is to name its line
 	g := NewWithT(t)
 	r := disks(t, func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Inspection, h.Spec.CleaningPolicy = v1alpha1.InspectionAgent, policy
 	})
 	for _, s := range r.site.Servers() {
 		s.AddDisk(t, rig.SecondDisk)
-		if policy == v1alpha1.CleaningPurge {
+		if policy == wire.PolicyPurge {
 			s.SetPurges()
 		}
 	}
@@ -119,7 +120,7 @@ func requestErasure(t *testing.T, f *fuse) { //nolint:thelper // a failure is to
 	g.Expect(r.get(h)).To(Succeed())
 	g.Expect(h.Status.Hardware.SerialNumber).NotTo(BeEmpty())
 	f.arm()
-	request := controllerstest.RequestErasure(t, env, h, h.Status.Hardware.SerialNumber, v1alpha1.CleaningClear)
+	request := controllerstest.RequestErasure(t, env, h, h.Status.Hardware.SerialNumber, wire.PolicyClear)
 	r.settled(func() {
 		r.until("the request is carried out and both servers are offered", func() error {
 			if err := errors.Join(r.get(h), env.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)); err != nil {
@@ -137,7 +138,7 @@ func requestErasure(t *testing.T, f *fuse) { //nolint:thelper // a failure is to
 	g.Expect(boot.VoidedTime).NotTo(BeNil())
 	keys, err := r.site.ErasureKeys(t.Context(), env.Client)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, v1alpha1.CleaningClear, "DISK-"+s.Name)).To(Succeed(), promise.Proven)
+	g.Expect(r.site.Proven(t.Context(), env.Client, keys, s.Name, wire.PolicyClear, "DISK-"+s.Name)).To(Succeed(), promise.Proven)
 	r.ended(powers{switched: [][2]int{{1, 1}, {0, 0}}})
 }
 

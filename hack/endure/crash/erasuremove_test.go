@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 )
@@ -71,7 +72,7 @@ func TestMoveErasures(t *testing.T) {
 	t.Cleanup(hold.end)
 	for _, name := range []string{"a", "b"} {
 		server := r.site.Server(t, name, rig.ServerOptions{Node: true, Disk: true, Point: hold.pass})
-		server.Host.Spec.Inspection, server.Host.Spec.CleaningPolicy = v1alpha1.InspectionAgent, v1alpha1.CleaningClear
+		server.Host.Spec.Inspection, server.Host.Spec.CleaningPolicy = v1alpha1.InspectionAgent, wire.PolicyClear
 		server.AddDisk(t, rig.SecondDisk)
 		server.Register(t)
 	}
@@ -86,7 +87,7 @@ func TestMoveErasures(t *testing.T) {
 	var left v1alpha1.BareMetalErasureList
 	g.Expect(env.Client.List(t.Context(), &left, client.InNamespace(r.site.Namespace))).To(Succeed())
 	g.Expect(left.Items).To(BeEmpty(), "records are left behind")
-	g.Expect(r.site.Proven(t.Context(), target.Client, source, first.Name, v1alpha1.CleaningClear, "DISK-"+first.Name, rig.SecondDisk+first.Name)).To(Succeed())
+	g.Expect(r.site.Proven(t.Context(), target.Client, source, first.Name, wire.PolicyClear, "DISK-"+first.Name, rig.SecondDisk+first.Name)).To(Succeed())
 
 	g.Expect(r.sides[0].provider.Stop()).To(Succeed())
 	r.sides, r.home = nil, target // it is not revived
@@ -106,7 +107,7 @@ func TestMoveErasures(t *testing.T) {
 	})
 	keys, err := r.site.ErasureKeys(t.Context(), target.Client)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.site.Proven(t.Context(), target.Client, keys, second.Name, v1alpha1.CleaningClear, "DISK-"+second.Name, rig.SecondDisk+second.Name)).To(Succeed())
+	g.Expect(r.site.Proven(t.Context(), target.Client, keys, second.Name, wire.PolicyClear, "DISK-"+second.Name, rig.SecondDisk+second.Name)).To(Succeed())
 	g.Expect(second.Data()).To(BeEmpty(), "it has data of the machine")
 	g.Expect(second.On()).To(BeFalse())
 	g.Expect(r.sides[0].provider.Stop()).To(Succeed())

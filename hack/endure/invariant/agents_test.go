@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
 
@@ -15,7 +16,7 @@ import (
 var firstDisk, secondDisk = written(1, "S1", 99), written(2, "S1", 99)
 
 func written(number int32, serial string, offset int64) v1alpha1.WrittenDisk {
-	return v1alpha1.WrittenDisk{Disk: v1alpha1.DiskIdentity{SerialNumber: serial}, Number: number, DataOffset: offset, DataLength: 32}
+	return v1alpha1.WrittenDisk{Disk: wire.DiskIdentity{SerialNumber: serial}, Number: number, DataOffset: offset, DataLength: 32}
 }
 
 func wrote(disks ...v1alpha1.WrittenDisk) bootChange {
@@ -34,7 +35,7 @@ func inspects(b *v1alpha1.BareMetalBootSpec) {
 	b.Purpose, b.Agent, b.ClaimID, b.MachineName = v1alpha1.PurposeInspect, true, "inspection-1", ""
 }
 
-func keepsData(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningNone }
+func keepsData(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = wire.PolicyNone }
 func powerOn(h *v1alpha1.BareMetalHost)   { h.Spec.Power = v1alpha1.PowerOn }
 
 // TestAgentBoots: which versions of the boots of a claim violate which rule. Attempts of an agent are repeated until it is done. An attempt after a permission names
@@ -222,7 +223,7 @@ func TestErased(t *testing.T) {
 
 // TestProven: a host that is released after all its disks were erased has the record of the erasure.
 func TestProven(t *testing.T) {
-	clears := func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningClear }
+	clears := func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = wire.PolicyClear }
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.BareMetalHost
 		boot          *v1alpha1.BareMetalBoot

@@ -7,7 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -63,12 +63,12 @@ var agentFaults = []fault{
 	}},
 	{name: "disk returns other data", stays: true, na: only(written), inject: func(l *life, _ step) {
 		l.Expect(l.server.CorruptDisk()).To(Succeed())
-	}, during: agentFailed(v1alpha1.ReasonDiskFailed)},
+	}, during: agentFailed(wire.ReasonDiskFailed)},
 	// A server that boots again gets what is installed then.
 	{name: "agent of another version", na: only(writing, erasing, clearing), inject: func(l *life, _ step) {
 		l.server.SetAgentVersion(agent.Version + 1)
 		l.stops = append(l.stops, func() { l.server.SetAgentVersion(agent.Version) })
 		l.extraOns++
 		l.server.SetPower(false)
-	}, during: agentFailed(v1alpha1.ReasonVersionDiffers)},
+	}, during: agentFailed(wire.ReasonVersionDiffers)},
 }

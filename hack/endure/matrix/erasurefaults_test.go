@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 )
@@ -35,7 +36,7 @@ func (l *life) proven(s step) {
 	keys, err := l.site.ErasureKeys(l.Context(), env.Client)
 	l.Expect(err).NotTo(HaveOccurred())
 	l.Expect(l.site.Proven(l.Context(), env.Client, keys, h.Name, policy, firstDisk+h.Name, rig.SecondDisk+h.Name)).To(Succeed(), promise.Proven)
-	if policy == v1alpha1.CleaningMetadata { // it leaves data, and there was no machine
+	if policy == wire.PolicyMetadata { // it leaves data, and there was no machine
 		return
 	}
 	l.Expect(l.server.Data()).To(BeEmpty(), promise.Erased)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/apifault"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
@@ -105,7 +106,7 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step) *life {
 	if policy := policies[s.name]; policy != "" {
 		l.server.Host.Spec.Inspection, l.server.Host.Spec.CleaningPolicy = v1alpha1.InspectionAgent, policy
 		l.server.AddDisk(t, rig.SecondDisk)
-		if policy == v1alpha1.CleaningPurge {
+		if policy == wire.PolicyPurge {
 			l.server.SetPurges()
 		}
 	}

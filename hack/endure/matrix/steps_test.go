@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
 )
@@ -255,7 +256,7 @@ var leaving = []string{releasing, cleaning, erasing, clearing, purging}
 var withAgent = []string{writing, written, bootable, erasing, clearing, purging, freeing}
 
 // policies are the cleaning policies of the steps in which all disks are erased.
-var policies = map[string]v1alpha1.CleaningPolicy{clearing: v1alpha1.CleaningClear, purging: v1alpha1.CleaningPurge, freeing: v1alpha1.CleaningMetadata}
+var policies = map[string]wire.ErasePolicy{clearing: wire.PolicyClear, purging: wire.PolicyPurge, freeing: wire.PolicyMetadata}
 
 // exists is true while an object is there.
 func (l *life) exists(o client.Object) bool {

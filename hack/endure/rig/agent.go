@@ -23,6 +23,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -209,8 +210,8 @@ func (s *Server) replacePlan(response *http.Response) error {
 		return nil
 	}
 	body, err := changed(response.Body, func(plan *agent.Plan) {
-		if plan.Clean != nil && plan.Clean.Policy == agent.CleanPurge {
-			plan.Clean.Policy = agent.CleanClear
+		if plan.Clean != nil && plan.Clean.Policy == wire.PolicyPurge {
+			plan.Clean.Policy = wire.PolicyClear
 		}
 	})
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -227,12 +228,12 @@ func (s *Server) replaceResult(r *http.Request) error {
 	return edit(r, func(result *agent.Result) {
 		for i := range result.Disks {
 			d := &result.Disks[i]
-			if d.Outcome != agent.Erased {
+			if d.Outcome != wire.Erased {
 				continue
 			}
 			if purges {
-				d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, agent.CleanPurge
-				d.Verification.Kind = agent.Samples
+				d.Method, d.Basis, d.Class = purgeMethod, purgeBasis, wire.PolicyPurge
+				d.Verification.Kind = wire.Samples
 			}
 			d.Verification.Passed = d.Verification.Passed && !unverified
 		}

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	recording "github.com/capbm-io/cluster-api-provider-baremetal/controllers/erasure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -36,7 +36,7 @@ func (s *Site) ErasureKeys(ctx context.Context, c client.Reader) (map[string]ed2
 
 // Proven expects exactly one BareMetalErasure of a host. It must have a valid signature by one of the keys, a policy, and these disks, each of which was erased with a
 // class that reaches the policy, and with a verification that passed.
-func (s *Site) Proven(ctx context.Context, c client.Reader, keys map[string]ed25519.PublicKey, host string, policy v1alpha1.CleaningPolicy, serials ...string) error {
+func (s *Site) Proven(ctx context.Context, c client.Reader, keys map[string]ed25519.PublicKey, host string, policy wire.ErasePolicy, serials ...string) error {
 	var list v1alpha1.BareMetalErasureList
 	if err := c.List(ctx, &list, client.InNamespace(s.Namespace), client.MatchingLabels{v1alpha1.ErasureHostLabel: erasure.HostLabel(host)}); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (s *Site) Proven(ctx context.Context, c client.Reader, keys map[string]ed25
 	var erased []string
 	for _, d := range spec.Report.Disks {
 		erased = append(erased, d.Disk.SerialNumber)
-		if v := d.Verification; d.Outcome != v1alpha1.ErasureErased || v == nil || !v.Passed || !cleaning.Reaches(d.Class, policy) || d.Method == "" || d.Basis == "" {
+		if v := d.Verification; d.Outcome != wire.Erased || v == nil || !v.Passed || !d.Class.Reaches(policy) || d.Method == "" || d.Basis == "" {
 			problems = append(problems, fmt.Errorf("the record of disk %s: %+v", d.Disk.SerialNumber, d))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
@@ -26,7 +27,7 @@ func TestOtherAgent(t *testing.T) {
 	t.Run("image", func(t *testing.T) {
 		t.Parallel()
 		if given && !refused {
-			testImage(t, v1alpha1.DataSourceNoCloud)
+			testImage(t, wire.DataSourceNoCloud)
 			return
 		}
 		site, s, p, before := otherAgent(t, given)
@@ -38,7 +39,7 @@ func TestOtherAgent(t *testing.T) {
 	t.Run("erasure", func(t *testing.T) {
 		t.Parallel()
 		_, s, p, before := otherAgent(t, given)
-		request := controllerstest.RequestErasure(t, env, s.Host, bmctest.SerialNumber("s"), v1alpha1.CleaningClear)
+		request := controllerstest.RequestErasure(t, env, s.Host, bmctest.SerialNumber("s"), wire.PolicyClear)
 		p.Start(t).Ready(t)
 		if given && !refused {
 			controllerstest.Wait(t, env, request, func(g Gomega, r *v1alpha1.BareMetalErasureRequest) {
@@ -71,7 +72,7 @@ func awaitRefusal(t *testing.T, s *rig.Server, before [sha256.Size]byte) {
 	boot := &v1alpha1.BareMetalBoot{}
 	boot.Namespace, boot.Name = s.Host.Namespace, s.Host.Name
 	controllerstest.Wait(t, env, boot, func(g Gomega, b *v1alpha1.BareMetalBoot) {
-		g.Expect(b.Status.Problem).To(HaveValue(HaveField("Reason", v1alpha1.ReasonVersionDiffers)), s.AgentLog())
+		g.Expect(b.Status.Problem).To(HaveValue(HaveField("Reason", wire.ReasonVersionDiffers)), s.AgentLog())
 	})
 	g := NewWithT(t)
 	g.Eventually(s.AgentLog, time.Minute).Should(ContainSubstring("another version of the protocol"))

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
@@ -32,7 +33,7 @@ func TestErasureRequestThatComesBack(t *testing.T) {
 		g.Expect(conditions.IsTrue(h, v1alpha1.AvailableCondition)).To(BeTrue(), "%+v", h.Status.Conditions)
 	}
 	controllerstest.Wait(t, env, s.Host, available)
-	request := controllerstest.RequestErasure(t, env, s.Host, bmctest.SerialNumber("s"), v1alpha1.CleaningClear)
+	request := controllerstest.RequestErasure(t, env, s.Host, bmctest.SerialNumber("s"), wire.PolicyClear)
 	manifest := request.Spec
 	outcome := func(status metav1.ConditionStatus, reason string) {
 		t.Helper()
@@ -44,7 +45,7 @@ func TestErasureRequestThatComesBack(t *testing.T) {
 	outcome(metav1.ConditionTrue, v1alpha1.ReasonErased)
 	keys, err := site.ErasureKeys(t.Context(), env.Client)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(site.Proven(t.Context(), env.Client, keys, "s", v1alpha1.CleaningClear, "DISK-s")).To(Succeed())
+	g.Expect(site.Proven(t.Context(), env.Client, keys, "s", wire.PolicyClear, "DISK-s")).To(Succeed())
 	ons, _ := s.Switched()
 	g.Expect(ons).To(Equal(1))
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
@@ -92,7 +93,7 @@ func TestRig(t *testing.T) {
 
 // TestImage: the real agent writes an image, the server boots it, and the release erases it. The points of the agent come in their order.
 func TestImage(t *testing.T) {
-	for _, source := range []v1alpha1.DataSource{v1alpha1.DataSourceNoCloud, v1alpha1.DataSourceConfigDrive} {
+	for _, source := range []wire.DataSource{wire.DataSourceNoCloud, wire.DataSourceConfigDrive} {
 		t.Run(string(source), func(t *testing.T) {
 			t.Parallel()
 			testImage(t, source)
@@ -100,7 +101,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func testImage(t *testing.T, source v1alpha1.DataSource) {
+func testImage(t *testing.T, source wire.DataSource) {
 	t.Helper()
 	g := NewWithT(t)
 	site := rig.NewSite(t, env)
@@ -187,7 +188,7 @@ func testSwappedRows(t *testing.T, erases bool) {
 	right.Host.Spec.BootMACAddresses = []string{wrong.MAC}
 	right.Register(t)
 	if erases {
-		controllerstest.RequestErasure(t, env, right.Host, bmctest.SerialNumber("right"), v1alpha1.CleaningClear)
+		controllerstest.RequestErasure(t, env, right.Host, bmctest.SerialNumber("right"), wire.PolicyClear)
 	}
 	p := site.Provider(t, rig.Options{Settings: settings}).Start(t).Ready(t)
 	if !erases {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // directCluster is the Cluster of the machines that are created directly. Cluster API's managers see it and its Machines as paused. This provider does not,
@@ -46,9 +47,9 @@ func (s *soak) provisionDirectCluster(ctx context.Context) error {
 // machine is a Machine that the driver created directly.
 type machine struct {
 	name      string
-	installed bool                    // it runs from the disk
-	image     bool                    // an agent writes its disk
-	cleaning  v1alpha1.CleaningPolicy // of all disks at its release; if it is empty, only what the agent wrote is erased
+	installed bool             // it runs from the disk
+	image     bool             // an agent writes its disk
+	cleaning  wire.ErasePolicy // of all disks at its release; if it is empty, only what the agent wrote is erased
 	deleting  bool
 	host      string // the only host that fits, if not empty
 }

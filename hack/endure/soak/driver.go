@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
@@ -149,9 +150,9 @@ func (s *soak) createOne(ctx context.Context) bool {
 	m := &machine{name: fmt.Sprintf("m-%04d", s.created), installed: kind < 2, image: kind == 0}
 	switch s.created % 16 {
 	case 0, 8:
-		m.cleaning = v1alpha1.CleaningClear
+		m.cleaning = wire.PolicyClear
 	case 4:
-		m.cleaning = v1alpha1.CleaningMetadata
+		m.cleaning = wire.PolicyMetadata
 	}
 	s.machines[m.name] = m
 	s.mu.Unlock()
@@ -253,7 +254,7 @@ func (s *soak) eraseOne(ctx context.Context) bool {
 	serial := s.checker.Host(h.id()).Status.Hardware.SerialNumber
 	s.task("erase "+h.Name, func() error {
 		defer s.free(h)
-		changed, err := s.changeFree(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = v1alpha1.CleaningMetadata })
+		changed, err := s.changeFree(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Spec.CleaningPolicy = wire.PolicyMetadata })
 		if err != nil || !changed {
 			return err
 		}
@@ -262,7 +263,7 @@ func (s *soak) eraseOne(ctx context.Context) bool {
 			if err := s.client.Get(ctx, h.key(), &live); err != nil {
 				return client.IgnoreNotFound(err)
 			}
-			return s.client.Create(ctx, erasure.NewRequest(&live, serial, v1alpha1.CleaningMetadata, time.Now().Add(time.Hour)))
+			return s.client.Create(ctx, erasure.NewRequest(&live, serial, wire.PolicyMetadata, time.Now().Add(time.Hour)))
 		})
 	})
 	return true

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -49,18 +50,18 @@ func TestPropertyLine(t *testing.T) {
 func TestClean(t *testing.T) {
 	r := agent.Result{
 		Failure:  &agent.Failure{Reason: "Disk\x1bFailed", Message: strings.Repeat("é\n", 100)},
-		Written:  &agent.Written{Disk: agent.DiskID{Serial: "S\x00 1", Size: 7}},
+		Written:  &agent.Written{Disk: wire.DiskIdentity{SerialNumber: "S\x00 1", SizeBytes: 7}},
 		Warnings: []string{"\x1b[31mred", "b", "c"},
 		Log:      "first\x1b[1A\nsecond\x07\n",
 	}
 	Clean(&r, 16, 2)
-	if r.Failure.Reason != "DiskFailed" || r.Failure.Message != strings.Repeat("é ", 4)+"é" || r.Written.Disk != (agent.DiskID{Serial: "S 1", Size: 7}) {
+	if r.Failure.Reason != "DiskFailed" || r.Failure.Message != strings.Repeat("é ", 4)+"é" || r.Written.Disk != (wire.DiskIdentity{SerialNumber: "S 1", SizeBytes: 7}) {
 		t.Errorf("%+v %+v", r.Failure, r.Written)
 	}
 	if strings.Join(r.Warnings, "|") != "[31mred|b" || r.Log != "first[1A\nsecond\n" {
 		t.Errorf("%q %q", r.Warnings, r.Log)
 	}
-	Clean(&agent.Inventory{BMC: nil, NICs: []agent.NIC{{LLDP: &agent.Neighbor{}}}}, 16, 2)
+	Clean(&wire.Inspection{BMC: nil, NICs: []wire.InspectedNIC{{Neighbor: &wire.InspectedNeighbor{}}}}, 16, 2)
 }
 
 // TestCleanTime: a time keeps its zone.

@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // Disk is a disk, with what it takes to decide about it.
 type Disk struct {
-	// Disk are the facts that the inventory shows. Its Signatures are types, its Protected is empty until Select or Protected decides.
-	agent.Disk
+	// InspectedDisk are the facts that an inspection shows. Its Signatures are types, its Protected is empty until Select or Protected decides.
+	wire.InspectedDisk
 
 	// Node is the device node, such as /dev/sda.
 	Node string
@@ -41,13 +42,13 @@ type Disk struct {
 }
 
 // ID identifies the disk across boots.
-func (d Disk) ID() agent.DiskID {
-	return agent.DiskID{Serial: d.Serial, WWN: d.WWN, ByPath: d.ByPath, Size: d.Size}
+func (d Disk) ID() wire.DiskIdentity {
+	return wire.DiskIdentity{SerialNumber: d.SerialNumber, WWN: d.WWN, ByPath: d.ByPath, SizeBytes: d.SizeBytes}
 }
 
 // Remote is true for a disk that is reached over a network: a LUN of a storage system, which other servers may use.
 func (d Disk) Remote() bool {
-	return d.Transport == "fc" || d.Transport == "iscsi" || strings.HasPrefix(d.Transport, "nvme-")
+	return slices.Contains([]wire.DiskTransport{wire.TransportFibreChannel, wire.TransportISCSI, wire.TransportNVMeOverFabrics}, d.Transport)
 }
 
 // DataLabels are the labels of the file systems with bootstrap data: of NoCloud and of a configuration drive, in lower case.
@@ -62,7 +63,7 @@ func (d Disk) HasData(r agent.DiskRange) bool {
 }
 
 // Sector is the size of a logical sector in bytes, 512 where it is unknown.
-func (d Disk) Sector() int { return max(d.LogicalSector, 512) }
+func (d Disk) Sector() int { return max(int(d.LogicalSectorBytes), 512) }
 
 // Device is a disk that is open for writing. Offsets and lengths are multiples of SectorSize. After an error of Flush it is unknown what of the writes
 // before it is on the medium.

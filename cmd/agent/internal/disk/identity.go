@@ -10,20 +10,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 )
 
 // identify reads vendor, model, serial number, firmware and WWN.
 func (s sysDisk) identify(d *Disk) {
 	d.Vendor, d.Model = s.attr("device/vendor"), s.attr("device/model")
-	d.Firmware, d.Serial = s.attr("device/rev"), s.attr("device/serial")
-	if d.Firmware == "" {
-		d.Firmware = s.attr("device/firmware_rev") // NVMe
+	d.FirmwareVersion, d.SerialNumber = s.attr("device/rev"), s.attr("device/serial")
+	if d.FirmwareVersion == "" {
+		d.FirmwareVersion = s.attr("device/firmware_rev") // NVMe
 	}
 	switch {
-	case d.Transport == "virtio":
-		d.Serial, d.Vendor = s.attr("serial"), "" // the vendor is the number 0x1af4
-	case d.Transport == "mmc":
+	case d.Transport == wire.TransportVirtio:
+		d.SerialNumber, d.Vendor = s.attr("serial"), "" // the vendor is the number 0x1af4
+	case d.Transport == wire.TransportMMC:
 		d.Model = s.attr("device/name")
 	case strings.Contains(s.dir, "/target"):
 		s.identifySCSI(d)
@@ -40,7 +41,7 @@ func (s sysDisk) identify(d *Disk) {
 // model of the standard inquiry is cut after 16 characters.
 func (s sysDisk) identifySCSI(d *Disk) {
 	if page := s.page("device/vpd_pg80"); page != nil {
-		d.Serial = text(page)
+		d.SerialNumber = text(page)
 	}
 	if page := s.page("device/vpd_pg83"); page != nil {
 		d.WWN = wwnOfPage(page)
@@ -52,13 +53,13 @@ func (s sysDisk) identifySCSI(d *Disk) {
 	}
 	words := page[identify:][:512]
 	if serial := ataText(words[20:40]); serial != "" {
-		d.Serial = serial
+		d.SerialNumber = serial
 	}
 	if model := ataText(words[54:94]); model != "" {
 		d.Model = model
 	}
 	if firmware := ataText(words[46:54]); firmware != "" {
-		d.Firmware = firmware
+		d.FirmwareVersion = firmware
 	}
 }
 

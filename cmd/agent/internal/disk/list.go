@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Tree is where the kernel's view of the disks is. Tests have trees of their own.
@@ -79,6 +82,11 @@ func (s sysDisk) number(name string) int64 {
 	return n
 }
 
+// sectorBytes returns an attribute that is the size of a sector.
+func (s sysDisk) sectorBytes(name string) int32 {
+	return int32(min(max(s.number(name), 0), math.MaxInt32)) //nolint:gosec // it is limited
+}
+
 func readText(name string) string {
 	b, err := os.ReadFile(name) //nolint:gosec // below the folder of sysfs
 	if err != nil {
@@ -104,12 +112,12 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 	}
 	d := Disk{Node: filepath.Join(s.tree.Dev, s.name)}
 	d.Name = s.name
-	d.Size = size * 512 // in sectors of 512 bytes, whatever the disk's are (Documentation/ABI/stable/sysfs-block)
-	d.LogicalSector, d.PhysicalSector = int(s.number("queue/logical_block_size")), int(s.number("queue/physical_block_size"))
+	d.SizeBytes = size * 512 // in sectors of 512 bytes, whatever the disk's are (Documentation/ABI/stable/sysfs-block)
+	d.LogicalSectorBytes, d.PhysicalSectorBytes = s.sectorBytes("queue/logical_block_size"), s.sectorBytes("queue/physical_block_size")
 	d.Rotational, d.Removable, d.ReadOnly = s.attr("queue/rotational") == "1", s.attr("removable") == "1", s.attr("ro") == "1"
 	d.Zoned = s.attr("queue/zoned") == "host-managed"
 	d.Transport = s.transport()
-	if size == 0 && (d.Removable || d.Transport == "usb" || d.Transport == "") {
+	if size == 0 && (d.Removable || d.Transport == wire.TransportUSB || d.Transport == "") {
 		return Disk{}, false
 	}
 	s.identify(&d)
@@ -128,29 +136,29 @@ func (s sysDisk) read(mounts map[string][]string) (Disk, bool) {
 }
 
 // transport is how the disk is connected, from its place in the tree.
-func (s sysDisk) transport() string {
+func (s sysDisk) transport() wire.DiskTransport {
 	switch dir := s.dir; {
 	case strings.Contains(dir, "/usb"):
-		return "usb"
+		return wire.TransportUSB
 	case strings.Contains(dir, "/nvme"):
 		if kind := s.attr("device/transport"); kind != "" && kind != "pcie" {
-			return "nvme-" + kind // a network
+			return wire.TransportNVMeOverFabrics
 		}
-		return "nvme"
+		return wire.TransportNVMe
 	case strings.Contains(dir, "/ata"):
-		return "sata"
+		return wire.TransportSATA
 	case strings.Contains(dir, "/end_device-"):
-		return "sas"
+		return wire.TransportSAS
 	case strings.Contains(dir, "/rport-"):
-		return "fc"
+		return wire.TransportFibreChannel
 	case strings.Contains(dir, "/session"):
-		return "iscsi"
+		return wire.TransportISCSI
 	case strings.Contains(dir, "/target"):
-		return "scsi"
+		return wire.TransportSCSI
 	case strings.Contains(dir, "/virtio"):
-		return "virtio"
+		return wire.TransportVirtio
 	case strings.Contains(dir, "/mmc"):
-		return "mmc"
+		return wire.TransportMMC
 	default:
 		return ""
 	}

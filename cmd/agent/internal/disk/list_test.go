@@ -158,15 +158,15 @@ func TestList(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]struct{ byPath, alias, transport, serial, wwn, model, hctl string }{
-		"sda":     {"pci-0000:00:1f.2-ata-2.0", "pci-0000:00:1f.2-ata-2", "sata", "S3Z9NB0K1", "5002538800000001", "Samsung SSD 860", "1:0:0:0"},
-		"sdb":     {"pci-0000:03:00.0-sas-exp0x500056b3f6e0c1ff-phy5-lun-0", "", "sas", "", "5000c500a1b2c3d4", "ST8000", "4:0:1:0"},
-		"sdz":     {"pci-0000:03:00.0-sas--lun-0", "", "sas", "", "", "", "4:0:9:0"}, // its size is unknown
-		"sdc":     {"pci-0000:00:14.0-usb-0:2:1.0-scsi-0:0:0:0", "", "usb", "", "", "Virtual HDisk0", "6:0:0:0"},
-		"sdd":     {"pci-0000:00:03.0-scsi-0:0:3:300", "virtio-pci-0000:00:03.0-scsi-0:0:3:300", "scsi", "", "", "", "7:0:3:300"},
-		"vda":     {"pci-0000:00:02.0", "virtio-pci-0000:00:02.0", "virtio", "disk-1", "", "", ""},
-		"nvme0n1": {"pci-0000:5d:05.5-pci-10000:01:00.0-nvme-1", "", "nvme", "PHAC1", "5cd2e40011223344", "SSD P5510", ""},
-		"nvme1n1": {"pci-0000:81:00.0-nvme-1", "", "nvme", "S4Y1", "36344730528020290025384500000001", "PM1733", ""},
-		"mmcblk0": {"", "", "mmc", "0x1234", "", "DG4016", ""},
+		"sda":     {"pci-0000:00:1f.2-ata-2.0", "pci-0000:00:1f.2-ata-2", "SATA", "S3Z9NB0K1", "5002538800000001", "Samsung SSD 860", "1:0:0:0"},
+		"sdb":     {"pci-0000:03:00.0-sas-exp0x500056b3f6e0c1ff-phy5-lun-0", "", "SAS", "", "5000c500a1b2c3d4", "ST8000", "4:0:1:0"},
+		"sdz":     {"pci-0000:03:00.0-sas--lun-0", "", "SAS", "", "", "", "4:0:9:0"}, // its size is unknown
+		"sdc":     {"pci-0000:00:14.0-usb-0:2:1.0-scsi-0:0:0:0", "", "USB", "", "", "Virtual HDisk0", "6:0:0:0"},
+		"sdd":     {"pci-0000:00:03.0-scsi-0:0:3:300", "virtio-pci-0000:00:03.0-scsi-0:0:3:300", "SCSI", "", "", "", "7:0:3:300"},
+		"vda":     {"pci-0000:00:02.0", "virtio-pci-0000:00:02.0", "Virtio", "disk-1", "", "", ""},
+		"nvme0n1": {"pci-0000:5d:05.5-pci-10000:01:00.0-nvme-1", "", "NVMe", "PHAC1", "5cd2e40011223344", "SSD P5510", ""},
+		"nvme1n1": {"pci-0000:81:00.0-nvme-1", "", "NVMe", "S4Y1", "36344730528020290025384500000001", "PM1733", ""},
+		"mmcblk0": {"", "", "MMC", "0x1234", "", "DG4016", ""},
 	}
 	for _, d := range disks {
 		w, ok := want[d.Name]
@@ -175,13 +175,13 @@ func TestList(t *testing.T) {
 			continue
 		}
 		delete(want, d.Name)
-		got := struct{ byPath, alias, transport, serial, wwn, model, hctl string }{d.ByPath, d.ByPathAlias, d.Transport, d.Serial, d.WWN, d.Model, d.HCTL}
+		got := struct{ byPath, alias, transport, serial, wwn, model, hctl string }{d.ByPath, d.ByPathAlias, string(d.Transport), d.SerialNumber, d.WWN, d.Model, d.HCTL}
 		if got != w {
 			t.Errorf("%s:\n%+v, and not\n%+v", d.Name, got, w)
 		}
 		switch d.Name {
 		case "sdb":
-			if !d.Rotational || d.Size != 15628053168*512 || d.LogicalSector != 512 {
+			if !d.Rotational || d.SizeBytes != 15628053168*512 || d.LogicalSectorBytes != 512 {
 				t.Errorf("%+v", d)
 			}
 		case "sdc":
@@ -193,7 +193,7 @@ func TestList(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		case "nvme0n1":
-			if len(d.Holders) != 1 || d.Holders[0] != "dm-0 (vg-root)" || len(d.Mounted) != 1 || d.Mounted[0] != "/old" || d.Firmware != "2CV1" {
+			if len(d.Holders) != 1 || d.Holders[0] != "dm-0 (vg-root)" || len(d.Mounted) != 1 || d.Mounted[0] != "/old" || d.FirmwareVersion != "2CV1" {
 				t.Errorf("%+v", d)
 			}
 		}

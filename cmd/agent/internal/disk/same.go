@@ -3,29 +3,17 @@ package disk
 import (
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// Is is true for the disk with an ID: all that is known on both sides is the same. The path identifies a disk only if neither serial number nor WWN do, because
-// cables are moved.
-func (d Disk) Is(id agent.DiskID) bool { return SameID(id, d.ID(), d.ByPathAlias) }
-
-// SameID is true if a disk with the ID have, and with another name in by-path, is the one with the ID want.
-func SameID(want, have agent.DiskID, alias string) bool {
-	if want.Size != 0 && have.Size != want.Size {
-		return false
+// Is is true for the disk with an identity, also by another name in by-path. A disk with another size is another one.
+func (d Disk) Is(id wire.DiskIdentity) bool {
+	have := d.ID()
+	if id.ByPath == d.ByPathAlias {
+		have.ByPath = d.ByPathAlias
 	}
-	wantWWN, haveWWN := diskname.NormalWWN(want.WWN), diskname.NormalWWN(have.WWN)
-	sameSerial, sameWWN := diskname.SameSerial(want.Serial, have.Serial), diskname.SameWWN(want.WWN, have.WWN)
-	switch {
-	case want.Serial == "" && wantWWN == "":
-		return want.ByPath != "" && (have.ByPath == want.ByPath || alias == want.ByPath)
-	case want.Serial != "" && have.Serial != "" && !sameSerial, wantWWN != "" && haveWWN != "" && !sameWWN:
-		return false
-	default:
-		return sameSerial || sameWWN
-	}
+	return (id.SizeBytes == 0 || id.SizeBytes == have.SizeBytes) && diskname.Same(id, have)
 }
 
 // findPaths finds the devices that are one disk. The kernel joins the paths of an NVMe disk itself. A SAS disk with two ports, or a LUN behind two ports of a
@@ -50,6 +38,6 @@ func samePhysical(a, b Disk) bool {
 	case a.wwid != "" && b.wwid != "":
 		return a.wwid == b.wwid
 	default:
-		return diskname.SameSerial(a.Serial, b.Serial) && a.Model == b.Model && a.Size == b.Size
+		return diskname.SameSerial(a.SerialNumber, b.SerialNumber) && a.Model == b.Model && a.SizeBytes == b.SizeBytes
 	}
 }

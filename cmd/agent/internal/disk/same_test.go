@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -49,13 +50,13 @@ func TestPaths(t *testing.T) {
 		if got := strings.Join(d.Paths, " "); got != want[d.Name] {
 			t.Errorf("%s is the same disk as %q, and not %q", d.Name, got, want[d.Name])
 		}
-		protected := Protected(d, agent.RootDevice{Serial: d.Serial, WWN: d.WWN}, nil)
+		protected := Protected(d, agent.RootDevice{SerialNumber: d.SerialNumber, WWN: d.WWN}, nil)
 		if (protected != "") != (want[d.Name] != "") || !strings.Contains(protected, want[d.Name]) {
 			t.Errorf("%s is protected: %q", d.Name, protected)
 		}
 	}
-	for _, hints := range []agent.RootDevice{{Serial: "ZA2"}, {WWN: "5000c500a1b2c3d4"}, {Name: "sda"}, {HCTL: "4:0:1:0"}} {
-		if _, err := Select(disks, hints, nil); !failure.HasReason(err, agent.ReasonProtectedDisk) || !strings.Contains(err.Error(), "the same disk as") {
+	for _, hints := range []agent.RootDevice{{SerialNumber: "ZA2"}, {WWN: "5000c500a1b2c3d4"}, {Name: "sda"}, {HCTL: "4:0:1:0"}} {
+		if _, err := Select(disks, hints, nil); !failure.HasReason(err, wire.ReasonDiskProtected) || !strings.Contains(err.Error(), "the same disk as") {
 			t.Errorf("%+v: %v", hints, err)
 		}
 	}
@@ -71,7 +72,7 @@ func TestUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		hints agent.RootDevice
 		want  string
-	}{{agent.RootDevice{}, "sdb"}, {agent.RootDevice{Name: "sda"}, agent.ReasonProtectedDisk}, {agent.RootDevice{Serial: "A1"}, "sda"}} {
+	}{{agent.RootDevice{}, "sdb"}, {agent.RootDevice{Name: "sda"}, wire.ReasonDiskProtected}, {agent.RootDevice{SerialNumber: "A1"}, "sda"}} {
 		d, err := Select([]Disk{broken, good}, c.hints, nil)
 		if err != nil && (!failure.HasReason(err, c.want) || !strings.Contains(err.Error(), "input/output error")) || err == nil && d.Name != c.want {
 			t.Errorf("%+v: %s, %v", c.hints, d.Name, err)
@@ -79,28 +80,30 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-func TestSameID(t *testing.T) {
-	full := agent.DiskID{Serial: "S1", WWN: "5000c500a1b2c3d4", ByPath: "pci-1", Size: 7}
+// TestIs: beside the rule of package diskname, the size is compared, and a disk has two names in by-path.
+func TestIs(t *testing.T) {
+	d := testDisk("sda", "S1", 7)
+	d.ByPath, d.ByPathAlias, d.WWN = "pci-1", "virtio-pci-1", "5000c500a1b2c3d4"
 	for name, c := range map[string]struct {
-		want, have agent.DiskID
-		alias      string
-		same       bool
+		id wire.DiskIdentity
+		is bool
 	}{
-		"itself":                             {want: full, have: full, same: true},
-		"at another place":                   {want: full, have: agent.DiskID{Serial: "s1 ", WWN: "naa.5000C500A1B2C3D4", ByPath: "pci-2", Size: 7}, same: true},
-		"of another size":                    {want: full, have: agent.DiskID{Serial: "S1", Size: 8}},
-		"with another WWN":                   {want: full, have: agent.DiskID{Serial: "S1", WWN: "5000c500a1b2c3d5", Size: 7}},
-		"with another serial":                {want: full, have: agent.DiskID{Serial: "S2", WWN: full.WWN, Size: 7}},
-		"of which only the WWN":              {want: full, have: agent.DiskID{WWN: full.WWN, Size: 7}, same: true},
-		"of which nothing is":                {want: full, have: agent.DiskID{ByPath: "pci-1", Size: 7}},
-		"by its path":                        {want: agent.DiskID{ByPath: "pci-1"}, have: full, same: true},
-		"by another name of it":              {want: agent.DiskID{ByPath: "virtio-pci-1"}, have: full, alias: "virtio-pci-1", same: true},
-		"nothing is wanted":                  {want: agent.DiskID{}, have: agent.DiskID{}},
-		"nothing is wanted, and of any size": {want: agent.DiskID{Size: 7}, have: full},
+		"itself":                             {d.ID(), true},
+		"of unknown size":                    {wire.DiskIdentity{SerialNumber: "s1 "}, true},
+		"of another size":                    {wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 8}, false},
+		"with another WWN":                   {wire.DiskIdentity{SerialNumber: "S1", WWN: "5000c500a1b2c3d5", SizeBytes: 7}, false},
+		"by its path":                        {wire.DiskIdentity{ByPath: "pci-1"}, true},
+		"by another name of it":              {wire.DiskIdentity{ByPath: "virtio-pci-1"}, true},
+		"by another path":                    {wire.DiskIdentity{ByPath: "pci-2"}, false},
+		"nothing is wanted":                  {wire.DiskIdentity{}, false},
+		"nothing is wanted, and of its size": {wire.DiskIdentity{SizeBytes: 7}, false},
 	} {
-		if got := SameID(c.want, c.have, c.alias); got != c.same {
+		if got := d.Is(c.id); got != c.is {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+	if (Disk{}).Is(wire.DiskIdentity{}) {
+		t.Error("a disk without a name is any disk")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -24,7 +25,7 @@ type Protection struct {
 
 // Protect returns why no plan may touch a disk. A disk that the plan names by serial number is protected only if it is kept, mounted, read-only or reached by
 // several paths. keep are the disks that the plan keeps.
-func Protect(d Disk, named bool, keep []agent.KeptDisk) Protection {
+func Protect(d Disk, named bool, keep []wire.KeptDisk) Protection {
 	hasShared := func(s Signature) bool { return slices.Contains(shared, s.Type) }
 	at := slices.IndexFunc(d.Found, hasShared)
 	switch {
@@ -40,7 +41,7 @@ func Protect(d Disk, named bool, keep []agent.KeptDisk) Protection {
 		return Protection{}
 	case d.VirtualMedia:
 		return Protection{Why: "it is virtual media", Outside: true}
-	case d.Transport == "usb":
+	case d.Transport == wire.TransportUSB:
 		return Protection{Why: "it is a USB disk", Outside: true}
 	case d.Removable:
 		return Protection{Why: "it is removable", Outside: true}
@@ -56,15 +57,15 @@ func Protect(d Disk, named bool, keep []agent.KeptDisk) Protection {
 }
 
 // Protected is the clause of Protect. want is the plan's selection.
-func Protected(d Disk, want agent.RootDevice, keep []agent.KeptDisk) string {
-	return Protect(d, diskname.SameSerial(want.Serial, d.Serial), keep).Why
+func Protected(d Disk, want agent.RootDevice, keep []wire.KeptDisk) string {
+	return Protect(d, diskname.SameSerial(want.SerialNumber, d.SerialNumber), keep).Why
 }
 
 // isKept is true for the disk that an entry names. Only a label is compared with the labels of partitions and file systems, which a tenant can write.
-func (d Disk) isKept(keep agent.KeptDisk) bool {
+func (d Disk) isKept(keep wire.KeptDisk) bool {
 	label := strings.TrimSpace(keep.Label)
 	isLabel := func(s Signature) bool { return s.Label == label }
-	return diskname.SameSerial(keep.Serial, d.Serial) || diskname.SameWWN(keep.WWN, d.WWN) ||
+	return diskname.IsNamed(d.ID(), keep) ||
 		label != "" && (slices.Contains(d.PartitionNames, label) || slices.ContainsFunc(d.Found, isLabel))
 }
 
@@ -75,22 +76,22 @@ var unread = []string{
 
 // MayBeKept returns why a disk may be one that the plan keeps: no disk has what an entry names, and of this disk it is unknown. It is empty for other disks. all are the
 // disks of the server.
-func MayBeKept(d Disk, all []Disk, keep []agent.KeptDisk) string {
+func MayBeKept(d Disk, all []Disk, keep []wire.KeptDisk) string {
 	for _, k := range keep {
 		why := d.unknown(k)
 		if why != "" && !slices.ContainsFunc(all, func(other Disk) bool { return other.isKept(k) }) {
 			return fmt.Sprintf("%s, and it might be %s, which the host's spec.storage.keep names and no disk is known to be: name the disk to keep by its serial number, "+
-				"or remove the entry if that disk is gone", why, cmp.Or(k.Serial, k.WWN, k.Label))
+				"or remove the entry if that disk is gone", why, cmp.Or(k.SerialNumber, k.WWN, k.Label))
 		}
 	}
 	return ""
 }
 
 // unknown is which fact is missing to compare a disk with an entry; empty if none is.
-func (d Disk) unknown(keep agent.KeptDisk) string {
+func (d Disk) unknown(keep wire.KeptDisk) string {
 	at := slices.IndexFunc(d.Found, func(s Signature) bool { return slices.Contains(unread, s.Type) })
 	switch {
-	case keep.Serial != "" && strings.TrimSpace(d.Serial) == "":
+	case keep.SerialNumber != "" && strings.TrimSpace(d.SerialNumber) == "":
 		return "its serial number is unknown"
 	case keep.WWN != "" && diskname.NormalWWN(d.WWN) == "":
 		return "its WWN is unknown"
@@ -113,12 +114,12 @@ func (d Disk) hasUnreadTable() bool {
 //
 // With hints exactly one candidate must match them all. Without any it is the smallest candidate with at least 4 GiB; of several with that size the first by
 // by-path name, and then by kernel name, so that a server with two equal disks gets the same one in each boot. The error is a failure that lists all disks.
-func Select(disks []Disk, want agent.RootDevice, keep []agent.KeptDisk) (Disk, error) {
+func Select(disks []Disk, want agent.RootDevice, keep []wire.KeptDisk) (Disk, error) {
 	hinted := want != (agent.RootDevice{})
 	var matching, candidates []Disk
 	reasons := make([]string, len(disks))
 	for i, d := range disks {
-		if reasons[i] = mismatch(d, want); reasons[i] == "" && !hinted && d.Size < minSize {
+		if reasons[i] = mismatch(d, want); reasons[i] == "" && !hinted && d.SizeBytes < minSize {
 			reasons[i] = "it is smaller than 4 GiB"
 		}
 		if reasons[i] != "" {
@@ -131,14 +132,14 @@ func Select(disks []Disk, want agent.RootDevice, keep []agent.KeptDisk) (Disk, e
 	}
 	switch {
 	case len(matching) == 0:
-		return Disk{}, failure.New(agent.ReasonNoDisk, "no disk matches %s. %s", hints(want), list(disks, reasons))
+		return Disk{}, failure.New(wire.ReasonNoDiskMatches, "no disk matches %s. %s", hints(want), list(disks, reasons))
 	case len(candidates) == 0:
-		return Disk{}, failure.New(agent.ReasonProtectedDisk, "the disks that match %s are protected. To use one that is not kept, name it by its serial number. %s", hints(want), list(disks, reasons))
+		return Disk{}, failure.New(wire.ReasonDiskProtected, "the disks that match %s are protected. To use one that is not kept, name it by its serial number. %s", hints(want), list(disks, reasons))
 	case len(candidates) > 1 && hinted:
-		return Disk{}, failure.New(agent.ReasonSeveralDisks, "%d disks match %s: add a hint, such as the serial number. %s", len(candidates), hints(want), list(disks, reasons))
+		return Disk{}, failure.New(wire.ReasonSeveralDisksMatch, "%d disks match %s: add a hint, such as the serial number. %s", len(candidates), hints(want), list(disks, reasons))
 	}
 	return slices.MinFunc(candidates, func(a, b Disk) int {
-		return cmp.Or(cmp.Compare(a.Size, b.Size), compareAddresses(a.ByPath, b.ByPath), compareAddresses(a.Name, b.Name), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.SizeBytes, b.SizeBytes), compareAddresses(a.ByPath, b.ByPath), compareAddresses(a.Name, b.Name), cmp.Compare(a.Name, b.Name))
 	}), nil
 }
 
@@ -181,11 +182,11 @@ func mismatch(d Disk, want agent.RootDevice) string {
 		hint string
 		ok   bool
 	}{
-		{"serial", want.Serial == "" || diskname.SameSerial(want.Serial, d.Serial)},
+		{"serial", want.SerialNumber == "" || diskname.SameSerial(want.SerialNumber, d.SerialNumber)},
 		{"wwn", want.WWN == "" || diskname.SameWWN(want.WWN, d.WWN)},
 		{"model", contains(d.Model, want.Model)},
 		{"vendor", contains(d.Vendor, want.Vendor)},
-		{"minimum size", d.Size >= want.MinSize},
+		{"minimum size", d.SizeBytes >= want.MinSize},
 		{"rotational", want.Rotational == nil || *want.Rotational == d.Rotational},
 		{"hctl", want.HCTL == "" || want.HCTL == d.HCTL},
 		{"by-path", want.ByPath == "" || isByPath(d, want.ByPath)},
@@ -208,7 +209,7 @@ func isByPath(d Disk, want string) bool {
 func hints(want agent.RootDevice) string {
 	var all []string
 	for _, h := range []struct{ name, value string }{
-		{"serial", want.Serial},
+		{"serial", want.SerialNumber},
 		{"wwn", want.WWN},
 		{"model", want.Model},
 		{"vendor", want.Vendor},
@@ -239,8 +240,8 @@ func list(disks []Disk, reasons []string) string {
 	}
 	lines := make([]string, len(disks))
 	for i, d := range disks {
-		lines[i] = fmt.Sprintf("%s (%.1f GB, model %s, serial %s, wwn %s, by-path %s): %s", d.Name, float64(d.Size)/1e9, cmp.Or(d.Model, "unknown"),
-			cmp.Or(d.Serial, "unknown"), cmp.Or(d.WWN, "unknown"), cmp.Or(d.ByPath, "unknown"), cmp.Or(reasons[i], "matches"))
+		lines[i] = fmt.Sprintf("%s (%.1f GB, model %s, serial %s, wwn %s, by-path %s): %s", d.Name, float64(d.SizeBytes)/1e9, cmp.Or(d.Model, "unknown"),
+			cmp.Or(d.SerialNumber, "unknown"), cmp.Or(d.WWN, "unknown"), cmp.Or(d.ByPath, "unknown"), cmp.Or(reasons[i], "matches"))
 	}
 	return "The disks are: " + strings.Join(lines, "; ")
 }

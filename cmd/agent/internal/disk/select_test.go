@@ -7,12 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 func testDisk(name, serial string, size int64) Disk {
-	return Disk{Disk: agent.Disk{Name: name, Serial: serial, Size: size, ByPath: "pci-0000:00:1f.2-ata-" + name, Model: "Model " + name, WWN: "5000c500" + serial}}
+	return Disk{InspectedDisk: wire.InspectedDisk{Name: name, SerialNumber: serial, SizeBytes: size, ByPath: "pci-0000:00:1f.2-ata-" + name, Model: "Model " + name, WWN: "5000c500" + serial}}
 }
 
 func TestSelect(t *testing.T) {
@@ -21,7 +22,7 @@ func TestSelect(t *testing.T) {
 	b.ByPath, c.ByPath = "pci-0000:00:1f.2-ata-10.0", "pci-0000:00:1f.2-ata-2.0"
 	b.ByPathAlias = "pci-0000:00:1f.2-ata-10"
 	usb, tiny, noSerial := testDisk("sdd", "D1", 8*gib), testDisk("sde", "E1", gib), testDisk("sdf", "", 100*gib)
-	usb.Transport = "usb"
+	usb.Transport = wire.TransportUSB
 	mounted, vmfs := testDisk("sdg", "G1", 8*gib), testDisk("sdh", "H1", 8*gib)
 	mounted.Mounted, vmfs.Found = []string{"/"}, []Signature{{Type: "vmfs"}}
 	all := []Disk{a, b, c, usb, tiny, mounted, vmfs}
@@ -30,31 +31,31 @@ func TestSelect(t *testing.T) {
 		name  string
 		disks []Disk
 		want  agent.RootDevice
-		keep  []agent.KeptDisk
+		keep  []wire.KeptDisk
 		disk  string // or the reason
 	}{
 		{"the smallest, by by-path with its numbers", all, agent.RootDevice{}, nil, "sdc"},
-		{"the smallest that is not kept", all, agent.RootDevice{}, []agent.KeptDisk{{Serial: "c1 "}}, "sdb"},
-		{"serial without case", all, agent.RootDevice{Serial: "a1"}, nil, "sda"},
+		{"the smallest that is not kept", all, agent.RootDevice{}, []wire.KeptDisk{{SerialNumber: "c1 "}}, "sdb"},
+		{"serial without case", all, agent.RootDevice{SerialNumber: "a1"}, nil, "sda"},
 		{"wwn with a prefix", all, agent.RootDevice{WWN: "0x5000C500A1"}, nil, "sda"},
 		{"model in part", all, agent.RootDevice{Model: "SDA"}, nil, "sda"},
-		{"two models", all, agent.RootDevice{Model: "model"}, nil, agent.ReasonSeveralDisks},
+		{"two models", all, agent.RootDevice{Model: "model"}, nil, wire.ReasonSeveralDisksMatch},
 		{"minimum size", all, agent.RootDevice{MinSize: 500 * gib}, nil, "sda"},
-		{"rotational", all, agent.RootDevice{Rotational: &rotational}, nil, agent.ReasonNoDisk},
+		{"rotational", all, agent.RootDevice{Rotational: &rotational}, nil, wire.ReasonNoDiskMatches},
 		{"the alias of by-path", all, agent.RootDevice{ByPath: "/dev/disk/by-path/pci-0000:00:1f.2-ata-10"}, nil, "sdb"},
 		{"name", all, agent.RootDevice{Name: "/dev/sdb"}, nil, "sdb"},
-		{"hints that exclude each other", all, agent.RootDevice{Name: "sdb", Serial: "A1"}, nil, agent.ReasonNoDisk},
-		{"usb", all, agent.RootDevice{Name: "sdd"}, nil, agent.ReasonProtectedDisk},
-		{"usb by serial", all, agent.RootDevice{Serial: "D1"}, nil, "sdd"},
-		{"vmfs", all, agent.RootDevice{Name: "sdh"}, nil, agent.ReasonProtectedDisk},
-		{"vmfs by serial", all, agent.RootDevice{Serial: "H1"}, nil, "sdh"},
-		{"mounted by serial", all, agent.RootDevice{Serial: "G1"}, nil, agent.ReasonProtectedDisk},
-		{"kept by serial", all, agent.RootDevice{Serial: "A1"}, []agent.KeptDisk{{Serial: "A1"}}, agent.ReasonProtectedDisk},
-		{"small disks only", []Disk{tiny}, agent.RootDevice{}, nil, agent.ReasonNoDisk},
-		{"a small disk by serial", []Disk{tiny}, agent.RootDevice{Serial: "E1"}, nil, "sde"},
-		{"no disks", nil, agent.RootDevice{}, nil, agent.ReasonNoDisk},
-		{"no serial, and a kept one is missing", []Disk{noSerial, a}, agent.RootDevice{}, []agent.KeptDisk{{Serial: "Z9"}}, "sda"},
-		{"no serial, and the kept one is there", []Disk{noSerial, a}, agent.RootDevice{}, []agent.KeptDisk{{Serial: "A1"}}, "sdf"},
+		{"hints that exclude each other", all, agent.RootDevice{Name: "sdb", SerialNumber: "A1"}, nil, wire.ReasonNoDiskMatches},
+		{"usb", all, agent.RootDevice{Name: "sdd"}, nil, wire.ReasonDiskProtected},
+		{"usb by serial", all, agent.RootDevice{SerialNumber: "D1"}, nil, "sdd"},
+		{"vmfs", all, agent.RootDevice{Name: "sdh"}, nil, wire.ReasonDiskProtected},
+		{"vmfs by serial", all, agent.RootDevice{SerialNumber: "H1"}, nil, "sdh"},
+		{"mounted by serial", all, agent.RootDevice{SerialNumber: "G1"}, nil, wire.ReasonDiskProtected},
+		{"kept by serial", all, agent.RootDevice{SerialNumber: "A1"}, []wire.KeptDisk{{SerialNumber: "A1"}}, wire.ReasonDiskProtected},
+		{"small disks only", []Disk{tiny}, agent.RootDevice{}, nil, wire.ReasonNoDiskMatches},
+		{"a small disk by serial", []Disk{tiny}, agent.RootDevice{SerialNumber: "E1"}, nil, "sde"},
+		{"no disks", nil, agent.RootDevice{}, nil, wire.ReasonNoDiskMatches},
+		{"no serial, and a kept one is missing", []Disk{noSerial, a}, agent.RootDevice{}, []wire.KeptDisk{{SerialNumber: "Z9"}}, "sda"},
+		{"no serial, and the kept one is there", []Disk{noSerial, a}, agent.RootDevice{}, []wire.KeptDisk{{SerialNumber: "A1"}}, "sdf"},
 	} {
 		got, err := Select(test.disks, test.want, test.keep)
 		if err != nil {
@@ -79,7 +80,7 @@ func TestPropertySelect(t *testing.T) {
 		var disks []Disk
 		for i := range rapid.IntRange(0, 6).Draw(t, "disks") {
 			d := testDisk(string(rune('a'+i)), rapid.SampledFrom([]string{"", "S1", "S2", "S3"}).Draw(t, "serial"), int64(rapid.IntRange(1, 8).Draw(t, "GiB"))<<30)
-			d.Transport = rapid.SampledFrom([]string{"sata", "usb"}).Draw(t, "transport")
+			d.Transport = rapid.SampledFrom([]wire.DiskTransport{wire.TransportSATA, wire.TransportUSB}).Draw(t, "transport")
 			d.ReadOnly = rapid.IntRange(0, 5).Draw(t, "read-only") == 0
 			d.Removable = rapid.IntRange(0, 5).Draw(t, "removable") == 0
 			d.Model = rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")
@@ -89,10 +90,10 @@ func TestPropertySelect(t *testing.T) {
 			disks = append(disks, d)
 		}
 		want := agent.RootDevice{
-			Serial: rapid.SampledFrom([]string{"", "", "s1", "S2"}).Draw(t, "wanted serial"), Model: rapid.SampledFrom([]string{"", "x"}).Draw(t, "wanted model"),
+			SerialNumber: rapid.SampledFrom([]string{"", "", "s1", "S2"}).Draw(t, "wanted serial"), Model: rapid.SampledFrom([]string{"", "x"}).Draw(t, "wanted model"),
 			MinSize: int64(rapid.SampledFrom([]int{0, 4}).Draw(t, "minimum")) << 30,
 		}
-		keep := rapid.SampledFrom([][]agent.KeptDisk{nil, {{Serial: "S1"}}, {{Serial: "S2"}, {Serial: "S9"}}}).Draw(t, "keep")
+		keep := rapid.SampledFrom([][]wire.KeptDisk{nil, {{SerialNumber: "S1"}}, {{SerialNumber: "S2"}, {SerialNumber: "S9"}}}).Draw(t, "keep")
 		got, err := Select(disks, want, keep)
 		reversed := slices.Clone(disks)
 		slices.Reverse(reversed)
@@ -101,9 +102,9 @@ func TestPropertySelect(t *testing.T) {
 			t.Fatalf("%s or %s, by the order", got.Name, again.Name)
 		}
 		usable := func(d Disk) bool {
-			named := want.Serial != "" && strings.EqualFold(want.Serial, d.Serial)
-			return !d.ReadOnly && len(d.Mounted) == 0 && !slices.Contains(keep, agent.KeptDisk{Serial: d.Serial}) && (named || d.Transport != "usb" && !d.Removable) &&
-				(want.Serial == "" || named) && strings.Contains(d.Model, want.Model) && d.Size >= want.MinSize
+			named := want.SerialNumber != "" && strings.EqualFold(want.SerialNumber, d.SerialNumber)
+			return !d.ReadOnly && len(d.Mounted) == 0 && !slices.Contains(keep, wire.KeptDisk{SerialNumber: d.SerialNumber}) && (named || d.Transport != wire.TransportUSB && !d.Removable) &&
+				(want.SerialNumber == "" || named) && strings.Contains(d.Model, want.Model) && d.SizeBytes >= want.MinSize
 		}
 		if err != nil {
 			if failure.Of(err) == nil {
@@ -115,10 +116,10 @@ func TestPropertySelect(t *testing.T) {
 			t.Fatalf("%+v is selected", got)
 		}
 		for _, d := range disks {
-			if want == (agent.RootDevice{}) && usable(d) && d.Serial != "" && d.Size >= 4<<30 && d.Size < got.Size {
+			if want == (agent.RootDevice{}) && usable(d) && d.SerialNumber != "" && d.SizeBytes >= 4<<30 && d.SizeBytes < got.SizeBytes {
 				t.Fatalf("%s is smaller than %s", d.Name, got.Name)
 			}
-			if want != (agent.RootDevice{}) && d.Name != got.Name && d.Serial != "" && usable(d) {
+			if want != (agent.RootDevice{}) && d.Name != got.Name && d.SerialNumber != "" && usable(d) {
 				t.Fatalf("%s matches as well as %s", d.Name, got.Name)
 			}
 		}

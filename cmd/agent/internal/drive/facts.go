@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // Kind is the command set of a drive.
@@ -89,12 +91,12 @@ type Drive struct {
 	targets    []uint32 // the namespaces that are erased
 }
 
-// KindOf returns the kind of a disk by its transport in package agent. SCSI may turn out to be ATA.
-func KindOf(transport string) Kind {
+// KindOf returns the kind of a disk by its transport. SCSI may turn out to be ATA.
+func KindOf(transport wire.DiskTransport) Kind {
 	switch transport {
-	case "nvme":
+	case wire.TransportNVMe:
 		return NVMe
-	case "sata", "sas", "scsi", "ata":
+	case wire.TransportSATA, wire.TransportSAS, wire.TransportSCSI:
 		return SCSI
 	default:
 		return Block

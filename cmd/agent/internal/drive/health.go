@@ -3,16 +3,8 @@ package drive
 import (
 	"errors"
 	"fmt"
-)
 
-// Health is how healthy a drive says it is.
-type Health string
-
-// The values of Health.
-const (
-	OK       Health = "OK"
-	Warning  Health = "Warning"
-	Critical Health = "Critical"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 const (
@@ -21,7 +13,7 @@ const (
 )
 
 // Health asks an NVMe drive. The error of other drives is errors.ErrUnsupported.
-func (d *Drive) Health() (Health, error) {
+func (d *Drive) Health() (wire.Health, error) {
 	if d.Kind != NVMe {
 		return "", errors.ErrUnsupported
 	}
@@ -34,17 +26,17 @@ func (d *Drive) Health() (Health, error) {
 
 // ParseHealth parses the log page SMART / Health Information (NVM Express Base Specification 2.1, 5.1.12.1.3, figure 206). Unreliable media, a drive that is read-only, and
 // a failed backup of volatile memory are critical. Little spare capacity, temperature and wear are warnings.
-func ParseHealth(data []byte) (Health, error) {
+func ParseHealth(data []byte) (wire.Health, error) {
 	if len(data) < smartSize {
 		return "", fmt.Errorf("the log page SMART / Health Information has %d bytes instead of %d", len(data), smartSize)
 	}
 	warning, used := data[0], data[5]
 	switch {
 	case warning&(1<<2|1<<3|1<<4) != 0:
-		return Critical, nil
+		return wire.HealthCritical, nil
 	case warning&(1<<0|1<<1|1<<5) != 0 || used >= 100:
-		return Warning, nil
+		return wire.HealthWarning, nil
 	default:
-		return OK, nil
+		return wire.HealthOK, nil
 	}
 }

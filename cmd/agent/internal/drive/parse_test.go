@@ -9,6 +9,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 func bytesOf(t *testing.T, text string) []byte {
@@ -183,14 +185,16 @@ func TestConfiguration(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	g := NewWithT(t)
-	for warning, want := range map[byte]Health{0: OK, 1: Warning, 2: Warning, 4: Critical, 8: Critical, 16: Critical, 32: Warning, 64: OK} {
+	for warning, want := range map[byte]wire.Health{
+		0: wire.HealthOK, 1: wire.HealthWarning, 2: wire.HealthWarning, 4: wire.HealthCritical, 8: wire.HealthCritical, 16: wire.HealthCritical, 32: wire.HealthWarning, 64: wire.HealthOK,
+	} {
 		log := make([]byte, 512)
 		log[0] = warning
 		g.Expect(ParseHealth(log)).To(Equal(want), "%#x", warning)
 	}
 	worn := make([]byte, 512)
 	worn[5] = 100
-	g.Expect(ParseHealth(worn)).To(Equal(Warning))
+	g.Expect(ParseHealth(worn)).To(Equal(wire.HealthWarning))
 	_, err := ParseHealth(nil)
 	g.Expect(err).To(HaveOccurred())
 }

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
@@ -38,7 +39,7 @@ func TestCut(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := NewWithT(rt)
 		kind := rapid.SampledFrom([]drive.Kind{drive.NVMe, drive.ATA, drive.SCSI, drive.Block}).Draw(rt, "kind")
-		policy := rapid.SampledFrom([]agent.CleanPolicy{agent.CleanClear, agent.CleanPurge}).Draw(rt, "policy")
+		policy := rapid.SampledFrom([]wire.ErasePolicy{wire.PolicyClear, wire.PolicyPurge}).Draw(rt, "policy")
 		seed, restarts, all := rapid.Uint64().Draw(rt, "seed"), rapid.Bool().Draw(rt, "restarts"), rapid.Bool().Draw(rt, "all")
 		security, format, encrypts := rapid.Bool().Draw(rt, "security"), rapid.Bool().Draw(rt, "format"), rapid.Bool().Draw(rt, "encrypts")
 		fails, lies := rapid.IntRange(0, 9).Draw(rt, "fails") == 9, rapid.IntRange(0, 9).Draw(rt, "lies") == 9
@@ -50,14 +51,14 @@ func TestCut(t *testing.T) {
 			}
 			r := &rack{}
 			r.add("disk0", d, nil)
-			return r, d, agent.CleanPlan{Policy: policy, Keep: []agent.KeptDisk{{Serial: "KEPT"}}, Ranges: []agent.DiskRange{{Disk: r.parts[0].disk.ID(), Offset: mib, Length: 4096}}}
+			return r, d, agent.CleanPlan{Policy: policy, Keep: []wire.KeptDisk{{SerialNumber: "KEPT"}}, Ranges: []agent.DiskRange{{Disk: r.parts[0].disk.ID(), Offset: mib, Length: 4096}}}
 		}
 		whole, d, plan := newRack()
 		whole.run(t, plan)
 		points := cuts(d.Operations())
 		cut := points[rand.New(rand.NewPCG(seed, 0)).IntN(len(points))] // rapid would prefer the first ones
 		r, d, plan := newRack()
-		kept := r.add("kept0", only(kind, offersAll), func(d *disk.Disk) { d.Serial = "KEPT" })
+		kept := r.add("kept0", only(kind, offersAll), func(d *disk.Disk) { d.SerialNumber = "KEPT" })
 		operations := 0
 		d.Hook = func(string) error {
 			if operations++; operations > cut {
@@ -79,21 +80,21 @@ func TestCut(t *testing.T) {
 		results, failure := r.run(t, plan)
 		check(results, failure)
 		purgeable := all && kind != drive.Block // by its block erase
-		if !fails && !lies && (policy == agent.CleanClear || purgeable) {
+		if !fails && !lies && (policy == wire.PolicyClear || purgeable) {
 			got := results[r.parts[0].disk.Name]
-			g.Expect(got.Outcome).To(Equal(agent.Erased), "a good drive is erased by the second run: %s", got.Message)
+			g.Expect(got.Outcome).To(Equal(wire.Erased), "a good drive is erased by the second run: %s", got.Message)
 		}
 	})
 }
 
 // checkCut checks that the result of a drive says what is true of it.
-func checkCut(rt *rapid.T, got agent.ErasedDisk, failure *agent.Failure, d *drivetest.Drive, policy agent.CleanPolicy) {
+func checkCut(rt *rapid.T, got agent.ErasedDisk, failure *agent.Failure, d *drivetest.Drive, policy wire.ErasePolicy) {
 	switch {
-	case got.Outcome == agent.Erased && (hasSecret(d, 0) || got.Verification == nil || !got.Verification.Passed || !meets(got.Class, policy)):
+	case got.Outcome == wire.Erased && (hasSecret(d, 0) || got.Verification == nil || !got.Verification.Passed || !got.Class.Reaches(policy)):
 		rt.Fatalf("not erased: %+v", got)
 	case got.Outcome == agent.Failed && (failure == nil || got.Message == ""):
 		rt.Fatalf("a failure without a reason: %+v", got)
-	case got.Outcome == agent.LeftOut, got.Outcome == "":
+	case got.Outcome == wire.LeftOut, got.Outcome == "":
 		rt.Fatalf("%+v", got)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -40,7 +41,7 @@ type Options struct {
 	// Contents reads again what a disk carries.
 	Contents func(ctx context.Context, d disk.Disk) disk.Disk
 	// Report is called with the progress of all disks that are erased, also of those that have a result. It must not block.
-	Report func([]agent.DiskProgress)
+	Report func([]wire.DiskProgress)
 	Log    *slog.Logger
 
 	plan agent.CleanPlan
@@ -54,8 +55,8 @@ const watchInterval = 5 * time.Second
 // server, and of disks of the plan that are missing. Run may be repeated at any time. It returns at the end of ctx; a drive that hangs in the kernel is not awaited, and
 // has failed.
 func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) ([]agent.ErasedDisk, *agent.Failure) {
-	if !slices.Contains(policies, plan.Policy) {
-		return nil, &agent.Failure{Reason: agent.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the unknown policy %.40q", string(plan.Policy))}
+	if !plan.Policy.Reaches(wire.PolicyMetadata) {
+		return nil, &agent.Failure{Reason: wire.ReasonPlanInvalid, Message: fmt.Sprintf("the plan has the unknown policy %.40q", string(plan.Policy))}
 	}
 	s := selectDisks(plan, all)
 	o.plan, o.all = plan, all
@@ -77,7 +78,7 @@ func Run(ctx context.Context, plan agent.CleanPlan, all []disk.Disk, o Options) 
 		printable.Clean(&r.ErasedDisk, maxText, maxWarnings)
 		out = append(out, r.ErasedDisk)
 		if o.Log != nil {
-			o.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.Serial, "outcome", string(r.Outcome), "method", r.Method, "message", r.Message)
+			o.Log.Info("A disk of the plan", "disk", r.Name, "serial", r.Disk.SerialNumber, "outcome", string(r.Outcome), "method", r.Method, "message", r.Message)
 		}
 	}
 	return out, failureOf(results)
@@ -130,7 +131,7 @@ func await(ctx context.Context, units []*unit, answers <-chan answer) []result {
 type result struct {
 	agent.ErasedDisk
 
-	// reason is one of agent's, empty for ReasonEraseFailed.
+	// reason is one of wire.AgentFailureReasons, empty for ReasonEraseFailed.
 	reason string
 }
 
@@ -139,14 +140,14 @@ const maxMessage = 16
 
 // failureOf returns one failure for all disks that failed, or nil. A plan that must not be carried out comes before a disk that failed.
 func failureOf(results []result) *agent.Failure {
-	order := []string{agent.ReasonPlanInvalid, agent.ReasonProtectedDisk, agent.ReasonDiskBusy, agent.ReasonEraseFailed}
+	order := []string{wire.ReasonPlanInvalid, wire.ReasonDiskProtected, wire.ReasonDiskBusy, wire.ReasonEraseFailed}
 	worst := len(order)
 	var messages []string
 	for _, r := range results {
 		if r.Outcome != agent.Failed {
 			continue
 		}
-		worst = min(worst, slices.Index(order, cmp.Or(r.reason, agent.ReasonEraseFailed)))
+		worst = min(worst, slices.Index(order, cmp.Or(r.reason, wire.ReasonEraseFailed)))
 		messages = append(messages, fmt.Sprintf("%s: %s", describe(r.Name, r.Disk), r.Message))
 	}
 	if len(messages) == 0 {
@@ -159,21 +160,21 @@ func failureOf(results []result) *agent.Failure {
 }
 
 // describe returns how messages name a disk: always with its serial number, if it has one.
-func describe(name string, id agent.DiskID) string {
+func describe(name string, id wire.DiskIdentity) string {
 	known := fmt.Sprintf("path %.128q", id.ByPath)
 	switch {
-	case id.Serial != "":
-		known = fmt.Sprintf("serial number %.64q", id.Serial)
+	case id.SerialNumber != "":
+		known = fmt.Sprintf("serial number %.64q", id.SerialNumber)
 	case id.WWN != "":
 		known = fmt.Sprintf("WWN %.64q", id.WWN)
 	}
 	if name == "" {
-		return fmt.Sprintf("the disk with the %s and %d bytes", known, id.Size)
+		return fmt.Sprintf("the disk with the %s and %d bytes", known, id.SizeBytes)
 	}
 	return fmt.Sprintf("disk %.32s (%s)", name, known)
 }
 
 // identify returns the part of a result that is known before the disk is erased.
-func identify(d disk.Disk) agent.ErasedDisk {
-	return agent.ErasedDisk{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, Firmware: d.Firmware, Transport: d.Transport}
+func identify(d disk.Disk) wire.DiskErasure {
+	return wire.DiskErasure{Disk: d.ID(), Name: d.Name, Model: d.Model, Vendor: d.Vendor, FirmwareVersion: d.FirmwareVersion, Transport: d.Transport}
 }

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
@@ -21,30 +22,30 @@ func TestMethods(t *testing.T) {
 	rotational := func(d *disk.Disk) { d.Rotational = true }
 	for _, c := range []struct {
 		name   string
-		policy agent.CleanPolicy
+		policy wire.ErasePolicy
 		drive  *drivetest.Drive
 		disk   func(*disk.Disk)
 		method string
-		class  agent.CleanPolicy
-		kind   agent.VerificationKind
+		class  wire.ErasePolicy
+		kind   wire.VerificationKind
 	}{
-		{"NVMe, crypto", agent.CleanPurge, only(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.BlockErase, d.Format = true, true, true }), nil, "NVMe sanitize, crypto erase", agent.CleanPurge, agent.Samples},
-		{"NVMe, block", agent.CleanClear, only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase = true }), nil, "NVMe sanitize, block erase", agent.CleanPurge, agent.Samples},
-		{"NVMe, deallocated blocks return errors", agent.CleanPurge, only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.DULBE = true, true }), nil, "NVMe sanitize, block erase", agent.CleanPurge, agent.DriveStatus},
-		{"NVMe, format", agent.CleanClear, only(drive.NVMe, func(d *drivetest.Drive) { d.Format = true }), nil, "NVMe format, user data erase", agent.CleanClear, agent.Samples},
-		{"NVMe, crypto format", agent.CleanClear, only(drive.NVMe, func(d *drivetest.Drive) { d.FormatCrypto = true }), nil, "NVMe format, cryptographic erase", agent.CleanClear, agent.Samples},
-		{"NVMe without commands", agent.CleanClear, only(drive.NVMe, nil), nil, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
-		{"ATA, crypto", agent.CleanPurge, only(drive.ATA, func(d *drivetest.Drive) { d.Crypto, d.Encrypts = true, true }), nil, "ATA sanitize, crypto scramble", agent.CleanPurge, agent.Samples},
-		{"ATA, block", agent.CleanPurge, only(drive.ATA, func(d *drivetest.Drive) { d.Crypto, d.BlockErase = true, true }), nil, "ATA sanitize, block erase", agent.CleanPurge, agent.Samples},
-		{"ATA, hard disk", agent.CleanPurge, only(drive.ATA, func(d *drivetest.Drive) { d.SanitizeOverwrite = true }), rotational, "ATA sanitize, overwrite", agent.CleanPurge, agent.Samples},
-		{"ATA, hard disk, Clear", agent.CleanClear, only(drive.ATA, func(d *drivetest.Drive) { d.SanitizeOverwrite, d.SecurityErase = true, true }), rotational, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
-		{"ATA, enhanced", agent.CleanClear, only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Enhanced = true, true }), nil, "ATA enhanced security erase", agent.CleanClear, agent.Samples},
-		{"ATA, security erase", agent.CleanClear, only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true }), nil, "ATA security erase", agent.CleanClear, agent.Samples},
-		{"SCSI, crypto", agent.CleanPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), nil, "SCSI sanitize, cryptographic erase", agent.CleanPurge, agent.Samples},
-		{"SCSI, block", agent.CleanPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase = true }), nil, "SCSI sanitize, block erase", agent.CleanPurge, agent.Samples},
-		{"SCSI, hard disk", agent.CleanPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.SanitizeOverwrite = true }), rotational, "SCSI sanitize, overwrite", agent.CleanPurge, agent.Samples},
-		{"SCSI without commands", agent.CleanClear, only(drive.SCSI, nil), rotational, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
-		{"virtio", agent.CleanClear, only(drive.Block, nil), nil, "Overwrite with zeros", agent.CleanClear, agent.ReadBack},
+		{"NVMe, crypto", wire.PolicyPurge, only(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.BlockErase, d.Format = true, true, true }), nil, "NVMe sanitize, crypto erase", wire.PolicyPurge, wire.Samples},
+		{"NVMe, block", wire.PolicyClear, only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase = true }), nil, "NVMe sanitize, block erase", wire.PolicyPurge, wire.Samples},
+		{"NVMe, deallocated blocks return errors", wire.PolicyPurge, only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.DULBE = true, true }), nil, "NVMe sanitize, block erase", wire.PolicyPurge, wire.DriveStatus},
+		{"NVMe, format", wire.PolicyClear, only(drive.NVMe, func(d *drivetest.Drive) { d.Format = true }), nil, "NVMe format, user data erase", wire.PolicyClear, wire.Samples},
+		{"NVMe, crypto format", wire.PolicyClear, only(drive.NVMe, func(d *drivetest.Drive) { d.FormatCrypto = true }), nil, "NVMe format, cryptographic erase", wire.PolicyClear, wire.Samples},
+		{"NVMe without commands", wire.PolicyClear, only(drive.NVMe, nil), nil, "Overwrite with zeros", wire.PolicyClear, wire.ReadBack},
+		{"ATA, crypto", wire.PolicyPurge, only(drive.ATA, func(d *drivetest.Drive) { d.Crypto, d.Encrypts = true, true }), nil, "ATA sanitize, crypto scramble", wire.PolicyPurge, wire.Samples},
+		{"ATA, block", wire.PolicyPurge, only(drive.ATA, func(d *drivetest.Drive) { d.Crypto, d.BlockErase = true, true }), nil, "ATA sanitize, block erase", wire.PolicyPurge, wire.Samples},
+		{"ATA, hard disk", wire.PolicyPurge, only(drive.ATA, func(d *drivetest.Drive) { d.SanitizeOverwrite = true }), rotational, "ATA sanitize, overwrite", wire.PolicyPurge, wire.Samples},
+		{"ATA, hard disk, Clear", wire.PolicyClear, only(drive.ATA, func(d *drivetest.Drive) { d.SanitizeOverwrite, d.SecurityErase = true, true }), rotational, "Overwrite with zeros", wire.PolicyClear, wire.ReadBack},
+		{"ATA, enhanced", wire.PolicyClear, only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Enhanced = true, true }), nil, "ATA enhanced security erase", wire.PolicyClear, wire.Samples},
+		{"ATA, security erase", wire.PolicyClear, only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true }), nil, "ATA security erase", wire.PolicyClear, wire.Samples},
+		{"SCSI, crypto", wire.PolicyPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), nil, "SCSI sanitize, cryptographic erase", wire.PolicyPurge, wire.Samples},
+		{"SCSI, block", wire.PolicyPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase = true }), nil, "SCSI sanitize, block erase", wire.PolicyPurge, wire.Samples},
+		{"SCSI, hard disk", wire.PolicyPurge, only(drive.SCSI, func(d *drivetest.Drive) { d.SanitizeOverwrite = true }), rotational, "SCSI sanitize, overwrite", wire.PolicyPurge, wire.Samples},
+		{"SCSI without commands", wire.PolicyClear, only(drive.SCSI, nil), rotational, "Overwrite with zeros", wire.PolicyClear, wire.ReadBack},
+		{"virtio", wire.PolicyClear, only(drive.Block, nil), nil, "Overwrite with zeros", wire.PolicyClear, wire.ReadBack},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -53,30 +54,30 @@ func TestMethods(t *testing.T) {
 			results, failure := r.run(t, agent.CleanPlan{Policy: c.policy})
 			g.Expect(failure).To(BeNil())
 			got := results[r.parts[0].disk.Name]
-			g.Expect(got.Outcome).To(Equal(agent.Erased))
+			g.Expect(got.Outcome).To(Equal(wire.Erased))
 			g.Expect(got.Method).To(Equal(c.method))
 			g.Expect(got.Class).To(Equal(c.class))
 			g.Expect(got.Basis).To(ContainSubstring("NIST SP 800-88 Rev. 2"))
 			g.Expect(got.Verification).To(And(HaveField("Kind", c.kind), HaveField("Passed", true)))
 			checkBytes(g, *got.Verification)
-			g.Expect(got.StartedAt).NotTo(BeZero())
+			g.Expect(got.StartTime).NotTo(BeZero())
 			g.Expect(hasSecret(c.drive, 0)).To(BeFalse())
 			g.Expect(c.drive.Locked()).To(BeFalse())
 			g.Expect(r.progress).NotTo(BeEmpty())
-			g.Expect(r.progress[len(r.progress)-1]).To(HaveExactElements(HaveField("Percent", 100)), "a disk with a result is still counted")
+			g.Expect(r.progress[len(r.progress)-1]).To(HaveExactElements(HaveField("Percent", int32(100))), "a disk with a result is still counted")
 		})
 	}
 }
 
 // checkBytes checks how many bytes a verification says that it has read.
-func checkBytes(g *WithT, v agent.Verification) {
+func checkBytes(g *WithT, v wire.ErasureVerification) {
 	const sampleSize = 4096 // that of this package
 	switch v.Kind {
-	case agent.ReadBack:
-		g.Expect(v).To(And(HaveField("Bytes", int64(size)), HaveField("Samples", 0)))
-	case agent.Samples:
-		g.Expect(v).To(And(HaveField("Bytes", int64(v.Samples*sampleSize)), HaveField("Samples", BeNumerically(">", 100)), HaveField("Unreadable", 0)))
-	case agent.DriveStatus:
+	case wire.ReadBack:
+		g.Expect(v).To(And(HaveField("Bytes", int64(size)), HaveField("Samples", int32(0))))
+	case wire.Samples:
+		g.Expect(v).To(And(HaveField("Bytes", int64(v.Samples*sampleSize)), HaveField("Samples", BeNumerically(">", 100)), HaveField("Unreadable", int32(0))))
+	case wire.DriveStatus:
 		g.Expect(v).To(And(HaveField("Bytes", int64(0)), HaveField("Samples", BeNumerically(">", 100)), HaveField("Unreadable", v.Samples)), "deallocated blocks cannot be read")
 	}
 }
@@ -92,7 +93,7 @@ func TestBootstrapDataFirst(t *testing.T) {
 		}
 		return nil
 	}
-	_, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S-sda"}, Offset: mib + 100, Length: mib / 2}}})
+	_, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge, Ranges: []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S-sda"}, Offset: mib + 100, Length: mib / 2}}})
 	g.Expect(failure).To(BeNil())
 	g.Expect(d.Operations()).To(ContainElement("sanitize"))
 }
@@ -108,7 +109,7 @@ func TestFallback(t *testing.T) {
 		}
 		return nil
 	}
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 	g.Expect(failure).To(BeNil())
 	g.Expect(results["sda"].Method).To(Equal("Overwrite with zeros"))
 	g.Expect(results["sda"].Warnings).To(ContainElement(ContainSubstring("ATA enhanced security erase was tried")))
@@ -123,11 +124,11 @@ func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the time is over"))
 		defer cancel()
-		_, failure := r.runIn(ctx, agent.CleanPlan{Policy: agent.CleanPurge})
+		_, failure := r.runIn(ctx, agent.CleanPlan{Policy: wire.PolicyPurge})
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("the time is over")))
 	})
-	progress := func(percent int, remaining int64) OmegaMatcher {
-		return ContainElement(HaveExactElements(And(HaveField("Name", "nvme0n1"), HaveField("Percent", percent), HaveField("RemainingSeconds", remaining))))
+	progress := func(percent int32, remaining int64) OmegaMatcher {
+		return ContainElement(HaveExactElements(And(HaveField("Name", "nvme0n1"), HaveField("Percent", percent), HaveField("SecondsLeft", remaining))))
 	}
 	g.Expect(r.progress).To(progress(0, 0))
 	// The drive is asked 15 times, after 0.25, 0.75, 1.75, 3.75, 7.75, 12.75 and so on until 57.75 seconds. 15 of 100 steps are 14 % in the units of the drive.
@@ -140,7 +141,7 @@ func TestWarnings(t *testing.T) {
 	r := &rack{}
 	r.add("nvme0", only(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.RPMB, d.Boot = true, true, true }), nil)
 	r.add("sda", only(drive.Block, nil), func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "md"}, {Type: "vfat", Label: "CIDATA"}} })
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge, Keep: []agent.KeptDisk{{Serial: "S-sda"}}})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}})
 	g.Expect(failure).To(BeNil())
 	g.Expect(results["nvme0n1"].Warnings).To(ConsistOf(ContainSubstring("RPMB"), ContainSubstring("boot partitions")))
 	g.Expect(results["sda"].Warnings).To(ConsistOf(ContainSubstring("md"), ContainSubstring("CIDATA")))

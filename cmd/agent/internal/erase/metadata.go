@@ -7,9 +7,9 @@ import (
 	"io"
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 )
 
@@ -19,7 +19,7 @@ const metadata drive.Command = "Metadata"
 
 // metadataMethod is the only method of the policy Metadata.
 var metadataMethod = Method{
-	Command: metadata, Name: "Overwrite of partition tables, signatures and bootstrap data", Class: agent.CleanMetadata,
+	Command: metadata, Name: "Overwrite of partition tables, signatures and bootstrap data", Class: wire.PolicyMetadata,
 	Basis: "none: no standard calls it a sanitization; the data of the machine stays on the disk", Expect: Zeros,
 }
 

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -64,8 +65,8 @@ func (u usedDisk) check(g Gomega, d *disktest.Disk) {
 // eraseMetadataOf erases the metadata of a disk.
 func eraseMetadataOf(t *testing.T, d *disktest.Disk) (agent.ErasedDisk, *agent.Failure) {
 	t.Helper()
-	is := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: usedSize, LogicalSector: sector}}
-	plan := agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: is.ID(), Offset: bootstrapData.offset, Length: bootstrapData.length}}}
+	is := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: "sda", SerialNumber: "S1", SizeBytes: usedSize, LogicalSectorBytes: sector}}
+	plan := agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: is.ID(), Offset: bootstrapData.offset, Length: bootstrapData.length}}}
 	results, failure := Run(t.Context(), plan, []disk.Disk{is}, Options{Open: func(disk.Disk) (disk.Device, error) { return d, nil }})
 	return results[0], failure
 }
@@ -77,7 +78,7 @@ func TestMetadata(t *testing.T) {
 		for range 2 { // the second time nothing changes
 			got, failure := eraseMetadataOf(t, d)
 			g.Expect(failure).To(BeNil())
-			g.Expect(got).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", agent.CleanMetadata), HaveField("Verification.Kind", agent.ReadBack)))
+			g.Expect(got).To(And(HaveField("Outcome", wire.Erased), HaveField("Class", wire.PolicyMetadata), HaveField("Verification.Kind", wire.ReadBack)))
 			g.Expect(got.Verification.Bytes).To(BeNumerically(">=", 5*mib))
 			u.check(g, d)
 		}
@@ -141,7 +142,7 @@ func TestMetadataFailures(t *testing.T) {
 			d.Hook = c.hook
 			got, failure := eraseMetadataOf(t, d)
 			g.Expect(got.Outcome).To(Equal(agent.Failed))
-			g.Expect(failure).To(And(HaveField("Reason", agent.ReasonEraseFailed), HaveField("Message", ContainSubstring(c.message))))
+			g.Expect(failure).To(And(HaveField("Reason", wire.ReasonEraseFailed), HaveField("Message", ContainSubstring(c.message))))
 		})
 	}
 }

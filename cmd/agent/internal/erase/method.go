@@ -3,8 +3,8 @@ package erase
 import (
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // Expectation is what the samples of a disk must be after a method.
@@ -25,9 +25,9 @@ const (
 // Method is a method for one drive.
 type Method struct {
 	Command drive.Command
-	// Name, Class and Basis are those of agent.ErasedDisk.
+	// Name, Class and Basis are those of wire.DiskErasure.
 	Name   string
-	Class  agent.CleanPolicy
+	Class  wire.ErasePolicy
 	Basis  string
 	Expect Expectation
 }
@@ -73,39 +73,30 @@ const (
 // compares both. The classes are those of NIST SP 800-88 Rev. 2: 3.1.1 (Clear) and 3.1.2 (Purge), with 3.2 for cryptographic erase. It leaves the commands to IEEE
 // 2883-2022. A class is never higher than what is certain: where the standards differ, the table has the lower one. For each kind of drive the first row that meets the policy, and that the drive offers, is tried first.
 var Table = []Row{
-	{Method{drive.NVMeSanitizeCrypto, "NVMe sanitize, crypto erase", agent.CleanPurge, crypto2 + ieee + "purge of NVMe by Sanitize", Changed}, drive.NVMe, anyMedia, true, seconds},
-	{Method{drive.NVMeSanitizeBlock, "NVMe sanitize, block erase", agent.CleanPurge, purge2 + ieee + "purge of NVMe by Sanitize", BlankOrChanged}, drive.NVMe, anyMedia, false, minutes},
-	{Method{drive.NVMeFormatCrypto, "NVMe format, cryptographic erase", agent.CleanPurge, crypto2 + "; NVM Express Base Specification 2.1, 5.1.10", Changed}, drive.NVMe, anyMedia, true, seconds},
-	{Method{drive.NVMeFormatCrypto, "NVMe format, cryptographic erase", agent.CleanClear, clear2 + ieee + "clear of NVMe by Format NVM", Changed}, drive.NVMe, anyMedia, false, seconds},
-	{Method{drive.NVMeFormatUser, "NVMe format, user data erase", agent.CleanClear, clear2 + ieee + "clear of NVMe by Format NVM", BlankOrChanged}, drive.NVMe, anyMedia, false, minutes},
-	{Method{drive.Overwrite, "Overwrite with zeros", agent.CleanClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.NVMe, anyMedia, false, "size / rate, twice"},
+	{Method{drive.NVMeSanitizeCrypto, "NVMe sanitize, crypto erase", wire.PolicyPurge, crypto2 + ieee + "purge of NVMe by Sanitize", Changed}, drive.NVMe, anyMedia, true, seconds},
+	{Method{drive.NVMeSanitizeBlock, "NVMe sanitize, block erase", wire.PolicyPurge, purge2 + ieee + "purge of NVMe by Sanitize", BlankOrChanged}, drive.NVMe, anyMedia, false, minutes},
+	{Method{drive.NVMeFormatCrypto, "NVMe format, cryptographic erase", wire.PolicyPurge, crypto2 + "; NVM Express Base Specification 2.1, 5.1.10", Changed}, drive.NVMe, anyMedia, true, seconds},
+	{Method{drive.NVMeFormatCrypto, "NVMe format, cryptographic erase", wire.PolicyClear, clear2 + ieee + "clear of NVMe by Format NVM", Changed}, drive.NVMe, anyMedia, false, seconds},
+	{Method{drive.NVMeFormatUser, "NVMe format, user data erase", wire.PolicyClear, clear2 + ieee + "clear of NVMe by Format NVM", BlankOrChanged}, drive.NVMe, anyMedia, false, minutes},
+	{Method{drive.Overwrite, "Overwrite with zeros", wire.PolicyClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.NVMe, anyMedia, false, "size / rate, twice"},
 
-	{Method{drive.ATASanitizeCrypto, "ATA sanitize, crypto scramble", agent.CleanPurge, crypto2 + ieee + "purge of ATA by SANITIZE DEVICE", Changed}, drive.ATA, anyMedia, true, seconds},
-	{Method{drive.ATASanitizeBlock, "ATA sanitize, block erase", agent.CleanPurge, purge2 + ieee + "purge of ATA by SANITIZE DEVICE", BlankOrChanged}, drive.ATA, anyMedia, false, minutes},
-	{Method{drive.ATAEnhancedErase, "ATA enhanced security erase", agent.CleanClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", BlankOrChanged}, drive.ATA, solidState, false, minutes},
-	{Method{drive.ATAErase, "ATA security erase", agent.CleanClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", Blank}, drive.ATA, solidState, false, minutes},
-	{Method{drive.Overwrite, "Overwrite with zeros", agent.CleanClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.ATA, anyMedia, false, twice},
-	{Method{drive.ATASanitizeOverwrite, "ATA sanitize, overwrite", agent.CleanPurge, purge2 + ieee + "purge of ATA by SANITIZE DEVICE", Blank}, drive.ATA, hardDisk, false, hours},
-	{Method{drive.ATASanitizeOverwrite, "ATA sanitize, overwrite", agent.CleanClear, clear2 + ieee + "clear by overwriting", Blank}, drive.ATA, solidState, false, hours},
-	{Method{drive.ATAEnhancedErase, "ATA enhanced security erase", agent.CleanClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", BlankOrChanged}, drive.ATA, hardDisk, false, hours},
-	{Method{drive.ATAErase, "ATA security erase", agent.CleanClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", Blank}, drive.ATA, hardDisk, false, hours},
+	{Method{drive.ATASanitizeCrypto, "ATA sanitize, crypto scramble", wire.PolicyPurge, crypto2 + ieee + "purge of ATA by SANITIZE DEVICE", Changed}, drive.ATA, anyMedia, true, seconds},
+	{Method{drive.ATASanitizeBlock, "ATA sanitize, block erase", wire.PolicyPurge, purge2 + ieee + "purge of ATA by SANITIZE DEVICE", BlankOrChanged}, drive.ATA, anyMedia, false, minutes},
+	{Method{drive.ATAEnhancedErase, "ATA enhanced security erase", wire.PolicyClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", BlankOrChanged}, drive.ATA, solidState, false, minutes},
+	{Method{drive.ATAErase, "ATA security erase", wire.PolicyClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", Blank}, drive.ATA, solidState, false, minutes},
+	{Method{drive.Overwrite, "Overwrite with zeros", wire.PolicyClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.ATA, anyMedia, false, twice},
+	{Method{drive.ATASanitizeOverwrite, "ATA sanitize, overwrite", wire.PolicyPurge, purge2 + ieee + "purge of ATA by SANITIZE DEVICE", Blank}, drive.ATA, hardDisk, false, hours},
+	{Method{drive.ATASanitizeOverwrite, "ATA sanitize, overwrite", wire.PolicyClear, clear2 + ieee + "clear by overwriting", Blank}, drive.ATA, solidState, false, hours},
+	{Method{drive.ATAEnhancedErase, "ATA enhanced security erase", wire.PolicyClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", BlankOrChanged}, drive.ATA, hardDisk, false, hours},
+	{Method{drive.ATAErase, "ATA security erase", wire.PolicyClear, clear2 + ieee + "clear of ATA by SECURITY ERASE UNIT", Blank}, drive.ATA, hardDisk, false, hours},
 
-	{Method{drive.SCSISanitizeCrypto, "SCSI sanitize, cryptographic erase", agent.CleanPurge, crypto2 + ieee + "purge of SCSI by SANITIZE", Changed}, drive.SCSI, anyMedia, true, seconds},
-	{Method{drive.SCSISanitizeBlock, "SCSI sanitize, block erase", agent.CleanPurge, purge2 + ieee + "purge of SCSI by SANITIZE", BlankOrChanged}, drive.SCSI, anyMedia, false, minutes},
-	{Method{drive.Overwrite, "Overwrite with zeros", agent.CleanClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.SCSI, anyMedia, false, twice},
-	{Method{drive.SCSISanitizeOverwrite, "SCSI sanitize, overwrite", agent.CleanPurge, purge2 + ieee + "purge of SCSI by SANITIZE", Blank}, drive.SCSI, hardDisk, false, hours},
-	{Method{drive.SCSISanitizeOverwrite, "SCSI sanitize, overwrite", agent.CleanClear, clear2 + ieee + "clear by overwriting", Blank}, drive.SCSI, solidState, false, hours},
+	{Method{drive.SCSISanitizeCrypto, "SCSI sanitize, cryptographic erase", wire.PolicyPurge, crypto2 + ieee + "purge of SCSI by SANITIZE", Changed}, drive.SCSI, anyMedia, true, seconds},
+	{Method{drive.SCSISanitizeBlock, "SCSI sanitize, block erase", wire.PolicyPurge, purge2 + ieee + "purge of SCSI by SANITIZE", BlankOrChanged}, drive.SCSI, anyMedia, false, minutes},
+	{Method{drive.Overwrite, "Overwrite with zeros", wire.PolicyClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.SCSI, anyMedia, false, twice},
+	{Method{drive.SCSISanitizeOverwrite, "SCSI sanitize, overwrite", wire.PolicyPurge, purge2 + ieee + "purge of SCSI by SANITIZE", Blank}, drive.SCSI, hardDisk, false, hours},
+	{Method{drive.SCSISanitizeOverwrite, "SCSI sanitize, overwrite", wire.PolicyClear, clear2 + ieee + "clear by overwriting", Blank}, drive.SCSI, solidState, false, hours},
 
-	{Method{drive.Overwrite, "Overwrite with zeros", agent.CleanClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.Block, anyMedia, false, "size / rate, twice"},
-}
-
-// policies are all policies, from the weakest to the strongest.
-var policies = []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear, agent.CleanPurge}
-
-// meets is true if a class is at least the policy.
-func meets(class, policy agent.CleanPolicy) bool {
-	is, want := slices.Index(policies, class), slices.Index(policies, policy)
-	return want >= 0 && is >= want
+	{Method{drive.Overwrite, "Overwrite with zeros", wire.PolicyClear, clear2 + ieee + "clear by overwriting", Zeros}, drive.Block, anyMedia, false, "size / rate, twice"},
 }
 
 // isFor is true for a drive that the row is for, and that offers the command.
@@ -119,10 +110,10 @@ func (r Row) isFor(f drive.Facts) bool {
 }
 
 // Class returns the strongest policy that the commands of a drive meet, Clear or Purge, whatever stands in their way at the moment. It is empty if no command is known.
-func Class(f drive.Facts) agent.CleanPolicy {
-	var class agent.CleanPolicy
+func Class(f drive.Facts) wire.ErasePolicy {
+	var class wire.ErasePolicy
 	for _, r := range Table {
-		if r.isFor(f) && slices.Index(policies, r.Class) > slices.Index(policies, class) {
+		if r.isFor(f) && r.Class.Reaches(class) {
 			class = r.Class
 		}
 	}
@@ -131,14 +122,14 @@ func Class(f drive.Facts) agent.CleanPolicy {
 
 // choose returns the methods that meet the policy Clear or Purge on a drive, the best one first, and why others do not. The policy Metadata has one method, which asks no
 // drive.
-func choose(policy agent.CleanPolicy, f drive.Facts) (methods []Method, refused []string) {
-	if policy != agent.CleanClear && policy != agent.CleanPurge {
+func choose(policy wire.ErasePolicy, f drive.Facts) (methods []Method, refused []string) {
+	if policy != wire.PolicyClear && policy != wire.PolicyPurge {
 		return nil, []string{"the policy is neither Clear nor Purge"}
 	}
 	var offered []Row
 	for _, r := range Table {
 		known := slices.ContainsFunc(offered, func(o Row) bool { return o.Command == r.Command })
-		if r.isFor(f) && !known && meets(r.Class, policy) {
+		if r.isFor(f) && !known && r.Class.Reaches(policy) {
 			offered = append(offered, r)
 		}
 	}

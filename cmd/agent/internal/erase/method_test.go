@@ -11,9 +11,9 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 var update = flag.Bool("update", false, "write the tables of the page")
@@ -56,7 +56,7 @@ func methods() string {
 			what += ", which always encrypts"
 		}
 		policies := "`Clear`"
-		if r.Class == agent.CleanPurge {
+		if r.Class == wire.PolicyPurge {
 			policies = "`Purge`, `Clear`"
 		}
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", what, policies, r.Name, r.Class, r.Basis, r.Time, r.Expect, testedOn(r))
@@ -95,34 +95,34 @@ func TestChoose(t *testing.T) {
 	commands := func(c ...drive.Command) []drive.Command { return append(c, drive.Overwrite) }
 	for _, c := range []struct {
 		name   string
-		policy agent.CleanPolicy
+		policy wire.ErasePolicy
 		facts  drive.Facts
 		want   []drive.Command
 	}{
-		{"all of NVMe", agent.CleanPurge, drive.Facts{Kind: drive.NVMe, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock, drive.NVMeFormatCrypto}},
-		{"NVMe that only formats", agent.CleanPurge, drive.Facts{Kind: drive.NVMe, Commands: commands(drive.NVMeFormatCrypto, drive.NVMeFormatUser)}, nil},
-		{"NVMe that only formats, for Clear", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Commands: commands(drive.NVMeFormatCrypto, drive.NVMeFormatUser)}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
-		{"a hard disk", agent.CleanClear, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATASanitizeOverwrite, drive.ATAErase)}, []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite, drive.ATAErase}},
-		{"a hard disk, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATASanitizeOverwrite, drive.ATAErase)}, []drive.Command{drive.ATASanitizeOverwrite}},
-		{"an old hard disk, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATAErase)}, nil},
-		{"an SSD with crypto scramble that does not say that it encrypts", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Commands: commands(drive.ATASanitizeCrypto)}, nil},
-		{"a SAS SSD", agent.CleanPurge, drive.Facts{Kind: drive.SCSI, Encrypts: true, Commands: commands(drive.SCSISanitizeCrypto, drive.SCSISanitizeBlock)}, []drive.Command{drive.SCSISanitizeCrypto, drive.SCSISanitizeBlock}},
-		{"a SAS SSD that overwrites itself", agent.CleanPurge, drive.Facts{Kind: drive.SCSI, Commands: commands(drive.SCSISanitizeOverwrite)}, nil},
-		{"virtio", agent.CleanClear, drive.Facts{Kind: drive.Block, Commands: commands()}, []drive.Command{drive.Overwrite}},
-		{"virtio, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.Block, Commands: commands()}, nil},
-		{"Metadata", agent.CleanMetadata, drive.Facts{Kind: drive.Block, Commands: commands()}, nil},
-		{"locked", agent.CleanClear, drive.Facts{Kind: drive.ATA, Locked: true, Commands: all()}, nil},
-		{"Opal", agent.CleanClear, drive.Facts{Kind: drive.NVMe, OpalLocked: true, Encrypts: true, Commands: all()}, nil},
-		{"failure mode", agent.CleanClear, drive.Facts{Kind: drive.NVMe, FailureMode: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
-		{"several controllers", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, []drive.Command{drive.Overwrite}},
-		{"several controllers, for Purge", agent.CleanPurge, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, nil},
-		{"a kept namespace", agent.CleanClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
-		{"a kept namespace, and formats are of all", agent.CleanClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, FormatsAll: true, Commands: all()}, []drive.Command{drive.Overwrite}},
-		{"namespaces of others, and an excluded namespace", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, ExcludesPart: true, Encrypts: true, Commands: all()}, nil},
-		{"namespaces of others", agent.CleanClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
-		{"hidden sectors", agent.CleanPurge, drive.Facts{Kind: drive.ATA, Hidden: 512, Encrypts: true, Commands: all()}, nil},
-		{"frozen security", agent.CleanClear, drive.Facts{Kind: drive.ATA, SecurityFrozen: true, Commands: commands(drive.ATAErase, drive.ATAEnhancedErase)}, []drive.Command{drive.Overwrite}},
-		{"frozen sanitize", agent.CleanPurge, drive.Facts{Kind: drive.ATA, SanitizeFrozen: true, Encrypts: true, Commands: all()}, nil},
+		{"all of NVMe", wire.PolicyPurge, drive.Facts{Kind: drive.NVMe, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock, drive.NVMeFormatCrypto}},
+		{"NVMe that only formats", wire.PolicyPurge, drive.Facts{Kind: drive.NVMe, Commands: commands(drive.NVMeFormatCrypto, drive.NVMeFormatUser)}, nil},
+		{"NVMe that only formats, for Clear", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, Commands: commands(drive.NVMeFormatCrypto, drive.NVMeFormatUser)}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
+		{"a hard disk", wire.PolicyClear, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATASanitizeOverwrite, drive.ATAErase)}, []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite, drive.ATAErase}},
+		{"a hard disk, for Purge", wire.PolicyPurge, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATASanitizeOverwrite, drive.ATAErase)}, []drive.Command{drive.ATASanitizeOverwrite}},
+		{"an old hard disk, for Purge", wire.PolicyPurge, drive.Facts{Kind: drive.ATA, Rotational: true, Commands: commands(drive.ATAErase)}, nil},
+		{"an SSD with crypto scramble that does not say that it encrypts", wire.PolicyPurge, drive.Facts{Kind: drive.ATA, Commands: commands(drive.ATASanitizeCrypto)}, nil},
+		{"a SAS SSD", wire.PolicyPurge, drive.Facts{Kind: drive.SCSI, Encrypts: true, Commands: commands(drive.SCSISanitizeCrypto, drive.SCSISanitizeBlock)}, []drive.Command{drive.SCSISanitizeCrypto, drive.SCSISanitizeBlock}},
+		{"a SAS SSD that overwrites itself", wire.PolicyPurge, drive.Facts{Kind: drive.SCSI, Commands: commands(drive.SCSISanitizeOverwrite)}, nil},
+		{"virtio", wire.PolicyClear, drive.Facts{Kind: drive.Block, Commands: commands()}, []drive.Command{drive.Overwrite}},
+		{"virtio, for Purge", wire.PolicyPurge, drive.Facts{Kind: drive.Block, Commands: commands()}, nil},
+		{"Metadata", wire.PolicyMetadata, drive.Facts{Kind: drive.Block, Commands: commands()}, nil},
+		{"locked", wire.PolicyClear, drive.Facts{Kind: drive.ATA, Locked: true, Commands: all()}, nil},
+		{"Opal", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, OpalLocked: true, Encrypts: true, Commands: all()}, nil},
+		{"failure mode", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, FailureMode: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
+		{"several controllers", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, []drive.Command{drive.Overwrite}},
+		{"several controllers, for Purge", wire.PolicyPurge, drive.Facts{Kind: drive.NVMe, Shared: true, Encrypts: true, Commands: all()}, nil},
+		{"a kept namespace", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeFormatCrypto, drive.NVMeFormatUser, drive.Overwrite}},
+		{"a kept namespace, and formats are of all", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, ExcludesPart: true, FormatsAll: true, Commands: all()}, []drive.Command{drive.Overwrite}},
+		{"namespaces of others, and an excluded namespace", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, ExcludesPart: true, Encrypts: true, Commands: all()}, nil},
+		{"namespaces of others", wire.PolicyClear, drive.Facts{Kind: drive.NVMe, Unattached: 2, Encrypts: true, Commands: all()}, []drive.Command{drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock}},
+		{"hidden sectors", wire.PolicyPurge, drive.Facts{Kind: drive.ATA, Hidden: 512, Encrypts: true, Commands: all()}, nil},
+		{"frozen security", wire.PolicyClear, drive.Facts{Kind: drive.ATA, SecurityFrozen: true, Commands: commands(drive.ATAErase, drive.ATAEnhancedErase)}, []drive.Command{drive.Overwrite}},
+		{"frozen sanitize", wire.PolicyPurge, drive.Facts{Kind: drive.ATA, SanitizeFrozen: true, Encrypts: true, Commands: all()}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -150,7 +150,7 @@ func TestPropertyChoose(t *testing.T) {
 			FormatsAll: rapid.Bool().Draw(t, "all"), Unattached: rapid.IntRange(0, 2).Draw(t, "unattached"), Hidden: rapid.Int64Range(0, 1).Draw(t, "hidden"),
 			Commands: rapid.SliceOfDistinct(rapid.SampledFrom(all()), func(c drive.Command) drive.Command { return c }).Draw(t, "commands"),
 		}
-		policy := rapid.SampledFrom([]agent.CleanPolicy{agent.CleanClear, agent.CleanPurge}).Draw(t, "policy")
+		policy := rapid.SampledFrom([]wire.ErasePolicy{wire.PolicyClear, wire.PolicyPurge}).Draw(t, "policy")
 		candidates, refused := choose(policy, f)
 		if len(candidates)+len(refused) == 0 {
 			t.Fatal("there is no method, and no reason")
@@ -158,9 +158,9 @@ func TestPropertyChoose(t *testing.T) {
 		for _, c := range candidates {
 			crypto := strings.Contains(string(c.Command), "Crypto")
 			switch {
-			case !slices.Contains(f.Commands, c.Command), policy == agent.CleanPurge && c.Class != agent.CleanPurge, c.Class == agent.CleanMetadata:
+			case !slices.Contains(f.Commands, c.Command), policy == wire.PolicyPurge && c.Class != wire.PolicyPurge, c.Class == wire.PolicyMetadata:
 				t.Fatalf("%+v for %s", c, policy)
-			case c.Class == agent.CleanPurge && (c.Command == drive.Overwrite || crypto && !f.Encrypts):
+			case c.Class == wire.PolicyPurge && (c.Command == drive.Overwrite || crypto && !f.Encrypts):
 				t.Fatalf("%+v is no purge", c)
 			case f.ExcludesPart && strings.Contains(string(c.Command), "Sanitize"), f.FailureMode && c.Command == drive.Overwrite:
 				t.Fatalf("%+v is forbidden", c)
@@ -174,15 +174,15 @@ func TestClass(t *testing.T) {
 	g := NewWithT(t)
 	for _, c := range []struct {
 		facts drive.Facts
-		class agent.CleanPolicy
+		class wire.ErasePolicy
 	}{
 		{drive.Facts{}, ""},
-		{drive.Facts{Kind: drive.Block, Commands: []drive.Command{drive.Overwrite}}, agent.CleanClear},
-		{drive.Facts{Kind: drive.NVMe, Commands: []drive.Command{drive.Overwrite, drive.NVMeFormatCrypto}}, agent.CleanClear},
-		{drive.Facts{Kind: drive.NVMe, Commands: []drive.Command{drive.Overwrite, drive.NVMeFormatCrypto}, Encrypts: true}, agent.CleanPurge},
-		{drive.Facts{Kind: drive.ATA, Commands: []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite}}, agent.CleanClear},
-		{drive.Facts{Kind: drive.ATA, Commands: []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite}, Rotational: true}, agent.CleanPurge},
-		{drive.Facts{Kind: drive.SCSI, Commands: []drive.Command{drive.Overwrite, drive.SCSISanitizeBlock}, FailureMode: true}, agent.CleanPurge}, // obstacles may end
+		{drive.Facts{Kind: drive.Block, Commands: []drive.Command{drive.Overwrite}}, wire.PolicyClear},
+		{drive.Facts{Kind: drive.NVMe, Commands: []drive.Command{drive.Overwrite, drive.NVMeFormatCrypto}}, wire.PolicyClear},
+		{drive.Facts{Kind: drive.NVMe, Commands: []drive.Command{drive.Overwrite, drive.NVMeFormatCrypto}, Encrypts: true}, wire.PolicyPurge},
+		{drive.Facts{Kind: drive.ATA, Commands: []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite}}, wire.PolicyClear},
+		{drive.Facts{Kind: drive.ATA, Commands: []drive.Command{drive.Overwrite, drive.ATASanitizeOverwrite}, Rotational: true}, wire.PolicyPurge},
+		{drive.Facts{Kind: drive.SCSI, Commands: []drive.Command{drive.Overwrite, drive.SCSISanitizeBlock}, FailureMode: true}, wire.PolicyPurge}, // obstacles may end
 	} {
 		g.Expect(Class(c.facts)).To(Equal(c.class), "%+v", c.facts)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // Obstacle is what forbids methods on a drive.
@@ -14,7 +14,7 @@ type Obstacle struct {
 	Name, Forbids, Remedy string
 
 	applies func(f drive.Facts) bool
-	forbids func(r Row, policy agent.CleanPolicy, f drive.Facts) bool
+	forbids func(r Row, policy wire.ErasePolicy, f drive.Facts) bool
 	// detail, where not nil, replaces Name in messages.
 	detail func(f drive.Facts) string
 }
@@ -28,11 +28,11 @@ func (o Obstacle) Message(f drive.Facts) string {
 	return fmt.Sprintf("%s, which forbids %s: %s", name, o.Forbids, o.Remedy)
 }
 
-func everything(Row, agent.CleanPolicy, drive.Facts) bool { return true }
+func everything(Row, wire.ErasePolicy, drive.Facts) bool { return true }
 
 // of forbids commands.
-func of(commands ...drive.Command) func(Row, agent.CleanPolicy, drive.Facts) bool {
-	return func(r Row, _ agent.CleanPolicy, _ drive.Facts) bool { return slices.Contains(commands, r.Command) }
+func of(commands ...drive.Command) func(Row, wire.ErasePolicy, drive.Facts) bool {
+	return func(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return slices.Contains(commands, r.Command) }
 }
 
 // sanitizes are the commands that work while a drive is in the failure mode of a sanitize operation.
@@ -57,7 +57,7 @@ var Obstacles = []Obstacle{
 		Name: "an earlier sanitize operation failed on it", Forbids: "all methods except sanitizing again",
 		Remedy:  "sanitize it with the tool of its vendor, or destroy it; the agent does not leave the failure mode, because the data would be accessible again",
 		applies: func(f drive.Facts) bool { return f.FailureMode },
-		forbids: func(r Row, _ agent.CleanPolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
+		forbids: func(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
 	},
 	{
 		Name: "its NVMe subsystem may have several controllers, so another server may use it", Forbids: "to sanitize and to format it",
@@ -69,7 +69,7 @@ var Obstacles = []Obstacle{
 		Name: "a namespace of the same NVMe drive must not be touched", Forbids: "to sanitize it, and to format it where that formats all namespaces",
 		Remedy:  "do not keep a part of a drive whose other parts must be purged",
 		applies: func(f drive.Facts) bool { return f.ExcludesPart },
-		forbids: func(r Row, _ agent.CleanPolicy, f drive.Facts) bool {
+		forbids: func(r Row, _ wire.ErasePolicy, f drive.Facts) bool {
 			format := r.Command == drive.NVMeFormatCrypto || r.Command == drive.NVMeFormatUser
 			return slices.Contains(sanitizes, r.Command) || format && f.FormatsAll
 		},
@@ -78,7 +78,7 @@ var Obstacles = []Obstacle{
 		Name: "it has NVMe namespaces that this server does not have", Forbids: "all methods except sanitizing it",
 		Remedy:  "attach or delete these namespaces",
 		applies: func(f drive.Facts) bool { return f.Unattached > 0 },
-		forbids: func(r Row, _ agent.CleanPolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
+		forbids: func(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
 		detail: func(f drive.Facts) string {
 			return fmt.Sprintf("it has %d NVMe namespaces that this server does not have", f.Unattached)
 		},
@@ -87,7 +87,7 @@ var Obstacles = []Obstacle{
 		Name: "a part of it is hidden by a host protected area, an accessible max address or a device configuration overlay", Forbids: "Purge",
 		Remedy:  "remove what hides it (hdparm -N, hdparm --dco-restore), and erase it again",
 		applies: func(f drive.Facts) bool { return f.Hidden > 0 },
-		forbids: func(_ Row, policy agent.CleanPolicy, _ drive.Facts) bool { return policy == agent.CleanPurge },
+		forbids: func(_ Row, policy wire.ErasePolicy, _ drive.Facts) bool { return policy == wire.PolicyPurge },
 		detail: func(f drive.Facts) string {
 			return fmt.Sprintf("%d bytes of it are hidden by %s", f.Hidden, f.HiddenBy)
 		},

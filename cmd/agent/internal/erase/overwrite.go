@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // area is a part of a disk, in bytes.
@@ -45,13 +45,13 @@ func (u *unit) overwriteAll(ctx context.Context, m Method) {
 		bytes, err := u.overwriteTarget(ctx, t, m)
 		switch {
 		case errors.Is(err, errReadBack):
-			t.erased(m, agent.Verification{Kind: agent.ReadBack}, err)
+			t.erased(m, wire.ErasureVerification{Kind: wire.ReadBack}, err)
 		case errors.Is(err, disk.ErrBusy):
 			t.fail(err)
 		case err != nil:
 			t.failedBy(m, err)
 		default:
-			t.erased(m, agent.Verification{Kind: agent.ReadBack, Passed: true, Bytes: bytes}, nil)
+			t.erased(m, wire.ErasureVerification{Kind: wire.ReadBack, Passed: true, Bytes: bytes}, nil)
 		}
 	}
 }
@@ -63,8 +63,8 @@ func (u *unit) overwriteTarget(ctx context.Context, t *target, m Method) (bytes 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
-	if size := device.Size(); size < int64(device.SectorSize()) || size != t.disk.Size {
-		return 0, fmt.Errorf("it has %d bytes now, and had %d bytes", size, t.disk.Size)
+	if size := device.Size(); size < int64(device.SectorSize()) || size != t.disk.SizeBytes {
+		return 0, fmt.Errorf("it has %d bytes now, and had %d bytes", size, t.disk.SizeBytes)
 	}
 	if m.Command == metadata {
 		return u.eraseMetadata(ctx, device, t.ranges)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
@@ -33,18 +34,20 @@ type rack struct {
 	opens func(d disk.Disk) error
 	// contents changes a disk that is read again.
 	contents func(d *disk.Disk)
-	progress [][]agent.DiskProgress
+	progress [][]wire.DiskProgress
 }
 
 // add adds a drive with its namespaces. change changes its disks.
 func (r *rack) add(name string, d *drivetest.Drive, change func(*disk.Disk)) *drivetest.Drive {
-	transport := map[drive.Kind]string{drive.NVMe: "nvme", drive.ATA: "sata", drive.SCSI: "sas", drive.Block: "virtio"}[d.Kind]
+	transport := map[drive.Kind]wire.DiskTransport{
+		drive.NVMe: wire.TransportNVMe, drive.ATA: wire.TransportSATA, drive.SCSI: wire.TransportSAS, drive.Block: wire.TransportVirtio,
+	}[d.Kind]
 	for i := 0; ; i++ {
 		device, name := d.Namespace(i), name
 		if d.Kind == drive.NVMe {
 			name = fmt.Sprintf("%sn%d", name, i+1)
 		}
-		one := disk.Disk{Disk: agent.Disk{Name: name, Serial: "S-" + name, Size: device.Size(), LogicalSector: 512, Transport: transport}}
+		one := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: name, SerialNumber: "S-" + name, SizeBytes: device.Size(), LogicalSectorBytes: 512, Transport: transport}}
 		if change != nil {
 			change(&one)
 		}
@@ -88,7 +91,7 @@ func (r *rack) options() Options {
 			}
 			return d
 		},
-		Report: func(p []agent.DiskProgress) { r.progress = append(r.progress, p) },
+		Report: func(p []wire.DiskProgress) { r.progress = append(r.progress, p) },
 	}
 }
 

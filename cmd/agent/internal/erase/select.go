@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/diskname"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -72,22 +73,22 @@ func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string]
 		}
 	}
 	switch {
-	case r.Disk.Serial == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
-		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, agent.ReasonPlanInvalid, "a range of the plan names no disk"))
+	case r.Disk.SerialNumber == "" && r.Disk.WWN == "" && r.Disk.ByPath == "":
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, wire.ReasonPlanInvalid, "a range of the plan names no disk"))
 	case len(found) == 0:
-		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
 	case len(found) > 1:
-		s.results = append(s.results, failed(agent.ErasedDisk{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
-	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].Size || r.Offset > found[0].Size-r.Length:
-		refused[found[0].Name] = failed(identify(found[0]), agent.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
+	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].SizeBytes || r.Offset > found[0].SizeBytes-r.Length:
+		refused[found[0].Name] = failed(identify(found[0]), wire.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
 	default:
 		ranges[found[0].Name] = append(ranges[found[0].Name], area{r.Offset, r.Length})
 	}
 }
 
-func failed(d agent.ErasedDisk, reason, message string) result {
+func failed(d wire.DiskErasure, reason, message string) result {
 	d.Outcome, d.Message = agent.Failed, message
-	return result{ErasedDisk: d, reason: reason}
+	return result{ErasedDisk: agent.ErasedDisk{DiskErasure: d}, reason: reason}
 }
 
 // missing returns the disks that the plan expects and that are not there.
@@ -95,7 +96,7 @@ func missing(plan agent.CleanPlan, all []disk.Disk) []result {
 	var out []result
 	for _, id := range plan.Expected {
 		if !slices.ContainsFunc(all, func(d disk.Disk) bool { return d.Is(id) }) {
-			out = append(out, failed(agent.ErasedDisk{Disk: id}, "", "the server had it when the machine claimed it, and it is not there now: find it and erase it"))
+			out = append(out, failed(wire.DiskErasure{Disk: id}, "", "the server had it when the machine claimed it, and it is not there now: find it and erase it"))
 		}
 	}
 	return out
@@ -124,29 +125,32 @@ func provenRanges(d disk.Disk, plan agent.CleanPlan) []agent.DiskRange {
 	return slices.DeleteFunc(namedRanges(d, plan), func(r agent.DiskRange) bool { return d.Remote() && !d.HasData(r) })
 }
 
-// onlyWritten is true for a plan that erases only the disks of its ranges, which the provider wrote.
-func onlyWritten(plan agent.CleanPlan) bool {
-	return plan.Policy == agent.CleanMetadata && !plan.AllDisks
+// IsQuick is true for a plan that takes seconds: that of the policy Metadata.
+func IsQuick(plan agent.CleanPlan) bool { return plan.Policy == wire.PolicyMetadata }
+
+// OnlyWritten is true for a plan that erases only the disks of its ranges, which the provider wrote.
+func OnlyWritten(plan agent.CleanPlan) bool {
+	return plan.Policy == wire.PolicyMetadata && !plan.AllDisks
 }
 
 // decide returns the result of a disk that the plan does not erase. One without an outcome is erased, or is unreadable: what its drive says decides then.
 func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 	is, named, proven := identify(d), namedRanges(d, plan), provenRanges(d, plan)
-	bySerial := slices.ContainsFunc(proven, func(r agent.DiskRange) bool { return diskname.SameSerial(r.Disk.Serial, d.Serial) })
+	bySerial := slices.ContainsFunc(proven, func(r agent.DiskRange) bool { return diskname.SameSerial(r.Disk.SerialNumber, d.SerialNumber) })
 	judged := d
-	if plan.Policy != agent.CleanMetadata {
+	if plan.Policy != wire.PolicyMetadata {
 		judged.Unreadable = "" // it may be locked, or a sanitize operation may be in progress: its drive is asked first
 	}
 	p := disk.Protect(judged, bySerial, plan.Keep)
 	switch {
-	case onlyWritten(plan) && len(named) == 0:
+	case OnlyWritten(plan) && len(named) == 0:
 		return excluded(d, cmp.Or(p.Why, "the policy erases only the disks that the provider wrote"))
 	case p.Why != "" && len(proven) > 0:
-		return failed(is, agent.ReasonProtectedDisk, "it has bootstrap data and must not be touched: "+p.Why)
+		return failed(is, wire.ReasonDiskProtected, "it has bootstrap data and must not be touched: "+p.Why)
 	case p.Outside:
 		return excluded(d, p.Why)
 	case d.Remote() && len(named) == 0:
-		return excluded(d, "it is a disk of a storage system (by "+d.Transport+")")
+		return excluded(d, "it is a disk of a storage system (by "+string(d.Transport)+")")
 	case d.Remote() && len(proven) == 0:
 		return excluded(d, fmt.Sprintf("it is a disk of a storage system (by %s), and has no partition with the bootstrap data of this server: if this server used it, erase it by hand, "+
 			"or name it in spec.storage.keep", d.Transport))
@@ -156,12 +160,12 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 		return failed(is, "", p.Why)
 	case len(d.Holders) > 0:
 		// The ramdisk has no modules of md and of the device mapper, so nothing can be taken apart here that another system would find again.
-		return failed(is, agent.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
+		return failed(is, wire.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
 	}
 	if why := disk.MayBeKept(d, all, plan.Keep); why != "" {
 		return failed(is, "", why)
 	}
-	return result{ErasedDisk: is}
+	return result{ErasedDisk: agent.ErasedDisk{DiskErasure: is}}
 }
 
 // assembled are the signatures by which the next system may assemble or mount what is on a disk that is left out.
@@ -169,8 +173,8 @@ var assembled = []string{"md", "lvm2", "zfs", "imsm", "ddf", "bcache", "btrfs"}
 
 // excluded returns the result of a disk that is left out, with warnings of what the next system may take from it.
 func excluded(d disk.Disk, why string) result {
-	r := result{ErasedDisk: identify(d)}
-	r.Outcome, r.Message = agent.LeftOut, why
+	r := result{ErasedDisk: agent.ErasedDisk{DiskErasure: identify(d)}}
+	r.Outcome, r.Message = wire.LeftOut, why
 	for _, s := range d.Found {
 		text := ""
 		switch {

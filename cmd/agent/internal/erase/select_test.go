@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
@@ -22,42 +23,44 @@ func TestNeverTouched(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(*disk.Disk)
-		keep    agent.KeptDisk
-		outcome agent.Outcome
+		keep    wire.KeptDisk
+		outcome wire.ErasureOutcome
 		message string
 	}{
-		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, agent.KeptDisk{}, agent.Failed, "mounted at /data"},
-		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, agent.KeptDisk{}, agent.Failed, "read-only"},
-		{"removable", func(d *disk.Disk) { d.Removable = true }, agent.KeptDisk{}, agent.LeftOut, "removable"},
-		{"USB", func(d *disk.Disk) { d.Transport = "usb" }, agent.KeptDisk{}, agent.LeftOut, "USB"},
-		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, agent.KeptDisk{}, agent.LeftOut, "virtual media"},
-		{"kept by serial number", nil, agent.KeptDisk{Serial: "s-sda"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, agent.KeptDisk{WWN: "naa.5000C500A0B1C2D3"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, agent.KeptDisk{Label: "ceph-data"}, agent.LeftOut, "spec.storage.keep"},
-		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), agent.KeptDisk{Label: "DATA"}, agent.LeftOut, "spec.storage.keep"},
-		{"VMFS", signature(disk.Signature{Type: "vmfs"}), agent.KeptDisk{}, agent.Failed, "vmfs, which other servers may use"},
-		{"GFS2", signature(disk.Signature{Type: "gfs2"}), agent.KeptDisk{}, agent.Failed, "gfs2, which other servers may use"},
-		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), agent.KeptDisk{}, agent.Failed, "ocfs2, which other servers may use"},
-		{"VMFS of a storage system", func(d *disk.Disk) { d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, "fc" }, agent.KeptDisk{}, agent.LeftOut, "vmfs"},
-		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = "iscsi" }, agent.KeptDisk{}, agent.LeftOut, "storage system"},
-		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, agent.KeptDisk{}, agent.Failed, "the same disk as sdb"},
-		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, agent.KeptDisk{}, agent.Failed, "held by md127"},
-		{"zoned", func(d *disk.Disk) { d.Zoned = true }, agent.KeptDisk{}, agent.Failed, "zoned"},
-		{"without a serial number, while a kept one is missing", func(d *disk.Disk) { d.Serial = "" }, agent.KeptDisk{Serial: "K1"}, agent.Failed, "might be K1"},
+		{"mounted", func(d *disk.Disk) { d.Mounted = []string{"/data"} }, wire.KeptDisk{}, agent.Failed, "mounted at /data"},
+		{"read-only", func(d *disk.Disk) { d.ReadOnly = true }, wire.KeptDisk{}, agent.Failed, "read-only"},
+		{"removable", func(d *disk.Disk) { d.Removable = true }, wire.KeptDisk{}, wire.LeftOut, "removable"},
+		{"USB", func(d *disk.Disk) { d.Transport = wire.TransportUSB }, wire.KeptDisk{}, wire.LeftOut, "USB"},
+		{"virtual media", func(d *disk.Disk) { d.VirtualMedia = true }, wire.KeptDisk{}, wire.LeftOut, "virtual media"},
+		{"kept by serial number", nil, wire.KeptDisk{SerialNumber: "s-sda"}, wire.LeftOut, "spec.storage.keep"},
+		{"kept by WWN", func(d *disk.Disk) { d.WWN = "5000c500a0b1c2d3" }, wire.KeptDisk{WWN: "naa.5000C500A0B1C2D3"}, wire.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a partition", func(d *disk.Disk) { d.PartitionNames = []string{"ceph-data"} }, wire.KeptDisk{Label: "ceph-data"}, wire.LeftOut, "spec.storage.keep"},
+		{"kept by the label of a file system", signature(disk.Signature{Type: "xfs", Label: "DATA"}), wire.KeptDisk{Label: "DATA"}, wire.LeftOut, "spec.storage.keep"},
+		{"VMFS", signature(disk.Signature{Type: "vmfs"}), wire.KeptDisk{}, agent.Failed, "vmfs, which other servers may use"},
+		{"GFS2", signature(disk.Signature{Type: "gfs2"}), wire.KeptDisk{}, agent.Failed, "gfs2, which other servers may use"},
+		{"OCFS2", signature(disk.Signature{Type: "ocfs2"}), wire.KeptDisk{}, agent.Failed, "ocfs2, which other servers may use"},
+		{"VMFS of a storage system", func(d *disk.Disk) {
+			d.Found, d.Transport = []disk.Signature{{Type: "vmfs"}}, wire.TransportFibreChannel
+		}, wire.KeptDisk{}, wire.LeftOut, "vmfs"},
+		{"a LUN of a storage system", func(d *disk.Disk) { d.Transport = wire.TransportISCSI }, wire.KeptDisk{}, wire.LeftOut, "storage system"},
+		{"several paths", func(d *disk.Disk) { d.Paths = []string{"sdb"} }, wire.KeptDisk{}, agent.Failed, "the same disk as sdb"},
+		{"held by md", func(d *disk.Disk) { d.Holders = []string{"md127"} }, wire.KeptDisk{}, agent.Failed, "held by md127"},
+		{"zoned", func(d *disk.Disk) { d.Zoned = true }, wire.KeptDisk{}, agent.Failed, "zoned"},
+		{"without a serial number, while a kept one is missing", func(d *disk.Disk) { d.SerialNumber = "" }, wire.KeptDisk{SerialNumber: "K1"}, agent.Failed, "might be K1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			r := &rack{}
 			d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), c.change)
 			before := d.Medium(0)
-			plan := agent.CleanPlan{Policy: agent.CleanPurge}
-			if c.keep != (agent.KeptDisk{}) {
-				plan.Keep = []agent.KeptDisk{c.keep}
+			plan := agent.CleanPlan{Policy: wire.PolicyPurge}
+			if c.keep != (wire.KeptDisk{}) {
+				plan.Keep = []wire.KeptDisk{c.keep}
 			}
 			results, failure := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome))
 			g.Expect(results["sda"].Message).To(ContainSubstring(c.message))
-			g.Expect(failure == nil).To(Equal(c.outcome == agent.LeftOut))
+			g.Expect(failure == nil).To(Equal(c.outcome == wire.LeftOut))
 			g.Expect(d.Operations()).To(BeEmpty())
 			g.Expect(d.Medium(0)).To(Equal(before))
 		})
@@ -66,42 +69,42 @@ func TestNeverTouched(t *testing.T) {
 
 // TestNamedDiskOfAStorageSystem: that a plan names a disk of a storage system is no proof that this server wrote it. Its bootstrap data is.
 func TestNamedDiskOfAStorageSystem(t *testing.T) {
-	id := agent.DiskID{Serial: "S-sda", Size: size}
+	id := wire.DiskIdentity{SerialNumber: "S-sda", SizeBytes: size}
 	whole := agent.DiskRange{Disk: id, Offset: size / 2, Length: 4096, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
 	data := disk.Signature{Type: "vfat", Label: "CIDATA", Partition: 2, PartitionGUID: whole.PartitionGUID, Offset: whole.Offset + 54}
 	foreign := data
 	foreign.PartitionGUID = "11111111-62fb-4b7e-a5a4-2a3bb7a0b0c1"
 	for _, c := range []struct {
 		name      string
-		transport string
+		transport wire.DiskTransport
 		found     []disk.Signature
 		named     agent.DiskRange
-		outcome   agent.Outcome
+		outcome   wire.ErasureOutcome
 	}{
-		{"its bootstrap data", "fc", []disk.Signature{{Type: "gpt"}, data}, whole, agent.Erased},
-		{"that of a configuration drive", "iscsi", []disk.Signature{{Type: "vfat", Label: "config-2", Partition: 1, Offset: whole.Offset + 54}}, whole, agent.Erased},
-		{"that of another server", "fc", []disk.Signature{{Type: "gpt"}, foreign}, whole, agent.LeftOut},
-		{"nothing", "fc", nil, whole, agent.LeftOut},
-		{"VMFS", "fc", []disk.Signature{{Type: "vmfs"}}, whole, agent.LeftOut},
-		{"OCFS2 by NVMe over TCP", "nvme-tcp", []disk.Signature{{Type: "ocfs2"}}, whole, agent.LeftOut},
-		{"bootstrap data elsewhere", "fc", []disk.Signature{data}, agent.DiskRange{Disk: id, Offset: size / 4, Length: 4096}, agent.LeftOut},
-		{"another file system there", "fc", []disk.Signature{{Type: "vfat", Label: "EFI", Partition: 2, Offset: data.Offset}}, whole, agent.LeftOut},
-		{"a file system without a table", "fc", []disk.Signature{{Type: "vfat", Label: "CIDATA", Offset: data.Offset}}, whole, agent.LeftOut},
-		{"no range", "fc", []disk.Signature{data}, agent.DiskRange{Disk: id}, agent.LeftOut},
-		{"a disk of the server", "sas", nil, whole, agent.Erased},
+		{"its bootstrap data", wire.TransportFibreChannel, []disk.Signature{{Type: "gpt"}, data}, whole, wire.Erased},
+		{"that of a configuration drive", wire.TransportISCSI, []disk.Signature{{Type: "vfat", Label: "config-2", Partition: 1, Offset: whole.Offset + 54}}, whole, wire.Erased},
+		{"that of another server", wire.TransportFibreChannel, []disk.Signature{{Type: "gpt"}, foreign}, whole, wire.LeftOut},
+		{"nothing", wire.TransportFibreChannel, nil, whole, wire.LeftOut},
+		{"VMFS", wire.TransportFibreChannel, []disk.Signature{{Type: "vmfs"}}, whole, wire.LeftOut},
+		{"OCFS2 by NVMe over TCP", wire.TransportNVMeOverFabrics, []disk.Signature{{Type: "ocfs2"}}, whole, wire.LeftOut},
+		{"bootstrap data elsewhere", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id, Offset: size / 4, Length: 4096}, wire.LeftOut},
+		{"another file system there", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "EFI", Partition: 2, Offset: data.Offset}}, whole, wire.LeftOut},
+		{"a file system without a table", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "CIDATA", Offset: data.Offset}}, whole, wire.LeftOut},
+		{"no range", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id}, wire.LeftOut},
+		{"a disk of the server", wire.TransportSAS, nil, whole, wire.Erased},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			r := &rack{}
 			d := r.add("sda", only(drive.Block, nil), func(d *disk.Disk) { d.Transport, d.Found = c.transport, c.found })
-			plan := agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{c.named}}
+			plan := agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{c.named}}
 			results, _ := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
-			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == agent.LeftOut))
-			plan.Policy = agent.CleanMetadata
-			found := disk.Disk{Disk: agent.Disk{Serial: "S-sda", Size: size, Transport: c.transport}, Found: c.found}
-			left := decide(found, []disk.Disk{found}, plan).Outcome == agent.LeftOut
-			g.Expect(left).To(Equal(c.outcome == agent.LeftOut), "Metadata leaves it, too")
+			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == wire.LeftOut))
+			plan.Policy = wire.PolicyMetadata
+			found := disk.Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S-sda", SizeBytes: size, Transport: c.transport}, Found: c.found}
+			left := decide(found, []disk.Disk{found}, plan).Outcome == wire.LeftOut
+			g.Expect(left).To(Equal(c.outcome == wire.LeftOut), "Metadata leaves it, too")
 		})
 	}
 }
@@ -111,7 +114,7 @@ func TestUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	r := &rack{}
 	d := r.add("sda", only(drive.ATA, func(d *drivetest.Drive) { d.BlockErase = true }), func(d *disk.Disk) { d.Unreadable = "input/output error" })
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 	g.Expect(failure).To(HaveField("Message", And(ContainSubstring("what is on it is unknown"), ContainSubstring(`serial number "S-sda"`))))
 	g.Expect(results["sda"].Outcome).To(Equal(agent.Failed))
 	g.Expect(hasSecret(d, 0)).To(BeTrue())
@@ -123,13 +126,13 @@ func TestExpected(t *testing.T) {
 	r := &rack{}
 	a := r.add("sda", only(drive.Block, nil), nil)
 	b := r.add("sdb", only(drive.Block, nil), nil)
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Expected: []agent.DiskID{{Serial: "S-sda", Size: size}, {Serial: "GONE", Size: 77}}})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Expected: []wire.DiskIdentity{{SerialNumber: "S-sda", SizeBytes: size}, {SerialNumber: "GONE", SizeBytes: 77}}})
 	g.Expect(failure).NotTo(BeNil())
-	g.Expect(failure.Reason).To(Equal(agent.ReasonEraseFailed))
+	g.Expect(failure.Reason).To(Equal(wire.ReasonEraseFailed))
 	g.Expect(failure.Message).To(And(ContainSubstring(`the disk with the serial number "GONE" and 77 bytes: the server had it`), ContainSubstring(`disk sdb (serial number "S-sdb"): the server did not have it`)))
-	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
+	g.Expect(results["sda"].Outcome).To(Equal(wire.Erased))
 	g.Expect(results["sdb"].Outcome).To(Equal(agent.Failed))
-	g.Expect(results[""].Disk.Serial).To(Equal("GONE"))
+	g.Expect(results[""].Disk.SerialNumber).To(Equal("GONE"))
 	g.Expect(hasSecret(a, 0)).To(BeFalse())
 	g.Expect(hasSecret(b, 0)).To(BeTrue())
 	g.Expect(b.Operations()).To(BeEmpty())
@@ -138,21 +141,21 @@ func TestExpected(t *testing.T) {
 // TestMetadataOnlyWritten: Metadata erases the disks that the provider wrote, and of a plan for all disks the others, too. Facts that are missing protect a disk.
 func TestMetadataOnlyWritten(t *testing.T) {
 	luks := func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "luks"}} }
-	label := []agent.KeptDisk{{Label: "ceph-data"}}
+	label := []wire.KeptDisk{{Label: "ceph-data"}}
 	for _, c := range []struct {
 		name       string
 		all, named bool
 		change     func(*disk.Disk)
-		keep       []agent.KeptDisk
-		outcome    agent.Outcome
+		keep       []wire.KeptDisk
+		outcome    wire.ErasureOutcome
 		message    string
 	}{
-		{"a disk that the provider did not write", false, false, nil, nil, agent.LeftOut, "only the disks that the provider wrote"},
-		{"another disk that is kept", false, false, nil, []agent.KeptDisk{{Serial: "S1"}}, agent.LeftOut, "spec.storage.keep names it"},
+		{"a disk that the provider did not write", false, false, nil, nil, wire.LeftOut, "only the disks that the provider wrote"},
+		{"another disk that is kept", false, false, nil, []wire.KeptDisk{{SerialNumber: "S1"}}, wire.LeftOut, "spec.storage.keep names it"},
 		{"a disk that the provider wrote", false, true, nil, nil, "", ""},
 		{"all disks", true, false, nil, nil, "", ""},
-		{"a USB disk that the provider wrote", false, true, func(d *disk.Disk) { d.Transport = "usb" }, nil, "", ""},
-		{"another USB disk", true, false, func(d *disk.Disk) { d.Transport = "usb" }, nil, agent.LeftOut, "USB"},
+		{"a USB disk that the provider wrote", false, true, func(d *disk.Disk) { d.Transport = wire.TransportUSB }, nil, "", ""},
+		{"another USB disk", true, false, func(d *disk.Disk) { d.Transport = wire.TransportUSB }, nil, wire.LeftOut, "USB"},
 		{"it might be kept", false, true, luks, label, agent.Failed, "it might be ceph-data"},
 		{"another one might be kept", true, false, luks, label, agent.Failed, "it might be ceph-data"},
 		{"it is held", false, true, func(d *disk.Disk) { d.Holders = []string{"md127"} }, nil, agent.Failed, "held by md127"},
@@ -162,11 +165,11 @@ func TestMetadataOnlyWritten(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
-			d := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: size, Transport: "sas"}}
+			d := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: "sda", SerialNumber: "S1", SizeBytes: size, Transport: wire.TransportSAS}}
 			if c.change != nil {
 				c.change(&d)
 			}
-			plan := agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: c.all, Keep: c.keep}
+			plan := agent.CleanPlan{Policy: wire.PolicyMetadata, AllDisks: c.all, Keep: c.keep}
 			if c.named {
 				plan.Ranges = []agent.DiskRange{{Disk: d.ID(), Length: sector}}
 			}
@@ -179,9 +182,9 @@ func TestMetadataOnlyWritten(t *testing.T) {
 
 // TestRangeOfAnUnknownDisk: bootstrap data on a disk that is not there, or that two disks may have, fails each policy.
 func TestRangeOfAnUnknownDisk(t *testing.T) {
-	for _, policy := range policies {
+	for _, policy := range []wire.ErasePolicy{wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge} {
 		g := NewWithT(t)
-		one := disk.Disk{Disk: agent.Disk{Name: "sda", Serial: "S1", Size: size}}
+		one := disk.Disk{InspectedDisk: wire.InspectedDisk{Name: "sda", SerialNumber: "S1", SizeBytes: size}}
 		two := one
 		two.Name = "sdb"
 		plan := agent.CleanPlan{Policy: policy, Ranges: []agent.DiskRange{{Disk: one.ID(), Length: sector}}}
@@ -197,27 +200,27 @@ func TestPlanInvalid(t *testing.T) {
 	r := &rack{}
 	d := r.add("sda", only(drive.Block, nil), nil)
 	before := d.Medium(0)
-	id := agent.DiskID{Serial: "S-sda"}
+	id := wire.DiskIdentity{SerialNumber: "S-sda"}
 	for _, c := range []struct {
 		plan   agent.CleanPlan
 		reason string
 	}{
-		{agent.CleanPlan{}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: "Shred"}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, agent.ReasonPlanInvalid},
-		{agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
-		{agent.CleanPlan{Policy: agent.CleanMetadata, Keep: []agent.KeptDisk{{Serial: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, agent.ReasonProtectedDisk},
+		{agent.CleanPlan{}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: "Shred"}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{Disk: id, Length: 1, Offset: -1}}}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: id, Offset: size - 1, Length: 2}}}, wire.ReasonPlanInvalid},
+		{agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, wire.ReasonDiskProtected},
+		{agent.CleanPlan{Policy: wire.PolicyMetadata, Keep: []wire.KeptDisk{{SerialNumber: "S-sda"}}, Ranges: []agent.DiskRange{{Disk: id, Length: 1}}}, wire.ReasonDiskProtected},
 	} {
 		_, failure := r.run(t, c.plan)
 		g.Expect(failure).To(HaveField("Reason", c.reason))
 		g.Expect(bytes.Equal(d.Medium(0), before)).To(BeTrue(), "%+v", c.plan)
 		g.Expect(d.Operations()).To(BeEmpty(), "%+v", c.plan)
 	}
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Ranges: []agent.DiskRange{{}}})
-	g.Expect(failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
-	g.Expect(results["sda"].Outcome).To(Equal(agent.Erased))
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{{}}})
+	g.Expect(failure).To(HaveField("Reason", wire.ReasonPlanInvalid))
+	g.Expect(results["sda"].Outcome).To(Equal(wire.Erased))
 	g.Expect(hasSecret(d, 0)).To(BeFalse())
 }
 
@@ -230,16 +233,16 @@ func TestKeptNamespace(t *testing.T) {
 		d.Crypto, d.BlockErase, d.Format, d.FormatsAll = true, true, true, formatsAll
 		r.add("nvme0", d, nil)
 		kept := d.Medium(1)
-		plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}}
+		plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-nvme0n2"}}}
 		results, failure := r.run(t, plan)
 		g.Expect(failure).To(BeNil())
-		g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
-		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
+		g.Expect(results["nvme0n1"].Outcome).To(Equal(wire.Erased))
+		g.Expect(results["nvme0n2"].Outcome).To(Equal(wire.LeftOut))
 		g.Expect(results["nvme0n3"].Method).To(Equal(map[bool]string{false: "NVMe format, user data erase", true: "Overwrite with zeros"}[formatsAll]))
 		g.Expect(d.Medium(1)).To(Equal(kept))
 		g.Expect(hasSecret(d, 0)).To(BeFalse())
 		g.Expect(hasSecret(d, 2)).To(BeFalse())
-		plan.Policy = agent.CleanPurge
+		plan.Policy = wire.PolicyPurge
 		_, failure = r.run(t, plan)
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("a namespace of the same NVMe drive must not be touched")))
 	}
@@ -253,9 +256,9 @@ func TestHiddenNamespaceBesideKeptOne(t *testing.T) {
 		d := drivetest.New(drive.NVMe, 2, size, 1)
 		d.Crypto, d.BlockErase, d.Format, d.Unattached = true, true, true, hidden
 		r.add("nvme0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Serial: "S-nvme0n2"}}})
+		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{SerialNumber: "S-nvme0n2"}}})
 		g.Expect(failure != nil).To(Equal(failed))
-		g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.LeftOut))
+		g.Expect(results["nvme0n2"].Outcome).To(Equal(wire.LeftOut))
 		if failed {
 			g.Expect(results["nvme0n1"].Message).To(ContainSubstring("1 NVMe namespaces that this server does not have"))
 		}
@@ -270,7 +273,7 @@ func TestFormatErasesEachNamespace(t *testing.T) {
 		d := drivetest.New(drive.NVMe, 3, size, 1)
 		d.Format, d.FormatsAll, d.ErasesNamed = true, true, named
 		r.add("nvme0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 		g.Expect(failure).To(BeNil())
 		for i := range 3 {
 			g.Expect(results[fmt.Sprintf("nvme0n%d", i+1)].Method).To(Equal("NVMe format, user data erase"))
@@ -292,9 +295,9 @@ func TestSilentNVMe(t *testing.T) {
 			return nil
 		}
 		r.add("d0", d, nil)
-		results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+		results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 		for name, result := range results {
-			g.Expect(result.Outcome).To(Equal(map[drive.Kind]agent.Outcome{drive.NVMe: agent.Failed, drive.ATA: agent.Erased}[kind]), "%s %s: %s", kind, name, result.Message)
+			g.Expect(result.Outcome).To(Equal(map[drive.Kind]wire.ErasureOutcome{drive.NVMe: agent.Failed, drive.ATA: wire.Erased}[kind]), "%s %s: %s", kind, name, result.Message)
 		}
 		g.Expect(failure != nil).To(Equal(kind == drive.NVMe))
 	}
@@ -314,9 +317,9 @@ func TestBusyNamespace(t *testing.T) {
 		return nil
 	}
 	held := d.Medium(1)
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
-	g.Expect(failure).To(HaveField("Reason", agent.ReasonDiskBusy))
-	g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Erased))
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
+	g.Expect(failure).To(HaveField("Reason", wire.ReasonDiskBusy))
+	g.Expect(results["nvme0n1"].Outcome).To(Equal(wire.Erased))
 	g.Expect(d.Medium(1)).To(Equal(held))
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
@@ -22,7 +23,7 @@ type unit struct {
 	// excluded are the disks of the drive that are not erased.
 	excluded []disk.Disk
 
-	policy   agent.CleanPolicy
+	policy   wire.ErasePolicy
 	o        Options
 	progress *progress
 	drive    drive.Drive
@@ -82,7 +83,7 @@ func (u *unit) run(ctx context.Context) []result {
 	}
 	var out []result
 	for _, t := range u.targets {
-		t.result.StartedAt, t.result.EndedAt = t.started, time.Now().UTC()
+		t.result.StartTime, t.result.EndTime = t.started, time.Now().UTC()
 		t.result.Warnings = append(slices.Clone(u.facts.Warnings), t.warnings...)
 		u.progress.done(t.disk)
 		out = append(out, t.result)
@@ -104,7 +105,7 @@ func (u *unit) pending() []*target {
 func (t *target) fail(err error) {
 	reason := ""
 	if errors.Is(err, disk.ErrBusy) {
-		reason = agent.ReasonDiskBusy
+		reason = wire.ReasonDiskBusy
 	}
 	t.result = failed(identify(t.disk), reason, err.Error())
 }
@@ -115,7 +116,7 @@ func (t *target) warnf(format string, args ...any) {
 
 // erase erases the open targets. An error is that of all that are still open.
 func (u *unit) erase(ctx context.Context) error {
-	if u.policy == agent.CleanMetadata { // which sends no command to the drive
+	if u.policy == wire.PolicyMetadata { // which sends no command to the drive
 		u.overwriteAll(ctx, metadataMethod)
 		return u.allTried()
 	}
@@ -153,7 +154,7 @@ func (u *unit) resumed(ctx context.Context, running drive.Command) bool {
 	if at < 0 {
 		return false
 	}
-	found := map[*target]agent.Verification{}
+	found := map[*target]wire.ErasureVerification{}
 	for _, t := range u.pending() {
 		after, size, err := u.samplesAfter(ctx, t)
 		if err != nil {
@@ -336,9 +337,9 @@ func (u *unit) watch(name string) drive.Watcher {
 }
 
 // erased sets the result of a target by its verification.
-func (t *target) erased(m Method, v agent.Verification, err error) {
-	t.result = result{ErasedDisk: identify(t.disk)}
-	t.result.Outcome, t.result.Method, t.result.Class, t.result.Basis, t.result.Verification = agent.Erased, m.Name, m.Class, m.Basis, &v
+func (t *target) erased(m Method, v wire.ErasureVerification, err error) {
+	t.result = result{ErasedDisk: agent.ErasedDisk{DiskErasure: identify(t.disk)}}
+	t.result.Outcome, t.result.Method, t.result.Class, t.result.Basis, t.result.Verification = wire.Erased, m.Name, m.Class, m.Basis, &v
 	if err != nil || !v.Passed {
 		v.Passed = false
 		t.result.Outcome = agent.Failed

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
@@ -44,7 +45,7 @@ func TestObstacles(t *testing.T) {
 			r := &rack{}
 			r.add("disk0", c.drive, nil)
 			for range 2 { // the second run finds what the first one left
-				results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+				results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 				g.Expect(failure).To(HaveField("Message", ContainSubstring(c.message)))
 				got := results[r.parts[0].disk.Name]
 				g.Expect(got.Outcome).To(Equal(agent.Failed))
@@ -61,9 +62,9 @@ func TestSecondPort(t *testing.T) {
 	g := NewWithT(t)
 	r := &rack{}
 	d := r.add("disk0", only(drive.NVMe, func(d *drivetest.Drive) { d.BlockErase, d.Several, d.Controllers = true, true, []uint16{1} }), nil)
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 	g.Expect(failure).To(BeNil())
-	g.Expect(results[r.parts[0].disk.Name].Outcome).To(Equal(agent.Erased))
+	g.Expect(results[r.parts[0].disk.Name].Outcome).To(Equal(wire.Erased))
 	g.Expect(hasSecret(d, 0)).To(BeFalse())
 }
 
@@ -73,7 +74,7 @@ func TestSecondRun(t *testing.T) {
 	g := NewWithT(t)
 	locked := &rack{}
 	d := locked.add("sda", only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true; d.SetPassword(drive.Password) }), unreadable)
-	results, failure := locked.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	results, failure := locked.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 	g.Expect(failure).To(BeNil())
 	g.Expect(results["sda"].Warnings).To(ContainElement(ContainSubstring("locked by the password of an erase that was cut off")))
 	g.Expect(d.Locked()).To(BeFalse())
@@ -82,9 +83,9 @@ func TestSecondRun(t *testing.T) {
 	for _, kind := range []drive.Kind{drive.NVMe, drive.ATA, drive.SCSI} {
 		running := &rack{}
 		d = running.add("disk0", only(kind, func(d *drivetest.Drive) { d.BlockErase = true; d.Start("block") }), unreadable)
-		results, failure = running.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+		results, failure = running.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 		g.Expect(failure).To(BeNil())
-		g.Expect(results[running.parts[0].disk.Name].Outcome).To(Equal(agent.Erased))
+		g.Expect(results[running.parts[0].disk.Name].Outcome).To(Equal(wire.Erased))
 		g.Expect(hasSecret(d, 0)).To(BeFalse())
 	}
 }
@@ -94,11 +95,11 @@ func TestUnlockedDiskIsJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		contents func(*disk.Disk)
-		outcome  agent.Outcome
+		outcome  wire.ErasureOutcome
 		message  string
 		warning  string
 	}{
-		{"kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "btrfs", Label: "tank"}} }, agent.LeftOut, "spec.storage.keep names it", "it has btrfs"},
+		{"kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "btrfs", Label: "tank"}} }, wire.LeftOut, "spec.storage.keep names it", "it has btrfs"},
 		{"might be kept", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "zfs"}} }, agent.Failed, "it might be tank", ""},
 		{"shared", func(d *disk.Disk) { d.Found = []disk.Signature{{Type: "vmfs"}} }, agent.Failed, "which other servers may use", ""},
 		{"still unreadable", func(d *disk.Disk) { d.Unreadable = "input/output error" }, agent.Failed, "what is on it is unknown", ""},
@@ -108,7 +109,7 @@ func TestUnlockedDiskIsJudgedAgain(t *testing.T) {
 			r := &rack{contents: c.contents}
 			locked := only(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase = true; d.SetPassword(drive.Password) })
 			d := r.add("sda", locked, func(d *disk.Disk) { d.Unreadable = "input/output error" })
-			results, _ := r.run(t, agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Label: "tank"}}})
+			results, _ := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{Label: "tank"}}})
 			got := results["sda"]
 			g.Expect(got.Outcome).To(Equal(c.outcome))
 			g.Expect(got.Message).To(ContainSubstring(c.message))
@@ -141,9 +142,9 @@ func TestGivenUp(t *testing.T) {
 			}
 			return nil
 		}
-		results, _ := r.runIn(t.Context(), agent.CleanPlan{Policy: agent.CleanClear})
+		results, _ := r.runIn(t.Context(), agent.CleanPlan{Policy: wire.PolicyClear})
 		g.Expect(results["sda"].Message).To(ContainSubstring("it has not answered for too long"))
-		g.Expect(results["sdb"].Outcome).To(Equal(agent.Erased))
+		g.Expect(results["sdb"].Outcome).To(Equal(wire.Erased))
 		g.Expect(late.Operations()).NotTo(ContainElement("sanitize"))
 		g.Expect(hasSecret(late, 0)).To(BeTrue())
 	})
@@ -165,10 +166,10 @@ func TestHanging(t *testing.T) {
 			return nil
 		}
 		started := time.Now()
-		results, failure := r.runIn(t.Context(), agent.CleanPlan{Policy: agent.CleanClear})
+		results, failure := r.runIn(t.Context(), agent.CleanPlan{Policy: wire.PolicyClear})
 		g.Expect(time.Since(started)).To(BeNumerically("<", 20*time.Minute))
 		g.Expect(failure).To(HaveField("Message", And(ContainSubstring(`disk sda (serial number "S-sda"): it has not answered for too long`), Not(ContainSubstring("sdb")))))
-		g.Expect(results["sdb"].Outcome).To(Equal(agent.Erased))
+		g.Expect(results["sdb"].Outcome).To(Equal(wire.Erased))
 		g.Expect(hasSecret(b, 0)).To(BeFalse())
 		close(release)
 	})

@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 const (
@@ -32,14 +32,14 @@ type sample struct {
 
 // positions returns where samples are, in ascending order: at both ends of the disk, where tables and their backups are, in the middle, and elsewhere by random
 // numbers that are the same for a disk in each run.
-func positions(id agent.DiskID, size int64, length int64) []int64 {
+func positions(id wire.DiskIdentity, size int64, length int64) []int64 {
 	last := (size - length) / length * length
 	if last <= 0 {
 		return []int64{0}
 	}
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s %s %s %d", id.Serial, id.WWN, id.ByPath, id.Size) // a hash does not fail
-	random := rand.New(rand.NewPCG(h.Sum64(), uint64(size)))                    //nolint:gosec // no secret: the positions are to be the same again
+	_, _ = fmt.Fprintf(h, "%s %s %s %d", id.SerialNumber, id.WWN, id.ByPath, id.SizeBytes) // a hash does not fail
+	random := rand.New(rand.NewPCG(h.Sum64(), uint64(size)))                               //nolint:gosec // no secret: the positions are to be the same again
 	out := []int64{0, length, mib, size / 2, size - mib, size - 34*512, size - 34*4096, last}
 	for len(out) < samples {
 		out = append(out, random.Int64N(last+length))
@@ -113,7 +113,7 @@ func (u *unit) verify(ctx context.Context, m Method) {
 	for _, t := range u.pending() {
 		after, size, err := u.samplesAfter(ctx, t)
 		if err != nil {
-			t.erased(m, agent.Verification{Kind: agent.Samples}, err)
+			t.erased(m, wire.ErasureVerification{Kind: wire.Samples}, err)
 			continue
 		}
 		v, err := judge(m.Expect, t.before, after, u.facts.MayNotRead)
@@ -139,8 +139,8 @@ func (u *unit) samplesAfter(ctx context.Context, t *target) ([]sample, int64, er
 
 // judge compares samples. mayNotRead is true if samples that cannot be read are no error: the drive has no data there any more. An error says why the
 // verification did not pass.
-func judge(expect Expectation, before, after []sample, mayNotRead bool) (agent.Verification, error) {
-	v := agent.Verification{Kind: agent.DriveStatus, Samples: len(after)}
+func judge(expect Expectation, before, after []sample, mayNotRead bool) (wire.ErasureVerification, error) {
+	v := wire.ErasureVerification{Kind: wire.DriveStatus, Samples: int32(len(after))} //nolint:gosec // there are few
 	was := map[int64]sample{}
 	for _, s := range before {
 		was[s.offset] = s
@@ -168,8 +168,8 @@ func judge(expect Expectation, before, after []sample, mayNotRead bool) (agent.V
 		}
 	}
 	// Content that is other than before proves that something was erased. So do blanks where the method must leave them. Otherwise only the drive says it.
-	if v.Changed > 0 || expect == Blank && v.Blank == len(after) {
-		v.Kind = agent.Samples
+	if v.Changed > 0 || expect == Blank && v.Blank == v.Samples {
+		v.Kind = wire.Samples
 	}
 	if len(after) == 0 {
 		problems = append(problems, errors.New("there are no samples"))

@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
@@ -17,7 +18,7 @@ func TestLosesWrites(t *testing.T) {
 	g := NewWithT(t)
 	r := &rack{}
 	d := r.add("sda", only(drive.Block, func(d *drivetest.Drive) { d.Loses = true }), nil)
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanClear})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyClear})
 	g.Expect(failure).To(HaveField("Message", ContainSubstring("it returns other data than the zeros that were written")))
 	g.Expect(results["sda"].Verification).To(HaveField("Passed", false))
 	g.Expect(results["sda"].Outcome).To(Equal(agent.Failed))
@@ -26,7 +27,7 @@ func TestLosesWrites(t *testing.T) {
 
 // TestLiesWithoutSamples: a disk that cannot be opened before the erase fails, because nothing would show that its drive lies. One attempt may fail.
 func TestLiesWithoutSamples(t *testing.T) {
-	for failures, outcome := range map[int]agent.Outcome{1: agent.Erased, 2: agent.Failed} {
+	for failures, outcome := range map[int]wire.ErasureOutcome{1: wire.Erased, 2: agent.Failed} {
 		g := NewWithT(t)
 		r := &rack{}
 		d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase, d.Lies = true, failures == 2 }), nil)
@@ -37,7 +38,7 @@ func TestLiesWithoutSamples(t *testing.T) {
 			}
 			return nil
 		}
-		results, _ := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+		results, _ := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 		g.Expect(results["sda"].Outcome).To(Equal(outcome))
 		g.Expect(hasSecret(d, 0)).To(Equal(outcome == agent.Failed))
 		if outcome == agent.Failed {
@@ -58,7 +59,7 @@ func TestUnreadableSamples(t *testing.T) {
 		}
 		return nil
 	}
-	_, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+	_, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 	g.Expect(failure).To(HaveField("Message", ContainSubstring("cannot be read")))
 }
 
@@ -68,9 +69,9 @@ func TestJudge(t *testing.T) {
 	r := &rack{}
 	d := r.add("sda", only(drive.SCSI, func(d *drivetest.Drive) { d.BlockErase = true }), nil)
 	d.Fill(0, 0)
-	results, failure := r.run(t, agent.CleanPlan{Policy: agent.CleanPurge})
+	results, failure := r.run(t, agent.CleanPlan{Policy: wire.PolicyPurge})
 	g.Expect(failure).To(BeNil())
-	g.Expect(results["sda"].Verification.Kind).To(Equal(agent.DriveStatus), "zeros before prove nothing")
+	g.Expect(results["sda"].Verification.Kind).To(Equal(wire.DriveStatus), "zeros before prove nothing")
 	_, err := judge(Changed, nil, nil, true)
 	g.Expect(err).To(HaveOccurred(), "no samples prove nothing")
 }

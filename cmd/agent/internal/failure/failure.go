@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -16,7 +17,7 @@ type Error struct {
 	cause error
 }
 
-// New returns a failure with one of the reasons of package agent. The format may have %w.
+// New returns a failure with one of wire.AgentFailureReasons. The format may have %w.
 func New(reason, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Failure: agent.Failure{Reason: reason, Message: err.Error()}, cause: err}
@@ -30,7 +31,7 @@ func (e *Error) Unwrap() error { return e.cause }
 // Recover makes a panic of a goroutine its error: without it the panic ends the first program, and with it the kernel. Defer it first.
 func Recover(err *error) {
 	if p := recover(); p != nil {
-		*err = New(agent.ReasonPanic, "the agent panicked, which is a bug: %v\n%s", p, debug.Stack())
+		*err = New(wire.ReasonAgentPanicked, "the agent panicked, which is a bug: %v\n%s", p, debug.Stack())
 	}
 }
 

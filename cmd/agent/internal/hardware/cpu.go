@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
@@ -62,8 +62,8 @@ func parseMemTotal(content []byte) int64 {
 }
 
 // cpu reads the topology from /sys/devices/system (Linux, Documentation/admin-guide/cputopology.rst).
-func (c *collector) cpu(t Tables) agent.CPU {
-	cpu := agent.CPU{Architecture: c.Architecture}
+func (c *collector) cpu(t Tables) wire.InspectedCPU {
+	cpu := wire.InspectedCPU{Architecture: c.Architecture}
 	content, err := c.read(maxProcFile, "proc/cpuinfo")
 	if err != nil {
 		c.problemf("processors: %v", err)
@@ -89,11 +89,11 @@ func (c *collector) cpu(t Tables) agent.CPU {
 			packages[id] = true
 		}
 	}
-	cpu.Cores, cpu.Sockets = len(cores), len(packages)
+	cpu.Cores, cpu.Sockets = limited(len(cores)), limited(len(packages))
 	if t.Sockets > 0 && (cpu.Sockets == 0 || c.Architecture == "arm64") {
 		cpu.Sockets = t.Sockets
 	}
-	cpu.NUMANodes = len(c.entries(numbered("node"), "sys/devices/system/node"))
+	cpu.NUMANodes = limited(len(c.entries(numbered("node"), "sys/devices/system/node")))
 	if cpu.Threads == 0 {
 		c.problemf("processors: %s has no topology", folder)
 	}

@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // answer is what a disk says of itself.
 type answer struct {
 	index    int
-	health   drive.Health
+	health   wire.Health
 	methods  []string
-	class    agent.CleanPolicy
+	class    wire.ErasePolicy
 	problems []string
 }
 
@@ -25,7 +25,7 @@ func (a *answer) problemf(format string, args ...any) {
 
 // disks adds health and erase methods to disks. Each disk is asked in a goroutine of its own: one that does not answer before the end of ctx is a problem, and
 // its goroutine ends when the kernel gives up its command.
-func (c *collector) disks(ctx context.Context, disks []agent.Disk) {
+func (c *collector) disks(ctx context.Context, disks []wire.InspectedDisk) {
 	if c.Port == nil {
 		return
 	}
@@ -40,7 +40,7 @@ func (c *collector) disks(ctx context.Context, disks []agent.Disk) {
 		case a := <-answers:
 			delete(waiting, a.index)
 			d := &disks[a.index]
-			d.Health, d.Erase, d.EraseClass = string(a.health), a.methods, a.class
+			d.Health, d.EraseMethods, d.EraseClass = a.health, a.methods, a.class
 			for _, p := range a.problems {
 				c.problemf("disk %s: %s", d.Name, p)
 			}
@@ -56,7 +56,7 @@ func (c *collector) disks(ctx context.Context, disks []agent.Disk) {
 }
 
 // ask asks a disk. The methods of one that does not answer are unknown.
-func ask(port drive.Port, index int, d agent.Disk) answer {
+func ask(port drive.Port, index int, d wire.InspectedDisk) answer {
 	a := answer{index: index}
 	asked := drive.Drive{Kind: drive.KindOf(d.Transport), Port: port}
 	facts, err := asked.Probe(d.Rotational)

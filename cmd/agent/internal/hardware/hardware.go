@@ -1,8 +1,8 @@
-// Package hardware reads the hardware of a server into an agent.Inventory: from the file systems /sys and /proc, by ioctls of network interfaces and disks, and
+// Package hardware reads the hardware of a server into a wire.Inspection: from the file systems /sys and /proc, by ioctls of network interfaces and disks, and
 // from the BMC through the kernel's IPMI driver. It opens no disk for writing.
 //
 // What a server reports is not trusted: sizes are bounded, parsers are pure functions on bytes, and strings are cut and made valid UTF-8. Nothing that
-// cannot be read fails the inventory: Inventory.Problems names it.
+// cannot be read fails the inventory: Problems names it.
 package hardware
 
 import (
@@ -11,14 +11,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
@@ -38,17 +39,17 @@ type Source struct {
 
 // Collect reads the hardware. disks are the disks that were found: Collect adds their health and erase methods. release is that of the agent. What cannot be
 // read, or not before the end of ctx, is missing and named in Problems. The inventory is not yet trimmed (Trim).
-func (s *Source) Collect(ctx context.Context, disks []agent.Disk, release string) agent.Inventory {
+func (s *Source) Collect(ctx context.Context, disks []wire.InspectedDisk, release string) wire.Inspection {
 	c := &collector{Source: s}
-	inv := agent.Inventory{Release: release, Disks: slices.Clone(disks)}
+	inv := wire.Inspection{AgentRelease: release, Disks: slices.Clone(disks)}
 	tables := c.smbios()
 	inv.System = tables.System
 	inv.CPU = c.cpu(tables)
 	inv.Memory = c.memory(tables)
 	inv.NICs = c.nics()
 	inv.Devices = c.devices()
-	inv.TPM = c.tpm()
-	inv.Firmware = c.firmware()
+	inv.TPMVersion = c.tpm()
+	inv.FirmwareMode, inv.SecureBoot = c.firmware()
 	inv.BMC = c.bmc(ctx)
 	c.disks(ctx, inv.Disks)
 	slices.Sort(c.problems) // disks answer in any order
@@ -119,6 +120,9 @@ func (c *collector) number(elements ...string) (int, bool) {
 	n, err := strconv.ParseInt(c.attribute(elements...), 0, 0)
 	return int(n), err == nil
 }
+
+// limited limits a number to those that an inspection can have.
+func limited(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //nolint:gosec // it is limited
 
 // entries returns the names of the entries of a folder that fulfil a condition, sorted. The absence of the folder is no problem.
 func (c *collector) entries(keep func(name string) bool, elements ...string) []string {

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive/drivetest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
@@ -77,12 +78,12 @@ func TestGolden(t *testing.T) {
 	for name, c := range map[string]struct {
 		source hardware.Source
 		tree   tree
-		disks  []agent.Disk
+		disks  []wire.InspectedDisk
 	}{
-		"qemu": {hardware.Source{BMC: bmc(nil), Links: links{"eth0": {}}}, qemu(), []agent.Disk{{Name: "vda", Transport: "virtio", Size: 1 << 30}}},
+		"qemu": {hardware.Source{BMC: bmc(nil), Links: links{"eth0": {}}}, qemu(), []wire.InspectedDisk{{Name: "vda", Transport: wire.TransportVirtio, SizeBytes: 1 << 30}}},
 		"server": {
 			hardware.Source{BMC: management, Port: answering, Links: links{"eno1": {PermanentMAC: "aa:bb:cc:00:00:02", Driver: "ice", Firmware: "4.40 0x8001c967 1.3534.0"}}},
-			server(), []agent.Disk{{Name: "nvme0n1", Transport: "nvme", Size: 1 << 40}, {Name: "sda", Transport: "sata", Size: 1 << 40}},
+			server(), []wire.InspectedDisk{{Name: "nvme0n1", Transport: wire.TransportNVMe, SizeBytes: 1 << 40}, {Name: "sda", Transport: wire.TransportSATA, SizeBytes: 1 << 40}},
 		},
 		"empty": {hardware.Source{}, tree{"proc/version": ""}, nil},
 	} {
@@ -115,7 +116,7 @@ func TestArm64(t *testing.T) {
 		files["sys/devices/system/cpu/cpu"+string(rune('0'+i))+"/topology/physical_package_id"] = "-1\n"
 	}
 	s := hardware.Source{Root: files.write(t), Architecture: "arm64"}
-	g.Expect(s.Collect(t.Context(), nil, "").CPU).To(Equal(agent.CPU{
+	g.Expect(s.Collect(t.Context(), nil, "").CPU).To(Equal(wire.InspectedCPU{
 		Architecture: "arm64", Model: "Example CPU 8000", Sockets: 2, Cores: 4, Threads: 8, NUMANodes: 2, Features: []string{"asimd", "atomics", "sve"},
 	}))
 }
@@ -134,7 +135,7 @@ func TestHangingDisk(t *testing.T) {
 		}
 	})
 	s := hardware.Source{Root: qemu().write(t), Port: ports(map[string]*drivetest.Drive{"nvme0n1": d})}
-	inv := s.Collect(ctx, []agent.Disk{{Name: "nvme0n1", Transport: "nvme"}}, "")
+	inv := s.Collect(ctx, []wire.InspectedDisk{{Name: "nvme0n1", Transport: wire.TransportNVMe}}, "")
 	g.Expect(inv.Problems).To(ContainElement("disk nvme0n1: it did not answer commands: the time is over"))
 }
 
@@ -144,27 +145,27 @@ func TestDisks(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		drive     *drivetest.Drive
-		transport string
+		transport wire.DiskTransport
 		methods   []string
-		class     agent.CleanPolicy
-		health    string
+		class     wire.ErasePolicy
+		health    wire.Health
 		problem   string
 	}{
-		{"NVMe", drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.SMART = true, 1 }), "nvme", []string{"Overwrite", "NVMeSanitizeCrypto"}, agent.CleanPurge, "Warning", ""},
-		{"NVMe without commands", drive1(drive.NVMe, func(*drivetest.Drive) {}), "nvme", []string{"Overwrite"}, agent.CleanClear, "OK", ""},
-		{"ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Frozen = true, true }), "sata", []string{"Overwrite", "ATAErase"}, agent.CleanClear, "", "frozen by the firmware"},
-		{"locked ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.BlockErase, d.SecurityErase = true, true; d.SetPassword("unknown") }), "sata", []string{"Overwrite", "ATASanitizeBlock", "ATAErase"}, agent.CleanPurge, "", "locked by a password"},
-		{"SAS", drive1(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), "sas", []string{"Overwrite", "SCSISanitizeCrypto"}, agent.CleanPurge, "", ""},
-		{"virtio", nil, "virtio", []string{"Overwrite"}, agent.CleanClear, "", ""},
-		{"silent NVMe", drive1(drive.NVMe, silent), "nvme", nil, "", "", "NVMe Identify Controller: no answer"},
-		{"silent SAS", drive1(drive.SCSI, silent), "sas", nil, "", "", "SCSI INQUIRY: no answer"},
+		{"NVMe", drive1(drive.NVMe, func(d *drivetest.Drive) { d.Crypto, d.SMART = true, 1 }), wire.TransportNVMe, []string{"Overwrite", "NVMeSanitizeCrypto"}, wire.PolicyPurge, "Warning", ""},
+		{"NVMe without commands", drive1(drive.NVMe, func(*drivetest.Drive) {}), wire.TransportNVMe, []string{"Overwrite"}, wire.PolicyClear, "OK", ""},
+		{"ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.SecurityErase, d.Frozen = true, true }), wire.TransportSATA, []string{"Overwrite", "ATAErase"}, wire.PolicyClear, "", "frozen by the firmware"},
+		{"locked ATA", drive1(drive.ATA, func(d *drivetest.Drive) { d.BlockErase, d.SecurityErase = true, true; d.SetPassword("unknown") }), wire.TransportSATA, []string{"Overwrite", "ATASanitizeBlock", "ATAErase"}, wire.PolicyPurge, "", "locked by a password"},
+		{"SAS", drive1(drive.SCSI, func(d *drivetest.Drive) { d.Crypto = true }), wire.TransportSAS, []string{"Overwrite", "SCSISanitizeCrypto"}, wire.PolicyPurge, "", ""},
+		{"virtio", nil, wire.TransportVirtio, []string{"Overwrite"}, wire.PolicyClear, "", ""},
+		{"silent NVMe", drive1(drive.NVMe, silent), wire.TransportNVMe, nil, "", "", "NVMe Identify Controller: no answer"},
+		{"silent SAS", drive1(drive.SCSI, silent), wire.TransportSAS, nil, "", "", "SCSI INQUIRY: no answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := hardware.Source{Root: qemu().write(t), Port: ports(map[string]*drivetest.Drive{"d0": c.drive})}
-			inv := s.Collect(t.Context(), []agent.Disk{{Name: "d0", Transport: c.transport}}, "")
+			inv := s.Collect(t.Context(), []wire.InspectedDisk{{Name: "d0", Transport: c.transport}}, "")
 			got := inv.Disks[0]
-			g.Expect(got.Erase).To(Equal(c.methods))
+			g.Expect(got.EraseMethods).To(Equal(c.methods))
 			g.Expect(got.EraseClass).To(Equal(c.class))
 			g.Expect(got.Health).To(Equal(c.health))
 			if c.problem != "" {
@@ -176,12 +177,12 @@ func TestDisks(t *testing.T) {
 
 func TestSecureBoot(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 1})).To(Equal(agent.SecureBootEnabled))
-	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 0})).To(Equal(agent.SecureBootDisabled))
+	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 1})).To(Equal(wire.SecureBootEnabled))
+	g.Expect(hardware.ParseSecureBoot([]byte{6, 0, 0, 0, 0})).To(Equal(wire.SecureBootDisabled))
 	for _, content := range [][]byte{nil, {6, 0, 0, 0}, {6, 0, 0, 0, 2}, {6, 0, 0, 0, 1, 0}} {
 		g.Expect(hardware.ParseSecureBoot(content)).To(BeEmpty())
 	}
-	g.Expect((&hardware.Source{Root: server().write(t)}).SecureBoot()).To(Equal(agent.SecureBootEnabled))
+	g.Expect((&hardware.Source{Root: server().write(t)}).SecureBoot()).To(Equal(wire.SecureBootEnabled))
 	g.Expect((&hardware.Source{Root: t.TempDir()}).SecureBoot()).To(BeEmpty(), "a BIOS")
 }
 
@@ -191,7 +192,7 @@ func TestDamagedTables(t *testing.T) {
 	whole := structure(1, 27, map[int]any{4: 1, 7: 2, 8: systemID}, "Example", "To Be Filled By O.E.M.")
 	tables, err := hardware.ParseTables([]byte("_SM_\x00\x1f\x02\x05"), append(whole, 17, 3, 0, 0))
 	g.Expect(err).To(MatchError(ContainSubstring("damaged after 1 structures")))
-	g.Expect(tables.System).To(Equal(agent.System{Manufacturer: "Example", UUID: "33221100-5544-7766-8899-aabbccddeeff"}), "before version 2.6 the UUID is big-endian")
+	g.Expect(tables.System).To(Equal(wire.InspectedSystem{Manufacturer: "Example", SystemUUID: "33221100-5544-7766-8899-aabbccddeeff"}), "before version 2.6 the UUID is big-endian")
 	_, err = hardware.ParseTables(nil, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("is empty")))
 	_, err = hardware.ParseTables(nil, []byte{1, 4, 0, 0, 'a'})
@@ -203,7 +204,7 @@ func FuzzTables(f *testing.F) {
 	f.Add([]byte("_SM_\x00\x1f\x02\x05"), []byte(qemu()["sys/firmware/dmi/tables/DMI"]))
 	f.Fuzz(func(t *testing.T, entry, table []byte) {
 		tables, _ := hardware.ParseTables(entry, table)
-		for _, text := range []string{tables.System.Manufacturer, tables.System.Product, tables.System.SerialNumber, tables.Processor} {
+		for _, text := range []string{tables.System.Manufacturer, tables.System.Model, tables.System.SerialNumber, tables.Processor} {
 			if !utf8.ValidString(text) || len(text) > 256 {
 				t.Fatalf("%q", text)
 			}
@@ -227,20 +228,20 @@ type echo []byte
 func (e echo) Command(context.Context, byte, byte, []byte) ([]byte, error) { return e, nil }
 
 // inventories generates inventories with hostile texts and long lists.
-func inventories() *rapid.Generator[agent.Inventory] {
+func inventories() *rapid.Generator[wire.Inspection] {
 	text := rapid.OneOf(rapid.StringN(0, 40, -1), rapid.Just(strings.Repeat("<\u2028", 500)), rapid.Just("\xff\xfe\x00\n"), rapid.Just(strings.Repeat("é", 500)))
-	return rapid.Custom(func(t *rapid.T) agent.Inventory {
+	return rapid.Custom(func(t *rapid.T) wire.Inspection {
 		some := text.Draw(t, "text")
-		inv := agent.Inventory{System: agent.System{Manufacturer: text.Draw(t, "manufacturer"), Product: some, SerialNumber: some}, CPU: agent.CPU{Model: some}}
+		inv := wire.Inspection{System: wire.InspectedSystem{Manufacturer: text.Draw(t, "manufacturer"), Model: some, SerialNumber: some}, CPU: wire.InspectedCPU{Model: some}}
 		count := rapid.SampledFrom([]int{0, 1, 50})
 		for range count.Draw(t, "disks") {
-			inv.Disks = append(inv.Disks, agent.Disk{Name: "sda", Serial: some, Model: some, Vendor: some, ByPath: some, Erase: []string{some, "x"}, Signatures: []string{some}, Protected: some})
+			inv.Disks = append(inv.Disks, wire.InspectedDisk{Name: "sda", SerialNumber: some, Model: some, Vendor: some, ByPath: some, EraseMethods: []string{some, "x"}, Signatures: []string{some}, Protected: some})
 		}
 		for range count.Draw(t, "network interfaces") {
-			inv.NICs = append(inv.NICs, agent.NIC{Name: "eno1", MAC: "aa:bb:cc:00:00:01", Firmware: some, LLDP: &agent.Neighbor{SystemDescription: some, PortID: some}})
+			inv.NICs = append(inv.NICs, wire.InspectedNIC{Name: "eno1", MACAddress: "aa:bb:cc:00:00:01", FirmwareVersion: some, Neighbor: &wire.InspectedNeighbor{SystemDescription: some, PortID: some}})
 		}
 		for range count.Draw(t, "modules") {
-			inv.Memory.DIMMs = append(inv.Memory.DIMMs, agent.DIMM{Slot: some, PartNumber: some})
+			inv.Memory.DIMMs = append(inv.Memory.DIMMs, wire.InspectedDIMM{Slot: some, PartNumber: some})
 		}
 		for range count.Draw(t, "problems") {
 			inv.Problems = append(inv.Problems, some)
@@ -275,14 +276,14 @@ func TestTrim(t *testing.T) {
 // TestTrimOrder: the disks of a large server stay when the descriptions of its switches do not fit.
 func TestTrimOrder(t *testing.T) {
 	g := NewWithT(t)
-	var inv agent.Inventory
+	var inv wire.Inspection
 	for range 100 {
-		inv.NICs = append(inv.NICs, agent.NIC{Name: "eno1", MAC: "aa:bb:cc:00:00:01", LLDP: &agent.Neighbor{PortID: "Ethernet1", SystemDescription: strings.Repeat("x", 255)}})
-		inv.Disks = append(inv.Disks, agent.Disk{Name: "sda", Serial: "S1"})
+		inv.NICs = append(inv.NICs, wire.InspectedNIC{Name: "eno1", MACAddress: "aa:bb:cc:00:00:01", Neighbor: &wire.InspectedNeighbor{PortID: "Ethernet1", SystemDescription: strings.Repeat("x", 255)}})
+		inv.Disks = append(inv.Disks, wire.InspectedDisk{Name: "sda", SerialNumber: "S1"})
 	}
 	out := hardware.Trim(inv)
 	g.Expect(out.Disks).To(HaveLen(100))
 	g.Expect(out.NICs).To(HaveLen(100))
-	g.Expect(out.NICs[0].LLDP).To(Equal(&agent.Neighbor{PortID: "Ethernet1"}))
+	g.Expect(out.NICs[0].Neighbor).To(Equal(&wire.InspectedNeighbor{PortID: "Ethernet1"}))
 	g.Expect(out.Problems).To(Equal([]string{fmt.Sprintf("the inventory has more than %d bytes; left out: the descriptions of LLDP neighbours", agent.MaxInventory)}))
 }

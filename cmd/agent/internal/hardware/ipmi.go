@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // BMC sends commands to the BMC of the server over its system interface.
@@ -41,7 +41,7 @@ const (
 )
 
 // bmc returns the LAN configuration of the BMC: that of the first LAN channel with an address, or otherwise of the first one with a MAC address.
-func (c *collector) bmc(ctx context.Context) *agent.BMC {
+func (c *collector) bmc(ctx context.Context) *wire.InspectedBMC {
 	if c.BMC == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (c *collector) bmc(ctx context.Context) *agent.BMC {
 		c.problemf("BMC: Get Device ID: %v", err)
 		return nil
 	}
-	out := agent.BMC{Firmware: parseDeviceID(id)}
+	out := wire.InspectedBMC{FirmwareVersion: parseDeviceID(id)}
 	for channel := byte(1); channel <= maxChannel; channel++ {
 		info, err := request(ctx, c.BMC, netFnApp, getChannelInfo, []byte{channel})
 		if ctx.Err() != nil {
@@ -67,11 +67,11 @@ func (c *collector) bmc(ctx context.Context) *agent.BMC {
 		if err != nil {
 			c.problemf("BMC: the LAN configuration of channel %d: %v", channel, err)
 		}
-		lan.Firmware = out.Firmware
+		lan.FirmwareVersion = out.FirmwareVersion
 		if lan.Address != "" || lan.Address6 != "" {
 			return &lan
 		}
-		if out.MAC == "" {
+		if out.MACAddress == "" {
 			out = lan
 		}
 	}
@@ -79,8 +79,8 @@ func (c *collector) bmc(ctx context.Context) *agent.BMC {
 }
 
 // readLAN reads the LAN configuration of a channel.
-func readLAN(ctx context.Context, bmc BMC, channel byte) (agent.BMC, error) {
-	var lan agent.BMC
+func readLAN(ctx context.Context, bmc BMC, channel byte) (wire.InspectedBMC, error) {
+	var lan wire.InspectedBMC
 	address, err := lanParameter(ctx, bmc, channel, parameterAddress, 0)
 	if err != nil {
 		return lan, err
@@ -90,7 +90,7 @@ func readLAN(ctx context.Context, bmc BMC, channel byte) (agent.BMC, error) {
 	if err != nil {
 		return lan, err
 	}
-	lan.MAC = parseMAC(mac)
+	lan.MACAddress = parseMAC(mac)
 	for _, parameter := range []byte{parameterStaticIPv6, parameterDynamicIPv6} {
 		for set := range byte(maxIPv6Sets) {
 			data, err := lanParameter(ctx, bmc, channel, parameter, set)

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
@@ -29,9 +29,9 @@ const etherType = 1
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 // nics returns the Ethernet interfaces that have a device: neither lo nor bonds.
-func (c *collector) nics() []agent.NIC {
+func (c *collector) nics() []wire.InspectedNIC {
 	const folder = "sys/class/net"
-	var out []agent.NIC
+	var out []wire.InspectedNIC
 	for _, name := range c.entries(func(string) bool { return true }, folder) {
 		kind, ok := c.number(folder, name, "type")
 		device, err := filepath.EvalSymlinks(c.path(folder, name, "device"))
@@ -49,14 +49,14 @@ func (s *Source) HasLink(name string) bool {
 	return c.attribute("sys/class/net", name, "carrier") == "1"
 }
 
-func (c *collector) nic(name, device string) agent.NIC {
+func (c *collector) nic(name, device string) wire.InspectedNIC {
 	const folder = "sys/class/net"
-	nic := agent.NIC{Name: printable.Line(name, maxText), MAC: c.attribute(folder, name, "address"), LinkUp: c.HasLink(name)}
+	nic := wire.InspectedNIC{Name: printable.Line(name, maxText), MACAddress: c.attribute(folder, name, "address"), LinkUp: c.HasLink(name)}
 	if speed, ok := c.number(folder, name, "speed"); ok && speed > 0 {
-		nic.SpeedMbps = speed
+		nic.SpeedMbps = limited(speed)
 	}
 	if node, ok := c.number(folder, name, "device/numa_node"); ok && node >= 0 {
-		nic.NUMANode = &node
+		nic.NUMANode = new(limited(node))
 	}
 	if driver, err := filepath.EvalSymlinks(c.path(folder, name, "device/driver")); err == nil {
 		nic.Driver = printable.Line(filepath.Base(driver), maxText)
@@ -64,11 +64,11 @@ func (c *collector) nic(name, device string) agent.NIC {
 	// The device of a virtio interface is below its PCI device.
 	for element := range strings.SplitSeq(filepath.ToSlash(device), "/") {
 		if pciAddress.MatchString(element) {
-			nic.PCI = element
+			nic.PCIAddress = element
 		}
 	}
-	if nic.PCI != "" {
-		nic.Vendor, nic.Device = c.pciID(nic.PCI, "vendor"), c.pciID(nic.PCI, "device")
+	if nic.PCIAddress != "" {
+		nic.Vendor, nic.Device = c.pciID(nic.PCIAddress, "vendor"), c.pciID(nic.PCIAddress, "device")
 	}
 	if c.Links == nil {
 		return nic
@@ -79,11 +79,11 @@ func (c *collector) nic(name, device string) agent.NIC {
 		return nic
 	}
 	if link.PermanentMAC != "" {
-		nic.MAC = printable.Line(link.PermanentMAC, maxText)
+		nic.MACAddress = printable.Line(link.PermanentMAC, maxText)
 	}
 	if link.Driver != "" {
 		nic.Driver = printable.Line(link.Driver, maxText)
 	}
-	nic.Firmware = value(link.Firmware)
+	nic.FirmwareVersion = value(link.Firmware)
 	return nic
 }

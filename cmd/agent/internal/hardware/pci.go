@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 const pciFolder = "sys/bus/pci/devices"
@@ -24,15 +24,15 @@ const (
 var displayVendors = map[string]bool{"1a03": true, "102b": true, "126f": true, "1050": true, "1b36": true, "1af4": true, "1234": true, "1013": true, "15ad": true}
 
 // devices returns the GPUs, accelerators, co-processors and encryption controllers.
-func (c *collector) devices() []agent.PCI {
-	var out []agent.PCI
+func (c *collector) devices() []wire.InspectedDevice {
+	var out []wire.InspectedDevice
 	for _, address := range c.entries(pciAddress.MatchString, pciFolder) {
 		code, ok := c.number(pciFolder, address, "class")
 		if !ok {
 			c.problemf("PCI device %s has no class", address)
 			continue
 		}
-		d := agent.PCI{Address: address, Vendor: c.pciID(address, "vendor"), Device: c.pciID(address, "device")}
+		d := wire.InspectedDevice{PCIAddress: address, Vendor: c.pciID(address, "vendor"), Device: c.pciID(address, "device")}
 		if d.Class = pciClass(code, d.Vendor); d.Class != "" {
 			out = append(out, d)
 		}

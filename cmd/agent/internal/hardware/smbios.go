@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -26,11 +27,11 @@ const maxStructures = 8192
 
 // Tables is what the SMBIOS tables say.
 type Tables struct {
-	System agent.System
+	System wire.InspectedSystem
 	// Sockets is the number of sockets that have a processor, and Processor the name of the first one.
-	Sockets   int
+	Sockets   int32
 	Processor string
-	DIMMs     []agent.DIMM
+	DIMMs     []wire.InspectedDIMM
 }
 
 // structure is an SMBIOS structure: its formatted area with the header, and its strings.
@@ -106,12 +107,12 @@ func ParseTables(entry, table []byte) (Tables, error) {
 		case typeFirmware:
 			t.System.FirmwareVendor, t.System.FirmwareVersion, t.System.FirmwareDate = s.text(4), s.text(5), s.text(8)
 		case typeSystem:
-			t.System.Manufacturer, t.System.Product, t.System.SerialNumber = s.text(4), s.text(5), s.text(7)
-			t.System.UUID = systemUUID(s, mixedEndian(entry))
+			t.System.Manufacturer, t.System.Model, t.System.SerialNumber = s.text(4), s.text(5), s.text(7)
+			t.System.SystemUUID = systemUUID(s, mixedEndian(entry))
 		case typeBoard:
 			// A server may have several boards. Type 10 (offset 13) is the motherboard; the first board is taken if none says so.
 			if boards == 0 || s.byte(13) == 10 {
-				t.System.BoardSerial = s.text(7)
+				t.System.BoardSerialNumber = s.text(7)
 			}
 			boards++
 		case typeProcessor:
@@ -170,11 +171,11 @@ var memoryTypes = map[byte]string{
 const memoryNonVolatile = 0x1f
 
 // parseDIMM parses a memory device (7.18). It returns false for an empty slot.
-func parseDIMM(s structure) (agent.DIMM, bool) {
+func parseDIMM(s structure) (wire.InspectedDIMM, bool) {
 	var size int64
 	switch n := s.word(0x0c); {
 	case n == 0:
-		return agent.DIMM{}, false
+		return wire.InspectedDIMM{}, false
 	case n == 0xffff:
 		// The size is unknown, and the slot is not empty.
 	case n == 0x7fff:
@@ -184,7 +185,7 @@ func parseDIMM(s structure) (agent.DIMM, bool) {
 	default:
 		size = int64(n) << 20
 	}
-	d := agent.DIMM{
+	d := wire.InspectedDIMM{
 		Slot: s.text(0x10), Bytes: size, Type: memoryTypes[s.byte(0x12)], Manufacturer: s.text(0x17), SerialNumber: s.text(0x18), PartNumber: s.text(0x1a),
 		SpeedMTs: memorySpeed(s.word(0x20), s.dword(0x58)),
 	}
@@ -198,17 +199,17 @@ func parseDIMM(s structure) (agent.DIMM, bool) {
 }
 
 // memorySpeed returns a speed in MT/s: 0xffff refers to the extended field.
-func memorySpeed(speed uint16, extended uint32) int {
+func memorySpeed(speed uint16, extended uint32) int32 {
 	if speed == 0xffff {
-		return int(extended & (1<<31 - 1))
+		return int32(extended & (1<<31 - 1)) //nolint:gosec // it has 31 bits
 	}
-	return int(speed)
+	return int32(speed)
 }
 
 // Server returns how the firmware identifies the server. Fields that cannot be read are unknown.
 func (s *Source) Server() agent.Server {
 	system := (&collector{Source: s}).smbios().System
-	return agent.Server{SystemUUID: system.UUID, SerialNumber: system.SerialNumber}
+	return agent.Server{SystemUUID: system.SystemUUID, SerialNumber: system.SerialNumber}
 }
 
 func (c *collector) smbios() Tables {
@@ -226,8 +227,8 @@ func (c *collector) smbios() Tables {
 }
 
 // memory returns what the modules have, or otherwise what the kernel uses. Non-volatile modules are listed and not counted.
-func (c *collector) memory(t Tables) agent.Memory {
-	m := agent.Memory{DIMMs: t.DIMMs}
+func (c *collector) memory(t Tables) wire.InspectedMemory {
+	m := wire.InspectedMemory{DIMMs: t.DIMMs}
 	for _, d := range t.DIMMs {
 		if d.Type != memoryTypes[memoryNonVolatile] {
 			m.Bytes += d.Bytes

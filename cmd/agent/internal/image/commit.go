@@ -3,8 +3,8 @@ package image
 import (
 	"errors"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // commit makes the disk bootable. It takes no context: after the permission it is finished, or it fails. LBA 0 is written when everything else is on the
@@ -25,7 +25,7 @@ func (w *writer) commit() error {
 	if backup := w.layout.Backup; len(backup) > 0 {
 		header := int64(len(backup)) - sector
 		if err := w.writeFlushed([]part{{w.tailAt, backup[:header]}, {w.tailAt + header, backup[header:]}}); err != nil {
-			return failure.New(agent.ReasonDiskFailed, "the disk boots, and its backup GPT could not be written: %w", err)
+			return failure.New(wire.ReasonDiskFailed, "the disk boots, and its backup GPT could not be written: %w", err)
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ func (w *writer) uncommitted(err error) error {
 	first := make([]byte, sector)
 	known := w.Device.ZeroRange(0, int64(sector)) == nil && w.Device.Flush() == nil && w.readDisk(first, 0) == nil && isZero(first)
 	if known {
-		return errors.Join(failure.New(agent.ReasonDiskFailed, "the commit was allowed, and the disk does not boot: its first sector is empty: %w", err), w.empty())
+		return errors.Join(failure.New(wire.ReasonDiskFailed, "the commit was allowed, and the disk does not boot: its first sector is empty: %w", err), w.empty())
 	}
-	return failure.New(agent.ReasonDiskFailed, "the commit was allowed, and it is unknown whether the disk boots: %w", err)
+	return failure.New(wire.ReasonDiskFailed, "the commit was allowed, and it is unknown whether the disk boots: %w", err)
 }

@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
@@ -70,7 +70,7 @@ func (j *judge) again(tb testing.TB, d *disktest.Disk, allowed bool) {
 		if state, err = Look(d, j.diskSize, j.sector, unique); err != nil {
 			tb.Fatal(err)
 		}
-		recorded := j.source != agent.None || j.diskSize > j.size
+		recorded := j.source != wire.DataSourceNone || j.diskSize > j.size
 		if state == Unknown && recorded {
 			tb.Errorf("%s: the disk is in an unknown state", j.name)
 		}
@@ -152,7 +152,7 @@ func TestCutEverywhere(t *testing.T) {
 func TestCutSeeded(t *testing.T) {
 	counts, made := map[string]int{}, 0
 	random := rand.New(rand.NewPCG(rapidtest.Seed(t), 1))
-	all := slices.DeleteFunc(setups(40*mib), func(c *setup) bool { return c.sector != 512 || c.source != agent.NoCloud })
+	all := slices.DeleteFunc(setups(40*mib), func(c *setup) bool { return c.sector != 512 || c.source != wire.DataSourceNoCloud })
 	for _, c := range all {
 		j := c.newJudge(t)
 		whole := c.newDisk()
@@ -304,7 +304,7 @@ func (j *judge) fault(t *testing.T, f fault, op disktest.Op, written bool) {
 		t.Errorf("%s: %s at %s is not noticed", j.name, f.name, op)
 	case err == nil && disktest.Differ(medium, j.expected) >= 0:
 		t.Errorf("%s: %s at %s: the run succeeds, and the disk differs", j.name, f.name, op)
-	case err != nil && !failure.HasReason(err, agent.ReasonDiskFailed):
+	case err != nil && !failure.HasReason(err, wire.ReasonDiskFailed):
 		t.Errorf("%s: %s at %s: %v", j.name, f.name, op, err)
 	case err != nil && r.Committed && state != "complete":
 		t.Errorf("%s: %s at %s: the result says that the disk is complete, and it is %q", j.name, f.name, op, state)
@@ -345,10 +345,10 @@ func TestEmptyIsReadBack(t *testing.T) {
 					return nil
 				}
 			}
-			return failure.New(agent.ReasonPlanInvalid, "it is not allowed")
+			return failure.New(wire.ReasonPlanInvalid, "it is not allowed")
 		}
 		r, err := Write(t.Context(), c.options(d, s))
-		if !failure.HasReason(err, agent.ReasonPlanInvalid) || strings.Contains(err.Error(), "could not be emptied") != lost {
+		if !failure.HasReason(err, wire.ReasonPlanInvalid) || strings.Contains(err.Error(), "could not be emptied") != lost {
 			t.Errorf("zeros are lost: %t, and the error is %v", lost, err)
 		}
 		if stays := nonZero(d.Clone(), r.DataOffset, r.DataLength) != nil; stays != lost || r.DataLength == 0 {

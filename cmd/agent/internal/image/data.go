@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -11,7 +12,7 @@ import (
 
 // writeData fetches the bootstrap data, which is given out only now, and writes the data partition and the record of the attempt.
 func (w *writer) writeData(ctx context.Context) error {
-	w.meter.step(agent.StepData, 0)
+	w.meter.step(wire.StepData, 0)
 	if !w.hasData() {
 		return w.writeRecord()
 	}
@@ -26,7 +27,7 @@ func (w *writer) writeData(ctx context.Context) error {
 		return err
 	}
 	if int64(len(w.data)) > min(w.layout.DataLength, maxContent) {
-		return failure.New(agent.ReasonPlanInvalid, "the boot server sent %d bytes for a data partition of %d", len(w.data), w.layout.DataLength)
+		return failure.New(wire.ReasonPlanInvalid, "the boot server sent %d bytes for a data partition of %d", len(w.data), w.layout.DataLength)
 	}
 	w.result.DataOffset, w.result.DataLength = w.layout.DataOffset, w.layout.DataLength
 	content := w.paddedContent()

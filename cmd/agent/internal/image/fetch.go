@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -45,7 +45,7 @@ type fetcher struct {
 
 // writeImage writes all chunks but the first. It reads ahead while it writes.
 func (w *writer) writeImage(ctx context.Context) error {
-	w.meter.step(agent.StepWriting, w.m.DataBytes())
+	w.meter.step(wire.StepWriting, w.m.DataBytes())
 	f := &fetcher{source: w.Source, free: make(chan []byte, readAhead), out: make(chan item, readAhead)}
 	for range readAhead {
 		f.free <- nil // allocated when it is needed
@@ -167,7 +167,7 @@ func (f *fetcher) fetch(ctx context.Context, run []manifest.Chunk) error {
 		}
 		if corrupt, ok := errors.AsType[*corruptError](err); ok {
 			if bad++; bad > maxCorrupt {
-				return failure.New(agent.ReasonImageCorrupt, "%w, after %d attempts (check the memory and the network of the server, and the boot server's disk)", corrupt, bad)
+				return failure.New(wire.ReasonImageCorrupt, "%w, after %d attempts (check the memory and the network of the server, and the boot server's disk)", corrupt, bad)
 			}
 		}
 		if err := f.backoff.Wait(ctx, err); err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -87,7 +88,7 @@ type setup struct {
 	sector   int
 	size     int64 // of the image
 	diskSize int64
-	source   agent.DataSource
+	source   wire.DataSource
 	dataSize int64
 	content  []byte
 	manifest *manifest.Manifest
@@ -142,7 +143,7 @@ func rehash(c *setup) *manifest.Manifest {
 
 func (c *setup) newSource() *source {
 	s := &source{content: c.content, manifest: c.manifest}
-	if c.source != agent.None {
+	if c.source != wire.DataSourceNone {
 		s.data = disktest.Random(9, 30<<10+100)
 	}
 	return s
@@ -160,8 +161,8 @@ func (c *setup) newDisk() *disktest.Disk {
 
 func (c *setup) options(d disk.Device, s Source) Options {
 	return Options{
-		Device: d, Source: s, Firmware: agent.UEFI, Architecture: "amd64",
-		Disk: disk.Disk{Disk: agent.Disk{Name: "sdx", Model: "Test", Serial: "S1", Size: c.diskSize}},
+		Device: d, Source: s, Firmware: wire.FirmwareUEFI, Architecture: "amd64",
+		Disk: disk.Disk{InspectedDisk: wire.InspectedDisk{Name: "sdx", Model: "Test", SerialNumber: "S1", SizeBytes: c.diskSize}},
 		Plan: agent.ProvisionPlan{DataSource: c.source, PartitionGUID: unique, DataSize: c.dataSize},
 	}
 }
@@ -190,13 +191,13 @@ func setups(size int64) []*setup {
 	var all []*setup
 	for _, sector := range []int{512, 4096} {
 		for _, table := range []manifest.Table{manifest.GPT, manifest.MBR, manifest.NoTable} {
-			for _, source := range []agent.DataSource{agent.NoCloud, agent.None} {
-				if table == manifest.NoTable && source != agent.None {
+			for _, source := range []wire.DataSource{wire.DataSourceNoCloud, wire.DataSourceNone} {
+				if table == manifest.NoTable && source != wire.DataSourceNone {
 					continue
 				}
 				for _, larger := range []bool{true, false} {
 					c := &setup{table: table, sector: sector, size: size, diskSize: size, source: source}
-					if source != agent.None {
+					if source != wire.DataSourceNone {
 						c.dataSize = mib
 						c.diskSize = (size+mib-1)/mib*mib + 2*mib // the data partition, and one for the backup GPT or the record
 					}

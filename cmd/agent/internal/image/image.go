@@ -18,6 +18,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
@@ -49,7 +50,7 @@ type Options struct {
 	Source Source
 	Plan   agent.ProvisionPlan
 	// Firmware is how the server booted, Architecture that of the processor in the notation of Kubernetes.
-	Firmware     agent.Firmware
+	Firmware     wire.FirmwareMode
 	Architecture string
 	// Progress is called at most once a second, and must return at once. It may be nil.
 	Progress func(agent.Progress)
@@ -115,7 +116,7 @@ func (w *writer) beforeCommit(ctx context.Context) error {
 
 // permission asks for the permission to commit. If the answer is lost, the disk stays empty, and the next attempt finds it so.
 func (w *writer) permission(ctx context.Context) error {
-	w.meter.step(agent.StepCommitting, 0)
+	w.meter.step(wire.StepCommitting, 0)
 	return retry.Do(ctx, func(ctx context.Context) error {
 		w.meter.add(0)
 		return w.Source.Commit(ctx, agent.CommitRequest{Disk: w.Disk.ID()})
@@ -124,13 +125,13 @@ func (w *writer) permission(ctx context.Context) error {
 
 // diskFailed is the failure of a disk that cannot be read or written.
 func (w *writer) diskFailed(what string, offset int64, err error) error {
-	return failure.New(agent.ReasonDiskFailed, "the disk %s (%s) failed to %s at byte %d: %w (replace the disk, or check its cable and controller)",
+	return failure.New(wire.ReasonDiskFailed, "the disk %s (%s) failed to %s at byte %d: %w (replace the disk, or check its cable and controller)",
 		w.Disk.Name, describe(w.Disk), what, offset, err)
 }
 
 func describe(d disk.Disk) string {
-	if d.Serial == "" {
+	if d.SerialNumber == "" {
 		return "model " + d.Model + ", no serial number"
 	}
-	return "model " + d.Model + ", serial number " + d.Serial
+	return "model " + d.Model + ", serial number " + d.SerialNumber
 }

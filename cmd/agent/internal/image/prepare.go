@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
@@ -27,11 +27,11 @@ const (
 var loaders = map[string]string{"amd64": "x64", "arm64": "aa64"}
 
 // labels are the labels of data sources. cloud-init takes them in lower and in upper case.
-var labels = map[agent.DataSource]string{agent.NoCloud: "cidata", agent.ConfigDrive: "config-2"}
+var labels = map[wire.DataSource]string{wire.DataSourceNoCloud: "cidata", wire.DataSourceConfigDrive: "config-2"}
 
 // prepare refuses what cannot work. It writes nothing.
 func (w *writer) prepare(ctx context.Context) error {
-	w.meter.step(agent.StepWiping, 0)
+	w.meter.step(wire.StepWiping, 0)
 	if err := w.checkPlan(); err != nil {
 		return err
 	}
@@ -56,17 +56,17 @@ func (w *writer) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (w *writer) hasData() bool { return w.Plan.DataSource != agent.None }
+func (w *writer) hasData() bool { return w.Plan.DataSource != wire.DataSourceNone }
 
 func (w *writer) checkPlan() error {
 	label, known := labels[w.Plan.DataSource]
 	switch unique, err := gpt.ParseGUID(w.Plan.PartitionGUID); {
 	case err != nil:
-		return failure.New(agent.ReasonPlanInvalid, "the plan has no valid partition GUID: %w", err)
+		return failure.New(wire.ReasonPlanInvalid, "the plan has no valid partition GUID: %w", err)
 	case !known && w.hasData():
-		return failure.New(agent.ReasonPlanInvalid, "the data source %.20q is unknown", string(w.Plan.DataSource))
+		return failure.New(wire.ReasonPlanInvalid, "the data source %.20q is unknown", string(w.Plan.DataSource))
 	case w.Plan.DataSize < 0 || w.Plan.DataSize > maxData || w.hasData() != (w.Plan.DataSize > 0):
-		return failure.New(agent.ReasonPlanInvalid, "the data partition has %d bytes", w.Plan.DataSize)
+		return failure.New(wire.ReasonPlanInvalid, "the data partition has %d bytes", w.Plan.DataSize)
 	default:
 		w.unique = unique
 	}
@@ -75,12 +75,12 @@ func (w *writer) checkPlan() error {
 	}
 	for _, other := range w.Others {
 		if other.Unreadable != "" {
-			return failure.New(agent.ReasonDiskFailed, "whether the disk %s (%s) has a file system with the label %s is unknown: %s (the operating system might take its bootstrap data "+
+			return failure.New(wire.ReasonDiskFailed, "whether the disk %s (%s) has a file system with the label %s is unknown: %s (the operating system might take its bootstrap data "+
 				"from there: replace that disk, or remove it)", other.Name, describe(other), label, other.Unreadable)
 		}
 		for _, s := range other.Found {
 			if strings.EqualFold(s.Label, label) {
-				return failure.New(agent.ReasonDataLabel, "the disk %s (%s) has a file system (%s) with the label %s at byte %d: the operating system might take its bootstrap data from "+
+				return failure.New(wire.ReasonDataSourceOnOtherDisk, "the disk %s (%s) has a file system (%s) with the label %s at byte %d: the operating system might take its bootstrap data from "+
 					"there (erase that disk, or remove it)", other.Name, describe(other), s.Type, s.Label, s.Offset)
 			}
 		}
@@ -92,17 +92,17 @@ func (w *writer) checkImage() error {
 	h := w.m.Header
 	switch arch := loaders[w.Architecture]; {
 	case h.SectorSize != w.Device.SectorSize():
-		return failure.New(agent.ReasonSectorSize, "the image is made for sectors of %d bytes, and the disk %s has sectors of %d (use an image that is made for them, or another disk)",
+		return failure.New(wire.ReasonSectorSizeDiffers, "the image is made for sectors of %d bytes, and the disk %s has sectors of %d (use an image that is made for them, or another disk)",
 			h.SectorSize, w.Disk.Name, w.Device.SectorSize())
 	case h.Size > w.Device.Size():
-		return failure.New(agent.ReasonDiskTooSmall, "the image has %d bytes, and the disk %s has %d", h.Size, w.Disk.Name, w.Device.Size())
-	case w.Firmware == agent.UEFI && (arch == "" || !slices.Contains(h.EFILoaders, arch)):
-		return failure.New(agent.ReasonNoBootLoader, `the server boots with UEFI on %s, and the image has no boot loader \EFI\BOOT\BOOT%s.EFI (it has: %s)`,
+		return failure.New(wire.ReasonDiskTooSmall, "the image has %d bytes, and the disk %s has %d", h.Size, w.Disk.Name, w.Device.Size())
+	case w.Firmware == wire.FirmwareUEFI && (arch == "" || !slices.Contains(h.EFILoaders, arch)):
+		return failure.New(wire.ReasonNoBootLoader, `the server boots with UEFI on %s, and the image has no boot loader \EFI\BOOT\BOOT%s.EFI (it has: %s)`,
 			w.Architecture, strings.ToUpper(arch), strings.Join(h.EFILoaders, ", "))
-	case w.Firmware == agent.BIOS && !h.BIOSLoader:
-		return failure.New(agent.ReasonNoBootLoader, "the server boots with BIOS, and the image has no boot code in its first sector (set the server to UEFI, or use another image)")
-	case w.Firmware != agent.UEFI && w.Firmware != agent.BIOS:
-		return failure.New(agent.ReasonPlanInvalid, "the firmware %.20q is unknown", string(w.Firmware))
+	case w.Firmware == wire.FirmwareBIOS && !h.BIOSLoader:
+		return failure.New(wire.ReasonNoBootLoader, "the server boots with BIOS, and the image has no boot code in its first sector (set the server to UEFI, or use another image)")
+	case w.Firmware != wire.FirmwareUEFI && w.Firmware != wire.FirmwareBIOS:
+		return failure.New(wire.ReasonPlanInvalid, "the firmware %.20q is unknown", string(w.Firmware))
 	default:
 		return nil
 	}
@@ -122,10 +122,10 @@ func (w *writer) readHead(ctx context.Context) error {
 	const volumeDescriptor, iso = 0x8001, "CD001"
 	switch {
 	case isZero(w.head[:min(len(w.head), w.Device.SectorSize())]):
-		return failure.New(agent.ReasonPartitionTable, "the first sector of the image is empty: it boots nothing")
+		return failure.New(wire.ReasonPartitionTableInvalid, "the first sector of the image is empty: it boots nothing")
 	case len(w.head) > volumeDescriptor+len(iso) && string(w.head[volumeDescriptor:][:len(iso)]) == iso:
 		// EDK2 boots the El Torito catalogue of a disk without a partition table (PartitionDxe, ElTorito.c): LBA 0 would not decide.
-		return failure.New(agent.ReasonPartitionTable, "the image is an ISO 9660 image, and not that of a disk")
+		return failure.New(wire.ReasonPartitionTableInvalid, "the image is an ISO 9660 image, and not that of a disk")
 	default:
 		return nil
 	}
@@ -149,9 +149,9 @@ func (w *writer) fit(size int64) error {
 	})
 	switch {
 	case errors.Is(err, fit.ErrTooSmall):
-		return failure.New(agent.ReasonDiskTooSmall, "the image does not fit the disk %s: %w", w.Disk.Name, err)
+		return failure.New(wire.ReasonDiskTooSmall, "the image does not fit the disk %s: %w", w.Disk.Name, err)
 	case err != nil:
-		return failure.New(agent.ReasonPartitionTable, "the partition table of the image cannot be used: %w", err)
+		return failure.New(wire.ReasonPartitionTableInvalid, "the partition table of the image cannot be used: %w", err)
 	}
 	w.layout = layout
 	return nil

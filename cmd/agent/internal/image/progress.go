@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
@@ -33,7 +34,7 @@ type sample struct {
 func newMeter(report func(agent.Progress)) *meter { return &meter{report: report} }
 
 // step begins a step.
-func (m *meter) step(step agent.Step, total int64) {
+func (m *meter) step(step wire.AgentStep, total int64) {
 	m.mu.Lock()
 	m.now = agent.Progress{Step: step, Total: total}
 	m.samples = []sample{{at: time.Now()}}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
@@ -93,7 +94,7 @@ func TestNetwork(t *testing.T) {
 				return body, nil
 			}
 		}},
-		{name: "a chunk is always corrupt", reason: agent.ReasonImageCorrupt, atMost: time.Minute, install: func(s *source) {
+		{name: "a chunk is always corrupt", reason: wire.ReasonImageCorrupt, atMost: time.Minute, install: func(s *source) {
 			s.extent = func(offset, length int64, body io.Reader) (io.Reader, error) {
 				if b := corrupted(body, offset, length, 4*mib+17); b != nil {
 					return b, nil
@@ -101,7 +102,7 @@ func TestNetwork(t *testing.T) {
 				return body, nil
 			}
 		}},
-		{name: "the boot server stays down", reason: agent.ReasonServerUnreachable, atMost: giveUpAfter, install: func(s *source) {
+		{name: "the boot server stays down", reason: wire.ReasonBootServerUnreachable, atMost: giveUpAfter, install: func(s *source) {
 			s.extent = func(offset, _ int64, body io.Reader) (io.Reader, error) {
 				if offset > 3*mib {
 					return nil, errDown
@@ -109,7 +110,7 @@ func TestNetwork(t *testing.T) {
 				return body, nil
 			}
 		}},
-		{name: "the bootstrap data stays away", reason: agent.ReasonServerUnreachable, atMost: giveUpAfter, install: func(s *source) { s.dataErr = errDown }},
+		{name: "the bootstrap data stays away", reason: wire.ReasonBootServerUnreachable, atMost: giveUpAfter, install: func(s *source) { s.dataErr = errDown }},
 		{name: "the commit is asked for again", atMost: 10 * time.Second, install: func(s *source) {
 			n := 0
 			s.commit = func() error {
@@ -119,7 +120,7 @@ func TestNetwork(t *testing.T) {
 				return nil
 			}
 		}},
-		{name: "the commit is not answered", reason: agent.ReasonServerUnreachable, atMost: giveUpAfter, install: func(s *source) {
+		{name: "the commit is not answered", reason: wire.ReasonBootServerUnreachable, atMost: giveUpAfter, install: func(s *source) {
 			s.commit = func() error { return errDown }
 		}},
 	} {
@@ -133,7 +134,7 @@ func TestNetwork(t *testing.T) {
 				if f := failure.Of(err); (f == nil) != (test.reason == "") || f != nil && f.Reason != test.reason || f == nil && err != nil {
 					t.Errorf("%v, and not %q", err, test.reason)
 				}
-				if test.reason == agent.ReasonImageCorrupt && !strings.Contains(err.Error(), "chunk 4 (byte 4194304)") {
+				if test.reason == wire.ReasonImageCorrupt && !strings.Contains(err.Error(), "chunk 4 (byte 4194304)") {
 					t.Errorf("%v does not name the chunk", err)
 				}
 				if took := time.Since(start); took > test.atMost {
@@ -247,41 +248,41 @@ func TestRefusals(t *testing.T) {
 		reason string
 		change func(c *setup, o *Options, s *source)
 	}{
-		"no EFI loader":     {agent.ReasonNoBootLoader, header(func(h *manifest.Header) { h.EFILoaders = []string{"aa64"} })},
-		"other processor":   {agent.ReasonNoBootLoader, func(_ *setup, o *Options, _ *source) { o.Architecture = "riscv64" }},
-		"other sector size": {agent.ReasonSectorSize, header(func(h *manifest.Header) { h.SectorSize = 4096 })},
-		"image too large":   {agent.ReasonDiskTooSmall, header(func(h *manifest.Header) { h.Size = 1 << 30 })},
-		"data too large":    {agent.ReasonDiskTooSmall, func(_ *setup, o *Options, _ *source) { o.Plan.DataSize = 100 * mib }},
-		"no BIOS loader": {agent.ReasonNoBootLoader, func(c *setup, o *Options, s *source) {
-			o.Firmware = agent.BIOS
+		"no EFI loader":     {wire.ReasonNoBootLoader, header(func(h *manifest.Header) { h.EFILoaders = []string{"aa64"} })},
+		"other processor":   {wire.ReasonNoBootLoader, func(_ *setup, o *Options, _ *source) { o.Architecture = "riscv64" }},
+		"other sector size": {wire.ReasonSectorSizeDiffers, header(func(h *manifest.Header) { h.SectorSize = 4096 })},
+		"image too large":   {wire.ReasonDiskTooSmall, header(func(h *manifest.Header) { h.Size = 1 << 30 })},
+		"data too large":    {wire.ReasonDiskTooSmall, func(_ *setup, o *Options, _ *source) { o.Plan.DataSize = 100 * mib }},
+		"no BIOS loader": {wire.ReasonNoBootLoader, func(c *setup, o *Options, s *source) {
+			o.Firmware = wire.FirmwareBIOS
 			header(func(h *manifest.Header) { h.BIOSLoader = false })(c, o, s)
 		}},
-		"unknown firmware": {agent.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Firmware = "" }},
-		"no GUID":          {agent.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.PartitionGUID = "" }},
-		"unknown source":   {agent.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = "Floppy" }},
-		"data for None":    {agent.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = agent.None }},
-		"another disk is unreadable": {agent.ReasonDiskFailed, func(_ *setup, o *Options, _ *source) {
-			o.Others = []disk.Disk{{Disk: agent.Disk{Name: "sdy"}, Unreadable: "it cannot be read: input/output error"}}
+		"unknown firmware": {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Firmware = "" }},
+		"no GUID":          {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.PartitionGUID = "" }},
+		"unknown source":   {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = "Floppy" }},
+		"data for None":    {wire.ReasonPlanInvalid, func(_ *setup, o *Options, _ *source) { o.Plan.DataSource = wire.DataSourceNone }},
+		"another disk is unreadable": {wire.ReasonDiskFailed, func(_ *setup, o *Options, _ *source) {
+			o.Others = []disk.Disk{{InspectedDisk: wire.InspectedDisk{Name: "sdy"}, Unreadable: "it cannot be read: input/output error"}}
 		}},
-		"another disk's label": {agent.ReasonDataLabel, func(_ *setup, o *Options, _ *source) {
-			o.Others = []disk.Disk{{Disk: agent.Disk{Name: "sdy"}, Found: []disk.Signature{{Type: "vfat", Label: "CIDATA"}}}}
+		"another disk's label": {wire.ReasonDataSourceOnOtherDisk, func(_ *setup, o *Options, _ *source) {
+			o.Others = []disk.Disk{{InspectedDisk: wire.InspectedDisk{Name: "sdy"}, Found: []disk.Signature{{Type: "vfat", Label: "CIDATA"}}}}
 		}},
-		"no table": {agent.ReasonPartitionTable, header(func(h *manifest.Header) { h.Table = manifest.NoTable })},
-		"ISO image": {agent.ReasonPartitionTable, func(c *setup, _ *Options, s *source) {
+		"no table": {wire.ReasonPartitionTableInvalid, header(func(h *manifest.Header) { h.Table = manifest.NoTable })},
+		"ISO image": {wire.ReasonPartitionTableInvalid, func(c *setup, _ *Options, s *source) {
 			iso := *c
 			iso.content = append([]byte(nil), c.content...)
 			copy(iso.content[0x8001:], "CD001")
 			*s = *iso.newSource()
 			s.manifest = rehash(&iso)
 		}},
-		"damaged table": {agent.ReasonPartitionTable, func(c *setup, _ *Options, s *source) {
+		"damaged table": {wire.ReasonPartitionTableInvalid, func(c *setup, _ *Options, s *source) {
 			broken := *c
 			broken.content = append([]byte(nil), c.content...)
 			broken.content[512+60] ^= 1
 			*s = *broken.newSource()
 			s.manifest = rehash(&broken)
 		}},
-		"empty first sector": {agent.ReasonPartitionTable, func(c *setup, _ *Options, s *source) {
+		"empty first sector": {wire.ReasonPartitionTableInvalid, func(c *setup, _ *Options, s *source) {
 			broken := *c
 			broken.content = append([]byte(nil), c.content...)
 			clear(broken.content[:512])
@@ -308,7 +309,7 @@ func TestDataLarger(t *testing.T) {
 	c := setups(7 * mib)[1]
 	d, s := c.newDisk(), c.newSource()
 	s.data = make([]byte, c.dataSize+1)
-	if _, err := Write(t.Context(), c.options(d, s)); !failure.HasReason(err, agent.ReasonPlanInvalid) || pxetest.AnyTable(d.Clone(), c.diskSize, c.sector) {
+	if _, err := Write(t.Context(), c.options(d, s)); !failure.HasReason(err, wire.ReasonPlanInvalid) || pxetest.AnyTable(d.Clone(), c.diskSize, c.sector) {
 		t.Error(err)
 	}
 }
@@ -318,7 +319,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []agent.Progress
 		m := newMeter(func(p agent.Progress) { all = append(all, p) })
-		m.step(agent.StepWriting, 1000*mib)
+		m.step(wire.StepWriting, 1000*mib)
 		for range 100 {
 			time.Sleep(100 * time.Millisecond) // of the bubble's clock
 			m.add(mib)

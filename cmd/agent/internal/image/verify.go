@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/fit"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 
@@ -22,7 +22,7 @@ func (w *writer) verify(ctx context.Context) error {
 	if err := w.Device.Flush(); err != nil {
 		return w.diskFailed("flush", 0, err)
 	}
-	w.meter.step(agent.StepVerifying, w.m.Size)
+	w.meter.step(wire.StepVerifying, w.m.Size)
 	if err := w.verifyImage(ctx); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (w *writer) zeroPart(s span, content []byte) error {
 
 // otherData is the failure of a disk that does not return what was written.
 func (w *writer) otherData(offset int64, what string) error {
-	return failure.New(agent.ReasonDiskFailed, "the disk %s (%s) returns other data than was written at byte %d: %s (replace the disk, or check its cable and controller)",
+	return failure.New(wire.ReasonDiskFailed, "the disk %s (%s) returns other data than was written at byte %d: %s (replace the disk, or check its cable and controller)",
 		w.Disk.Name, describe(w.Disk), offset, what)
 }
 

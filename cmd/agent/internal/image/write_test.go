@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
@@ -24,11 +24,11 @@ func TestWrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !r.Committed || r.ImageBytes == 0 && c.size > 2*mib || r.Disk.Serial != "S1" {
+			if !r.Committed || r.ImageBytes == 0 && c.size > 2*mib || r.Disk.SerialNumber != "S1" {
 				t.Errorf("the result is %+v", r)
 			}
 			c.checkContent(t, d.Clone(), s, r)
-			if state, err := Look(d, c.diskSize, c.sector, unique); err != nil || state != Complete && (c.source != agent.None || c.diskSize > c.size) {
+			if state, err := Look(d, c.diskSize, c.sector, unique); err != nil || state != Complete && (c.source != wire.DataSourceNone || c.diskSize > c.size) {
 				t.Errorf("look says %s, %v", state, err)
 			}
 			if state, err := Look(d, c.diskSize, c.sector, strings.Replace(unique, "0", "1", 1)); err != nil || state != Unknown {
@@ -59,11 +59,11 @@ func (c *setup) checkContent(t *testing.T, d *disktest.Disk, s *source, r Result
 		}
 		mayChange = append(mayChange, [2]int64{446 + 12, 446 + 16}, [2]int64{sector + 16, sector + 20}, [2]int64{sector + 32, sector + 40}, [2]int64{sector + 48, sector + 56},
 			[2]int64{sector + 88, sector + 92}, [2]int64{c.size - sector, c.size})
-		if c.source != agent.None {
+		if c.source != wire.DataSourceNone {
 			mayChange = append(mayChange, [2]int64{2*sector + 3*128, 2*sector + 4*128}) // the first entry after the last partition
 		}
 	case manifest.MBR:
-		if c.source != agent.None {
+		if c.source != wire.DataSourceNone {
 			mayChange = append(mayChange, [2]int64{446 + 16, 446 + 32})
 		}
 	case manifest.NoTable:
@@ -73,7 +73,7 @@ func (c *setup) checkContent(t *testing.T, d *disktest.Disk, s *source, r Result
 			t.Fatalf("byte %d of the image is %#x on the disk, and not %#x", i, got[i], c.content[i])
 		}
 	}
-	if c.source == agent.None {
+	if c.source == wire.DataSourceNone {
 		return
 	}
 	want := make([]byte, c.dataSize)

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // Interface is a network interface to listen on.
@@ -61,7 +61,7 @@ type Listener struct {
 	mu         sync.Mutex
 	interfaces map[string]Interface
 	conns      map[string]Conn
-	neighbours map[string]agent.Neighbor
+	neighbours map[string]wire.InspectedNeighbor
 	problems   map[string]string
 	closed     bool
 	changed    chan struct{}
@@ -70,7 +70,7 @@ type Listener struct {
 // Listen starts to listen on interfaces, and returns at once. What fails is in Problems. The caller calls Close.
 func Listen(network Network, interfaces []Interface) *Listener {
 	l := &Listener{
-		network: network, interfaces: map[string]Interface{}, conns: map[string]Conn{}, neighbours: map[string]agent.Neighbor{}, problems: map[string]string{},
+		network: network, interfaces: map[string]Interface{}, conns: map[string]Conn{}, neighbours: map[string]wire.InspectedNeighbor{}, problems: map[string]string{},
 		changed: make(chan struct{}),
 	}
 	for _, i := range interfaces[:min(len(interfaces), maxInterfaces)] {
@@ -123,7 +123,7 @@ func (l *Listener) receive(name string, conn Conn) {
 			continue
 		}
 		failures = 0
-		var neighbour agent.Neighbor
+		var neighbour wire.InspectedNeighbor
 		err = failure.Protect(func() (err error) {
 			neighbour, err = Parse(frame)
 			return err
@@ -176,13 +176,13 @@ func (l *Listener) lacks(name string) bool {
 }
 
 // Apply adds the neighbours to the interfaces of an inventory. It returns the problems: what failed, and interfaces whose firmware may keep the frames to itself.
-func (l *Listener) Apply(nics []agent.NIC) []string {
+func (l *Listener) Apply(nics []wire.InspectedNIC) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	problems := maps.Clone(l.problems)
 	for i, nic := range nics {
 		if neighbour, ok := l.neighbours[nic.Name]; ok {
-			nics[i].LLDP = &neighbour
+			nics[i].Neighbor = &neighbour
 			continue
 		}
 		driver := cmp.Or(l.interfaces[nic.Name].Driver, nic.Driver)

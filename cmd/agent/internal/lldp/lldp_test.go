@@ -14,9 +14,9 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/lldp"
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // tlv encodes a TLV.
@@ -38,16 +38,16 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		frame []byte
-		want  agent.Neighbor
+		want  wire.InspectedNeighbor
 		err   string
 	}{
-		{"the least", frame(required, tlv(0, "")), agent.Neighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7"}, ""},
-		{"without an end", required, agent.Neighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7"}, ""},
+		{"the least", frame(required, tlv(0, "")), wire.InspectedNeighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7"}, ""},
+		{"without an end", required, wire.InspectedNeighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7"}, ""},
 		{
 			"all", frame(required, tlv(4, "to node-1"), tlv(5, "leaf-1.example.com"), tlv(6, "Network OS\nversion 1"), tlv(7, "\x00\x14\x00\x04"),
 				tlv(8, "\x05\x01\xc0\x00\x02\x07\x02\x00\x00\x00\x01\x00"), tlv(8, "\x05\x01\xc0\x00\x02\x08\x02\x00\x00\x00\x01\x00"), tlv(127, "\x00\x80\xc2\x01\x00\x64"),
 				tlv(127, "\x00\x12\x0f\x01\x00\x64"), tlv(0, "")),
-			agent.Neighbor{
+			wire.InspectedNeighbor{
 				ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7", PortDescription: "to node-1", SystemName: "leaf-1.example.com",
 				SystemDescription: "Network OS version 1", ManagementAddress: "192.0.2.7", VLAN: 100,
 			}, "",
@@ -55,18 +55,18 @@ func TestParse(t *testing.T) {
 		{
 			"other subtypes", frame(tlv(1, "\x05\x01\xc0\x00\x02\x01"), tlv(2, "\x03\x00\x11\x22\x33\x44\x66"), tlv(3, "\x00\x01"),
 				tlv(8, "\x11\x02\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01")),
-			agent.Neighbor{ChassisID: "192.0.2.1", PortID: "00:11:22:33:44:66", ManagementAddress: "2001:db8::1"}, "",
+			wire.InspectedNeighbor{ChassisID: "192.0.2.1", PortID: "00:11:22:33:44:66", ManagementAddress: "2001:db8::1"}, "",
 		},
 		{
 			"damaged optional TLVs", frame(required, tlv(8, "\xff\x01"), tlv(8, ""), tlv(127, "\x00\x80\xc2\x01\x00"), tlv(127, "\x00\x80\xc2\x01\xff\xff"), tlv(5, "a\x00\xffb"), []byte{0x0c, 0xff, 'x'}),
-			agent.Neighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7", SystemName: "ab"}, "",
+			wire.InspectedNeighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7", SystemName: "ab"}, "",
 		},
-		{"repeated IDs", frame(required, tlv(1, ""), tlv(2, "\x05other")), agent.Neighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7"}, ""},
-		{"empty", nil, agent.Neighbor{}, "no TLV of the type 1"},
-		{"another order", frame(tlv(2, "\x05a"), tlv(1, "\x07b"), tlv(3, "\x00\x78")), agent.Neighbor{}, "no TLV of the type 1"},
-		{"no TTL", frame(tlv(1, "\x07b"), tlv(2, "\x05a"), tlv(0, "")), agent.Neighbor{}, "no TLV of the type 3"},
-		{"an empty ID", frame(tlv(1, "\x07"), tlv(2, "\x05a"), tlv(3, "\x00\x78")), agent.Neighbor{}, "no TLV of the type 1"},
-		{"goes down", frame(tlv(1, "\x07b"), tlv(2, "\x05a"), tlv(3, "\x00\x00")), agent.Neighbor{}, "goes down"},
+		{"repeated IDs", frame(required, tlv(1, ""), tlv(2, "\x05other")), wire.InspectedNeighbor{ChassisID: "00:11:22:33:44:55", PortID: "Ethernet1/7"}, ""},
+		{"empty", nil, wire.InspectedNeighbor{}, "no TLV of the type 1"},
+		{"another order", frame(tlv(2, "\x05a"), tlv(1, "\x07b"), tlv(3, "\x00\x78")), wire.InspectedNeighbor{}, "no TLV of the type 1"},
+		{"no TTL", frame(tlv(1, "\x07b"), tlv(2, "\x05a"), tlv(0, "")), wire.InspectedNeighbor{}, "no TLV of the type 3"},
+		{"an empty ID", frame(tlv(1, "\x07"), tlv(2, "\x05a"), tlv(3, "\x00\x78")), wire.InspectedNeighbor{}, "no TLV of the type 1"},
+		{"goes down", frame(tlv(1, "\x07b"), tlv(2, "\x05a"), tlv(3, "\x00\x00")), wire.InspectedNeighbor{}, "goes down"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func texts(n agent.Neighbor) []string {
+func texts(n wire.InspectedNeighbor) []string {
 	return []string{n.ChassisID, n.PortID, n.PortDescription, n.SystemName, n.SystemDescription, n.ManagementAddress}
 }
 
@@ -109,7 +109,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(minimal)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, err := lldp.Parse(data)
-		if err != nil && n != (agent.Neighbor{}) {
+		if err != nil && n != (wire.InspectedNeighbor{}) {
 			t.Fatal("a neighbour and an error")
 		}
 		for _, text := range texts(n) {
@@ -123,8 +123,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// wire is a network whose frames tests send.
-type wire struct {
+// network stands for the network, whose frames tests send.
+type network struct {
 	mu       sync.Mutex
 	ports    map[string]*port
 	open     map[string]error
@@ -132,7 +132,7 @@ type wire struct {
 	released []string
 }
 
-func (w *wire) Open(name string) (lldp.Conn, error) {
+func (w *network) Open(name string) (lldp.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.open[name]; err != nil {
@@ -145,7 +145,7 @@ func (w *wire) Open(name string) (lldp.Conn, error) {
 	return w.ports[name], nil
 }
 
-func (w *wire) ReleaseFrames(name string) (bool, error) {
+func (w *network) ReleaseFrames(name string) (bool, error) {
 	w.released = append(w.released, name)
 	return w.release == nil, w.release
 }
@@ -173,7 +173,7 @@ func (p *port) Close() error { close(p.closed); return nil }
 // TestListen: every interface listens at once, late frames count, and Close ends everything.
 func TestListen(t *testing.T) {
 	g := NewWithT(t)
-	w := &wire{open: map[string]error{"eno4": errors.New("operation not permitted")}, release: errors.New("not supported")}
+	w := &network{open: map[string]error{"eno4": errors.New("operation not permitted")}, release: errors.New("not supported")}
 	l := lldp.Listen(w, []lldp.Interface{{Name: "eno1"}, {Name: "eno2"}, {Name: "eno2"}, {Name: "eno3", Driver: "i40e"}, {Name: "eno4"}, {Name: "eno5", Driver: "ice"}, {Name: "eno6", Driver: "ice"}})
 	w.ports["eno1"].frames <- errors.New("the network is down")
 	w.ports["eno1"].frames <- []byte("rubbish")
@@ -188,11 +188,11 @@ func TestListen(t *testing.T) {
 	cancel()
 	l.Wait(ctx, func() []string { return []string{"eno3"} })
 
-	nics := []agent.NIC{{Name: "eno1"}, {Name: "eno2"}, {Name: "eno3", LinkUp: true}, {Name: "eno4"}, {Name: "eno5", LinkUp: true}, {Name: "eno6", LinkUp: true}, {Name: "eno7", Driver: "i40e"}}
+	nics := []wire.InspectedNIC{{Name: "eno1"}, {Name: "eno2"}, {Name: "eno3", LinkUp: true}, {Name: "eno4"}, {Name: "eno5", LinkUp: true}, {Name: "eno6", LinkUp: true}, {Name: "eno7", Driver: "i40e"}}
 	problems := l.Apply(nics)
-	g.Expect(nics[0].LLDP).To(HaveField("PortID", "Ethernet1/7"))
-	g.Expect(nics[1].LLDP).To(HaveField("ChassisID", "b"), "the last neighbour counts")
-	g.Expect(nics[2].LLDP).To(BeNil())
+	g.Expect(nics[0].Neighbor).To(HaveField("PortID", "Ethernet1/7"))
+	g.Expect(nics[1].Neighbor).To(HaveField("ChassisID", "b"), "the last neighbour counts")
+	g.Expect(nics[2].Neighbor).To(BeNil())
 	g.Expect(problems).To(ConsistOf(
 		"network interface eno3: the firmware's LLDP agent cannot be switched off: not supported",
 		"network interface eno4: cannot listen for LLDP: operation not permitted",
@@ -207,7 +207,7 @@ func TestListen(t *testing.T) {
 // TestBrokenInterface: an interface that always fails is given up.
 func TestBrokenInterface(t *testing.T) {
 	g := NewWithT(t)
-	w := &wire{}
+	w := &network{}
 	l := lldp.Listen(w, []lldp.Interface{{Name: "eno1"}})
 	for range 16 {
 		w.ports["eno1"].frames <- errors.New("input/output error")

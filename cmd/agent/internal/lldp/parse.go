@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/printable"
 )
 
@@ -49,19 +49,19 @@ const (
 // Parse parses an LLDPDU: a frame without its Ethernet header. The frame must begin with chassis ID, port ID and TTL (8.2). Damage after these is ignored: what
 // precedes it is returned. Texts are valid UTF-8 without control characters, of at most 255 bytes. A TTL of zero means that the switch is going down (8.5.4.1): it is
 // an error, because the neighbour is not there any more.
-func Parse(frame []byte) (agent.Neighbor, error) {
-	var n agent.Neighbor
+func Parse(frame []byte) (wire.InspectedNeighbor, error) {
+	var n wire.InspectedNeighbor
 	for i := range maxTLVs {
 		kind, value, rest, ok := next(frame)
 		if want := i + 1; i < tlvTTL && (!ok || kind != want || len(value) < 2) {
-			return agent.Neighbor{}, fmt.Errorf("the frame has no TLV of the type %d at its place", want)
+			return wire.InspectedNeighbor{}, fmt.Errorf("the frame has no TLV of the type %d at its place", want)
 		}
 		if !ok || kind == tlvEnd {
 			break
 		}
 		frame = rest
 		if kind == tlvTTL && i == tlvTTL-1 && binary.BigEndian.Uint16(value) == 0 {
-			return agent.Neighbor{}, errors.New("the neighbour says that it goes down")
+			return wire.InspectedNeighbor{}, errors.New("the neighbour says that it goes down")
 		}
 		// The first three TLVs must not be repeated (8.2).
 		if kind > tlvTTL || i < tlvTTL {
@@ -84,7 +84,7 @@ func next(frame []byte) (kind int, value, rest []byte, ok bool) {
 	return header >> 9, frame[2 : 2+length], frame[2+length:], true
 }
 
-func add(n *agent.Neighbor, kind int, value []byte) {
+func add(n *wire.InspectedNeighbor, kind int, value []byte) {
 	switch kind {
 	case tlvChassisID:
 		n.ChassisID = id(value, chassisMAC, chassisAddress)
@@ -105,7 +105,7 @@ func add(n *agent.Neighbor, kind int, value []byte) {
 		if vlan, ok := strings.CutPrefix(string(value), portVLAN); ok && len(vlan) == 2 {
 			// 0 means that the port has no VLAN, and 4095 is reserved.
 			if id := binary.BigEndian.Uint16([]byte(vlan)); id > 0 && id < 4095 {
-				n.VLAN = int(id)
+				n.VLAN = int32(id)
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 // The delays between attempts double from firstDelay to maxDelay. giveUpAfter is counted from the first failure after the last success: it is longer than
@@ -57,7 +57,7 @@ func (b *Backoff) Wait(ctx context.Context, err error) error {
 	delay := b.delay + rand.N(b.delay/4) //nolint:gosec // no secret: it spreads the requests of many servers
 	b.delay = min(2*b.delay, maxDelay)
 	if !b.Forever && now.Sub(b.since)+delay > giveUpAfter {
-		return failure.New(agent.ReasonServerUnreachable, "no answer of the boot server for %s, last: %w (check the network between the server and the boot server)",
+		return failure.New(wire.ReasonBootServerUnreachable, "no answer of the boot server for %s, last: %w (check the network between the server and the boot server)",
 			now.Sub(b.since).Round(time.Second), err)
 	}
 	if b.Repeats != nil {

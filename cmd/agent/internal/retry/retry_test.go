@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
 var errDown = errors.New("connection refused")
@@ -68,7 +68,7 @@ func TestDo(t *testing.T) {
 				case time.Since(start) < c.took || time.Since(start) > c.mostTook:
 					t.Errorf("it takes %s", time.Since(start))
 				}
-				if errors.Is(err, errDown) && !failure.HasReason(err, agent.ReasonServerUnreachable) {
+				if errors.Is(err, errDown) && !failure.HasReason(err, wire.ReasonBootServerUnreachable) {
 					t.Errorf("%v has no reason", err)
 				}
 			})

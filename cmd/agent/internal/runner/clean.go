@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
@@ -25,23 +26,23 @@ type Cleaner struct {
 // Run carries a plan out. A disk of the plan that is missing may appear later: the controllers find their disks one after the other.
 func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 	if plan.Clean == nil {
-		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to erase", plan.Purpose))
+		return resultOf(failure.New(wire.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to erase", plan.Purpose))
 	}
-	report(agent.Progress{Step: agent.StepErasing})
+	report(agent.Progress{Step: wire.StepErasing})
 	clean := *plan.Clean
 	settled := settledFor
-	if clean.Policy == agent.CleanMetadata {
+	if erase.IsQuick(clean) {
 		settled = settledForKnown
 	}
 	// An erasure cannot be started a second time, so the agent first waits for the disks that the plan names. If the plan is for all disks, it also waits for disks that the
 	// plan does not name.
 	all, err := awaitDisks(ctx, c.Disks, c.Log, func(all []disk.Disk) error {
 		if erase.Absent(clean, all) {
-			return failure.New(agent.ReasonEraseFailed, "a disk of the plan is not there")
+			return failure.New(wire.ReasonEraseFailed, "a disk of the plan is not there")
 		}
 		return nil
 	}, settled)
-	if err != nil && !failure.HasReason(err, agent.ReasonEraseFailed) {
+	if err != nil && !failure.HasReason(err, wire.ReasonEraseFailed) {
 		return resultOf(err)
 	}
 	release, err := hold(ctx, c.Disks, all, c.Log)
@@ -58,7 +59,7 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 			readContents(ctx, c.Disks, one, c.Log)
 			return one[0]
 		},
-		Report: func(disks []agent.DiskProgress) { report(agent.Progress{Step: agent.StepErasing, Disks: disks}) },
+		Report: func(disks []wire.DiskProgress) { report(agent.Progress{Step: wire.StepErasing, Disks: disks}) },
 		Log:    c.Log,
 	})
 	return bounded(clean, out)
@@ -78,12 +79,12 @@ func bounded(plan agent.CleanPlan, out agent.Result) agent.Result {
 	}
 	out.Warnings = append(out.Warnings, fmt.Sprintf("the server has %d disks, and the result lists %d of them", len(out.Disks), agent.MaxErasedDisks))
 	rank := func(d agent.ErasedDisk) int {
-		return slices.Index([]agent.Outcome{agent.Failed, agent.Erased, agent.LeftOut}, d.Outcome)
+		return slices.Index([]wire.ErasureOutcome{agent.Failed, wire.Erased, wire.LeftOut}, d.Outcome)
 	}
 	slices.SortStableFunc(out.Disks, func(a, b agent.ErasedDisk) int { return cmp.Compare(rank(a), rank(b)) })
 	out.Disks = out.Disks[:agent.MaxErasedDisks]
-	if out.Failure == nil && (plan.AllDisks || plan.Policy != agent.CleanMetadata) {
-		out.Failure = resultOf(failure.New(agent.ReasonEraseFailed, "%s: no record can prove that all were erased", out.Warnings[len(out.Warnings)-1])).Failure
+	if out.Failure == nil && !erase.OnlyWritten(plan) {
+		out.Failure = resultOf(failure.New(wire.ReasonEraseFailed, "%s: no record can prove that all were erased", out.Warnings[len(out.Warnings)-1])).Failure
 	}
 	return out
 }

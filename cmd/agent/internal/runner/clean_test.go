@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -51,7 +52,7 @@ func TestCleanClear(t *testing.T) {
 	kept := contentOf(t, f, 1)
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
 	var last agent.Progress
-	plan := agent.CleanPlan{Policy: agent.CleanClear, Keep: []agent.KeptDisk{{Label: "partS2"}}, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "S2"}}}
+	plan := agent.CleanPlan{Policy: wire.PolicyClear, Keep: []wire.KeptDisk{{Label: "partS2"}}, Expected: []wire.DiskIdentity{{SerialNumber: "S1"}, {SerialNumber: "S2"}}}
 	result := c.Run(t.Context(), cleanPlan(plan), func(p agent.Progress) {
 		if len(p.Disks) > 0 {
 			last = p
@@ -59,14 +60,14 @@ func TestCleanClear(t *testing.T) {
 	})
 	g.Expect(result.Failure).To(BeNil())
 	g.Expect(result.Disks).To(HaveLen(2))
-	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", agent.CleanClear), HaveField("Verification.Kind", agent.ReadBack), HaveField("Verification.Bytes", int64(8*mib))))
-	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Disk.Serial", "S2")))
+	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", wire.Erased), HaveField("Class", wire.PolicyClear), HaveField("Verification.Kind", wire.ReadBack), HaveField("Verification.Bytes", int64(8*mib))))
+	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", wire.LeftOut), HaveField("Disk.SerialNumber", "S2")))
 	g.Expect(bytes.Trim(contentOf(t, f, 0), "\x00")).To(BeEmpty())
 	g.Expect(contentOf(t, f, 1)).To(Equal(kept))
-	g.Expect(last.Step).To(Equal(agent.StepErasing))
-	g.Expect(last.Disks[0].Serial).To(Equal("S1"))
+	g.Expect(last.Step).To(Equal(wire.StepErasing))
+	g.Expect(last.Disks[0].SerialNumber).To(Equal("S1"))
 
-	plan.Policy = agent.CleanPurge
+	plan.Policy = wire.PolicyPurge
 	result = c.Run(t.Context(), cleanPlan(plan), ignore)
 	g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("Purge cannot be met")))
 	g.Expect(result.Disks).To(HaveLen(2), "the disks are in the result also with a failure")
@@ -78,9 +79,9 @@ func TestCleanPolicies(t *testing.T) {
 	f := newFiles(t, "S1")
 	before := contentOf(t, f, 0)
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
-	for _, policy := range []agent.CleanPolicy{"", "metadata", "Destroy"} {
+	for _, policy := range []wire.ErasePolicy{"", "metadata", "Destroy"} {
 		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
-		g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonPlanInvalid))
+		g.Expect(result.Failure).To(HaveField("Reason", wire.ReasonPlanInvalid))
 	}
 	g.Expect(contentOf(t, f, 0)).To(Equal(before))
 }
@@ -90,32 +91,32 @@ func TestCleanMetadata(t *testing.T) {
 	g := NewWithT(t)
 	f := newFiles(t, "S1", "S2")
 	c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
-	ranges := []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 8 * mib}, Offset: 4 * mib, Length: 4096}}
-	result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: ranges}), ignore)
+	ranges := []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 8 * mib}, Offset: 4 * mib, Length: 4096}}
+	result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: ranges}), ignore)
 	g.Expect(result.Failure).To(BeNil())
-	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", agent.Erased), HaveField("Class", agent.CleanMetadata), HaveField("Verification.Passed", true)))
+	g.Expect(result.Disks[0]).To(And(HaveField("Outcome", wire.Erased), HaveField("Class", wire.PolicyMetadata), HaveField("Verification.Passed", true)))
 	g.Expect(result.Disks[0].Verification.Bytes).To(BeNumerically(">", 2*mib))
-	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", agent.LeftOut), HaveField("Message", ContainSubstring("only the disks that the provider wrote"))))
+	g.Expect(result.Disks[1]).To(And(HaveField("Outcome", wire.LeftOut), HaveField("Message", ContainSubstring("only the disks that the provider wrote"))))
 }
 
 // TestCleanExpected: a disk that is missing, or that nobody expects, fails each policy.
 func TestCleanExpected(t *testing.T) {
-	for _, policy := range []agent.CleanPolicy{agent.CleanMetadata, agent.CleanClear} {
+	for _, policy := range []wire.ErasePolicy{wire.PolicyMetadata, wire.PolicyClear} {
 		f := newFiles(t, "S1", "S2")
 		before := contentOf(t, f, 1)
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			c := &Cleaner{Disks: f, Log: slog.New(slog.DiscardHandler)}
-			plan := agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []agent.DiskID{{Serial: "S1"}, {Serial: "GONE"}}}
+			plan := agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []wire.DiskIdentity{{SerialNumber: "S1"}, {SerialNumber: "GONE"}}}
 			started := time.Now()
 			result := c.Run(t.Context(), cleanPlan(plan), ignore)
 			g.Expect(time.Since(started)).To(BeNumerically(">=", disksFor), "it may appear late")
 			g.Expect(result.Failure).To(HaveField("Message", And(ContainSubstring("GONE"), ContainSubstring("S2"))))
-			outcomes := map[string]agent.Outcome{}
+			outcomes := map[string]wire.ErasureOutcome{}
 			for _, d := range result.Disks {
-				outcomes[d.Disk.Serial] = d.Outcome
+				outcomes[d.Disk.SerialNumber] = d.Outcome
 			}
-			g.Expect(outcomes).To(Equal(map[string]agent.Outcome{"S1": agent.Erased, "S2": agent.Failed, "GONE": agent.Failed}))
+			g.Expect(outcomes).To(Equal(map[string]wire.ErasureOutcome{"S1": wire.Erased, "S2": agent.Failed, "GONE": agent.Failed}))
 			g.Expect(contentOf(t, f, 1)).To(Equal(before))
 		})
 	}
@@ -140,10 +141,10 @@ func TestMetadataOfManyDisks(t *testing.T) {
 		g := NewWithT(t)
 		c := &Cleaner{Disks: slow{f}, Log: slog.New(slog.DiscardHandler)}
 		started := time.Now()
-		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: agent.CleanMetadata, AllDisks: true}), ignore)
+		result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: wire.PolicyMetadata, AllDisks: true}), ignore)
 		g.Expect(result.Failure).To(BeNil())
 		g.Expect(result.Disks).To(HaveLen(24))
-		g.Expect(result.Disks).To(HaveEach(HaveField("Outcome", agent.Erased)))
+		g.Expect(result.Disks).To(HaveEach(HaveField("Outcome", wire.Erased)))
 		g.Expect(time.Since(started)).To(BeNumerically("<", 10*time.Second))
 	})
 }
@@ -153,13 +154,13 @@ func TestBounded(t *testing.T) {
 	g := NewWithT(t)
 	var r agent.Result
 	for range agent.MaxErasedDisks {
-		r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Erased})
+		r.Disks = append(r.Disks, agent.ErasedDisk{DiskErasure: wire.DiskErasure{Outcome: wire.Erased}})
 	}
-	g.Expect(bounded(agent.CleanPlan{Policy: agent.CleanClear}, r).Warnings).To(BeEmpty())
-	r.Disks = append(r.Disks, agent.ErasedDisk{Outcome: agent.Failed, Name: "last"})
-	out := bounded(agent.CleanPlan{Policy: agent.CleanClear}, r)
+	g.Expect(bounded(agent.CleanPlan{Policy: wire.PolicyClear}, r).Warnings).To(BeEmpty())
+	r.Disks = append(r.Disks, agent.ErasedDisk{DiskErasure: wire.DiskErasure{Outcome: agent.Failed, Name: "last"}})
+	out := bounded(agent.CleanPlan{Policy: wire.PolicyClear}, r)
 	g.Expect(out.Failure).To(HaveField("Message", ContainSubstring("the server has 65 disks")), "a certificate would not have them all")
-	g.Expect(bounded(agent.CleanPlan{Policy: agent.CleanMetadata}, r).Failure).To(BeNil(), "the disks that the provider wrote are few")
+	g.Expect(bounded(agent.CleanPlan{Policy: wire.PolicyMetadata}, r).Failure).To(BeNil(), "the disks that the provider wrote are few")
 	g.Expect(out.Disks).To(HaveLen(agent.MaxErasedDisks))
 	g.Expect(out.Disks[0].Name).To(Equal("last"))
 	g.Expect(out.Warnings).To(HaveLen(1))

@@ -46,7 +46,7 @@ func readContents(ctx context.Context, disks DiskReader, all []disk.Disk, log *s
 	}
 	for _, d := range all {
 		if d.Unreadable != "" {
-			log.Warn("A disk cannot be read", "disk", d.Name, "serial", d.Serial, "error", d.Unreadable)
+			log.Warn("A disk cannot be read", "disk", d.Name, "serial", d.SerialNumber, "error", d.Unreadable)
 		}
 	}
 }
@@ -62,14 +62,14 @@ func contentsOf(disks DiskReader, index int, d disk.Disk) contents {
 // read reads what is on a disk. An earlier machine may have written anything to it.
 func (c *contents) read(disks DiskReader, d disk.Disk) (err error) {
 	defer failure.Recover(&err)
-	if d.Size == 0 {
+	if d.SizeBytes == 0 {
 		return errors.New("the kernel reports no size: its sectors have an unusual size (format it with sg_format), or it is defective")
 	}
 	opened, err := disks.Read(d)
 	if err != nil {
 		return err
 	}
-	c.found, err = disk.Signatures(opened, d.Size, d.Sector())
-	c.names = disk.PartitionNames(opened, d.Size, d.Sector())
+	c.found, err = disk.Signatures(opened, d.SizeBytes, d.Sector())
+	c.names = disk.PartitionNames(opened, d.SizeBytes, d.Sector())
 	return errors.Join(err, opened.Close())
 }

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/erase"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
@@ -53,7 +54,7 @@ func (broken) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF
 func (broken) Close() error                      { return nil }
 
 func rackDisk(name, serial string) disk.Disk {
-	return disk.Disk{Disk: agent.Disk{Name: name, Serial: serial, Size: 8 << 30}}
+	return disk.Disk{InspectedDisk: wire.InspectedDisk{Name: name, SerialNumber: serial, SizeBytes: 8 << 30}}
 }
 
 func opens(r ReadCloser) func() (ReadCloser, error) {
@@ -99,8 +100,8 @@ func TestInspectDisks(t *testing.T) {
 		},
 	}
 	r.disks[2].Paths, r.disks[3].Paths = []string{"sdd"}, []string{"sdc"}
-	var sent agent.Inventory
-	inspector := &Inspector{Disks: r, Hardware: hardware.Source{Root: t.TempDir()}, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, i agent.Inventory) error {
+	var sent wire.Inspection
+	inspector := &Inspector{Disks: r, Hardware: hardware.Source{Root: t.TempDir()}, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, i wire.Inspection) error {
 		sent = i
 		return nil
 	}}
@@ -119,7 +120,7 @@ func TestCleanPaths(t *testing.T) {
 	g := NewWithT(t)
 	all := []disk.Disk{rackDisk("sda", "A"), rackDisk("sdb", "A")}
 	all[0].Paths, all[1].Paths = []string{"sdb"}, []string{"sda"}
-	plan := agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "A", Size: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
+	plan := agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "A", SizeBytes: 8 << 30}, Offset: 1 << 30, Length: 1 << 20}}}
 	for _, disks := range [][]disk.Disk{all, all[:1]} {
 		results, failure := erase.Run(t.Context(), plan, disks, erase.Options{Open: rack{}.Open})
 		g.Expect(failure).To(HaveField("Message", ContainSubstring("the same disk as sdb")))

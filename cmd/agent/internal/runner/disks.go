@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
@@ -85,9 +86,9 @@ func (f FileDisks) List(context.Context) ([]disk.Disk, error) {
 			return nil, err
 		}
 		all = append(all, disk.Disk{
-			Disk: agent.Disk{
-				Name: fmt.Sprintf("file%d", i), Model: "File", Serial: filepath.Base(name), Size: info.Size(), LogicalSector: fileSector, PhysicalSector: fileSector,
-				Transport: "file",
+			InspectedDisk: wire.InspectedDisk{
+				Name: fmt.Sprintf("file%d", i), Model: "File", SerialNumber: filepath.Base(name), SizeBytes: info.Size(), LogicalSectorBytes: fileSector, PhysicalSectorBytes: fileSector,
+				Transport: wire.TransportOther,
 			},
 			Node: name,
 		})
@@ -142,7 +143,7 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 		}
 		readContents(ctx, disks, all, log)
 		err = found(all)
-		if err == nil || !failure.HasReason(err, agent.ReasonNoDisk) && !failure.HasReason(err, agent.ReasonEraseFailed) || time.Now().After(deadline) {
+		if err == nil || !failure.HasReason(err, wire.ReasonNoDiskMatches) && !failure.HasReason(err, wire.ReasonEraseFailed) || time.Now().After(deadline) {
 			return all, err
 		}
 		log.Info("Waiting for a disk", "seen", len(all), "error", err)
@@ -164,7 +165,7 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 	for _, d := range all {
 		h, err := disks.Read(d)
 		if err != nil {
-			log.Warn("A disk cannot be held open", "disk", d.Name, "serial", d.Serial, "error", err)
+			log.Warn("A disk cannot be held open", "disk", d.Name, "serial", d.SerialNumber, "error", err)
 			continue
 		}
 		held = append(held, h)
@@ -175,7 +176,7 @@ func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logg
 	}
 	for _, d := range all {
 		if !slices.ContainsFunc(again, func(a disk.Disk) bool { return a.Name == d.Name && a.ID() == d.ID() }) {
-			return release, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.Serial)
+			return release, failure.New(wire.ReasonDiskFailed, "the disk %s (serial number %s) went away, or its name is that of another disk now: nothing was written", d.Name, d.SerialNumber)
 		}
 	}
 	return release, nil
@@ -203,7 +204,7 @@ func (w *watch) changed(all []disk.Disk) time.Time {
 func namesOf(all []disk.Disk) string {
 	var names strings.Builder
 	for _, d := range all {
-		names.WriteString(d.Name + " " + d.Serial + "\n")
+		names.WriteString(d.Name + " " + d.SerialNumber + "\n")
 	}
 	return names.String()
 }
@@ -213,9 +214,9 @@ func openDisk(disks Disks, d disk.Disk) (disk.Device, error) {
 	device, err := disks.Open(d)
 	switch {
 	case errors.Is(err, disk.ErrBusy):
-		return nil, failure.New(agent.ReasonDiskBusy, "the disk %s (serial number %s) is held by something else%s: %w", d.Name, d.Serial, holders(d), err)
+		return nil, failure.New(wire.ReasonDiskBusy, "the disk %s (serial number %s) is held by something else%s: %w", d.Name, d.SerialNumber, holders(d), err)
 	case err != nil:
-		return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s) cannot be opened: %w", d.Name, d.Serial, err)
+		return nil, failure.New(wire.ReasonDiskFailed, "the disk %s (serial number %s) cannot be opened: %w", d.Name, d.SerialNumber, err)
 	default:
 		return device, nil
 	}
@@ -236,5 +237,5 @@ func resultOf(err error) agent.Result {
 	if f := failure.Of(err); f != nil {
 		return agent.Result{Failure: f}
 	}
-	return agent.Result{Failure: &agent.Failure{Reason: agent.ReasonServerUnreachable, Message: err.Error()}}
+	return agent.Result{Failure: &agent.Failure{Reason: wire.ReasonBootServerUnreachable, Message: err.Error()}}
 }

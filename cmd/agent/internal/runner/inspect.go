@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
@@ -24,7 +25,7 @@ type Inspector struct {
 	// Release is that of the agent.
 	Release string
 	// Send sends the inventory to the boot server. It is repeated unless its error is final.
-	Send func(ctx context.Context, inventory agent.Inventory) error
+	Send func(ctx context.Context, inventory wire.Inspection) error
 	Log  *slog.Logger
 }
 
@@ -40,15 +41,15 @@ const (
 // Run carries a plan out.
 func (i *Inspector) Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 	if plan.Inspect == nil {
-		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to inspect", plan.Purpose))
+		return resultOf(failure.New(wire.ReasonPlanInvalid, "the plan has the purpose %s, and nothing to inspect", plan.Purpose))
 	}
-	report(agent.Progress{Step: agent.StepReading})
+	report(agent.Progress{Step: wire.StepReading})
 	inventory := hardware.Trim(i.read(ctx, *plan.Inspect))
 	return resultOf(retry.Do(ctx, func(ctx context.Context) error { return i.Send(ctx, inventory) }))
 }
 
 // read reads the hardware after the wait for LLDP: until then, controllers have found their disks and links are up.
-func (i *Inspector) read(ctx context.Context, plan agent.InspectPlan) agent.Inventory {
+func (i *Inspector) read(ctx context.Context, plan agent.InspectPlan) wire.Inspection {
 	var listener *lldp.Listener
 	if i.Network != nil {
 		listener = i.listen(ctx, min(time.Duration(max(plan.LLDPSeconds, 0))*time.Second, maxLLDPWait))
@@ -73,8 +74,8 @@ func (i *Inspector) read(ctx context.Context, plan agent.InspectPlan) agent.Inve
 }
 
 // inspected returns the facts of disks for the report, with what they carry, and why no plan would write to them.
-func inspected(found []disk.Disk) []agent.Disk {
-	disks := make([]agent.Disk, 0, len(found))
+func inspected(found []disk.Disk) []wire.InspectedDisk {
+	disks := make([]wire.InspectedDisk, 0, len(found))
 	for _, d := range found {
 		for _, s := range d.Found {
 			d.Signatures = append(d.Signatures, s.Type)
@@ -82,7 +83,7 @@ func inspected(found []disk.Disk) []agent.Disk {
 		slices.Sort(d.Signatures)
 		d.Signatures = slices.Compact(d.Signatures)
 		d.Protected = disk.Protected(d, agent.RootDevice{}, nil)
-		disks = append(disks, d.Disk)
+		disks = append(disks, d.InspectedDisk)
 	}
 	return disks
 }

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/hardware"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/lldp"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
@@ -23,27 +24,27 @@ import (
 func TestInspect(t *testing.T) {
 	g := NewWithT(t)
 	_, f := newProvisioner(t, newBoots())
-	var sent []agent.Inventory
+	var sent []wire.Inspection
 	var refused error
 	inspector := &Inspector{
 		Disks: f, Hardware: hardware.Source{Root: t.TempDir(), Architecture: "amd64"}, Release: "v1", Log: slog.New(slog.DiscardHandler),
-		Send: func(_ context.Context, inventory agent.Inventory) error {
+		Send: func(_ context.Context, inventory wire.Inspection) error {
 			sent = append(sent, inventory)
 			return refused
 		},
 	}
-	var steps []agent.Step
+	var steps []wire.AgentStep
 	run := func(plan *agent.InspectPlan) agent.Result {
 		return inspector.Run(t.Context(), &agent.Plan{Purpose: agent.Inspect, Inspect: plan}, func(p agent.Progress) { steps = append(steps, p.Step) })
 	}
-	g.Expect(run(nil).Failure.Reason).To(Equal(agent.ReasonPlanInvalid))
+	g.Expect(run(nil).Failure.Reason).To(Equal(wire.ReasonPlanInvalid))
 	g.Expect(sent).To(BeEmpty())
 	g.Expect(run(&agent.InspectPlan{}).Failure).To(BeNil())
-	g.Expect(steps).To(Equal([]agent.Step{agent.StepReading}))
+	g.Expect(steps).To(Equal([]wire.AgentStep{wire.StepReading}))
 	g.Expect(sent).To(HaveLen(1))
-	g.Expect(sent[0].Release).To(Equal("v1"))
+	g.Expect(sent[0].AgentRelease).To(Equal("v1"))
 	g.Expect(sent[0].Disks).To(HaveLen(1))
-	g.Expect(sent[0].Disks[0].Serial).To(Equal("S1"))
+	g.Expect(sent[0].Disks[0].SerialNumber).To(Equal("S1"))
 	refused = retry.Final(errors.New("refused"))
 	g.Expect(run(&agent.InspectPlan{}).Failure).NotTo(BeNil())
 	g.Expect(sent).To(HaveLen(2), "a final refusal is not repeated")
@@ -120,10 +121,10 @@ func TestWaitForNeighbours(t *testing.T) {
 				if c.late != "" {
 					time.AfterFunc(3*time.Second, func() { plug(c.late) })
 				}
-				var sent agent.Inventory
+				var sent wire.Inspection
 				inspector := &Inspector{
 					Disks: FileDisks{}, Hardware: hardware.Source{Root: root, Architecture: "amd64"}, Network: c.heard, Log: slog.New(slog.DiscardHandler),
-					Send: func(_ context.Context, inventory agent.Inventory) error { sent = inventory; return nil },
+					Send: func(_ context.Context, inventory wire.Inspection) error { sent = inventory; return nil },
 				}
 				started := time.Now()
 				plan := &agent.Plan{Purpose: agent.Inspect, Inspect: &agent.InspectPlan{LLDPSeconds: int(wait.Seconds())}}
@@ -131,7 +132,7 @@ func TestWaitForNeighbours(t *testing.T) {
 				g.Expect(time.Since(started)).To(And(BeNumerically(">=", c.atLeast), BeNumerically("<=", c.atMost)))
 				var got []string
 				for _, n := range sent.NICs {
-					if n.LLDP != nil {
+					if n.Neighbor != nil {
 						got = append(got, n.Name)
 					}
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
@@ -23,7 +24,7 @@ type Provisioner struct {
 	// Source returns the source of the plan's image.
 	Source func(plan agent.ProvisionPlan) image.Source
 	// Firmware is how the server booted, Architecture that of the processor in the notation of Kubernetes.
-	Firmware     agent.Firmware
+	Firmware     wire.FirmwareMode
 	Architecture string
 	// Variables has the variables of UEFI. Nil writes no boot entry.
 	Variables efi.Store
@@ -36,13 +37,13 @@ const firmwareTimeout = 2 * time.Minute
 // Run carries a plan out.
 func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 	if plan.Provision == nil {
-		return resultOf(failure.New(agent.ReasonPlanInvalid, "the plan has the purpose %s, and no image", plan.Purpose))
+		return resultOf(failure.New(wire.ReasonPlanInvalid, "the plan has the purpose %s, and no image", plan.Purpose))
 	}
 	written, warnings, err := p.provision(ctx, *plan.Provision, report)
 	result := resultOf(err)
 	result.Written, result.Warnings = written, warnings
 	if written != nil && written.Committed && err == nil {
-		report(agent.Progress{Step: agent.StepBootEntry})
+		report(agent.Progress{Step: wire.StepBootEntry})
 		result.Warnings = append(result.Warnings, p.writeBootEntry(ctx, plan.Provision.BootEntry, *written)...)
 	}
 	return result
@@ -50,9 +51,9 @@ func (p *Provisioner) Run(ctx context.Context, plan *agent.Plan, report func(age
 
 // provision writes the image, unless an earlier attempt completed it. written is nil before a disk is selected.
 func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, report func(agent.Progress)) (written *agent.Written, warnings []string, err error) {
-	report(agent.Progress{Step: agent.StepSelecting})
+	report(agent.Progress{Step: wire.StepSelecting})
 	settled := settledFor
-	if (plan.RootDevice.Serial != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == agent.None) { // only the same disk by another path matters
+	if (plan.RootDevice.SerialNumber != "" || plan.RootDevice.WWN != "") && (plan.DataSource == "" || plan.DataSource == wire.DataSourceNone) { // only the same disk by another path matters
 		settled = settledForKnown
 	}
 	var selected disk.Disk
@@ -63,7 +64,7 @@ func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, r
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Log.Info("Selected the disk", "name", selected.Name, "model", selected.Model, "serial", selected.Serial, "size", selected.Size)
+	p.Log.Info("Selected the disk", "name", selected.Name, "model", selected.Model, "serial", selected.SerialNumber, "size", selected.SizeBytes)
 	if plan.CommittedGUID != "" {
 		complete, err := p.findCommitted(all, selected, plan)
 		if err != nil || complete != nil {
@@ -84,7 +85,7 @@ func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, r
 		Device: device, Disk: selected, Others: others(all, selected), Source: p.Source(plan), Plan: plan, Firmware: p.Firmware, Architecture: p.Architecture, Progress: report,
 	})
 	if closed := device.Close(); closed != nil && err == nil && !result.Committed {
-		err = failure.New(agent.ReasonDiskFailed, "the disk %s cannot be closed: %w", selected.Name, closed)
+		err = failure.New(wire.ReasonDiskFailed, "the disk %s cannot be closed: %w", selected.Name, closed)
 	}
 	return &result.Written, result.Warnings, err
 }
@@ -107,17 +108,17 @@ func (p *Provisioner) findCommitted(all []disk.Disk, selected disk.Disk, plan ag
 		state, err := p.look(d, plan.CommittedGUID)
 		switch {
 		case state == image.Complete:
-			p.Log.Info("An earlier attempt completed the disk", "name", d.Name, "serial", d.Serial)
+			p.Log.Info("An earlier attempt completed the disk", "name", d.Name, "serial", d.SerialNumber)
 			return &agent.Written{Disk: d.ID(), Name: d.Name, Model: d.Model, Committed: true}, nil
 		case d.Is(plan.CommittedDisk) && err != nil:
-			return nil, failure.New(agent.ReasonDiskFailed, "the disk %s (serial number %s), which an earlier attempt wrote, cannot be read: %w", d.Name, d.Serial, err)
+			return nil, failure.New(wire.ReasonDiskFailed, "the disk %s (serial number %s), which an earlier attempt wrote, cannot be read: %w", d.Name, d.SerialNumber, err)
 		case d.Is(plan.CommittedDisk):
 			empty = state == image.Empty && d.Name == selected.Name
 		}
 	}
 	if !empty {
-		return nil, failure.New(agent.ReasonCommitUnknown, "an earlier attempt was allowed to make the disk with serial number %q bootable, and that disk is neither complete nor empty, "+
-			"is not there, or is not the selected one (%s): the machine may have booted (delete the Machine to have it replaced)", plan.CommittedDisk.Serial, selected.Name)
+		return nil, failure.New(wire.ReasonCommitUnknown, "an earlier attempt was allowed to make the disk with serial number %q bootable, and that disk is neither complete nor empty, "+
+			"is not there, or is not the selected one (%s): the machine may have booted (delete the Machine to have it replaced)", plan.CommittedDisk.SerialNumber, selected.Name)
 	}
 	return nil, nil //nolint:nilnil // nothing is complete
 }
@@ -127,7 +128,7 @@ func (p *Provisioner) look(d disk.Disk, guid string) (image.State, error) {
 	if err != nil {
 		return image.Unknown, err
 	}
-	state, err := image.Look(opened, d.Size, d.Sector(), guid)
+	state, err := image.Look(opened, d.SizeBytes, d.Sector(), guid)
 	return state, errors.Join(err, opened.Close())
 }
 
@@ -136,7 +137,7 @@ var loaders = map[string]string{"amd64": "X64", "arm64": "AA64"}
 
 // writeBootEntry makes the disk the first boot device of UEFI. It returns warnings: without an entry, firmware boots the fallback path, if its order does.
 func (p *Provisioner) writeBootEntry(ctx context.Context, description string, written agent.Written) []string {
-	if p.Firmware != agent.UEFI || p.Variables == nil {
+	if p.Firmware != wire.FirmwareUEFI || p.Variables == nil {
 		return nil
 	}
 	loader, err := p.findLoader(ctx, written.Name)
@@ -164,7 +165,7 @@ func (p *Provisioner) findLoader(ctx context.Context, name string) (*efi.Loader,
 		if err != nil {
 			return nil, err
 		}
-		table, err := gpt.Read(opened, 1, d.Size, d.Sector())
+		table, err := gpt.Read(opened, 1, d.SizeBytes, d.Sector())
 		if err := errors.Join(err, opened.Close()); err != nil {
 			return nil, err
 		}

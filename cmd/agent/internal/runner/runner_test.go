@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
@@ -75,12 +76,12 @@ func newProvisioner(t *testing.T, b *boots) (*Provisioner, FileDisks) {
 	g.Expect(os.Truncate(name, 5<<30)).To(Succeed())
 	f := FileDisks{name}
 	return &Provisioner{
-		Disks: f, Source: func(agent.ProvisionPlan) image.Source { return b }, Firmware: agent.UEFI, Architecture: "amd64", Log: slog.New(slog.DiscardHandler),
+		Disks: f, Source: func(agent.ProvisionPlan) image.Source { return b }, Firmware: wire.FirmwareUEFI, Architecture: "amd64", Log: slog.New(slog.DiscardHandler),
 	}, f
 }
 
 func provisionPlan(change func(*agent.ProvisionPlan)) *agent.Plan {
-	p := &agent.ProvisionPlan{DataSource: agent.NoCloud, DataSize: mib, PartitionGUID: guid, RootDevice: agent.RootDevice{Serial: "S1"}}
+	p := &agent.ProvisionPlan{DataSource: wire.DataSourceNoCloud, DataSize: mib, PartitionGUID: guid, RootDevice: agent.RootDevice{SerialNumber: "S1"}}
 	if change != nil {
 		change(p)
 	}
@@ -105,7 +106,7 @@ func TestProvisionThenClean(t *testing.T) {
 	result := p.Run(t.Context(), provisionPlan(nil), ignore)
 	g.Expect(result.Failure).To(BeNil())
 	g.Expect(result.Written.Committed).To(BeTrue())
-	g.Expect(result.Written.Disk).To(Equal(agent.DiskID{Serial: "S1", Size: 5 << 30}))
+	g.Expect(result.Written.Disk).To(Equal(wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 5 << 30}))
 	g.Expect(b.where).To(Equal(agent.DataRequest{Disk: result.Written.Disk, Name: "file0", Offset: result.Written.DataOffset, SectorSize: 512}))
 	g.Expect(bootable(t, f)).To(BeTrue())
 
@@ -116,7 +117,7 @@ func TestProvisionThenClean(t *testing.T) {
 	g.Expect(b.commits).To(BeZero(), "nothing is written again")
 
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
-	plan := &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: agent.CleanMetadata, Ranges: []agent.DiskRange{
+	plan := &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{
 		{Disk: result.Written.Disk, Offset: result.Written.DataOffset, Length: result.Written.DataLength},
 	}}}
 	g.Expect(cleaner.Run(t.Context(), plan, ignore).Failure).To(BeNil())
@@ -138,9 +139,9 @@ func TestCommitUnknown(t *testing.T) {
 	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure).To(BeNil())
 	other := "11111111-62fb-4b7e-a5a4-2a3bb7a0b0c1"
 	result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) {
-		p.CommittedGUID, p.CommittedDisk = other, agent.DiskID{Serial: "S1", Size: 5 << 30}
+		p.CommittedGUID, p.CommittedDisk = other, wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 5 << 30}
 	}), ignore)
-	g.Expect(result.Failure.Reason).To(Equal(agent.ReasonCommitUnknown))
+	g.Expect(result.Failure.Reason).To(Equal(wire.ReasonCommitUnknown))
 	g.Expect(bootable(t, f)).To(BeTrue(), "nothing was written")
 }
 
@@ -155,13 +156,13 @@ func TestRefusedCommit(t *testing.T) {
 	g.Expect(result.Written.Committed).To(BeFalse())
 	g.Expect(bootable(t, f)).To(BeFalse())
 	b.commitErr = nil
-	committed := func(disk agent.DiskID) *agent.Plan {
+	committed := func(disk wire.DiskIdentity) *agent.Plan {
 		return provisionPlan(func(p *agent.ProvisionPlan) { p.CommittedGUID, p.CommittedDisk = guid, disk })
 	}
-	missing := p.Run(t.Context(), committed(agent.DiskID{Serial: "S2", Size: 5 << 30}), ignore)
-	g.Expect(missing.Failure.Reason).To(Equal(agent.ReasonCommitUnknown), "the disk that may boot is not there")
+	missing := p.Run(t.Context(), committed(wire.DiskIdentity{SerialNumber: "S2", SizeBytes: 5 << 30}), ignore)
+	g.Expect(missing.Failure.Reason).To(Equal(wire.ReasonCommitUnknown), "the disk that may boot is not there")
 	g.Expect(bootable(t, f)).To(BeFalse())
-	g.Expect(p.Run(t.Context(), committed(agent.DiskID{Serial: "S1", Size: 5 << 30}), ignore).Failure).To(BeNil(), "an empty disk may be written again")
+	g.Expect(p.Run(t.Context(), committed(wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 5 << 30}), ignore).Failure).To(BeNil(), "an empty disk may be written again")
 	g.Expect(bootable(t, f)).To(BeTrue())
 }
 
@@ -170,12 +171,12 @@ func TestKept(t *testing.T) {
 	g := NewWithT(t)
 	b := newBoots()
 	p, f := newProvisioner(t, b)
-	result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.Keep = []agent.KeptDisk{{Serial: "s1"}} }), ignore)
-	g.Expect(result.Failure.Reason).To(Equal(agent.ReasonProtectedDisk))
+	result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.Keep = []wire.KeptDisk{{SerialNumber: "s1"}} }), ignore)
+	g.Expect(result.Failure.Reason).To(Equal(wire.ReasonDiskProtected))
 	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure).To(BeNil())
 	cleaner := &Cleaner{Disks: f, Log: p.Log}
 	clean := cleaner.Run(t.Context(), &agent.Plan{Purpose: agent.Clean, Clean: &agent.CleanPlan{
-		Policy: agent.CleanMetadata, Keep: []agent.KeptDisk{{Serial: "S1"}}, Ranges: []agent.DiskRange{{Disk: agent.DiskID{Serial: "S1", Size: 5 << 30}, Offset: 4 << 30, Length: mib}},
+		Policy: wire.PolicyMetadata, Keep: []wire.KeptDisk{{SerialNumber: "S1"}}, Ranges: []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: 5 << 30}, Offset: 4 << 30, Length: mib}},
 	}}, ignore)
 	g.Expect(clean.Failure).NotTo(BeNil(), "what cannot be erased is a failure")
 	g.Expect(bootable(t, f)).To(BeTrue())
@@ -191,6 +192,6 @@ func TestBusy(t *testing.T) {
 	g := NewWithT(t)
 	p, f := newProvisioner(t, newBoots())
 	p.Disks = busy{f}
-	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure.Reason).To(Equal(agent.ReasonDiskBusy))
-	g.Expect(p.Run(t.Context(), &agent.Plan{Purpose: agent.Provision}, ignore).Failure.Reason).To(Equal(agent.ReasonPlanInvalid))
+	g.Expect(p.Run(t.Context(), provisionPlan(nil), ignore).Failure.Reason).To(Equal(wire.ReasonDiskBusy))
+	g.Expect(p.Run(t.Context(), &agent.Plan{Purpose: agent.Provision}, ignore).Failure.Reason).To(Equal(wire.ReasonPlanInvalid))
 }

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
@@ -43,20 +44,20 @@ func secondAfter(wait time.Duration) func(time.Duration, int, []disk.Disk) []dis
 
 // TestLateDisk: a disk whose controller finds it seconds after the others is erased, or fails the erasure if the server did not have it.
 func TestLateDisk(t *testing.T) {
-	for policy, late := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: time.Second, agent.CleanClear: 5 * time.Second} {
+	for policy, late := range map[wire.ErasePolicy]time.Duration{wire.PolicyMetadata: time.Second, wire.PolicyClear: 5 * time.Second} {
 		f := newFiles(t, "S1", "S2")
 		before := contentOf(t, f, 1)
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			c := &Cleaner{Disks: &changing{files: f, started: time.Now(), change: secondAfter(late)}, Log: slog.New(slog.DiscardHandler)}
-			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []agent.DiskID{{Serial: "S1"}}}), ignore)
+			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Expected: []wire.DiskIdentity{{SerialNumber: "S1"}}}), ignore)
 			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("S2")))
 			g.Expect(contentOf(t, f, 1)).To(Equal(before))
 
 			c.Disks = &changing{files: f, started: time.Now(), change: secondAfter(late)}
 			result = c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true}), ignore)
 			g.Expect(result.Failure).To(BeNil())
-			g.Expect(result.Disks).To(And(HaveLen(2), HaveEach(HaveField("Outcome", agent.Erased))))
+			g.Expect(result.Disks).To(And(HaveLen(2), HaveEach(HaveField("Outcome", wire.Erased))))
 		})
 	}
 }
@@ -76,19 +77,19 @@ func TestWatchedDisksHaveSettled(t *testing.T) {
 
 // TestNameOfAnotherDisk: nothing is erased if a name belongs to another disk than when the disks were listed.
 func TestNameOfAnotherDisk(t *testing.T) {
-	for policy, settled := range map[agent.CleanPolicy]time.Duration{agent.CleanMetadata: settledForKnown, agent.CleanClear: settledFor} {
+	for policy, settled := range map[wire.ErasePolicy]time.Duration{wire.PolicyMetadata: settledForKnown, wire.PolicyClear: settledFor} {
 		f := newFiles(t, "S1", "KEPT")
 		before := [][]byte{contentOf(t, f, 0), contentOf(t, f, 1)}
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			disks := &changing{files: f, started: time.Now(), change: func(_ time.Duration, lists int, all []disk.Disk) []disk.Disk {
 				if lists > int((settled+listInterval-1)/listInterval)+1 { // after the last list of the wait
-					all[0].Serial, all[1].Serial = all[1].Serial, all[0].Serial
+					all[0].SerialNumber, all[1].SerialNumber = all[1].SerialNumber, all[0].SerialNumber
 				}
 				return all
 			}}
 			c := &Cleaner{Disks: disks, Log: slog.New(slog.DiscardHandler)}
-			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Keep: []agent.KeptDisk{{Serial: "KEPT"}}}), ignore)
+			result := c.Run(t.Context(), cleanPlan(agent.CleanPlan{Policy: policy, AllDisks: true, Keep: []wire.KeptDisk{{SerialNumber: "KEPT"}}}), ignore)
 			g.Expect(result.Failure).To(HaveField("Message", ContainSubstring("its name is that of another disk now")))
 			g.Expect(result.Disks).To(BeEmpty())
 		})
@@ -99,8 +100,8 @@ func TestNameOfAnotherDisk(t *testing.T) {
 // TestDiskChangesBeforeWrite: no image is written if the name of the selected disk belongs to another disk by then, or the disk has another size.
 func TestDiskChangesBeforeWrite(t *testing.T) {
 	for name, change := range map[string]func(*disk.Disk){
-		"name": func(d *disk.Disk) { d.Serial = "S2" },
-		"size": func(d *disk.Disk) { d.Size += 1 << 30 },
+		"name": func(d *disk.Disk) { d.SerialNumber = "S2" },
+		"size": func(d *disk.Disk) { d.SizeBytes += 1 << 30 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, f := newProvisioner(t, newBoots())
@@ -113,8 +114,8 @@ func TestDiskChangesBeforeWrite(t *testing.T) {
 					return all
 				}}
 				result := p.Run(t.Context(), provisionPlan(nil), ignore)
-				g.Expect(result.Failure).To(And(HaveField("Reason", agent.ReasonDiskFailed), HaveField("Message", ContainSubstring("nothing was written"))))
-				g.Expect(result.Written.Disk.Serial).To(Equal("S1"))
+				g.Expect(result.Failure).To(And(HaveField("Reason", wire.ReasonDiskFailed), HaveField("Message", ContainSubstring("nothing was written"))))
+				g.Expect(result.Written.Disk.SerialNumber).To(Equal("S1"))
 			})
 			NewWithT(t).Expect(bootable(t, f)).To(BeFalse())
 		})
@@ -128,11 +129,11 @@ func TestLateDiskWithSameSerial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		p.Disks = &changing{files: second, started: time.Now(), change: func(since time.Duration, lists int, all []disk.Disk) []disk.Disk {
-			all[1].Serial = all[0].Serial
+			all[1].SerialNumber = all[0].SerialNumber
 			return secondAfter(time.Second)(since, lists, all)
 		}}
-		result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.DataSource, p.DataSize = agent.None, 0 }), ignore)
-		g.Expect(result.Failure).To(HaveField("Reason", agent.ReasonSeveralDisks))
+		result := p.Run(t.Context(), provisionPlan(func(p *agent.ProvisionPlan) { p.DataSource, p.DataSize = wire.DataSourceNone, 0 }), ignore)
+		g.Expect(result.Failure).To(HaveField("Reason", wire.ReasonSeveralDisksMatch))
 	})
 	NewWithT(t).Expect(bootable(t, f)).To(BeFalse())
 }

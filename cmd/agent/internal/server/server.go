@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -142,13 +143,13 @@ func (c *Client) Plan(ctx context.Context, hello agent.Hello) (*agent.Plan, erro
 		return nil, err
 	}
 	if plan.Version != agent.Version {
-		return nil, failure.New(agent.ReasonVersion, "the boot server has version %d of the protocol, and the agent %d", plan.Version, agent.Version)
+		return nil, failure.New(wire.ReasonVersionDiffers, "the boot server has version %d of the protocol, and the agent %d", plan.Version, agent.Version)
 	}
 	return plan, nil
 }
 
 // Inventory reports what the agent found.
-func (c *Client) Inventory(ctx context.Context, inventory agent.Inventory) error {
+func (c *Client) Inventory(ctx context.Context, inventory wire.Inspection) error {
 	return c.call(ctx, agent.EndpointInventory, inventory, nil)
 }
 
@@ -233,10 +234,10 @@ func refusal(ctx context.Context, endpoint string, response *http.Response) erro
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized:
 		return retry.Final(fmt.Errorf("%w: %s", ErrBootOver, message))
-	case code == http.StatusConflict && refused.Reason == agent.ReasonOtherServer:
-		return failure.New(agent.ReasonOtherServer, "%.1000s", refused.Message)
+	case code == http.StatusConflict && refused.Reason == wire.ReasonOtherServer:
+		return failure.New(wire.ReasonOtherServer, "%.1000s", refused.Message)
 	case code == http.StatusConflict:
-		return failure.New(agent.ReasonVersion, "the boot server has another version of the protocol: %s", message)
+		return failure.New(wire.ReasonVersionDiffers, "the boot server has another version of the protocol: %s", message)
 	case code == http.StatusTooManyRequests || code >= 500:
 		if err := retry.Pause(ctx, retryAfter(response, 0)); err != nil {
 			return err

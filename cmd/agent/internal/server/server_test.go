@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
@@ -118,15 +119,15 @@ func TestPlan(t *testing.T) {
 			r, ok := errors.AsType[*server.RefusedError](err)
 			return ok && strings.Contains(r.Message, "no disk") && retry.IsFinal(err)
 		}, 1},
-		{"version", []http.HandlerFunc{status(409, "2")}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
+		{"version", []http.HandlerFunc{status(409, "2")}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, wire.ReasonVersionDiffers) }, 1},
 		{"another server", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(agent.Error{Reason: agent.ReasonOtherServer, Message: "S1, and not S2"})
+			_ = json.NewEncoder(w).Encode(agent.Error{Reason: wire.ReasonOtherServer, Message: "S1, and not S2"})
 		}}, func(_ *agent.Plan, err error) bool {
-			return failure.HasReason(err, agent.ReasonOtherServer) && strings.Contains(err.Error(), "S1, and not S2")
+			return failure.HasReason(err, wire.ReasonOtherServer) && strings.Contains(err.Error(), "S1, and not S2")
 		}, 1},
-		{"version of the plan", []http.HandlerFunc{body(agent.Plan{Version: 99})}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, agent.ReasonVersion) }, 1},
+		{"version of the plan", []http.HandlerFunc{body(agent.Plan{Version: 99})}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, wire.ReasonVersionDiffers) }, 1},
 		{"redirect", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }}, func(_ *agent.Plan, err error) bool { return err != nil && retry.IsFinal(err) }, 1},
 		{"garbage first", []http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 2},
 	} {
@@ -158,10 +159,10 @@ func TestReports(t *testing.T) {
 		agent.EndpointResult:    {status(500, "restarts"), body(agent.Answer{Next: agent.Reboot})},
 	}}
 	c := newClient(t, a)
-	if err := c.Progress(t.Context(), agent.Progress{Step: agent.StepWriting, Done: 5}); err != nil || got.Done != 5 {
+	if err := c.Progress(t.Context(), agent.Progress{Step: wire.StepWriting, Done: 5}); err != nil || got.Done != 5 {
 		t.Errorf("%v, %+v", err, got)
 	}
-	if err := c.Inventory(t.Context(), agent.Inventory{}); err != nil {
+	if err := c.Inventory(t.Context(), wire.Inspection{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := c.Result(t.Context(), agent.Result{}); err == nil || retry.IsFinal(err) {
@@ -170,7 +171,7 @@ func TestReports(t *testing.T) {
 	if answer, err := c.Result(t.Context(), agent.Result{}); err != nil || answer.Next != agent.Reboot {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	if err := c.Progress(t.Context(), agent.Progress{Step: agent.Step(strings.Repeat("x", agent.MaxBody))}); err == nil || !retry.IsFinal(err) {
+	if err := c.Progress(t.Context(), agent.Progress{Step: wire.AgentStep(strings.Repeat("x", agent.MaxBody))}); err == nil || !retry.IsFinal(err) {
 		t.Errorf("a body that is too large: %v", err)
 	}
 }
@@ -211,16 +212,16 @@ func TestWriteThroughHTTP(t *testing.T) {
 		agent.EndpointCommit: {status(202, ""), status(204, "")},
 	}}
 	c := newClient(t, a)
-	plan := agent.ProvisionPlan{Manifest: manifest.DigestOf(encoded), DataSource: agent.NoCloud, DataSize: mib, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
+	plan := agent.ProvisionPlan{Manifest: manifest.DigestOf(encoded), DataSource: wire.DataSourceNoCloud, DataSize: mib, PartitionGUID: "0b6ddf2c-62fb-4b7e-a5a4-2a3bb7a0b0c1"}
 	d := disktest.New(32*mib, 512)
-	r, err := image.Write(t.Context(), image.Options{Device: d, Disk: disk.Disk{}, Source: c.Source(plan), Plan: plan, Firmware: agent.UEFI, Architecture: "amd64"})
+	r, err := image.Write(t.Context(), image.Options{Device: d, Disk: disk.Disk{}, Source: c.Source(plan), Plan: plan, Firmware: wire.FirmwareUEFI, Architecture: "amd64"})
 	if err != nil || !r.Committed || !pxetest.Bootable(d, d.Size(), 512) {
 		t.Errorf("%v, %+v", err, r)
 	}
 
 	plan.Manifest = manifest.DigestOf(nil)
 	source := c.Source(plan)
-	if err := retry.Do(t.Context(), func(ctx context.Context) error { _, err := source.Manifest(ctx); return err }); !failure.HasReason(err, agent.ReasonImageCorrupt) {
+	if err := retry.Do(t.Context(), func(ctx context.Context) error { _, err := source.Manifest(ctx); return err }); !failure.HasReason(err, wire.ReasonImageCorrupt) {
 		t.Errorf("another manifest: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
@@ -60,7 +61,7 @@ func (s *Source) Manifest(ctx context.Context) (*manifest.Manifest, error) {
 	if s.bad++; s.bad < maxBadManifests {
 		return nil, err
 	}
-	return nil, failure.New(agent.ReasonImageCorrupt, "the manifest of the image is not the one of the plan, after %d attempts: %w", s.bad, err)
+	return nil, failure.New(wire.ReasonImageCorrupt, "the manifest of the image is not the one of the plan, after %d attempts: %w", s.bad, err)
 }
 
 // brokenError is an error of the connection, in contrast to one of the content.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
@@ -62,7 +63,7 @@ type Session struct {
 func (s *Session) Run(ctx context.Context) (agent.Next, error) {
 	plan, err := s.plan(ctx)
 	switch {
-	case failure.HasReason(err, agent.ReasonOtherServer):
+	case failure.HasReason(err, wire.ReasonOtherServer):
 		s.Log.Error("The server restarts: the boot is another server's", "error", err)
 		return agent.Reboot, nil
 	case err != nil:
@@ -111,11 +112,11 @@ func (s *Session) repeat(ctx context.Context, what string, request func(context.
 // carryOut runs the plan. A panic is a failure of the plan.
 func (s *Session) carryOut(ctx context.Context, plan *agent.Plan) (result agent.Result) {
 	if problem := s.otherServer(plan); problem != "" {
-		return failed(agent.ReasonOtherServer, problem)
+		return failed(wire.ReasonOtherServer, problem)
 	}
 	runner := s.Runners[plan.Purpose]
 	if runner == nil {
-		return failed(agent.ReasonPlanInvalid, fmt.Sprintf("this agent cannot carry out plans for the purpose %.40q", string(plan.Purpose)))
+		return failed(wire.ReasonPlanInvalid, fmt.Sprintf("this agent cannot carry out plans for the purpose %.40q", string(plan.Purpose)))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	progress := make(chan agent.Progress, 1)
@@ -127,7 +128,7 @@ func (s *Session) carryOut(ctx context.Context, plan *agent.Plan) (result agent.
 	defer func() {
 		if p := recover(); p != nil {
 			s.Log.Error("The plan panicked: this is a bug", "panic", p, "stack", string(debug.Stack()))
-			result = failed(agent.ReasonPanic, fmt.Sprintf("the agent panicked, which is a bug: %v", p))
+			result = failed(wire.ReasonAgentPanicked, fmt.Sprintf("the agent panicked, which is a bug: %v", p))
 		}
 		cancel()
 		<-done

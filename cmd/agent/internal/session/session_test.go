@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
@@ -43,7 +44,7 @@ func TestRun(t *testing.T) {
 	}}
 	s := newSession(t, boots, func(_ context.Context, plan *agent.Plan, report func(agent.Progress)) agent.Result {
 		for i := range int64(1000) { // it never blocks
-			report(agent.Progress{Step: agent.StepReading, Done: i})
+			report(agent.Progress{Step: wire.StepReading, Done: i})
 		}
 		NewWithT(t).Eventually(func() int { return len(boots.Requests(agent.EndpointProgress)) }).Should(BeNumerically(">=", 1))
 		return agent.Result{Warnings: []string{plan.Title}}
@@ -60,7 +61,7 @@ func TestRunFails(t *testing.T) {
 		purpose agent.Purpose
 		reason  string
 		want    string
-	}{{agent.Clean, agent.ReasonPlanInvalid, "cannot carry out"}, {agent.Inspect, agent.ReasonPanic, "a defect"}} {
+	}{{agent.Clean, wire.ReasonPlanInvalid, "cannot carry out"}, {agent.Inspect, wire.ReasonAgentPanicked, "a defect"}} {
 		boots := &agenttest.Server{Plan: agent.Plan{Purpose: c.purpose}, Next: agent.Wait}
 		s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result { panic("a defect") })
 		next, err := s.Run(t.Context())
@@ -82,9 +83,11 @@ func TestLargeResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			result := agent.Result{Failure: &agent.Failure{Reason: agent.ReasonEraseFailed, Message: "it is frozen"}}
+			result := agent.Result{Failure: &agent.Failure{Reason: wire.ReasonEraseFailed, Message: "it is frozen"}}
 			for range agent.MaxErasedDisks {
-				result.Disks = append(result.Disks, agent.ErasedDisk{Outcome: agent.Failed, Message: strings.Repeat("m", 512), Warnings: slices.Repeat([]string{c.warning}, 16)})
+				result.Disks = append(result.Disks, agent.ErasedDisk{DiskErasure: wire.DiskErasure{
+					Outcome: agent.Failed, Message: strings.Repeat("m", 512), Warnings: slices.Repeat([]string{c.warning}, 16),
+				}})
 			}
 			boots := &agenttest.Server{Plan: agent.Plan{Purpose: agent.Inspect}, Next: agent.Wait}
 			s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result { return result })
@@ -149,7 +152,7 @@ func TestOtherServer(t *testing.T) {
 			g := NewWithT(t)
 			boots := &agenttest.Server{Plan: agent.Plan{Purpose: c.purpose, Server: c.expected}, Next: agent.Reboot}
 			if c.refuses {
-				boots.Refusal = &agent.Error{Reason: agent.ReasonOtherServer, Message: "S1, and not S2"}
+				boots.Refusal = &agent.Error{Reason: wire.ReasonOtherServer, Message: "S1, and not S2"}
 			}
 			ran := false
 			s := newSession(t, boots, func(context.Context, *agent.Plan, func(agent.Progress)) agent.Result {
@@ -162,7 +165,7 @@ func TestOtherServer(t *testing.T) {
 			g.Expect(next).To(Equal(agent.Reboot))
 			g.Expect(ran).To(Equal(c.runs))
 			if !c.runs && !c.refuses {
-				g.Expect(boots.Result().Failure.Reason).To(Equal(agent.ReasonOtherServer))
+				g.Expect(boots.Result().Failure.Reason).To(Equal(wire.ReasonOtherServer))
 				g.Expect(boots.Result().Failure.Message).To(And(ContainSubstring("S1"), ContainSubstring("S2")))
 			}
 		})

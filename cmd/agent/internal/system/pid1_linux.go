@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // mounts are the file systems that the kernel does not mount for the first program.
@@ -34,7 +34,7 @@ const EFIVariables = "/sys/firmware/efi/efivars"
 
 // MountEFI mounts the variables of UEFI, if the server booted with it. The file system is a module: it is loaded before.
 func MountEFI() error {
-	if Firmware() != agent.UEFI {
+	if Firmware() != wire.FirmwareUEFI {
 		return nil
 	}
 	err := unix.Mount("efivarfs", EFIVariables, "efivarfs", 0, "")
@@ -46,11 +46,11 @@ func MountEFI() error {
 }
 
 // Firmware returns how the server booted.
-func Firmware() agent.Firmware {
+func Firmware() wire.FirmwareMode {
 	if _, err := os.Stat(filepath.Dir(EFIVariables)); err == nil {
-		return agent.UEFI
+		return wire.FirmwareUEFI
 	}
-	return agent.BIOS
+	return wire.FirmwareBIOS
 }
 
 // KernelRelease returns the release of the kernel.

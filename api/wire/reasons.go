@@ -1,6 +1,6 @@
-package v1alpha1
+package wire
 
-// Reasons of the failures of an agent. They are those of the package pxe/agent.
+// The reasons of the failures of an agent. The boot server writes them to the BareMetalBoot.
 const (
 	// ReasonNoDiskMatches means that no disk of the server matches the rootDevice hints, or is large enough.
 	ReasonNoDiskMatches = "NoDiskMatches"
@@ -40,25 +40,7 @@ const (
 	ReasonEraseFailed = "EraseFailed"
 )
 
-// Reasons of an image that the boot server cannot use.
-const (
-	// ReasonImageUnreachable means that the image could not be downloaded.
-	ReasonImageUnreachable = "ImageUnreachable"
-	// ReasonImageUnauthorized means that the registry refused the credentials.
-	ReasonImageUnauthorized = "ImageUnauthorized"
-	// ReasonImageNotFound means that there is no image at the URL.
-	ReasonImageNotFound = "ImageNotFound"
-	// ReasonImageFormatInvalid means that the file is no usable disk image.
-	ReasonImageFormatInvalid = "ImageFormatInvalid"
-	// ReasonImageTooLarge means that the image is larger than the configuration permits.
-	ReasonImageTooLarge = "ImageTooLarge"
-	// ReasonImageInterrupted means that the boot server stopped while it prepared the image.
-	ReasonImageInterrupted = "ImageInterrupted"
-	// ReasonNoSpace means that the volume of the boot server has no space for the image.
-	ReasonNoSpace = "NoSpace"
-)
-
-// AgentFailureReasons are the reasons of the failures of agents.
+// AgentFailureReasons are all of them. A boot server refuses any other one.
 var AgentFailureReasons = []string{
 	ReasonNoDiskMatches,
 	ReasonSeveralDisksMatch,
