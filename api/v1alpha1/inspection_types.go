@@ -1,8 +1,10 @@
 package v1alpha1
 
-import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
 
 // InspectionPolicy says which facts of a server the provider reads, and from where.
 // +kubebuilder:validation:Enum=BMC;Agent;Both

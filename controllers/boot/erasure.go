@@ -123,10 +123,10 @@ func knowsDisks(hardware *v1alpha1.Hardware) bool {
 // judgeDisk returns what is wrong with the report of a disk under a policy; empty if nothing is. Package erasure judges, except a device without an identity that was left
 // out, which no record has.
 func judgeDisk(d *v1alpha1.ErasedDisk, policy wire.ErasePolicy) string {
-	switch {
-	case d.Outcome == wire.LeftOut:
+	if d.Outcome == wire.LeftOut {
 		return ""
-	case d.Outcome == agent.Failed:
+	}
+	if d.Outcome == agent.Failed {
 		return fmt.Sprintf("disk %s was not erased: %s", nameOfDisk(d), d.Message)
 	}
 	if reason := erasure.Unproven(&d.DiskErasure, policy); reason != "" {

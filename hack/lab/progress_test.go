@@ -15,7 +15,7 @@ func TestProgressIsChecked(t *testing.T) {
 	a := &agents{report: &printer{muted: true}, printed: map[string]string{}}
 	boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Agent: true, Number: 1}}
 	shows := func(step wire.AgentStep, total int64) {
-		boot.Status.Agent = &v1alpha1.AgentProgress{Number: 1, Step: wire.AgentStep(step), TotalBytes: total, Percent: 42}
+		boot.Status.Agent = &v1alpha1.AgentProgress{Number: 1, Step: step, TotalBytes: total, Percent: 42}
 		a.show(boot)
 	}
 	a.show(boot)

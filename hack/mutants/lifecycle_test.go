@@ -45,7 +45,7 @@ var lifecycleTargets = []target{
 		{"the BMC clean-up is skipped", "cleanServer", "v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt)", "true"},
 		{"an override that was set after the BMC clean-up stays", "cleanServer", "v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt)", ""},
 		{"a host that a person erases is offered", "cleanServer", "step.Quarantine == nil && v.Spec.CleaningPolicy == wire.PolicyManual",
-			`step.Quarantine == nil && v.Spec.CleaningPolicy == "" && false`},
+			`step.Quarantine == nil && v.Spec.CleaningPolicy == wire.PolicyManual && false`},
 		{"a failed BMC clean-up does not lead to quarantine", "cleanServer",
 			"step.Message, step.Quarantine = message, v.newQuarantine(v1alpha1.ReasonCleaningFailed, message)", "step.Message = message"},
 		{"a host is force-released that nobody releases", "View.unfencedReleaseDue", "(v.releasing() || isOrphaned(v))", ""},

@@ -267,6 +267,7 @@ func drawSpec(t *rapid.T) *v1alpha1.BareMetalErasureSpec {
 		d := &spec.Report.Disks[i]
 		d.Outcome = rapid.SampledFrom([]wire.ErasureOutcome{wire.Erased, wire.LeftOut}).Draw(t, "outcome")
 		d.Class = wire.PolicyPurge
+		d.Verification.Kind = rapid.SampledFrom([]wire.VerificationKind{wire.ReadBack, wire.Samples, wire.DriveStatus}).Draw(t, "kind")
 	}
 	return spec
 }

@@ -201,7 +201,7 @@ func parseDIMM(s structure) (wire.InspectedDIMM, bool) {
 // memorySpeed returns a speed in MT/s: 0xffff refers to the extended field.
 func memorySpeed(speed uint16, extended uint32) int32 {
 	if speed == 0xffff {
-		return int32(extended & (1<<31 - 1)) //nolint:gosec // it has 31 bits
+		return int32(extended & (1<<31 - 1))
 	}
 	return int32(speed)
 }
