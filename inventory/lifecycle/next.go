@@ -44,7 +44,8 @@ type transition struct {
 	do    func(View, Settings) Step
 }
 
-// table is the whole lifecycle. The first row whose condition is true decides, so the rows that protect a host precede those that act on it.
+// table says which state a host is in. The first row whose condition is true decides, so the rows that protect a host precede those that act on it. The guards
+// (guards.go) correct its steps. Nothing else decides.
 var table = []transition{
 	{StateDeleting, func(v View) bool { return v.Deleting && v.DeletedForMove }, forget},
 	{StateDeleting, func(v View) bool { return v.Deleting && v.Detached != "" }, forget},
@@ -74,17 +75,6 @@ var table = []transition{
 	{StateClaimed, func(View) bool { return true }, prepareBoot},
 }
 
-// moveAllowedStates are the states in which a host that does not boot allows a move before it does anything else. The states of a claimed host
-// choose that moment themselves. Paused is in the list because a waiting move has paused the Cluster, and would otherwise wait forever.
-var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
-
-// powerRequestsDroppedStates are the states in which a request for a power cycle or a power-on cannot be met. The request is dropped there, so that
-// it does not take effect weeks later, when it is forgotten.
-var powerRequestsDroppedStates = []State{
-	StateExternallyProvisioned, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn,
-	StateBooting, StateClaimed,
-}
-
 // ReadOnly is true for a state in which the provider writes neither the host's spec nor its boot, and removes no annotation. It ends only the inspection of a host that is
 // detached.
 func (s State) ReadOnly() bool { return s == StateDeleting || s == StatePaused || s == StateDetached }
@@ -92,59 +82,15 @@ func (s State) ReadOnly() bool { return s == StateDeleting || s == StatePaused |
 // StateOf returns the state of the host.
 func StateOf(v View) State { return transitionFor(v).state }
 
-// Next returns what to do next with the host.
+// Next returns what to do next with the host: what the first row of the table says whose condition is true, corrected by the guards. Neither sees the facts that were
+// read from a server that may be another one.
 func Next(v View, s Settings) Step {
 	v = v.withoutForeignServer()
 	row := transitionFor(v)
 	step := row.do(v, s)
 	step.State = row.state
-	step.Message += v.machineDeletionNote(row.state)
-	switch once := v.PowerRequests.Once(); {
-	case v.MoveBlocked && slices.Contains(moveAllowedStates, row.state):
-		step = v.allowMove(step, s)
-	case v.unfencedReleaseTooEarly() && !row.state.ReadOnly():
-		step.Action, step.Drop = DropRequests, []string{v1alpha1.ReleaseUnfencedAnnotation}
-	case row.state == StateLost && step.Action == RecordBoot: // the loss is recorded first: a restart forgets the readings that show it
-	case len(once) > 0 && step.Action != Release && slices.Contains(powerRequestsDroppedStates, row.state):
-		step.Action, step.Drop = DropRequests, once
-	}
-	step = v.inspectFirst(step)
-	if (v.BMCTakenBy != "" || v.NotPermitted != "") && step.RequeueAt.IsZero() {
-		step.RequeueAt = v.Now.Add(s.PollInterval) // a change of the other host does not always enqueue this one
-	}
-	if step.Action == Release {
-		step = v.voidBootFirst(step)
-	}
-	step = v.protectOwnServer(step, s)
+	step = correct(v, s, step)
 	step.Action = cmp.Or(step.Action, Nothing)
-	return step
-}
-
-// inspectFirst replaces a command to the BMC by a read of the inventory if that was not read yet: a user may have changed the BMC's address to
-// that of another server.
-func (v View) inspectFirst(step Step) Step {
-	switch {
-	case !step.Action.Commands() || v.BMC.Inspected:
-	case v.bmcBlocked():
-		step.Action, step.Reason, step.Message, step.RequeueAt = Nothing, v1alpha1.ReasonWaitingForBMC, waitingForBMC(v), v.BMC.Problem.RetryAt
-	default:
-		step.Action = Inspect
-	}
-	return step
-}
-
-// allowMove allows a move. A boot in flight may still succeed even if the provider does not drive it now, as in maintenance. So it blocks the move
-// until its deadline, and no longer.
-func (v View) allowMove(step Step, s Settings) Step {
-	if v.InFlight() {
-		if deadline := v.Deadline(s); v.Now.Before(deadline) {
-			if step.RequeueAt.IsZero() || deadline.Before(step.RequeueAt) {
-				step.RequeueAt = deadline
-			}
-			return step
-		}
-	}
-	step.Action = AllowMove
 	return step
 }
 

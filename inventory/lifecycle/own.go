@@ -10,22 +10,30 @@ import (
 const OwnServerMessage = "The provider runs on this server, so it does not power the server off. Move the provider's Pod to another node. " +
 	"To have the server powered off anyway, set the annotation " + v1alpha1.PowerOffProviderAnnotation + `="who and why" on the host`
 
-// protectOwnServer withholds the commands that would switch off the server on which the provider itself runs. Nothing would switch that server on
-// again, or finish the operation. Such a server is not offered to machines either, because a boot begins with a power-off.
-func (v View) protectOwnServer(step Step, s Settings) Step {
-	if !v.RunsProvider || v.PowerOffProvider != "" {
-		return step
-	}
-	switch {
-	case step.Action == ForceOff, step.Action == ShutDown:
-		step.Action, step.RequeueAt = Nothing, v.untilReleaseDue(v.Now.Add(s.PollInterval))
-		step.Message = OwnServerMessage + v.machineDeletionNote(step.State)
-	case step.Phase == v1alpha1.PhaseAvailable:
-		step.Phase, step.Message = v1alpha1.PhaseUnavailable, OwnServerMessage
-	default:
-		return step
-	}
-	step.Reason = v1alpha1.ReasonRunsProvider
+// isProtected is true for the server on which the provider itself runs. Nothing would switch that server on again, or finish the operation. Such a server is not
+// offered to machines either, because a boot begins with a power-off.
+func isProtected(v View) bool { return v.RunsProvider && v.PowerOffProvider == "" }
+
+func powersOffOwnServer(v View, step Step) bool {
+	return isProtected(v) && (step.Action == ForceOff || step.Action == ShutDown)
+}
+
+// keepOwnServerOn withholds a command that would switch the provider's own server off.
+func keepOwnServerOn(v View, s Settings, step Step) Step {
+	step.Action, step.Reason, step.RequeueAt = Nothing, v1alpha1.ReasonRunsProvider, v.untilReleaseDue(v.Now.Add(s.PollInterval))
+	return step
+}
+
+func withholdingMessage(v View, step Step) string {
+	return OwnServerMessage + v.machineDeletionNote(step.State)
+}
+
+func offersOwnServer(v View, step Step) bool {
+	return isProtected(v) && step.Phase == v1alpha1.PhaseAvailable
+}
+
+func keepOwnServer(_ View, _ Settings, step Step) Step {
+	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonRunsProvider
 	return step
 }
 

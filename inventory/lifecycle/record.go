@@ -167,14 +167,3 @@ func (v View) voidBoot() Step {
 	boot.VoidedTime = &now
 	return Step{Action: RecordBoot, Boot: &boot}
 }
-
-// voidBootFirst delays a release until the boot is voided, so that an unclaimed host never has an open boot. The boot of a pending machine stays open. That
-// machine may be another one than the host's consumer, or one that does not know that its host is released.
-func (v View) voidBootFirst(step Step) Step {
-	if !IsOpen(v.Boot) || v.BootMachinePending {
-		return step
-	}
-	first := v.voidBoot()
-	first.State, first.Phase, first.Reason, first.Message = step.State, step.Phase, step.Reason, step.Message
-	return first
-}
