@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -124,10 +123,13 @@ func (p *performer) lastConsumer(ctx context.Context, host *v1alpha1.BareMetalHo
 
 // joinQuarantines returns the quarantine of a released host. The message of a new quarantine includes the earlier one.
 func joinQuarantines(before, now *v1alpha1.Quarantine) *v1alpha1.Quarantine {
-	if before == nil || now == nil {
-		return cmp.Or(before, now)
+	if now == nil {
+		return before
 	}
 	both := *now
-	both.Message = controllers.Clip(fmt.Sprintf("%s. The host was already in quarantine: %s: %s", now.Message, before.Reason, before.Message), controllers.MaxMessage)
+	if before != nil {
+		both.Message = fmt.Sprintf("%s. The host was already in quarantine: %s: %s", now.Message, before.Reason, before.Message)
+	}
+	both.Message = controllers.Clip(both.Message, controllers.MaxMessage)
 	return &both
 }

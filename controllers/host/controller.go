@@ -141,11 +141,12 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}
 	r.gatherer = &gatherer{
 		client: r.Client, apiReader: r.APIReader, clock: r.Clock, settings: r.Settings, mediaURLs: r.MediaURLs, node: r.Node, observations: r.observations, reports: reports,
-		endpoints: &endpointReader{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations},
-		conflicts: &conflictFinder{client: r.Client, tenants: r.Tenants, observations: r.observations},
-		requests:  &erasureRequests{client: r.Client, apiReader: r.APIReader, observations: r.observations},
+		endpoints:       &endpointReader{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations},
+		conflicts:       &conflictFinder{client: r.Client, tenants: r.Tenants, observations: r.observations},
+		requests:        &erasureRequests{client: r.Client, apiReader: r.APIReader, observations: r.observations},
+		recordsErasures: r.Erasures != nil,
 	}
-	r.erasureRecords = &erasureRecords{apiReader: r.APIReader, clock: r.Clock, recorder: r.Erasures}
+	r.erasureRecords = &erasureRecords{apiReader: r.APIReader, recorder: r.Erasures}
 	r.performer = r.newPerformer()
 	r.status = &statusWriter{
 		client: r.Client, settings: r.Settings, observations: r.observations, writeCache: r.writeCache, throttle: controllers.NewThrottle(), events: r.events,
@@ -210,10 +211,13 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
 	r.events.recordReleaseStarted(host, view, step)
-	step, unrecorded := r.erasureRecords.recordErasure(ctx, host, boot, step)
-	if unrecorded != nil {
-		_, err := r.status.writeStatus(ctx, host, view, step)
-		return controllers.Result(errors.Join(unrecorded, err))
+	if step.Action == lifecycle.RecordErasure {
+		view.Requested.Record = r.erasureRecords.recordErasure(ctx, host, boot)
+		if step = lifecycle.Next(view, r.Settings); step.Action == lifecycle.RecordErasure { // the error makes the reconcile repeat it
+			_, err := r.status.writeStatus(ctx, host, view, step)
+			return controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Requested.Record.Err), err))
+		}
+		logWithoutRecord(ctx, view, step)
 	}
 	wait, err := r.performer.perform(ctx, host, boot, view, step)
 	if err != nil {

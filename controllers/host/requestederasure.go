@@ -2,10 +2,8 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -128,40 +126,4 @@ func (r *erasureRequests) serialNumber(ctx context.Context, host *v1alpha1.BareM
 		return "", client.IgnoreNotFound(fmt.Errorf("read the serial number in the host's BareMetalInspection: %w", err))
 	}
 	return report.Spec.System.SerialNumber, nil
-}
-
-// endsRequestedErasure is true for a step that ends an erasure on request: it voids the boot.
-func endsRequestedErasure(boot *v1alpha1.BareMetalBoot, step lifecycle.Step) bool {
-	return boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedTime != nil
-}
-
-// recordRequestedErasure records the erasure of a free host before its boot is voided: the record of the boot is the only proof, and the next boot replaces it. If that
-// fails, the step becomes one that waits. A report that proves no erasure leads to quarantine.
-func (r *erasureRecords) recordRequestedErasure(
-	ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, step lifecycle.Step,
-) (lifecycle.Step, error) {
-	b := &boot.Spec
-	if r.recorder == nil || b.Failure != nil || b.AgentDoneTime == nil || b.Erasure == nil || len(b.Erasure.Disks) == 0 {
-		return step, nil // it failed, or a server without disks has nothing to prove
-	}
-	err := r.recorder.Record(ctx, host, boot)
-	var unproven *erasure.UnprovenError
-	switch {
-	case err == nil:
-		return step, nil
-	case errors.As(err, &unproven) && host.Spec.Quarantine != nil && host.Spec.Quarantine.Reason == v1alpha1.ReasonDisksNotErased:
-		return step, nil
-	case errors.As(err, &unproven):
-		step.Action, step.Boot, step.Quarantine = lifecycle.Isolate, nil, r.quarantineUnproven(err)
-		step.Message = step.Quarantine.Message
-		return step, nil
-	case r.cannotCreate(ctx, host.Namespace, err):
-		ctrl.LoggerFrom(ctx).Error(err, "Ended the erasure of the disks without a record")
-		return step, nil
-	}
-	return lifecycle.Step{
-		State: step.State, Action: lifecycle.Nothing, Phase: step.Phase, Reason: v1alpha1.ReasonErasureNotRecorded,
-		Message: controllers.Clip(
-			fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not available yet: %v", err), controllers.MaxMessage),
-	}, fmt.Errorf("record the erasure of the disks: %w", err)
 }

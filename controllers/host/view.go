@@ -30,6 +30,8 @@ type gatherer struct {
 	reports      *agentReports
 	conflicts    *conflictFinder
 	requests     *erasureRequests
+
+	recordsErasures bool // erasures are recorded as BareMetalErasures
 }
 
 // agentReports reads what agents reported in BareMetalInspections, and keeps hosts the owners of their reports.
@@ -65,6 +67,9 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	view := controllers.View(host, boot, consumer, g.clock.Now())
 	view.MediaURL = g.mediaURLs.For(host.Spec.BMC.Address)
 	view.RunsProvider = runsOn(g.node, host, g.observations.knownHardware(host))
+	if g.recordsErasures {
+		view.Requested.Record.Outcome = lifecycle.RecordDue
+	}
 	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.OwnBoot() != nil) {
 		if view.NamespaceDeleting, err = namespaceDeleting(ctx, g.apiReader, host.Namespace); err != nil {
 			return lifecycle.View{}, err

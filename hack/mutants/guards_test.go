@@ -177,13 +177,9 @@ var guardTargets = []target{
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
 	{"controllers/host", []string{"-test.run=Erasure|SerialNumber"}, []mutant{
-		{"a host is released without a record", "erasureRecords.recordErasure", "unfenced || gone", "unfenced || gone || err != nil"},
 		{"a machine of another namespace is ignored", "serverOfProviderID", `host != ""`, `host != "" && namespace == m.Namespace`},
-		{"an erasure is forgotten before it is recorded", "endsRequestedErasure",
-			"boot != nil && lifecycle.IsRequestedErasure(&boot.Spec) && step.Action == lifecycle.RecordBoot && step.Boot.VoidedTime != nil", "false"},
 		{"an outdated serial number identifies the server", "erasureRequests.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
-		{"an unproven report ends an erasure", "erasureRecords.recordRequestedErasure", "host.Spec.Quarantine != nil", ""},
 	}},
 	{"controllers/remediation", []string{"-test.run=NetworkPluginMissing|OtherNotReady"}, []mutant{
 		{"new clusters without a network plugin are power-cycled", "Reconciler.lacksNetworkPlugin", "err != nil || !neverHadNetwork(node)",

@@ -4,6 +4,9 @@ package mutants
 var lifecycleTargets = []target{
 	// The properties come first, because they know what must not happen.
 	{"inventory/lifecycle", []string{"-test.run=^TestProperty -rapid.shrinktime=1ms", "-test.skip=^TestProperty -rapid.shrinktime=1ms"}, []mutant{
+		{"a host is released without a record", "recordFailed", "v.Requested.Record.Outcome == RecordFailed", "false"},
+		{"an erasure is forgotten before it is recorded", "losesProof", "endsRequestedErasure(v, step)", ""},
+		{"an unproven report ends an erasure", "voidsUnproven", "v.Spec.Quarantine != nil", ""},
 		{"a stray boot is forgotten, and its host offered", "View.restoreBootRecord", "v.unerasedStray(s) != nil", "false"},
 		{"the record of a stray boot is kept in quarantine", "stayQuarantined", "case v.forgetsStrayBoot():", "case false:"},
 		{"an inspection goes on when its host returns", "stayDetached", "return v.leaveInspection(step)", "return step"},

@@ -27,6 +27,10 @@ var guards = []guard{
 	{"void the boot before the release", releasesOpenBoot, voidBootFirst, nil},
 	{"the provider's own server stays on", powersOffOwnServer, keepOwnServerOn, withholdingMessage},
 	{"the provider's own server is not offered", offersOwnServer, keepOwnServer, func(View, Step) string { return OwnServerMessage }},
+	{"record an erasure before its proof is lost", recordIsDue, recordErasure, nil},
+	{"wait for the record of an erasure", recordFailed, repeatRecord, notRecordedMessage},
+	{"release a host whose erasure is not proven into quarantine", releasesUnproven, quarantineUnproven, nil},
+	{"isolate a host whose requested erasure is not proven", voidsUnproven, isolateUnproven, unprovenMessage},
 }
 
 // correct returns the step after all guards.

@@ -156,6 +156,9 @@ func (d draw) boot(v *View) {
 	if d.flag("written") {
 		writtenDisk(v)
 	}
+	if v.Boot.Purpose == v1alpha1.PurposeClean && v.Boot.AgentDoneTime != nil && d.flag("erasureReport") {
+		v.Boot.Erasure = erasureReport()
+	}
 	if d.flag("agentProgress") {
 		v.AgentAt, v.Agent = d.ago("agentAt"), &v1alpha1.AgentProgress{Step: "Writing"}
 	}
@@ -202,6 +205,8 @@ func (d draw) requests(v *View) {
 	v.Inspection = Inspection{Reported: d.flag("reportedByAgent"), Requested: d.flag("inspectionRequested"), PausedCluster: pick(d, "pausedCluster", "", "c")}
 	v.Requested = RequestedErasure{
 		Request: pick(d, "request", nil, requestFor("SN1")), SerialNumber: pick(d, "serial", "", "SN1", "SN1", "SN2"), Machine: pick(d, "machineOnServer", "", "", "A machine"),
+		Record: pick(d, "erasureRecord", ErasureRecord{}, ErasureRecord{Outcome: RecordDue}, ErasureRecord{Outcome: RecordWritten}, ErasureRecord{Outcome: RecordImpossible, Err: errNoKey},
+			ErasureRecord{Outcome: RecordFailed, Err: errNoKey}, ErasureRecord{Outcome: RecordUnproven, Err: errNoKey}),
 	}
 	v.RetryNow = d.flag("askNow")
 	v.Detached = pick(d, "detached", "", "", "", "anna")

@@ -27,6 +27,8 @@ type RequestedErasure struct {
 	// Machine describes, as the start of a sentence, a BareMetalMachine of any namespace whose provider ID names the host; empty without one. It may be one
 	// that is being deleted.
 	Machine string
+	// Record is what became of the record of the erasure in the host's boot, on request or for a release.
+	Record ErasureRecord
 }
 
 // ErasureRequest is a BareMetalErasureRequest that names the host as it is now: its UID and its count of boots, and that has not expired.

@@ -46,6 +46,8 @@ const (
 	RecordPowerRestore Action = "RecordPowerRestore"
 	// RecordCleaning writes Step.CleaningStartTime to spec.providerState.cleaningStartTime.
 	RecordCleaning Action = "RecordCleaning"
+	// RecordErasure writes the BareMetalErasure of the erasure in the host's boot. Next is called again with the outcome.
+	RecordErasure Action = "RecordErasure"
 	// DropRequests removes the annotations in Step.Drop: what they request is impossible, or is already the case.
 	DropRequests Action = "DropRequests"
 	// AllowMove unblocks `clusterctl move`.

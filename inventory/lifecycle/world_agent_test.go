@@ -87,7 +87,7 @@ func (w *world) eraseDisks(v View, b *v1alpha1.BareMetalBootSpec, now metav1.Tim
 	case all && !w.disk.used:
 		w.brokenf(promise.Command, "all disks of a server are erased that was not booted for its machine")
 	}
-	b.AgentDoneTime, b.WrittenDisks, w.installed = &now, nil, false
+	b.AgentDoneTime, b.WrittenDisks, b.Erasure, w.installed = &now, nil, erasureReport(), false
 	w.disk = agentDisk{used: w.disk.used && !all, missing: w.disk.missing, begun: w.disk.begun && !all}
 }
 

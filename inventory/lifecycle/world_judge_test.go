@@ -141,7 +141,8 @@ func wrongWithAbsence(v View, step Step) string {
 	case asks:
 		return "the machine, or its Cluster, is not there"
 	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.ReleaseUnfenced != "" && step.Quarantine != nil,
-		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedTime != nil && v.ReleaseUnfenced != "":
+		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedTime != nil && v.ReleaseUnfenced != "",
+		v.ReleaseUnfenced != "" && (step.Action == RecordErasure || step.Action == Isolate): // the release is recorded first
 		return "" // the move may be what creates the machine
 	default:
 		return "something follows from what is not there"

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,14 +37,19 @@ func wrongWithRequestedErasure(v View, later bool) string {
 	}
 }
 
-// cannotRecordRequested is true if the erasure of a free host is complete, and its BareMetalErasure cannot be written. The host controller repeats the step.
-func (w *world) cannotRecordRequested(v View) bool {
-	b := v.RequestedErasureBoot()
-	if b == nil || b.AgentDoneTime == nil || b.Failure != nil || !w.recordFails {
-		return false
+var errNoKey = errors.New("the key is missing")
+
+// recordErasure writes a BareMetalErasure.
+func (w *world) recordErasure() ErasureRecord {
+	if w.recordFails {
+		return ErasureRecord{Outcome: RecordFailed, Err: errNoKey}
 	}
-	w.requeueAt = v.Now.Add(time.Minute)
-	return true
+	return ErasureRecord{Outcome: RecordWritten}
+}
+
+// erasureReport is the report of an agent that has erased a disk.
+func erasureReport() *v1alpha1.ErasureReport {
+	return &v1alpha1.ErasureReport{Disks: []v1alpha1.ErasedDisk{{}}}
 }
 
 // advanceRequestedErasure advances an erasure of a free host by one step. The agent powers the server off after its report.
@@ -65,7 +71,7 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 		return true
 	}
 	w.notef("the agent has erased the disks")
-	b.AgentDoneTime, b.WrittenDisks = &metav1.Time{Time: v.Now}, nil
+	b.AgentDoneTime, b.WrittenDisks, b.Erasure = &metav1.Time{Time: v.Now}, nil, erasureReport()
 	w.disk, w.installed = agentDisk{missing: w.disk.missing}, false
 	w.v.Boot = &b
 	w.switchTo(false, 2*time.Second)

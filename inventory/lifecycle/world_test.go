@@ -268,7 +268,7 @@ func (w *world) view() View {
 	if w.noSecret {
 		v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "there is no Secret"}
 	}
-	v.Requested.Request = w.requestOf(v)
+	v.Requested.Request, v.Requested.Record.Outcome = w.requestOf(v), RecordDue
 	return v
 }
 
@@ -303,6 +303,10 @@ func (w *world) reconcile() {
 		w.rememberMethod()
 		v := w.view()
 		step := Next(v, w.s)
+		if step.Action == RecordErasure { // as the host controller does
+			v.Requested.Record = w.recordErasure()
+			step = Next(v, w.s)
+		}
 		w.steps++
 		w.seen.steps++
 		w.seen.visit(w.visited, step.State)
@@ -346,10 +350,10 @@ func (w *world) perform(v View, step Step) bool {
 			return false
 		}
 		return true
+	case RecordErasure:
+		w.requeueAt = v.Now.Add(time.Minute) // the host controller repeats it
+		return true
 	case RecordBoot:
-		if step.Boot.VoidedTime != nil && w.cannotRecordRequested(v) {
-			return true
-		}
 		w.v.Boot = step.Boot
 		w.resetStages(v.Boot)
 		w.disk.data = w.disk.data && step.Boot.ClaimID != "" // a record that is created for a free host knows of no disk
@@ -371,10 +375,6 @@ func (w *world) perform(v View, step Step) bool {
 	case AllowMove:
 		w.v.MoveBlocked = false
 	case Release:
-		if e := v.erasure(); e != nil && e.AgentDoneTime != nil && w.recordFails && v.ReleaseUnfenced == "" && !v.releaseOverdue() {
-			w.requeueAt = v.Now.Add(time.Minute) // the host controller repeats it
-			return true
-		}
 		w.release(step)
 	case Isolate:
 		w.v.Spec.Quarantine = step.Quarantine
@@ -589,7 +589,7 @@ func (w *world) runToRest() {
 
 // atRest is true when the host waits for nothing that this world does without an event.
 func (w *world) atRest() bool {
-	if w.recordFails && (w.last.Action == Release || w.last.Action == RecordBoot) {
+	if w.last.Action == RecordErasure {
 		return true
 	}
 	if w.last.Action != Nothing || w.job != nil || !w.switchesAt.IsZero() {
