@@ -64,12 +64,12 @@ var transientAgentReasons = []string{
 
 // failsForGood is true for an attempt with a problem that another attempt would repeat. That an agent of a boot medium reports one ends only its attempt, unless it is the
 // last one: others may have read the medium, and report what they like (decision 0034).
-func (v View) failsForGood(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
+func failsForGood(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	if !mayRepeat(attempt) || v.Problem == nil || !IsPermanent(v.Problem.Reason) {
 		return false
 	}
 	doubtful := UsesMedium(&attempt) && slices.Contains(permanentAgentReasons, v.Problem.Reason)
-	return !doubtful || attempt.Attempt >= v.attempts(s)
+	return !doubtful || attempt.Attempt >= maxAttempts(v, s)
 }
 
 // metOtherServer is true for an attempt whose agent ran on another server than the host's. The next attempt would meet it, too: the spec of the host is wrong. A client
@@ -94,7 +94,7 @@ func (v View) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
 
 // agentOver returns how the agent of an attempt ended without completing its plan; empty while it may run. It was refused, it gave up, or its server is off: the server lost its
 // power, or the agent ended without a result. The attempt ends then: without that, a server whose agent crashes would be powered on again and again.
-func (v View) agentOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+func agentOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	switch {
 	case attempt.AgentRefusedTime != nil && mayRepeat(attempt):
 		return fmt.Sprintf("Two clients presented the token of the agent in attempt %d, so neither is served: the server's address changed, or another machine listens on "+

@@ -36,7 +36,7 @@ func remedyOf(reason string) string {
 }
 
 // describeTimeout says what an attempt that reached its deadline did last.
-func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+func describeTimeout(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	since, timeout := fmt.Sprintf("boot attempt %d began", attempt.Attempt), s.BootTimeout
 	switch done := attempt.AgentDoneTime; {
 	case done != nil && done.After(v.countedFrom()):
@@ -49,12 +49,12 @@ func (v View) describeTimeout(s Settings, attempt v1alpha1.BareMetalBootSpec) st
 	case v.WaitedAt.After(attempt.StartTime.Time):
 		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
 	}
-	if what := v.notBooted(attempt); what != "" && v.Problem == nil {
+	if what := notBooted(v, attempt); what != "" && v.Problem == nil {
 		return fmt.Sprintf("%s after %s: %s", timeout, since, what)
 	}
 	after := fmt.Sprintf("%s after %s: %s", timeout, since, describeProgress(v, attempt).Message)
 	if v.Problem == nil {
-		after += ". The likeliest cause: " + v.currentStage(attempt).cause
+		after += ". The likeliest cause: " + currentStage(v, attempt).cause
 	}
 	return after
 }
@@ -69,14 +69,14 @@ func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after st
 	case !mayRepeat(attempt):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+
 			". The server got its bootstrap data, so it is not booted again. Check its console, then delete the Machine to have it replaced")
-	case attempt.Attempt >= v.attempts(s) && attempt.AgentRefusedTime != nil:
+	case attempt.Attempt >= maxAttempts(v, s) && attempt.AgentRefusedTime != nil:
 		return failBoot(attempt, v1alpha1.ReasonSecondRequester, after+lastAttempt)
-	case attempt.Attempt >= v.attempts(s):
+	case attempt.Attempt >= maxAttempts(v, s):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+lastAttempt)
 	case v.Paused || v.Consumer.Paused:
-		return v.awaitUnpaused(s, after)
+		return awaitUnpaused(v, s, after)
 	case v.QueuePosition != nil:
-		return v.awaitBootSlot(after)
+		return awaitBootSlot(v, after)
 	default:
 		step := beginAttempt(v, attempt.Attempt+1)
 		step.Message += ". " + after
@@ -85,7 +85,7 @@ func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after st
 }
 
 // awaitUnpaused waits until the host, its machine and their Cluster are not paused any more. While one is paused, only an attempt in flight continues.
-func (v View) awaitUnpaused(s Settings, after string) Step {
+func awaitUnpaused(v View, s Settings, after string) Step {
 	step := Step{
 		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, RequeueAt: v.Now.Add(s.PollInterval),
 		Message: after + ". The next attempt begins when the host, its machine and their Cluster are no longer paused",
@@ -98,7 +98,7 @@ func (v View) awaitUnpaused(s Settings, after string) Step {
 
 // awaitBootSlot waits in the boot queue for the next attempt. An attempt that follows at once keeps the slot of the one before. This is for an attempt
 // that could not follow at once, as in maintenance.
-func (v View) awaitBootSlot(after string) Step {
+func awaitBootSlot(v View, after string) Step {
 	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
 	if v.MoveBlocked {
 		step.Action = AllowMove

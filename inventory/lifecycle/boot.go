@@ -17,7 +17,7 @@ func stayProvisioned(v View, s Settings) Step {
 	}
 	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseProvisioned, "", ""
-	return v.restorePower(v.reportPower(step), s)
+	return restorePower(v, reportPower(v, step), s)
 }
 
 // minOffForStateLost is how long a server must read as powered off before the contents of its memory count as lost: BMCs answer nonsense while
@@ -26,7 +26,7 @@ const minOffForStateLost = 30 * time.Second
 
 // stateLost is true when a machine that ran from memory was powered off, or restarted. A request of firmware alone does not prove a restart, since
 // any client on the network can send one: the server's Node must have been lost too.
-func (v View) stateLost() bool {
+func stateLost(v View) bool {
 	ephemeral := v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
 	switch b := v.CurrentBoot(); {
 	case b != nil && b.Purpose == v1alpha1.PurposeClean: // the server was powered off for its release, which a move forgot
@@ -73,7 +73,7 @@ func recordStateLoss(v View, s Settings) Step {
 	switch {
 	case erased && !v.MoveBlocked:
 	case current == nil:
-		step = failBoot(*v.newBoot(1), v1alpha1.ReasonStateLost, message)
+		step = failBoot(*newBoot(v, 1), v1alpha1.ReasonStateLost, message)
 	case current.Failure == nil && !erased:
 		step = failBoot(*current, v1alpha1.ReasonStateLost, message)
 	case v.MoveBlocked:
@@ -124,7 +124,7 @@ func prepareBoot(v View, s Settings) Step {
 	}
 	if v.RequestedErasureBoot() != nil {
 		step.Reason = v1alpha1.ReasonErasing
-		return v.eraseOnRequest(s, step)
+		return eraseOnRequest(v, s, step)
 	}
 	if v.Deleting {
 		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The host is being deleted, so it is not booted"
@@ -192,7 +192,7 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 
 // beginAttempt records a new boot attempt.
 func beginAttempt(v View, attempt int32) Step {
-	boot := v.newBoot(attempt)
+	boot := newBoot(v, attempt)
 	return Step{
 		Action: RecordBoot, Boot: boot, Phase: v1alpha1.PhaseBooting,
 		Reason: v1alpha1.ReasonPreparing, Message: attemptName(*boot) + " begins",
@@ -200,8 +200,8 @@ func beginAttempt(v View, attempt int32) Step {
 }
 
 // newBoot returns the record of a boot of the claim that starts now.
-func (v View) newBoot(attempt int32) *v1alpha1.BareMetalBootSpec {
-	boot := v.newRecord(attempt, v1alpha1.PurposeProvision)
+func newBoot(v View, attempt int32) *v1alpha1.BareMetalBootSpec {
+	boot := newRecord(v, attempt, v1alpha1.PurposeProvision)
 	boot.ClaimID, boot.MachineName, boot.Agent = v.Spec.ConsumerRef.ClaimID, v.Spec.ConsumerRef.Name, v.Consumer.Image
 	if last := v.CurrentBoot(); last != nil {
 		boot.CommittedNumber = committedNumber(last)
@@ -225,15 +225,15 @@ func bootHost(v View, s Settings) Step {
 			Message: attemptName(attempt) + " begins",
 		}
 	}
-	if v.failsForGood(s, attempt) {
+	if failsForGood(v, s, attempt) {
 		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+remedyOf(v.Problem.Reason))
 	}
 	deadline := v.Deadline(s)
 	switch {
-	case v.attemptOver(s, attempt) != "":
-		return endAttempt(v, s, attempt, v.attemptOver(s, attempt))
+	case attemptOver(v, s, attempt) != "":
+		return endAttempt(v, s, attempt, attemptOver(v, s, attempt))
 	case !v.Now.Before(deadline):
-		return endAttempt(v, s, attempt, v.describeTimeout(s, attempt))
+		return endAttempt(v, s, attempt, describeTimeout(v, s, attempt))
 	}
 	step := driveAttempt(v, s, attempt)
 	if step.Phase == "" {
@@ -245,7 +245,7 @@ func bootHost(v View, s Settings) Step {
 	if step.Action == "" && (step.RequeueAt.IsZero() || step.RequeueAt.After(deadline)) {
 		step.RequeueAt = deadline
 	}
-	return v.untilMethodDeadline(s, attempt, step)
+	return untilMethodDeadline(v, s, attempt, step)
 }
 
 // driveAttempt returns the next step of an attempt that is not over.
@@ -327,7 +327,7 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	if set.Round(0).After(v.Now.Round(0).Add(time.Second)) {
 		return false
 	}
-	if set.Before(attempt.PoweredOffTime.Time) && !v.recordedInFuture(attempt.PoweredOffTime) {
+	if set.Before(attempt.PoweredOffTime.Time) && !recordedInFuture(v.Now, attempt.PoweredOffTime) {
 		return false
 	}
 	// The server may have gone on and off between two readings of the power. Then the boot server observed a stage. The stage's time has whole
@@ -340,8 +340,8 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 
 // recordedInFuture is true for a time in the spec that is in the future, because the clock was set back since. No observation would be later than
 // that time until the clock has caught up, so observations are not compared with it.
-func (v View) recordedInFuture(t *metav1.Time) bool {
-	return t != nil && t.After(v.Now.Add(time.Second))
+func recordedInFuture(now time.Time, t *metav1.Time) bool {
+	return t != nil && t.After(now.Add(time.Second))
 }
 
 // bootLoaderRuns is true when the boot loader runs, so the override took effect.

@@ -24,28 +24,28 @@ const (
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
 	case StateFree:
-		if !v.inspects(s) && !v.erasesOnRequest(s) {
+		if !inspects(v, s) && !v.erasesOnRequest(s) {
 			return BootNothing
 		}
-		return v.networkBoot(BootAgent)
+		return networkBoot(v, BootAgent)
 	case StateClaimed:
 		if !v.erasesOnRequest(s) { // the machine waits for the end of the erasure
 			return BootNothing
 		}
-		return v.networkBoot(BootAgent)
+		return networkBoot(v, BootAgent)
 	case StateCleaning:
 		if !v.erasing() || !v.bootCounted() || !v.Now.Before(v.Deadline(s)) {
 			return BootNothing
 		}
-		return v.networkBoot(BootAgent)
+		return networkBoot(v, BootAgent)
 	case StateBooting:
 		switch {
 		case !v.InFlight() || !v.Now.Before(v.Deadline(s)):
 			return BootNothing
 		case mayRepeat(*v.Boot) && v.Boot.Agent:
-			return v.networkBoot(BootAgent)
+			return networkBoot(v, BootAgent)
 		case mayRepeat(*v.Boot):
-			return v.networkBoot(BootNetwork)
+			return networkBoot(v, BootNetwork)
 		}
 	case StateReportedIn, StateProvisioned, StatePowerHold:
 	default:
@@ -58,7 +58,7 @@ func BootFor(v View, s Settings) Boot {
 }
 
 // networkBoot returns what a server boots from the network, once it is powered on.
-func (v View) networkBoot(what Boot) Boot {
+func networkBoot(v View, what Boot) Boot {
 	if v.Boot.PoweredOnTime == nil {
 		return BootAfterPowerOn
 	}

@@ -44,7 +44,7 @@ func (v View) mayHaveBooted() bool {
 // erasureDue is true until the disks are erased, or that has failed in this claim. An erasure that has begun is finished, whatever the policy is now. A policy for all
 // disks counts if the server was booted for the claim. Otherwise the disks count that the provider wrote and that were not erased since: their record may belong to
 // an earlier claim.
-func (v View) erasureDue(s Settings) bool {
+func erasureDue(v View, s Settings) bool {
 	b := v.Boot
 	if b == nil || b.Number < v.Spec.ProviderState.Boots || v.Spec.ConsumerRef.ClaimID == "" {
 		return false
@@ -64,7 +64,7 @@ func (v View) erasureDue(s Settings) bool {
 
 // recordedPolicy returns the policy that the next attempt to erase the disks records: that of the attempt before, or the policy of the host. It is empty for an erasure
 // of the disks that the provider wrote.
-func (v View) recordedPolicy(s Settings) wire.ErasePolicy {
+func recordedPolicy(v View, s Settings) wire.ErasePolicy {
 	if e := v.erasure(); e != nil {
 		return e.CleaningPolicy
 	}
@@ -92,16 +92,16 @@ func (v View) recordOfClaim() *v1alpha1.BareMetalBootSpec {
 }
 
 // quarantineUnerased returns the quarantine of a host whose disks should have been erased and were not; nil for any other host.
-func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
+func quarantineUnerased(v View, s Settings) *v1alpha1.Quarantine {
 	const unerased = "The server is off, but its disks were not erased"
 	if b := v.erasure(); b != nil && b.Failure != nil {
-		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+". "+b.Failure.Message)
+		return newQuarantine(v, v1alpha1.ReasonDisksNotErased, unerased+". "+b.Failure.Message)
 	}
 	if b := v.erasure(); b != nil && b.AgentDoneTime == nil { // its record was voided, for a release that was requested without a power-off and then not
-		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because their erasure was interrupted. Wipe the disks"+v.namedDisks())
+		return newQuarantine(v, v1alpha1.ReasonDisksNotErased, unerased+", because their erasure was interrupted. Wipe the disks"+v.namedDisks())
 	}
 	if b := v.Boot; IsRequestedErasure(b) && b.Number >= v.Spec.ProviderState.Boots && b.AgentDoneTime == nil && (b.PoweredOnTime != nil || b.Attempt > 1) {
-		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, unerased+", because the erasure for a BareMetalErasureRequest was not completed. Wipe the disks")
+		return newQuarantine(v, v1alpha1.ReasonDisksNotErased, unerased+", because the erasure for a BareMetalErasureRequest was not completed. Wipe the disks")
 	}
 	policy := v.policy(s)
 	written := v.Consumer.Image && v.mayHaveBooted()
@@ -109,7 +109,7 @@ func (v View) quarantineUnerased(s Settings) *v1alpha1.Quarantine {
 	case !cleaning.Erases(policy) || v.recordOfClaim() != nil:
 		return nil
 	case written || cleaning.AllDisks(policy) && v.mayHaveBooted():
-		return v.newQuarantine(v1alpha1.ReasonDisksNotErased, fmt.Sprintf("%s, because the record of the boots of BareMetalMachine %q is missing. Wipe the disks%s",
+		return newQuarantine(v, v1alpha1.ReasonDisksNotErased, fmt.Sprintf("%s, because the record of the boots of BareMetalMachine %q is missing. Wipe the disks%s",
 			unerased, v.Spec.ConsumerRef.Name, v.namedDisks()))
 	default:
 		return nil
@@ -142,17 +142,17 @@ func (v View) namedDisks() string {
 func eraseDisks(v View, s Settings, step Step) Step {
 	current := v.CurrentBoot()
 	if current == nil || current.Purpose != v1alpha1.PurposeClean {
-		return v.beginErasure(s, step, 1)
+		return beginErasure(v, s, step, 1)
 	}
 	attempt := *current
 	switch {
 	case !v.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased"
 		return step
-	case v.attemptOver(s, attempt) != "":
-		return v.endErasure(s, step, attempt, v.attemptOver(s, attempt))
+	case attemptOver(v, s, attempt) != "":
+		return endErasure(v, s, step, attempt, attemptOver(v, s, attempt))
 	case !v.Now.Before(v.Deadline(s)):
-		return v.endErasure(s, step, attempt, v.describeTimeout(s, attempt))
+		return endErasure(v, s, step, attempt, describeTimeout(v, s, attempt))
 	}
 	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
 	drive.Phase, drive.Reason = step.Phase, step.Reason
@@ -160,17 +160,17 @@ func eraseDisks(v View, s Settings, step Step) Step {
 	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
 		drive.RequeueAt = deadline
 	}
-	return v.untilMethodDeadline(s, attempt, drive)
+	return untilMethodDeadline(v, s, attempt, drive)
 }
 
 // beginErasure records a new attempt to erase the disks.
-func (v View) beginErasure(s Settings, step Step, attempt int32) Step {
+func beginErasure(v View, s Settings, step Step, attempt int32) Step {
 	if v.QueuePosition != nil {
 		step.Message = "The disks will be erased. "
 		return v.QueuePosition.wait(v, step)
 	}
-	boot := v.newBoot(attempt)
-	boot.Purpose, boot.Agent, boot.CommittedNumber, boot.CleaningPolicy = v1alpha1.PurposeClean, true, 0, v.recordedPolicy(s)
+	boot := newBoot(v, attempt)
+	boot.Purpose, boot.Agent, boot.CommittedNumber, boot.CleaningPolicy = v1alpha1.PurposeClean, true, 0, recordedPolicy(v, s)
 	step.Action, step.Boot = RecordBoot, boot
 	step.Message = fmt.Sprintf("Attempt %d to erase the disks begins (%s)", attempt, describePolicy(boot.CleaningPolicy))
 	return step
@@ -185,9 +185,9 @@ func describePolicy(policy wire.ErasePolicy) string {
 }
 
 // endErasure ends an attempt to erase the disks. After the last one the boot fails, and the host goes into quarantine.
-func (v View) endErasure(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
-	if attempt.Attempt < v.attempts(s) && !v.metOtherServer(attempt) {
-		step = v.beginErasure(s, step, attempt.Attempt+1)
+func endErasure(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+	if attempt.Attempt < maxAttempts(v, s) && !v.metOtherServer(attempt) {
+		step = beginErasure(v, s, step, attempt.Attempt+1)
 		step.Message += ". " + after
 		return step
 	}

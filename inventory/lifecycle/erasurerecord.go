@@ -86,7 +86,7 @@ func releasesUnproven(v View, step Step) bool {
 }
 
 func quarantineUnproven(v View, _ Settings, step Step) Step {
-	step.Quarantine = v.newQuarantine(v1alpha1.ReasonDisksNotErased, unprovenMessage(v, step))
+	step.Quarantine = newQuarantine(v, v1alpha1.ReasonDisksNotErased, unprovenMessage(v, step))
 	return step
 }
 

@@ -50,10 +50,10 @@ func correct(v View, s Settings, step Step) Step {
 
 func keepStep(_ View, _ Settings, step Step) Step { return step }
 
-func deletionWaits(v View, step Step) bool { return v.machineDeletionNote(step.State) != "" }
+func deletionWaits(v View, step Step) bool { return machineDeletionNote(v, step.State) != "" }
 
 func withDeletionNote(v View, step Step) string {
-	return step.Message + v.machineDeletionNote(step.State)
+	return step.Message + machineDeletionNote(v, step.State)
 }
 
 // moveAllowedStates are the states in which a host that does not boot allows a move before it does anything else. The states of a claimed host
@@ -81,7 +81,7 @@ func allowMove(v View, s Settings, step Step) Step {
 
 // releasesTooEarly is true for a request to release the host without a power-off that must not wait for a later release.
 func releasesTooEarly(v View, step Step) bool {
-	return v.unfencedReleaseTooEarly() && !step.State.ReadOnly() && !moveWaits(v, step)
+	return unfencedReleaseTooEarly(v) && !step.State.ReadOnly() && !moveWaits(v, step)
 }
 
 func dropUnfencedRelease(_ View, _ Settings, step Step) Step {
@@ -143,7 +143,7 @@ func releasesOpenBoot(v View, step Step) bool {
 
 // voidBootFirst delays a release until the boot is voided.
 func voidBootFirst(v View, _ Settings, step Step) Step {
-	first := v.voidBoot()
+	first := voidBoot(v)
 	first.State, first.Phase, first.Reason, first.Message = step.State, step.Phase, step.Reason, step.Message
 	return first
 }

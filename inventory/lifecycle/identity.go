@@ -9,7 +9,7 @@ import (
 // withoutForeignServer returns the view without the facts that were read from another server. That server gets no command, and its power says
 // nothing about the host's server. Its inventory is read again every ten minutes: the BMC may have reported a wrong value once, or a person may have
 // put the right server back.
-func (v View) withoutForeignServer() View {
+func withoutForeignServer(v View) View {
 	var problem *BMCProblem
 	switch reason, message := Conflict(v); {
 	case v.NotPermitted != "" || v.BMCTakenBy != "":
@@ -29,7 +29,7 @@ func (v View) withoutForeignServer() View {
 }
 
 // BMCProblem returns why the BMC is not used: a request failed, or the BMC belongs to another server. It is nil for a BMC that is used.
-func (v View) BMCProblem() *BMCProblem { return v.withoutForeignServer().BMC.Problem }
+func (v View) BMCProblem() *BMCProblem { return withoutForeignServer(v).BMC.Problem }
 
 // Conflict returns the reason and the message of the conflict that keeps the host from using its MAC address, its BMC or its hardware: the
 // configuration does not permit them, or another host already has them. Both are empty without a conflict.

@@ -32,7 +32,7 @@ func (v View) InspectionBoot() *v1alpha1.BareMetalBootSpec {
 }
 
 // inspects is true while the agent may run on a free server and read its hardware.
-func (v View) inspects(s Settings) bool {
+func inspects(v View, s Settings) bool {
 	b := v.InspectionBoot()
 	return b != nil && !v.inspectionOver(*b) && v.bootCounted() && v.Now.Before(v.Deadline(s))
 }
@@ -92,12 +92,12 @@ func (v View) agentInspectionDue() bool {
 
 // offerInspected begins the inspection of a server that is off and that could be offered otherwise, or says why the host is not offered. Without a reason it
 // returns the step unchanged.
-func (v View) offerInspected(s Settings, step Step) Step {
+func offerInspected(v View, s Settings, step Step) Step {
 	pending := step
 	pending.Phase, pending.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending
 	switch failure := v.InspectionFailure(); {
 	case v.agentInspectionDue():
-		return v.beginInspection(s, pending, 1)
+		return beginInspection(v, s, pending, 1)
 	case !v.byAgent() || v.Inspection.Reported:
 		return step
 	case failure == nil:
@@ -113,7 +113,7 @@ func (v View) offerInspected(s Settings, step Step) Step {
 
 // offerPurgeable says why a host is not offered that is to be purged after each machine, and that has a disk that cannot be purged. Otherwise it returns the step
 // unchanged. What the agent does not know blocks nothing.
-func (v View) offerPurgeable(s Settings, step Step) Step {
+func offerPurgeable(v View, s Settings, step Step) Step {
 	disks := v.Inspection.NotPurgeable
 	if step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.policy(s) != wire.PolicyPurge {
 		return step
@@ -129,7 +129,7 @@ func (v View) offerPurgeable(s Settings, step Step) Step {
 }
 
 // beginInspection records a new inspection, unless something prevents it. The server must be off: a server that runs belongs to somebody.
-func (v View) beginInspection(s Settings, step Step, attempt int32) Step {
+func beginInspection(v View, s Settings, step Step, attempt int32) Step {
 	switch holds := v.powerHolds(); {
 	case v.Spec.Power == v1alpha1.PowerOn:
 		step.Message = "The agent inspects only a server that is off. Remove spec.power, or set it to Off"
@@ -145,14 +145,14 @@ func (v View) beginInspection(s Settings, step Step, attempt int32) Step {
 		step.Message = "The agent will inspect the server. "
 		return v.QueuePosition.wait(v, step)
 	default:
-		step.Action, step.Boot, step.Message = RecordBoot, v.newInspection(attempt), fmt.Sprintf("Attempt %d to inspect the server begins", attempt)
+		step.Action, step.Boot, step.Message = RecordBoot, newInspection(v, attempt), fmt.Sprintf("Attempt %d to inspect the server begins", attempt)
 	}
 	return step
 }
 
 // newInspection returns the record of an inspection that starts now. Its claimID differs from that of every claim and of every other inspection.
-func (v View) newInspection(attempt int32) *v1alpha1.BareMetalBootSpec {
-	boot := v.newRecord(attempt, v1alpha1.PurposeInspect)
+func newInspection(v View, attempt int32) *v1alpha1.BareMetalBootSpec {
+	boot := newRecord(v, attempt, v1alpha1.PurposeInspect)
 	boot.ClaimID, boot.Agent = fmt.Sprintf("inspection-%d", v.Now.UnixNano()), true
 	return boot
 }
@@ -168,10 +168,10 @@ func inspectHost(v View, s Settings) Step {
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The agent will inspect the server"
 		step.Drop = []string{v1alpha1.InspectAnnotation}
 		return step
-	case v.attemptOver(s, attempt) != "":
-		return v.endInspectionAttempt(s, step, attempt, v.attemptOver(s, attempt))
+	case attemptOver(v, s, attempt) != "":
+		return endInspectionAttempt(v, s, step, attempt, attemptOver(v, s, attempt))
 	case !v.Now.Before(v.Deadline(s)):
-		return v.endInspectionAttempt(s, step, attempt, v.describeTimeout(s, attempt))
+		return endInspectionAttempt(v, s, step, attempt, describeTimeout(v, s, attempt))
 	}
 	unknown := step
 	unknown.Message = "The agent will inspect the server. "
@@ -181,7 +181,7 @@ func inspectHost(v View, s Settings) Step {
 // driveInspection returns the next step of an inspection that is not over. The power is known.
 func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
 	if attempt.PoweredOffTime != nil && attempt.PoweredOnTime == nil && v.notOff() {
-		return v.voidInspection(step, "Something other than the provider powered the server on, so it is not inspected")
+		return voidInspection(v, step, "Something other than the provider powered the server on, so it is not inspected")
 	}
 	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
 	drive.Phase, drive.Reason = step.Phase, step.Reason
@@ -189,20 +189,20 @@ func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBo
 	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
 		drive.RequeueAt = deadline
 	}
-	return v.untilMethodDeadline(s, attempt, drive)
+	return untilMethodDeadline(v, s, attempt, drive)
 }
 
 // endInspectionAttempt ends an attempt to inspect the server. After the last one the inspection has failed.
-func (v View) endInspectionAttempt(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+func endInspectionAttempt(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
 	switch {
 	case v.ownBootOutdated(s):
-		return v.voidInspection(step, fmt.Sprintf("%s. That was more than %s ago, so the server is left as it is: the record of the inspection may come from a backup",
+		return voidInspection(v, step, fmt.Sprintf("%s. That was more than %s ago, so the server is left as it is: the record of the inspection may come from a backup",
 			after, ownBootGrace))
-	case attempt.Attempt < v.attempts(s) && (v.Inspection.PausedCluster != "" || v.QueuePosition != nil):
+	case attempt.Attempt < maxAttempts(v, s) && (v.Inspection.PausedCluster != "" || v.QueuePosition != nil):
 		step.Message, step.RequeueAt = after+". The next attempt waits until no Cluster of the namespace is paused, and for a boot slot", v.Now.Add(s.ActiveInterval)
 		return step
-	case attempt.Attempt < v.attempts(s):
-		step.Action, step.Boot = RecordBoot, v.newInspection(attempt.Attempt+1)
+	case attempt.Attempt < maxAttempts(v, s):
+		step.Action, step.Boot = RecordBoot, newInspection(v, attempt.Attempt+1)
 		step.Message = fmt.Sprintf("Attempt %d to inspect the server begins. %s", attempt.Attempt+1, after)
 		return step
 	}
@@ -214,23 +214,23 @@ func (v View) endInspectionAttempt(s Settings, step Step, attempt v1alpha1.BareM
 
 // leaveInspection ends an inspection without a command when a person takes the server over: what runs on it later is not the agent. Without an inspection it returns
 // the step unchanged.
-func (v View) leaveInspection(step Step) Step {
+func leaveInspection(v View, step Step) Step {
 	if v.InspectionBoot() != nil {
-		return v.voidInspection(step, step.Message)
+		return voidInspection(v, step, step.Message)
 	}
 	return step
 }
 
 // voidInspection ends an inspection without a command. Its report is still missing, so the next one begins when the server is off.
-func (v View) voidInspection(step Step, message string) Step {
-	void := v.voidBoot()
+func voidInspection(v View, step Step, message string) Step {
+	void := voidBoot(v)
 	step.Action, step.Boot, step.Message = void.Action, void.Boot, message
 	return step
 }
 
 // endInspection powers the server off if the agent may run on it, and voids the boot.
 func endInspection(v View, s Settings, step Step) Step {
-	over := v.voidInspection(step, "The inspection is over")
+	over := voidInspection(v, step, "The inspection is over")
 	if !v.mayRunAgent(s) {
 		return over
 	}

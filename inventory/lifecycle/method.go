@@ -41,7 +41,7 @@ func (v View) wantedMethods() []v1alpha1.BootMethod {
 }
 
 // obstacle returns why a method is not possible; empty if it is.
-func (v View) obstacle(m v1alpha1.BootMethod) string {
+func obstacle(v View, m v1alpha1.BootMethod) string {
 	switch {
 	case m == v1alpha1.MethodUefiHTTP && v.Spec.BootMode == v1alpha1.BootModeBIOS:
 		return fmt.Sprintf("%s needs spec.bootMode UEFI or UEFISecureBoot", m)
@@ -56,9 +56,9 @@ func (v View) obstacle(m v1alpha1.BootMethod) string {
 	}
 }
 
-// methods returns the methods that are possible now, in the order in which they are tried. A method that worked comes first.
-func (v View) methods() []v1alpha1.BootMethod {
-	list := slices.DeleteFunc(slices.Clone(v.wantedMethods()), func(m v1alpha1.BootMethod) bool { return v.obstacle(m) != "" })
+// possibleMethods returns the methods that are possible now, in the order in which they are tried. A method that worked comes first.
+func possibleMethods(v View) []v1alpha1.BootMethod {
+	list := slices.DeleteFunc(slices.Clone(v.wantedMethods()), func(m v1alpha1.BootMethod) bool { return obstacle(v, m) != "" })
 	if i := slices.Index(list, v.BMC.MethodWorked); i > 0 {
 		list = slices.Insert(slices.Delete(list, i, i+1), 0, v.BMC.MethodWorked)
 	}
@@ -66,13 +66,13 @@ func (v View) methods() []v1alpha1.BootMethod {
 }
 
 // methodObstacles returns why the host can be booted by none of its methods; empty if it can be booted by one.
-func (v View) methodObstacles() string {
-	if !v.BMC.Inspected || len(v.methods()) > 0 {
+func methodObstacles(v View) string {
+	if !v.BMC.Inspected || len(possibleMethods(v)) > 0 {
 		return ""
 	}
 	sentences := []string{"The host can be booted by none of its methods (spec.bootMethods)"}
 	for _, m := range v.wantedMethods() {
-		sentences = append(sentences, sentence(v.obstacle(m)))
+		sentences = append(sentences, sentence(obstacle(v, m)))
 	}
 	return strings.Join(sentences, ". ")
 }
@@ -90,7 +90,7 @@ func sentence(text string) string {
 }
 
 // firstMethod returns the method of a first attempt: what worked on this server, or without spec.bootMethods what worked on its model, or the first of the list.
-func (v View) firstMethod(list []v1alpha1.BootMethod) v1alpha1.BootMethod {
+func firstMethod(v View, list []v1alpha1.BootMethod) v1alpha1.BootMethod {
 	if m := v.BMC.ModelMethod; v.BMC.MethodWorked == "" && len(v.Spec.BootMethods) == 0 && slices.Contains(list, m) {
 		return m
 	}
@@ -99,13 +99,13 @@ func (v View) firstMethod(list []v1alpha1.BootMethod) v1alpha1.BootMethod {
 
 // methodFor returns the method of an attempt that begins now: that of a first attempt, or after another attempt the next one. It is that of the attempt before if the server
 // made the request that is expected of it: the attempt has failed for another reason.
-func (v View) methodFor(attempt int32) v1alpha1.BootMethod {
-	list := v.methods()
+func methodFor(v View, attempt int32) v1alpha1.BootMethod {
+	list := possibleMethods(v)
 	if len(list) == 0 {
 		list = v.wantedMethods()
 	}
 	if attempt <= 1 || v.Boot == nil {
-		return v.firstMethod(list)
+		return firstMethod(v, list)
 	}
 	before := slices.Index(list, MethodOf(v.Boot))
 	if before >= 0 && !v.methodWorks(*v.Boot) {
@@ -149,21 +149,21 @@ func (v View) MethodWorked() bool {
 	}
 }
 
-// attempts is the maximum number of attempts of a boot: each method is tried once.
-func (v View) attempts(s Settings) int32 {
-	return max(s.BootAttempts, int32(len(v.methods()))) //nolint:gosec // there are three methods
+// maxAttempts is the maximum number of attempts of a boot: each method is tried once.
+func maxAttempts(v View, s Settings) int32 {
+	return max(s.BootAttempts, int32(len(possibleMethods(v)))) //nolint:gosec // there are three methods
 }
 
 // hasNextMethod is true if another attempt may begin now, and would use another method. Without that the attempt has its whole time: until its deadline it is served,
 // and a move must not begin before.
-func (v View) hasNextMethod(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
+func hasNextMethod(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	paused := v.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Inspection.PausedCluster != ""
 	claimed := IsRequestedErasure(&attempt) && v.Claimed()
-	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < v.attempts(s) && v.methodFor(attempt.Attempt+1) != MethodOf(&attempt)
+	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < maxAttempts(v, s) && methodFor(v, attempt.Attempt+1) != MethodOf(&attempt)
 }
 
 // HasNextMethod is true if a boot that cannot use its method continues with another one.
-func HasNextMethod(v View, s Settings) bool { return v.Boot != nil && v.hasNextMethod(s, *v.Boot) }
+func HasNextMethod(v View, s Settings) bool { return v.Boot != nil && hasNextMethod(v, s, *v.Boot) }
 
 // expectedRequestMade is true once the server, or its BMC, made the first request that the method leads to. The attempt has its whole time then.
 func (v View) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {
@@ -172,9 +172,9 @@ func (v View) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {
 
 // methodDeadline is when an attempt ends because its expected request did not come; the zero time if it does not end for that reason. A server that is not on shows
 // nothing about the method.
-func (v View) methodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec) time.Time {
+func methodDeadline(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) time.Time {
 	on := attempt.PoweredOnTime != nil && v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOn
-	if !on || v.expectedRequestMade(attempt) || !v.hasNextMethod(s, attempt) {
+	if !on || v.expectedRequestMade(attempt) || !hasNextMethod(v, s, attempt) {
 		return time.Time{}
 	}
 	since := attempt.PoweredOnTime.Time
@@ -185,26 +185,26 @@ func (v View) methodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec) tim
 }
 
 // untilMethodDeadline requeues a step that waits at the deadline of the method.
-func (v View) untilMethodDeadline(s Settings, attempt v1alpha1.BareMetalBootSpec, step Step) Step {
-	if due := v.methodDeadline(s, attempt); step.Action == "" && !due.IsZero() && (step.RequeueAt.IsZero() || due.Before(step.RequeueAt)) {
+func untilMethodDeadline(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, step Step) Step {
+	if due := methodDeadline(v, s, attempt); step.Action == "" && !due.IsZero() && (step.RequeueAt.IsZero() || due.Before(step.RequeueAt)) {
 		step.RequeueAt = due
 	}
 	return step
 }
 
 // methodOver returns why an attempt ends so that the next one uses another method; empty while it may continue.
-func (v View) methodOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
-	if r := v.BMC.MethodRefused; r != nil && r.Boot == attempt.Number && v.hasNextMethod(s, attempt) {
+func methodOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+	if r := v.BMC.MethodRefused; r != nil && r.Boot == attempt.Number && hasNextMethod(v, s, attempt) {
 		message := fmt.Sprintf("The BMC refused to boot the server by %s in attempt %d: %s", MethodOf(&attempt), attempt.Attempt, r.Message)
 		if refusal := v.mediaRefusal(); refusal != "" {
 			message += ". The likeliest cause: " + refusal
 		}
 		return message
 	}
-	if due := v.methodDeadline(s, attempt); due.IsZero() || v.Now.Before(due) {
+	if due := methodDeadline(v, s, attempt); due.IsZero() || v.Now.Before(due) {
 		return ""
 	}
-	return fmt.Sprintf("%s after the server was powered on in attempt %d: %s", cmp.Or(s.MethodTimeout, s.BootTimeout), attempt.Attempt, v.noRequest(attempt))
+	return fmt.Sprintf("%s after the server was powered on in attempt %d: %s", cmp.Or(s.MethodTimeout, s.BootTimeout), attempt.Attempt, noRequest(v, attempt))
 }
 
 // mediaRefusal says who requested the medium and why the boot server refused it; empty if it did not.
@@ -216,7 +216,7 @@ func (v View) mediaRefusal() string {
 }
 
 // noRequest says which request of a method did not come, or was refused, and what to check.
-func (v View) noRequest(attempt v1alpha1.BareMetalBootSpec) string {
+func noRequest(v View, attempt v1alpha1.BareMetalBootSpec) string {
 	refusal := v.mediaRefusal()
 	switch method := MethodOf(&attempt); {
 	case method != v1alpha1.MethodPXE && refusal != "":
@@ -232,13 +232,13 @@ func (v View) noRequest(attempt v1alpha1.BareMetalBootSpec) string {
 
 // notBooted says whether the medium of an attempt was never requested, or was requested and not booted; empty for an attempt without a medium, and for one that has
 // booted it.
-func (v View) notBooted(attempt v1alpha1.BareMetalBootSpec) string {
+func notBooted(v View, attempt v1alpha1.BareMetalBootSpec) string {
 	info := v.mediaStage(attempt)
 	switch {
 	case info == nil || info.stage == v1alpha1.StageLoader || attempt.PoweredOnTime == nil || !mayRepeat(attempt):
 		return ""
 	case v.Media.Stage == "":
-		return v.noRequest(attempt)
+		return noRequest(v, attempt)
 	case MethodOf(&attempt) == v1alpha1.MethodUefiHTTP:
 		return fmt.Sprintf("the firmware requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
 	default:
@@ -272,8 +272,8 @@ func attemptName(attempt v1alpha1.BareMetalBootSpec) string {
 }
 
 // attemptOver returns why an attempt is over before its deadline; empty while it may continue.
-func (v View) attemptOver(s Settings, attempt v1alpha1.BareMetalBootSpec) string {
-	return cmp.Or(v.agentOver(s, attempt), v.methodOver(s, attempt))
+func attemptOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
+	return cmp.Or(agentOver(v, s, attempt), methodOver(v, s, attempt))
 }
 
 // needsConfirmedOff is true for an attempt that changes the medium in a virtual drive: the server may still read it unless it is off.

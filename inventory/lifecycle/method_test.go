@@ -81,7 +81,7 @@ func TestMethods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := freeView(append([]func(*View){hasMedia}, c.change...)...)
-			g.Expect(v.methods()).To(Equal(c.want))
+			g.Expect(possibleMethods(v)).To(Equal(c.want))
 			g.Expect(v.Incapable()).To(Equal(len(c.want) == 0))
 			g.Expect(v.Verified()).To(Equal(len(c.want) > 0))
 		})
@@ -138,8 +138,8 @@ func TestNextMethod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(append([]func(*View){hasMedia}, c.change...)...)
-			g.Expect(v.methodFor(c.attempt)).To(Equal(c.want))
-			boot := v.newBoot(c.attempt)
+			g.Expect(methodFor(*v, c.attempt)).To(Equal(c.want))
+			boot := newBoot(*v, c.attempt)
 			g.Expect(boot.Method).To(Equal(c.want), "the record has it")
 		})
 	}
@@ -184,7 +184,7 @@ func TestMethodGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(append([]func(*View){hasMedia}, c.change...)...)
-			over := v.methodOver(DefaultSettings(), *v.Boot)
+			over := methodOver(*v, DefaultSettings(), *v.Boot)
 			step := Next(v, DefaultSettings())
 			begins := step.Action == RecordBoot && step.Boot.Number == 2
 			if c.want == "" {
@@ -225,7 +225,7 @@ func TestMediumTimeouts(t *testing.T) {
 	s := DefaultSettings()
 	text := func(changes ...func(*View)) string {
 		v := bootingView(append([]func(*View){hasMedia, on(31 * time.Minute)}, changes...)...)
-		return v.describeTimeout(s, *v.Boot)
+		return describeTimeout(v, s, *v.Boot)
 	}
 	g.Expect(text(attempted(3, viaMedia))).To(HavePrefix("30m0s after boot attempt 3 began: the BMC never requested the boot medium from http://192.0.2.1: check that it reaches"))
 	g.Expect(text(attempted(3, viaMedia), mediumRefused)).To(Equal(
@@ -379,7 +379,7 @@ func TestPropertyOneNumberHasOneMethod(t *testing.T) {
 			t.Fatalf("the method %q of boot %d became %q: %+v", before.Method, b.Number, b.Method, v)
 		case b.Number == before.Number || b.Attempt != before.Attempt+1 || b.Purpose != before.Purpose:
 			return
-		case v.agentOver(s, *before) != "" || !v.Now.Before(v.Deadline(s)):
+		case agentOver(v, s, *before) != "" || !v.Now.Before(v.Deadline(s)):
 			return
 		}
 		early++

@@ -51,9 +51,9 @@ var table = []transition{
 	{StateDeleting, func(v View) bool { return v.Deleting && v.Detached != "" }, forget},
 	{StatePaused, isPaused, stayPaused},
 	{StateDeleting, func(v View) bool { return v.Deleting && !v.Claimed() }, deleteUnclaimed},
-	{StateDeleting, View.abandoned, forget},
+	{StateDeleting, abandoned, forget},
 	{StateDetached, func(v View) bool { return v.Detached != "" }, stayDetached},
-	{StateReleasing, View.unfencedReleaseDue, releaseUnfenced},
+	{StateReleasing, unfencedReleaseDue, releaseUnfenced},
 	{StateOrphaned, isOrphaned, stayOrphaned},
 	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, stayInMaintenance},
 	{StateExternallyProvisioned, func(v View) bool { return v.Spec.ExternallyProvisioned && !v.releasing() }, stayExternallyProvisioned},
@@ -63,9 +63,9 @@ var table = []transition{
 	{StateReleasing, View.releasing, releaseHost},
 	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, stayQuarantined},
 	{StateFree, func(v View) bool { return !v.Claimed() }, offerHost},
-	{StateBootUnknown, View.bootUnknown, stayBootUnknown},
-	{StateLost, func(v View) bool { return v.Provisioned() && v.stateLost() }, recordStateLoss},
-	{StatePowerHold, View.powerHoldActive, applyPowerHold},
+	{StateBootUnknown, bootUnknown, stayBootUnknown},
+	{StateLost, func(v View) bool { return v.Provisioned() && stateLost(v) }, recordStateLoss},
+	{StatePowerHold, powerHoldActive, applyPowerHold},
 	{StateProvisioned, View.Provisioned, stayProvisioned},
 	{StateBootFailed, func(v View) bool {
 		return v.CurrentBoot() != nil && (v.Boot.Failure != nil || v.Boot.Purpose == v1alpha1.PurposeClean)
@@ -85,7 +85,7 @@ func StateOf(v View) State { return transitionFor(v).state }
 // Next returns what to do next with the host: what the first row of the table says whose condition is true, corrected by the guards. Neither sees the facts that were
 // read from a server that may be another one.
 func Next(v View, s Settings) Step {
-	v = v.withoutForeignServer()
+	v = withoutForeignServer(v)
 	row := transitionFor(v)
 	step := row.do(v, s)
 	step.State = row.state
@@ -132,7 +132,7 @@ func (v View) releasing() bool {
 
 // abandoned is true when a host is deleted with its whole namespace, and an object that its release needs was deleted first: the machine, its
 // Cluster, or the Secret of its BMC. No object is left that says what to do, and no machine that could claim the server.
-func (v View) abandoned() bool {
+func abandoned(v View) bool {
 	return v.Deleting && v.NamespaceDeleting && (isOrphaned(v) || v.secretMissing())
 }
 
@@ -155,7 +155,7 @@ func stayDetached(v View, _ Settings) Step {
 	if v.Claimed() { // its boot begins with a server that is off, whatever runs on it
 		return step
 	}
-	return v.leaveInspection(step)
+	return leaveInspection(v, step)
 }
 
 // stayPaused does nothing with a paused host, and says how to resume it.
@@ -196,26 +196,26 @@ func stayOrphaned(v View, s Settings) Step {
 }
 
 func stayInMaintenance(v View, s Settings) Step {
-	step := v.leaveInspection(pollBMC(v, s))
+	step := leaveInspection(v, pollBMC(v, s))
 	step.Phase, step.Reason = v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance
 	step.Message = "In maintenance: " + v.Spec.Maintenance.Reason
 	return step
 }
 
 func stayExternallyProvisioned(v View, s Settings) Step {
-	step := v.leaveInspection(pollBMC(v, s))
+	step := leaveInspection(v, pollBMC(v, s))
 	step.Phase, step.Reason = v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned
 	step.Message = "Something other than this provider runs the server: it gets no power or boot command"
 	return step
 }
 
 func stayQuarantined(v View, s Settings) Step {
-	step := v.leaveInspection(pollBMC(v, s))
+	step := leaveInspection(v, pollBMC(v, s))
 	switch {
 	case v.requestedErasureIsOver():
-		step = v.concludeRequestedErasure(Step{})
-	case v.forgetsStrayBoot() && v.unerasedStray(s) != nil && v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
-		step = Step{Action: Isolate, Quarantine: v.unerasedStray(s)}
+		step = concludeRequestedErasure(v, Step{})
+	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil && v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
+		step = Step{Action: Isolate, Quarantine: unerasedStray(v, s)}
 	case v.forgetsStrayBoot(): // otherwise it would be met again when the quarantine ends
 		step = Step{Action: ForgetBoot}
 	}

@@ -9,14 +9,14 @@ import (
 
 // offerHost makes an unclaimed host available, or says why it is not available.
 func offerHost(v View, s Settings) Step {
-	if record, due := v.restoreBootRecord(s); due {
+	if record, due := restoreBootRecord(v, s); due {
 		return record
 	}
 	if v.InspectionBoot() != nil {
 		return inspectHost(v, s)
 	}
 	if v.RequestedErasureBoot() != nil {
-		return v.eraseOnRequest(s, Step{Phase: v1alpha1.PhaseCleaning, Reason: v1alpha1.ReasonErasing})
+		return eraseOnRequest(v, s, Step{Phase: v1alpha1.PhaseCleaning, Reason: v1alpha1.ReasonErasing})
 	}
 	known := Step{Phase: v1alpha1.PhaseRegistering, RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
@@ -29,7 +29,7 @@ func offerHost(v View, s Settings) Step {
 	default:
 		known = offerVerified(v, s)
 	}
-	known = v.withErasureNote(known)
+	known = withErasureNote(v, known)
 	if known.Action == "" && v.inspectionDue(s) {
 		known.Action = Inspect
 	}
@@ -81,20 +81,20 @@ func offerVerified(v View, s Settings) Step {
 		step.Action, step.RequeueAt = change.Action, change.RequeueAt
 		step.Message = fmt.Sprintf("The server's power is being changed to %s", want)
 	case v.Requested.Request != nil && !v.agentInspectionDue():
-		return v.offerErased(s, step)
+		return offerErased(v, s, step)
 	default:
-		return v.offerPurgeable(s, v.offerInspected(s, step))
+		return offerPurgeable(v, s, offerInspected(v, s, step))
 	}
 	return step
 }
 
 // Incapable is true for a host that cannot be booted: its BMC lacks a capability, or none of its boot methods is possible.
-func (v View) Incapable() bool { return len(v.BMC.Missing) > 0 || v.methodObstacles() != "" }
+func (v View) Incapable() bool { return len(v.BMC.Missing) > 0 || methodObstacles(v) != "" }
 
 // MissingCapabilityMessage says which capabilities the BMC lacks, or why no boot method is possible.
 func MissingCapabilityMessage(v View) string {
 	if len(v.BMC.Missing) == 0 {
-		return v.methodObstacles()
+		return methodObstacles(v)
 	}
 	return fmt.Sprintf("The BMC does not support %s, which a network boot needs. Update the BMC's firmware, check whether it needs a licence, "+
 		"or use another protocol in spec.bmc.address", strings.Join(v.BMC.Missing, ", "))

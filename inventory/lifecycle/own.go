@@ -20,12 +20,12 @@ func powersOffOwnServer(v View, step Step) bool {
 
 // keepOwnServerOn withholds a command that would switch the provider's own server off.
 func keepOwnServerOn(v View, s Settings, step Step) Step {
-	step.Action, step.Reason, step.RequeueAt = Nothing, v1alpha1.ReasonRunsProvider, v.untilReleaseDue(v.Now.Add(s.PollInterval))
+	step.Action, step.Reason, step.RequeueAt = Nothing, v1alpha1.ReasonRunsProvider, untilReleaseDue(v, v.Now.Add(s.PollInterval))
 	return step
 }
 
 func withholdingMessage(v View, step Step) string {
-	return OwnServerMessage + v.machineDeletionNote(step.State)
+	return OwnServerMessage + machineDeletionNote(v, step.State)
 }
 
 func offersOwnServer(v View, step Step) bool {

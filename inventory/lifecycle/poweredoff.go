@@ -25,7 +25,7 @@ func (v View) offFor() time.Duration {
 		return 0
 	}
 	since := latest(v.BMC.LastPowerAt, v.BMC.FailedAt) // a BMC that did not answer in between may have restarted
-	if b := v.CurrentBoot(); b != nil && b.DataServedTime != nil && !v.recordedInFuture(b.DataServedTime) {
+	if b := v.CurrentBoot(); b != nil && b.DataServedTime != nil && !recordedInFuture(v.Now, b.DataServedTime) {
 		since = latest(since, b.DataServedTime.Time)
 	}
 	return v.powerUnchangedFor(since)
@@ -94,7 +94,7 @@ func (v View) awaitsPowerReading() bool {
 }
 
 // reportPower adds to the step of a provisioned host what is wrong with its power.
-func (v View) reportPower(step Step) Step {
+func reportPower(v View, step Step) Step {
 	switch {
 	case v.poweredOff():
 		step.Reason, step.PoweredOffTime = v1alpha1.ReasonPoweredOff, v.OffSince()

@@ -38,7 +38,7 @@ func (v View) powerHolds() []v1alpha1.PowerHold {
 
 // powerHoldActive is true for the server of a provisioned machine while power holds apply, until it is on again after them, or while a power-on is
 // requested.
-func (v View) powerHoldActive() bool {
+func powerHoldActive(v View) bool {
 	return v.Provisioned() && (len(v.powerHolds()) > 0 || len(v.PowerRequests.On) > 0 || v.Spec.ProviderState.PowerHoldStartTime != nil)
 }
 
@@ -131,7 +131,7 @@ func powerOnAfterHold(v View, s Settings) Step {
 // process gave no command since then, another process may have switched the server on, which becomes visible only after PowerSettle.
 func (v View) confirmedOffForHold(s Settings) bool {
 	since := v.Spec.ProviderState.PowerHoldStartTime.Time
-	if v.recordedInFuture(v.Spec.ProviderState.PowerHoldStartTime) {
+	if recordedInFuture(v.Now, v.Spec.ProviderState.PowerHoldStartTime) {
 		since = time.Time{}
 	}
 	apart := s.ActiveInterval

@@ -76,17 +76,17 @@ func (v View) PowerOns() int32 {
 
 // restoreUntil returns until when a server that was powered on after a loss of power needs its boot slot; zero if it needs none.
 func (v View) restoreUntil() time.Time {
-	if r := v.PowerRestore; r != nil && r.EndTime == nil && !v.recordedInFuture(&r.LastPowerOnTime) {
+	if r := v.PowerRestore; r != nil && r.EndTime == nil && !recordedInFuture(v.Now, &r.LastPowerOnTime) {
 		return r.LastPowerOnTime.Add(restoreTimeout)
 	}
 	return time.Time{}
 }
 
 // restorePower adds to the step of a provisioned host how its server is powered on after a loss of power.
-func (v View) restorePower(step Step, s Settings) Step {
+func restorePower(v View, step Step, s Settings) Step {
 	readiness, since := v.nodeReadiness()
 	r := v.PowerRestore
-	if r != nil && r.EndTime == nil && readiness == v1alpha1.NodeReady && (since.After(r.LastPowerOnTime.Time) || v.recordedInFuture(&r.LastPowerOnTime)) {
+	if r != nil && r.EndTime == nil && readiness == v1alpha1.NodeReady && (since.After(r.LastPowerOnTime.Time) || recordedInFuture(v.Now, &r.LastPowerOnTime)) {
 		ended := *r
 		ended.EndTime = new(metav1.NewTime(v.Now))
 		step.Action, step.PowerRestore = RecordPowerRestore, &ended
@@ -95,7 +95,7 @@ func (v View) restorePower(step Step, s Settings) Step {
 	if step.PoweredOffTime.IsZero() || v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn {
 		return step
 	}
-	change := v.nextPowerOn(s)
+	change := nextPowerOn(v, s)
 	step.Message += ". " + change.Message
 	if step.Action == "" { // nothing is read, and no move waits
 		step.Action, step.PowerRestore = change.Action, change.PowerRestore
@@ -112,7 +112,7 @@ func (step Step) lookAgainAt(at time.Time) Step {
 }
 
 // powerOnWithheld says why the server is not powered on; it is empty if nothing speaks against it.
-func (v View) powerOnWithheld() string {
+func powerOnWithheld(v View) string {
 	boot, o := v.CurrentBoot(), v.Outage
 	switch {
 	case v.Spec.Quarantine != nil:
@@ -147,11 +147,11 @@ func (v View) powerOnWithheld() string {
 // powerOnRecorded is true if a power-on is recorded and not sent yet.
 func (v View) powerOnRecorded() bool {
 	r := v.PowerRestore
-	return v.restoring() && !v.recordedInFuture(&r.LastPowerOnTime) && v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time) && v.Now.Before(r.LastPowerOnTime.Add(restoreCommandWithin))
+	return v.restoring() && !recordedInFuture(v.Now, &r.LastPowerOnTime) && v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time) && v.Now.Before(r.LastPowerOnTime.Add(restoreCommandWithin))
 }
 
 // nextPowerOn returns the next step to power the server on. Each power-on is recorded first, and sent at once: the record of one that was not sent counts.
-func (v View) nextPowerOn(s Settings) Step {
+func nextPowerOn(v View, s Settings) Step {
 	due := v.OffSince().Add(minOffForRestore)
 	message := "The provider powers it on after " + due.UTC().Format(time.RFC3339)
 	if v.restoring() {
@@ -159,7 +159,7 @@ func (v View) nextPowerOn(s Settings) Step {
 		due = latest(due, tried.Add(restoreTimeout))
 		message = fmt.Sprintf("The provider powered it on at %s, and tries again after %s", tried.UTC().Format(time.RFC3339), due.UTC().Format(time.RFC3339))
 	}
-	why := v.powerOnWithheld()
+	why := powerOnWithheld(v)
 	switch {
 	case why != "":
 		return Step{
@@ -167,17 +167,17 @@ func (v View) nextPowerOn(s Settings) Step {
 			RequeueAt: v.Now.Add(restoreCheckInterval),
 		}
 	case v.powerOnRecorded():
-		return onceBMCKnown(v, s, s.ActiveInterval, Step{}, v.sendPowerOn(s))
+		return onceBMCKnown(v, s, s.ActiveInterval, Step{}, sendPowerOn(v, s))
 	case v.Now.Before(due):
 		return Step{Message: message, RequeueAt: due}
 	case v.QueuePosition != nil:
 		return v.QueuePosition.wait(v, Step{Message: "The provider powers it on when it has a boot slot. "})
 	}
-	return onceBMCKnown(v, s, s.ActiveInterval, Step{}, v.recordPowerOn(s))
+	return onceBMCKnown(v, s, s.ActiveInterval, Step{}, recordPowerOn(v, s))
 }
 
 // sendPowerOn returns the step that powers the server on. A process that did not write the record confirms first that the server is off: the one before may have sent it.
-func (v View) sendPowerOn(s Settings) Step {
+func sendPowerOn(v View, s Settings) Step {
 	if !v.confirmedOff(s) {
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	}
@@ -185,7 +185,7 @@ func (v View) sendPowerOn(s Settings) Step {
 }
 
 // recordPowerOn returns the step that records a power-on, or what must precede it: the health and the override may have changed in the loss of power. The power is known.
-func (v View) recordPowerOn(s Settings) Step {
+func recordPowerOn(v View, s Settings) Step {
 	since := v.OffSince()
 	if v.restoring() {
 		since = v.PowerRestore.LastPowerOnTime.Time

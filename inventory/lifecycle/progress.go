@@ -201,7 +201,7 @@ func AwaitedStage(boot *v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) st
 
 // currentStage returns the row of the table for an attempt. The spec records that the bootstrap data was served, so that counts even if the status
 // was lost.
-func (v View) currentStage(attempt v1alpha1.BareMetalBootSpec) stageInfo {
+func currentStage(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	table := stages
 	if attempt.Agent {
 		table = agentTable
@@ -211,7 +211,7 @@ func (v View) currentStage(attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	case !mayRepeat(attempt):
 		return last
 	case (v.Furthest.Stage == "" || v.onlyBMCSeen(attempt)) && (attempt.PoweredOffTime == nil || v.BMC.Power != v1alpha1.PowerOn):
-		return v.preparing(attempt)
+		return preparing(v, attempt)
 	}
 	if info := v.mediaStage(attempt); info != nil {
 		return *info
@@ -229,7 +229,7 @@ func (v View) currentStage(attempt v1alpha1.BareMetalBootSpec) stageInfo {
 }
 
 // preparing returns the row before the server reads as powered on.
-func (v View) preparing(attempt v1alpha1.BareMetalBootSpec) stageInfo {
+func preparing(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	info := preparingInfo
 	if rows := mediaStages[MethodOf(&attempt)]; rows != nil {
 		info.awaited = rows[0].awaited
@@ -292,7 +292,7 @@ func describeProgress(v View, attempt v1alpha1.BareMetalBootSpec) Step {
 	if v.Problem != nil {
 		return Step{Reason: v.Problem.Reason, Message: v.Problem.Message}
 	}
-	info := v.currentStage(attempt)
+	info := currentStage(v, attempt)
 	message := info.observed + ". Awaited: " + info.awaited
 	if awaitsFirmware(info) {
 		message += v.BMC.OverrideNote
@@ -337,17 +337,17 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 	case step.State != StateBooting && step.State != StateClaimed, step.Reason == v1alpha1.ReasonWaitingForBootSlot:
 		return &Progress{Reason: step.Reason, Message: number + ": " + step.Message}
 	}
-	reason, message := v.describeAwaited(attempt, s)
+	reason, message := describeAwaited(v, attempt, s)
 	return &Progress{Reason: reason, Message: number + ". " + message}
 }
 
 // describeAwaited says what was observed last of an attempt in flight, what is awaited until when, and the likeliest cause if it does not come.
-func (v View) describeAwaited(attempt v1alpha1.BareMetalBootSpec, s Settings) (reason, message string) {
+func describeAwaited(v View, attempt v1alpha1.BareMetalBootSpec, s Settings) (reason, message string) {
 	deadline := timestamp(v.Deadline(s))
 	if v.Problem != nil {
 		return v.Problem.Reason, fmt.Sprintf("It cannot be served: %s. It continues if that is fixed before %s", v.Problem.Message, deadline)
 	}
-	info := v.currentStage(attempt)
+	info := currentStage(v, attempt)
 	cause := info.cause
 	if attempt.DataServedTime != nil && v.restartedAfter(attempt.DataServedTime.Time) {
 		cause = fmt.Sprintf("the server restarted, since firmware requested a network boot again at %s: the contents of its memory are lost",

@@ -370,7 +370,7 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 		if wrong := wrongWithAbsence(v, Next(v, DefaultSettings())); wrong != "" {
 			t.Fatalf("%s: %+v", wrong, v)
 		}
-		if v.Consumer == nil || v.unfencedReleaseDue() {
+		if v.Consumer == nil || unfencedReleaseDue(v) {
 			return // a user requested this release
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound

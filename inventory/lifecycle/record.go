@@ -54,19 +54,19 @@ func (v View) forgetsStrayBoot() bool {
 
 // unerasedStray returns the quarantine of a host whose stray boot is forgotten: its record is all that says that the disks have the data of a machine. It is nil if a release
 // would not have erased them.
-func (v View) unerasedStray(s Settings) *v1alpha1.Quarantine {
+func unerasedStray(v View, s Settings) *v1alpha1.Quarantine {
 	b, policy := v.StrayBoot(), v.policy(s)
 	booted := b.PoweredOnTime != nil || b.DataServedTime != nil
 	if !cleaning.Erases(policy) || len(b.WrittenDisks) == 0 && (!cleaning.AllDisks(policy) || !booted) {
 		return nil
 	}
-	return v.newQuarantine(v1alpha1.ReasonDisksNotErased, fmt.Sprintf("BareMetalBoot %q was deleted while the server was that of BareMetalMachine %q, so its disks were not erased. "+
+	return newQuarantine(v, v1alpha1.ReasonDisksNotErased, fmt.Sprintf("BareMetalBoot %q was deleted while the server was that of BareMetalMachine %q, so its disks were not erased. "+
 		"Wipe the disks%s", v.Name, b.MachineName, v.namedDisks()))
 }
 
 // bootUnknown is true when it is unknown what the server got for its claim, and that matters. Another boot could serve the same bootstrap data again, or
 // a machine that runs from memory could count as running although its loss was recorded.
-func (v View) bootUnknown() bool {
+func bootUnknown(v View) bool {
 	if !v.Claimed() || v.CurrentBoot() != nil || v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {
 		return false
 	}
@@ -122,7 +122,7 @@ func (v View) bootUnknownRemedy() string {
 
 // restoreBootRecord returns the step that restores the record of an unclaimed host, and whether one is needed. Only the number of the last boot matters
 // then, not what the server got for an earlier claim.
-func (v View) restoreBootRecord(s Settings) (Step, bool) {
+func restoreBootRecord(v View, s Settings) (Step, bool) {
 	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified}
 	switch b := v.Boot; {
 	case b == nil, b.Number < v.Spec.ProviderState.Boots:
@@ -130,8 +130,8 @@ func (v View) restoreBootRecord(s Settings) (Step, bool) {
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
 	case v.RequestedErasureBoot() != nil: // it says what was erased
 		return Step{}, false
-	case v.forgetsStrayBoot() && v.unerasedStray(s) != nil:
-		step.Action, step.Quarantine = Isolate, v.unerasedStray(s)
+	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil:
+		step.Action, step.Quarantine = Isolate, unerasedStray(v, s)
 		step.Message = step.Quarantine.Message
 	case v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending:
 		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Name)
@@ -142,14 +142,14 @@ func (v View) restoreBootRecord(s Settings) (Step, bool) {
 }
 
 // newRecord returns the record of a boot that starts now. No earlier boot of the host has its number.
-func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.BareMetalBootSpec {
+func newRecord(v View, attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.BareMetalBootSpec {
 	number := v.Spec.ProviderState.Boots
 	if v.Boot != nil {
 		number = max(number, v.Boot.Number)
 	}
 	identity := v.Identity
 	boot := &v1alpha1.BareMetalBootSpec{
-		Number: number + 1, Attempt: attempt, Purpose: purpose, StartTime: metav1.NewTime(v.Now), Identity: &identity, Method: v.methodFor(attempt),
+		Number: number + 1, Attempt: attempt, Purpose: purpose, StartTime: metav1.NewTime(v.Now), Identity: &identity, Method: methodFor(v, attempt),
 	}
 	if v.Boot != nil {
 		boot.WrittenDisks = v.Boot.WrittenDisks
@@ -162,7 +162,7 @@ func (v View) newRecord(attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.B
 }
 
 // voidBoot returns the step that ends a boot together with its claim. The boot's tokens are invalid from then on.
-func (v View) voidBoot() Step {
+func voidBoot(v View) Step {
 	boot, now := *v.Boot, metav1.NewTime(v.Now)
 	boot.VoidedTime = &now
 	return Step{Action: RecordBoot, Boot: &boot}

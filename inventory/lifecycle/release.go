@@ -35,7 +35,7 @@ func deleteUnclaimed(v View, s Settings) Step {
 	case v.BootMachinePending: // the boot stays until that machine is gone, so that the machine claims no other host
 		known.Action, known.Message = Forget, "The server is off"
 	default:
-		end := v.voidBoot()
+		end := voidBoot(v)
 		known.Action, known.Boot, known.Message = end.Action, end.Boot, "The server is off: its boot is over"
 	}
 	return onceBMCKnown(v, s, s.ActiveInterval, unknown, known)
@@ -47,14 +47,14 @@ func releaseHost(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing}
 	switch {
 	case v.Spec.ExternallyProvisioned:
-		step.Action, step.Drop, step.Quarantine = Release, v.PowerRequests.All, v.quarantineUnerased(s)
+		step.Action, step.Drop, step.Quarantine = Release, v.PowerRequests.All, quarantineUnerased(v, s)
 		return step
 	case v.releaseOverdue():
 		return releaseUnfenced(v, s)
 	}
 	unknown := step
 	unknown.Message = "The server will be powered off. "
-	return v.withReleaseDeadline(onceBMCKnown(v, s, s.ActiveInterval, unknown, powerOffForRelease(v, s, step)), s)
+	return withReleaseDeadline(v, onceBMCKnown(v, s, s.ActiveInterval, unknown, powerOffForRelease(v, s, step)), s)
 }
 
 // powerOffForRelease powers the server off and, once confirmed, records the start of the cleaning. The power is known.
@@ -90,13 +90,13 @@ func cleanHost(v View, s Settings) Step {
 	}
 	unknown := step
 	unknown.Message = "The server will be cleaned. "
-	return v.withReleaseDeadline(onceBMCKnown(v, s, s.ActiveInterval, unknown, cleanServer(v, s, step)), s)
+	return withReleaseDeadline(v, onceBMCKnown(v, s, s.ActiveInterval, unknown, cleanServer(v, s, step)), s)
 }
 
 // cleanServer is cleanHost for a server whose power is known.
 func cleanServer(v View, s Settings, step Step) Step {
 	switch {
-	case v.erasureDue(s):
+	case erasureDue(v, s):
 		return eraseDisks(v, s, step)
 	case v.BMC.Power != v1alpha1.PowerOff && v.erasure() != nil:
 		step.Action, step.Message = RecordCleaning, "The server is on after the erasure of its disks, so it is powered off"
@@ -106,9 +106,9 @@ func cleanServer(v View, s Settings, step Step) Step {
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 	case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
 		step.Action, step.Drop, step.Message = Release, v.PowerRequests.All, "The server is off and clean"
-		step.Quarantine = v.quarantineUnerased(s)
+		step.Quarantine = quarantineUnerased(v, s)
 		if step.Quarantine == nil && v.Spec.CleaningPolicy == wire.PolicyManual {
-			step.Quarantine = v.newQuarantine(v1alpha1.ReasonCleaningByHand,
+			step.Quarantine = newQuarantine(v, v1alpha1.ReasonCleaningByHand,
 				"spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
 		}
 	case v.BMC.CleanUpFailures >= maxCleanUpAttempts, v.cleaningTimedOut(s):
@@ -117,7 +117,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 		if v.BMC.CleanUpError != "" {
 			message += ". The BMC answered: " + v.BMC.CleanUpError
 		}
-		step.Message, step.Quarantine = message, v.newQuarantine(v1alpha1.ReasonCleaningFailed, message)
+		step.Message, step.Quarantine = message, newQuarantine(v, v1alpha1.ReasonCleaningFailed, message)
 	case v.BMC.CleanUpFailures > 0 && v.Now.Before(v.BMC.CleanUpTriedAt.Add(s.PowerSettle)):
 		step.Message, step.RequeueAt = "Virtual media could not be ejected: "+v.BMC.CleanUpError, v.BMC.CleanUpTriedAt.Add(s.PowerSettle)
 	default:
@@ -133,14 +133,14 @@ func (v View) cleaningTimedOut(s Settings) bool {
 }
 
 // unfencedReleaseDue is true when a user requests the release without a power-off, and the machine is being deleted or the host is orphaned.
-func (v View) unfencedReleaseDue() bool {
+func unfencedReleaseDue(v View) bool {
 	return v.Claimed() && v.ReleaseUnfenced != "" && (v.releasing() || isOrphaned(v))
 }
 
 // unfencedReleaseTooEarly is true when a user requests the release without a power-off, and neither the machine nor its owner is being deleted. Such a
 // request must not stay. It would leave the server running in a later release, or lose a machine that a move or a restore creates after its host.
-func (v View) unfencedReleaseTooEarly() bool {
-	return v.Claimed() && v.ReleaseUnfenced != "" && !v.unfencedReleaseDue() && !v.Consumer.OwnerDeleting
+func unfencedReleaseTooEarly(v View) bool {
+	return v.Claimed() && v.ReleaseUnfenced != "" && !unfencedReleaseDue(v) && !v.Consumer.OwnerDeleting
 }
 
 // releaseOverdue is true when the release takes longer than spec.releaseUnfencedAfterSeconds.
@@ -161,18 +161,18 @@ func (v View) releaseDue() time.Time {
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 // withReleaseDeadline adds to a step that waits how a user can end the release, and requeues the host when the release is overdue.
-func (v View) withReleaseDeadline(step Step, s Settings) Step {
+func withReleaseDeadline(v View, step Step, s Settings) Step {
 	if step.Action != Release && (v.BMC.Problem != nil || v.releaseSlow(s)) {
 		step.Message += fmt.Sprintf(". The annotation %s=\"who and why\" on the host releases it without a power-off, into quarantine", v1alpha1.ReleaseUnfencedAnnotation)
 	}
 	if step.Action == "" {
-		step.RequeueAt = v.untilReleaseDue(step.RequeueAt)
+		step.RequeueAt = untilReleaseDue(v, step.RequeueAt)
 	}
 	return step
 }
 
 // untilReleaseDue returns a time, or that at which the release becomes overdue if that is earlier.
-func (v View) untilReleaseDue(at time.Time) time.Time {
+func untilReleaseDue(v View, at time.Time) time.Time {
 	if due := v.releaseDue(); due.After(v.Now) && (at.IsZero() || due.Before(at)) {
 		return due
 	}
@@ -186,7 +186,7 @@ func (v View) releaseSlow(s Settings) bool {
 }
 
 // machineDeletionNote says what the deletion of a machine waits for while its host is not released, and how to end that.
-func (v View) machineDeletionNote(state State) string {
+func machineDeletionNote(v View, state State) string {
 	if !v.releasing() || v.Consumer.DeletedForMove {
 		return ""
 	}
@@ -214,11 +214,11 @@ func releaseUnfenced(v View, _ Settings) Step {
 	return Step{
 		Action: Release, Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing,
 		Drop:       append(slices.Clone(v.PowerRequests.All), v1alpha1.ReleaseUnfencedAnnotation),
-		Quarantine: v.newQuarantine(v1alpha1.ReasonReleasedUnfenced, message),
+		Quarantine: newQuarantine(v, v1alpha1.ReasonReleasedUnfenced, message),
 	}
 }
 
-func (v View) newQuarantine(reason, message string) *v1alpha1.Quarantine {
+func newQuarantine(v View, reason, message string) *v1alpha1.Quarantine {
 	now := metav1.NewTime(v.Now)
 	return &v1alpha1.Quarantine{Reason: reason, Message: message, StartTime: &now}
 }

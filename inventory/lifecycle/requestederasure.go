@@ -95,7 +95,7 @@ func (v View) mayRunEraser(s Settings) bool {
 }
 
 // erasureRefusal says why the disks must not be erased now with a policy, and what to do; empty if nothing forbids it.
-func (v View) erasureRefusal(policy wire.ErasePolicy) string {
+func erasureRefusal(v View, policy wire.ErasePolicy) string {
 	request, known, holds := v.Requested.Request, strings.TrimSpace(v.Requested.SerialNumber), v.powerHolds()
 	_, conflict := Conflict(v)
 	switch {
@@ -138,7 +138,7 @@ func (v View) requestedPolicy(s Settings) wire.ErasePolicy {
 const erasureInventoryAge = 10 * time.Minute
 
 // rereadForErasure makes a step read the inventory again if it is too old for an erasure. It returns false if it is not.
-func (v View) rereadForErasure(step *Step) bool {
+func rereadForErasure(v View, step *Step) bool {
 	if age := v.Now.Sub(v.BMC.InspectedTime); age >= 0 && age < erasureInventoryAge {
 		return false
 	}
@@ -147,26 +147,26 @@ func (v View) rereadForErasure(step *Step) bool {
 }
 
 // offerErased begins the erasure that is requested on a server that is off and that could be offered otherwise, or says why it does not begin.
-func (v View) offerErased(s Settings, step Step) Step {
+func offerErased(v View, s Settings, step Step) Step {
 	if step.Phase != v1alpha1.PhaseAvailable {
 		return step
 	}
 	policy := v.requestedPolicy(s)
 	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasurePending
-	switch refusal := v.erasureRefusal(policy); {
+	switch refusal := erasureRefusal(v, policy); {
 	case refusal != "":
 		step.Reason, step.RequeueAt = v1alpha1.ReasonErasureRefused, v.Now.Add(s.PollInterval)
 		step.Message = fmt.Sprintf("BareMetalErasureRequest %q: %s", v.Requested.Request.Name, refusal)
 	case !v.confirmedOffTwice(s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
-	case v.rereadForErasure(&step):
+	case rereadForErasure(v, &step):
 	case v.QueuePosition != nil:
 		step.Message = "The disks will be erased. "
 		return v.QueuePosition.wait(v, step)
 	default:
 		request := v.Requested.Request
 		step.Action = RecordBoot
-		step.Boot = v.newRequestedErasure(1, request.UID, v1alpha1.BootErasureRequest{Name: request.Name, SerialNumber: request.SerialNumber}, policy)
+		step.Boot = newRequestedErasure(v, 1, request.UID, v1alpha1.BootErasureRequest{Name: request.Name, SerialNumber: request.SerialNumber}, policy)
 		step.Message = fmt.Sprintf("Attempt 1 to erase the disks begins (%s, BareMetalErasureRequest %s)", policy, request.Name)
 	}
 	return step
@@ -178,7 +178,7 @@ func (v View) confirmedOffTwice(s Settings) bool {
 }
 
 // withErasureNote adds to what a host waits for that an erasure waits too.
-func (v View) withErasureNote(step Step) Step {
+func withErasureNote(v View, step Step) Step {
 	own := []string{v1alpha1.ReasonErasurePending, v1alpha1.ReasonErasureRefused, v1alpha1.ReasonInspectionPending}
 	if r := v.Requested.Request; r != nil && step.Action != RecordBoot && !slices.Contains(own, step.Reason) {
 		step.Message += fmt.Sprintf(". BareMetalErasureRequest %q waits for that", r.Name)
@@ -187,44 +187,44 @@ func (v View) withErasureNote(step Step) Step {
 }
 
 // newRequestedErasure returns the record of an attempt that starts now. A later attempt carries out the request of the first one.
-func (v View) newRequestedErasure(attempt int32, uid string, request v1alpha1.BootErasureRequest, policy wire.ErasePolicy) *v1alpha1.BareMetalBootSpec {
-	boot := v.newRecord(attempt, v1alpha1.PurposeClean)
+func newRequestedErasure(v View, attempt int32, uid string, request v1alpha1.BootErasureRequest, policy wire.ErasePolicy) *v1alpha1.BareMetalBootSpec {
+	boot := newRecord(v, attempt, v1alpha1.PurposeClean)
 	boot.ClaimID, boot.Agent, boot.CleaningPolicy, boot.ErasureRequest = uid, true, policy, &request
 	return boot
 }
 
 // eraseOnRequest drives an erasure that is requested, and ends it. The step has the phase and the reason of the host meanwhile. A machine that has claimed
 // the host waits for the end of the attempt.
-func (v View) eraseOnRequest(s Settings, step Step) Step {
+func eraseOnRequest(v View, s Settings, step Step) Step {
 	attempt := *v.RequestedErasureBoot()
-	over, unknown := v.attemptOver(s, attempt), step
+	over, unknown := attemptOver(v, s, attempt), step
 	unknown.Message = "The disks will be erased. "
 	switch {
 	case attempt.AgentDoneTime != nil || attempt.Failure != nil:
-		return v.endRequestedErasure(s, step)
-	case v.givesUpErasing(s, attempt):
-		return v.giveUpErasing(step, attempt)
+		return endRequestedErasure(v, s, step)
+	case givesUpErasing(v, s, attempt):
+		return giveUpErasing(v, step, attempt)
 	case !v.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased"
 		return step
 	case over == "" && !v.Now.Before(v.Deadline(s)):
-		over = v.describeTimeout(s, attempt)
+		over = describeTimeout(v, s, attempt)
 	}
 	if over != "" {
-		return v.endRequestedAttempt(s, step, unknown, attempt, over)
+		return endRequestedAttempt(v, s, step, unknown, attempt, over)
 	}
-	return onceBMCKnown(v, s, s.ActiveInterval, unknown, v.driveRequestedErasure(s, step, attempt))
+	return onceBMCKnown(v, s, s.ActiveInterval, unknown, driveRequestedErasure(v, s, step, attempt))
 }
 
 // givesUpErasing is true for an attempt that has not powered the server on and must not do so: something forbids the erasure, a machine has claimed the host,
 // or something else has powered the server on. The power-on is recorded before its command, which may wait for the BMC: until an agent has got its plan, a server that
 // is off has not been erased.
-func (v View) givesUpErasing(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
+func givesUpErasing(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	begun := attempt.DataAddress != "" || v.mayRunEraser(s) || v.BMC.Power != v1alpha1.PowerOff
 	if attempt.PoweredOnTime != nil && v.bootCounted() && begun {
 		return false
 	}
-	return v.Claimed() || v.bmcRead() && (v.erasureRefusal(attempt.CleaningPolicy) != "" || attempt.PoweredOffTime != nil && v.notOff())
+	return v.Claimed() || v.bmcRead() && (erasureRefusal(v, attempt.CleaningPolicy) != "" || attempt.PoweredOffTime != nil && v.notOff())
 }
 
 // bmcRead is true once the BMC was read, or cannot be read: after a restart the serial number may not be known yet.
@@ -232,13 +232,13 @@ func (v View) bmcRead() bool { return v.BMC.Inspected || v.bmcBlocked() }
 
 // giveUpErasing ends an attempt that has not powered the server on. The first one has changed nothing. Before a later one an agent has run, and nobody knows
 // what it has erased.
-func (v View) giveUpErasing(step Step, attempt v1alpha1.BareMetalBootSpec) Step {
-	message := "The erasure does not begin: " + cmp.Or(v.erasureRefusal(attempt.CleaningPolicy),
+func giveUpErasing(v View, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
+	message := "The erasure does not begin: " + cmp.Or(erasureRefusal(v, attempt.CleaningPolicy),
 		"something other than the provider powered the server on, or a machine claimed the host")
 	if attempt.Attempt > 1 {
 		return failErasing(step, attempt, message)
 	}
-	void := v.voidBoot()
+	void := voidBoot(v)
 	step.Action, step.Boot, step.Message = void.Action, void.Boot, message
 	return step
 }
@@ -253,21 +253,21 @@ func failErasing(step Step, attempt v1alpha1.BareMetalBootSpec, message string) 
 }
 
 // driveRequestedErasure returns the next step of an attempt that is not over. The power is known.
-func (v View) driveRequestedErasure(s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
+func driveRequestedErasure(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
 	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
 	drive.Phase, drive.Reason = step.Phase, step.Reason
 	drive.Message = fmt.Sprintf("The disks are being erased, attempt %d (%s, BareMetalErasureRequest %s). %s", attempt.Attempt, attempt.CleaningPolicy, attempt.ErasureRequest.Name, drive.Message)
 	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
 		drive.RequeueAt = deadline
 	}
-	return v.untilMethodDeadline(s, attempt, drive)
+	return untilMethodDeadline(v, s, attempt, drive)
 }
 
 // endRequestedAttempt ends an attempt. After the last one, and if something forbids another one, the erasure has failed.
-func (v View) endRequestedAttempt(s Settings, step, unknown Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
-	refusal := v.erasureRefusal(attempt.CleaningPolicy)
+func endRequestedAttempt(v View, s Settings, step, unknown Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
+	refusal := erasureRefusal(v, attempt.CleaningPolicy)
 	switch {
-	case attempt.Attempt >= v.attempts(s):
+	case attempt.Attempt >= maxAttempts(v, s):
 		return failErasing(step, attempt, after+". This was the last attempt")
 	case v.metOtherServer(attempt):
 		return failErasing(step, attempt, after+". Another attempt would meet the same server")
@@ -285,17 +285,17 @@ func (v View) endRequestedAttempt(s Settings, step, unknown Step, attempt v1alph
 		next = failErasing(step, attempt, after+". The server is on, and nothing shows that this erasure has powered it on, so it is left as it is")
 	case v.QueuePosition != nil:
 		next.Message, next.RequeueAt = after+". The next attempt waits for a boot slot", v.Now.Add(s.ActiveInterval)
-	case v.rereadForErasure(&next):
+	case rereadForErasure(v, &next):
 	default:
-		next.Action, next.Boot = RecordBoot, v.newRequestedErasure(attempt.Attempt+1, attempt.ClaimID, *attempt.ErasureRequest, attempt.CleaningPolicy)
+		next.Action, next.Boot = RecordBoot, newRequestedErasure(v, attempt.Attempt+1, attempt.ClaimID, *attempt.ErasureRequest, attempt.CleaningPolicy)
 		next.Message = fmt.Sprintf("Attempt %d to erase the disks begins (%s, BareMetalErasureRequest %s). %s", attempt.Attempt+1, attempt.CleaningPolicy, attempt.ErasureRequest.Name, after)
 	}
 	return onceBMCKnown(v, s, s.ActiveInterval, unknown, next)
 }
 
 // endRequestedErasure powers the server off if the agent may run on it, and concludes the erasure.
-func (v View) endRequestedErasure(s Settings, step Step) Step {
-	conclusion := v.concludeRequestedErasure(step)
+func endRequestedErasure(v View, s Settings, step Step) Step {
+	conclusion := concludeRequestedErasure(v, step)
 	if !v.mayRunEraser(s) {
 		return conclusion
 	}
@@ -318,17 +318,17 @@ func (v View) endRequestedErasure(s Settings, step Step) Step {
 
 // concludeRequestedErasure voids the boot. After a failure it puts the host into quarantine first. The order makes the outcome certain after a restart: an open boot whose
 // erasure is over is one whose outcome is not written yet. A machine that has claimed a host whose erasure failed waits: its deletion releases the host.
-func (v View) concludeRequestedErasure(step Step) Step {
+func concludeRequestedErasure(v View, step Step) Step {
 	failure := v.Boot.Failure
 	switch {
 	case failure != nil && v.Claimed():
 		step.Reason, step.Message = failure.Reason, failure.Message+". Delete the Machine to have it replaced"
 	case failure != nil && (v.Spec.Quarantine == nil || v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased): // a quarantine for another reason says nothing of the disks
 		step.Action, step.Message = Isolate, "The disks were not erased"
-		step.Quarantine = v.newQuarantine(v1alpha1.ReasonDisksNotErased,
+		step.Quarantine = newQuarantine(v, v1alpha1.ReasonDisksNotErased,
 			fmt.Sprintf("The disks were not erased, as BareMetalErasureRequest %q requested. %s", v.Boot.ErasureRequest.Name, failure.Message))
 	default:
-		void := v.voidBoot()
+		void := voidBoot(v)
 		step.Action, step.Boot, step.Message = void.Action, void.Boot, "The erasure of the disks is over"
 	}
 	return step

@@ -156,7 +156,7 @@ func (w *world) forgivable() bool {
 	switch {
 	case w.view().OwnBoot() != nil:
 		return false
-	case v.booting() && v.Boot.PoweredOnTime != nil && v.hasNextMethod(w.s, *v.Boot): // without its stages the attempt may make room for the next method
+	case v.booting() && v.Boot.PoweredOnTime != nil && hasNextMethod(v, w.s, *v.Boot): // without its stages the attempt may make room for the next method
 		return false
 	case v.booting() && (near(v.Boot.StartTime.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfterSeconds != nil && c != nil && c.Deleting:
 		return false

@@ -57,7 +57,7 @@ func (w *world) judgeStep(v View, step Step) {
 func (w *world) judgeBoot(v View, step Step) {
 	before, b := cmp.Or(v.CurrentBoot(), v.OwnBoot()), step.Boot
 	w.judgeAgentBoot(v, before, b)
-	if before != nil && before.Number != b.Number && v.agentOver(w.s, *before) == "" && v.methodOver(w.s, *before) != "" {
+	if before != nil && before.Number != b.Number && agentOver(v, w.s, *before) == "" && methodOver(v, w.s, *before) != "" {
 		w.seen.early++
 	}
 	begins := b.ClaimID != "" && b.Failure == nil && b.VoidedTime == nil && (before == nil || before.Number != b.Number)
@@ -84,7 +84,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Command, "a host is booted that is being deleted, or shares its machine")
 	case before != nil && before.Number == b.Number && before.Method != b.Method:
 		w.brokenf(promise.Records, "the method of boot %d becomes %s", b.Number, b.Method)
-	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && v.agentOver(w.s, *before) == "" && (before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium()):
+	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && agentOver(v, w.s, *before) == "" && (before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium()):
 		w.brokenf(promise.Command, "an attempt ends early although its server asked")
 	case begins && b.Attempt > max(w.s.BootAttempts, 3):
 		w.brokenf(promise.Ends, "attempt %d", b.Attempt)
@@ -96,7 +96,7 @@ func (w *world) judgeBoot(v View, step Step) {
 // timesOut says whether an attempt ends for want of progress: no problem that the server reported ended it, and nothing that its agent did.
 func (w *world) timesOut(v View, before, b *v1alpha1.BareMetalBootSpec, begins bool) bool {
 	ends := begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut
-	return before != nil && ends && v.Problem == nil && v.agentOver(w.s, *before) == ""
+	return before != nil && ends && v.Problem == nil && agentOver(v, w.s, *before) == ""
 }
 
 // wrongWithWait says what is wrong with a step that waits; "" if nothing is. A step that waits has a reason and a RequeueAt in the future. The
