@@ -121,9 +121,9 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	_, retryNow := host.Annotations[v1alpha1.RetryBMCAnnotation]
 	_, blocked := host.Annotations[v1alpha1.BlockMoveAnnotation]
 	view := lifecycle.View{
-		Now: now, Namespace: host.Namespace, Name: host.Name, Spec: host.Spec,
-		Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: MovedAway(host),
-		Paused: annotations.HasPaused(host), RetryNow: retryNow, MoveBlocked: blocked, Consumer: consumer.view(),
+		Now: now, Host: lifecycle.Host{Namespace: host.Namespace, Name: host.Name, Spec: host.Spec, Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: MovedAway(host), Paused: annotations.HasPaused(host), MoveBlocked: blocked},
+
+		RetryNow: retryNow, Consumer: consumer.view(),
 		Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), PowerRequests: powerRequests(host),
 		PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation),
 		Inspection:       lifecycle.Inspection{Requested: annotationText(host, v1alpha1.InspectAnnotation) != ""},
@@ -133,8 +133,8 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	if boot == nil {
 		return view
 	}
-	view.Boot, view.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
-	view.BootHasForeignFinalizer = view.BootDeleting && !controllerutil.ContainsFinalizer(boot, v1alpha1.BootFinalizer)
+	view.Host.Boot, view.Host.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
+	view.Host.BootHasForeignFinalizer = view.Host.BootDeleting && !controllerutil.ContainsFinalizer(boot, v1alpha1.BootFinalizer)
 	for _, s := range boot.Status.Stages {
 		switch {
 		case s.Number != boot.Spec.Number || s.Stage == v1alpha1.StageStarted:
@@ -209,7 +209,7 @@ func CurrentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1
 	if boot == nil {
 		return nil
 	}
-	return lifecycle.View{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
+	return lifecycle.View{Host: lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}}.CurrentBoot()
 }
 
 // annotationText returns the value of an annotation. It is a placeholder for an empty value, and empty without the annotation.

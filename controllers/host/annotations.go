@@ -95,7 +95,7 @@ func (r *annotationRequests) noteDroppedRequest(host *v1alpha1.BareMetalHost, vi
 	why := fmt.Sprintf("The annotation was removed and not acted on, because the host is %s", phaseAfter(host, step))
 	switch {
 	case slices.Contains(step.Drop, v1alpha1.ReleaseUnfencedAnnotation):
-		why += fmt.Sprintf(" and BareMetalMachine %q is not being deleted: delete its Machine first, then annotate the host again", view.Spec.ConsumerRef.Name)
+		why += fmt.Sprintf(" and BareMetalMachine %q is not being deleted: delete its Machine first, then annotate the host again", view.Host.Spec.ConsumerRef.Name)
 	case step.Message != "":
 		why += ": " + step.Message
 	}

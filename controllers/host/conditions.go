@@ -97,7 +97,7 @@ var notBootedStates = []lifecycle.State{
 func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
 	switch {
 	case view.Claimed():
-		set(v1alpha1.AvailableCondition, false, v1alpha1.ReasonClaimed, fmt.Sprintf("BareMetalMachine %q has claimed the host", view.Spec.ConsumerRef.Name))
+		set(v1alpha1.AvailableCondition, false, v1alpha1.ReasonClaimed, fmt.Sprintf("BareMetalMachine %q has claimed the host", view.Host.Spec.ConsumerRef.Name))
 	case step.Phase == v1alpha1.PhaseAvailable:
 		set(v1alpha1.AvailableCondition, true, v1alpha1.ReasonAvailable, "")
 	default:
@@ -156,13 +156,13 @@ func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.St
 		}
 		ready.Message = controllers.Clip(step.Message, controllers.MaxMessage)
 	}
-	if !view.Deleting {
+	if !view.Host.Deleting {
 		return
 	}
 	waits := "The object is removed when the host is no longer paused"
 	switch {
 	case view.Claimed():
-		waits = fmt.Sprintf("The object is removed when BareMetalMachine %q is deleted and has released the host", view.Spec.ConsumerRef.Name)
+		waits = fmt.Sprintf("The object is removed when BareMetalMachine %q is deleted and has released the host", view.Host.Spec.ConsumerRef.Name)
 	case step.State == lifecycle.StateDeleting:
 		waits = "The object is removed when the server is powered off"
 	}

@@ -65,8 +65,8 @@ func (f *conflictFinder) keeperOf(ctx context.Context, host *v1alpha1.BareMetalH
 //   - for an open boot, whether its machine still waits for a host. The host may already have another machine.
 func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
-	if lifecycle.IsOpen(view.Boot) {
-		if view.BootMachinePending, err = bootMachineWaits(ctx, f.client, host.Namespace, view.Boot); err != nil {
+	if lifecycle.IsOpen(view.Host.Boot) {
+		if view.BootMachinePending, err = bootMachineWaits(ctx, f.client, host.Namespace, view.Host.Boot); err != nil {
 			return err
 		}
 	}

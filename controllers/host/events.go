@@ -48,7 +48,7 @@ func (r *eventRecorder) recordReleaseStarted(host *v1alpha1.BareMetalHost, view 
 	})
 	if !recorded {
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release",
-			"Started to release the host from BareMetalMachine %s", view.Spec.ConsumerRef.Name)
+			"Started to release the host from BareMetalMachine %s", view.Host.Spec.ConsumerRef.Name)
 	}
 }
 
@@ -76,7 +76,7 @@ func (r *eventRecorder) recordStepEvents(ctx context.Context, host *v1alpha1.Bar
 func (r *eventRecorder) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	before, now := cmp.Or(view.CurrentBoot(), view.OwnBoot()), step.Boot
 	switch {
-	case now.VoidedTime != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneTime != nil && now.Failure == nil && view.Spec.Quarantine == nil:
+	case now.VoidedTime != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneTime != nil && now.Failure == nil && view.Host.Spec.Quarantine == nil:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRequestedErasureDone, "Erase", "Erased the disks, as BareMetalErasureRequest %s requested", now.ErasureRequest.Name)
 	case now.VoidedTime != nil || now.ClaimID == "":
 	case now.Failure != nil:
@@ -88,7 +88,7 @@ func (r *eventRecorder) recordBootEvent(host *v1alpha1.BareMetalHost, view lifec
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRequestedErasureStarted, "Erase", "%s", step.Message)
 	case before == nil:
 		metrics.BootStarted()
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Spec.ConsumerRef.Name)
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBootStarted, "Boot", "%s for BareMetalMachine %s", step.Message, view.Host.Spec.ConsumerRef.Name)
 	case before.Number != now.Number:
 		metrics.BootFailed(v1alpha1.ReasonBootTimedOut)
 		metrics.BootStarted()
@@ -100,13 +100,13 @@ func (r *eventRecorder) recordBootEvent(host *v1alpha1.BareMetalHost, view lifec
 func (r *eventRecorder) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
 	switch hold := step.PowerHold; {
-	case view.Spec.ProviderState.PowerHoldStartTime == nil && hold.Since != nil:
+	case view.Host.Spec.ProviderState.PowerHoldStartTime == nil && hold.Since != nil:
 		reason = controllers.EventPowerHoldStarted
-	case view.Spec.ProviderState.PowerHoldOffTime == nil && hold.OffTime != nil:
+	case view.Host.Spec.ProviderState.PowerHoldOffTime == nil && hold.OffTime != nil:
 		reason = controllers.EventPowerHoldOff
-	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil && len(view.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
+	case view.Host.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil && len(view.Host.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
 		reason = controllers.EventPowerHoldBroken
-	case view.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil:
+	case view.Host.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil:
 		reason = controllers.EventPowerHoldEnded
 	case hold.Since == nil:
 		reason = controllers.EventPowerRestored
@@ -118,13 +118,13 @@ func (r *eventRecorder) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view 
 
 // recordReleasedEvents records the result of a release.
 func (r *eventRecorder) recordReleasedEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
-	machine, quarantine := view.Spec.ConsumerRef.Name, step.Quarantine
+	machine, quarantine := view.Host.Spec.ConsumerRef.Name, step.Quarantine
 	// The event below reports the new phase, so the status must not report the transition again. A maintenance continues after a release, without an event.
 	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
 		if h.reported.uid != host.UID {
 			h.reported = eventStateOf(host)
 		}
-		if view.Spec.Maintenance == nil {
+		if view.Host.Spec.Maintenance == nil {
 			h.reported.phase = v1alpha1.PhaseReleasing
 		}
 	})
@@ -140,14 +140,14 @@ func (r *eventRecorder) recordReleasedEvents(ctx context.Context, host *v1alpha1
 	default:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleased, "Release", "Released the host from BareMetalMachine %s", machine)
 	}
-	if quarantine != nil && view.Spec.Quarantine == nil {
+	if quarantine != nil && view.Host.Spec.Quarantine == nil {
 		metrics.Quarantined(quarantine.Reason)
 	}
 	ctrl.LoggerFrom(ctx).Info("Released the host", "BareMetalMachine", host.Namespace+"/"+machine, "result", result)
 	if c := view.Consumer; c != nil && !c.DeletingSince.IsZero() {
 		metrics.Released(result, view.Now.Sub(c.DeletingSince))
 	}
-	if started := view.Spec.ProviderState.CleaningStartTime; started != nil && result != metrics.ReleasedUnfenced {
+	if started := view.Host.Spec.ProviderState.CleaningStartTime; started != nil && result != metrics.ReleasedUnfenced {
 		metrics.Cleaned(view.Now.Sub(started.Time))
 	}
 }

@@ -100,7 +100,7 @@ func (j job) timeout() time.Duration {
 func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, action lifecycle.Action) (time.Duration, error) {
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
-		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Spec.BootMode),
+		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Host.Spec.BootMode),
 		decidedAt: view.Now, powerNew: view.BMC.PowerNew,
 	}
 	observed := r.observations.get(j.key)
@@ -115,8 +115,8 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 		j.capabilities = observed.description.Capabilities
 	}
 	j.method, j.mediaInserted = v1alpha1.MethodPXE, observed.bmc.MediaInserted
-	if view.Boot != nil {
-		j.boot, j.method, j.hasNextMethod = *view.Boot.DeepCopy(), lifecycle.MethodOf(view.Boot), lifecycle.HasNextMethod(view, r.settings)
+	if view.Host.Boot != nil {
+		j.boot, j.method, j.hasNextMethod = *view.Host.Boot.DeepCopy(), lifecycle.MethodOf(view.Host.Boot), lifecycle.HasNextMethod(view, r.settings)
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.RetryNow {

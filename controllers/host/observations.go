@@ -196,7 +196,7 @@ func (h *hostObservation) updateOverride(change func(*v1alpha1.BootOverrideStatu
 
 // noteOverrideWorked records that the override worked, if the server was observed in the boot that the override was set for.
 func (h *hostObservation) noteOverrideWorked(view lifecycle.View) {
-	if view.MethodWorked() && h.override != nil && h.override.Boot == view.Boot.Number {
+	if view.MethodWorked() && h.override != nil && h.override.Boot == view.Host.Boot.Number {
 		h.updateOverride(func(o *v1alpha1.BootOverrideStatus) { o.Worked = true })
 	}
 }

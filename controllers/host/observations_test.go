@@ -74,11 +74,11 @@ func TestInitFromStatus(t *testing.T) {
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideSet).To(BeTrue())
 	view := lifecycle.View{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}
-	view.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
-	view.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}
+	view.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+	view.Host.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}
 	h.noteOverrideWorked(view)
 	g.Expect(h.override.Worked).To(BeFalse(), "it was for another attempt")
-	view.Boot.Number = 2
+	view.Host.Boot.Number = 2
 	h.noteOverrideWorked(view)
 	g.Expect(h.override.Worked).To(BeTrue())
 	h.initFromStatus(withStatus(status), nil, time.Now())
@@ -122,7 +122,7 @@ func TestClip(t *testing.T) {
 
 	host := &v1alpha1.BareMetalHost{}
 	host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
-	setConditions(host, lifecycle.View{Spec: host.Spec, BMC: lifecycle.BMC{Problem: &lifecycle.BMCProblem{Reason: "R", Message: verbose}}},
+	setConditions(host, lifecycle.View{Host: lifecycle.Host{Spec: host.Spec}, BMC: lifecycle.BMC{Problem: &lifecycle.BMCProblem{Reason: "R", Message: verbose}}},
 		lifecycle.Step{Reason: "R", Message: verbose})
 	g.Expect(host.Status.Conditions).NotTo(BeEmpty())
 	g.Expect(host.Status.Conditions).To(HaveEach(Satisfy(func(c metav1.Condition) bool { return len(c.Message) <= 1024 })))

@@ -37,7 +37,7 @@ func (r *erasureRequests) observeErasureRequest(ctx context.Context, host *v1alp
 	if view.Requested.SerialNumber, err = r.serialNumber(ctx, host); err != nil {
 		return err
 	}
-	facts := erasure.Facts{Host: host, Boot: view.Boot, SerialNumber: view.Requested.SerialNumber, Now: view.Now}
+	facts := erasure.Facts{Host: host, Boot: view.Host.Boot, SerialNumber: view.Requested.SerialNumber, Now: view.Now}
 	if request := facts.Select(requests.Items); request != nil {
 		view.Requested.Request = &lifecycle.ErasureRequest{
 			Name: request.Name, UID: string(request.UID), SerialNumber: request.Spec.SerialNumber, Policy: request.Spec.Policy,

@@ -29,7 +29,7 @@ func TestPausedInFlight(t *testing.T) {
 			host := &v1alpha1.BareMetalHost{}
 			host.Spec.ConsumerRef, host.Spec.ProviderState.Boots = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}, 1
 			boot := &v1alpha1.BareMetalBootSpec{Number: 1, Attempt: 1, ClaimID: "claim-1", MachineName: "m", PoweredOffTime: new(metav1.Now())}
-			view := lifecycle.View{Spec: host.Spec, Boot: boot, Paused: test.paused, Consumer: &lifecycle.Consumer{Found: true, ClusterFound: true}, Now: time.Now()}
+			view := lifecycle.View{Host: lifecycle.Host{Spec: host.Spec, Boot: boot, Paused: test.paused}, Consumer: &lifecycle.Consumer{Found: true, ClusterFound: true}, Now: time.Now()}
 			g.Expect(view.InFlight()).To(BeTrue())
 			setConditions(host, view, lifecycle.Step{State: test.state, Message: "The server is being powered on"})
 			g.Expect(conditions.IsTrue(host, clusterv1.PausedCondition)).To(Equal(test.paused))

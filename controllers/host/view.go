@@ -70,8 +70,8 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	if g.recordsErasures {
 		view.Requested.Record.Outcome = lifecycle.RecordDue
 	}
-	if view.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.OwnBoot() != nil) {
-		if view.NamespaceDeleting, err = namespaceDeleting(ctx, g.apiReader, host.Namespace); err != nil {
+	if view.Host.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.OwnBoot() != nil) {
+		if view.Host.NamespaceDeleting, err = namespaceDeleting(ctx, g.apiReader, host.Namespace); err != nil {
 			return lifecycle.View{}, err
 		}
 	}

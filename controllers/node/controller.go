@@ -186,7 +186,7 @@ func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope,
 		return nil, err
 	}
 	view := controllers.View(host, boot, consumer, time.Now())
-	s := &scope{host: host, boot: boot, paused: view.Paused || view.Consumer.Paused}
+	s := &scope{host: host, boot: boot, paused: view.Host.Paused || view.Consumer.Paused}
 	switch lifecycle.StateOf(view) {
 	case lifecycle.StateBooting, lifecycle.StateReportedIn, lifecycle.StateProvisioned:
 	case lifecycle.StatePowerHold, lifecycle.StateMaintenance:

@@ -73,7 +73,7 @@ func endAttempt(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, after st
 		return failBoot(attempt, v1alpha1.ReasonSecondRequester, after+lastAttempt)
 	case attempt.Attempt >= maxAttempts(v, s):
 		return failBoot(attempt, v1alpha1.ReasonBootTimedOut, after+lastAttempt)
-	case v.Paused || v.Consumer.Paused:
+	case v.Host.Paused || v.Consumer.Paused:
 		return awaitUnpaused(v, s, after)
 	case v.QueuePosition != nil:
 		return awaitBootSlot(v, after)
@@ -90,7 +90,7 @@ func awaitUnpaused(v View, s Settings, after string) Step {
 		Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPaused, RequeueAt: v.Now.Add(s.PollInterval),
 		Message: after + ". The next attempt begins when the host, its machine and their Cluster are no longer paused",
 	}
-	if v.MoveBlocked {
+	if v.Host.MoveBlocked {
 		step.Action = AllowMove
 	}
 	return step
@@ -100,7 +100,7 @@ func awaitUnpaused(v View, s Settings, after string) Step {
 // that could not follow at once, as in maintenance.
 func awaitBootSlot(v View, after string) Step {
 	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
-	if v.MoveBlocked {
+	if v.Host.MoveBlocked {
 		step.Action = AllowMove
 	}
 	return step

@@ -71,12 +71,12 @@ func recordStateLoss(v View, s Settings) Step {
 	}
 	step := pollBMC(v, s)
 	switch {
-	case erased && !v.MoveBlocked:
+	case erased && !v.Host.MoveBlocked:
 	case current == nil:
 		step = failBoot(*newBoot(v, 1), v1alpha1.ReasonStateLost, message)
 	case current.Failure == nil && !erased:
 		step = failBoot(*current, v1alpha1.ReasonStateLost, message)
-	case v.MoveBlocked:
+	case v.Host.MoveBlocked:
 		step = Step{Action: AllowMove}
 	}
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost, message
@@ -88,12 +88,12 @@ const erasureStarted = "The erasure of the machine's disks was started. Delete t
 
 func stayBootFailed(v View, s Settings) Step {
 	step := allowMoveOrPoll(v, s)
-	if v.Boot.Failure == nil { // a move forgot that the machine was being deleted
+	if v.Host.Boot.Failure == nil { // a move forgot that the machine was being deleted
 		step.Phase, step.Reason = v1alpha1.PhaseBootFailed, v1alpha1.ReasonCleaning
 		step.Message = erasureStarted
 		return step
 	}
-	step.Phase, step.Reason, step.Message = v1alpha1.PhaseBootFailed, v.Boot.Failure.Reason, v.Boot.Failure.Message
+	step.Phase, step.Reason, step.Message = v1alpha1.PhaseBootFailed, v.Host.Boot.Failure.Reason, v.Host.Boot.Failure.Message
 	return step
 }
 
@@ -106,7 +106,7 @@ func awaitProviderID(v View, _ Settings) Step {
 		step.Action = ClearBootOverride
 	case v.mediaLeft():
 		step.Action = EjectMedia
-	case v.MoveBlocked:
+	case v.Host.MoveBlocked:
 		step.Action = AllowMove
 	case v.BMC.OverrideSet && v.bmcBlocked(), v.BMC.MediaInserted && v.bmcBlocked():
 		step.RequeueAt = v.BMC.Problem.RetryAt
@@ -126,7 +126,7 @@ func prepareBoot(v View, s Settings) Step {
 		step.Reason = v1alpha1.ReasonErasing
 		return eraseOnRequest(v, s, step)
 	}
-	if v.Deleting {
+	if v.Host.Deleting {
 		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The host is being deleted, so it is not booted"
 		return step
 	}
@@ -178,7 +178,7 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 			"Remove spec.consumerRef, or delete the Machine", v.DataServedOn)
 		return step
 	}
-	if v.notOff() && v.Spec.Power != v1alpha1.PowerOn {
+	if v.notOff() && v.Host.Spec.Power != v1alpha1.PowerOn {
 		step.Reason = v1alpha1.ReasonPoweredOn
 		step.Message = "The server is on although the provider did not start it, so it may be in use. Power it off to have it booted for its machine"
 		step.RequeueAt = v.BMC.PowerAt.Add(s.ActiveInterval)
@@ -202,7 +202,7 @@ func beginAttempt(v View, attempt int32) Step {
 // newBoot returns the record of a boot of the claim that starts now.
 func newBoot(v View, attempt int32) *v1alpha1.BareMetalBootSpec {
 	boot := newRecord(v, attempt, v1alpha1.PurposeProvision)
-	boot.ClaimID, boot.MachineName, boot.Agent = v.Spec.ConsumerRef.ClaimID, v.Spec.ConsumerRef.Name, v.Consumer.Image
+	boot.ClaimID, boot.MachineName, boot.Agent = v.Host.Spec.ConsumerRef.ClaimID, v.Host.Spec.ConsumerRef.Name, v.Consumer.Image
 	if last := v.CurrentBoot(); last != nil {
 		boot.CommittedNumber = committedNumber(last)
 	}
@@ -218,7 +218,7 @@ func failBoot(attempt v1alpha1.BareMetalBootSpec, reason, message string) Step {
 // bootHost drives a boot: power off, set network boot, power on, await the stages. Before poweredOffTime it commands only "off", and after that only
 // "on". So a restart of the provider never power-cycles a booting server.
 func bootHost(v View, s Settings) Step {
-	attempt := *v.Boot
+	attempt := *v.Host.Boot
 	if !v.bootCounted() {
 		return Step{
 			Action: CountBoot, Boot: &attempt, Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPreparing,

@@ -42,9 +42,9 @@ func BootFor(v View, s Settings) Boot {
 		switch {
 		case !v.InFlight() || !v.Now.Before(v.Deadline(s)):
 			return BootNothing
-		case mayRepeat(*v.Boot) && v.Boot.Agent:
+		case mayRepeat(*v.Host.Boot) && v.Host.Boot.Agent:
 			return networkBoot(v, BootAgent)
-		case mayRepeat(*v.Boot):
+		case mayRepeat(*v.Host.Boot):
 			return networkBoot(v, BootNetwork)
 		}
 	case StateReportedIn, StateProvisioned, StatePowerHold:
@@ -59,7 +59,7 @@ func BootFor(v View, s Settings) Boot {
 
 // networkBoot returns what a server boots from the network, once it is powered on.
 func networkBoot(v View, what Boot) Boot {
-	if v.Boot.PoweredOnTime == nil {
+	if v.Host.Boot.PoweredOnTime == nil {
 		return BootAfterPowerOn
 	}
 	return what

@@ -21,8 +21,8 @@ const QueuePositionInterval = 30 * time.Second
 
 // wait writes to a step what its host waits for.
 func (p QueuePosition) wait(v View, step Step) Step {
-	of := fmt.Sprintf("of failure domain %q", v.Spec.FailureDomain)
-	if v.Spec.FailureDomain == "" {
+	of := fmt.Sprintf("of failure domain %q", v.Host.Spec.FailureDomain)
+	if v.Host.Spec.FailureDomain == "" {
 		of = "without a failure domain"
 	}
 	step.Reason, step.RequeueAt = v1alpha1.ReasonWaitingForBootSlot, v.Now.Add(QueuePositionInterval)
@@ -35,7 +35,7 @@ func StartsBoot(v View, step Step) bool {
 	if step.Action == RecordPowerRestore {
 		return step.PowerRestore.EndTime == nil
 	}
-	before, b := v.Boot, step.Boot
+	before, b := v.Host.Boot, step.Boot
 	return step.Action == RecordBoot && IsOpen(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
@@ -54,10 +54,10 @@ func WantsToBoot(v View, s Settings) bool {
 // not part of the boot. The progress of an agent moves the deadline, but to lastDeadline at most: an agent that makes progress without an end does not occupy a
 // server for ever. Once the agent is done, the operating system has its whole BootTimeout, also after an agent that needed all of its time.
 func (v View) Deadline(s Settings) time.Time {
-	progress, done := v.AgentAt, v.Boot.AgentDoneTime
+	progress, done := v.AgentAt, v.Host.Boot.AgentDoneTime
 	switch {
 	case done == nil:
-	case v.Boot.Purpose == v1alpha1.PurposeProvision: // what the agent reports afterwards does not count
+	case v.Host.Boot.Purpose == v1alpha1.PurposeProvision: // what the agent reports afterwards does not count
 		return latest(v.countedFrom(), done.Time).Add(s.BootTimeout)
 	default:
 		progress = latest(progress, done.Time)
@@ -72,14 +72,14 @@ func (v View) Deadline(s Settings) time.Time {
 // lastDeadline is when the current boot times out even if its agent makes progress: AgentTimeout later than without, or EraseTimeout after the start of an erasure,
 // which takes hours or a day on large hard disks.
 func (v View) lastDeadline(s Settings) time.Time {
-	if v.Boot.Purpose == v1alpha1.PurposeClean {
+	if v.Host.Boot.Purpose == v1alpha1.PurposeClean {
 		return v.countedFrom().Add(max(s.EraseTimeout, s.BootTimeout))
 	}
 	return v.countedFrom().Add(s.BootTimeout + s.AgentTimeout)
 }
 
 // countedFrom is when the time of the current boot begins.
-func (v View) countedFrom() time.Time { return latest(v.Boot.StartTime.Time, v.WaitedAt) }
+func (v View) countedFrom() time.Time { return latest(v.Host.Boot.StartTime.Time, v.WaitedAt) }
 
 // slotGrace is how long after the deadline of an attempt its host keeps its slot. The next attempt starts within this time and has the slot.
 const slotGrace = time.Minute

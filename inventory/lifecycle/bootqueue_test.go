@@ -17,7 +17,7 @@ func queued(v *View) { v.QueuePosition = &QueuePosition{Number: 37, Booting: 250
 // TestQueuedMessage: the message of a queued host has its position, the reason, and the flag that sets the limit.
 func TestQueuedMessage(t *testing.T) {
 	g := NewWithT(t)
-	step := Next(claimedView(queued, func(v *View) { v.Spec.FailureDomain = "rack-1" }), DefaultSettings())
+	step := Next(claimedView(queued, func(v *View) { v.Host.Spec.FailureDomain = "rack-1" }), DefaultSettings())
 	g.Expect(step.Message).To(Equal(`Number 37 in the boot queue: 250 hosts of failure domain "rack-1" boot (--boot-concurrency)`))
 	g.Expect(step.RequeueAt).To(Equal(noon.Add(30 * time.Second)))
 	step = Next(claimedView(queued), DefaultSettings())
@@ -47,16 +47,16 @@ func TestWantsToBoot(t *testing.T) {
 		"it is asked again":        {claimedView(bmcDown, func(v *View) { v.Now = v.BMC.Problem.RetryAt }), false},
 		"it was found running":     {claimedView(poweredOn), false},
 		"there is no data":         {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false},
-		"it is paused":             {claimedView(func(v *View) { v.Paused = true }), false},
-		"it is in maintenance":     {claimedView(func(v *View) { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "r"} }), false},
+		"it is paused":             {claimedView(func(v *View) { v.Host.Paused = true }), false},
+		"it is in maintenance":     {claimedView(func(v *View) { v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "r"} }), false},
 		"it is detached":           {claimedView(func(v *View) { v.Detached = "anna" }), false},
-		"it goes":                  {claimedView(func(v *View) { v.Deleting = true }), false},
+		"it goes":                  {claimedView(func(v *View) { v.Host.Deleting = true }), false},
 		"its machine goes":         {claimedView(func(v *View) { v.Consumer.Deleting = true }), false},
 		"its machine is not there": {claimedView(func(v *View) { v.Consumer = &Consumer{} }), false},
 		"it has another's MAC":     {claimedView(func(v *View) { v.MACTakenBy = "host-2" }), false},
 		"it boots":                 {bootingView(poweredOn), false},
 		"its attempt is over":      {bootingView(poweredOn, expired), true},
-		"that was the last":        {bootingView(poweredOn, expired, func(v *View) { v.Boot.Attempt = 3 }), false},
+		"that was the last":        {bootingView(poweredOn, expired, func(v *View) { v.Host.Boot.Attempt = 3 }), false},
 		"over, and its BMC away":   {bootingView(bmcDown, expired), true},
 		"nobody has it":            {freeView(), false},
 	} {
@@ -101,17 +101,17 @@ func TestBootsUntil(t *testing.T) {
 		v := bootingView(changes...)
 		return v.BootsUntil(s)
 	}
-	deadline := bootingView().Boot.StartTime.Add(s.BootTimeout)
+	deadline := bootingView().Host.Boot.StartTime.Add(s.BootTimeout)
 	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Detached = "anna" }} {
-		want := bootingView(change).Boot.StartTime.Add(s.BootTimeout + slotGrace)
+		want := bootingView(change).Host.Boot.StartTime.Add(s.BootTimeout + slotGrace)
 		g.Expect(until(change)).To(Equal(want))
 	}
 	g.Expect(until()).To(BeTemporally(">", deadline), "the next attempt comes before that")
 	g.Expect(until(expired, func(v *View) { v.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "its server is queued for a slot of its network")
 	for _, change := range []func(*View){
-		reported, func(v *View) { v.Boot = nil }, func(v *View) { v.Spec.ConsumerRef = nil },
-		func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },
-		func(v *View) { v.Boot.ReportedTime = &metav1.Time{Time: noon} },
+		reported, func(v *View) { v.Host.Boot = nil }, func(v *View) { v.Host.Spec.ConsumerRef = nil },
+		func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },
+		func(v *View) { v.Host.Boot.ReportedTime = &metav1.Time{Time: noon} },
 	} {
 		g.Expect(until(change)).To(BeZero())
 	}

@@ -17,10 +17,10 @@ import (
 // policy returns how thoroughly the disks of the host are to be erased.
 func (v View) policy(s Settings) wire.ErasePolicy {
 	var claimed wire.ErasePolicy
-	if ref := v.Spec.ConsumerRef; ref != nil {
+	if ref := v.Host.Spec.ConsumerRef; ref != nil {
 		claimed = ref.CleaningPolicy
 	}
-	return cleaning.Effective(v.Spec.CleaningPolicy, claimed, s.MinimumCleaningPolicy)
+	return cleaning.Effective(v.Host.Spec.CleaningPolicy, claimed, s.MinimumCleaningPolicy)
 }
 
 // erasing is true while a boot erases the disks of a host that is being released.
@@ -32,7 +32,7 @@ func (v View) erasing() bool {
 // ErasureRuns is true while an agent may be erasing the disks of a host that is being released, or of a free host. It is so too while nothing is done to the host,
 // because it is paused or in maintenance: an erasure that has begun ends without a command.
 func (v View) ErasureRuns(s Settings) bool {
-	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnRequest(s)) && v.Boot.PoweredOnTime != nil
+	return (v.erasing() && v.bootCounted() && v.Now.Before(v.Deadline(s)) || v.erasesOnRequest(s)) && v.Host.Boot.PoweredOnTime != nil
 }
 
 // mayHaveBooted is true if the server may have been booted for the claim.
@@ -45,8 +45,8 @@ func (v View) mayHaveBooted() bool {
 // disks counts if the server was booted for the claim. Otherwise the disks count that the provider wrote and that were not erased since: their record may belong to
 // an earlier claim.
 func erasureDue(v View, s Settings) bool {
-	b := v.Boot
-	if b == nil || b.Number < v.Spec.ProviderState.Boots || v.Spec.ConsumerRef.ClaimID == "" {
+	b := v.Host.Boot
+	if b == nil || b.Number < v.Host.Spec.ProviderState.Boots || v.Host.Spec.ConsumerRef.ClaimID == "" {
 		return false
 	}
 	if e := v.erasure(); e != nil {
@@ -84,8 +84,8 @@ func (v View) erasure() *v1alpha1.BareMetalBootSpec {
 
 // recordOfClaim returns the record of the claim's last boot, also after it was voided; nil without one.
 func (v View) recordOfClaim() *v1alpha1.BareMetalBootSpec {
-	ref, b := v.Spec.ConsumerRef, v.Boot
-	if ref == nil || ref.ClaimID == "" || b == nil || b.ClaimID != ref.ClaimID || b.Number < v.Spec.ProviderState.Boots {
+	ref, b := v.Host.Spec.ConsumerRef, v.Host.Boot
+	if ref == nil || ref.ClaimID == "" || b == nil || b.ClaimID != ref.ClaimID || b.Number < v.Host.Spec.ProviderState.Boots {
 		return nil
 	}
 	return b
@@ -100,7 +100,7 @@ func quarantineUnerased(v View, s Settings) *v1alpha1.Quarantine {
 	if b := v.erasure(); b != nil && b.AgentDoneTime == nil { // its record was voided, for a release that was requested without a power-off and then not
 		return newQuarantine(v, v1alpha1.ReasonDisksNotErased, unerased+", because their erasure was interrupted. Wipe the disks"+v.namedDisks())
 	}
-	if b := v.Boot; IsRequestedErasure(b) && b.Number >= v.Spec.ProviderState.Boots && b.AgentDoneTime == nil && (b.PoweredOnTime != nil || b.Attempt > 1) {
+	if b := v.Host.Boot; IsRequestedErasure(b) && b.Number >= v.Host.Spec.ProviderState.Boots && b.AgentDoneTime == nil && (b.PoweredOnTime != nil || b.Attempt > 1) {
 		return newQuarantine(v, v1alpha1.ReasonDisksNotErased, unerased+", because the erasure for a BareMetalErasureRequest was not completed. Wipe the disks")
 	}
 	policy := v.policy(s)
@@ -110,7 +110,7 @@ func quarantineUnerased(v View, s Settings) *v1alpha1.Quarantine {
 		return nil
 	case written || cleaning.AllDisks(policy) && v.mayHaveBooted():
 		return newQuarantine(v, v1alpha1.ReasonDisksNotErased, fmt.Sprintf("%s, because the record of the boots of BareMetalMachine %q is missing. Wipe the disks%s",
-			unerased, v.Spec.ConsumerRef.Name, v.namedDisks()))
+			unerased, v.Host.Spec.ConsumerRef.Name, v.namedDisks()))
 	default:
 		return nil
 	}
@@ -120,11 +120,11 @@ func quarantineUnerased(v View, s Settings) *v1alpha1.Quarantine {
 // known.
 func (v View) namedDisks() string {
 	var disks []wire.DiskIdentity
-	if ref := v.Spec.ConsumerRef; ref != nil {
+	if ref := v.Host.Spec.ConsumerRef; ref != nil {
 		disks = ref.Disks
 	}
-	if len(disks) == 0 && v.Boot != nil {
-		for _, w := range v.Boot.WrittenDisks {
+	if len(disks) == 0 && v.Host.Boot != nil {
+		for _, w := range v.Host.Boot.WrittenDisks {
 			disks = append(disks, w.Disk)
 		}
 	}

@@ -38,19 +38,19 @@ type ErasureRecord struct {
 
 // losesProof is true for a step after which the proof of an erasure is lost. A server without disks has nothing to prove.
 func losesProof(v View, step Step) bool {
-	b := v.Boot
+	b := v.Host.Boot
 	return b != nil && b.Erasure != nil && len(b.Erasure.Disks) > 0 && (releasesErased(v, step) || endsRequestedErasure(v, step))
 }
 
 // releasesErased is true for the release of a host for whose claim disks were erased.
 func releasesErased(v View, step Step) bool {
-	ref, b := v.Spec.ConsumerRef, v.Boot
+	ref, b := v.Host.Spec.ConsumerRef, v.Host.Boot
 	return step.Action == Release && ref != nil && ref.ClaimID != "" && b.ClaimID == ref.ClaimID && b.Purpose == v1alpha1.PurposeClean
 }
 
 // endsRequestedErasure is true for a step that voids the boot of an erasure on request that has succeeded.
 func endsRequestedErasure(v View, step Step) bool {
-	b := v.Boot
+	b := v.Host.Boot
 	return step.Action == RecordBoot && step.Boot.VoidedTime != nil && IsRequestedErasure(b) && b.AgentDoneTime != nil && b.Failure == nil
 }
 
@@ -92,7 +92,7 @@ func quarantineUnproven(v View, _ Settings, step Step) Step {
 
 // voidsUnproven is true until the host is in quarantine because of its disks.
 func voidsUnproven(v View, step Step) bool {
-	isolated := v.Spec.Quarantine != nil && v.Spec.Quarantine.Reason == v1alpha1.ReasonDisksNotErased
+	isolated := v.Host.Spec.Quarantine != nil && v.Host.Spec.Quarantine.Reason == v1alpha1.ReasonDisksNotErased
 	return v.Requested.Record.Outcome == RecordUnproven && losesProof(v, step) && step.Action != Release && !isolated
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // hasReport is a boot whose agent has reported that it erased a disk.
-func hasReport(v *View) { agentDone(v); v.Boot.Erasure = erasureReport() }
+func hasReport(v *View) { agentDone(v); v.Host.Boot.Erasure = erasureReport() }
 
 func unfenced(v *View) { v.ReleaseUnfenced = "anna: burnt" }
 
@@ -23,7 +23,7 @@ func TestErasureRecord(t *testing.T) {
 	requested := func(changes ...func(*View)) View {
 		return erasingFreeView(append([]func(*View){agentSeen, hasReport, commanded(CommandForceOff, 30*time.Second)}, changes...)...)
 	}
-	unerased := func(v *View) { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased} }
+	unerased := func(v *View) { v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased} }
 	for name, test := range map[string]struct {
 		view       View
 		outcome    RecordOutcome
@@ -38,7 +38,7 @@ func TestErasureRecord(t *testing.T) {
 		"a release in a namespace that ends":        {released(), RecordImpossible, Release, "", "is off and clean"},
 		"a release, not proven":                     {released(), RecordUnproven, Release, v1alpha1.ReasonDisksNotErased, "is off and clean"},
 		"a release of a host of the policy Manual":  {released(hostPolicy(manual)), RecordUnproven, Release, v1alpha1.ReasonCleaningByHand, "is off and clean"},
-		"a release without disks":                   {released(func(v *View) { v.Boot.Erasure.Disks = nil }), RecordDue, Release, "", "is off and clean"},
+		"a release without disks":                   {released(func(v *View) { v.Host.Boot.Erasure.Disks = nil }), RecordDue, Release, "", "is off and clean"},
 		"a release without fencing":                 {released(unfenced), RecordDue, RecordErasure, v1alpha1.ReasonReleasedUnfenced, ""},
 		"a release without fencing, not recorded":   {released(unfenced), RecordFailed, Release, v1alpha1.ReasonReleasedUnfenced, ""},
 		"on request, and nothing is recorded":       {requested(), RecordNone, RecordBoot, "", "is over"},

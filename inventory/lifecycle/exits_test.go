@@ -54,7 +54,7 @@ func TestCleaningTimeOut(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()
 	old := func(v *View) {
-		v.Spec.ProviderState.CleaningStartTime = &metav1.Time{Time: noon.Add(-2 * s.CleaningTimeout)}
+		v.Host.Spec.ProviderState.CleaningStartTime = &metav1.Time{Time: noon.Add(-2 * s.CleaningTimeout)}
 	}
 	refused := func(ago time.Duration) func(*View) {
 		return func(v *View) {
@@ -83,14 +83,14 @@ func TestMoveWaitsForBootDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(stop)
-			deadline := v.Boot.StartTime.Add(s.BootTimeout)
+			deadline := v.Host.Boot.StartTime.Add(s.BootTimeout)
 			step := Next(v, s)
 			g.Expect(step.Action).NotTo(Equal(AllowMove))
 			g.Expect(step.RequeueAt).NotTo(BeZero())
 			g.Expect(step.RequeueAt).NotTo(BeTemporally(">", deadline), "it looks again in time")
 			v.Now = deadline
 			g.Expect(Next(v, s).Action).To(Equal(AllowMove))
-			v.MoveBlocked = false
+			v.Host.MoveBlocked = false
 			g.Expect(Next(v, s).Action).NotTo(Equal(AllowMove))
 		})
 	}
@@ -101,7 +101,7 @@ func TestUnrecordedConsumer(t *testing.T) {
 	for _, power := range []v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff} {
 		for _, now := range []v1alpha1.PowerState{v1alpha1.PowerOn, v1alpha1.PowerOff} {
 			g := NewWithT(t)
-			step := Next(freeView(func(v *View) { v.UnrecordedConsumer, v.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
+			step := Next(freeView(func(v *View) { v.UnrecordedConsumer, v.Host.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
 			g.Expect(step.Action.Commands()).To(BeFalse())
 			g.Expect(step.Phase).To(Equal(v1alpha1.PhaseUnavailable))
 			g.Expect(step.Reason).To(Equal(v1alpha1.ReasonConsumerMissing))

@@ -61,7 +61,7 @@ func withDeletionNote(v View, step Step) string {
 var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
 
 func moveWaits(v View, step Step) bool {
-	return v.MoveBlocked && slices.Contains(moveAllowedStates, step.State)
+	return v.Host.MoveBlocked && slices.Contains(moveAllowedStates, step.State)
 }
 
 // allowMove allows a move. A boot in flight may still succeed even if the provider does not drive it now, as in maintenance. So it blocks the move
@@ -138,7 +138,7 @@ func pollConflict(v View, s Settings, step Step) Step {
 // releasesOpenBoot is true for a release while the boot is not void: an unclaimed host never has an open boot. The boot of a pending machine stays open. That
 // machine may be another one than the host's consumer, or one that does not know that its host is released.
 func releasesOpenBoot(v View, step Step) bool {
-	return step.Action == Release && IsOpen(v.Boot) && !v.BootMachinePending
+	return step.Action == Release && IsOpen(v.Host.Boot) && !v.BootMachinePending
 }
 
 // voidBootFirst delays a release until the boot is voided.

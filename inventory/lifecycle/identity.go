@@ -39,11 +39,11 @@ func Conflict(v View) (reason, message string) {
 	case v.NotPermitted != "":
 		return v1alpha1.ReasonNotPermitted, v.NotPermitted
 	case v.BMCTakenBy != "":
-		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Spec.BMC.Address, v.BMCTakenBy)
+		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Host.Spec.BMC.Address, v.BMCTakenBy)
 	case v.HardwareTakenBy != "":
 		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s. It may be the same server, so this host is not booted. "+
 			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
-			v.HardwareTakenBy, v.Name, v.Namespace, v1alpha1.SharedHardwareAnnotation)
+			v.HardwareTakenBy, v.Host.Name, v.Host.Namespace, v1alpha1.SharedHardwareAnnotation)
 	case v.MACTakenBy != "":
 		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddresses", v.TakenMAC, v.MACTakenBy)
 	default:

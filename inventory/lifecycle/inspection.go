@@ -25,7 +25,7 @@ type Inspection struct {
 // InspectionBoot returns the open boot that inspects the server; nil without one. No machine had the host when it was recorded, and a machine may have claimed
 // the host since.
 func (v View) InspectionBoot() *v1alpha1.BareMetalBootSpec {
-	if b := v.Boot; IsOpen(b) && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.ProviderState.Boots {
+	if b := v.Host.Boot; IsOpen(b) && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Host.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil
@@ -39,7 +39,7 @@ func inspects(v View, s Settings) bool {
 
 // inspectionOver is true when an inspection has succeeded or failed, or must not continue.
 func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Spec.Power == v1alpha1.PowerOn
+	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Host.Spec.Power == v1alpha1.PowerOn
 }
 
 // mayRunAgent is true if an inspection has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one
@@ -51,12 +51,12 @@ func (v View) mayRunAgent(s Settings) bool {
 
 // byAgent is true for a host that the agent inspects.
 func (v View) byAgent() bool {
-	return v.Spec.Inspection == v1alpha1.InspectionAgent || v.Spec.Inspection == v1alpha1.InspectionBoth
+	return v.Host.Spec.Inspection == v1alpha1.InspectionAgent || v.Host.Spec.Inspection == v1alpha1.InspectionBoth
 }
 
 // lastInspection returns the last boot of the host if it inspected the server, also after it has ended; nil otherwise.
 func (v View) lastInspection() *v1alpha1.BareMetalBootSpec {
-	if b := v.Boot; b != nil && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Spec.ProviderState.Boots {
+	if b := v.Host.Boot; b != nil && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Host.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil
@@ -103,7 +103,7 @@ func offerInspected(v View, s Settings, step Step) Step {
 	case failure == nil:
 		pending.Message, pending.RequeueAt = "The agent has inspected the server. Its report is being read", v.Now.Add(s.ActiveInterval)
 		return pending
-	case v.Spec.Inspection == v1alpha1.InspectionAgent:
+	case v.Host.Spec.Inspection == v1alpha1.InspectionAgent:
 		pending.Reason, pending.Message = failure.Reason, failure.Message
 		return pending
 	default:
@@ -120,7 +120,7 @@ func offerPurgeable(v View, s Settings, step Step) Step {
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonCleaningPolicyNotPossible
 	by := "spec.cleaningPolicy of the host"
-	if v.Spec.CleaningPolicy != wire.PolicyPurge {
+	if v.Host.Spec.CleaningPolicy != wire.PolicyPurge {
 		by = "--minimum-cleaning-policy of the provider"
 	}
 	step.Message = fmt.Sprintf("%s is Purge, and these disks offer no method for that: %s. Set the policy to Clear, name the disks in spec.storage.keep, or replace "+
@@ -131,7 +131,7 @@ func offerPurgeable(v View, s Settings, step Step) Step {
 // beginInspection records a new inspection, unless something prevents it. The server must be off: a server that runs belongs to somebody.
 func beginInspection(v View, s Settings, step Step, attempt int32) Step {
 	switch holds := v.powerHolds(); {
-	case v.Spec.Power == v1alpha1.PowerOn:
+	case v.Host.Spec.Power == v1alpha1.PowerOn:
 		step.Message = "The agent inspects only a server that is off. Remove spec.power, or set it to Off"
 	case len(holds) > 0:
 		step.Message = "The agent has to inspect the server, but power holds keep it powered off: " + describeHolds(holds)
@@ -207,7 +207,7 @@ func endInspectionAttempt(v View, s Settings, step Step, attempt v1alpha1.BareMe
 		return step
 	}
 	failed := failBoot(attempt, v1alpha1.ReasonInspectionFailed, fmt.Sprintf("%s. This was the last attempt. To repeat the inspection: kubectl annotate baremetalhost %s "+
-		"--namespace %s %s=\"who and why\"", after, v.Name, v.Namespace, v1alpha1.InspectAnnotation))
+		"--namespace %s %s=\"who and why\"", after, v.Host.Name, v.Host.Namespace, v1alpha1.InspectAnnotation))
 	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, after
 	return step
 }

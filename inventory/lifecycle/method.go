@@ -34,8 +34,8 @@ func UsesMedium(b *v1alpha1.BareMetalBootSpec) bool { return MethodOf(b) != v1al
 
 // wantedMethods returns the methods of the host, before it is known which of them are possible.
 func (v View) wantedMethods() []v1alpha1.BootMethod {
-	if len(v.Spec.BootMethods) > 0 {
-		return v.Spec.BootMethods
+	if len(v.Host.Spec.BootMethods) > 0 {
+		return v.Host.Spec.BootMethods
 	}
 	return defaultMethods
 }
@@ -43,7 +43,7 @@ func (v View) wantedMethods() []v1alpha1.BootMethod {
 // obstacle returns why a method is not possible; empty if it is.
 func obstacle(v View, m v1alpha1.BootMethod) string {
 	switch {
-	case m == v1alpha1.MethodUefiHTTP && v.Spec.BootMode == v1alpha1.BootModeBIOS:
+	case m == v1alpha1.MethodUefiHTTP && v.Host.Spec.BootMode == v1alpha1.BootModeBIOS:
 		return fmt.Sprintf("%s needs spec.bootMode UEFI or UEFISecureBoot", m)
 	case m != v1alpha1.MethodPXE && v.MediaURL == "":
 		return fmt.Sprintf("%s needs the flag --boot-media-url of the provider, with an entry for the network of the BMC", m)
@@ -91,7 +91,7 @@ func sentence(text string) string {
 
 // firstMethod returns the method of a first attempt: what worked on this server, or without spec.bootMethods what worked on its model, or the first of the list.
 func firstMethod(v View, list []v1alpha1.BootMethod) v1alpha1.BootMethod {
-	if m := v.BMC.ModelMethod; v.BMC.MethodWorked == "" && len(v.Spec.BootMethods) == 0 && slices.Contains(list, m) {
+	if m := v.BMC.ModelMethod; v.BMC.MethodWorked == "" && len(v.Host.Spec.BootMethods) == 0 && slices.Contains(list, m) {
 		return m
 	}
 	return list[0]
@@ -104,11 +104,11 @@ func methodFor(v View, attempt int32) v1alpha1.BootMethod {
 	if len(list) == 0 {
 		list = v.wantedMethods()
 	}
-	if attempt <= 1 || v.Boot == nil {
+	if attempt <= 1 || v.Host.Boot == nil {
 		return firstMethod(v, list)
 	}
-	before := slices.Index(list, MethodOf(v.Boot))
-	if before >= 0 && !v.methodWorks(*v.Boot) {
+	before := slices.Index(list, MethodOf(v.Host.Boot))
+	if before >= 0 && !v.methodWorks(*v.Host.Boot) {
 		return list[(before+1)%len(list)]
 	}
 	return list[max(before, 0)]
@@ -157,13 +157,15 @@ func maxAttempts(v View, s Settings) int32 {
 // hasNextMethod is true if another attempt may begin now, and would use another method. Without that the attempt has its whole time: until its deadline it is served,
 // and a move must not begin before.
 func hasNextMethod(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
-	paused := v.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Inspection.PausedCluster != ""
+	paused := v.Host.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Inspection.PausedCluster != ""
 	claimed := IsRequestedErasure(&attempt) && v.Claimed()
 	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < maxAttempts(v, s) && methodFor(v, attempt.Attempt+1) != MethodOf(&attempt)
 }
 
 // HasNextMethod is true if a boot that cannot use its method continues with another one.
-func HasNextMethod(v View, s Settings) bool { return v.Boot != nil && hasNextMethod(v, s, *v.Boot) }
+func HasNextMethod(v View, s Settings) bool {
+	return v.Host.Boot != nil && hasNextMethod(v, s, *v.Host.Boot)
+}
 
 // expectedRequestMade is true once the server, or its BMC, made the first request that the method leads to. The attempt has its whole time then.
 func (v View) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {

@@ -18,7 +18,7 @@ const (
 )
 
 func wants(methods ...v1alpha1.BootMethod) func(*View) {
-	return func(v *View) { v.Spec.BootMethods = methods }
+	return func(v *View) { v.Host.Spec.BootMethods = methods }
 }
 
 func offers(methods ...v1alpha1.BootMethod) func(*View) {
@@ -31,14 +31,14 @@ func worked(m v1alpha1.BootMethod) func(*View) { return func(v *View) { v.BMC.Me
 
 // attempted makes the last attempt one with this method.
 func attempted(attempt int32, m v1alpha1.BootMethod) func(*View) {
-	return func(v *View) { v.Boot.Attempt, v.Boot.Method = attempt, m }
+	return func(v *View) { v.Host.Boot.Attempt, v.Host.Boot.Method = attempt, m }
 }
 
 // on is a server that was powered on this long ago.
 func on(ago time.Duration) func(*View) {
 	return func(v *View) {
 		at := metav1.NewTime(noon.Add(-ago))
-		v.Boot.StartTime, v.Boot.PoweredOffTime, v.Boot.PoweredOnTime = at, &at, &at
+		v.Host.Boot.StartTime, v.Host.Boot.PoweredOffTime, v.Host.Boot.PoweredOnTime = at, &at, &at
 		v.BMC.Power, v.BMC.PowerSince = v1alpha1.PowerOn, noon.Add(-ago)
 	}
 }
@@ -56,7 +56,7 @@ func fetched(v *View) {
 	v.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-time.Minute)), Address: "192.0.2.9"}
 }
 
-func legacy(v *View)     { v.Spec.BootMode = v1alpha1.BootModeBIOS }
+func legacy(v *View)     { v.Host.Spec.BootMode = v1alpha1.BootModeBIOS }
 func noMediaURL(v *View) { v.MediaURL = "" }
 func needsIPXE(v *View)  { v.Consumer.NeedsIPXE = true }
 
@@ -124,8 +124,8 @@ func TestNextMethod(t *testing.T) {
 		"the medium was requested, and then DHCP":     {[]func(*View){attempted(1, viaHTTP), on(time.Hour), stage(v1alpha1.StageDHCP), fetched}, 2, viaMedia},
 		"only the loader was read":                    {[]func(*View){attempted(1, viaMedia), on(time.Hour), stage(v1alpha1.StageLoader), fetched}, 2, viaPXE},
 		"the agent came":                              {[]func(*View){attempted(1, viaMedia), on(time.Hour), stage(v1alpha1.StageAgent), fetched}, 2, viaMedia},
-		"the agent came, and the status is lost":      {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Boot.DataAddress = "192.0.2.9" }}, 2, viaMedia},
-		"the key of an agent, and the status is lost": {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Boot.AgentKey = "k" }}, 2, viaMedia},
+		"the agent came, and the status is lost":      {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Host.Boot.DataAddress = "192.0.2.9" }}, 2, viaMedia},
+		"the key of an agent, and the status is lost": {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Host.Boot.AgentKey = "k" }}, 2, viaMedia},
 		"it waited for a slot":                        {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.WaitedAt = noon }}, 2, viaPXE},
 		"the boot server could not serve it":          {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
 		"the boot server could not make the medium":   {[]func(*View){attempted(1, viaMedia), on(time.Hour), fetched, func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
@@ -165,11 +165,11 @@ func TestMethodGivenUp(t *testing.T) {
 		"it reads as off":                      {[]func(*View){on(late), func(v *View) { v.BMC.Power = v1alpha1.PowerOff }}, ""},
 		"the BMC does not answer":              {[]func(*View){on(late), bmcDown}, ""},
 		"the Cluster is paused":                {[]func(*View){on(late), func(v *View) { v.Consumer.Paused = true }}, ""},
-		"the host is paused":                   {[]func(*View){on(late), func(v *View) { v.Paused = true }}, ""},
+		"the host is paused":                   {[]func(*View){on(late), func(v *View) { v.Host.Paused = true }}, ""},
 		"the queue is full":                    {[]func(*View){on(late), queued}, ""},
-		"the script was served":                {[]func(*View){on(late), func(v *View) { v.Boot.ScriptAddress = "192.0.2.9" }}, ""},
+		"the script was served":                {[]func(*View){on(late), func(v *View) { v.Host.Boot.ScriptAddress = "192.0.2.9" }}, ""},
 		"the bootstrap data":                   {[]func(*View){on(late), seeded}, ""},
-		"the permission":                       {[]func(*View){on(late), bootsAgent, func(v *View) { v.Boot.CommitAllowedTime = &metav1.Time{Time: noon} }}, ""},
+		"the permission":                       {[]func(*View){on(late), bootsAgent, func(v *View) { v.Host.Boot.CommitAllowedTime = &metav1.Time{Time: noon} }}, ""},
 		"the firmware, and no medium":          {[]func(*View){on(late), attempted(1, viaHTTP)}, never("the firmware never requested the boot medium from http://192.0.2.1: check")},
 		"the BMC, and no medium":               {[]func(*View){on(late), attempted(1, viaMedia)}, never("the BMC never requested the boot medium from http://192.0.2.1: check")},
 		"the BMC, and refused":                 {[]func(*View){on(late), attempted(1, viaMedia), mediumRefused}, never("192.0.2.66 requested the boot medium, and the boot server refused it: why")},
@@ -184,7 +184,7 @@ func TestMethodGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(append([]func(*View){hasMedia}, c.change...)...)
-			over := methodOver(*v, DefaultSettings(), *v.Boot)
+			over := methodOver(*v, DefaultSettings(), *v.Host.Boot)
 			step := Next(v, DefaultSettings())
 			begins := step.Action == RecordBoot && step.Boot.Number == 2
 			if c.want == "" {
@@ -195,7 +195,7 @@ func TestMethodGivenUp(t *testing.T) {
 			g.Expect(over).To(HavePrefix(c.want))
 			g.Expect(begins).To(BeTrue(), step.Message)
 			g.Expect(step.Message).To(ContainSubstring(over))
-			g.Expect(step.Boot.Method).NotTo(Equal(MethodOf(v.Boot)))
+			g.Expect(step.Boot.Method).NotTo(Equal(MethodOf(v.Host.Boot)))
 			g.Expect(step.Boot.PoweredOffTime == nil).To(Equal(v.BMC.Power == v1alpha1.PowerOn), "the server is powered off first")
 		})
 	}
@@ -225,7 +225,7 @@ func TestMediumTimeouts(t *testing.T) {
 	s := DefaultSettings()
 	text := func(changes ...func(*View)) string {
 		v := bootingView(append([]func(*View){hasMedia, on(31 * time.Minute)}, changes...)...)
-		return describeTimeout(v, s, *v.Boot)
+		return describeTimeout(v, s, *v.Host.Boot)
 	}
 	g.Expect(text(attempted(3, viaMedia))).To(HavePrefix("30m0s after boot attempt 3 began: the BMC never requested the boot medium from http://192.0.2.1: check that it reaches"))
 	g.Expect(text(attempted(3, viaMedia), mediumRefused)).To(Equal(
@@ -260,7 +260,7 @@ func TestProgressOfAMedium(t *testing.T) {
 			progress := BootProgress(v, DefaultSettings(), Step{State: StateBooting})
 			g.Expect(progress.Reason).To(Equal(c.reason))
 			g.Expect(progress.Message).To(ContainSubstring(c.want))
-			if v.Boot.Method == viaMedia {
+			if v.Host.Boot.Method == viaMedia {
 				g.Expect(progress.Message).To(HavePrefix("Boot attempt 2 (VirtualMedia). "))
 			}
 		})
@@ -273,7 +273,7 @@ func TestMediumChangesOnlyWhileOff(t *testing.T) {
 	viaMedium := attempted(1, viaMedia)
 	done := func(v *View) {
 		bootsAgent(v)
-		v.Boot.DataServedTime, v.Boot.CommitAllowedTime, v.Boot.AgentDoneTime = &metav1.Time{Time: noon}, &metav1.Time{Time: noon}, &metav1.Time{Time: noon}
+		v.Host.Boot.DataServedTime, v.Host.Boot.CommitAllowedTime, v.Host.Boot.AgentDoneTime = &metav1.Time{Time: noon}, &metav1.Time{Time: noon}, &metav1.Time{Time: noon}
 	}
 	for name, c := range map[string]struct {
 		view View
@@ -313,7 +313,7 @@ func TestMediumChangesOnlyWhileOff(t *testing.T) {
 func TestInspectionEjects(t *testing.T) {
 	g := NewWithT(t)
 	done := func(v *View) {
-		v.Boot.Method, v.Boot.AgentDoneTime, v.BMC.MediaInserted, v.Furthest.Stage = viaMedia, &metav1.Time{Time: noon}, true, v1alpha1.StageAgent
+		v.Host.Boot.Method, v.Host.Boot.AgentDoneTime, v.BMC.MediaInserted, v.Furthest.Stage = viaMedia, &metav1.Time{Time: noon}, true, v1alpha1.StageAgent
 	}
 	g.Expect(Next(inspectingView(hasMedia, poweredOn, done), DefaultSettings()).Action).To(Equal(ForceOff))
 	v := inspectingView(hasMedia, done)
@@ -383,7 +383,7 @@ func TestPropertyOneNumberHasOneMethod(t *testing.T) {
 			return
 		}
 		early++
-		if before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium() || v.Consumer.Paused || v.Paused {
+		if before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium() || v.Consumer.Paused || v.Host.Paused {
 			t.Fatalf("an attempt ends early although its server booted, or the Cluster is paused: %+v", v)
 		}
 		if b.Method == MethodOf(before) {
@@ -404,7 +404,7 @@ func drawMediaView(t *rapid.T) View {
 	if d.flag("agent") {
 		bootsAgent(&v)
 	}
-	v.Boot.DataServedTime, v.Boot.CommitAllowedTime = pick(d, "data", nil, nil, &metav1.Time{Time: noon}), pick(d, "commit", nil, nil, &metav1.Time{Time: noon})
+	v.Host.Boot.DataServedTime, v.Host.Boot.CommitAllowedTime = pick(d, "data", nil, nil, &metav1.Time{Time: noon}), pick(d, "commit", nil, nil, &metav1.Time{Time: noon})
 	v.Consumer.Paused, v.BMC.MediaInserted = pick(d, "paused", false, false, true), d.flag("inserted")
 	v.BMC.MethodRefused = pick(d, "refused", nil, nil, &MethodRefusal{Boot: 1, Message: "no"})
 	return v

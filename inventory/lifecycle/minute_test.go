@@ -18,7 +18,7 @@ func TestWaitingIsQuiet(t *testing.T) {
 		"claimed, and runs although nobody started it":                 {claimedView(poweredOn), 0},
 		"released, and the BMC only says that it obeys":                {claimedView(provisioned, poweredOn, deleting), 0},
 		"booting, and the BMC only says that it obeys":                 {bootingView(netbootSet), 0},
-		"free, to be powered off, and the BMC only says that it obeys": {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), 0},
+		"free, to be powered off, and the BMC only says that it obeys": {freeView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOff }), 0},
 		"held, and the BMC only says that it obeys":                    {claimedView(provisioned, poweredOn, forceHeld, powerHoldSince), 0},
 		"booting":                              {bootingView(poweredOn), 0},
 		"available":                            {freeView(), 0},

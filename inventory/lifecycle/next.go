@@ -47,30 +47,30 @@ type transition struct {
 // table says which state a host is in. The first row whose condition is true decides, so the rows that protect a host precede those that act on it. The guards
 // (guards.go) correct its steps. Nothing else decides.
 var table = []transition{
-	{StateDeleting, func(v View) bool { return v.Deleting && v.DeletedForMove }, forget},
-	{StateDeleting, func(v View) bool { return v.Deleting && v.Detached != "" }, forget},
+	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Host.DeletedForMove }, forget},
+	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Detached != "" }, forget},
 	{StatePaused, isPaused, stayPaused},
-	{StateDeleting, func(v View) bool { return v.Deleting && !v.Claimed() }, deleteUnclaimed},
+	{StateDeleting, func(v View) bool { return v.Host.Deleting && !v.Claimed() }, deleteUnclaimed},
 	{StateDeleting, abandoned, forget},
 	{StateDetached, func(v View) bool { return v.Detached != "" }, stayDetached},
 	{StateReleasing, unfencedReleaseDue, releaseUnfenced},
 	{StateOrphaned, isOrphaned, stayOrphaned},
-	{StateMaintenance, func(v View) bool { return v.Spec.Maintenance != nil }, stayInMaintenance},
-	{StateExternallyProvisioned, func(v View) bool { return v.Spec.ExternallyProvisioned && !v.releasing() }, stayExternallyProvisioned},
+	{StateMaintenance, func(v View) bool { return v.Host.Spec.Maintenance != nil }, stayInMaintenance},
+	{StateExternallyProvisioned, func(v View) bool { return v.Host.Spec.ExternallyProvisioned && !v.releasing() }, stayExternallyProvisioned},
 	{StateCleaning, func(v View) bool {
-		return v.releasing() && !v.Spec.ExternallyProvisioned && v.Spec.ProviderState.CleaningStartTime != nil
+		return v.releasing() && !v.Host.Spec.ExternallyProvisioned && v.Host.Spec.ProviderState.CleaningStartTime != nil
 	}, cleanHost},
 	{StateReleasing, View.releasing, releaseHost},
-	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Spec.Quarantine != nil }, stayQuarantined},
+	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Host.Spec.Quarantine != nil }, stayQuarantined},
 	{StateFree, func(v View) bool { return !v.Claimed() }, offerHost},
 	{StateBootUnknown, bootUnknown, stayBootUnknown},
 	{StateLost, func(v View) bool { return v.Provisioned() && stateLost(v) }, recordStateLoss},
 	{StatePowerHold, powerHoldActive, applyPowerHold},
 	{StateProvisioned, View.Provisioned, stayProvisioned},
 	{StateBootFailed, func(v View) bool {
-		return v.CurrentBoot() != nil && (v.Boot.Failure != nil || v.Boot.Purpose == v1alpha1.PurposeClean)
+		return v.CurrentBoot() != nil && (v.Host.Boot.Failure != nil || v.Host.Boot.Purpose == v1alpha1.PurposeClean)
 	}, stayBootFailed},
-	{StateReportedIn, func(v View) bool { return v.CurrentBoot() != nil && v.Boot.ReportedTime != nil }, awaitProviderID},
+	{StateReportedIn, func(v View) bool { return v.CurrentBoot() != nil && v.Host.Boot.ReportedTime != nil }, awaitProviderID},
 	{StateBooting, View.booting, bootHost},
 	{StateClaimed, func(View) bool { return true }, prepareBoot},
 }
@@ -114,7 +114,7 @@ func isPaused(v View) bool {
 
 // PauseRequested is true when a user, or `clusterctl move`, paused the host, its machine or their Cluster.
 func (v View) PauseRequested() bool {
-	return v.Paused || v.Consumer != nil && (v.Consumer.Paused || v.Consumer.DeletedForMove)
+	return v.Host.Paused || v.Consumer != nil && (v.Consumer.Paused || v.Consumer.DeletedForMove)
 }
 
 // isOrphaned is true when the machine that has the host, or its Cluster, does not exist, or the machine has the provider ID of another claim.
@@ -133,7 +133,7 @@ func (v View) releasing() bool {
 // abandoned is true when a host is deleted with its whole namespace, and an object that its release needs was deleted first: the machine, its
 // Cluster, or the Secret of its BMC. No object is left that says what to do, and no machine that could claim the server.
 func abandoned(v View) bool {
-	return v.Deleting && v.NamespaceDeleting && (isOrphaned(v) || v.secretMissing())
+	return v.Host.Deleting && v.Host.NamespaceDeleting && (isOrphaned(v) || v.secretMissing())
 }
 
 func (v View) secretMissing() bool {
@@ -165,18 +165,18 @@ func stayPaused(v View, _ Settings) Step {
 		step.PoweredOffTime = v.PoweredOffTime
 	}
 	switch {
-	case v.Paused:
+	case v.Host.Paused:
 	case v.Consumer.DeletedForMove:
-		step.Message = fmt.Sprintf("BareMetalMachine %q is being moved to another cluster: nothing is done", v.Spec.ConsumerRef.Name)
+		step.Message = fmt.Sprintf("BareMetalMachine %q is being moved to another cluster: nothing is done", v.Host.Spec.ConsumerRef.Name)
 	default:
 		step.Message = fmt.Sprintf("BareMetalMachine %q or its Cluster is paused: nothing is done until the machine's annotation cluster.x-k8s.io/paused "+
-			"or the Cluster's spec.paused is removed", v.Spec.ConsumerRef.Name)
+			"or the Cluster's spec.paused is removed", v.Host.Spec.ConsumerRef.Name)
 	}
 	return step
 }
 
 func stayOrphaned(v View, s Settings) Step {
-	name := v.Spec.ConsumerRef.Name
+	name := v.Host.Spec.ConsumerRef.Name
 	step := Step{Phase: v1alpha1.PhaseOrphaned, Reason: v1alpha1.ReasonConsumerNotFound}
 	switch c := v.Consumer; {
 	case c == nil || !c.Found:
@@ -187,7 +187,7 @@ func stayOrphaned(v View, s Settings) Step {
 	default:
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID %q of another claim: nothing is done to the host", name, c.ProviderID)
 	}
-	if v.Deleting {
+	if v.Host.Deleting {
 		step.RequeueAt = v.Now.Add(s.PollInterval) // the namespace may be deleted too, and namespaces are not watched
 	}
 	step.Message += fmt.Sprintf(". If the machine will not come back, the annotation %s=\"who and why\" releases the host without a power-off, into quarantine",
@@ -198,7 +198,7 @@ func stayOrphaned(v View, s Settings) Step {
 func stayInMaintenance(v View, s Settings) Step {
 	step := leaveInspection(v, pollBMC(v, s))
 	step.Phase, step.Reason = v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance
-	step.Message = "In maintenance: " + v.Spec.Maintenance.Reason
+	step.Message = "In maintenance: " + v.Host.Spec.Maintenance.Reason
 	return step
 }
 
@@ -214,13 +214,13 @@ func stayQuarantined(v View, s Settings) Step {
 	switch {
 	case v.requestedErasureIsOver():
 		step = concludeRequestedErasure(v, Step{})
-	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil && v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
+	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil && v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
 		step = Step{Action: Isolate, Quarantine: unerasedStray(v, s)}
 	case v.forgetsStrayBoot(): // otherwise it would be met again when the quarantine ends
 		step = Step{Action: ForgetBoot}
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined
-	step.Message = strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Spec.Quarantine.Reason, v.Spec.Quarantine.Message), ": ") +
+	step.Message = strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Host.Spec.Quarantine.Reason, v.Host.Spec.Quarantine.Message), ": ") +
 		". Remove spec.quarantine when the server works again"
 	return step
 }
@@ -240,7 +240,7 @@ func pollBMC(v View, s Settings) Step {
 
 // allowMoveOrPoll allows a waiting move, or polls the BMC. It serves the states of a claimed host whose records survive a move.
 func allowMoveOrPoll(v View, s Settings) Step {
-	if v.MoveBlocked {
+	if v.Host.MoveBlocked {
 		return Step{Action: AllowMove}
 	}
 	return pollBMC(v, s)

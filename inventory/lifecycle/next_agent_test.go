@@ -13,10 +13,10 @@ import (
 
 func at(ago time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-ago)} }
 
-func commitAllowed(v *View) { v.Boot.CommitAllowedTime = at(20 * time.Second) }
-func agentDone(v *View)     { v.Boot.AgentDoneTime = at(10 * time.Second) }
-func agentRefused(v *View)  { v.Boot.AgentRefusedTime = at(5 * time.Second) }
-func attempt3(v *View)      { v.Boot.Attempt = 3 }
+func commitAllowed(v *View) { v.Host.Boot.CommitAllowedTime = at(20 * time.Second) }
+func agentDone(v *View)     { v.Host.Boot.AgentDoneTime = at(10 * time.Second) }
+func agentRefused(v *View)  { v.Host.Boot.AgentRefusedTime = at(5 * time.Second) }
+func attempt3(v *View)      { v.Host.Boot.Attempt = 3 }
 func agentSeen(v *View)     { v.Furthest.Stage = v1alpha1.StageAgent }
 func gaveUp(reason string) func(*View) {
 	return func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: reason, Message: "x"} }
@@ -25,7 +25,7 @@ func gaveUp(reason string) func(*View) {
 // erasingView is a host that is being released, and whose agent erases the disks.
 func erasingView(changes ...func(*View)) View {
 	return bootingView(append([]func(*View){bootsAgent, provisioned, deleting, cleaningBegan, writtenDisk, func(v *View) {
-		v.Boot.Purpose, v.MoveBlocked = v1alpha1.PurposeClean, false
+		v.Host.Boot.Purpose, v.Host.MoveBlocked = v1alpha1.PurposeClean, false
 	}}, changes...)...)
 }
 
@@ -54,14 +54,14 @@ var nextAgent = map[string]nextCase{
 	"the bootstrap data, and too late": {bootingView(bootsAgent, poweredOn, seeded, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"the permission, and too late":     {bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"done, and too late": {
-		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneTime = at(30 * time.Minute) }),
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Host.Boot.AgentDoneTime = at(30 * time.Minute) }),
 		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
 	},
 	"done, and the system boots": {
 		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
 	"done, and too late, although the agent goes on": {
-		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Boot.AgentDoneTime, v.AgentAt = at(30*time.Minute), noon.Add(-time.Second) }),
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Host.Boot.AgentDoneTime, v.AgentAt = at(30*time.Minute), noon.Add(-time.Second) }),
 		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
 	},
 	"done after all of the agent's time, and the system boots": {
@@ -72,7 +72,7 @@ var nextAgent = map[string]nextCase{
 	},
 	"the agent makes progress for too long": {
 		bootingView(bootsAgent, poweredOn, func(v *View) {
-			v.Boot.StartTime, v.AgentAt = metav1.NewTime(noon.Add(-5*time.Hour)), noon.Add(-time.Minute)
+			v.Host.Boot.StartTime, v.AgentAt = metav1.NewTime(noon.Add(-5*time.Hour)), noon.Add(-time.Minute)
 		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
@@ -94,7 +94,7 @@ var nextAgent = map[string]nextCase{
 		bootingView(bootsAgent, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
 	"release: no erasure wanted": {
-		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned, func(v *View) { v.Spec.CleaningPolicy = wire.PolicyNone }),
+		bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned, func(v *View) { v.Host.Spec.CleaningPolicy = wire.PolicyNone }),
 		StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning, // void
 	},
 	"release: erase":          {bootingView(bootsAgent, provisioned, writtenDisk, deleting, cleaningBegan, cleaned), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning},
@@ -113,14 +113,14 @@ var nextAgent = map[string]nextCase{
 		erasingView(poweredOn, expired), StateCleaning, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
 	"release: erased, and on": {
-		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks = nil }), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
+		erasingView(poweredOn, agentDone, func(v *View) { v.Host.Boot.WrittenDisks = nil }), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
 	"off, and the stage of the agent was lost": {
-		bootingView(bootsAgent, seeded, func(v *View) { v.Boot.DataAddress = "192.0.2.7" }, commanded(CommandPowerOn, time.Minute), func(v *View) { v.Furthest = v1alpha1.ObservedStage{} }),
+		bootingView(bootsAgent, seeded, func(v *View) { v.Host.Boot.DataAddress = "192.0.2.7" }, commanded(CommandPowerOn, time.Minute), func(v *View) { v.Furthest = v1alpha1.ObservedStage{} }),
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"release: erased, and on: off": { // an agent handles no request to shut down
-		erasingView(poweredOn, agentDone, func(v *View) { v.Boot.WrittenDisks, v.Spec.ProviderState.CleaningStartTime = nil, nil }), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
+		erasingView(poweredOn, agentDone, func(v *View) { v.Host.Boot.WrittenDisks, v.Host.Spec.ProviderState.CleaningStartTime = nil, nil }), StateReleasing, ForceOff, v1alpha1.PhaseReleasing, v1alpha1.ReasonReleasing,
 	},
 	"a move forgot the deletion": {
 		erasingView(func(v *View) { v.Consumer.Deleting, v.Consumer.ProviderID = false, "" }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, v1alpha1.ReasonCleaning,
@@ -133,12 +133,14 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 		changes []func(*View)
 		want    int32
 	}{
-		"no permission":         {[]func(*View){seeded}, 0},
-		"the permission":        {[]func(*View){seeded, commitAllowed}, 1},
-		"an earlier permission": {[]func(*View){func(v *View) { v.Boot.Number, v.Spec.ProviderState.Boots, v.Boot.CommittedNumber = 7, 7, 5 }}, 5},
-		"a second address":      {[]func(*View){agentRefused}, 0},
+		"no permission":  {[]func(*View){seeded}, 0},
+		"the permission": {[]func(*View){seeded, commitAllowed}, 1},
+		"an earlier permission": {[]func(*View){func(v *View) {
+			v.Host.Boot.Number, v.Host.Spec.ProviderState.Boots, v.Host.Boot.CommittedNumber = 7, 7, 5
+		}}, 5},
+		"a second address": {[]func(*View){agentRefused}, 0},
 		"another, later, permission": {[]func(*View){func(v *View) {
-			v.Boot.Number, v.Spec.ProviderState.Boots, v.Boot.CommittedNumber = 7, 7, 5
+			v.Host.Boot.Number, v.Host.Spec.ProviderState.Boots, v.Host.Boot.CommittedNumber = 7, 7, 5
 			commitAllowed(v)
 		}}, 7},
 	} {
@@ -157,7 +159,7 @@ func TestNextAttemptOfAnAgent(t *testing.T) {
 // TestTimeoutOfSystem: the operating system has a whole BootTimeout, also after an agent that used all of its time, and the message counts from there.
 func TestTimeoutOfSystem(t *testing.T) {
 	g := NewWithT(t)
-	step := Next(bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), func(v *View) { v.Boot.AgentDoneTime = at(30 * time.Minute) }), DefaultSettings())
+	step := Next(bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), func(v *View) { v.Host.Boot.AgentDoneTime = at(30 * time.Minute) }), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(HaveValue(HaveField("Message", HavePrefix("30m0s after the agent completed its plan in boot attempt 1: "))))
 }
 
@@ -178,7 +180,7 @@ func TestRemedyOfPermanentFailure(t *testing.T) {
 // TestReaderOfMediumFailsNoBoot: who has read a boot medium can report a permanent failure. It ends the attempt, and the boot only if it is the last one.
 func TestReaderOfMediumFailsNoBoot(t *testing.T) {
 	g := NewWithT(t)
-	viaMedium := func(v *View) { v.Boot.Method = viaMedia }
+	viaMedium := func(v *View) { v.Host.Boot.Method = viaMedia }
 	reported := []func(*View){hasMedia, bootsAgent, viaMedium, poweredOn, gaveUp(wire.ReasonNoDiskMatches)}
 	step := Next(bootingView(reported...), DefaultSettings())
 	g.Expect(step.Action).To(Equal(RecordBoot))
@@ -195,10 +197,10 @@ func TestErasureFails(t *testing.T) {
 	v := erasingView(poweredOn, attempt3, gaveUp(wire.ReasonEraseFailed))
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
-	v = erasingView(cleaned, func(v *View) { v.Boot = step.Boot })
+	v = erasingView(cleaned, func(v *View) { v.Host.Boot = step.Boot })
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
-	v.Boot = step.Boot
+	v.Host.Boot = step.Boot
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(Release))
 	g.Expect(step.Quarantine.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
@@ -207,7 +209,7 @@ func TestErasureFails(t *testing.T) {
 // TestVoidedErasure: a record that was voided in mid-erasure, for a release that was requested without a power-off and then not, does not make the host free.
 func TestVoidedErasure(t *testing.T) {
 	g := NewWithT(t)
-	step := Next(erasingView(cleaned, func(v *View) { v.Boot.VoidedTime = at(time.Second) }), DefaultSettings())
+	step := Next(erasingView(cleaned, func(v *View) { v.Host.Boot.VoidedTime = at(time.Second) }), DefaultSettings())
 	g.Expect(step.Action).To(Equal(Release))
 	g.Expect(step.Quarantine).To(HaveValue(And(HaveField("Reason", v1alpha1.ReasonDisksNotErased), HaveField("Message", ContainSubstring("their erasure was interrupted")))))
 }
@@ -219,7 +221,7 @@ func TestErasureWithoutRecord(t *testing.T) {
 		v := bootingView(bootsAgent, provisioned, deleting, cleaningBegan, cleaned, lost)
 		step := Next(v, DefaultSettings())
 		for step.Action == RecordBoot {
-			v.Boot = step.Boot
+			v.Host.Boot = step.Boot
 			step = Next(v, DefaultSettings())
 		}
 		g.Expect(step.Action).To(Equal(Release))

@@ -8,23 +8,23 @@ import (
 
 // nextAside are hosts with which the provider does nothing.
 var nextAside = map[string]nextCase{
-	"a move takes the host away": {claimedView(func(v *View) { v.Deleting, v.DeletedForMove = true, true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
-	"a free host is deleted":     {freeView(func(v *View) { v.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"a move takes the host away": {claimedView(func(v *View) { v.Host.Deleting, v.Host.DeletedForMove = true, true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"a free host is deleted":     {freeView(func(v *View) { v.Host.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"a paused host is not deleted": {
-		freeView(func(v *View) { v.Deleting, v.Paused = true, true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
+		freeView(func(v *View) { v.Host.Deleting, v.Host.Paused = true, true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 	},
 	"the cluster is paused": {claimedView(func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 	"the cluster is paused after the boot, by a move that waits": {
 		bootingView(poweredOn, func(v *View) {
-			v.Consumer.Paused, v.Boot.ReportedTime = true, &metav1.Time{Time: noon}
+			v.Consumer.Paused, v.Host.Boot.ReportedTime = true, &metav1.Time{Time: noon}
 		}), StatePaused, AllowMove, "", v1alpha1.ReasonPaused,
 	},
 	"in maintenance after the boot, and a move waits": {
-		bootingView(provisioned, poweredOn, func(v *View) { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "fan"} }),
+		bootingView(provisioned, poweredOn, func(v *View) { v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "fan"} }),
 		StateMaintenance, AllowMove, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance,
 	},
 	"in maintenance in mid-boot: a move waits": {
-		bootingView(poweredOn, func(v *View) { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "fan"} }),
+		bootingView(poweredOn, func(v *View) { v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "fan"} }),
 		StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance,
 	},
 	"nobody is there: a move waits": {
@@ -63,7 +63,7 @@ var nextAside = map[string]nextCase{
 	"detached, force-release":       {claimedView(provisioned, poweredOn, releaseUnfencedRequested, func(v *View) { v.Detached = "anna" }), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
 	"detached":                      {claimedView(provisioned, poweredOn, detached), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
 	"detached and released":         {claimedView(provisioned, poweredOn, detached, deleting), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
-	"detached and deleted":          {claimedView(provisioned, poweredOn, detached, func(v *View) { v.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
+	"detached and deleted":          {claimedView(provisioned, poweredOn, detached, func(v *View) { v.Host.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"goes with its namespace, its Secret went first": {
 		claimedView(provisioned, poweredOn, deleting, noSecret, namespaceGone), StateDeleting, Forget, v1alpha1.PhaseDeleting, "",
 	},
@@ -72,7 +72,7 @@ var nextAside = map[string]nextCase{
 	},
 	"a power cycle in maintenance": {claimedView(provisioned, poweredOn, cycle, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
 	"held, and in maintenance":     {claimedView(provisioned, poweredOn, forceHeld, powerHoldSince, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
-	"held, and paused":             {claimedView(provisioned, poweredOn, forceHeld, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
+	"held, and paused":             {claimedView(provisioned, poweredOn, forceHeld, func(v *View) { v.Host.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 	"release: paused in mid-boot": {
 		bootingView(deleting, poweredOn, func(v *View) { v.Consumer.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused,
 	},

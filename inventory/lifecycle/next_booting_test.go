@@ -23,7 +23,7 @@ var nextBooting = map[string]nextCase{
 	"booting: switch on":          {bootingView(netbootSet), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: an earlier boot set the override, in the second in which this one began": {
 		bootingView(func(v *View) {
-			v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = v.Boot.PoweredOffTime.Add(time.Millisecond), 0
+			v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = v.Host.Boot.PoweredOffTime.Add(time.Millisecond), 0
 		}),
 		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
@@ -75,9 +75,9 @@ var nextBooting = map[string]nextCase{
 	}), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonChecksumMismatch},
 	"booting: BMC down":                    {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
 	"booting: late":                        {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-	"booting: late and in line":            {bootingView(poweredOn, expired, queued, func(v *View) { v.MoveBlocked = false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
+	"booting: late and in line":            {bootingView(poweredOn, expired, queued, func(v *View) { v.Host.MoveBlocked = false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
 	"booting: late, a move waits":          {bootingView(poweredOn, expired, queued), StateBooting, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBootSlot},
-	"booting: late, last attempt":          {bootingView(poweredOn, expired, func(v *View) { v.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
+	"booting: late, last attempt":          {bootingView(poweredOn, expired, func(v *View) { v.Host.Boot.Attempt = 3 }), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 	"the record is missing":                {bootingView(noRecord), StateBootUnknown, AllowMove, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"the record is missing, no move waits": {bootingView(noRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
 	"the record is older than the host":    {bootingView(oldRecord, moveFree), StateBootUnknown, Nothing, v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown},
@@ -90,7 +90,7 @@ var nextBooting = map[string]nextCase{
 	"somebody powered it on":               {bootingView(poweredOn, notPoweredOn), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"network boot set in the second of the last release": {
 		bootingView(func(v *View) {
-			v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Boot.PoweredOffTime.Time, v.Boot.PoweredOffTime.Add(time.Millisecond)
+			v.BMC.NetworkBootSetAt, v.BMC.CleanedAt = v.Host.Boot.PoweredOffTime.Time, v.Host.Boot.PoweredOffTime.Add(time.Millisecond)
 		}), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"booting: it can never be served": {
@@ -107,12 +107,12 @@ var nextBooting = map[string]nextCase{
 	},
 	"booting: late after the seed": {bootingView(poweredOn, expired, seeded), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut},
 	"booting: read as off before the seed": {
-		bootingView(ephemeral, func(v *View) { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		bootingView(ephemeral, func(v *View) { v.Host.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-3 * time.Second)} }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"booting: off after the seed":   {bootingView(ephemeral, seededLongAgo), StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonStateLost},
 	"booting: installed and off":    {bootingView(seeded), StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
-	"boot failed lets a move go on": {bootingView(poweredOn, func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, AllowMove, v1alpha1.PhaseBootFailed, "R"},
-	"boot failed":                   {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.Failure = false, &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, "R"},
+	"boot failed lets a move go on": {bootingView(poweredOn, func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, AllowMove, v1alpha1.PhaseBootFailed, "R"},
+	"boot failed":                   {bootingView(poweredOn, func(v *View) { v.Host.MoveBlocked, v.Host.Boot.Failure = false, &v1alpha1.BootFailure{Reason: "R"} }), StateBootFailed, Nothing, v1alpha1.PhaseBootFailed, "R"},
 	"firmware asks before the report": {
 		bootingView(ephemeral, poweredOn, seeded, restarted, nodeLost), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
@@ -132,9 +132,9 @@ var nextBooting = map[string]nextCase{
 	"booting, inspected yesterday":           {bootingView(inspected(24 * time.Hour)), StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: off after the seed, read once": {bootingView(ephemeral, seeded, justOff), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
 	"booting: the next attempt waits for the end of a pause": {
-		bootingView(expired, func(v *View) { v.Consumer.Paused, v.MoveBlocked = true, false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPaused,
+		bootingView(expired, func(v *View) { v.Consumer.Paused, v.Host.MoveBlocked = true, false }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPaused,
 	},
 	"booting: a move does not wait for the next attempt": {
-		bootingView(expired, func(v *View) { v.Paused, v.MoveBlocked = true, true }), StateBooting, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonPaused,
+		bootingView(expired, func(v *View) { v.Host.Paused, v.Host.MoveBlocked = true, true }), StateBooting, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonPaused,
 	},
 }

@@ -14,20 +14,20 @@ import (
 )
 
 func hostPolicy(p wire.ErasePolicy) func(*View) {
-	return func(v *View) { v.Spec.CleaningPolicy = p }
+	return func(v *View) { v.Host.Spec.CleaningPolicy = p }
 }
 
 func machinePolicy(p wire.ErasePolicy) func(*View) {
-	return func(v *View) { v.Spec.ConsumerRef.CleaningPolicy = p }
+	return func(v *View) { v.Host.Spec.ConsumerRef.CleaningPolicy = p }
 }
 
 func hasDisks(v *View) {
-	v.Spec.ConsumerRef.Disks = []wire.DiskIdentity{{SerialNumber: "S1"}, {WWN: "5000c500a1b2c3d4"}, {ByPath: "pci-0000:00:1f.2-ata-1"}}
+	v.Host.Spec.ConsumerRef.Disks = []wire.DiskIdentity{{SerialNumber: "S1"}, {WWN: "5000c500a1b2c3d4"}, {ByPath: "pci-0000:00:1f.2-ata-1"}}
 }
 
 // runsFor is when a boot began.
 func runsFor(d time.Duration) func(*View) {
-	return func(v *View) { v.Boot.StartTime = metav1.NewTime(noon.Add(-d)) }
+	return func(v *View) { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-d)) }
 }
 
 // progressAgo is when the agent reported progress.
@@ -70,7 +70,7 @@ func release(t *testing.T, v View, s Settings) (released, Step) {
 			NewWithT(t).Expect(step.Boot.Agent).To(BeTrue())
 			return released{erases: true, policy: step.Boot.CleaningPolicy}, step
 		case step.Action == RecordBoot:
-			v.Boot = step.Boot
+			v.Host.Boot = step.Boot
 		case step.Action == Release:
 			if step.Quarantine == nil {
 				return released{}, step
@@ -107,7 +107,7 @@ func TestErasureOfARelease(t *testing.T) {
 		"the minimum":                            {releasedView(), clears, released{true, clears, ""}},
 		"the minimum is no maximum":              {releasedView(hostPolicy(purge)), metadata, released{true, purge, ""}},
 		"a person decides":                       {releasedView(writtenDisk, hostPolicy(manual), machinePolicy(purge)), purge, released{false, "", v1alpha1.ReasonCleaningByHand}},
-		"the boot failed":                        {releasedView(hostPolicy(purge), func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: "r", Message: "m"} }), "", released{true, purge, ""}},
+		"the boot failed":                        {releasedView(hostPolicy(purge), func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: "r", Message: "m"} }), "", released{true, purge, ""}},
 		"never booted":                           {neverBooted(hostPolicy(purge)), purge, released{}},
 		"never booted, but an earlier machine's disk was not erased": {neverBooted(hostPolicy(purge), writtenDisk), "", released{true, "", ""}},
 		"recorded and not counted, so never booted":                  {releasedView(hostPolicy(purge), uncounted, func(v *View) { v.Consumer.ProviderID = "" }), "", released{}},
@@ -122,10 +122,10 @@ func TestErasureOfARelease(t *testing.T) {
 		"an image, and the record is lost":                           {releasedView(withImage, noRecord), "", released{false, "", lost}},
 		"something else runs the server in mid-erasure":              {erasingView(poweredOn, external), "", released{false, "", lost}},
 		"the record is lost of a server that was never booted":       {neverBooted(hostPolicy(purge), noRecord), "", released{}},
-		"erased":                               {erasingView(cleaned, agentDone, hostPolicy(purge), func(v *View) { v.Boot.CleaningPolicy, v.Boot.WrittenDisks = purge, nil }), "", released{}},
-		"erased, and the policy was raised":    {erasingView(cleaned, agentDone, hostPolicy(purge), func(v *View) { v.Boot.CleaningPolicy, v.Boot.WrittenDisks = clears, nil }), "", released{}},
-		"the erasure failed":                   {erasingView(cleaned, hostPolicy(purge), func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: lost, Message: "m"} }), "", released{false, "", lost}},
-		"it failed, and now the data may stay": {erasingView(cleaned, hostPolicy(none), func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: lost, Message: "m"} }), "", released{false, "", lost}},
+		"erased":                               {erasingView(cleaned, agentDone, hostPolicy(purge), func(v *View) { v.Host.Boot.CleaningPolicy, v.Host.Boot.WrittenDisks = purge, nil }), "", released{}},
+		"erased, and the policy was raised":    {erasingView(cleaned, agentDone, hostPolicy(purge), func(v *View) { v.Host.Boot.CleaningPolicy, v.Host.Boot.WrittenDisks = clears, nil }), "", released{}},
+		"the erasure failed":                   {erasingView(cleaned, hostPolicy(purge), func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: lost, Message: "m"} }), "", released{false, "", lost}},
+		"it failed, and now the data may stay": {erasingView(cleaned, hostPolicy(none), func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: lost, Message: "m"} }), "", released{false, "", lost}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := DefaultSettings()
@@ -140,7 +140,7 @@ func TestErasureOfARelease(t *testing.T) {
 func TestErasureIsNotChanged(t *testing.T) {
 	for _, policy := range []wire.ErasePolicy{"", none, metadata, clears, purge, manual} {
 		g := NewWithT(t)
-		begun := []func(*View){poweredOn, hostPolicy(policy), func(v *View) { v.Boot.CleaningPolicy, v.Boot.WrittenDisks = clears, nil }}
+		begun := []func(*View){poweredOn, hostPolicy(policy), func(v *View) { v.Host.Boot.CleaningPolicy, v.Host.Boot.WrittenDisks = clears, nil }}
 		step := Next(erasingView(begun...), DefaultSettings())
 		g.Expect([]any{step.State, step.Action}).To(Equal([]any{StateCleaning, Nothing}), step.Message)
 		g.Expect(BootFor(erasingView(begun...), DefaultSettings())).To(Equal(BootAgent))
@@ -190,7 +190,7 @@ func TestErasureFailsWithSerialNumbers(t *testing.T) {
 		v.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk S9 is missing"}
 	})
 	step := Next(v, DefaultSettings())
-	v = erasingView(cleaned, hasDisks, hostPolicy(purge), func(v *View) { v.Boot = step.Boot })
+	v = erasingView(cleaned, hasDisks, hostPolicy(purge), func(v *View) { v.Host.Boot = step.Boot })
 	got, last := release(t, v, DefaultSettings())
 	g.Expect(got.quarantine).To(Equal(v1alpha1.ReasonDisksNotErased))
 	g.Expect(last.Quarantine.Message).To(And(ContainSubstring("disk S9 is missing"), ContainSubstring("(S1, 5000c500a1b2c3d4, pci-0000:00:1f.2-ata-1)")))
@@ -201,7 +201,7 @@ func TestErasureFailsWithSerialNumbers(t *testing.T) {
 	g.Expect(step.Boot.Failure.Message).To(ContainSubstring("Wipe the disks (d1)"), "otherwise those that the provider wrote")
 	step = Next(erasingView(poweredOn, gaveUp(wire.ReasonOtherServer)), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(HaveField("Reason", v1alpha1.ReasonDisksNotErased), "another attempt would meet the same server")
-	step = Next(erasingView(poweredOn, gaveUp(wire.ReasonOtherServer), func(v *View) { v.Boot.Method = v1alpha1.MethodVirtualMedia }), DefaultSettings())
+	step = Next(erasingView(poweredOn, gaveUp(wire.ReasonOtherServer), func(v *View) { v.Host.Boot.Method = v1alpha1.MethodVirtualMedia }), DefaultSettings())
 	g.Expect(step.Boot.Failure).To(BeNil(), "others may have read the medium")
 }
 
@@ -261,9 +261,9 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView)(t)
 		s := DefaultSettings()
 		s.MinimumCleaningPolicy = pick(draw{t}, "minimum", "", none, metadata, clears, purge)
-		v.Spec.CleaningPolicy = pick(draw{t}, "host's", "", none, metadata, clears, purge, manual)
+		v.Host.Spec.CleaningPolicy = pick(draw{t}, "host's", "", none, metadata, clears, purge, manual)
 		if v.Claimed() {
-			v.Spec.ConsumerRef.CleaningPolicy = pick(draw{t}, "machine's", "", metadata, clears, purge)
+			v.Host.Spec.ConsumerRef.CleaningPolicy = pick(draw{t}, "machine's", "", metadata, clears, purge)
 		}
 		step, before := Next(v, s), v.CurrentBoot()
 		if step.Action != RecordBoot || step.Boot.Purpose != v1alpha1.PurposeClean || before != nil && before.Number == step.Boot.Number || step.Boot.VoidedTime != nil ||
@@ -271,7 +271,7 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 			return
 		}
 		begun++
-		b, ref := step.Boot, v.Spec.ConsumerRef
+		b, ref := step.Boot, v.Host.Spec.ConsumerRef
 		switch {
 		case step.State != StateCleaning || ref == nil || b.ClaimID != ref.ClaimID || ref.ClaimID == "" || !v.Consumer.Deleting:
 			t.Fatalf("disks are erased that no machine releases: %+v", v)
@@ -281,9 +281,9 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 			}
 		case cleaning.AllDisks(b.CleaningPolicy) && !v.mayHaveBooted():
 			t.Fatalf("all disks of a server are erased that was not booted: %+v", v)
-		case !cleaning.AllDisks(b.CleaningPolicy) && len(v.Boot.WrittenDisks) == 0:
+		case !cleaning.AllDisks(b.CleaningPolicy) && len(v.Host.Boot.WrittenDisks) == 0:
 			t.Fatalf("an erasure erases nothing: %+v", v)
-		case v.mayHaveBooted() && !b.CleaningPolicy.Reaches(cleaning.Effective(v.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
+		case v.mayHaveBooted() && !b.CleaningPolicy.Reaches(cleaning.Effective(v.Host.Spec.CleaningPolicy, ref.CleaningPolicy, s.MinimumCleaningPolicy)):
 			t.Fatalf("the erasure is weaker than asked: %q: %+v", b.CleaningPolicy, v)
 		}
 	})

@@ -10,10 +10,12 @@ import (
 // nextFree are unclaimed hosts.
 var nextFree = map[string]nextCase{
 	"quarantined, and a move waits": {
-		freeView(func(v *View) { v.MoveBlocked, v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"} }),
+		freeView(func(v *View) {
+			v.Host.MoveBlocked, v.Host.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"}
+		}),
 		StateQuarantined, AllowMove, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
 	},
-	"free, and a move waits":                  {freeView(func(v *View) { v.MoveBlocked = true }), StateFree, AllowMove, v1alpha1.PhaseAvailable, ""},
+	"free, and a move waits":                  {freeView(func(v *View) { v.Host.MoveBlocked = true }), StateFree, AllowMove, v1alpha1.PhaseAvailable, ""},
 	"quarantined":                             {freeView(quarantined, poweredOn), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"a new host is inspected":                 {freeView(func(v *View) { v.BMC = BMC{} }), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"the BMC is busy":                         {freeView(func(v *View) { v.BMC = BMC{Busy: true} }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
@@ -24,15 +26,15 @@ var nextFree = map[string]nextCase{
 	"available":                               {freeView(), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"available while polled":                  {freeView(stale), StateFree, ReadPower, v1alpha1.PhaseAvailable, ""},
 	"found running":                           {freeView(poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
-	"to be powered off":                       {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, ShutDown, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
-	"to be powered on":                        {freeView(func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateFree, PowerOn, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
-	"free and wanted on":                      {freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
-	"shutting down":                           {freeView(poweredOn, commanded(CommandShutDown, 10*time.Second), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
-	"does not shut down":                      {freeView(poweredOn, commanded(CommandShutDown, 3*time.Minute), func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, ForceOff, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"to be powered off":                       {freeView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOff }), StateFree, ShutDown, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"to be powered on":                        {freeView(func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn }), StateFree, PowerOn, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"free and wanted on":                      {freeView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"shutting down":                           {freeView(poweredOn, commanded(CommandShutDown, 10*time.Second), func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
+	"does not shut down":                      {freeView(poweredOn, commanded(CommandShutDown, 3*time.Minute), func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOff }), StateFree, ForceOff, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging},
 	"free without a record":                   {freeView(noRecord), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"free with an older record":               {freeView(func(v *View) { v.Spec.ProviderState.Boots = 2 }), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free with an older record":               {freeView(func(v *View) { v.Host.Spec.ProviderState.Boots = 2 }), StateFree, RecordBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, its record is deleted":             {freeView(bootDeleting), StateFree, ForgetBoot, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"free, and something else keeps its boot": {freeView(bootDeleting, func(v *View) { v.BootHasForeignFinalizer = true }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
+	"free, and something else keeps its boot": {freeView(bootDeleting, func(v *View) { v.Host.BootHasForeignFinalizer = true }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},
 	"free, and its boot is deleted while its machine waits": {
 		bootingView(unclaimed, moveFree, bootMachinePending, bootDeleting), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown,
 	},
@@ -52,7 +54,7 @@ var nextFree = map[string]nextCase{
 		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, quarantined), StateQuarantined, Isolate, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
 	},
 	"isolated, and its boot is deleted": {
-		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, func(v *View) { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased} }),
+		bootingView(unclaimed, moveFree, poweredOn, writtenDisk, bootDeleting, func(v *View) { v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased} }),
 		StateQuarantined, ForgetBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined,
 	},
 	"free, and a boot is not void":    {bootingView(unclaimed, moveFree), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown},

@@ -18,7 +18,7 @@ func hardwareTaken(v *View) {
 // nextIdentity are hosts whose BMC may belong to another server. Its readings are ignored.
 var nextIdentity = map[string]nextCase{
 	"free, another server":                {freeView(replaced), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
-	"free, another server, to be off":     {freeView(replaced, poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"free, another server, to be off":     {freeView(replaced, poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOff }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"free, another host's board":          {freeView(hardwareTaken), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"another server is looked at again":   {freeView(replaced, inspected(10*time.Minute)), StateFree, Inspect, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"another host's BMC is not looked at": {freeView(bmcTaken, inspected(10*time.Minute)), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},

@@ -12,18 +12,18 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
-func byAgent(v *View)          { v.Spec.Inspection = v1alpha1.InspectionAgent }
-func byBoth(v *View)           { v.Spec.Inspection = v1alpha1.InspectionBoth }
+func byAgent(v *View)          { v.Host.Spec.Inspection = v1alpha1.InspectionAgent }
+func byBoth(v *View)           { v.Host.Spec.Inspection = v1alpha1.InspectionBoth }
 func inspectedByAgent(v *View) { v.Inspection.Reported = true }
 func inspectionRequested(v *View) {
 	v.Inspection.Requested = true
 }
-func wantedOn(v *View) { v.Spec.Power = v1alpha1.PowerOn }
+func wantedOn(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn }
 
 // inspectionFailed is the record of an inspection that failed and is over.
 func inspectionFailed(v *View) {
-	v.Spec.ProviderState.Boots = 7
-	v.Boot = &v1alpha1.BareMetalBootSpec{
+	v.Host.Spec.ProviderState.Boots = 7
+	v.Host.Boot = &v1alpha1.BareMetalBootSpec{
 		Number: 7, Attempt: 3, Purpose: v1alpha1.PurposeInspect, ClaimID: "inspection-1", VoidedTime: at(0),
 		Failure: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonInspectionFailed, Message: "x"},
 	}
@@ -32,8 +32,8 @@ func inspectionFailed(v *View) {
 // inspectingView is a free host whose inspection is under way. Its server is off, the network is its next boot device, and it may be powered on.
 func inspectingView(changes ...func(*View)) View {
 	v := freeView(byAgent, func(v *View) {
-		v.Spec.ProviderState.Boots = 7
-		v.Boot = &v1alpha1.BareMetalBootSpec{
+		v.Host.Spec.ProviderState.Boots = 7
+		v.Host.Boot = &v1alpha1.BareMetalBootSpec{
 			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeInspect, Agent: true, ClaimID: "inspection-1", StartTime: metav1.NewTime(noon.Add(-time.Minute)),
 			PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
 		}
@@ -48,15 +48,15 @@ func inspectingView(changes ...func(*View)) View {
 // claimedDuringInspection makes a machine claim a host that is being inspected.
 func claimedDuringInspection(v *View) {
 	claimed := claimedView()
-	v.Consumer, v.Spec.ConsumerRef = claimed.Consumer, claimed.Spec.ConsumerRef
-	v.Spec.ConsumerRef.BootsBefore = v.Spec.ProviderState.Boots
+	v.Consumer, v.Host.Spec.ConsumerRef = claimed.Consumer, claimed.Host.Spec.ConsumerRef
+	v.Host.Spec.ConsumerRef.BootsBefore = v.Host.Spec.ProviderState.Boots
 }
 
 // nextInspection are hosts that the agent inspects.
 var nextInspection = map[string]nextCase{
 	"inspect: begins":                                 {freeView(byAgent), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
 	"inspect: begins for both":                        {freeView(byBoth), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
-	"inspect: only the BMC":                           {freeView(func(v *View) { v.Spec.Inspection = v1alpha1.InspectionBMC }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"inspect: only the BMC":                           {freeView(func(v *View) { v.Host.Spec.Inspection = v1alpha1.InspectionBMC }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"inspect: reported":                               {freeView(byAgent, inspectedByAgent), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"inspect: requested":                              {freeView(byAgent, inspectedByAgent, inspectionRequested), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
 	"inspect: requested, BMC only":                    {freeView(inspectionRequested), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
@@ -64,11 +64,11 @@ var nextInspection = map[string]nextCase{
 	"inspect: failed, and the BMC's facts are enough": {freeView(byBoth, inspectionFailed), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"inspect: failed, and requested":                  {freeView(byAgent, inspectionFailed, inspectionRequested), StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending},
 	"inspect: the report is not visible yet": {
-		freeView(byAgent, inspectionFailed, func(v *View) { v.Boot.Failure, v.Boot.AgentDoneTime = nil, at(30*time.Second) }),
+		freeView(byAgent, inspectionFailed, func(v *View) { v.Host.Boot.Failure, v.Host.Boot.AgentDoneTime = nil, at(30*time.Second) }),
 		StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending,
 	},
 	"inspect: the report was deleted": {
-		freeView(byAgent, inspectionFailed, func(v *View) { v.Boot.Failure, v.Boot.AgentDoneTime = nil, at(time.Hour) }),
+		freeView(byAgent, inspectionFailed, func(v *View) { v.Host.Boot.Failure, v.Host.Boot.AgentDoneTime = nil, at(time.Hour) }),
 		StateFree, RecordBoot, v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending,
 	},
 	"inspect: found running":       {freeView(byAgent, poweredOn), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn},
@@ -93,7 +93,7 @@ var nextInspection = map[string]nextCase{
 	},
 	"inspect: power lost":           {inspectingView(agentSeen, commanded(CommandPowerOn, 45*time.Second)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: gave up":              {inspectingView(agentRuns, gaveUp(wire.ReasonBootServerUnreachable)), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
-	"inspect: no longer wanted":     {inspectingView(agentRuns, func(v *View) { v.Spec.Inspection = "" }), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
+	"inspect: no longer wanted":     {inspectingView(agentRuns, func(v *View) { v.Host.Spec.Inspection = "" }), StateFree, ForceOff, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: the host is deleted":  {inspectingView(agentRuns, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
 	"inspect: deleted, not on":      {inspectingView(notPoweredOn, poweredOn, beingDeleted), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"inspect: claimed, runs":        {inspectingView(agentRuns, claimedDuringInspection), StateClaimed, ForceOff, v1alpha1.PhaseClaimed, v1alpha1.ReasonPreparing},
@@ -113,12 +113,12 @@ func TestInspectionFails(t *testing.T) {
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Failure.Reason).To(Equal(v1alpha1.ReasonInspectionFailed))
 	g.Expect(step.Boot.Failure.Message).To(ContainSubstring(v1alpha1.InspectAnnotation))
-	v.Boot = step.Boot
+	v.Host.Boot = step.Boot
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
-	v = inspectingView(agentSeen, commanded(CommandForceOff, 30*time.Second), func(v *View) { v.Boot = step.Boot })
+	v = inspectingView(agentSeen, commanded(CommandForceOff, 30*time.Second), func(v *View) { v.Host.Boot = step.Boot })
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
-	v.Boot = step.Boot
+	v.Host.Boot = step.Boot
 	g.Expect(v.InspectionFailure()).NotTo(BeNil())
 	g.Expect(Next(v, DefaultSettings()).Reason).To(Equal(v1alpha1.ReasonInspectionFailed))
 }
@@ -132,20 +132,20 @@ func agentRuns(v *View) {
 // TestInspectionLeavesServerAlone: a person has taken the server over meanwhile, or the record of the inspection is so old that it may come from a backup. The inspection
 // ends without a command, and the next one waits until the server is off.
 func TestInspectionLeavesServerAlone(t *testing.T) {
-	old := func(v *View) { v.Boot.StartTime = metav1.NewTime(noon.Add(-24 * time.Hour)) }
+	old := func(v *View) { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-24 * time.Hour)) }
 	ended := func(v *View) {
-		v.Spec.Maintenance, v.Spec.ExternallyProvisioned, v.Spec.Quarantine, v.Detached = nil, false, nil, ""
+		v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned, v.Host.Spec.Quarantine, v.Detached = nil, false, nil, ""
 	}
 	for name, v := range map[string]View{
 		"maintenance":                     inspectingView(agentRuns, maintenance),
-		"externally provisioned":          inspectingView(agentRuns, func(v *View) { v.Spec.ExternallyProvisioned = true }),
+		"externally provisioned":          inspectingView(agentRuns, func(v *View) { v.Host.Spec.ExternallyProvisioned = true }),
 		"detached":                        inspectingView(agentRuns, detached),
-		"quarantine":                      inspectingView(agentRuns, func(v *View) { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Noise"} }),
+		"quarantine":                      inspectingView(agentRuns, func(v *View) { v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Noise"} }),
 		"from a backup":                   inspectingView(agentRuns, old),
 		"from a backup, the last attempt": inspectingView(agentRuns, old, attempt3),
-		"from a backup, a later attempt":  inspectingView(agentRuns, old, func(v *View) { v.Boot.PoweredOffTime, v.Boot.Attempt = nil, 2 }),
+		"from a backup, a later attempt":  inspectingView(agentRuns, old, func(v *View) { v.Host.Boot.PoweredOffTime, v.Host.Boot.Attempt = nil, 2 }),
 		"from a backup, done":             inspectingView(agentRuns, old, agentDone),
-		"from a backup, no longer wanted": inspectingView(agentRuns, old, func(v *View) { v.Spec.Inspection = "" }),
+		"from a backup, no longer wanted": inspectingView(agentRuns, old, func(v *View) { v.Host.Spec.Inspection = "" }),
 		"from a backup, claimed":          inspectingView(agentRuns, old, claimedDuringInspection),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestInspectionLeavesServerAlone(t *testing.T) {
 			step := Next(v, DefaultSettings())
 			g.Expect(step.Action).To(Equal(RecordBoot), step.Message)
 			g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
-			v.Boot = step.Boot
+			v.Host.Boot = step.Boot
 			ended(&v)
 			g.Expect(Next(v, DefaultSettings()).Action).To(Equal(Nothing))
 		})
@@ -171,7 +171,7 @@ func TestInspectionOfServerThatRuns(t *testing.T) {
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 	g.Expect(step.Boot.PoweredOnTime).To(BeNil())
-	v.Boot = step.Boot
+	v.Host.Boot = step.Boot
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(Nothing))
 	g.Expect(step.Reason).To(Equal(v1alpha1.ReasonPoweredOn))
@@ -190,7 +190,7 @@ func TestInspectionRecord(t *testing.T) {
 	g.Expect(b.Agent).To(BeTrue())
 	g.Expect(b.WrittenDisks).To(HaveLen(1))
 	g.Expect(b.PoweredOffTime).NotTo(BeNil(), "it is off, and is not powered off again")
-	v.Boot = b
+	v.Host.Boot = b
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Action).To(Equal(CountBoot))
 	g.Expect(step.Drop).To(ConsistOf(v1alpha1.InspectAnnotation))
@@ -203,7 +203,7 @@ func TestSecondAttemptOfInspection(t *testing.T) {
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
 	g.Expect(step.Boot.PoweredOffTime).To(BeNil())
-	v.Boot, v.Spec.ProviderState.Boots = step.Boot, step.Boot.Number
+	v.Host.Boot, v.Host.Spec.ProviderState.Boots = step.Boot, step.Boot.Number
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 	claimedDuringInspection(&v)
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff), "the agent may still run")

@@ -31,8 +31,8 @@ func asks(policy wire.ErasePolicy) func(*View) {
 // erasingFreeView is a free host whose disks are being erased. Its server is off, the network is its next boot device, and it may be powered on.
 func erasingFreeView(changes ...func(*View)) View {
 	v := freeView(toErase, netbootSet, func(v *View) {
-		v.Spec.ProviderState.Boots, v.BMC.NetworkBootNumber = 7, 7
-		v.Boot = &v1alpha1.BareMetalBootSpec{
+		v.Host.Spec.ProviderState.Boots, v.BMC.NetworkBootNumber = 7, 7
+		v.Host.Boot = &v1alpha1.BareMetalBootSpec{
 			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeClean, Agent: true, ClaimID: "uid-1", CleaningPolicy: wire.PolicyClear,
 			ErasureRequest: &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"},
 			StartTime:      metav1.NewTime(noon.Add(-time.Minute)), PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
@@ -48,14 +48,14 @@ func erasingFreeView(changes ...func(*View)) View {
 func claimedDuringErasure(v *View) { claimedDuringInspection(v) }
 
 func eraseFailed(v *View) {
-	v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonDisksNotErased, Message: "disk S1 failed"}
+	v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonDisksNotErased, Message: "disk S1 failed"}
 }
 func machineOnServer(v *View)    { v.Requested.Machine = "BareMetalMachine \"m\"" }
 func otherSerial(v *View)        { v.Requested.SerialNumber = "SN2" }
 func unknownSerial(v *View)      { v.Requested.SerialNumber = "" }
 func requestRemoved(v *View)     { v.Requested.Request = nil }
-func secondAttempt(v *View)      { v.Boot.Attempt = 2 }
-func fromBackup(v *View)         { v.Boot.StartTime = metav1.NewTime(noon.Add(-5 * time.Hour)) }
+func secondAttempt(v *View)      { v.Host.Boot.Attempt = 2 }
+func fromBackup(v *View)         { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-5 * time.Hour)) }
 func unobserved(v *View)         { v.Furthest = v1alpha1.ObservedStage{} }
 func powerCommanded(v *View)     { commanded(CommandPowerOn, 45*time.Second)(v) }
 func oldInventory(v *View)       { v.BMC.InspectedTime = noon.Add(-erasureInventoryAge) }
@@ -87,7 +87,7 @@ var nextRequestedErasure = map[string]nextCase{
 	"requested erasure: in maintenance":              {freeView(toErase, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
 	"requested erasure: external":                    {freeView(toErase, external), StateExternallyProvisioned, Nothing, v1alpha1.PhaseExternallyProvisioned, v1alpha1.ReasonExternallyProvisioned},
 	"requested erasure: detached":                    {freeView(toErase, detached), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
-	"requested erasure: paused":                      {freeView(toErase, func(v *View) { v.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
+	"requested erasure: paused":                      {freeView(toErase, func(v *View) { v.Host.Paused = true }), StatePaused, Nothing, "", v1alpha1.ReasonPaused},
 	"requested erasure: the host is deleted":         {freeView(toErase, beingDeleted), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"requested erasure: counted":                     {erasingFreeView(uncounted), StateFree, CountBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"requested erasure: set network boot":            {erasingFreeView(notPoweredOn, func(v *View) { v.BMC.NetworkBootSetAt = time.Time{} }), StateFree, SetNetworkBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
@@ -100,7 +100,7 @@ var nextRequestedErasure = map[string]nextCase{
 	"requested erasure: failed, on":                  {erasingFreeView(poweredOn, agentSeen, eraseFailed), StateFree, ForceOff, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"requested erasure: failed, off":                 {erasingFreeView(agentSeen, eraseFailed, commanded(CommandForceOff, 30*time.Second)), StateFree, Isolate, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"requested erasure: failed, in quarantine":       {erasingFreeView(eraseFailed, quarantined), StateQuarantined, Isolate, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
-	"requested erasure: failed, quarantined for it":  {erasingFreeView(eraseFailed, quarantined, func(v *View) { v.Spec.Quarantine.Reason = v1alpha1.ReasonDisksNotErased }), StateQuarantined, RecordBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
+	"requested erasure: failed, quarantined for it":  {erasingFreeView(eraseFailed, quarantined, func(v *View) { v.Host.Spec.Quarantine.Reason = v1alpha1.ReasonDisksNotErased }), StateQuarantined, RecordBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"requested erasure: done, in quarantine":         {erasingFreeView(agentDone, quarantined), StateQuarantined, RecordBoot, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"requested erasure: late, an old inventory":      {erasingFreeView(poweredOn, powerCommanded, expired, oldInventory), StateFree, Inspect, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
 	"requested erasure: late":                        {erasingFreeView(poweredOn, powerCommanded, expired), StateFree, RecordBoot, v1alpha1.PhaseCleaning, v1alpha1.ReasonErasing},
@@ -120,7 +120,7 @@ var nextRequestedErasure = map[string]nextCase{
 
 // TestRequestedErasureWithdrawn: until the server is on, what forbids the erasure ends it, also after the power-on was recorded. Then it is finished.
 func TestRequestedErasureWithdrawn(t *testing.T) {
-	planned := func(v *View) { v.Boot.DataAddress = "192.0.2.1" }
+	planned := func(v *View) { v.Host.Boot.DataAddress = "192.0.2.1" }
 	for name, c := range map[string]struct {
 		view View
 		void bool
@@ -179,7 +179,7 @@ func TestRequestedErasureRecord(t *testing.T) {
 	g.Expect(b.PoweredOffTime).NotTo(BeNil(), "it is off, and is not powered off again")
 	g.Expect(IsRequestedErasure(b)).To(BeTrue())
 	g.Expect(DataGiven(b)).To(BeFalse())
-	v.Boot = b
+	v.Host.Boot = b
 	g.Expect(Next(v, s).Action).To(Equal(CountBoot))
 	g.Expect(v.BootsUntil(s)).To(BeTemporally(">", noon))
 	g.Expect(WantsToBoot(freeView(toErase, queued), s)).To(BeTrue())
@@ -216,7 +216,7 @@ func TestRequestedErasureNotBegun(t *testing.T) {
 // TestRequestedErasureFails: after the last attempt, and if another one is not possible, the erasure has failed. The host goes into quarantine, and the boot
 // is void after that.
 func TestRequestedErasureFails(t *testing.T) {
-	attempt3 := func(v *View) { v.Boot.Attempt = 3 }
+	attempt3 := func(v *View) { v.Host.Boot.Attempt = 3 }
 	for name, v := range map[string]View{
 		"the last attempt":               erasingFreeView(poweredOn, agentSeen, attempt3, expired),
 		"a machine has it":               erasingFreeView(poweredOn, agentSeen, expired, machineOnServer),
@@ -233,7 +233,7 @@ func TestRequestedErasureFails(t *testing.T) {
 			step := Next(v, DefaultSettings())
 			g.Expect(step.Action).To(Equal(RecordBoot), step.Message)
 			g.Expect(step.Boot).To(HaveField("Failure.Reason", v1alpha1.ReasonDisksNotErased))
-			g.Expect(step.Boot.Number).To(Equal(v.Boot.Number))
+			g.Expect(step.Boot.Number).To(Equal(v.Host.Boot.Number))
 		})
 	}
 	g := NewWithT(t)
@@ -241,10 +241,10 @@ func TestRequestedErasureFails(t *testing.T) {
 	step := Next(v, DefaultSettings())
 	g.Expect(step.Quarantine).To(HaveField("Message", ContainSubstring("disk S1 failed")))
 	g.Expect(step.Quarantine.Reason).To(Equal(v1alpha1.ReasonDisksNotErased))
-	v.Spec.Quarantine = step.Quarantine
+	v.Host.Spec.Quarantine = step.Quarantine
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
-	v.Boot, v.Spec.Quarantine = step.Boot, nil
+	v.Host.Boot, v.Host.Spec.Quarantine = step.Boot, nil
 	v.Requested.Request.Name, v.Requested.Request.UID = "order-2", "uid-2"
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot).NotTo(BeNil(), "a new request after a failure")
@@ -259,8 +259,8 @@ func TestRequestedErasureFromABackup(t *testing.T) {
 		for _, end := range []func(*View){eraseFailed, agentDone, secondAttempt} {
 			g := NewWithT(t)
 			v := erasingFreeView(append(changes, poweredOn, end)...)
-			if v.Boot.AgentDoneTime != nil && name != "nothing was observed" {
-				v.Boot.AgentDoneTime = &v.Boot.StartTime
+			if v.Host.Boot.AgentDoneTime != nil && name != "nothing was observed" {
+				v.Host.Boot.AgentDoneTime = &v.Host.Boot.StartTime
 			}
 			g.Expect(Next(v, DefaultSettings()).Action).NotTo(Equal(ForceOff), name)
 		}
@@ -275,7 +275,7 @@ func TestRequestedErasureAttempts(t *testing.T) {
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
 	g.Expect(step.Boot.CleaningPolicy).To(Equal(wire.PolicyClear), "an erasure that has begun is finished with its policy")
 	g.Expect(step.Boot.PoweredOffTime).To(BeNil())
-	v.Boot, v.Spec.ProviderState.Boots, v.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
+	v.Host.Boot, v.Host.Spec.ProviderState.Boots, v.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 }
 

@@ -12,8 +12,8 @@ import (
 var nextRunning = map[string]nextCase{
 	"quarantined and claimed runs":     {claimedView(quarantined, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"the record is missing, installed": {bootingView(noRecord, moveFree, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Boot.ReportedTime = &metav1.Time{Time: noon} }), StateReportedIn, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
-	"reported in":                      {bootingView(poweredOn, func(v *View) { v.MoveBlocked, v.Boot.ReportedTime = false, &metav1.Time{Time: noon} }), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Host.Boot.ReportedTime = &metav1.Time{Time: noon} }), StateReportedIn, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in":                      {bootingView(poweredOn, func(v *View) { v.Host.MoveBlocked, v.Host.Boot.ReportedTime = false, &metav1.Time{Time: noon} }), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
 	"provisioned":                      {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"provisioned lets a move go on":    {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
 	"provisioned, everything unknown":  {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
@@ -21,7 +21,7 @@ var nextRunning = map[string]nextCase{
 	"state lost":                       {claimedView(provisioned, ephemeral), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
 	"off only just now":                {claimedView(provisioned, ephemeral, func(v *View) { v.BMC.PowerSince = v.BMC.PowerAt }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"state lost and on again": {
-		bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
+		bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
 		StateLost, AllowMove, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
 	},
 	"firmware asks, and the Node is well": {
@@ -46,7 +46,7 @@ var nextRunning = map[string]nextCase{
 		bootingView(poweredOn, overrideSet, reported), StateReportedIn, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
 	"reported in, an override stands, and a move waits meanwhile": {
-		bootingView(poweredOn, overrideSet, reported, func(v *View) { v.MoveBlocked, v.BMC.Busy = true, true }), StateReportedIn, AllowMove,
+		bootingView(poweredOn, overrideSet, reported, func(v *View) { v.Host.MoveBlocked, v.BMC.Busy = true, true }), StateReportedIn, AllowMove,
 		v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
 	"reported in, an override stands, BMC down": {

@@ -16,8 +16,8 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // freeView is a verified, powered-off, unclaimed host. Each test changes the facts that it is about.
 func freeView(changes ...func(*View)) View {
 	v := View{
-		Now: noon, Namespace: "dc", Name: "host-1",
-		Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}}, Boot: &v1alpha1.BareMetalBootSpec{},
+		Now: noon, Host: Host{Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}}, Boot: &v1alpha1.BareMetalBootSpec{}},
+
 		BMC: BMC{
 			Inspected: true, InspectedTime: noon.Add(-time.Hour), Power: v1alpha1.PowerOff, PowerAt: noon.Add(-time.Second), PowerSince: noon.Add(-time.Hour),
 		},
@@ -31,7 +31,7 @@ func freeView(changes ...func(*View)) View {
 // claimedView is a claimed host whose machine has bootstrap data.
 func claimedView(changes ...func(*View)) View {
 	v := freeView()
-	v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}
+	v.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "claim-1"}
 	v.Consumer = &Consumer{Found: true, ClusterFound: true, BootstrapReady: true, Persistence: v1alpha1.PersistenceInstalled}
 	for _, change := range changes {
 		change(&v)
@@ -42,14 +42,14 @@ func claimedView(changes ...func(*View)) View {
 // clockSetBack puts the times in the spec into the future.
 func clockSetBack(v *View) {
 	later := metav1.NewTime(noon.Add(time.Hour))
-	v.Boot.StartTime, v.Boot.PoweredOffTime = later, &later
+	v.Host.Boot.StartTime, v.Host.Boot.PoweredOffTime = later, &later
 }
 
 func bootingView(changes ...func(*View)) View {
 	return claimedView(append([]func(*View){func(v *View) {
-		v.MoveBlocked, v.BMC.NetworkBootNumber = true, 1
+		v.Host.MoveBlocked, v.BMC.NetworkBootNumber = true, 1
 		off := metav1.NewTime(noon.Add(-time.Minute))
-		v.Boot, v.Spec.ProviderState.Boots = &v1alpha1.BareMetalBootSpec{
+		v.Host.Boot, v.Host.Spec.ProviderState.Boots = &v1alpha1.BareMetalBootSpec{
 			Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "claim-1", MachineName: "m", StartTime: off, PoweredOffTime: &off, PoweredOnTime: &off,
 		}, 1
 	}}, changes...)...)
@@ -57,59 +57,63 @@ func bootingView(changes ...func(*View)) View {
 
 func poweredOn(v *View) { v.BMC.Power = v1alpha1.PowerOn }
 func ephemeral(v *View) { v.Consumer.Persistence = v1alpha1.PersistenceEphemeral }
-func seeded(v *View)    { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
+func seeded(v *View)    { v.Host.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-30 * time.Second)} }
 func writtenDisk(v *View) {
-	v.Boot.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: wire.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
+	v.Host.Boot.WrittenDisks = []v1alpha1.WrittenDisk{{Disk: wire.DiskIdentity{SerialNumber: "d1"}, DataOffset: 1 << 30, DataLength: 32 << 20}}
 }
-func seededLongAgo(v *View) { v.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-40 * time.Second)} }
+func seededLongAgo(v *View) {
+	v.Host.Boot.DataServedTime = &metav1.Time{Time: noon.Add(-40 * time.Second)}
+}
 func deleting(v *View)      { v.Consumer.Deleting = true }
 func ownerDeleting(v *View) { v.Consumer.OwnerDeleting = true }
 func provisioned(v *View)   { v.Consumer.ProviderID = "baremetal://dc/host-1/m" }
 func netbootSet(v *View) {
-	v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = noon.Add(-10*time.Second), v.Boot.Number
+	v.BMC.NetworkBootSetAt, v.BMC.NetworkBootNumber = noon.Add(-10*time.Second), v.Host.Boot.Number
 }
-func maintenance(v *View)        { v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
-func external(v *View)           { v.Spec.ExternallyProvisioned = true }
-func quarantined(v *View)        { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }
-func expired(v *View)            { v.Boot.StartTime = metav1.NewTime(noon.Add(-31 * time.Minute)) }
-func notPoweredOff(v *View)      { v.Boot.PoweredOffTime = nil }
-func notPoweredOn(v *View)       { v.Boot.PoweredOnTime = nil }
-func uncounted(v *View)          { v.Spec.ProviderState.Boots, v.Boot.PoweredOnTime = 0, nil }
-func noRecord(v *View)           { v.Boot = nil }
-func oldRecord(v *View)          { v.Boot = &v1alpha1.BareMetalBootSpec{} }
-func recordOfOtherClaim(v *View) { v.Boot.ClaimID, v.Boot.MachineName = "claim-0", "m-0" }
-func voided(v *View)             { v.Boot.VoidedTime = &metav1.Time{Time: noon} }
-func unclaimed(v *View)          { v.Spec.ConsumerRef, v.Consumer = nil, nil }
+func maintenance(v *View)        { v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} }
+func external(v *View)           { v.Host.Spec.ExternallyProvisioned = true }
+func quarantined(v *View)        { v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} }
+func expired(v *View)            { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-31 * time.Minute)) }
+func notPoweredOff(v *View)      { v.Host.Boot.PoweredOffTime = nil }
+func notPoweredOn(v *View)       { v.Host.Boot.PoweredOnTime = nil }
+func uncounted(v *View)          { v.Host.Spec.ProviderState.Boots, v.Host.Boot.PoweredOnTime = 0, nil }
+func noRecord(v *View)           { v.Host.Boot = nil }
+func oldRecord(v *View)          { v.Host.Boot = &v1alpha1.BareMetalBootSpec{} }
+func recordOfOtherClaim(v *View) { v.Host.Boot.ClaimID, v.Host.Boot.MachineName = "claim-0", "m-0" }
+func voided(v *View)             { v.Host.Boot.VoidedTime = &metav1.Time{Time: noon} }
+func unclaimed(v *View)          { v.Host.Spec.ConsumerRef, v.Consumer = nil, nil }
 func bootMachinePending(v *View) { v.BootMachinePending = true }
-func moveFree(v *View)           { v.MoveBlocked = false }
-func beingDeleted(v *View)       { v.Deleting = true }
-func bootDeleting(v *View)       { v.BootDeleting = true }
-func noClaimID(v *View)          { v.Spec.ConsumerRef.ClaimID = "" }
+func moveFree(v *View)           { v.Host.MoveBlocked = false }
+func beingDeleted(v *View)       { v.Host.Deleting = true }
+func bootDeleting(v *View)       { v.Host.BootDeleting = true }
+func noClaimID(v *View)          { v.Host.Spec.ConsumerRef.ClaimID = "" }
 func stale(v *View)              { v.BMC.PowerAt = noon.Add(-time.Hour) }
 func justOff(v *View)            { v.BMC.PowerSince = v.BMC.PowerAt }
 func cleaningBegan(v *View) {
-	v.Spec.ProviderState.CleaningStartTime = &metav1.Time{Time: noon.Add(-5 * time.Second)}
+	v.Host.Spec.ProviderState.CleaningStartTime = &metav1.Time{Time: noon.Add(-5 * time.Second)}
 }
 func cleaned(v *View)     { v.BMC.CleanedAt = noon.Add(-time.Second) }
 func overrideSet(v *View) { v.BMC.OverrideSet = true }
 func missingCapability(v *View) {
 	v.BMC.Missing, v.BMC.InspectedTime = []string{"BootPXE"}, noon.Add(-time.Minute)
 }
-func retryNow(v *View)   { v.RetryNow = true }
-func reported(v *View)   { v.MoveBlocked, v.Boot.ReportedTime = false, &metav1.Time{Time: noon} }
+func retryNow(v *View) { v.RetryNow = true }
+func reported(v *View) {
+	v.Host.MoveBlocked, v.Host.Boot.ReportedTime = false, &metav1.Time{Time: noon}
+}
 func scriptSeen(v *View) { v.Furthest.Stage = v1alpha1.StageScript }
 func restarted(v *View)  { v.RestartedAt = noon.Add(time.Minute) }
 func nodeLost(v *View)   { v.NodeLostAt = noon.Add(2 * time.Minute) }
 func powerHeld(v *View) {
-	v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
+	v.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
 }
-func forceHeld(v *View) { powerHeld(v); v.Spec.PowerHolds[0].Force = true }
+func forceHeld(v *View) { powerHeld(v); v.Host.Spec.PowerHolds[0].Force = true }
 func powerHoldSince(v *View) {
-	v.Spec.ProviderState.PowerHoldStartTime = &metav1.Time{Time: noon.Add(-time.Minute)}
+	v.Host.Spec.ProviderState.PowerHoldStartTime = &metav1.Time{Time: noon.Add(-time.Minute)}
 }
 func powerHeldOff(v *View) {
 	powerHoldSince(v)
-	v.Spec.ProviderState.PowerHoldOffTime = &metav1.Time{Time: noon.Add(-30 * time.Second)}
+	v.Host.Spec.ProviderState.PowerHoldOffTime = &metav1.Time{Time: noon.Add(-30 * time.Second)}
 }
 func releaseUnfencedRequested(v *View) { v.ReleaseUnfenced = "anna: burnt" }
 func detached(v *View)                 { v.Detached = "anna: moves racks" }
@@ -120,9 +124,9 @@ func powerOnRequested(v *View) {
 	v.PowerRequests = PowerRequests{On: []string{"on/anna"}, All: []string{"on/anna"}}
 }
 func releaseDeadlinePassed(v *View) {
-	v.Spec.ReleaseUnfencedAfterSeconds, v.Consumer.DeletingSince = new(int32(3600)), noon.Add(-time.Hour)
+	v.Host.Spec.ReleaseUnfencedAfterSeconds, v.Consumer.DeletingSince = new(int32(3600)), noon.Add(-time.Hour)
 }
-func namespaceGone(v *View) { v.Deleting, v.NamespaceDeleting = true, true }
+func namespaceGone(v *View) { v.Host.Deleting, v.Host.NamespaceDeleting = true, true }
 func noSecret(v *View) {
 	v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "x"}
 }

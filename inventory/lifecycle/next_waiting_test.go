@@ -9,7 +9,7 @@ import (
 // nextClaimed are claimed hosts whose boot has not begun.
 var nextClaimed = map[string]nextCase{
 	"a claimed host waits with its deletion": {
-		claimedView(func(v *View) { v.Deleting = true }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDeleting,
+		claimedView(func(v *View) { v.Host.Deleting = true }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDeleting,
 	},
 	"a claimed host whose Machine is about to go": {
 		claimedView(ownerDeleting), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonDeleting,
@@ -37,7 +37,7 @@ var nextClaimed = map[string]nextCase{
 		claimedView(poweredOn), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonPoweredOn,
 	},
 	"claimed, and runs as it should while free": {
-		claimedView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn }), StateClaimed, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+		claimedView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn }), StateClaimed, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"claimed, and the machine was served elsewhere": {
 		claimedView(func(v *View) { v.DataServedOn = "host-2" }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,

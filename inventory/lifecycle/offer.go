@@ -47,7 +47,7 @@ func offerHost(v View, s Settings) Step {
 // offerVerified is offerHost for a verified host whose power is known.
 func offerVerified(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseAvailable, RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
-	switch want := v.Spec.Power; {
+	switch want := v.Host.Spec.Power; {
 	case v.UnrecordedConsumer != "":
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing
 		consumer := "spec.consumerRef.name: " + v.UnrecordedConsumer
@@ -59,15 +59,15 @@ func offerVerified(v View, s Settings) Step {
 	case v.StrayBoot() != nil && v.BootMachinePending:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server has the bootstrap data of BareMetalMachine %q, which spec.consumerRef no longer names. Set spec.consumerRef to {name: %s, "+
-			"claimID: %s} to return the host to it, or delete its Machine", v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID)
+			"claimID: %s} to return the host to it, or delete its Machine", v.Host.Boot.MachineName, v.Host.Boot.MachineName, v.Host.Boot.ClaimID)
 	case v.StrayBoot() != nil:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server was booted for BareMetalMachine %q, which spec.consumerRef no longer names. To return the host to it, set "+
 			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, then delete BareMetalBoot %q. If its disks would have been erased, the host then stays in quarantine until you have "+
-			"wiped them%s", v.Boot.MachineName, v.Boot.MachineName, v.Boot.ClaimID, v.Name, v.namedDisks())
-	case v.BootHasForeignFinalizer:
+			"wiped them%s", v.Host.Boot.MachineName, v.Host.Boot.MachineName, v.Host.Boot.ClaimID, v.Host.Name, v.namedDisks())
+	case v.Host.BootHasForeignFinalizer:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
-		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, but a finalizer of another controller keeps it. That controller must remove its finalizer", v.Name)
+		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, but a finalizer of another controller keeps it. That controller must remove its finalizer", v.Host.Name)
 	case want == "" && v.powerChanging():
 		step.Phase, step.Reason, step.RequeueAt = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging, v.BMC.PowerAt.Add(s.ActiveInterval)
 		step.Message = "The server is powering on or off without a command from the provider"

@@ -19,7 +19,7 @@ import (
 
 // outOfService are the ways to take a host out of service, by their names in the tables.
 var outOfService = map[string]func(*View){
-	"paused (annotation)":   func(v *View) { v.Paused = true },
+	"paused (annotation)":   func(v *View) { v.Host.Paused = true },
 	"detached (annotation)": detached,
 	"maintenance":           maintenance,
 	"quarantine":            quarantined,
@@ -28,7 +28,7 @@ var outOfService = map[string]func(*View){
 
 // isClaimed says whether a machine may claim an unclaimed host. It sets the condition Available as the host controller does.
 func isClaimed(v View) string {
-	host := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: v.Spec}
+	host := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: v.Host.Spec}
 	if v.Detached != "" {
 		host.Annotations[v1alpha1.DetachedAnnotation] = v.Detached
 	}
@@ -48,8 +48,8 @@ func isClaimed(v View) string {
 // isPowered says whether the server gets a requested power command: by spec.power for an unclaimed host, by a power hold for a claimed one.
 func isPowered(way func(*View)) string {
 	commanded := func(v View) bool { return Next(v, DefaultSettings()).Action.Commands() }
-	free := commanded(freeView(func(v *View) { v.Spec.Power = v1alpha1.PowerOn }, way)) ||
-		commanded(freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }, way))
+	free := commanded(freeView(func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn }, way)) ||
+		commanded(freeView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOff }, way))
 	switch held := commanded(claimedView(provisioned, poweredOn, forceHeld, powerHoldSince, way)); {
 	case free && held:
 		return "yes"
@@ -77,7 +77,7 @@ func isReleased(way func(*View)) string {
 // isDeleted says when the host object is removed.
 func isDeleted(way func(*View)) string {
 	goes := func(v View) bool {
-		v.Deleting = true
+		v.Host.Deleting = true
 		return Next(v, DefaultSettings()).Action == Forget
 	}
 	switch free := goes(freeView(way)); {

@@ -16,7 +16,7 @@ func TestOwnServer(t *testing.T) {
 	g := NewWithT(t)
 	s := DefaultSettings()
 	for name, v := range map[string]View{
-		"a free host with spec.power Off": freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOff }),
+		"a free host with spec.power Off": freeView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOff }),
 		"a power hold":                    claimedView(provisioned, poweredOn, forceHeld, powerHoldSince),
 		"the release":                     claimedView(provisioned, poweredOn, deleting),
 	} {
@@ -32,7 +32,7 @@ func TestOwnServer(t *testing.T) {
 		g.Expect(Next(v, s)).To(Equal(off), name)
 	}
 
-	free := freeView(poweredOn, func(v *View) { v.Spec.Power = v1alpha1.PowerOn })
+	free := freeView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn })
 	g.Expect(Next(free, s).Phase).To(Equal(v1alpha1.PhaseAvailable))
 	runsProvider(&free)
 	g.Expect(Next(free, s).Phase).To(Equal(v1alpha1.PhaseUnavailable), "the boot for a machine begins with a power-off")

@@ -16,9 +16,9 @@ func TestTransition(t *testing.T) {
 	powersOff := func(v *View) { v.BMC.Power, v.BMC.PowerSince = v1alpha1.PoweringOff, v.Now.Add(-2*time.Second) }
 	hangs := func(v *View) { v.BMC.PowerSince = v.Now.Add(-time.Hour) }
 	asked := func(v *View) { v.BMC.FirstShutDownAt = v.Now.Add(-time.Hour) }
-	notPoweredOn := func(v *View) { v.Boot.PoweredOnTime = nil }
+	notPoweredOn := func(v *View) { v.Host.Boot.PoweredOnTime = nil }
 	wanted := func(power v1alpha1.PowerState) func(*View) {
-		return func(v *View) { v.Spec.Power = power }
+		return func(v *View) { v.Host.Spec.Power = power }
 	}
 	for name, c := range map[string]struct {
 		view View

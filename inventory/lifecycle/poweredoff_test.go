@@ -79,8 +79,8 @@ func bmcFailed(ago time.Duration) func(*View) {
 }
 func poweringOn(v *View) { v.BMC.Power = v1alpha1.PoweringOn }
 func bootServedJustNow(v *View) {
-	v.Spec.ProviderState.Boots = 1
-	v.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "claim-1", MachineName: "m", DataServedTime: &metav1.Time{Time: noon.Add(-30 * time.Second)}}
+	v.Host.Spec.ProviderState.Boots = 1
+	v.Host.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "claim-1", MachineName: "m", DataServedTime: &metav1.Time{Time: noon.Add(-30 * time.Second)}}
 }
 
 // TestPoweredOffMessage: the report has the time, the witness and the remedy, and stays the same while the server stays off.

@@ -29,7 +29,7 @@ func (r PowerRequests) Once() []string { return slices.Concat(r.Cycles, r.On) }
 
 // powerHolds returns the power holds that apply now. A request for a power cycle is one until the server was off.
 func (v View) powerHolds() []v1alpha1.PowerHold {
-	all := slices.Concat(v.Spec.PowerHolds, v.PowerRequests.Holds)
+	all := slices.Concat(v.Host.Spec.PowerHolds, v.PowerRequests.Holds)
 	for _, key := range v.PowerRequests.Cycles {
 		all = append(all, v1alpha1.PowerHold{Holder: key, Reason: "one power cycle"})
 	}
@@ -39,7 +39,7 @@ func (v View) powerHolds() []v1alpha1.PowerHold {
 // powerHoldActive is true for the server of a provisioned machine while power holds apply, until it is on again after them, or while a power-on is
 // requested.
 func powerHoldActive(v View) bool {
-	return v.Provisioned() && (len(v.powerHolds()) > 0 || len(v.PowerRequests.On) > 0 || v.Spec.ProviderState.PowerHoldStartTime != nil)
+	return v.Provisioned() && (len(v.powerHolds()) > 0 || len(v.PowerRequests.On) > 0 || v.Host.Spec.ProviderState.PowerHoldStartTime != nil)
 }
 
 // applyPowerHold switches a server off while power holds apply, and on again after them. Before powerHoldOffTime is recorded it commands only "off". It
@@ -50,8 +50,8 @@ func applyPowerHold(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhasePowerHold, Reason: v1alpha1.ReasonPowerHold, Message: describeHolds(holds)}
 	change := Step{}
 	now := metav1.NewTime(v.Now)
-	switch since, offTime, wanted := v.Spec.ProviderState.PowerHoldStartTime, v.Spec.ProviderState.PowerHoldOffTime, len(holds) > 0; {
-	case v.MoveBlocked:
+	switch since, offTime, wanted := v.Host.Spec.ProviderState.PowerHoldStartTime, v.Host.Spec.ProviderState.PowerHoldOffTime, len(holds) > 0; {
+	case v.Host.MoveBlocked:
 		change.Action = AllowMove
 	case since == nil && !wanted:
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, recordPowerOnRequest(v, now))
@@ -93,7 +93,7 @@ func powerOffForHold(v View, s Settings) Step {
 			return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 		}
 		now := metav1.NewTime(v.Now)
-		record := &PowerHoldTimes{Since: v.Spec.ProviderState.PowerHoldStartTime, OffTime: &now}
+		record := &PowerHoldTimes{Since: v.Host.Spec.ProviderState.PowerHoldStartTime, OffTime: &now}
 		return Step{Action: RecordPowerHold, PowerHold: record, Drop: v.PowerRequests.Cycles, Message: "The server is off"}
 	}
 	step := changePower(v, s, v1alpha1.PowerOff)
@@ -130,12 +130,12 @@ func powerOnAfterHold(v View, s Settings) Step {
 // rely on a server that runs nothing. One reading is not enough for that, even after a command: BMCs answer nonsense while they restart. If this
 // process gave no command since then, another process may have switched the server on, which becomes visible only after PowerSettle.
 func (v View) confirmedOffForHold(s Settings) bool {
-	since := v.Spec.ProviderState.PowerHoldStartTime.Time
-	if recordedInFuture(v.Now, v.Spec.ProviderState.PowerHoldStartTime) {
+	since := v.Host.Spec.ProviderState.PowerHoldStartTime.Time
+	if recordedInFuture(v.Now, v.Host.Spec.ProviderState.PowerHoldStartTime) {
 		since = time.Time{}
 	}
 	apart := s.ActiveInterval
-	if !v.BMC.LastPowerAt.After(v.Spec.ProviderState.PowerHoldStartTime.Time) {
+	if !v.BMC.LastPowerAt.After(v.Host.Spec.ProviderState.PowerHoldStartTime.Time) {
 		apart = max(s.ActiveInterval, s.PowerSettle)
 	}
 	return v.confirmedOff(s) && v.powerUnchangedFor(since) >= apart
@@ -151,7 +151,7 @@ const maxShutDownTime = 35 * time.Minute
 // too, so the server must read as on for ShutDownTimeout, which a shutdown rarely exceeds.
 func (v View) confirmedOn(s Settings) bool {
 	notAsked := v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnansweredAt.IsZero()
-	if notAsked && v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(v.Spec.ProviderState.PowerHoldStartTime.Time) {
+	if notAsked && v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(v.Host.Spec.ProviderState.PowerHoldStartTime.Time) {
 		return true
 	}
 	onFor := v.powerUnchangedFor(v.BMC.LastPowerAt)

@@ -23,17 +23,17 @@ func TestPropertyHolds(t *testing.T) {
 
 // wrongWithHold says what is wrong with a step for a host that has, or had, a power hold; "" if nothing is.
 func wrongWithHold(v View, step Step) string {
-	held, off := len(v.Spec.PowerHolds) > 0, v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
+	held, off := len(v.Host.Spec.PowerHolds) > 0, v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
 	switch action := step.Action; {
 	case action == ShutDown || action == ForceOff:
-		if !held || v.Spec.ProviderState.PowerHoldStartTime == nil || v.Spec.ProviderState.PowerHoldOffTime != nil {
+		if !held || v.Host.Spec.ProviderState.PowerHoldStartTime == nil || v.Host.Spec.ProviderState.PowerHoldOffTime != nil {
 			return "without a hold, or before it is recorded"
 		}
 	case action == PowerOn:
-		if held || v.Spec.ProviderState.PowerHoldOffTime != nil {
+		if held || v.Host.Spec.ProviderState.PowerHoldOffTime != nil {
 			return "while it is held, or counts as off"
 		}
-	case action == RecordPowerHold && step.PowerHold.OffTime != nil && step.PowerHold.OffTime != v.Spec.ProviderState.PowerHoldOffTime && (!held || !off):
+	case action == RecordPowerHold && step.PowerHold.OffTime != nil && step.PowerHold.OffTime != v.Host.Spec.ProviderState.PowerHoldOffTime && (!held || !off):
 		return "recorded as off without having been seen so"
 	case action == RecordPowerHold && step.PowerHold.Since == nil && (held || v.BMC.Power != v1alpha1.PowerOn):
 		return "the record of what is owed to the server is lost"
@@ -70,7 +70,7 @@ func (r *rig) tick(t rapid.TB) {
 		}
 		r.on, r.switchesAt = r.target, time.Time{}
 	}
-	if r.v.Spec.ProviderState.PowerHoldOffTime != nil && r.on && !r.pressed {
+	if r.v.Host.Spec.ProviderState.PowerHoldOffTime != nil && r.on && !r.pressed {
 		t.Fatal("it counts as off and is on")
 	}
 	step := Next(r.v, r.s)
@@ -81,7 +81,7 @@ func (r *rig) tick(t rapid.TB) {
 	case ReadPower:
 		r.readPower()
 	case RecordPowerHold:
-		r.v.Spec.ProviderState.PowerHoldStartTime, r.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffTime
+		r.v.Host.Spec.ProviderState.PowerHoldStartTime, r.v.Host.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffTime
 	case ForceOff, ShutDown:
 		r.offCommands++
 		r.command(map[Action]Command{ForceOff: CommandForceOff, ShutDown: CommandShutDown}[step.Action], false)
@@ -121,12 +121,12 @@ func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &rig{v: claimedView(provisioned, poweredOn), s: DefaultSettings(), on: true, latency: time.Duration(rapid.IntRange(0, 15).Draw(t, "latency")) * time.Second}
 		force := rapid.Bool().Draw(t, "force")
-		r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r", Force: force}}
+		r.v.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r", Force: force}}
 		taken := rapid.IntRange(0, 200).Draw(t, "taken back after")
 		restarts := rapid.SliceOfN(rapid.IntRange(0, 400), 0, 4).Draw(t, "restarts")
 		for second := range 900 {
 			if second == taken {
-				r.v.Spec.PowerHolds = nil
+				r.v.Host.Spec.PowerHolds = nil
 			}
 			for _, at := range restarts {
 				if second == at {
@@ -138,8 +138,8 @@ func TestPropertyHoldIsOnePowerCycle(t *testing.T) {
 		if r.offs > 1 || r.ons != r.offs || !r.on {
 			t.Fatalf("it went off %d times and on %d times, and ended on: %v", r.offs, r.ons, r.on)
 		}
-		if r.v.Spec.ProviderState.PowerHoldStartTime != nil || r.v.Spec.ProviderState.PowerHoldOffTime != nil {
-			t.Fatalf("the record is left: %v %v", r.v.Spec.ProviderState.PowerHoldStartTime, r.v.Spec.ProviderState.PowerHoldOffTime)
+		if r.v.Host.Spec.ProviderState.PowerHoldStartTime != nil || r.v.Host.Spec.ProviderState.PowerHoldOffTime != nil {
+			t.Fatalf("the record is left: %v %v", r.v.Host.Spec.ProviderState.PowerHoldStartTime, r.v.Host.Spec.ProviderState.PowerHoldOffTime)
 		}
 	})
 }
@@ -157,14 +157,14 @@ func TestPowerHoldKeepsServerOff(t *testing.T) {
 		}
 		t.Fatalf("never %s: %+v", what, r.v)
 	}
-	off := func() bool { return !r.on && r.v.Spec.ProviderState.PowerHoldOffTime != nil }
+	off := func() bool { return !r.on && r.v.Host.Spec.ProviderState.PowerHoldOffTime != nil }
 	until("off", off)
 	for range 300 {
 		r.tick(t) // nothing happens
 	}
 	r.on, r.pressed = true, true
 	pressed := r.v.Now
-	until("seen on", func() bool { return r.v.Spec.ProviderState.PowerHoldOffTime == nil })
+	until("seen on", func() bool { return r.v.Host.Spec.ProviderState.PowerHoldOffTime == nil })
 	if took := r.v.Now.Sub(pressed); took > 2*r.s.ActiveInterval {
 		t.Fatalf("that it is on was seen after %s", took)
 	}
@@ -179,30 +179,30 @@ func TestPowerHoldKeepsServerOff(t *testing.T) {
 func TestSlowShutDown(t *testing.T) {
 	s := DefaultSettings()
 	r := &rig{v: claimedView(provisioned, poweredOn), s: s, on: true, latency: s.ShutDownTimeout + 10*time.Minute}
-	r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
+	r.v.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
 	for second := range 3600 {
 		if second == 60 {
-			r.v.Spec.PowerHolds, r.latency = nil, 5*time.Second
+			r.v.Host.Spec.PowerHolds, r.latency = nil, 5*time.Second
 		}
 		r.tick(t)
 	}
-	if r.offs != 1 || r.ons != 1 || !r.on || r.v.Spec.ProviderState.PowerHoldStartTime != nil {
-		t.Fatalf("it went off %d times and on %d times, and is on: %v; owed: %v", r.offs, r.ons, r.on, r.v.Spec.ProviderState.PowerHoldStartTime)
+	if r.offs != 1 || r.ons != 1 || !r.on || r.v.Host.Spec.ProviderState.PowerHoldStartTime != nil {
+		t.Fatalf("it went off %d times and on %d times, and is on: %v; owed: %v", r.offs, r.ons, r.on, r.v.Host.Spec.ProviderState.PowerHoldStartTime)
 	}
 }
 
 // TestShutDownIgnored: the record of a power hold goes in the end although the operating system ignored the request to shut down.
 func TestShutDownIgnored(t *testing.T) {
 	r := &rig{v: claimedView(provisioned, poweredOn), s: DefaultSettings(), on: true, latency: 24 * time.Hour}
-	r.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
+	r.v.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "x", Reason: "r"}}
 	for second := range 3600 {
 		if second == 60 {
-			r.v.Spec.PowerHolds = nil
+			r.v.Host.Spec.PowerHolds = nil
 		}
 		r.tick(t)
 	}
-	if r.offCommands != 1 || r.v.Spec.ProviderState.PowerHoldStartTime != nil {
-		t.Fatalf("%d commands to switch it off; owed: %v", r.offCommands, r.v.Spec.ProviderState.PowerHoldStartTime)
+	if r.offCommands != 1 || r.v.Host.Spec.ProviderState.PowerHoldStartTime != nil {
+		t.Fatalf("%d commands to switch it off; owed: %v", r.offCommands, r.v.Host.Spec.ProviderState.PowerHoldStartTime)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestShutDownIgnored(t *testing.T) {
 func TestShutDownAfterPowerOn(t *testing.T) {
 	v := claimedView(provisioned, poweredOn)
 	since := metav1.NewTime(v.Now.Add(-time.Hour))
-	v.Spec.ProviderState.PowerHoldStartTime = &since
+	v.Host.Spec.ProviderState.PowerHoldStartTime = &since
 	v.BMC.LastPower, v.BMC.LastPowerAt = CommandPowerOn, v.Now.Add(-10*time.Minute)
 	v.BMC.FirstShutDownAt = v.Now.Add(-time.Minute) // its answer was an error
 	v.BMC.PowerAt = v.Now

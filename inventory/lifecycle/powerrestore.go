@@ -41,7 +41,7 @@ type Outage struct {
 
 // AwaitsOutage is true if the other servers of the failure domain decide whether a server is powered on.
 func (v View) AwaitsOutage() bool {
-	return v.Provisioned() && v.Spec.WhenPoweredOff == v1alpha1.WhenPoweredOffPowerOn && v.poweredOff() && !v.restoring() && v.PowerOns() < maxPowerOns
+	return v.Provisioned() && v.Host.Spec.WhenPoweredOff == v1alpha1.WhenPoweredOffPowerOn && v.poweredOff() && !v.restoring() && v.PowerOns() < maxPowerOns
 }
 
 // OffSince returns since when a server that is reported as powered off has been off.
@@ -92,7 +92,7 @@ func restorePower(v View, step Step, s Settings) Step {
 		step.Action, step.PowerRestore = RecordPowerRestore, &ended
 		return step
 	}
-	if step.PoweredOffTime.IsZero() || v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn {
+	if step.PoweredOffTime.IsZero() || v.Host.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn {
 		return step
 	}
 	change := nextPowerOn(v, s)
@@ -115,7 +115,7 @@ func (step Step) lookAgainAt(at time.Time) Step {
 func powerOnWithheld(v View) string {
 	boot, o := v.CurrentBoot(), v.Outage
 	switch {
-	case v.Spec.Quarantine != nil:
+	case v.Host.Spec.Quarantine != nil:
 		return "the host is in quarantine"
 	case v.hasConflict() || v.Replaced != "":
 		return "it is in doubt whose BMC this is (condition Verified)"
@@ -134,11 +134,11 @@ func powerOnWithheld(v View) string {
 	case o == nil:
 		return "the state of the other servers of its failure domain is not known"
 	case o.Running > 0:
-		return fmt.Sprintf("%d other servers of failure domain %q did not lose their power", o.Running, v.Spec.FailureDomain)
+		return fmt.Sprintf("%d other servers of failure domain %q did not lose their power", o.Running, v.Host.Spec.FailureDomain)
 	case o.Lost == 0:
-		return fmt.Sprintf("no other server of failure domain %q is known to have lost its power", v.Spec.FailureDomain)
+		return fmt.Sprintf("no other server of failure domain %q is known to have lost its power", v.Host.Spec.FailureDomain)
 	case o.Unknown > o.Lost:
-		return fmt.Sprintf("%d other servers of failure domain %q boot, or their BMCs do not answer", o.Unknown, v.Spec.FailureDomain)
+		return fmt.Sprintf("%d other servers of failure domain %q boot, or their BMCs do not answer", o.Unknown, v.Host.Spec.FailureDomain)
 	default:
 		return ""
 	}
@@ -210,6 +210,6 @@ func recordPowerOn(v View, s Settings) Step {
 	}
 	return Step{
 		Action: RecordPowerRestore, PowerRestore: &next,
-		Message: fmt.Sprintf("The server will be powered on: %d servers of failure domain %q lost their power together", next.Servers, v.Spec.FailureDomain),
+		Message: fmt.Sprintf("The server will be powered on: %d servers of failure domain %q lost their power together", next.Servers, v.Host.Spec.FailureDomain),
 	}
 }

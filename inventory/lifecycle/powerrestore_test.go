@@ -13,7 +13,7 @@ import (
 // lostPower makes a server one of a rack that lost its power some time ago, and whose power returned.
 func lostPower(ago time.Duration) func(*View) {
 	return func(v *View) {
-		v.Spec.FailureDomain, v.Spec.WhenPoweredOff = "rack-1", v1alpha1.WhenPoweredOffPowerOn
+		v.Host.Spec.FailureDomain, v.Host.Spec.WhenPoweredOff = "rack-1", v1alpha1.WhenPoweredOffPowerOn
 		readsOffFor(ago)(v)
 		nodeSays(v1alpha1.NodeNotReady, ago)(v)
 		v.PoweredOffTime, v.Outage = noon.Add(-ago), &Outage{Lost: 39}
@@ -34,8 +34,8 @@ func poweredOnBefore(times int32, ago time.Duration) func(*View) {
 func neighbours(o Outage) func(*View) { return func(v *View) { v.Outage = &o } }
 func unsent(v *View)                  { v.BMC.LastPower, v.BMC.LastPowerAt = "", time.Time{} }
 func critical(v *View)                { v.BMC.HealthCritical = true }
-func inQuarantine(v *View)            { v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "R"} }
-func onlyReports(v *View)             { v.Spec.WhenPoweredOff = v1alpha1.WhenPoweredOffReport }
+func inQuarantine(v *View)            { v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "R"} }
+func onlyReports(v *View)             { v.Host.Spec.WhenPoweredOff = v1alpha1.WhenPoweredOffReport }
 func noSlot(v *View)                  { v.QueuePosition = &QueuePosition{Number: 37, Booting: 250} }
 func notReadSince(v *View) {
 	v.BMC.InspectedTime, v.BMC.HealthReadAt = noon.Add(-time.Hour), noon.Add(-time.Hour)
@@ -87,13 +87,13 @@ func TestPowerOnAfterOutage(t *testing.T) {
 		"its health is critical":                              {[]func(*View){lost, critical}, Nothing, "critical"},
 		"in quarantine":                                       {[]func(*View){lost, inQuarantine}, Nothing, "quarantine"},
 		"the BMC is that of another host":                     {[]func(*View){lost, func(v *View) { v.BMCTakenBy = "h" }}, Nothing, "in doubt whose BMC"},
-		"its disks were being erased":                         {[]func(*View){lost, bootServedJustNow, func(v *View) { v.Boot.Purpose, v.Boot.DataServedTime = v1alpha1.PurposeClean, nil }}, Nothing, "being erased"},
+		"its disks were being erased":                         {[]func(*View){lost, bootServedJustNow, func(v *View) { v.Host.Boot.Purpose, v.Host.Boot.DataServedTime = v1alpha1.PurposeClean, nil }}, Nothing, "being erased"},
 		"no boot slot is free":                                {[]func(*View){lost, noSlot}, Nothing, "Number 37 in the boot queue"},
 		"the inventory is older":                              {[]func(*View){lost, notReadSince}, Inspect, "Reading the health"},
 		"an override is left":                                 {[]func(*View){lost, overrideSet}, ClearBootOverride, "boot override is being cleared"},
 		"a medium is left":                                    {[]func(*View){lost, mediumLeft}, EjectMedia, "medium is being ejected"},
 		"the BMC does not answer":                             {[]func(*View){lost, bmcDown}, Nothing, "Waiting for the BMC"},
-		"a move waits":                                        {[]func(*View){lost, func(v *View) { v.MoveBlocked = true }}, AllowMove, ""},
+		"a move waits":                                        {[]func(*View){lost, func(v *View) { v.Host.MoveBlocked = true }}, AllowMove, ""},
 		"lost again, soon after it had returned":              {[]func(*View){lost, poweredOnBefore(2, 50*time.Minute), restored(40 * time.Minute)}, Nothing, "it did that 2 times"},
 		"lost again, an hour after that":                      {[]func(*View){lost, poweredOnBefore(2, 80*time.Minute), restored(65 * time.Minute)}, RecordPowerRestore, "40 servers"},
 		"off alone, long after it was tried":                  {[]func(*View){lost, poweredOnBefore(1, 2*time.Hour), neighbours(Outage{Running: 39})}, Nothing, "39 other servers"},

@@ -311,15 +311,15 @@ type Progress struct {
 // BootProgress returns the progress of a host's boot after a step; nil before a boot began.
 func BootProgress(v View, s Settings, step Step) *Progress {
 	if step.Action == RecordBoot {
-		if old := v.Boot; old != nil && old.Number != step.Boot.Number {
+		if old := v.Host.Boot; old != nil && old.Number != step.Boot.Number {
 			v.Furthest, v.Media, v.Problem, v.WaitedAt = v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{}, nil, time.Time{} // these belong to the attempt before
 		}
-		v.Boot = step.Boot
+		v.Host.Boot = step.Boot
 	}
 	if v.CurrentBoot() == nil {
 		return nil
 	}
-	attempt := *v.Boot
+	attempt := *v.Host.Boot
 	number := attemptName(attempt)
 	switch {
 	case attempt.Failure != nil:

@@ -23,7 +23,7 @@ func seen(stage v1alpha1.BootStage) func(*View) {
 }
 
 func failed(v *View) {
-	v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "30m0s after"}
+	v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "30m0s after"}
 }
 
 func TestBootProgress(t *testing.T) {
@@ -51,7 +51,7 @@ func TestBootProgress(t *testing.T) {
 			"Awaited until 2026-01-01T12:29:00Z: the request for the bootstrap data",
 		},
 		"late after it waited in the queue": {
-			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Boot.Attempt, v.WaitedAt = 3, noon.Add(-30*time.Minute) }), false,
+			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Host.Boot.Attempt, v.WaitedAt = 3, noon.Add(-30*time.Minute) }), false,
 			v1alpha1.ReasonBootTimedOut, "30m0s after the server last waited for a boot slot of its network, in boot attempt 3: The boot loader fetched the kernel",
 		},
 		"script":                {bootingView(poweredOn, seen(v1alpha1.StageScript)), false, v1alpha1.ReasonWaitingForKernel, "fetched the script" + by},
@@ -59,7 +59,7 @@ func TestBootProgress(t *testing.T) {
 		"seed":                  {bootingView(poweredOn, seeded, seen(v1alpha1.StageData)), false, v1alpha1.ReasonWaitingForReport, "fetched its bootstrap data" + by},
 		"seed, status is ahead": {bootingView(poweredOn, seen(v1alpha1.StageNode)), false, v1alpha1.ReasonWaitingForReport, "fetched its bootstrap data. Awaited"},
 		"seed, status lost": {
-			bootingView(poweredOn, seeded, func(v *View) { v.Boot.DataAddress = "192.0.2.8" }), false,
+			bootingView(poweredOn, seeded, func(v *View) { v.Host.Boot.DataAddress = "192.0.2.8" }), false,
 			v1alpha1.ReasonWaitingForReport, "fetched its bootstrap data at 2026-01-01T11:59:30Z (192.0.2.8). Awaited",
 		},
 		"seed, and firmware asks": {
@@ -76,14 +76,14 @@ func TestBootProgress(t *testing.T) {
 			}), false, v1alpha1.ReasonChecksumMismatch, "the kernel is another. It continues if that is fixed before 2026-01-01T12:29:00Z",
 		},
 		"the last attempt is late": {
-			bootingView(poweredOn, expired, seen(v1alpha1.StageLoader), func(v *View) { v.Boot.Attempt = 3 }), false, v1alpha1.ReasonBootTimedOut,
+			bootingView(poweredOn, expired, seen(v1alpha1.StageLoader), func(v *View) { v.Host.Boot.Attempt = 3 }), false, v1alpha1.ReasonBootTimedOut,
 			"30m0s after boot attempt 3 began: The server fetched the boot loader. Awaited: the request for the script (HTTP). The likeliest cause: HTTP is blocked",
 		},
 		"the first attempt is late": {
 			bootingView(poweredOn, expired, seen(v1alpha1.StageLoader)), false, v1alpha1.ReasonPreparing, "Boot attempt 2. The server is being prepared",
 		},
 		"late, and never powered on": {
-			bootingView(expired, func(v *View) { v.Boot.Attempt = 3 }), false, v1alpha1.ReasonBootTimedOut, "the BMC does not carry out its commands",
+			bootingView(expired, func(v *View) { v.Host.Boot.Attempt = 3 }), false, v1alpha1.ReasonBootTimedOut, "the BMC does not carry out its commands",
 		},
 		"failed":                      {bootingView(failed), false, v1alpha1.ReasonBootTimedOut, "30m0s after"},
 		"paused after the seed":       {bootingView(poweredOn, seeded, func(v *View) { v.Consumer.Paused = true }), false, v1alpha1.ReasonWaitingForReport, "Awaited"},

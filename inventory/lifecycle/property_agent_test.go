@@ -14,13 +14,13 @@ import (
 // drawAgentView draws a host whose agent writes, erases or inspects. Everything else about it is likely: drawView would seldom draw such a host.
 func drawAgentView(t *rapid.T) View {
 	d := draw{t}
-	off := func(v *View) { v.Boot.PoweredOnTime = nil }
+	off := func(v *View) { v.Host.Boot.PoweredOnTime = nil }
 	v := pick(d, "agent", bootingView(bootsAgent), bootingView(bootsAgent, poweredOn), bootingView(bootsAgent, uncounted), erasingView(), erasingView(poweredOn), erasingView(uncounted),
 		inspectingView(), inspectingView(poweredOn), inspectingView(claimedDuringInspection), bootingView(bootsAgent, off), erasingView(off), inspectingView(off),
 		erasingFreeView(), erasingFreeView(poweredOn), erasingFreeView(off), erasingFreeView(claimedDuringErasure), erasingFreeView(poweredOn, claimedDuringErasure))
-	b := *v.Boot
+	b := *v.Host.Boot
 	b.Number, b.Attempt = b.Number+rapid.Int32Range(0, 3).Draw(t, "boots"), rapid.Int32Range(1, 3).Draw(t, "attempt")
-	v.Spec.ProviderState.Boots += b.Number - v.Boot.Number
+	v.Host.Spec.ProviderState.Boots += b.Number - v.Host.Boot.Number
 	b.DataServedTime, b.CommitAllowedTime, b.AgentDoneTime = d.moment("dataServed"), d.moment("commitAllowed"), pick(d, "done", nil, nil, d.moment("agentDone"))
 	if b.Number > 1 {
 		b.CommittedNumber = rapid.Int32Range(0, b.Number-1).Draw(t, "committed")
@@ -28,7 +28,7 @@ func drawAgentView(t *rapid.T) View {
 	b.StartTime.Time = d.ago("started")
 	b.VoidedTime = pick(d, "voided", nil, nil, nil, nil, &b.StartTime)
 	b.Failure = pick(d, "failed", nil, nil, nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"})
-	v.Boot = &b
+	v.Host.Boot = &b
 	writtenDisk(&v)
 	v.BMC.PowerSince, v.BMC.LastPower, v.BMC.LastPowerAt = d.ago("powerSince"), CommandPowerOn, d.ago("commandAt")
 	v.Furthest = v1alpha1.ObservedStage{Stage: pick(d, "stage", "", v1alpha1.StageScript, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted), Time: b.StartTime}
@@ -88,16 +88,16 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView)(t)
 		boot := BootFor(v, DefaultSettings())
-		if boot == BootNetwork && v.Boot.Agent {
+		if boot == BootNetwork && v.Host.Boot.Agent {
 			t.Fatalf("the boot source is booted, and not the agent: %+v", v)
 		}
 		if boot != BootAgent {
 			return
 		}
-		b, state := v.Boot, StateOf(v)
+		b, state := v.Host.Boot, StateOf(v)
 		purposes[b.Purpose], once = true, once || IsRequestedErasure(b)
 		switch {
-		case !b.Agent || b.PoweredOnTime == nil || b.AgentDoneTime != nil || b.Failure != nil || b.VoidedTime != nil || b.Number != v.Spec.ProviderState.Boots:
+		case !b.Agent || b.PoweredOnTime == nil || b.AgentDoneTime != nil || b.Failure != nil || b.VoidedTime != nil || b.Number != v.Host.Spec.ProviderState.Boots:
 			t.Fatalf("the agent is booted, and its boot is over or not begun: %+v", v)
 		case IsRequestedErasure(b):
 			if state != StateFree && state != StateClaimed {
@@ -105,7 +105,7 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 			}
 		case map[State]v1alpha1.BootPurpose{StateFree: v1alpha1.PurposeInspect, StateCleaning: v1alpha1.PurposeClean, StateBooting: v1alpha1.PurposeProvision}[state] != b.Purpose:
 			t.Fatalf("the agent is booted for %s in %s: %+v", b.Purpose, state, v)
-		case state != StateFree && b.ClaimID != v.Spec.ConsumerRef.ClaimID:
+		case state != StateFree && b.ClaimID != v.Host.Spec.ConsumerRef.ClaimID:
 			t.Fatalf("the agent is booted for another claim: %+v", v)
 		}
 	})

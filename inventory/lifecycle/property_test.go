@@ -36,9 +36,8 @@ func pick[T any](d draw, name string, of ...T) T { return rapid.SampledFrom(of).
 func drawView(t *rapid.T) View {
 	d := draw{t}
 	v := View{
-		Now: noon, Namespace: "dc", Name: "host-1",
-		Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"),
-		Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"),
+		Now: noon, Host: Host{Namespace: "dc", Name: "host-1", Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"), Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"), Spec: d.spec()},
+
 		MACTakenBy:         pick(d, "macTaken", "", "", "", "host-2"),
 		TakenMAC:           pick(d, "takenMAC", "", "52:54:00:00:00:01"),
 		BMCTakenBy:         pick(d, "bmcTaken", "", "", "", "host-3"),
@@ -50,7 +49,7 @@ func drawView(t *rapid.T) View {
 		DataServedOn:       pick(d, "servedBy", "", "", "", "host-5"),
 		UnrecordedConsumer: pick(d, "saidToRun", "", "", "m-0"),
 		BootMachinePending: d.flag("bootMachineWaits"),
-		BMC:                d.bmc(), Spec: d.spec(), Consumer: d.consumer(),
+		BMC:                d.bmc(), Consumer: d.consumer(),
 		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
 			"", v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
 			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
@@ -68,8 +67,8 @@ func drawView(t *rapid.T) View {
 		QueuePosition:  pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
-		v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
-		v.Spec.ConsumerRef.BootsBefore = rapid.Int32Range(0, 3).Draw(t, "bootsBefore")
+		v.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
+		v.Host.Spec.ConsumerRef.BootsBefore = rapid.Int32Range(0, 3).Draw(t, "bootsBefore")
 	}
 	d.boot(&v)
 	d.requests(&v)
@@ -128,14 +127,14 @@ func (d draw) spec() v1alpha1.BareMetalHostSpec {
 
 // boot draws the record of the host's last boot, and spec.providerState.boots. Most records belong to the claim.
 func (d draw) boot(v *View) {
-	v.Spec.ProviderState.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
-	v.BootDeleting = d.flag("bootDeleting")
-	v.BootHasForeignFinalizer = v.BootDeleting && d.flag("bootHeld")
+	v.Host.Spec.ProviderState.Boots = rapid.Int32Range(0, 3).Draw(d.T, "boots")
+	v.Host.BootDeleting = d.flag("bootDeleting")
+	v.Host.BootHasForeignFinalizer = v.Host.BootDeleting && d.flag("bootHeld")
 	if !d.flag("record") {
 		return
 	}
-	v.Boot = &v1alpha1.BareMetalBootSpec{
-		Number:  pick(d, "number", v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots, v.Spec.ProviderState.Boots+1, rapid.Int32Range(0, 3).Draw(d.T, "anyNumber")),
+	v.Host.Boot = &v1alpha1.BareMetalBootSpec{
+		Number:  pick(d, "number", v.Host.Spec.ProviderState.Boots, v.Host.Spec.ProviderState.Boots, v.Host.Spec.ProviderState.Boots, v.Host.Spec.ProviderState.Boots+1, rapid.Int32Range(0, 3).Draw(d.T, "anyNumber")),
 		Attempt: rapid.Int32Range(1, 4).Draw(d.T, "attempt"), StartTime: metav1.NewTime(d.ago("started")),
 		ClaimID: pick(d, "bootClaim", "claim-1", "claim-1", "claim-1", "claim-0", ""), MachineName: "m",
 		PoweredOffTime: d.moment("off"), PoweredOnTime: d.moment("poweredOn"), DataServedTime: d.moment("dataServed"), ReportedTime: d.moment("reported"),
@@ -145,19 +144,19 @@ func (d draw) boot(v *View) {
 		Method:     pick(d, "method", "", v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
 		Agent:      d.flag("agent"), CommitAllowedTime: d.moment("commitAllowed"), AgentDoneTime: d.moment("agentDone"),
 	}
-	v.Boot.Agent = v.Boot.Agent || v.Boot.Purpose != v1alpha1.PurposeProvision
-	if v.Boot.Purpose == v1alpha1.PurposeClean && d.flag("ofNoMachine") {
-		v.Boot.ClaimID, v.Boot.MachineName, v.Boot.CleaningPolicy = "uid-1", "", wire.PolicyClear
-		v.Boot.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"}
+	v.Host.Boot.Agent = v.Host.Boot.Agent || v.Host.Boot.Purpose != v1alpha1.PurposeProvision
+	if v.Host.Boot.Purpose == v1alpha1.PurposeClean && d.flag("ofNoMachine") {
+		v.Host.Boot.ClaimID, v.Host.Boot.MachineName, v.Host.Boot.CleaningPolicy = "uid-1", "", wire.PolicyClear
+		v.Host.Boot.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"}
 	}
-	if v.Boot.Agent && v.Boot.Number > 1 {
-		v.Boot.CommittedNumber = rapid.Int32Range(0, v.Boot.Number-1).Draw(d.T, "committed")
+	if v.Host.Boot.Agent && v.Host.Boot.Number > 1 {
+		v.Host.Boot.CommittedNumber = rapid.Int32Range(0, v.Host.Boot.Number-1).Draw(d.T, "committed")
 	}
 	if d.flag("written") {
 		writtenDisk(v)
 	}
-	if v.Boot.Purpose == v1alpha1.PurposeClean && v.Boot.AgentDoneTime != nil && d.flag("erasureReport") {
-		v.Boot.Erasure = erasureReport()
+	if v.Host.Boot.Purpose == v1alpha1.PurposeClean && v.Host.Boot.AgentDoneTime != nil && d.flag("erasureReport") {
+		v.Host.Boot.Erasure = erasureReport()
 	}
 	if d.flag("agentProgress") {
 		v.AgentAt, v.Agent = d.ago("agentAt"), &v1alpha1.AgentProgress{Step: "Writing"}
@@ -250,7 +249,7 @@ func TestDraw(t *testing.T) {
 func TestPropertyWitnessesCommandNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		v.Spec.WhenPoweredOff = pick(draw{t}, "report", "", v1alpha1.WhenPoweredOffReport)
+		v.Host.Spec.WhenPoweredOff = pick(draw{t}, "report", "", v1alpha1.WhenPoweredOffReport)
 		without := v
 		without.Node, without.PoweredOffTime = nil, time.Time{}
 		s := DefaultSettings()
@@ -291,7 +290,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 		again := r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time) && v.Now.Sub(r.LastPowerOnTime.Time) < time.Hour
 		sends := step.Action == PowerOn
 		switch {
-		case v.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Spec.Quarantine != nil, v.Spec.Maintenance != nil, v.Detached != "", v.Paused, len(v.powerHolds()) > 0:
+		case v.Host.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Host.Spec.Quarantine != nil, v.Host.Spec.Maintenance != nil, v.Detached != "", v.Host.Paused, len(v.powerHolds()) > 0:
 			t.Fatalf("%s although nobody wants that", step.Action)
 		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.hasConflict(), v.Replaced != "":
 			t.Fatalf("%s to a server that must not be powered on", step.Action)
@@ -318,15 +317,15 @@ func outageLikely(d draw, v *View) {
 		return
 	}
 	provisioned(v)
-	v.Consumer.Found, v.Spec.WhenPoweredOff, v.PoweredOffTime = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
+	v.Consumer.Found, v.Host.Spec.WhenPoweredOff, v.PoweredOffTime = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
 	v.MACTakenBy, v.BMCTakenBy, v.NotPermitted, v.Replaced, v.HardwareTakenBy = "", pick(d, "taken", "", "", "", "host-9"), "", pick(d, "other server", "", "", "", "another"), ""
 	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
-	v.Deleting, v.Paused, v.MoveBlocked, v.Spec.Maintenance, v.Spec.ExternallyProvisioned = false, false, false, nil, false
-	v.Spec.PowerHolds, v.Spec.ProviderState.PowerHoldStartTime, v.PowerRequests, v.Detached, v.ReleaseUnfenced = nil, nil, PowerRequests{}, "", ""
-	v.Boot, v.Spec.ProviderState.Boots = nil, 0
+	v.Host.Deleting, v.Host.Paused, v.Host.MoveBlocked, v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned = false, false, false, nil, false
+	v.Host.Spec.PowerHolds, v.Host.Spec.ProviderState.PowerHoldStartTime, v.PowerRequests, v.Detached, v.ReleaseUnfenced = nil, nil, PowerRequests{}, "", ""
+	v.Host.Boot, v.Host.Spec.ProviderState.Boots = nil, 0
 	v.BMC.Problem, v.BMC.Busy, v.BMC.Inspected, v.BMC.Power = nil, false, true, v1alpha1.PowerOff
 	v.BMC.OverrideSet, v.BMC.MediaInserted, v.BMC.HealthCritical = pick(d, "left", false, false, true), false, pick(d, "critical now", false, false, false, true)
-	v.Spec.Quarantine, v.QueuePosition = pick(d, "quarantine now", nil, nil, nil, &v1alpha1.Quarantine{Reason: "r"}), pick(d, "line now", nil, nil, &QueuePosition{Number: 37, Booting: 250})
+	v.Host.Spec.Quarantine, v.QueuePosition = pick(d, "quarantine now", nil, nil, nil, &v1alpha1.Quarantine{Reason: "r"}), pick(d, "line now", nil, nil, &QueuePosition{Number: 37, Booting: 250})
 	v.Outage = pick(d, "outage now", v.Outage, &Outage{Lost: 39})
 	v.BMC.HealthReadAt = pick(d, "health read late", v.BMC.HealthReadAt, noon.Add(-2*time.Second), noon.Add(-2*time.Second))
 	v.BMC.PowerAt, v.BMC.InspectedTime = noon.Add(-time.Second), pick(d, "inspected late", v.BMC.InspectedTime, noon.Add(-2*time.Second))
@@ -348,7 +347,7 @@ func TestPropertyTheSameFactsGiveTheSameStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		before := v
-		before.Spec = *v.Spec.DeepCopy()
+		before.Host.Spec = *v.Host.Spec.DeepCopy()
 		if v.Consumer != nil {
 			consumer := *v.Consumer
 			before.Consumer = &consumer
@@ -442,15 +441,15 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 		if !step.Action.Commands() {
 			return
 		}
-		released := v.Consumer != nil && v.Consumer.Deleting && !v.Consumer.DeletedForMove && !v.Consumer.Paused && !v.Paused
+		released := v.Consumer != nil && v.Consumer.Deleting && !v.Consumer.DeletedForMove && !v.Consumer.Paused && !v.Host.Paused
 		switch {
-		case v.Detached != "", v.Spec.Maintenance != nil, v.Spec.ExternallyProvisioned, v.DeletedForMove && v.Deleting:
+		case v.Detached != "", v.Host.Spec.Maintenance != nil, v.Host.Spec.ExternallyProvisioned, v.Host.DeletedForMove && v.Host.Deleting:
 			t.Fatalf("%s to a host that is not ours to touch: %+v", step.Action, v)
 		case v.Provisioned() && !released && len(v.powerHolds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
-		case v.Provisioned() && !released && len(v.powerHolds()) == 0 && v.Spec.ProviderState.PowerHoldStartTime != nil && step.Action == PowerOn:
+		case v.Provisioned() && !released && len(v.powerHolds()) == 0 && v.Host.Spec.ProviderState.PowerHoldStartTime != nil && step.Action == PowerOn:
 		case v.Provisioned() && !released:
 			t.Fatalf("%s to a running host: %+v", step.Action, v)
-		case v.Paused && !v.InFlight():
+		case v.Host.Paused && !v.InFlight():
 			t.Fatalf("%s to a paused host: %+v", step.Action, v)
 		}
 	})
@@ -462,7 +461,7 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
-		if step.Action != Release || v.Spec.ExternallyProvisioned || step.Quarantine != nil {
+		if step.Action != Release || v.Host.Spec.ExternallyProvisioned || step.Quarantine != nil {
 			return
 		}
 		if v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || !v.Consumer.Deleting {
@@ -478,7 +477,7 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		if v.CurrentBoot() == nil || v.Boot.DataServedTime == nil || mayRepeat(*v.Boot) {
+		if v.CurrentBoot() == nil || v.Host.Boot.DataServedTime == nil || mayRepeat(*v.Host.Boot) {
 			return
 		}
 		if boot := BootFor(v, DefaultSettings()); boot == BootNetwork || boot == BootAgent {
@@ -505,7 +504,7 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 		if step.State != StateLost || boot != nil && boot.Failure != nil {
 			return
 		}
-		restarted := boot != nil && v.Boot.ReportedTime != nil && v.RestartedAt.After(v.Boot.ReportedTime.Time) && !v.NodeLostAt.IsZero()
+		restarted := boot != nil && v.Host.Boot.ReportedTime != nil && v.RestartedAt.After(v.Host.Boot.ReportedTime.Time) && !v.NodeLostAt.IsZero()
 		switch {
 		case v.Consumer.Persistence != v1alpha1.PersistenceEphemeral:
 			t.Fatalf("an installed machine is lost: %+v", v)

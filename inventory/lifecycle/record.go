@@ -20,15 +20,15 @@ func IsOpen(b *v1alpha1.BareMetalBootSpec) bool {
 
 // CurrentBoot returns the record of the claim's last boot; nil without one.
 func (v View) CurrentBoot() *v1alpha1.BareMetalBootSpec {
-	ref, b := v.Spec.ConsumerRef, v.Boot
-	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedTime != nil || b.Number < v.Spec.ProviderState.Boots {
+	ref, b := v.Host.Spec.ConsumerRef, v.Host.Boot
+	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedTime != nil || b.Number < v.Host.Spec.ProviderState.Boots {
 		return nil
 	}
 	return b
 }
 
 // bootCounted is true when the host's spec.providerState.boots counts the boot. Before that the provider does nothing for the boot.
-func (v View) bootCounted() bool { return v.Boot.Number == v.Spec.ProviderState.Boots }
+func (v View) bootCounted() bool { return v.Host.Boot.Number == v.Host.Spec.ProviderState.Boots }
 
 // booting is true from the record of a boot until its end.
 func (v View) booting() bool {
@@ -41,15 +41,15 @@ func (v View) InFlight() bool { return v.booting() && v.bootCounted() }
 
 // StrayBoot returns the open boot of a claim although the host is unclaimed: something other than the provider cleared spec.consumerRef. It is nil without one.
 func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
-	if v.Claimed() || !IsOpen(v.Boot) || ofNoMachine(v.Boot) {
+	if v.Claimed() || !IsOpen(v.Host.Boot) || ofNoMachine(v.Host.Boot) {
 		return nil
 	}
-	return v.Boot
+	return v.Host.Boot
 }
 
 // forgetsStrayBoot is true while the record of a stray boot is being deleted, and only the provider keeps it.
 func (v View) forgetsStrayBoot() bool {
-	return v.StrayBoot() != nil && v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending
+	return v.StrayBoot() != nil && v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.BootMachinePending
 }
 
 // unerasedStray returns the quarantine of a host whose stray boot is forgotten: its record is all that says that the disks have the data of a machine. It is nil if a release
@@ -61,7 +61,7 @@ func unerasedStray(v View, s Settings) *v1alpha1.Quarantine {
 		return nil
 	}
 	return newQuarantine(v, v1alpha1.ReasonDisksNotErased, fmt.Sprintf("BareMetalBoot %q was deleted while the server was that of BareMetalMachine %q, so its disks were not erased. "+
-		"Wipe the disks%s", v.Name, b.MachineName, v.namedDisks()))
+		"Wipe the disks%s", v.Host.Name, b.MachineName, v.namedDisks()))
 }
 
 // bootUnknown is true when it is unknown what the server got for its claim, and that matters. Another boot could serve the same bootstrap data again, or
@@ -75,24 +75,24 @@ func bootUnknown(v View) bool {
 
 // bootedSinceClaim is true when a boot was counted since the machine claimed the host.
 func (v View) bootedSinceClaim() bool {
-	return v.Spec.ProviderState.Boots > v.Spec.ConsumerRef.BootsBefore
+	return v.Host.Spec.ProviderState.Boots > v.Host.Spec.ConsumerRef.BootsBefore
 }
 
 // bootUnknownCause returns why it is unknown what the server got for its claim; empty if that is known.
 func (v View) bootUnknownCause() string {
-	switch ref, b := v.Spec.ConsumerRef, v.Boot; {
+	switch ref, b := v.Host.Spec.ConsumerRef, v.Host.Boot; {
 	case ref.ClaimID == "":
 		return "spec.consumerRef has no claimID"
 	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedTime != nil:
-		return fmt.Sprintf("BareMetalBoot %q says that the claim ended", v.Name)
+		return fmt.Sprintf("BareMetalBoot %q says that the claim ended", v.Host.Name)
 	case b == nil && v.bootedSinceClaim():
-		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.providerState.boots is %d", v.Name, v.Spec.ProviderState.Boots)
+		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.providerState.boots is %d", v.Host.Name, v.Host.Spec.ProviderState.Boots)
 	case b == nil:
 		return ""
-	case b.Number < v.Spec.ProviderState.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
-		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.providerState.boots is %d: it is older than the host", v.Name, b.Number, v.Spec.ProviderState.Boots)
-	case b.Number >= v.Spec.ProviderState.Boots && IsOpen(b) && !ofNoMachine(b):
-		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Name, b.MachineName)
+	case b.Number < v.Host.Spec.ProviderState.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
+		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.providerState.boots is %d: it is older than the host", v.Host.Name, b.Number, v.Host.Spec.ProviderState.Boots)
+	case b.Number >= v.Host.Spec.ProviderState.Boots && IsOpen(b) && !ofNoMachine(b):
+		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Host.Name, b.MachineName)
 	default:
 		return ""
 	}
@@ -110,10 +110,10 @@ func stayBootUnknown(v View, s Settings) Step {
 // bootUnknownRemedy returns the remedy for bootUnknownCause, besides the deletion of the Machine. The API server refuses to replace a voided record or
 // that of another claim.
 func (v View) bootUnknownRemedy() string {
-	switch b := v.Boot; {
-	case v.Spec.ConsumerRef.ClaimID == "":
+	switch b := v.Host.Boot; {
+	case v.Host.Spec.ConsumerRef.ClaimID == "":
 		return "Restore spec.consumerRef.claimID: the BareMetalBoot of the claim has it too"
-	case b == nil, b.Number < v.Spec.ProviderState.Boots:
+	case b == nil, b.Number < v.Host.Spec.ProviderState.Boots:
 		return "Restore the BareMetalBoot from a backup"
 	default:
 		return "Correct spec.consumerRef if it was edited by hand"
@@ -124,17 +124,17 @@ func (v View) bootUnknownRemedy() string {
 // then, not what the server got for an earlier claim.
 func restoreBootRecord(v View, s Settings) (Step, bool) {
 	step := Step{Phase: v1alpha1.PhaseRegistering, Reason: v1alpha1.ReasonNotVerified}
-	switch b := v.Boot; {
-	case b == nil, b.Number < v.Spec.ProviderState.Boots:
-		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Spec.ProviderState.Boots}
-		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Name)
+	switch b := v.Host.Boot; {
+	case b == nil, b.Number < v.Host.Spec.ProviderState.Boots:
+		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Host.Spec.ProviderState.Boots}
+		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Host.Name)
 	case v.RequestedErasureBoot() != nil: // it says what was erased
 		return Step{}, false
 	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil:
 		step.Action, step.Quarantine = Isolate, unerasedStray(v, s)
 		step.Message = step.Quarantine.Message
-	case v.BootDeleting && !v.BootHasForeignFinalizer && !v.BootMachinePending:
-		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Name)
+	case v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.BootMachinePending:
+		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Host.Name)
 	default:
 		return Step{}, false
 	}
@@ -143,16 +143,16 @@ func restoreBootRecord(v View, s Settings) (Step, bool) {
 
 // newRecord returns the record of a boot that starts now. No earlier boot of the host has its number.
 func newRecord(v View, attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.BareMetalBootSpec {
-	number := v.Spec.ProviderState.Boots
-	if v.Boot != nil {
-		number = max(number, v.Boot.Number)
+	number := v.Host.Spec.ProviderState.Boots
+	if v.Host.Boot != nil {
+		number = max(number, v.Host.Boot.Number)
 	}
 	identity := v.Identity
 	boot := &v1alpha1.BareMetalBootSpec{
 		Number: number + 1, Attempt: attempt, Purpose: purpose, StartTime: metav1.NewTime(v.Now), Identity: &identity, Method: methodFor(v, attempt),
 	}
-	if v.Boot != nil {
-		boot.WrittenDisks = v.Boot.WrittenDisks
+	if v.Host.Boot != nil {
+		boot.WrittenDisks = v.Host.Boot.WrittenDisks
 	}
 	// A reading from before the last command does not count: the server that an attempt before has powered on may read as off still.
 	if v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt) {
@@ -163,7 +163,7 @@ func newRecord(v View, attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.Ba
 
 // voidBoot returns the step that ends a boot together with its claim. The boot's tokens are invalid from then on.
 func voidBoot(v View) Step {
-	boot, now := *v.Boot, metav1.NewTime(v.Now)
+	boot, now := *v.Host.Boot, metav1.NewTime(v.Now)
 	boot.VoidedTime = &now
 	return Step{Action: RecordBoot, Boot: &boot}
 }

@@ -11,7 +11,7 @@ import (
 // TestBootUnknown: when it is unknown what a server got for its claim, nothing is done and nothing is served.
 func TestBootUnknown(t *testing.T) {
 	stray := func(v *View) { recordOfOtherClaim(v); voided(v) }
-	claimedLate := func(v *View) { v.Spec.ConsumerRef.BootsBefore = v.Spec.ProviderState.Boots }
+	claimedLate := func(v *View) { v.Host.Spec.ConsumerRef.BootsBefore = v.Host.Spec.ProviderState.Boots }
 	for name, test := range map[string]struct {
 		view   View
 		remedy string // empty if it is known
@@ -20,13 +20,13 @@ func TestBootUnknown(t *testing.T) {
 		"never booted, no record":                 {claimedView(noRecord), ""},
 		"booting":                                 {bootingView(), ""},
 		"the former claim ended":                  {bootingView(stray), ""},
-		"of another claim, from before the claim": {bootingView(recordOfOtherClaim, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
+		"of another claim, from before the claim": {bootingView(recordOfOtherClaim, claimedLate, func(v *View) { v.Host.Boot.Number = 0 }), ""},
 		"missing, not booted since the claim":     {bootingView(noRecord, claimedLate), ""},
-		"from before the host, and the claim":     {bootingView(stray, claimedLate, func(v *View) { v.Boot.Number = 0 }), ""},
-		"this claim's, from before the host, as the host says before the claim": {bootingView(claimedLate, func(v *View) { v.Boot.Number = 0 }), "Restore the BareMetalBoot from a backup"},
+		"from before the host, and the claim":     {bootingView(stray, claimedLate, func(v *View) { v.Host.Boot.Number = 0 }), ""},
+		"this claim's, from before the host, as the host says before the claim": {bootingView(claimedLate, func(v *View) { v.Host.Boot.Number = 0 }), "Restore the BareMetalBoot from a backup"},
 		"missing":                           {bootingView(noRecord), "Restore the BareMetalBoot from a backup"},
-		"from before the host, this claim":  {bootingView(func(v *View) { v.Spec.ProviderState.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
-		"from before the host, void":        {bootingView(stray, func(v *View) { v.Spec.ProviderState.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
+		"from before the host, this claim":  {bootingView(func(v *View) { v.Host.Spec.ProviderState.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
+		"from before the host, void":        {bootingView(stray, func(v *View) { v.Host.Spec.ProviderState.Boots = 2 }), "Restore the BareMetalBoot from a backup"},
 		"of another claim":                  {bootingView(recordOfOtherClaim), "Correct spec.consumerRef"},
 		"of this claim, which ended":        {bootingView(voided), "Correct spec.consumerRef"},
 		"no claimID, never booted":          {claimedView(noClaimID), "Restore spec.consumerRef.claimID"},
@@ -56,7 +56,7 @@ func TestBootUnknown(t *testing.T) {
 // TestNumberAfterUncountedBoot: the boot after one that was recorded, and ended before spec.providerState.boots counted it, has a number of its own.
 func TestNumberAfterUncountedBoot(t *testing.T) {
 	uncounted := func(v *View) {
-		v.Boot, v.Spec.ProviderState.Boots = &v1alpha1.BareMetalBootSpec{Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeProvision}, 6
+		v.Host.Boot, v.Host.Spec.ProviderState.Boots = &v1alpha1.BareMetalBootSpec{Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeProvision}, 6
 		recordOfOtherClaim(v)
 		voided(v)
 	}

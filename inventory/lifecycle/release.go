@@ -17,7 +17,7 @@ func deleteUnclaimed(v View, s Settings) Step {
 	stray := v.StrayBoot()
 	booting := stray != nil && stray.PoweredOffTime != nil && stray.ReportedTime == nil && v.UnrecordedConsumer == "" ||
 		v.mayRunAgent(s) || v.mayRunEraser(s)
-	if !booting || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.NamespaceDeleting && v.secretMissing() {
+	if !booting || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Host.NamespaceDeleting && v.secretMissing() {
 		return forget(v, s)
 	}
 	step := Step{Phase: v1alpha1.PhaseDeleting, Reason: v1alpha1.ReasonDeleting}
@@ -46,7 +46,7 @@ func deleteUnclaimed(v View, s Settings) Step {
 func releaseHost(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing}
 	switch {
-	case v.Spec.ExternallyProvisioned:
+	case v.Host.Spec.ExternallyProvisioned:
 		step.Action, step.Drop, step.Quarantine = Release, v.PowerRequests.All, quarantineUnerased(v, s)
 		return step
 	case v.releaseOverdue():
@@ -107,7 +107,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 	case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
 		step.Action, step.Drop, step.Message = Release, v.PowerRequests.All, "The server is off and clean"
 		step.Quarantine = quarantineUnerased(v, s)
-		if step.Quarantine == nil && v.Spec.CleaningPolicy == wire.PolicyManual {
+		if step.Quarantine == nil && v.Host.Spec.CleaningPolicy == wire.PolicyManual {
 			step.Quarantine = newQuarantine(v, v1alpha1.ReasonCleaningByHand,
 				"spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
 		}
@@ -129,7 +129,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 // cleaningTimedOut is true when the BMC refused the clean-up after CleaningTimeout. The elapsed time alone proves nothing: the BMC may have been
 // unreachable.
 func (v View) cleaningTimedOut(s Settings) bool {
-	return !v.BMC.CleanUpTriedAt.Before(v.Spec.ProviderState.CleaningStartTime.Add(s.CleaningTimeout))
+	return !v.BMC.CleanUpTriedAt.Before(v.Host.Spec.ProviderState.CleaningStartTime.Add(s.CleaningTimeout))
 }
 
 // unfencedReleaseDue is true when a user requests the release without a power-off, and the machine is being deleted or the host is orphaned.
@@ -151,7 +151,7 @@ func (v View) releaseOverdue() bool {
 
 // releaseDue is the time at which a release becomes overdue; zero if it never does, or if the host is not being released.
 func (v View) releaseDue() time.Time {
-	after := v.Spec.ReleaseUnfencedAfterSeconds
+	after := v.Host.Spec.ReleaseUnfencedAfterSeconds
 	if after == nil || v.Consumer == nil || v.Consumer.DeletingSince.IsZero() {
 		return time.Time{}
 	}
@@ -190,7 +190,7 @@ func machineDeletionNote(v View, state State) string {
 	if !v.releasing() || v.Consumer.DeletedForMove {
 		return ""
 	}
-	name := v.Spec.ConsumerRef.Name
+	name := v.Host.Spec.ConsumerRef.Name
 	switch state {
 	case StatePaused, StateDetached:
 		return fmt.Sprintf(". The deletion of BareMetalMachine %q waits for that", name)
@@ -207,10 +207,10 @@ func releaseUnfenced(v View, _ Settings) Step {
 	why := "A user requested that: " + v.ReleaseUnfenced
 	if v.ReleaseUnfenced == "" {
 		why = fmt.Sprintf("Its machine was deleted at %s, and spec.releaseUnfencedAfterSeconds is %d",
-			timestamp(v.Consumer.DeletingSince), *v.Spec.ReleaseUnfencedAfterSeconds)
+			timestamp(v.Consumer.DeletingSince), *v.Host.Spec.ReleaseUnfencedAfterSeconds)
 	}
 	message := fmt.Sprintf("The host was released without a confirmed power-off, so the server may still run BareMetalMachine %q. %s. Make sure that the server is off",
-		v.Spec.ConsumerRef.Name, why)
+		v.Host.Spec.ConsumerRef.Name, why)
 	return Step{
 		Action: Release, Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing,
 		Drop:       append(slices.Clone(v.PowerRequests.All), v1alpha1.ReleaseUnfencedAnnotation),

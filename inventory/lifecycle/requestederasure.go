@@ -53,7 +53,7 @@ func ofNoMachine(b *v1alpha1.BareMetalBootSpec) bool {
 // RequestedErasureBoot returns the open boot that erases the disks on request; nil without one. A machine may have claimed the host since it was
 // recorded.
 func (v View) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {
-	if b := v.Boot; IsOpen(b) && IsRequestedErasure(b) && b.Number >= v.Spec.ProviderState.Boots {
+	if b := v.Host.Boot; IsOpen(b) && IsRequestedErasure(b) && b.Number >= v.Host.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil
@@ -116,7 +116,7 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 			request.SerialNumber, known)
 	case policy == wire.PolicyPurge && len(v.Inspection.NotPurgeable) > 0:
 		return fmt.Sprintf("These disks offer no method for Purge: %s. Request Clear, or name the disks in spec.storage.keep", inventory.ListNames(v.Inspection.NotPurgeable))
-	case v.Spec.Power == v1alpha1.PowerOn:
+	case v.Host.Spec.Power == v1alpha1.PowerOn:
 		return "The disks of a server are erased only if it is off. Remove spec.power, or set it to Off"
 	case len(holds) > 0:
 		return "Power holds keep the server powered off: " + describeHolds(holds)
@@ -319,14 +319,14 @@ func endRequestedErasure(v View, s Settings, step Step) Step {
 // concludeRequestedErasure voids the boot. After a failure it puts the host into quarantine first. The order makes the outcome certain after a restart: an open boot whose
 // erasure is over is one whose outcome is not written yet. A machine that has claimed a host whose erasure failed waits: its deletion releases the host.
 func concludeRequestedErasure(v View, step Step) Step {
-	failure := v.Boot.Failure
+	failure := v.Host.Boot.Failure
 	switch {
 	case failure != nil && v.Claimed():
 		step.Reason, step.Message = failure.Reason, failure.Message+". Delete the Machine to have it replaced"
-	case failure != nil && (v.Spec.Quarantine == nil || v.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased): // a quarantine for another reason says nothing of the disks
+	case failure != nil && (v.Host.Spec.Quarantine == nil || v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased): // a quarantine for another reason says nothing of the disks
 		step.Action, step.Message = Isolate, "The disks were not erased"
 		step.Quarantine = newQuarantine(v, v1alpha1.ReasonDisksNotErased,
-			fmt.Sprintf("The disks were not erased, as BareMetalErasureRequest %q requested. %s", v.Boot.ErasureRequest.Name, failure.Message))
+			fmt.Sprintf("The disks were not erased, as BareMetalErasureRequest %q requested. %s", v.Host.Boot.ErasureRequest.Name, failure.Message))
 	default:
 		void := voidBoot(v)
 		step.Action, step.Boot, step.Message = void.Action, void.Boot, "The erasure of the disks is over"

@@ -101,11 +101,11 @@ func (w *world) leftUndone() string {
 	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateBooting}
 	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
 	switch {
-	case v.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
+	case v.Host.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
 		return "a move waits"
 	case w.last.State == StateExternallyProvisioned && v.releasing():
 		return "the release of an externally provisioned host does not end"
-	case w.last.State == StateProvisioned && v.Spec.ProviderState.PowerHoldStartTime != nil:
+	case w.last.State == StateProvisioned && v.Host.Spec.ProviderState.PowerHoldStartTime != nil:
 		return "the record of a hold is left"
 	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternallyProvisioned, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateProvisioned}, w.last.State):
 		return "a power cycle that nobody remembers may come weeks later"
@@ -152,13 +152,13 @@ func (w *world) forgivable() bool {
 	near := func(deadline time.Time) bool {
 		return !deadline.Before(w.v.Now) && deadline.Sub(w.v.Now) < 10*time.Minute
 	}
-	s, c, v := w.v.Spec, w.machine(), w.v
+	s, c, v := w.v.Host.Spec, w.machine(), w.v
 	switch {
 	case w.view().OwnBoot() != nil:
 		return false
-	case v.booting() && v.Boot.PoweredOnTime != nil && hasNextMethod(v, w.s, *v.Boot): // without its stages the attempt may make room for the next method
+	case v.booting() && v.Host.Boot.PoweredOnTime != nil && hasNextMethod(v, w.s, *v.Host.Boot): // without its stages the attempt may make room for the next method
 		return false
-	case v.booting() && (near(v.Boot.StartTime.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfterSeconds != nil && c != nil && c.Deleting:
+	case v.booting() && (near(v.Host.Boot.StartTime.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfterSeconds != nil && c != nil && c.Deleting:
 		return false
 	default:
 		return w.v.RestartedAt.IsZero() && s.ProviderState.CleaningStartTime == nil

@@ -14,23 +14,8 @@ import (
 type View struct {
 	// Now is the moment.
 	Now time.Time
-	// Namespace and Name are the host's.
-	Namespace, Name string
-	// Spec is the host's spec: its consumer, and what users want of it.
-	Spec v1alpha1.BareMetalHostSpec
-	// Boot is the record of the host's last boot; nil when there is none.
-	Boot *v1alpha1.BareMetalBootSpec
-	// BootDeleting is true when the BareMetalBoot that holds the record is being deleted. The record is valid until the object is gone.
-	BootDeleting bool
-	// BootHasForeignFinalizer is true when that object no longer has the provider's finalizer, and the finalizer of another controller keeps it.
-	BootHasForeignFinalizer bool
-	// Deleting is true when the host object is being deleted.
-	Deleting bool
-	// DeletedForMove is true when `clusterctl move` deletes the host object: the host lives on in another cluster.
-	DeletedForMove bool
-	// NamespaceDeleting is true when the host's namespace is being deleted with all its objects. It is read only for a host that is being
-	// deleted while a machine has it, or while it boots.
-	NamespaceDeleting bool
+	// Host is what the objects of the host say.
+	Host Host
 	// Detached is the value of the annotation that detaches the host: who wants that, and why. It is empty without one.
 	Detached string
 	// ReleaseUnfenced is the value of the annotation that releases the host without a power-off: who wants that, and why. It is empty without one.
@@ -41,12 +26,8 @@ type View struct {
 	RunsProvider bool
 	// PowerOffProvider is the value of the annotation that allows the provider to power off that server: who allows it, and why. It is empty without one.
 	PowerOffProvider string
-	// Paused is true when the host itself is paused.
-	Paused bool
 	// RetryNow is true when a user wants the BMC to be queried now, whatever happened before.
 	RetryNow bool
-	// MoveBlocked is true while the host blocks `clusterctl move`.
-	MoveBlocked bool
 	// NotPermitted says why the provider's configuration does not permit the host's MAC address or its BMC. It is empty if both are permitted.
 	NotPermitted string
 	// Identity is what identifies the server. A boot records it.
@@ -106,6 +87,31 @@ type View struct {
 	Problem *v1alpha1.BootFailure
 	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.
 	QueuePosition *QueuePosition
+}
+
+// Host is what the objects of a host say: the BareMetalHost, and the BareMetalBoot of the same name. A move and the loss of the status keep it.
+type Host struct {
+	// Namespace and Name are the host's.
+	Namespace, Name string
+	// Spec is the host's spec: its consumer, and what users want of it.
+	Spec v1alpha1.BareMetalHostSpec
+	// Boot is the record of the host's last boot; nil when there is none.
+	Boot *v1alpha1.BareMetalBootSpec
+	// BootDeleting is true when the BareMetalBoot that holds the record is being deleted. The record is valid until the object is gone.
+	BootDeleting bool
+	// BootHasForeignFinalizer is true when that object no longer has the provider's finalizer, and the finalizer of another controller keeps it.
+	BootHasForeignFinalizer bool
+	// Deleting is true when the host object is being deleted.
+	Deleting bool
+	// DeletedForMove is true when `clusterctl move` deletes the host object: the host lives on in another cluster.
+	DeletedForMove bool
+	// NamespaceDeleting is true when the host's namespace is being deleted with all its objects. It is read only for a host that is being
+	// deleted while a machine has it, or while it boots.
+	NamespaceDeleting bool
+	// Paused is true when the host itself is paused.
+	Paused bool
+	// MoveBlocked is true while the host blocks `clusterctl move`.
+	MoveBlocked bool
 }
 
 // Consumer is what is known of the machine that has a host.
@@ -220,11 +226,11 @@ type BMCProblem struct {
 
 // providerID returns the provider ID that the consumer gets from this host.
 func (v View) providerID() string {
-	return inventory.ProviderID(v.Namespace, v.Name, v.Spec.ConsumerRef.Name)
+	return inventory.ProviderID(v.Host.Namespace, v.Host.Name, v.Host.Spec.ConsumerRef.Name)
 }
 
 // Claimed is true when a machine has the host.
-func (v View) Claimed() bool { return v.Spec.ConsumerRef != nil }
+func (v View) Claimed() bool { return v.Host.Spec.ConsumerRef != nil }
 
 // Provisioned is true when the host runs its machine. It follows from the machine's provider ID alone, which survives a move and the loss of
 // the status.

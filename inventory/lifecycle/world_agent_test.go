@@ -44,8 +44,8 @@ const (
 // bootsAgent makes a booting view one of a machine with an image.
 func bootsAgent(v *View) {
 	v.Consumer.Image, v.Consumer.Persistence, v.Image.Ready = true, v1alpha1.PersistenceInstalled, true
-	if v.Boot != nil {
-		v.Boot.Agent = true
+	if v.Host.Boot != nil {
+		v.Host.Boot.Agent = true
 	}
 }
 
@@ -73,7 +73,7 @@ func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 	default:
 		w.provisionStep(&b, now)
 	}
-	w.v.Boot = &b
+	w.v.Host.Boot = &b
 	return true
 }
 
@@ -160,7 +160,7 @@ func (w *world) runInstalled() {
 func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
 	wiped := b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonDisksNotErased // by a person, as the quarantine says
 	switch {
-	case v.Claimed() && v.Boot != nil && v.Boot.Number >= v.Spec.ProviderState.Boots && len(v.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
+	case v.Claimed() && v.Host.Boot != nil && v.Host.Boot.Number >= v.Host.Spec.ProviderState.Boots && len(v.Host.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
 		w.brokenf(promise.Clean, "it is forgotten that disks were written")
 	case before == nil:
 	case b.Number == before.Number && (before.CommitAllowedTime != nil && b.CommitAllowedTime == nil || before.AgentDoneTime != nil && b.AgentDoneTime == nil || before.CommittedNumber != b.CommittedNumber):
@@ -184,7 +184,7 @@ func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
 	}
 	w.notef("the agent reports what it found")
 	b.AgentDoneTime = &metav1.Time{Time: v.Now}
-	w.v.Boot, w.v.Inspection.Reported = &b, true
+	w.v.Host.Boot, w.v.Inspection.Reported = &b, true
 	w.switchTo(false, 2*time.Second)
 	return true
 }
@@ -193,7 +193,7 @@ func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
 var agentEvents = []event{
 	{name: "the image is ready", weight: 20, when: func(w *world) bool { return hasMachine(w) && w.machine().Image && !w.v.Image.Ready }, do: func(w *world, _ uint64) { w.v.Image.Ready = true }},
 	{name: "spec.inspection", weight: 4, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.Inspection = choose(p, "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth)
+		w.v.Host.Spec.Inspection = choose(p, "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth)
 	}},
 	{name: "a user requests an inspection", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Inspection.Requested = true }},
 	{name: "the report of the inspection is deleted", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Inspection.Reported = false }},
@@ -233,9 +233,9 @@ var agentEvents = []event{
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
 		return b != nil && b.Agent && b.DataServedTime == nil && BootFor(w.v, w.s) == BootAgent
 	}, do: func(w *world, _ uint64) {
-		b := *w.v.Boot
+		b := *w.v.Host.Boot
 		b.AgentRefusedTime = &metav1.Time{Time: w.v.Now}
-		w.v.Boot = &b
+		w.v.Host.Boot = &b
 	}},
 	{name: "the agent reports progress", weight: 4, when: func(w *world) bool { return w.v.Furthest.Stage == v1alpha1.StageAgent }, do: func(w *world, _ uint64) { w.v.AgentAt = w.v.Now }},
 	{name: "the server with an agent loses power", weight: 4, when: func(w *world) bool { return w.on && w.disk.step > agentStarts }, do: func(w *world, _ uint64) { w.switchTo(false, 0) }},

@@ -49,7 +49,7 @@ func (w *world) finish() {
 		w.commands++
 		w.seen.given[j.action]++
 		if j.action == SetNetworkBoot {
-			w.seen.methods[MethodOf(v.Boot)]++
+			w.seen.methods[MethodOf(v.Host.Boot)]++
 		}
 		w.judgeCommand(v, j.action)
 	}
@@ -100,7 +100,7 @@ func (w *world) execute(action Action) string {
 
 func (w *world) executeNetworkBoot() string {
 	b, now := &w.v.BMC, w.v.Now
-	method := MethodOf(w.v.Boot)
+	method := MethodOf(w.v.Host.Boot)
 	if method == v1alpha1.MethodVirtualMedia {
 		w.insertMedia()
 	} else if b.MediaInserted {
@@ -113,12 +113,12 @@ func (w *world) executeNetworkBoot() string {
 	b.OverrideSet = true
 	if w.mood == refuses {
 		if HasNextMethod(w.view(), w.s) {
-			b.MethodRefused = &MethodRefusal{Boot: w.v.Boot.Number, Message: "no"}
+			b.MethodRefused = &MethodRefusal{Boot: w.v.Host.Boot.Number, Message: "no"}
 			return ""
 		}
 		return v1alpha1.ReasonBMCError
 	}
-	b.NetworkBootNumber = w.v.Boot.Number
+	b.NetworkBootNumber = w.v.Host.Boot.Number
 	b.NetworkBootSetAt, w.netAt, w.overridden, w.method = now, now, w.overridden || w.mood != pretends, method
 	return ""
 }
@@ -193,7 +193,7 @@ func (w *world) executePower(action Action) string {
 		b.LastPower, b.LastPowerAt = map[Action]Command{PowerOn: CommandPowerOn, ShutDown: CommandShutDown, ForceOff: CommandForceOff}[action], now
 	}
 	acts := w.mood != pretends
-	w.offForHold = action != PowerOn && w.v.Spec.ProviderState.PowerHoldStartTime != nil && (w.offForHold || acts && w.on)
+	w.offForHold = action != PowerOn && w.v.Host.Spec.ProviderState.PowerHoldStartTime != nil && (w.offForHold || acts && w.on)
 	switch action {
 	case PowerOn:
 		b.FirstShutDownAt, b.OffUnansweredAt = time.Time{}, time.Time{}

@@ -50,12 +50,12 @@ func toggle(name string, weight int, isSet func(*world) bool, set func(w *world,
 
 // protections are the events by which users and Cluster API protect a host. All of them can be undone at once.
 var protections = []event{
-	toggle("maintenance", 3, func(w *world) bool { return w.v.Spec.Maintenance != nil },
-		func(w *world, _ uint64) { w.v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} },
-		func(w *world) { w.v.Spec.Maintenance = nil }),
-	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Spec.ExternallyProvisioned },
-		func(w *world, _ uint64) { w.v.Spec.ExternallyProvisioned = true },
-		func(w *world) { w.v.Spec.ExternallyProvisioned, w.dirty, w.disk.begun = false, false, false }), // the user checked the server
+	toggle("maintenance", 3, func(w *world) bool { return w.v.Host.Spec.Maintenance != nil },
+		func(w *world, _ uint64) { w.v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"} },
+		func(w *world) { w.v.Host.Spec.Maintenance = nil }),
+	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Host.Spec.ExternallyProvisioned },
+		func(w *world, _ uint64) { w.v.Host.Spec.ExternallyProvisioned = true },
+		func(w *world) { w.v.Host.Spec.ExternallyProvisioned, w.dirty, w.disk.begun = false, false, false }), // the user checked the server
 	toggle("detached", 3, func(w *world) bool { return w.v.Detached != "" },
 		func(w *world, _ uint64) { w.v.Detached = "anna: moves racks" },
 		func(w *world) { w.v.Detached = "" }),
@@ -64,12 +64,14 @@ var protections = []event{
 			w.v.RunsProvider, w.v.PowerOffProvider = true, choose(p, "", "", "anna: the rack moves")
 		},
 		func(w *world) { w.v.RunsProvider, w.v.PowerOffProvider = false, "" }),
-	toggle("host paused", 2, func(w *world) bool { return w.v.Paused },
-		func(w *world, _ uint64) { w.v.Paused = true },
-		func(w *world) { w.v.Paused = false }),
-	toggle("quarantine", 2, func(w *world) bool { return w.v.Spec.Quarantine != nil },
-		func(w *world, _ uint64) { w.v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
-		func(w *world) { w.v.Spec.Quarantine, w.dirty, w.disk.begun, w.disk.data = nil, false, false, false }), // the user checked the server, and wiped its disks
+	toggle("host paused", 2, func(w *world) bool { return w.v.Host.Paused },
+		func(w *world, _ uint64) { w.v.Host.Paused = true },
+		func(w *world) { w.v.Host.Paused = false }),
+	toggle("quarantine", 2, func(w *world) bool { return w.v.Host.Spec.Quarantine != nil },
+		func(w *world, _ uint64) { w.v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"} },
+		func(w *world) {
+			w.v.Host.Spec.Quarantine, w.dirty, w.disk.begun, w.disk.data = nil, false, false, false
+		}), // the user checked the server, and wiped its disks
 	toggle("machine or Cluster paused", 3, func(w *world) bool { return hasMachine(w) && w.machine().Paused },
 		func(w *world, _ uint64) {
 			if hasMachine(w) {
@@ -99,14 +101,14 @@ var protections = []event{
 			w.change(func(c *Consumer) {
 				c.ProviderID = ""
 				if b := cmp.Or(w.lostBoot, w.v.CurrentBoot()); w.seeded && (b == nil || b.ReportedTime != nil) {
-					c.ProviderID = "baremetal://dc/host-1/" + w.v.Spec.ConsumerRef.Name
+					c.ProviderID = "baremetal://dc/host-1/" + w.v.Host.Spec.ConsumerRef.Name
 				}
 			})
 		}),
 	toggle("the record of the boot is lost", 2, func(w *world) bool { return w.lostBoot != nil }, (*world).loseBoot, (*world).restoreBoot),
 	toggle("a move deletes the machine", 1, func(w *world) bool { return hasMachine(w) && w.machine().DeletedForMove },
 		func(w *world, _ uint64) {
-			if claimContinues(w) && !w.v.MoveBlocked {
+			if claimContinues(w) && !w.v.Host.MoveBlocked {
 				w.change(func(c *Consumer) { c.Deleting, c.DeletedForMove, c.DeletingSince = true, true, w.v.Now })
 			}
 		},
@@ -115,13 +117,13 @@ var protections = []event{
 
 // move is the result of `clusterctl move`: the host and its machine are recreated without a status, and the provider has no readings.
 func (w *world) move() {
-	if w.v.MoveBlocked {
+	if w.v.Host.MoveBlocked {
 		return
 	}
 	if hasMachine(w) && w.machine().DeletedForMove {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletedForMove, c.DeletingSince = false, false, time.Time{} })
 	}
-	w.v.Deleting, w.v.DeletedForMove, w.v.NamespaceDeleting, w.phase = false, false, false, ""
+	w.v.Host.Deleting, w.v.Host.DeletedForMove, w.v.Host.NamespaceDeleting, w.phase = false, false, false, ""
 	w.eraseStatus()
 	w.restart()
 	w.v.BMC.OverrideSet = false
@@ -167,23 +169,23 @@ var events = []event{
 	}},
 
 	{name: "a server that reported in goes off in maintenance", weight: 2, when: func(w *world) bool {
-		return claimContinues(w) && w.v.CurrentBoot() != nil && w.v.Boot.ReportedTime != nil && w.machine().ProviderID == ""
+		return claimContinues(w) && w.v.CurrentBoot() != nil && w.v.Host.Boot.ReportedTime != nil && w.machine().ProviderID == ""
 	}, do: func(w *world, _ uint64) {
 		w.bmcRecovers()
 		w.endInterventions()
-		w.v.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"}
+		w.v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "new fan"}
 		w.switchTo(false, 0)
 		w.reconcile()
 		w.pass(12 * time.Minute)
-		w.v.Spec.Maintenance = nil
+		w.v.Host.Spec.Maintenance = nil
 		w.reconcile()
 		w.advanceBoot()
 	}},
 	{name: "a free host in quarantine is paused for a moment", weight: 1, when: isFree, do: func(w *world, _ uint64) {
 		w.endInterventions()
-		w.v.Paused, w.v.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"}
+		w.v.Host.Paused, w.v.Host.Spec.Quarantine = true, &v1alpha1.Quarantine{Reason: "Broken"}
 		w.reconcile()
-		w.v.Paused = false
+		w.v.Host.Paused = false
 	}},
 	{name: "a machine claims the host", weight: 30, when: func(w *world) bool { return isFree(w) && w.claimable() }, do: func(w *world, p uint64) { w.claim(p) }},
 	{name: "the bootstrap data is ready", weight: 30, when: func(w *world) bool { return hasMachine(w) && !w.machine().BootstrapReady }, do: func(w *world, _ uint64) {
@@ -193,13 +195,13 @@ var events = []event{
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
 	}},
 	{name: "the Machine is being deleted", weight: 1, when: claimContinues, do: func(w *world, _ uint64) { w.change(func(c *Consumer) { c.OwnerDeleting = true }) }},
-	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.MoveBlocked && !w.v.Deleting }, do: func(w *world, p uint64) {
+	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.Host.MoveBlocked && !w.v.Host.Deleting }, do: func(w *world, p uint64) {
 		w.move()
 		if hasMachine(w) && w.absent == nil && p%2 == 0 {
 			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{} // the machine is moved later
 		}
 	}},
-	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) && !w.v.MoveBlocked }, do: func(w *world, p uint64) {
+	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) && !w.v.Host.MoveBlocked }, do: func(w *world, p uint64) {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = false, time.Time{} })
 		w.move()
 		w.reconcile()
@@ -210,30 +212,30 @@ var events = []event{
 			}
 		}
 	}},
-	{name: "a move deletes the host", weight: 2, when: func(w *world) bool { return !w.v.MoveBlocked }, do: func(w *world, _ uint64) { w.v.Deleting, w.v.DeletedForMove = true, true }},
+	{name: "a move deletes the host", weight: 2, when: func(w *world) bool { return !w.v.Host.MoveBlocked }, do: func(w *world, _ uint64) { w.v.Host.Deleting, w.v.Host.DeletedForMove = true, true }},
 	{name: "the host is deleted", weight: 3, when: always, do: func(w *world, p uint64) {
-		w.v.Deleting = true
+		w.v.Host.Deleting = true
 		if p%3 == 0 {
 			w.v.Detached = "anna: sold it"
 		}
 	}},
-	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Deleting }, do: func(w *world, _ uint64) { w.v.NamespaceDeleting = true }},
+	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Host.Deleting }, do: func(w *world, _ uint64) { w.v.Host.NamespaceDeleting = true }},
 	{name: "release-unfenced", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
 	{name: "releaseUnfencedAfterSeconds", weight: 1, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
+		w.v.Host.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
 	{name: "cleaningPolicy", weight: 2, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.CleaningPolicy = choose(p, wire.PolicyNone, wire.PolicyManual, wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge)
+		w.v.Host.Spec.CleaningPolicy = choose(p, wire.PolicyNone, wire.PolicyManual, wire.PolicyMetadata, wire.PolicyClear, wire.PolicyPurge)
 	}},
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
+		w.v.Host.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
 	}},
 	{name: "retry-bmc", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.RetryNow = true }},
-	toggle("a power hold", 4, func(w *world) bool { return len(w.v.Spec.PowerHolds) > 0 },
+	toggle("a power hold", 4, func(w *world) bool { return len(w.v.Host.Spec.PowerHolds) > 0 },
 		func(w *world, p uint64) {
-			w.v.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "remediation", Reason: "r", Force: p%2 == 0}}
+			w.v.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "remediation", Reason: "r", Force: p%2 == 0}}
 		},
-		func(w *world) { w.v.Spec.PowerHolds = nil }),
+		func(w *world) { w.v.Host.Spec.PowerHolds = nil }),
 	toggle("a power hold by annotation", 3, func(w *world) bool { return len(w.v.PowerRequests.Holds) > 0 }, func(w *world, p uint64) {
 		w.request("hold/anna", func(r *PowerRequests) { r.Holds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "r", Force: p%2 == 0}} })
 	}, func(w *world) { w.drop("hold/anna") }),
@@ -281,9 +283,9 @@ var events = []event{
 		w.fetches = p/8%2 == 0
 	}},
 	{name: "spec.bootMethods", weight: 2, when: always, do: func(w *world, p uint64) {
-		w.v.Spec.BootMethods = choose(p, nil, nil, []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia, v1alpha1.MethodPXE}, []v1alpha1.BootMethod{v1alpha1.MethodUefiHTTP, v1alpha1.MethodPXE})
+		w.v.Host.Spec.BootMethods = choose(p, nil, nil, []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia, v1alpha1.MethodPXE}, []v1alpha1.BootMethod{v1alpha1.MethodUefiHTTP, v1alpha1.MethodPXE})
 	}},
-	{name: "no request comes", weight: 4, when: func(w *world) bool { return w.v.Boot != nil && w.v.MediaURL != "" }, do: func(w *world, _ uint64) {
+	{name: "no request comes", weight: 4, when: func(w *world) bool { return w.v.Host.Boot != nil && w.v.MediaURL != "" }, do: func(w *world, _ uint64) {
 		w.bmcRecovers()
 		w.deaf, w.fetches = defaultMethods, false
 		for range 4 {
@@ -310,17 +312,17 @@ var events = []event{
 		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
 	toggle("the boot queue is full", 3, func(w *world) bool { return w.v.QueuePosition != nil },
 		func(w *world, p uint64) { w.v.QueuePosition = &QueuePosition{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.QueuePosition = nil }),
-	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Boot != nil }, do: func(w *world, _ uint64) {
-		w.v.BootDeleting = true
+	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Host.Boot != nil }, do: func(w *world, _ uint64) {
+		w.v.Host.BootDeleting = true
 		if w.v.StrayBoot() != nil {
 			w.dirty = false // the user who deletes it checked the server
 		}
 	}},
 	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && w.absent == nil }, do: func(w *world, _ uint64) {
 		w.v.BootMachinePending = w.seeded
-		w.v.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.MoveBlocked = nil, nil, nil, false
-		w.disk.used = false                    // the claim has ended
-		w.dirty = w.dirty && !w.v.BootDeleting // the user who also deleted the record took the server from the machine permanently
+		w.v.Host.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.Host.MoveBlocked = nil, nil, nil, false
+		w.disk.used = false                         // the claim has ended
+		w.dirty = w.dirty && !w.v.Host.BootDeleting // the user who also deleted the record took the server from the machine permanently
 	}},
 	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachinePending }, do: func(w *world, _ uint64) { w.v.BootMachinePending = false }},
 	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
@@ -353,7 +355,7 @@ func (w *world) apply(lot uint64) {
 func (w *world) applyEvent(h event, p uint64) {
 	w.notef("- %s", h.name)
 	h.do(w, p)
-	if w.v.NamespaceDeleting && w.v.Claimed() && w.absent == nil && w.v.Consumer.Found && !w.v.Consumer.Deleting {
+	if w.v.Host.NamespaceDeleting && w.v.Claimed() && w.absent == nil && w.v.Consumer.Found && !w.v.Consumer.Deleting {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
 	}
 	w.reconcile()
@@ -373,13 +375,13 @@ type kind struct {
 func (w *world) kind() kind {
 	bare := *w
 	bare.endInterventions()
-	bare.v.Spec.Quarantine = w.v.Spec.Quarantine
+	bare.v.Host.Spec.Quarantine = w.v.Host.Spec.Quarantine
 	if c := bare.machine(); c != nil {
 		bare.change(func(c *Consumer) { c.Deleting = false })
 	}
 	v := bare.view()
 	memory := v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
-	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Spec.ProviderState.CleaningStartTime != nil, w.v.Spec.ExternallyProvisioned, v.MoveBlocked, w.v.Spec.Quarantine != nil}
+	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Host.Spec.ProviderState.CleaningStartTime != nil, w.v.Host.Spec.ExternallyProvisioned, v.Host.MoveBlocked, w.v.Host.Spec.Quarantine != nil}
 }
 
 // perKind is how many worlds of each kind are continued.
@@ -404,15 +406,15 @@ func mix(x uint64) uint64 {
 // recreate continues after the object is gone, with the same host in the cluster that it was moved to, or with a new registration.
 func (w *world) recreate() {
 	w.gone, w.visited = false, ""
-	if w.v.DeletedForMove {
+	if w.v.Host.DeletedForMove {
 		w.move()
 		return
 	}
 	w.notef("the server is registered again")
 	w.v = View{
-		Now: w.v.Now, Namespace: w.v.Namespace, Name: w.v.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{w.v.Spec.BootMACAddresses[0]}},
-		Boot: w.v.Boot, BootDeleting: w.v.Boot != nil, BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
-		Requested: RequestedErasure{SerialNumber: "SN1"},
+		Now: w.v.Now, Host: Host{Namespace: w.v.Host.Namespace, Name: w.v.Host.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{w.v.Host.Spec.BootMACAddresses[0]}}, Boot: w.v.Host.Boot, BootDeleting: w.v.Host.Boot != nil},
+		BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
+		Requested:          RequestedErasure{SerialNumber: "SN1"},
 	}
 	w.lostBoot, w.disk.used, w.disk.begun = nil, false, false
 	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
@@ -431,7 +433,7 @@ func (w *world) endInterventions() {
 	}
 	w.v.NotPermitted = ""
 	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
-	w.v.BootMachinePending, w.v.BootHasForeignFinalizer = false, false
+	w.v.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
 	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails, w.v.Requested.Machine, w.v.Requested.SerialNumber = nil, "", false, "", "SN1"
 }
 
@@ -442,15 +444,15 @@ func (w *world) claimable() bool {
 
 // inService is true for a free host that nobody has taken out of service.
 func (w *world) inService() bool {
-	s := w.v.Spec
-	return w.last.State == StateFree && !w.v.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
+	s := w.v.Host.Spec
+	return w.last.State == StateFree && !w.v.Host.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
 		s.Maintenance == nil && s.Quarantine == nil && len(s.PowerHolds) == 0 && len(w.v.PowerRequests.Holds) == 0
 }
 
 func (w *world) claim(p uint64) {
 	w.machines++
-	w.v.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines), BootsBefore: w.v.Spec.ProviderState.Boots}
-	w.v.Spec.ConsumerRef.CleaningPolicy = choose(p/24, "", "", wire.PolicyMetadata, wire.PolicyPurge)
+	w.v.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: fmt.Sprintf("m-%d", w.machines), ClaimID: fmt.Sprintf("claim-%d", w.machines), BootsBefore: w.v.Host.Spec.ProviderState.Boots}
+	w.v.Host.Spec.ConsumerRef.CleaningPolicy = choose(p/24, "", "", wire.PolicyMetadata, wire.PolicyPurge)
 	w.v.Consumer = &Consumer{
 		Found: true, ClusterFound: true, BootstrapReady: p%2 == 0,
 		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
@@ -463,12 +465,12 @@ func (w *world) claim(p uint64) {
 
 // loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.
 func (w *world) loseBoot(p uint64) {
-	if w.v.Boot == nil || w.v.Spec.ProviderState.Boots == 0 || !w.v.Claimed() || w.v.Boot.Number != w.v.Spec.ProviderState.Boots || w.absent != nil {
+	if w.v.Host.Boot == nil || w.v.Host.Spec.ProviderState.Boots == 0 || !w.v.Claimed() || w.v.Host.Boot.Number != w.v.Host.Spec.ProviderState.Boots || w.absent != nil {
 		return
 	}
-	w.lostBoot = w.v.Boot
-	w.v.Boot = choose(p, nil, &v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number - 1},
-		&v1alpha1.BareMetalBootSpec{Number: w.v.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffTime: &metav1.Time{Time: w.v.Now}})
+	w.lostBoot = w.v.Host.Boot
+	w.v.Host.Boot = choose(p, nil, &v1alpha1.BareMetalBootSpec{Number: w.v.Host.Boot.Number - 1},
+		&v1alpha1.BareMetalBootSpec{Number: w.v.Host.Boot.Number, ClaimID: "claim-0", MachineName: "m-0", PoweredOffTime: &metav1.Time{Time: w.v.Now}})
 	// Nothing else shows that the disks of an earlier machine were not erased.
 	w.disk.data = w.disk.data && w.v.Consumer.Image && w.view().mayHaveBooted()
 }
@@ -477,8 +479,8 @@ func (w *world) loseBoot(p uint64) {
 func (w *world) restoreBoot() {
 	lost := w.lostBoot
 	w.lostBoot = nil
-	if now := w.v.Boot; w.v.Claimed() && (now == nil || now.Number < lost.Number || now.ClaimID == "claim-0" && now.VoidedTime == nil) {
-		w.v.Boot = lost
+	if now := w.v.Host.Boot; w.v.Claimed() && (now == nil || now.Number < lost.Number || now.ClaimID == "claim-0" && now.VoidedTime == nil) {
+		w.v.Host.Boot = lost
 	}
 }
 

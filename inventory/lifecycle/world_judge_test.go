@@ -34,21 +34,21 @@ func (w *world) judgeStep(v View, step Step) {
 	if step.Action == RecordBoot {
 		w.judgeBoot(v, step)
 	}
-	if step.Action == RecordBoot && step.Boot.VoidedTime != nil && IsRequestedErasure(step.Boot) && w.disk.begun && v.Spec.Quarantine == nil && !v.Deleting && !v.Claimed() {
+	if step.Action == RecordBoot && step.Boot.VoidedTime != nil && IsRequestedErasure(step.Boot) && w.disk.begun && v.Host.Spec.Quarantine == nil && !v.Host.Deleting && !v.Claimed() {
 		w.brokenf(promise.Clean, "a requested erasure is over before the disks are erased, and the host is not in quarantine")
 	}
 	switch {
-	case v.BootMachinePending && v.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedTime != nil):
+	case v.BootMachinePending && v.Host.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedTime != nil):
 		w.brokenf(promise.Command, "the record is removed that keeps a machine from getting its bootstrap data twice")
 	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.PowerOffProvider == "":
 		w.brokenf(promise.Command, "the server is powered off that the provider runs on")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
-	case step.Action == Forget && (v.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.DeletedForMove && v.Detached == "":
+	case step.Action == Forget && (v.Host.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.Host.DeletedForMove && v.Detached == "":
 		w.brokenf(promise.Command, "the object is removed while it is paused")
-	case step.Action == Forget && (!v.Deleting || !v.DeletedForMove && v.Detached == "" && v.Claimed() && !v.NamespaceDeleting):
+	case step.Action == Forget && (!v.Host.Deleting || !v.Host.DeletedForMove && v.Detached == "" && v.Claimed() && !v.Host.NamespaceDeleting):
 		w.brokenf(promise.Command, "the object is removed while a machine has the host")
-	case step.Action == RecordPowerHold && step.PowerHold.OffTime != nil && v.Spec.ProviderState.PowerHoldOffTime == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
+	case step.Action == RecordPowerHold && step.PowerHold.OffTime != nil && v.Host.Spec.ProviderState.PowerHoldOffTime == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
 		w.brokenf(promise.Records, "recorded as kept off, but it is on or about to be")
 	}
 }
@@ -72,15 +72,15 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Command, "an erasure begins, and %s", wrongWithRequestedErasure(v, before != nil))
 	case begins && w.seeded && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(promise.Data, "the machine is provisioned a second time")
-	case v.Boot != nil && b.Number < v.Boot.Number:
+	case v.Host.Boot != nil && b.Number < v.Host.Boot.Number:
 		w.brokenf(promise.Numbers, "the number of the boot falls")
-	case begins && (v.Boot != nil && b.Number == v.Boot.Number || b.Number <= v.Spec.ProviderState.Boots):
+	case begins && (v.Host.Boot != nil && b.Number == v.Host.Boot.Number || b.Number <= v.Host.Spec.ProviderState.Boots):
 		w.brokenf(promise.Numbers, "the number is that of another boot")
 	case before != nil && before.Number == b.Number && before.DataServedTime != nil && b.DataServedTime == nil:
 		w.brokenf(promise.Data, "it is forgotten that it was given out")
-	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Spec.Power != v1alpha1.PowerOn:
+	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Host.Spec.Power != v1alpha1.PowerOn:
 		w.brokenf(promise.Command, "a server that was found running is booted")
-	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Deleting || v.Claimed() && len(v.SharesConsumerWith) > 0):
+	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Host.Deleting || v.Claimed() && len(v.SharesConsumerWith) > 0):
 		w.brokenf(promise.Command, "a host is booted that is being deleted, or shares its machine")
 	case before != nil && before.Number == b.Number && before.Method != b.Method:
 		w.brokenf(promise.Records, "the method of boot %d becomes %s", b.Number, b.Method)
@@ -132,7 +132,7 @@ func wrongWithAbsence(v View, step Step) string {
 	noMachine := v.Claimed() && (v.Consumer == nil || !v.Consumer.Found || !v.Consumer.ClusterFound)
 	noSecret := v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing && v.BMC.Problem.RetryAt.IsZero()
 	asks := step.Action.Commands() || step.Action == Inspect || step.Action == ReadPower
-	forgotten := v.Deleting && (v.NamespaceDeleting || v.Detached != "" || v.DeletedForMove)
+	forgotten := v.Host.Deleting && (v.Host.NamespaceDeleting || v.Detached != "" || v.Host.DeletedForMove)
 	switch {
 	case noSecret && asks:
 		return "the BMC's Secret is not there"
@@ -151,18 +151,18 @@ func wrongWithAbsence(v View, step Step) string {
 
 // judgeOffer: a host is offered only when nothing of an earlier machine can be on it, and its power reads as it should.
 func (w *world) judgeOffer(v View, step Step) {
-	want := v.Spec.Power
+	want := v.Host.Spec.Power
 	if want == "" {
 		want = v1alpha1.PowerOff
 	}
 	switch {
-	case step.State != StateFree || v.Claimed() || v.Spec.Quarantine != nil || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.Detached != "":
+	case step.State != StateFree || v.Claimed() || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Detached != "":
 		w.brokenf(promise.Clean, "offered although it is in use, or out of service")
-	case v.StrayBoot() != nil || v.Boot == nil || v.BootDeleting:
+	case v.StrayBoot() != nil || v.Host.Boot == nil || v.Host.BootDeleting:
 		w.brokenf(promise.Void, "offered although its boot is not void, or the record is missing")
 	case v.RequestedErasureBoot() != nil || v.Requested.Request != nil || w.disk.begun:
 		w.brokenf(promise.Clean, "offered although its disks are to be erased, or are erased in part")
-	case v.InspectionBoot() != nil || v.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
+	case v.InspectionBoot() != nil || v.Host.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
 		w.brokenf(promise.Clean, "offered although it is being inspected, or has to be")
 	case v.UnrecordedConsumer != "":
 		w.brokenf(promise.Clean, "offered although a machine says that it runs there")
@@ -179,9 +179,9 @@ func (w *world) judgeRelease(v View, step Step) {
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
 	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
 	switch {
-	case v.Boot != nil && v.Boot.ClaimID != "" && v.Boot.VoidedTime == nil && !v.BootMachinePending:
+	case v.Host.Boot != nil && v.Host.Boot.ClaimID != "" && v.Host.Boot.VoidedTime == nil && !v.BootMachinePending:
 		w.brokenf(promise.Void, "released before its boot is void")
-	case v.Detached != "" || v.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
+	case v.Detached != "" || v.Host.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
 		w.brokenf(promise.Command, "released although it is detached or in maintenance")
 	case !started && (!absent || v.ReleaseUnfenced == ""):
 		w.brokenf(promise.Command, "released without a release that was started")
@@ -189,8 +189,8 @@ func (w *world) judgeRelease(v View, step Step) {
 		w.brokenf(promise.Absence, "released because something is missing")
 	case step.Quarantine != nil:
 		w.judgeQuarantine(v, step.Quarantine.Reason)
-	case v.Spec.Quarantine != nil:
-	case v.Spec.ExternallyProvisioned:
+	case v.Host.Spec.Quarantine != nil:
+	case v.Host.Spec.ExternallyProvisioned:
 		w.dirty = false // the host is not offered until a user says that nothing else runs it
 	default:
 		w.judgeClean(v)
@@ -199,11 +199,11 @@ func (w *world) judgeRelease(v View, step Step) {
 
 // judgeQuarantine: a release without confirmed power-off and cleaning needs a reason.
 func (w *world) judgeQuarantine(v View, reason string) {
-	after := v.Spec.ReleaseUnfencedAfterSeconds
+	after := v.Host.Spec.ReleaseUnfencedAfterSeconds
 	switch {
 	case reason == v1alpha1.ReasonReleasedUnfenced && v.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
 		w.brokenf(promise.Clean, "released without a power-off before anybody requested that")
-	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Spec.ProviderState.CleaningStartTime.Time):
+	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Host.Spec.ProviderState.CleaningStartTime.Time):
 		w.brokenf(promise.Clean, "the cleaning failed without a try")
 	}
 }
@@ -211,13 +211,13 @@ func (w *world) judgeQuarantine(v View, reason string) {
 // judgeClean: a host that is released as clean is off, and was cleaned.
 func (w *world) judgeClean(v View) {
 	switch {
-	case v.Spec.CleaningPolicy == wire.PolicyManual:
+	case v.Host.Spec.CleaningPolicy == wire.PolicyManual:
 		w.brokenf(promise.Clean, "released as clean although its cleaning is manual")
 	case w.disk.used && cleaning.AllDisks(v.policy(w.s)) && (v.erasure() == nil || v.erasure().CleaningPolicy.Reaches(v.policy(w.s))):
 		w.brokenf(promise.Clean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.policy(w.s))
 	case (w.disk.data || w.disk.bootable) && cleaning.Erases(v.policy(w.s)):
 		w.brokenf(promise.Erased, "released as clean although its disk has bootstrap data, or boots")
-	case v.Spec.ProviderState.CleaningStartTime == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
+	case v.Host.Spec.ProviderState.CleaningStartTime == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
 		w.brokenf(promise.Clean, "released without a confirmed power-off")
 	case !v.BMC.CleanedAt.After(v.BMC.LastPowerAt) || !v.BMC.CleanedAt.After(w.netAt):
 		w.brokenf(promise.Clean, "released with a boot override, or an image in a virtual drive")
@@ -234,11 +234,11 @@ func (w *world) judgeCommand(v View, a Action) {
 	off := a == ShutDown || a == ForceOff
 	held := len(v.powerHolds()) > 0
 	switch {
-	case v.Detached != "" || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned:
+	case v.Detached != "" || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned:
 		w.brokenf(promise.Command, "%s to a host that must not be touched", a)
-	case v.DeletedForMove || v.Claimed() && c.DeletedForMove:
+	case v.Host.DeletedForMove || v.Claimed() && c.DeletedForMove:
 		w.brokenf(promise.Command, "%s to a host that is moved", a)
-	case (v.Paused || v.Claimed() && c.Paused) && (released || !v.InFlight()):
+	case (v.Host.Paused || v.Claimed() && c.Paused) && (released || !v.InFlight()):
 		w.brokenf(promise.Command, "%s to a host that is paused", a)
 	case v.Claimed() && (!c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()), w.noSecret:
 		w.brokenf(promise.Absence, "%s although something is missing", a)
@@ -250,7 +250,7 @@ func (w *world) judgeCommand(v View, a Action) {
 		w.judgeReleased(v, a)
 	case a == CleanUp:
 		w.brokenf(promise.Command, "cleaned although it is not released")
-	case v.Provisioned() || w.seeded && (v.CurrentBoot() == nil || !v.Boot.Agent || !mayRepeat(*v.Boot) || v.Boot.Purpose == v1alpha1.PurposeClean):
+	case v.Provisioned() || w.seeded && (v.CurrentBoot() == nil || !v.Host.Boot.Agent || !mayRepeat(*v.Host.Boot) || v.Host.Boot.Purpose == v1alpha1.PurposeClean):
 		w.judgeRunning(v, a, off, held)
 	default:
 		w.judgeBooting(v, a, off)
@@ -266,7 +266,7 @@ func (w *world) judgeRest() {
 }
 
 func (w *world) judgeReleased(v View, a Action) {
-	erases := v.erasing() && v.bootCounted() && v.Spec.ProviderState.CleaningStartTime != nil
+	erases := v.erasing() && v.bootCounted() && v.Host.Spec.ProviderState.CleaningStartTime != nil
 	if (a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride || a == EjectMedia) && !erases {
 		w.brokenf(promise.Command, "%s to a server that is released", a)
 	}
@@ -277,25 +277,25 @@ func (w *world) judgeReleased(v View, a Action) {
 
 func (w *world) judgeBooting(v View, a Action, off bool) {
 	switch {
-	case v.CurrentBoot() == nil || v.Boot.Failure != nil || v.Boot.Number != v.Spec.ProviderState.Boots:
+	case v.CurrentBoot() == nil || v.Host.Boot.Failure != nil || v.Host.Boot.Number != v.Host.Spec.ProviderState.Boots:
 		w.brokenf(promise.Command, "%s without a boot that is recorded", a)
-	case off && v.Boot.PoweredOffTime != nil:
+	case off && v.Host.Boot.PoweredOffTime != nil:
 		w.brokenf(promise.PowerCycle, "%s to a server that is booting", a)
-	case a == PowerOn && v.Boot.PoweredOnTime == nil:
+	case a == PowerOn && v.Host.Boot.PoweredOnTime == nil:
 		w.brokenf(promise.Records, "%s that is not recorded", a)
-	case (a == PowerOn || a == SetNetworkBoot) && v.Boot.PoweredOffTime == nil:
+	case (a == PowerOn || a == SetNetworkBoot) && v.Host.Boot.PoweredOffTime == nil:
 		w.brokenf(promise.Command, "%s to a server that was not seen off", a)
 	}
 }
 
 func (w *world) judgeFree(v View, a Action) {
 	switch {
-	case v.Deleting && (v.StrayBoot() != nil || v.mayRunAgent(w.s) || v.mayRunEraser(w.s)) && (a == ForceOff || a == EjectMedia && v.BMC.Power == v1alpha1.PowerOff):
-	case v.OwnBoot() != nil && v.Spec.Quarantine == nil:
+	case v.Host.Deleting && (v.StrayBoot() != nil || v.mayRunAgent(w.s) || v.mayRunEraser(w.s)) && (a == ForceOff || a == EjectMedia && v.BMC.Power == v1alpha1.PowerOff):
+	case v.OwnBoot() != nil && v.Host.Spec.Quarantine == nil:
 		w.judgeInspection(v, a)
-	case v.Spec.Quarantine != nil:
+	case v.Host.Spec.Quarantine != nil:
 		w.brokenf(promise.Command, "%s to a host in quarantine", a)
-	case a == PowerOn && v.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Spec.Power == v1alpha1.PowerOff:
+	case a == PowerOn && v.Host.Spec.Power == v1alpha1.PowerOn, (a == ShutDown || a == ForceOff) && v.Host.Spec.Power == v1alpha1.PowerOff:
 	default:
 		w.brokenf(promise.Command, "%s to an unclaimed host, and nobody requested it", a)
 	}
@@ -304,30 +304,30 @@ func (w *world) judgeFree(v View, a Action) {
 // judgeInspection judges a command in an inspection, or in an erasure on request: it powers off only a server that it has powered on. A machine that claims
 // the host ends an inspection, and waits for the end of an erasure.
 func (w *world) judgeInspection(v View, a Action) {
-	waits := v.Claimed() && IsRequestedErasure(v.Boot) && v.Boot.PoweredOnTime != nil
-	over := (v.Claimed() || v.Deleting) && !waits || v.Boot.AgentDoneTime != nil || v.Boot.Failure != nil
+	waits := v.Claimed() && IsRequestedErasure(v.Host.Boot) && v.Host.Boot.PoweredOnTime != nil
+	over := (v.Claimed() || v.Host.Deleting) && !waits || v.Host.Boot.AgentDoneTime != nil || v.Host.Boot.Failure != nil
 	switch {
 	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:
 		w.brokenf(promise.Command, "%s in an inspection", a)
-	case a == ForceOff && v.Boot.PoweredOnTime == nil && v.Boot.Attempt == 1:
+	case a == ForceOff && v.Host.Boot.PoweredOnTime == nil && v.Host.Boot.Attempt == 1:
 		w.brokenf(promise.Command, "%s to a server that its inspection has not powered on", a)
-	case a == PowerOn && v.Boot.PoweredOnTime == nil, a != ForceOff && !v.bootCounted():
+	case a == PowerOn && v.Host.Boot.PoweredOnTime == nil, a != ForceOff && !v.bootCounted():
 		w.brokenf(promise.Records, "%s that is not recorded", a)
 	}
 }
 
 // judgeRunning judges a command to a server that got its bootstrap data and may run its machine.
 func (w *world) judgeRunning(v View, a Action, off, held bool) {
-	owed := v.Spec.ProviderState.PowerHoldStartTime != nil || len(v.PowerRequests.On) > 0
+	owed := v.Host.Spec.ProviderState.PowerHoldStartTime != nil || len(v.PowerRequests.On) > 0
 	booting := !v.Provisioned() && v.InFlight()
 	switch {
-	case off && (!held || v.Spec.ProviderState.PowerHoldStartTime == nil):
+	case off && (!held || v.Host.Spec.ProviderState.PowerHoldStartTime == nil):
 		w.brokenf(promise.Command, "%s to a server that runs its machine, and nobody requested it, or it is not recorded", a)
-	case off && v.Spec.ProviderState.PowerHoldOffTime != nil:
+	case off && v.Host.Spec.ProviderState.PowerHoldOffTime != nil:
 		w.brokenf(promise.Command, "%s to a server that counts as off", a)
 	case a == PowerOn && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		w.brokenf(promise.Command, "switched on although the machine ran from memory, and is lost")
-	case a == PowerOn && v.Spec.ProviderState.PowerHoldOffTime != nil && v.Provisioned():
+	case a == PowerOn && v.Host.Spec.ProviderState.PowerHoldOffTime != nil && v.Provisioned():
 		w.brokenf(promise.Command, "switched on while it counts as off")
 	case a == PowerOn && held && v.Provisioned():
 		w.brokenf(promise.Command, "switched on during a power hold")

@@ -24,13 +24,13 @@ func wrongWithRequestedErasure(v View, later bool) string {
 		return "a machine has its provider ID"
 	case v.Inspection.PausedCluster != "":
 		return "the host may be moving"
-	case v.Spec.Power == v1alpha1.PowerOn || len(v.powerHolds()) > 0:
+	case v.Host.Spec.Power == v1alpha1.PowerOn || len(v.powerHolds()) > 0:
 		return "its power is to be another one"
 	case !later && (v.BMC.Power != v1alpha1.PowerOff || v.BMC.PowerAt.Sub(v.BMC.PowerSince) < DefaultSettings().ActiveInterval):
 		return "it was not read as off twice"
 	case v.hasConflict() || v.Replaced != "":
 		return "it may be another server"
-	case v.Deleting || v.Spec.Quarantine != nil || v.Spec.Maintenance != nil || v.Spec.ExternallyProvisioned || v.Detached != "" || v.Paused:
+	case v.Host.Deleting || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Detached != "" || v.Host.Paused:
 		return "it is out of service"
 	default:
 		return ""
@@ -64,7 +64,7 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 		w.notef("the agent begins to erase the disks: %q", b.CleaningPolicy)
 		w.disk.step, w.disk.begun = agentGotData, true
 		b.DataAddress = "192.0.2.1" // the boot server records to whom it gives the plan
-		w.v.Boot = &b
+		w.v.Host.Boot = &b
 		if !cleaning.AllDisks(b.CleaningPolicy) {
 			w.brokenf(promise.Command, "disks are erased with the policy %q", b.CleaningPolicy)
 		}
@@ -73,7 +73,7 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 	w.notef("the agent has erased the disks")
 	b.AgentDoneTime, b.WrittenDisks, b.Erasure = &metav1.Time{Time: v.Now}, nil, erasureReport()
 	w.disk, w.installed = agentDisk{missing: w.disk.missing}, false
-	w.v.Boot = &b
+	w.v.Host.Boot = &b
 	w.switchTo(false, 2*time.Second)
 	return true
 }
@@ -83,20 +83,20 @@ func (w *world) newRequest(serial string, policy wire.ErasePolicy) {
 	w.requests++
 	name := fmt.Sprintf("order-%d", w.requests)
 	w.v.Requested.Request = &ErasureRequest{Name: name, UID: "uid-" + name, SerialNumber: serial, Policy: policy}
-	w.bootsBefore = w.v.Spec.ProviderState.Boots
+	w.bootsBefore = w.v.Host.Spec.ProviderState.Boots
 }
 
 // requestOf is what the host controller selects: the request of the open boot, or one that fits the count of boots.
 func (w *world) requestOf(v View) *ErasureRequest {
-	r, open, last := v.Requested.Request, v.RequestedErasureBoot(), v.Boot
+	r, open, last := v.Requested.Request, v.RequestedErasureBoot(), v.Host.Boot
 	own := r != nil && last != nil && last.ClaimID == r.UID
-	givenUp := own && last.VoidedTime != nil && last.PoweredOnTime == nil && last.Failure == nil && last.Attempt == 1 && last.Number >= v.Spec.ProviderState.Boots
+	givenUp := own && last.VoidedTime != nil && last.PoweredOnTime == nil && last.Failure == nil && last.Attempt == 1 && last.Number >= v.Host.Spec.ProviderState.Boots
 	switch {
 	case r == nil, open != nil && !own:
 		return nil
 	case open != nil, givenUp:
 		return r
-	case own || w.bootsBefore != v.Spec.ProviderState.Boots:
+	case own || w.bootsBefore != v.Host.Spec.ProviderState.Boots:
 		return nil
 	default:
 		return r
@@ -105,7 +105,7 @@ func (w *world) requestOf(v View) *ErasureRequest {
 
 // requestEvents are the events of BareMetalErasureRequests.
 var requestEvents = []event{
-	{name: "a BareMetalErasureRequest", weight: 8, when: func(w *world) bool { return isFree(w) && !w.v.Deleting }, do: func(w *world, p uint64) {
+	{name: "a BareMetalErasureRequest", weight: 8, when: func(w *world) bool { return isFree(w) && !w.v.Host.Deleting }, do: func(w *world, p uint64) {
 		w.newRequest(choose(p, "SN1", "SN1", "SN1", "SN2"), choose(p/4, wire.PolicyClear, wire.PolicyPurge, wire.PolicyMetadata))
 	}},
 	{name: "the BareMetalErasureRequest is deleted", weight: 2, when: func(w *world) bool { return w.v.Requested.Request != nil }, do: func(w *world, _ uint64) { w.v.Requested.Request = nil }},

@@ -130,16 +130,16 @@ func worldSettings() Settings {
 var starts = []func(*View){
 	func(*View) {}, // claimed, and not booted yet
 	booting,
-	func(v *View) { booting(v); expired(v); v.MoveBlocked = false }, // not driven until its deadline, which allowed a move
+	func(v *View) { booting(v); expired(v); v.Host.MoveBlocked = false }, // not driven until its deadline, which allowed a move
 	func(v *View) {
 		booting(v)
-		v.Boot.PoweredOffTime, v.Boot.PoweredOnTime, v.BMC.Power = nil, nil, v1alpha1.PowerOn
+		v.Host.Boot.PoweredOffTime, v.Host.Boot.PoweredOnTime, v.BMC.Power = nil, nil, v1alpha1.PowerOn
 	},
-	func(v *View) { booting(v); uncounted(v); v.MoveBlocked = false },
+	func(v *View) { booting(v); uncounted(v); v.Host.MoveBlocked = false },
 	func(v *View) { booting(v); v.BMC.Power = v1alpha1.PowerOn; seeded(v) },
 	func(v *View) {
 		booting(v)
-		v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "x"}
+		v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootTimedOut, Message: "x"}
 	},
 	func(v *View) { booting(v); bootsAgent(v); v.BMC.Power = v1alpha1.PowerOn },
 	func(v *View) { booting(v); bootsAgent(v); v.BMC.Power = v1alpha1.PowerOn; seeded(v); writtenDisk(v) },
@@ -147,7 +147,7 @@ var starts = []func(*View){
 		ran(v)
 		bootsAgent(v)
 		writtenDisk(v)
-		v.Boot.CommitAllowedTime, v.Boot.AgentDoneTime = v.Boot.DataServedTime, v.Boot.DataServedTime
+		v.Host.Boot.CommitAllowedTime, v.Host.Boot.AgentDoneTime = v.Host.Boot.DataServedTime, v.Host.Boot.DataServedTime
 		provisioned(v)
 	},
 	ran,
@@ -157,7 +157,7 @@ var starts = []func(*View){
 	func(v *View) {
 		ran(v)
 		provisioned(v)
-		v.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "x"}
+		v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost, Message: "x"}
 	},
 }
 
@@ -166,7 +166,7 @@ func hasMedia(v *View) { v.MediaURL, v.BMC.Methods = "http://192.0.2.1", default
 
 func booting(v *View) {
 	bootingView(func(b *View) {
-		v.Boot, v.Spec.ProviderState.Boots, v.MoveBlocked = b.Boot, b.Spec.ProviderState.Boots, true
+		v.Host.Boot, v.Host.Spec.ProviderState.Boots, v.Host.MoveBlocked = b.Host.Boot, b.Host.Spec.ProviderState.Boots, true
 	})
 }
 
@@ -181,8 +181,8 @@ func ran(v *View) {
 // server may be being cleaned.
 func newWorld(t *rapid.T, seen *tally) *world {
 	if rapid.SampledFrom([]string{"claimed", "claimed", "claimed", "registered"}).Draw(t, "start") == "registered" {
-		v := View{Now: noon, Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}}, Boot: &v1alpha1.BareMetalBootSpec{}}
-		v.Spec.Inspection = rapid.SampledFrom([]v1alpha1.InspectionPolicy{"", v1alpha1.InspectionBMC, v1alpha1.InspectionAgent, v1alpha1.InspectionBoth}).Draw(t, "inspection")
+		v := View{Now: noon, Host: Host{Namespace: "dc", Name: "host-1", Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{"52:54:00:00:00:01"}}, Boot: &v1alpha1.BareMetalBootSpec{}}}
+		v.Host.Spec.Inspection = rapid.SampledFrom([]v1alpha1.InspectionPolicy{"", v1alpha1.InspectionBMC, v1alpha1.InspectionAgent, v1alpha1.InspectionBoth}).Draw(t, "inspection")
 		if rapid.Bool().Draw(t, "boot media") {
 			hasMedia(&v)
 		}
@@ -190,7 +190,7 @@ func newWorld(t *rapid.T, seen *tally) *world {
 			v.Requested.Request = requestFor("SN1")
 		}
 		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
-			v.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
+			v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 		}
 		w := worldOf(t, v, seen)
 		w.uncertain = false
@@ -204,13 +204,13 @@ func newWorld(t *rapid.T, seen *tally) *world {
 	if v.Consumer.Image {
 		v.Consumer.Persistence = v1alpha1.PersistenceInstalled
 	}
-	if v.Provisioned() && v.Boot.Failure != nil {
+	if v.Provisioned() && v.Host.Boot.Failure != nil {
 		v.Consumer.Persistence = v1alpha1.PersistenceEphemeral // only such a machine can be lost
 	}
 	const running, releasing, cleaning, moved = "running", "releasing", "cleaning", "cleaning, and a move forgot the machine's deletion"
 	release := rapid.SampledFrom([]string{running, running, running, running, releasing, cleaning, cleaning, moved}).Draw(t, "release")
 	if release == cleaning || release == moved {
-		v.BMC.Power, v.Spec.ProviderState.CleaningStartTime = v1alpha1.PowerOff, &metav1.Time{Time: noon}
+		v.BMC.Power, v.Host.Spec.ProviderState.CleaningStartTime = v1alpha1.PowerOff, &metav1.Time{Time: noon}
 	}
 	if release == cleaning || release == releasing {
 		v.Consumer.Deleting, v.Consumer.DeletingSince = true, noon.Add(-time.Minute)
@@ -225,7 +225,7 @@ func newWorld(t *rapid.T, seen *tally) *world {
 // worldOf is a world that starts with any facts. Everything that does not follow from them is as harmless as possible.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
 	v.Requested.SerialNumber = cmp.Or(v.Requested.SerialNumber, "SN1")
-	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now, bootsBefore: v.Spec.ProviderState.Boots}
+	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now, bootsBefore: v.Host.Spec.ProviderState.Boots}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
 	}
@@ -239,8 +239,8 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 		}
 		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 	}
-	w.disk.data = v.Boot != nil && len(v.Boot.WrittenDisks) > 0
-	w.fromNetwork = w.on && v.CurrentBoot() != nil && v.Boot.Agent && mayRepeat(*v.Boot)
+	w.disk.data = v.Host.Boot != nil && len(v.Host.Boot.WrittenDisks) > 0
+	w.fromNetwork = w.on && v.CurrentBoot() != nil && v.Host.Boot.Agent && mayRepeat(*v.Host.Boot)
 	w.disk.used = v.Claimed() && v.mayHaveBooted()
 	w.dirty, w.uncertain, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
 	if v.BMC.Busy {
@@ -255,7 +255,7 @@ func (w *world) fatalf(format string, args ...any) {
 	w.t.Helper()
 	story := *w.log
 	w.t.Fatalf("%s\nfacts: %+v\nspec: %+v\nconsumer: %+v\nboot: %+v\nthe server is on: %v, its BMC %s\nwhat happened last:\n  %s", fmt.Sprintf(format, args...),
-		w.v, w.v.Spec, w.v.Consumer, w.v.Boot, w.on, w.mood, strings.Join(story[max(0, len(story)-40):], "\n  "))
+		w.v, w.v.Host.Spec, w.v.Consumer, w.v.Host.Boot, w.on, w.mood, strings.Join(story[max(0, len(story)-40):], "\n  "))
 }
 
 func (w *world) notef(format string, args ...any) {
@@ -354,30 +354,30 @@ func (w *world) perform(v View, step Step) bool {
 		w.requeueAt = v.Now.Add(time.Minute) // the host controller repeats it
 		return true
 	case RecordBoot:
-		w.v.Boot = step.Boot
-		w.resetStages(v.Boot)
+		w.v.Host.Boot = step.Boot
+		w.resetStages(v.Host.Boot)
 		w.disk.data = w.disk.data && step.Boot.ClaimID != "" // a record that is created for a free host knows of no disk
 	case CountBoot:
-		w.v.Spec.ProviderState.Boots, w.v.MoveBlocked = step.Boot.Number, w.v.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
+		w.v.Host.Spec.ProviderState.Boots, w.v.Host.MoveBlocked = step.Boot.Number, w.v.Host.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
 		w.dirty = w.dirty || !ofNoMachine(step.Boot)
 		w.disk.used = w.disk.used || step.Boot.Purpose == v1alpha1.PurposeProvision
 	case ForgetBoot:
-		w.v.Boot, w.v.BootDeleting = nil, false
+		w.v.Host.Boot, w.v.Host.BootDeleting = nil, false
 	case RecordPowerHold:
-		w.v.Spec.ProviderState.PowerHoldStartTime, w.v.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffTime
+		w.v.Host.Spec.ProviderState.PowerHoldStartTime, w.v.Host.Spec.ProviderState.PowerHoldOffTime = step.PowerHold.Since, step.PowerHold.OffTime
 		if step.PowerHold.Since == nil {
 			w.v.BMC.FirstShutDownAt, w.v.BMC.OffUnansweredAt = time.Time{}, time.Time{}
 		}
 	case RecordCleaning:
 		w.v.BMC.CleanedAt, w.v.BMC.CleanUpFailures, w.v.BMC.CleanUpError = time.Time{}, 0, ""
-		w.v.Spec.ProviderState.CleaningStartTime = step.CleaningStartTime
+		w.v.Host.Spec.ProviderState.CleaningStartTime = step.CleaningStartTime
 	case DropRequests:
 	case AllowMove:
-		w.v.MoveBlocked = false
+		w.v.Host.MoveBlocked = false
 	case Release:
 		w.release(step)
 	case Isolate:
-		w.v.Spec.Quarantine = step.Quarantine
+		w.v.Host.Spec.Quarantine = step.Quarantine
 	case Forget:
 		w.gone = true
 	default:
@@ -391,13 +391,13 @@ func (w *world) perform(v View, step Step) bool {
 // rememberMethod remembers the method of a boot that was observed, as the host controller does.
 func (w *world) rememberMethod() {
 	if v := w.view(); v.MethodWorked() {
-		w.v.BMC.MethodWorked = MethodOf(v.Boot)
+		w.v.BMC.MethodWorked = MethodOf(v.Host.Boot)
 	}
 }
 
 // resetStages clears the observed stages when another attempt begins.
 func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
-	if before == nil || before.Number != w.v.Boot.Number {
+	if before == nil || before.Number != w.v.Host.Boot.Number {
 		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 		w.v.AgentAt, w.v.Media = time.Time{}, v1alpha1.ObservedStage{}
 	}
@@ -419,12 +419,12 @@ func (w *world) drop(key string) {
 }
 
 func (w *world) release(step Step) {
-	spec := &w.v.Spec
+	spec := &w.v.Host.Spec
 	spec.ConsumerRef, spec.PowerHolds, spec.ProviderState.PowerHoldStartTime, spec.ProviderState.PowerHoldOffTime, spec.ProviderState.CleaningStartTime = nil, nil, nil, nil, nil
 	if spec.Quarantine == nil {
 		spec.Quarantine = step.Quarantine
 	}
-	w.v.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
+	w.v.Host.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
 	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
 	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.v.Image, w.v.AgentAt = false, false, false, false, 0, Image{}, time.Time{}
@@ -515,7 +515,9 @@ func (w *world) advanceBoot() bool {
 		if c.ProviderID != "" || c.Deleting || c.Paused || !c.ClusterFound {
 			return false
 		}
-		w.change(func(c *Consumer) { c.ProviderID = inventory.ProviderID(v.Namespace, v.Name, v.Spec.ConsumerRef.Name) })
+		w.change(func(c *Consumer) {
+			c.ProviderID = inventory.ProviderID(v.Host.Namespace, v.Host.Name, v.Host.Spec.ConsumerRef.Name)
+		})
 	case b.Agent && mayRepeat(*b):
 		if !w.advanceAgent(v, *b) {
 			return false
@@ -528,7 +530,7 @@ func (w *world) advanceBoot() bool {
 		}
 		next := *b
 		next.ReportedTime = &metav1.Time{Time: v.Now}
-		w.v.Boot, w.v.Furthest = &next, v1alpha1.ObservedStage{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
+		w.v.Host.Boot, w.v.Furthest = &next, v1alpha1.ObservedStage{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
 	case BootFor(v, w.s) != BootNetwork || !w.fromNetwork:
 		return false
 	default:
@@ -548,7 +550,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 	}
 	w.notef("the bootstrap data is given out")
 	b.DataServedTime = &metav1.Time{Time: v.Now}
-	w.v.Boot, w.seeded, w.runs = &b, true, true
+	w.v.Host.Boot, w.seeded, w.runs = &b, true, true
 	w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
@@ -603,21 +605,21 @@ func (w *world) atRest() bool {
 		return false // it will read the power again, and the reading is new
 	}
 	released := slices.Contains([]State{StateDeleting, StateReleasing, StateCleaning}, w.last.State) // whose end allows the move
-	if v.MoveBlocked && v.InFlight() && !released && !w.last.RequeueAt.IsZero() {
+	if v.Host.MoveBlocked && v.InFlight() && !released && !w.last.RequeueAt.IsZero() {
 		return false // it will allow the move then
 	}
 	// A host boot ends at its deadline. If the BMC is not used, it ends ownBootGrace later, when the host is reconciled next.
 	own := v.OwnBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(ownBootGrace+incapableInspectInterval))
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
-		if own || v.releasing() && v.Spec.ReleaseUnfencedAfterSeconds != nil && !v.releaseOverdue() {
+		if own || v.releasing() && v.Host.Spec.ReleaseUnfencedAfterSeconds != nil && !v.releaseOverdue() {
 			return false // the release ends when it is overdue
 		}
 		return foreign || kept && !v.erasing() || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot // an erasure that waits for its server ends at the deadlines of its attempts
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
-		return foreign || len(v.powerHolds()) > 0 && (kept || v.Spec.ProviderState.PowerHoldOffTime != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral)
+		return foreign || len(v.powerHolds()) > 0 && (kept || v.Host.Spec.ProviderState.PowerHoldOffTime != nil && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral)
 	case StateReportedIn:
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
@@ -643,7 +645,7 @@ func (w *world) restDifference(other *world) string {
 		return ""
 	case w.last.State != other.last.State || w.phase != other.phase || w.last.Reason != other.last.Reason:
 		return fmt.Sprintf("%s %s %s and %s %s %s", w.last.State, w.phase, w.last.Reason, other.last.State, other.phase, other.last.Reason)
-	case !reflect.DeepEqual(w.v.Spec.ConsumerRef, other.v.Spec.ConsumerRef) || (w.v.Spec.Quarantine == nil) != (other.v.Spec.Quarantine == nil):
+	case !reflect.DeepEqual(w.v.Host.Spec.ConsumerRef, other.v.Host.Spec.ConsumerRef) || (w.v.Host.Spec.Quarantine == nil) != (other.v.Host.Spec.Quarantine == nil):
 		return "another claim, or another quarantine"
 	}
 	return ""
