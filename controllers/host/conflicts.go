@@ -66,7 +66,7 @@ func (f *conflictFinder) keeperOf(ctx context.Context, host *v1alpha1.BareMetalH
 func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) (err error) {
 	here := client.InNamespace(host.Namespace)
 	if lifecycle.IsOpen(view.Host.Boot) {
-		if view.BootMachinePending, err = bootMachineWaits(ctx, f.client, host.Namespace, view.Host.Boot); err != nil {
+		if view.Claims.BootMachinePending, err = bootMachineWaits(ctx, f.client, host.Namespace, view.Host.Boot); err != nil {
 			return err
 		}
 	}
@@ -77,11 +77,11 @@ func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alph
 		}
 		for _, other := range hosts.Items {
 			if other.UID != host.UID {
-				view.SharesConsumerWith = append(view.SharesConsumerWith, other.Name)
+				view.Claims.SharesConsumerWith = append(view.Claims.SharesConsumerWith, other.Name)
 			}
 		}
-		slices.Sort(view.SharesConsumerWith)
-		view.DataServedOn, err = f.servedBy(ctx, host)
+		slices.Sort(view.Claims.SharesConsumerWith)
+		view.Claims.DataServedOn, err = f.servedBy(ctx, host)
 		return err
 	}
 	var machines v1alpha1.BareMetalMachineList
@@ -91,7 +91,7 @@ func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alph
 	for _, m := range machines.Items {
 		// A machine that is being deleted has just released the host.
 		if m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == inventory.ProviderID(host.Namespace, host.Name, m.Name) {
-			view.UnrecordedConsumer = max(view.UnrecordedConsumer, m.Name)
+			view.Claims.UnrecordedConsumer = max(view.Claims.UnrecordedConsumer, m.Name)
 		}
 	}
 	return nil

@@ -166,16 +166,16 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 		}
 		return step
 	}
-	if len(v.SharesConsumerWith) > 0 {
+	if len(v.Claims.SharesConsumerWith) > 0 {
 		step.Reason, step.RequeueAt = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
 		step.Message = fmt.Sprintf("The machine has host %s too, so neither is booted. Remove spec.consumerRef from one of them",
-			strings.Join(v.SharesConsumerWith, ", "))
+			strings.Join(v.Claims.SharesConsumerWith, ", "))
 		return step
 	}
-	if v.DataServedOn != "" {
+	if v.Claims.DataServedOn != "" {
 		step.Reason, step.RequeueAt = v1alpha1.ReasonConsumerConflict, v.Now.Add(s.PollInterval)
 		step.Message = fmt.Sprintf("The server of host %s already got the bootstrap data of the machine, so this host is not booted for it. "+
-			"Remove spec.consumerRef, or delete the Machine", v.DataServedOn)
+			"Remove spec.consumerRef, or delete the Machine", v.Claims.DataServedOn)
 		return step
 	}
 	if v.notOff() && v.Host.Spec.Power != v1alpha1.PowerOn {

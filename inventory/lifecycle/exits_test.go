@@ -101,7 +101,7 @@ func TestUnrecordedConsumer(t *testing.T) {
 	for _, power := range []v1alpha1.PowerState{"", v1alpha1.PowerOn, v1alpha1.PowerOff} {
 		for _, now := range []v1alpha1.PowerState{v1alpha1.PowerOn, v1alpha1.PowerOff} {
 			g := NewWithT(t)
-			step := Next(freeView(func(v *View) { v.UnrecordedConsumer, v.Host.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
+			step := Next(freeView(func(v *View) { v.Claims.UnrecordedConsumer, v.Host.Spec.Power, v.BMC.Power = "m", power, now }), DefaultSettings())
 			g.Expect(step.Action.Commands()).To(BeFalse())
 			g.Expect(step.Phase).To(Equal(v1alpha1.PhaseUnavailable))
 			g.Expect(step.Reason).To(Equal(v1alpha1.ReasonConsumerMissing))

@@ -138,7 +138,7 @@ func pollConflict(v View, s Settings, step Step) Step {
 // releasesOpenBoot is true for a release while the boot is not void: an unclaimed host never has an open boot. The boot of a pending machine stays open. That
 // machine may be another one than the host's consumer, or one that does not know that its host is released.
 func releasesOpenBoot(v View, step Step) bool {
-	return step.Action == Release && IsOpen(v.Host.Boot) && !v.BootMachinePending
+	return step.Action == Release && IsOpen(v.Host.Boot) && !v.Claims.BootMachinePending
 }
 
 // voidBootFirst delays a release until the boot is voided.

@@ -40,9 +40,9 @@ var nextClaimed = map[string]nextCase{
 		claimedView(poweredOn, func(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn }), StateClaimed, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"claimed, and the machine was served elsewhere": {
-		claimedView(func(v *View) { v.DataServedOn = "host-2" }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
+		claimedView(func(v *View) { v.Claims.DataServedOn = "host-2" }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
 	},
 	"claimed with another host": {
-		claimedView(func(v *View) { v.SharesConsumerWith = []string{"host-2"} }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
+		claimedView(func(v *View) { v.Claims.SharesConsumerWith = []string{"host-2"} }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonConsumerConflict,
 	},
 }

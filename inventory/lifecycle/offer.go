@@ -48,15 +48,15 @@ func offerHost(v View, s Settings) Step {
 func offerVerified(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseAvailable, RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch want := v.Host.Spec.Power; {
-	case v.UnrecordedConsumer != "":
+	case v.Claims.UnrecordedConsumer != "":
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing
-		consumer := "spec.consumerRef.name: " + v.UnrecordedConsumer
-		if b := v.StrayBoot(); b != nil && b.MachineName == v.UnrecordedConsumer {
+		consumer := "spec.consumerRef.name: " + v.Claims.UnrecordedConsumer
+		if b := v.StrayBoot(); b != nil && b.MachineName == v.Claims.UnrecordedConsumer {
 			consumer = fmt.Sprintf("spec.consumerRef to {name: %s, claimID: %s}", b.MachineName, b.ClaimID)
 		}
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to return the host to it. Or delete that machine: the "+
-			"disks of the server are not erased then", v.UnrecordedConsumer, consumer)
-	case v.StrayBoot() != nil && v.BootMachinePending:
+			"disks of the server are not erased then", v.Claims.UnrecordedConsumer, consumer)
+	case v.StrayBoot() != nil && v.Claims.BootMachinePending:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server has the bootstrap data of BareMetalMachine %q, which spec.consumerRef no longer names. Set spec.consumerRef to {name: %s, "+
 			"claimID: %s} to return the host to it, or delete its Machine", v.Host.Boot.MachineName, v.Host.Boot.MachineName, v.Host.Boot.ClaimID)

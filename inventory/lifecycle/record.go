@@ -49,7 +49,7 @@ func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
 
 // forgetsStrayBoot is true while the record of a stray boot is being deleted, and only the provider keeps it.
 func (v View) forgetsStrayBoot() bool {
-	return v.StrayBoot() != nil && v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.BootMachinePending
+	return v.StrayBoot() != nil && v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.Claims.BootMachinePending
 }
 
 // unerasedStray returns the quarantine of a host whose stray boot is forgotten: its record is all that says that the disks have the data of a machine. It is nil if a release
@@ -133,7 +133,7 @@ func restoreBootRecord(v View, s Settings) (Step, bool) {
 	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil:
 		step.Action, step.Quarantine = Isolate, unerasedStray(v, s)
 		step.Message = step.Quarantine.Message
-	case v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.BootMachinePending:
+	case v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.Claims.BootMachinePending:
 		step.Action, step.Message = ForgetBoot, fmt.Sprintf("BareMetalBoot %q is being recreated", v.Host.Name)
 	default:
 		return Step{}, false

@@ -15,7 +15,7 @@ import (
 // command its power. A server that reported in, or that a machine with its provider ID may run on, is left as it is.
 func deleteUnclaimed(v View, s Settings) Step {
 	stray := v.StrayBoot()
-	booting := stray != nil && stray.PoweredOffTime != nil && stray.ReportedTime == nil && v.UnrecordedConsumer == "" ||
+	booting := stray != nil && stray.PoweredOffTime != nil && stray.ReportedTime == nil && v.Claims.UnrecordedConsumer == "" ||
 		v.mayRunAgent(s) || v.mayRunEraser(s)
 	if !booting || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Host.NamespaceDeleting && v.secretMissing() {
 		return forget(v, s)
@@ -32,7 +32,7 @@ func deleteUnclaimed(v View, s Settings) Step {
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
 	case v.mediaLeft():
 		known.Action, known.Message = EjectMedia, "The server is off: its boot medium is being ejected"
-	case v.BootMachinePending: // the boot stays until that machine is gone, so that the machine claims no other host
+	case v.Claims.BootMachinePending: // the boot stays until that machine is gone, so that the machine claims no other host
 		known.Action, known.Message = Forget, "The server is off"
 	default:
 		end := voidBoot(v)

@@ -39,15 +39,8 @@ type View struct {
 	TakenMAC string
 	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
 	Replaced string
-	// SharesConsumerWith names the other hosts of the same machine. There are some only if a user edited spec.consumerRef.
-	SharesConsumerWith []string
-	// UnrecordedConsumer names the machine whose provider ID is that of this host, although the host has no spec.consumerRef. It is empty without one.
-	UnrecordedConsumer string
-	// BootMachinePending is true when the last boot served its machine's bootstrap data, and that machine exists, is not provisioned and is not being
-	// deleted. With another host the machine would get the same bootstrap data again. So the boot is kept, and is not voided.
-	BootMachinePending bool
-	// DataServedOn names another host whose boot served the bootstrap data of this host's machine. It is empty without one.
-	DataServedOn string
+	// Claims is what other objects say about who has the host.
+	Claims Claims
 	// Consumer is the machine that spec.consumerRef names; nil without one.
 	Consumer *Consumer
 	// BMC is what is known through the BMC.
@@ -112,6 +105,19 @@ type Host struct {
 	Paused bool
 	// MoveBlocked is true while the host blocks `clusterctl move`.
 	MoveBlocked bool
+}
+
+// Claims is what other objects say about who has the host.
+type Claims struct {
+	// SharesConsumerWith names the other hosts of the same machine. There are some only if a user edited spec.consumerRef.
+	SharesConsumerWith []string
+	// UnrecordedConsumer names the machine whose provider ID is that of this host, although the host has no spec.consumerRef. It is empty without one.
+	UnrecordedConsumer string
+	// BootMachinePending is true when the last boot served its machine's bootstrap data, and that machine exists, is not provisioned and is not being
+	// deleted. With another host the machine would get the same bootstrap data again. So the boot is kept, and is not voided.
+	BootMachinePending bool
+	// DataServedOn names another host whose boot served the bootstrap data of this host's machine. It is empty without one.
+	DataServedOn string
 }
 
 // Consumer is what is known of the machine that has a host.

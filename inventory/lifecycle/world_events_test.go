@@ -296,8 +296,8 @@ var events = []event{
 	toggle("the Secret is missing", 2, func(w *world) bool { return w.noSecret }, func(w *world, _ uint64) { w.noSecret = true }, func(w *world) { w.noSecret = false }),
 	toggle("the BMC cannot boot it", 1, func(w *world) bool { return len(w.v.BMC.Missing) > 0 },
 		func(w *world, _ uint64) { w.v.BMC.Missing = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Missing = nil }),
-	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.UnrecordedConsumer != "" },
-		func(w *world, _ uint64) { w.v.UnrecordedConsumer = "m-0" }, func(w *world) { w.v.UnrecordedConsumer = "" }),
+	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.Claims.UnrecordedConsumer != "" },
+		func(w *world, _ uint64) { w.v.Claims.UnrecordedConsumer = "m-0" }, func(w *world) { w.v.Claims.UnrecordedConsumer = "" }),
 	toggle("another host has the MAC address", 1, func(w *world) bool { return w.v.MACTakenBy != "" },
 		func(w *world, _ uint64) { w.v.MACTakenBy = "host-2" }, func(w *world) { w.v.MACTakenBy = "" }),
 	toggle("another host has the BMC", 1, func(w *world) bool { return w.v.BMCTakenBy != "" },
@@ -308,8 +308,8 @@ var events = []event{
 		func(w *world, _ uint64) { w.v.HardwareTakenBy = "host-2" }, func(w *world) { w.v.HardwareTakenBy = "" }),
 	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.Replaced != "" },
 		func(w *world, _ uint64) { w.v.Replaced = "another server" }, func(w *world) { w.v.Replaced = "" }),
-	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.SharesConsumerWith) > 0 },
-		func(w *world, _ uint64) { w.v.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.SharesConsumerWith = nil }),
+	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.Claims.SharesConsumerWith) > 0 },
+		func(w *world, _ uint64) { w.v.Claims.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.Claims.SharesConsumerWith = nil }),
 	toggle("the boot queue is full", 3, func(w *world) bool { return w.v.QueuePosition != nil },
 		func(w *world, p uint64) { w.v.QueuePosition = &QueuePosition{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.QueuePosition = nil }),
 	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Host.Boot != nil }, do: func(w *world, _ uint64) {
@@ -319,12 +319,12 @@ var events = []event{
 		}
 	}},
 	{name: "somebody clears spec.consumerRef", weight: 1, when: func(w *world) bool { return w.visited == StateBooting && w.absent == nil }, do: func(w *world, _ uint64) {
-		w.v.BootMachinePending = w.seeded
+		w.v.Claims.BootMachinePending = w.seeded
 		w.v.Host.Spec.ConsumerRef, w.v.Consumer, w.lostBoot, w.v.Host.MoveBlocked = nil, nil, nil, false
 		w.disk.used = false                         // the claim has ended
 		w.dirty = w.dirty && !w.v.Host.BootDeleting // the user who also deleted the record took the server from the machine permanently
 	}},
-	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.BootMachinePending }, do: func(w *world, _ uint64) { w.v.BootMachinePending = false }},
+	{name: "the machine of a stray boot is deleted", weight: 1, when: func(w *world) bool { return w.v.Claims.BootMachinePending }, do: func(w *world, _ uint64) { w.v.Claims.BootMachinePending = false }},
 	{name: "the provider halts after a write", weight: 5, when: always, do: func(w *world, p uint64) { w.halt = 1 + int(p%3) }},
 	{name: "the provider restarts", weight: 5, when: always, do: func(w *world, _ uint64) { w.restart() }},
 	{name: "the status is erased", weight: 3, when: always, do: func(w *world, _ uint64) { w.eraseStatus(); w.restart(); w.v.BMC.OverrideSet = false }},
@@ -413,8 +413,8 @@ func (w *world) recreate() {
 	w.notef("the server is registered again")
 	w.v = View{
 		Now: w.v.Now, Host: Host{Namespace: w.v.Host.Namespace, Name: w.v.Host.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{w.v.Host.Spec.BootMACAddresses[0]}}, Boot: w.v.Host.Boot, BootDeleting: w.v.Host.Boot != nil},
-		BootMachinePending: w.v.BootMachinePending, // the garbage collector deletes the boot
-		Requested:          RequestedErasure{SerialNumber: "SN1"},
+		Claims:    Claims{BootMachinePending: w.v.Claims.BootMachinePending}, // the garbage collector deletes the boot
+		Requested: RequestedErasure{SerialNumber: "SN1"},
 	}
 	w.lostBoot, w.disk.used, w.disk.begun = nil, false, false
 	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
@@ -432,8 +432,8 @@ func (w *world) endInterventions() {
 		p.undo(w)
 	}
 	w.v.NotPermitted = ""
-	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.SharesConsumerWith, w.v.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
-	w.v.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
+	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
+	w.v.Claims.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
 	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails, w.v.Requested.Machine, w.v.Requested.SerialNumber = nil, "", false, "", "SN1"
 }
 

@@ -38,7 +38,7 @@ func (w *world) judgeStep(v View, step Step) {
 		w.brokenf(promise.Clean, "a requested erasure is over before the disks are erased, and the host is not in quarantine")
 	}
 	switch {
-	case v.BootMachinePending && v.Host.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedTime != nil):
+	case v.Claims.BootMachinePending && v.Host.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedTime != nil):
 		w.brokenf(promise.Command, "the record is removed that keeps a machine from getting its bootstrap data twice")
 	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.PowerOffProvider == "":
 		w.brokenf(promise.Command, "the server is powered off that the provider runs on")
@@ -80,7 +80,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Data, "it is forgotten that it was given out")
 	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Host.Spec.Power != v1alpha1.PowerOn:
 		w.brokenf(promise.Command, "a server that was found running is booted")
-	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Host.Deleting || v.Claimed() && len(v.SharesConsumerWith) > 0):
+	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Host.Deleting || v.Claimed() && len(v.Claims.SharesConsumerWith) > 0):
 		w.brokenf(promise.Command, "a host is booted that is being deleted, or shares its machine")
 	case before != nil && before.Number == b.Number && before.Method != b.Method:
 		w.brokenf(promise.Records, "the method of boot %d becomes %s", b.Number, b.Method)
@@ -164,7 +164,7 @@ func (w *world) judgeOffer(v View, step Step) {
 		w.brokenf(promise.Clean, "offered although its disks are to be erased, or are erased in part")
 	case v.InspectionBoot() != nil || v.Host.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
 		w.brokenf(promise.Clean, "offered although it is being inspected, or has to be")
-	case v.UnrecordedConsumer != "":
+	case v.Claims.UnrecordedConsumer != "":
 		w.brokenf(promise.Clean, "offered although a machine says that it runs there")
 	case w.dirty:
 		w.brokenf(promise.Clean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
@@ -179,7 +179,7 @@ func (w *world) judgeRelease(v View, step Step) {
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
 	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
 	switch {
-	case v.Host.Boot != nil && v.Host.Boot.ClaimID != "" && v.Host.Boot.VoidedTime == nil && !v.BootMachinePending:
+	case v.Host.Boot != nil && v.Host.Boot.ClaimID != "" && v.Host.Boot.VoidedTime == nil && !v.Claims.BootMachinePending:
 		w.brokenf(promise.Void, "released before its boot is void")
 	case v.Detached != "" || v.Host.Spec.Maintenance != nil && v.ReleaseUnfenced == "":
 		w.brokenf(promise.Command, "released although it is detached or in maintenance")

@@ -20,7 +20,7 @@ func wrongWithRequestedErasure(v View, later bool) string {
 		return "a machine has the host"
 	case v.Requested.Request == nil || v.Requested.Request.SerialNumber != v.Requested.SerialNumber:
 		return "nobody requested that for this server"
-	case v.Requested.Machine != "" || v.UnrecordedConsumer != "" && !later:
+	case v.Requested.Machine != "" || v.Claims.UnrecordedConsumer != "" && !later:
 		return "a machine has its provider ID"
 	case v.Inspection.PausedCluster != "":
 		return "the host may be moving"
