@@ -24,12 +24,12 @@ type conflictFinder struct {
 // observeIdentityConflicts finds the other hosts that own the BMC, a MAC address or the hardware of a host.
 func (f *conflictFinder) observeIdentityConflicts(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
 	hardware := f.observations.get(client.ObjectKeyFromObject(host)).hardware
-	view.Identity = controllers.IdentityOf(host, hardware)
+	view.Identity.Server = controllers.IdentityOf(host, hardware)
 	if err := controllers.CheckPermitted(f.tenants, host); err != nil {
-		view.NotPermitted = err.Error()
+		view.Identity.NotPermitted = err.Error()
 	}
 	for taken, by := range map[*string]controllers.IdentityConflict{
-		&view.BMCTakenBy: controllers.BMCConflict(host), &view.HardwareTakenBy: controllers.HardwareConflict(host, hardware),
+		&view.Identity.BMCTakenBy: controllers.BMCConflict(host), &view.Identity.HardwareTakenBy: controllers.HardwareConflict(host, hardware),
 	} {
 		var err error
 		if *taken, err = f.keeperOf(ctx, host, by); err != nil {
@@ -42,7 +42,7 @@ func (f *conflictFinder) observeIdentityConflicts(ctx context.Context, host *v1a
 			return err
 		}
 		if by != "" {
-			view.TakenMAC, view.MACTakenBy = mac, by
+			view.Identity.TakenMAC, view.Identity.MACTakenBy = mac, by
 			return nil
 		}
 	}

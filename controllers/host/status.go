@@ -146,18 +146,18 @@ func (w *statusWriter) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.V
 
 // undisputedIdentity returns the identity of the host's server. A part that belongs to another host, or is not permitted, keeps its earlier value.
 func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
-	if view.NotPermitted != "" {
+	if view.Identity.NotPermitted != "" {
 		return before
 	}
 	identity := ptr.Deref(before, v1alpha1.HostIdentity{})
-	if view.MACTakenBy == "" {
-		identity.BootMACAddresses = view.Identity.BootMACAddresses
+	if view.Identity.MACTakenBy == "" {
+		identity.BootMACAddresses = view.Identity.Server.BootMACAddresses
 	}
-	if view.BMCTakenBy == "" {
-		identity.BMC = view.Identity.BMC
+	if view.Identity.BMCTakenBy == "" {
+		identity.BMC = view.Identity.Server.BMC
 	}
-	if view.HardwareTakenBy == "" && view.Replaced == "" {
-		identity.Hardware = cmp.Or(view.Identity.Hardware, identity.Hardware)
+	if view.Identity.HardwareTakenBy == "" && view.Identity.Replaced == "" {
+		identity.Hardware = cmp.Or(view.Identity.Server.Hardware, identity.Hardware)
 	}
 	return &identity
 }

@@ -12,16 +12,16 @@ import (
 func withoutForeignServer(v View) View {
 	var problem *BMCProblem
 	switch reason, message := Conflict(v); {
-	case v.NotPermitted != "" || v.BMCTakenBy != "":
+	case v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != "":
 		problem = &BMCProblem{Reason: reason, Message: message} // a login with wrong credentials could lock the account of the BMC
-	case v.Replaced != "":
-		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Replaced, RetryAt: v.BMC.InspectedTime.Add(incapableInspectInterval)}
-	case v.HardwareTakenBy != "":
+	case v.Identity.Replaced != "":
+		problem = &BMCProblem{Reason: v1alpha1.ReasonServerReplaced, Message: v.Identity.Replaced, RetryAt: v.BMC.InspectedTime.Add(incapableInspectInterval)}
+	case v.Identity.HardwareTakenBy != "":
 		problem = &BMCProblem{Reason: reason, Message: message, RetryAt: v.BMC.InspectedTime.Add(incapableInspectInterval)}
 	default:
 		return v
 	}
-	if v.BMC.Problem != nil && v.BMCTakenBy == "" && v.NotPermitted == "" {
+	if v.BMC.Problem != nil && v.Identity.BMCTakenBy == "" && v.Identity.NotPermitted == "" {
 		problem = v.BMC.Problem // why it cannot be queried now
 	}
 	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideSet: v.BMC.OverrideSet, OverrideNote: v.BMC.OverrideNote}
@@ -36,16 +36,16 @@ func (v View) BMCProblem() *BMCProblem { return withoutForeignServer(v).BMC.Prob
 func Conflict(v View) (reason, message string) {
 	const taken = "%s %s is already that of %s. Correct it, or delete the host that is wrong"
 	switch {
-	case v.NotPermitted != "":
-		return v1alpha1.ReasonNotPermitted, v.NotPermitted
-	case v.BMCTakenBy != "":
-		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Host.Spec.BMC.Address, v.BMCTakenBy)
-	case v.HardwareTakenBy != "":
+	case v.Identity.NotPermitted != "":
+		return v1alpha1.ReasonNotPermitted, v.Identity.NotPermitted
+	case v.Identity.BMCTakenBy != "":
+		return v1alpha1.ReasonBMCConflict, fmt.Sprintf(taken, "spec.bmc.address", v.Host.Spec.BMC.Address, v.Identity.BMCTakenBy)
+	case v.Identity.HardwareTakenBy != "":
 		return v1alpha1.ReasonHardwareConflict, fmt.Sprintf("The BMC reports the system UUID and the serial number of %s. It may be the same server, so this host is not booted. "+
 			"Delete the host that is wrong. If the boards of two servers share both: kubectl annotate baremetalhost %s --namespace %s %s=\"who checked it\"",
-			v.HardwareTakenBy, v.Host.Name, v.Host.Namespace, v1alpha1.SharedHardwareAnnotation)
-	case v.MACTakenBy != "":
-		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddresses", v.TakenMAC, v.MACTakenBy)
+			v.Identity.HardwareTakenBy, v.Host.Name, v.Host.Namespace, v1alpha1.SharedHardwareAnnotation)
+	case v.Identity.MACTakenBy != "":
+		return v1alpha1.ReasonMACConflict, fmt.Sprintf(taken, "spec.bootMACAddresses", v.Identity.TakenMAC, v.Identity.MACTakenBy)
 	default:
 		return "", ""
 	}

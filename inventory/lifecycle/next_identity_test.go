@@ -9,10 +9,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-func replaced(v *View) { v.Replaced, v.BMC.InspectedTime = "another server", v.Now.Add(-time.Minute) }
-func bmcTaken(v *View) { v.BMCTakenBy = "host h" }
+func replaced(v *View) {
+	v.Identity.Replaced, v.BMC.InspectedTime = "another server", v.Now.Add(-time.Minute)
+}
+func bmcTaken(v *View) { v.Identity.BMCTakenBy = "host h" }
 func hardwareTaken(v *View) {
-	v.HardwareTakenBy, v.BMC.InspectedTime = "host h", v.Now.Add(-time.Minute)
+	v.Identity.HardwareTakenBy, v.BMC.InspectedTime = "host h", v.Now.Add(-time.Minute)
 }
 
 // nextIdentity are hosts whose BMC may belong to another server. Its readings are ignored.
@@ -40,11 +42,11 @@ func TestConflictAndProblem(t *testing.T) {
 		view            View
 		reason, message string
 	}{
-		"MAC address alone":        {freeView(func(v *View) { v.MACTakenBy = "host m" }), "", ""},
-		"board and MAC address":    {freeView(hardwareTaken, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonHardwareConflict, "the serial number of host h"},
-		"BMC and MAC address":      {freeView(bmcTaken, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonBMCConflict, "is already that of host h"},
-		"replaced and MAC address": {freeView(replaced, func(v *View) { v.MACTakenBy = "host m" }), v1alpha1.ReasonServerReplaced, "another server"},
-		"not permitted, and all":   {freeView(replaced, bmcTaken, func(v *View) { v.NotPermitted = "not permitted" }), v1alpha1.ReasonNotPermitted, "not permitted"},
+		"MAC address alone":        {freeView(func(v *View) { v.Identity.MACTakenBy = "host m" }), "", ""},
+		"board and MAC address":    {freeView(hardwareTaken, func(v *View) { v.Identity.MACTakenBy = "host m" }), v1alpha1.ReasonHardwareConflict, "the serial number of host h"},
+		"BMC and MAC address":      {freeView(bmcTaken, func(v *View) { v.Identity.MACTakenBy = "host m" }), v1alpha1.ReasonBMCConflict, "is already that of host h"},
+		"replaced and MAC address": {freeView(replaced, func(v *View) { v.Identity.MACTakenBy = "host m" }), v1alpha1.ReasonServerReplaced, "another server"},
+		"not permitted, and all":   {freeView(replaced, bmcTaken, func(v *View) { v.Identity.NotPermitted = "not permitted" }), v1alpha1.ReasonNotPermitted, "not permitted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

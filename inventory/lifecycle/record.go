@@ -147,7 +147,7 @@ func newRecord(v View, attempt int32, purpose v1alpha1.BootPurpose) *v1alpha1.Ba
 	if v.Host.Boot != nil {
 		number = max(number, v.Host.Boot.Number)
 	}
-	identity := v.Identity
+	identity := v.Identity.Server
 	boot := &v1alpha1.BareMetalBootSpec{
 		Number: number + 1, Attempt: attempt, Purpose: purpose, StartTime: metav1.NewTime(v.Now), Identity: &identity, Method: methodFor(v, attempt),
 	}

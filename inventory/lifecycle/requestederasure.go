@@ -101,8 +101,8 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 	switch {
 	case conflict != "":
 		return conflict
-	case v.Replaced != "":
-		return v.Replaced
+	case v.Identity.Replaced != "":
+		return v.Identity.Replaced
 	case v.Requested.Machine != "":
 		return v.Requested.Machine + " has the providerID of this host, so the server may run it. Give the host back to it, or delete that machine"
 	case request == nil:

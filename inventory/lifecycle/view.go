@@ -28,17 +28,8 @@ type View struct {
 	PowerOffProvider string
 	// RetryNow is true when a user wants the BMC to be queried now, whatever happened before.
 	RetryNow bool
-	// NotPermitted says why the provider's configuration does not permit the host's MAC address or its BMC. It is empty if both are permitted.
-	NotPermitted string
-	// Identity is what identifies the server. A boot records it.
-	Identity v1alpha1.HostIdentity
-	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that already have one of this host's boot MAC addresses, its BMC, or the system UUID
-	// and serial number that its BMC reports. Each is empty without such a conflict.
-	MACTakenBy, BMCTakenBy, HardwareTakenBy string
-	// TakenMAC is the boot MAC address that another host has.
-	TakenMAC string
-	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
-	Replaced string
+	// Identity is what identifies the server, and what speaks against that.
+	Identity Identity
 	// Claims is what other objects say about who has the host.
 	Claims Claims
 	// Consumer is the machine that spec.consumerRef names; nil without one.
@@ -118,6 +109,21 @@ type Claims struct {
 	BootMachinePending bool
 	// DataServedOn names another host whose boot served the bootstrap data of this host's machine. It is empty without one.
 	DataServedOn string
+}
+
+// Identity is what identifies the server, and what speaks against that it is the server of this host.
+type Identity struct {
+	// NotPermitted says why the provider's configuration does not permit the host's MAC address or its BMC. It is empty if both are permitted.
+	NotPermitted string
+	// Server is what identifies the server. A boot records it.
+	Server v1alpha1.HostIdentity
+	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that already have one of this host's boot MAC addresses, its BMC, or the system UUID
+	// and serial number that its BMC reports. Each is empty without such a conflict.
+	MACTakenBy, BMCTakenBy, HardwareTakenBy string
+	// TakenMAC is the boot MAC address that another host has.
+	TakenMAC string
+	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
+	Replaced string
 }
 
 // Consumer is what is known of the machine that has a host.
@@ -247,12 +253,12 @@ func (v View) Provisioned() bool {
 // Verified is true when the host can be booted: its inventory was read and describes the same server as before, its BMC has the capabilities
 // for one of its boot methods, and no conflict concerns its MAC address, BMC or hardware.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && !v.Incapable() && v.Replaced == "" && !v.hasConflict()
+	return v.BMC.Inspected && !v.Incapable() && v.Identity.Replaced == "" && !v.hasConflict()
 }
 
 // hasConflict is true when the configuration, or another host, keeps this host from using its MAC address, BMC or hardware.
 func (v View) hasConflict() bool {
-	return v.NotPermitted != "" || v.MACTakenBy != "" || v.BMCTakenBy != "" || v.HardwareTakenBy != ""
+	return v.Identity.NotPermitted != "" || v.Identity.MACTakenBy != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != ""
 }
 
 // bmcBlocked is true while the BMC must not be queried. A user may request a retry before RetryAt. A problem without RetryAt waits for a

@@ -298,16 +298,16 @@ var events = []event{
 		func(w *world, _ uint64) { w.v.BMC.Missing = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Missing = nil }),
 	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.Claims.UnrecordedConsumer != "" },
 		func(w *world, _ uint64) { w.v.Claims.UnrecordedConsumer = "m-0" }, func(w *world) { w.v.Claims.UnrecordedConsumer = "" }),
-	toggle("another host has the MAC address", 1, func(w *world) bool { return w.v.MACTakenBy != "" },
-		func(w *world, _ uint64) { w.v.MACTakenBy = "host-2" }, func(w *world) { w.v.MACTakenBy = "" }),
-	toggle("another host has the BMC", 1, func(w *world) bool { return w.v.BMCTakenBy != "" },
-		func(w *world, _ uint64) { w.v.BMCTakenBy = "host-2" }, func(w *world) { w.v.BMCTakenBy = "" }),
-	toggle("the configuration does not permit it", 1, func(w *world) bool { return w.v.NotPermitted != "" },
-		func(w *world, _ uint64) { w.v.NotPermitted = "not permitted" }, func(w *world) { w.v.NotPermitted = "" }),
-	toggle("another host has the board", 1, func(w *world) bool { return w.v.HardwareTakenBy != "" },
-		func(w *world, _ uint64) { w.v.HardwareTakenBy = "host-2" }, func(w *world) { w.v.HardwareTakenBy = "" }),
-	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.Replaced != "" },
-		func(w *world, _ uint64) { w.v.Replaced = "another server" }, func(w *world) { w.v.Replaced = "" }),
+	toggle("another host has the MAC address", 1, func(w *world) bool { return w.v.Identity.MACTakenBy != "" },
+		func(w *world, _ uint64) { w.v.Identity.MACTakenBy = "host-2" }, func(w *world) { w.v.Identity.MACTakenBy = "" }),
+	toggle("another host has the BMC", 1, func(w *world) bool { return w.v.Identity.BMCTakenBy != "" },
+		func(w *world, _ uint64) { w.v.Identity.BMCTakenBy = "host-2" }, func(w *world) { w.v.Identity.BMCTakenBy = "" }),
+	toggle("the configuration does not permit it", 1, func(w *world) bool { return w.v.Identity.NotPermitted != "" },
+		func(w *world, _ uint64) { w.v.Identity.NotPermitted = "not permitted" }, func(w *world) { w.v.Identity.NotPermitted = "" }),
+	toggle("another host has the board", 1, func(w *world) bool { return w.v.Identity.HardwareTakenBy != "" },
+		func(w *world, _ uint64) { w.v.Identity.HardwareTakenBy = "host-2" }, func(w *world) { w.v.Identity.HardwareTakenBy = "" }),
+	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.Identity.Replaced != "" },
+		func(w *world, _ uint64) { w.v.Identity.Replaced = "another server" }, func(w *world) { w.v.Identity.Replaced = "" }),
 	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.Claims.SharesConsumerWith) > 0 },
 		func(w *world, _ uint64) { w.v.Claims.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.Claims.SharesConsumerWith = nil }),
 	toggle("the boot queue is full", 3, func(w *world) bool { return w.v.QueuePosition != nil },
@@ -431,8 +431,8 @@ func (w *world) endInterventions() {
 	for _, p := range protections {
 		p.undo(w)
 	}
-	w.v.NotPermitted = ""
-	w.v.MACTakenBy, w.v.BMCTakenBy, w.v.HardwareTakenBy, w.v.Replaced, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
+	w.v.Identity.NotPermitted = ""
+	w.v.Identity.MACTakenBy, w.v.Identity.BMCTakenBy, w.v.Identity.HardwareTakenBy, w.v.Identity.Replaced, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
 	w.v.Claims.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
 	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails, w.v.Requested.Machine, w.v.Requested.SerialNumber = nil, "", false, "", "SN1"
 }
