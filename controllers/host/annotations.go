@@ -131,7 +131,7 @@ func (r *annotationRequests) removeRetryAnnotation(ctx context.Context, host *v1
 // dropRetryRequest removes the retry annotation in a state that sends no requests to the BMC. Otherwise it could take effect weeks later, when no one
 // expects it.
 func (r *annotationRequests) dropRetryRequest(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) error {
-	if !view.RetryNow || view.BMC.Busy {
+	if !view.Requests.RetryBMC || view.BMC.Busy {
 		return nil
 	}
 	requests := formatRequests(host, v1alpha1.RetryBMCAnnotation)

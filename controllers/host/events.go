@@ -104,7 +104,7 @@ func (r *eventRecorder) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view 
 		reason = controllers.EventPowerHoldStarted
 	case view.Host.Spec.ProviderState.PowerHoldOffTime == nil && hold.OffTime != nil:
 		reason = controllers.EventPowerHoldOff
-	case view.Host.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil && len(view.Host.Spec.PowerHolds)+len(view.PowerRequests.Holds)+len(view.PowerRequests.Cycles) > 0:
+	case view.Host.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil && len(view.Host.Spec.PowerHolds)+len(view.Requests.Power.Holds)+len(view.Requests.Power.Cycles) > 0:
 		reason = controllers.EventPowerHoldBroken
 	case view.Host.Spec.ProviderState.PowerHoldOffTime != nil && hold.OffTime == nil:
 		reason = controllers.EventPowerHoldEnded

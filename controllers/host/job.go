@@ -119,7 +119,7 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 		j.boot, j.method, j.hasNextMethod = *view.Host.Boot.DeepCopy(), lifecycle.MethodOf(view.Host.Boot), lifecycle.HasNextMethod(view, r.settings)
 	}
 	log := ctrl.LoggerFrom(ctx)
-	if view.RetryNow {
+	if view.Requests.RetryBMC {
 		if err := r.annotations.acceptRetry(ctx, host); err != nil {
 			return 0, err
 		}
@@ -130,7 +130,7 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	)
 	r.observations.update(j.key, func(h *hostObservation) { h.noteJobSubmitted(action, view.Now) })
 	if !r.pool.Submit(bmc.Job{
-		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: j.timeout(), IgnoreBackoff: view.RetryNow,
+		Key: j.key.String(), Endpoint: *j.endpoint, Timeout: j.timeout(), IgnoreBackoff: view.Requests.RetryBMC,
 		Run: func(ctx context.Context, c bmc.Client) error {
 			start = r.clock.Now()
 			outcome = maskError(r.run(ctrl.LoggerInto(ctx, log), j, c))

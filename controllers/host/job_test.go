@@ -281,7 +281,7 @@ func TestRetryOfAStaleHost(t *testing.T) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Namespace: j.key.Namespace, Name: j.key.Name, ResourceVersion: "1", Annotations: map[string]string{v1alpha1.RetryBMCAnnotation: "me"},
 	}}
-	_, err := r.performer.jobs.submit(t.Context(), host, lifecycle.View{Now: time.Now(), RetryNow: true}, lifecycle.Inspect)
+	_, err := r.performer.jobs.submit(t.Context(), host, lifecycle.View{Now: time.Now(), Requests: lifecycle.Requests{RetryBMC: true}}, lifecycle.Inspect)
 	g.Expect(apierrors.IsConflict(err)).To(BeTrue())
 	r.Pool.Close()
 	g.Expect(fake.Calls()).To(BeEmpty())

@@ -95,12 +95,12 @@ func (s *scope) hasPowerHold(host *v1alpha1.BareMetalHost) bool {
 
 // otherHolder names another holder that keeps the server off or power-cycles it, empty without one.
 func (s *scope) otherHolder() string {
-	for _, h := range slices.Concat(s.host.Spec.PowerHolds, s.view.PowerRequests.Holds) {
+	for _, h := range slices.Concat(s.host.Spec.PowerHolds, s.view.Requests.Power.Holds) {
 		if h.Holder != s.holder() {
 			return fmt.Sprintf("%s (%s)", h.Holder, h.Reason)
 		}
 	}
-	if cycles := s.view.PowerRequests.Cycles; len(cycles) > 0 {
+	if cycles := s.view.Requests.Power.Cycles; len(cycles) > 0 {
 		return cycles[0] + " (one power cycle)"
 	}
 	return ""

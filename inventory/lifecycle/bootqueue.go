@@ -45,7 +45,7 @@ func WantsToBoot(v View, s Settings) bool {
 	if state := StateOf(v); (state == StateClaimed || state == StateProvisioned) && !v.usable() {
 		return false
 	}
-	v.QueuePosition, v.RetryNow, v.BMC.Busy = nil, false, false
+	v.QueuePosition, v.Requests.RetryBMC, v.BMC.Busy = nil, false, false
 	v.BMC.PowerAt = latest(v.BMC.PowerAt, v.Now)
 	return StartsBoot(v, Next(v, s))
 }

@@ -41,7 +41,7 @@ func TestWantsToBoot(t *testing.T) {
 		"it is queued":             {claimedView(queued), true},
 		"its power was read once":  {claimedView(stale), true},
 		"its BMC is asked":         {claimedView(stale, func(v *View) { v.BMC.Busy = true }), true},
-		"a person has it asked":    {claimedView(func(v *View) { v.RetryNow = true }), true},
+		"a person has it asked":    {claimedView(func(v *View) { v.Requests.RetryBMC = true }), true},
 		"its BMC was never asked":  {claimedView(func(v *View) { v.BMC = BMC{} }), false},
 		"its BMC is away":          {claimedView(bmcDown), false},
 		"it is asked again":        {claimedView(bmcDown, func(v *View) { v.Now = v.BMC.Problem.RetryAt }), false},
@@ -49,7 +49,7 @@ func TestWantsToBoot(t *testing.T) {
 		"there is no data":         {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false},
 		"it is paused":             {claimedView(func(v *View) { v.Host.Paused = true }), false},
 		"it is in maintenance":     {claimedView(func(v *View) { v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "r"} }), false},
-		"it is detached":           {claimedView(func(v *View) { v.Detached = "anna" }), false},
+		"it is detached":           {claimedView(func(v *View) { v.Requests.Detached = "anna" }), false},
 		"it goes":                  {claimedView(func(v *View) { v.Host.Deleting = true }), false},
 		"its machine goes":         {claimedView(func(v *View) { v.Consumer.Deleting = true }), false},
 		"its machine is not there": {claimedView(func(v *View) { v.Consumer = &Consumer{} }), false},
@@ -83,7 +83,7 @@ func TestPropertyOnlyQueuedHostsStart(t *testing.T) {
 		if !wants {
 			return
 		}
-		v.BMC.Busy, v.RetryNow, v.BMC.PowerAt = false, false, latest(v.BMC.PowerAt, v.Now)
+		v.BMC.Busy, v.Requests.RetryBMC, v.BMC.PowerAt = false, false, latest(v.BMC.PowerAt, v.Now)
 		if step := Next(v, DefaultSettings()); !StartsBoot(v, step) {
 			t.Fatalf("it belongs in the queue, and does not start: %s of %+v", step.Action, v)
 		}
@@ -102,7 +102,7 @@ func TestBootsUntil(t *testing.T) {
 		return v.BootsUntil(s)
 	}
 	deadline := bootingView().Host.Boot.StartTime.Add(s.BootTimeout)
-	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Detached = "anna" }} {
+	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Requests.Detached = "anna" }} {
 		want := bootingView(change).Host.Boot.StartTime.Add(s.BootTimeout + slotGrace)
 		g.Expect(until(change)).To(Equal(want))
 	}

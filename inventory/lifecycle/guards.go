@@ -99,12 +99,12 @@ var powerRequestsDroppedStates = []State{
 // keepsPowerRequests is true for a step that leaves a request for a power cycle or a power-on that cannot be met. A release removes all requests itself.
 func keepsPowerRequests(v View, step Step) bool {
 	recordsLoss := step.State == StateLost && step.Action == RecordBoot // the loss is recorded first: a restart forgets the readings that show it
-	return len(v.PowerRequests.Once()) > 0 && slices.Contains(powerRequestsDroppedStates, step.State) && step.Action != Release && !recordsLoss &&
+	return len(v.Requests.Power.Once()) > 0 && slices.Contains(powerRequestsDroppedStates, step.State) && step.Action != Release && !recordsLoss &&
 		!moveWaits(v, step) && !releasesTooEarly(v, step)
 }
 
 func dropPowerRequests(v View, _ Settings, step Step) Step {
-	step.Action, step.Drop = DropRequests, v.PowerRequests.Once()
+	step.Action, step.Drop = DropRequests, v.Requests.Power.Once()
 	return step
 }
 

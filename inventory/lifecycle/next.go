@@ -48,11 +48,11 @@ type transition struct {
 // (guards.go) correct its steps. Nothing else decides.
 var table = []transition{
 	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Host.DeletedForMove }, forget},
-	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Detached != "" }, forget},
+	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Requests.Detached != "" }, forget},
 	{StatePaused, isPaused, stayPaused},
 	{StateDeleting, func(v View) bool { return v.Host.Deleting && !v.Claimed() }, deleteUnclaimed},
 	{StateDeleting, abandoned, forget},
-	{StateDetached, func(v View) bool { return v.Detached != "" }, stayDetached},
+	{StateDetached, func(v View) bool { return v.Requests.Detached != "" }, stayDetached},
 	{StateReleasing, unfencedReleaseDue, releaseUnfenced},
 	{StateOrphaned, isOrphaned, stayOrphaned},
 	{StateMaintenance, func(v View) bool { return v.Host.Spec.Maintenance != nil }, stayInMaintenance},
@@ -150,7 +150,7 @@ func stayDetached(v View, _ Settings) Step {
 	step := Step{
 		Phase: v1alpha1.PhaseDetached, Reason: v1alpha1.ReasonDetached,
 		Message: fmt.Sprintf("Detached: %s. The provider sends nothing to the server or its BMC until the annotation %s is removed",
-			v.Detached, v1alpha1.DetachedAnnotation),
+			v.Requests.Detached, v1alpha1.DetachedAnnotation),
 	}
 	if v.Claimed() { // its boot begins with a server that is off, whatever runs on it
 		return step
@@ -269,7 +269,7 @@ func refreshBMC(v View, s Settings, maxAge time.Duration) (Step, bool) {
 		return Step{Message: "Waiting for the BMC's answer"}, true
 	case v.bmcBlocked():
 		return Step{Reason: v1alpha1.ReasonWaitingForBMC, Message: waitingForBMC(v), RequeueAt: v.BMC.Problem.RetryAt}, true
-	case v.RetryNow:
+	case v.Requests.RetryBMC:
 		// A read of the inventory ends with a read of the power, so it shows whether any problem is over.
 		return Step{Action: Inspect, Message: "Querying the BMC, as the annotation " + v1alpha1.RetryBMCAnnotation + " requests"}, true
 	case !v.BMC.Inspected:

@@ -97,7 +97,7 @@ func overrideSet(v *View) { v.BMC.OverrideSet = true }
 func missingCapability(v *View) {
 	v.BMC.Missing, v.BMC.InspectedTime = []string{"BootPXE"}, noon.Add(-time.Minute)
 }
-func retryNow(v *View) { v.RetryNow = true }
+func retryNow(v *View) { v.Requests.RetryBMC = true }
 func reported(v *View) {
 	v.Host.MoveBlocked, v.Host.Boot.ReportedTime = false, &metav1.Time{Time: noon}
 }
@@ -115,13 +115,13 @@ func powerHeldOff(v *View) {
 	powerHoldSince(v)
 	v.Host.Spec.ProviderState.PowerHoldOffTime = &metav1.Time{Time: noon.Add(-30 * time.Second)}
 }
-func releaseUnfencedRequested(v *View) { v.ReleaseUnfenced = "anna: burnt" }
-func detached(v *View)                 { v.Detached = "anna: moves racks" }
+func releaseUnfencedRequested(v *View) { v.Requests.ReleaseUnfenced = "anna: burnt" }
+func detached(v *View)                 { v.Requests.Detached = "anna: moves racks" }
 func cycle(v *View) {
-	v.PowerRequests = PowerRequests{Cycles: []string{"cycle/anna"}, All: []string{"cycle/anna"}}
+	v.Requests.Power = PowerRequests{Cycles: []string{"cycle/anna"}, All: []string{"cycle/anna"}}
 }
 func powerOnRequested(v *View) {
-	v.PowerRequests = PowerRequests{On: []string{"on/anna"}, All: []string{"on/anna"}}
+	v.Requests.Power = PowerRequests{On: []string{"on/anna"}, All: []string{"on/anna"}}
 }
 func releaseDeadlinePassed(v *View) {
 	v.Host.Spec.ReleaseUnfencedAfterSeconds, v.Consumer.DeletingSince = new(int32(3600)), noon.Add(-time.Hour)

@@ -29,8 +29,8 @@ func (r PowerRequests) Once() []string { return slices.Concat(r.Cycles, r.On) }
 
 // powerHolds returns the power holds that apply now. A request for a power cycle is one until the server was off.
 func (v View) powerHolds() []v1alpha1.PowerHold {
-	all := slices.Concat(v.Host.Spec.PowerHolds, v.PowerRequests.Holds)
-	for _, key := range v.PowerRequests.Cycles {
+	all := slices.Concat(v.Host.Spec.PowerHolds, v.Requests.Power.Holds)
+	for _, key := range v.Requests.Power.Cycles {
 		all = append(all, v1alpha1.PowerHold{Holder: key, Reason: "one power cycle"})
 	}
 	return all
@@ -39,7 +39,7 @@ func (v View) powerHolds() []v1alpha1.PowerHold {
 // powerHoldActive is true for the server of a provisioned machine while power holds apply, until it is on again after them, or while a power-on is
 // requested.
 func powerHoldActive(v View) bool {
-	return v.Provisioned() && (len(v.powerHolds()) > 0 || len(v.PowerRequests.On) > 0 || v.Host.Spec.ProviderState.PowerHoldStartTime != nil)
+	return v.Provisioned() && (len(v.powerHolds()) > 0 || len(v.Requests.Power.On) > 0 || v.Host.Spec.ProviderState.PowerHoldStartTime != nil)
 }
 
 // applyPowerHold switches a server off while power holds apply, and on again after them. Before powerHoldOffTime is recorded it commands only "off". It
@@ -57,8 +57,8 @@ func applyPowerHold(v View, s Settings) Step {
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, recordPowerOnRequest(v, now))
 	case since == nil:
 		change.Action, change.PowerHold = RecordPowerHold, &PowerHoldTimes{Since: &now}
-	case wanted && offTime != nil && !v.notOff() && len(v.PowerRequests.Cycles) > 0:
-		change.Action, change.PowerHold, change.Drop = RecordPowerHold, &PowerHoldTimes{Since: since, OffTime: offTime}, v.PowerRequests.Cycles
+	case wanted && offTime != nil && !v.notOff() && len(v.Requests.Power.Cycles) > 0:
+		change.Action, change.PowerHold, change.Drop = RecordPowerHold, &PowerHoldTimes{Since: since, OffTime: offTime}, v.Requests.Power.Cycles
 	case wanted && offTime != nil && !v.notOff():
 		// A person may work on the hardware, or a program detach volumes, because the server is off. So the provider must notice soon if it is powered on.
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, Step{RequeueAt: v.BMC.PowerAt.Add(s.ActiveInterval)})
@@ -81,7 +81,7 @@ func applyPowerHold(v View, s Settings) Step {
 // recordPowerOnRequest handles a request for a power-on. The power is known: a server that is on needs no record.
 func recordPowerOnRequest(v View, now metav1.Time) Step {
 	if v.BMC.Power == v1alpha1.PowerOn {
-		return Step{Action: DropRequests, Drop: v.PowerRequests.On}
+		return Step{Action: DropRequests, Drop: v.Requests.Power.On}
 	}
 	return Step{Action: RecordPowerHold, PowerHold: &PowerHoldTimes{Since: &now}}
 }
@@ -94,7 +94,7 @@ func powerOffForHold(v View, s Settings) Step {
 		}
 		now := metav1.NewTime(v.Now)
 		record := &PowerHoldTimes{Since: v.Host.Spec.ProviderState.PowerHoldStartTime, OffTime: &now}
-		return Step{Action: RecordPowerHold, PowerHold: record, Drop: v.PowerRequests.Cycles, Message: "The server is off"}
+		return Step{Action: RecordPowerHold, PowerHold: record, Drop: v.Requests.Power.Cycles, Message: "The server is off"}
 	}
 	step := changePower(v, s, v1alpha1.PowerOff)
 	for _, h := range v.powerHolds() {
@@ -123,7 +123,7 @@ func powerOnAfterHold(v View, s Settings) Step {
 	if !v.confirmedOn(s) {
 		return Step{Message: "The server is on, but may still shut down", RequeueAt: v.Now.Add(s.ActiveInterval)}
 	}
-	return Step{Action: RecordPowerHold, PowerHold: &PowerHoldTimes{}, Drop: v.PowerRequests.On, Message: "The server is on"}
+	return Step{Action: RecordPowerHold, PowerHold: &PowerHoldTimes{}, Drop: v.Requests.Power.On, Message: "The server is on"}
 }
 
 // confirmedOffForHold is true when two readings some time apart, both since the start of the power hold, say that the server is off. Users of the hold

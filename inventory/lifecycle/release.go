@@ -47,7 +47,7 @@ func releaseHost(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing}
 	switch {
 	case v.Host.Spec.ExternallyProvisioned:
-		step.Action, step.Drop, step.Quarantine = Release, v.PowerRequests.All, quarantineUnerased(v, s)
+		step.Action, step.Drop, step.Quarantine = Release, v.Requests.Power.All, quarantineUnerased(v, s)
 		return step
 	case v.releaseOverdue():
 		return releaseUnfenced(v, s)
@@ -105,14 +105,14 @@ func cleanServer(v View, s Settings, step Step) Step {
 	case !v.confirmedOff(s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 	case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
-		step.Action, step.Drop, step.Message = Release, v.PowerRequests.All, "The server is off and clean"
+		step.Action, step.Drop, step.Message = Release, v.Requests.Power.All, "The server is off and clean"
 		step.Quarantine = quarantineUnerased(v, s)
 		if step.Quarantine == nil && v.Host.Spec.CleaningPolicy == wire.PolicyManual {
 			step.Quarantine = newQuarantine(v, v1alpha1.ReasonCleaningByHand,
 				"spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
 		}
 	case v.BMC.CleanUpFailures >= maxCleanUpAttempts, v.cleaningTimedOut(s):
-		step.Action, step.Drop = Release, v.PowerRequests.All
+		step.Action, step.Drop = Release, v.Requests.Power.All
 		message := "The server is off, but its virtual media could not be ejected"
 		if v.BMC.CleanUpError != "" {
 			message += ". The BMC answered: " + v.BMC.CleanUpError
@@ -134,13 +134,13 @@ func (v View) cleaningTimedOut(s Settings) bool {
 
 // unfencedReleaseDue is true when a user requests the release without a power-off, and the machine is being deleted or the host is orphaned.
 func unfencedReleaseDue(v View) bool {
-	return v.Claimed() && v.ReleaseUnfenced != "" && (v.releasing() || isOrphaned(v))
+	return v.Claimed() && v.Requests.ReleaseUnfenced != "" && (v.releasing() || isOrphaned(v))
 }
 
 // unfencedReleaseTooEarly is true when a user requests the release without a power-off, and neither the machine nor its owner is being deleted. Such a
 // request must not stay. It would leave the server running in a later release, or lose a machine that a move or a restore creates after its host.
 func unfencedReleaseTooEarly(v View) bool {
-	return v.Claimed() && v.ReleaseUnfenced != "" && !unfencedReleaseDue(v) && !v.Consumer.OwnerDeleting
+	return v.Claimed() && v.Requests.ReleaseUnfenced != "" && !unfencedReleaseDue(v) && !v.Consumer.OwnerDeleting
 }
 
 // releaseOverdue is true when the release takes longer than spec.releaseUnfencedAfterSeconds.
@@ -204,8 +204,8 @@ func machineDeletionNote(v View, state State) string {
 
 // releaseUnfenced releases a host without a power-off, into quarantine: the server may still run the machine.
 func releaseUnfenced(v View, _ Settings) Step {
-	why := "A user requested that: " + v.ReleaseUnfenced
-	if v.ReleaseUnfenced == "" {
+	why := "A user requested that: " + v.Requests.ReleaseUnfenced
+	if v.Requests.ReleaseUnfenced == "" {
 		why = fmt.Sprintf("Its machine was deleted at %s, and spec.releaseUnfencedAfterSeconds is %d",
 			timestamp(v.Consumer.DeletingSince), *v.Host.Spec.ReleaseUnfencedAfterSeconds)
 	}
@@ -213,7 +213,7 @@ func releaseUnfenced(v View, _ Settings) Step {
 		v.Host.Spec.ConsumerRef.Name, why)
 	return Step{
 		Action: Release, Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing,
-		Drop:       append(slices.Clone(v.PowerRequests.All), v1alpha1.ReleaseUnfencedAnnotation),
+		Drop:       append(slices.Clone(v.Requests.Power.All), v1alpha1.ReleaseUnfencedAnnotation),
 		Quarantine: newQuarantine(v, v1alpha1.ReasonReleasedUnfenced, message),
 	}
 }

@@ -107,7 +107,7 @@ func (w *world) leftUndone() string {
 		return "the release of an externally provisioned host does not end"
 	case w.last.State == StateProvisioned && v.Host.Spec.ProviderState.PowerHoldStartTime != nil:
 		return "the record of a hold is left"
-	case len(v.PowerRequests.Once()) > 0 && slices.Contains([]State{StateExternallyProvisioned, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateProvisioned}, w.last.State):
+	case len(v.Requests.Power.Once()) > 0 && slices.Contains([]State{StateExternallyProvisioned, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateProvisioned}, w.last.State):
 		return "a power cycle that nobody remembers may come weeks later"
 	}
 	return ""

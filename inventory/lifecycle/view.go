@@ -16,18 +16,10 @@ type View struct {
 	Now time.Time
 	// Host is what the objects of the host say.
 	Host Host
-	// Detached is the value of the annotation that detaches the host: who wants that, and why. It is empty without one.
-	Detached string
-	// ReleaseUnfenced is the value of the annotation that releases the host without a power-off: who wants that, and why. It is empty without one.
-	ReleaseUnfenced string
-	// PowerRequests are the annotations by which users control the server's power.
-	PowerRequests PowerRequests
+	// Requests are those of users.
+	Requests Requests
 	// RunsProvider is true when this process of the provider runs on the host's server.
 	RunsProvider bool
-	// PowerOffProvider is the value of the annotation that allows the provider to power off that server: who allows it, and why. It is empty without one.
-	PowerOffProvider string
-	// RetryNow is true when a user wants the BMC to be queried now, whatever happened before.
-	RetryNow bool
 	// Identity is what identifies the server, and what speaks against that.
 	Identity Identity
 	// Claims is what other objects say about who has the host.
@@ -124,6 +116,20 @@ type Identity struct {
 	TakenMAC string
 	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
 	Replaced string
+}
+
+// Requests are the requests of users by annotations of the host.
+type Requests struct {
+	// Detached is the value of the annotation that detaches the host: who wants that, and why. It is empty without one.
+	Detached string
+	// ReleaseUnfenced is the value of the annotation that releases the host without a power-off: who wants that, and why. It is empty without one.
+	ReleaseUnfenced string
+	// Power are the annotations by which users control the server's power.
+	Power PowerRequests
+	// PowerOffProvider is the value of the annotation that allows the provider to power off that server: who allows it, and why. It is empty without one.
+	PowerOffProvider string
+	// RetryBMC is true when a user wants the BMC to be queried now, whatever happened before.
+	RetryBMC bool
 }
 
 // Consumer is what is known of the machine that has a host.
@@ -265,7 +271,7 @@ func (v View) hasConflict() bool {
 // change of an object, such as the Secret, and no retry helps.
 func (v View) bmcBlocked() bool {
 	p := v.BMC.Problem
-	return p != nil && (p.RetryAt.IsZero() || !v.RetryNow && v.Now.Before(p.RetryAt))
+	return p != nil && (p.RetryAt.IsZero() || !v.Requests.RetryBMC && v.Now.Before(p.RetryAt))
 }
 
 // maxNewReadingAge is the maximum age of a power reading with which nothing was decided yet.

@@ -56,14 +56,14 @@ var protections = []event{
 	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Host.Spec.ExternallyProvisioned },
 		func(w *world, _ uint64) { w.v.Host.Spec.ExternallyProvisioned = true },
 		func(w *world) { w.v.Host.Spec.ExternallyProvisioned, w.dirty, w.disk.begun = false, false, false }), // the user checked the server
-	toggle("detached", 3, func(w *world) bool { return w.v.Detached != "" },
-		func(w *world, _ uint64) { w.v.Detached = "anna: moves racks" },
-		func(w *world) { w.v.Detached = "" }),
+	toggle("detached", 3, func(w *world) bool { return w.v.Requests.Detached != "" },
+		func(w *world, _ uint64) { w.v.Requests.Detached = "anna: moves racks" },
+		func(w *world) { w.v.Requests.Detached = "" }),
 	toggle("the provider runs on the server", 2, func(w *world) bool { return w.v.RunsProvider },
 		func(w *world, p uint64) {
-			w.v.RunsProvider, w.v.PowerOffProvider = true, choose(p, "", "", "anna: the rack moves")
+			w.v.RunsProvider, w.v.Requests.PowerOffProvider = true, choose(p, "", "", "anna: the rack moves")
 		},
-		func(w *world) { w.v.RunsProvider, w.v.PowerOffProvider = false, "" }),
+		func(w *world) { w.v.RunsProvider, w.v.Requests.PowerOffProvider = false, "" }),
 	toggle("host paused", 2, func(w *world) bool { return w.v.Host.Paused },
 		func(w *world, _ uint64) { w.v.Host.Paused = true },
 		func(w *world) { w.v.Host.Paused = false }),
@@ -216,11 +216,11 @@ var events = []event{
 	{name: "the host is deleted", weight: 3, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Deleting = true
 		if p%3 == 0 {
-			w.v.Detached = "anna: sold it"
+			w.v.Requests.Detached = "anna: sold it"
 		}
 	}},
 	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Host.Deleting }, do: func(w *world, _ uint64) { w.v.Host.NamespaceDeleting = true }},
-	{name: "release-unfenced", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.ReleaseUnfenced = "anna: burnt" }},
+	{name: "release-unfenced", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.Requests.ReleaseUnfenced = "anna: burnt" }},
 	{name: "releaseUnfencedAfterSeconds", weight: 1, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
@@ -230,22 +230,22 @@ var events = []event{
 	{name: "spec.power", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Spec.Power = choose(p, "", v1alpha1.PowerOff, v1alpha1.PowerOff, v1alpha1.PowerOn)
 	}},
-	{name: "retry-bmc", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.RetryNow = true }},
+	{name: "retry-bmc", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Requests.RetryBMC = true }},
 	toggle("a power hold", 4, func(w *world) bool { return len(w.v.Host.Spec.PowerHolds) > 0 },
 		func(w *world, p uint64) {
 			w.v.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "remediation", Reason: "r", Force: p%2 == 0}}
 		},
 		func(w *world) { w.v.Host.Spec.PowerHolds = nil }),
-	toggle("a power hold by annotation", 3, func(w *world) bool { return len(w.v.PowerRequests.Holds) > 0 }, func(w *world, p uint64) {
+	toggle("a power hold by annotation", 3, func(w *world) bool { return len(w.v.Requests.Power.Holds) > 0 }, func(w *world, p uint64) {
 		w.request("hold/anna", func(r *PowerRequests) { r.Holds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "r", Force: p%2 == 0}} })
 	}, func(w *world) { w.drop("hold/anna") }),
 	{name: "a power cycle", weight: 3, when: always, do: func(w *world, _ uint64) {
-		if len(w.v.PowerRequests.Cycles) == 0 {
+		if len(w.v.Requests.Power.Cycles) == 0 {
 			w.request("cycle/anna", func(r *PowerRequests) { r.Cycles = []string{"cycle/anna"} })
 		}
 	}},
 	{name: "a power-on request", weight: 3, when: always, do: func(w *world, _ uint64) {
-		if len(w.v.PowerRequests.On) == 0 {
+		if len(w.v.Requests.Power.On) == 0 {
 			w.request("on/anna", func(r *PowerRequests) { r.On = []string{"on/anna"} })
 		}
 	}},
@@ -422,8 +422,8 @@ func (w *world) recreate() {
 }
 
 func (w *world) request(key string, want func(*PowerRequests)) {
-	want(&w.v.PowerRequests)
-	w.v.PowerRequests.All = append(slices.Clone(w.v.PowerRequests.All), key)
+	want(&w.v.Requests.Power)
+	w.v.Requests.Power.All = append(slices.Clone(w.v.Requests.Power.All), key)
 }
 
 // endInterventions ends everything that protects the host from the provider, or keeps the machine from continuing.
@@ -445,8 +445,8 @@ func (w *world) claimable() bool {
 // inService is true for a free host that nobody has taken out of service.
 func (w *world) inService() bool {
 	s := w.v.Host.Spec
-	return w.last.State == StateFree && !w.v.Host.Deleting && w.v.Detached == "" && !s.ExternallyProvisioned &&
-		s.Maintenance == nil && s.Quarantine == nil && len(s.PowerHolds) == 0 && len(w.v.PowerRequests.Holds) == 0
+	return w.last.State == StateFree && !w.v.Host.Deleting && w.v.Requests.Detached == "" && !s.ExternallyProvisioned &&
+		s.Maintenance == nil && s.Quarantine == nil && len(s.PowerHolds) == 0 && len(w.v.Requests.Power.Holds) == 0
 }
 
 func (w *world) claim(p uint64) {

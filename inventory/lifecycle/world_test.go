@@ -345,8 +345,8 @@ func (w *world) perform(v View, step Step) bool {
 	}
 	switch step.Action {
 	case Nothing:
-		if v.RetryNow && !v.BMC.Busy {
-			w.v.RetryNow = false
+		if v.Requests.RetryBMC && !v.BMC.Busy {
+			w.v.Requests.RetryBMC = false
 			return false
 		}
 		return true
@@ -406,13 +406,13 @@ func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
 // drop removes an annotation.
 func (w *world) drop(key string) {
 	not := func(k string) bool { return k == key }
-	r := &w.v.PowerRequests
+	r := &w.v.Requests.Power
 	r.Cycles, r.On = slices.DeleteFunc(slices.Clone(r.Cycles), not), slices.DeleteFunc(slices.Clone(r.On), not)
 	r.All = slices.DeleteFunc(slices.Clone(r.All), not)
 	r.Holds = slices.DeleteFunc(slices.Clone(r.Holds), func(h v1alpha1.PowerHold) bool { return "hold/"+h.Holder == key })
 	switch key {
 	case v1alpha1.ReleaseUnfencedAnnotation:
-		w.v.ReleaseUnfenced = ""
+		w.v.Requests.ReleaseUnfenced = ""
 	case v1alpha1.InspectAnnotation:
 		w.v.Inspection.Requested = false
 	}
@@ -436,7 +436,7 @@ func (w *world) submit(v View, action Action) {
 	if w.job != nil {
 		w.brokenf(promise.Command, "%s while the BMC is busy with %s", action, w.job.action)
 	}
-	w.v.RetryNow = false
+	w.v.Requests.RetryBMC = false
 	took := time.Second
 	if w.mood == away {
 		took = 5 * time.Second
@@ -598,7 +598,7 @@ func (w *world) atRest() bool {
 		return false
 	}
 	v := w.view()
-	kept := w.on && v.RunsProvider && v.PowerOffProvider == ""                                                                               // its server is not powered off
+	kept := w.on && v.RunsProvider && v.Requests.PowerOffProvider == ""                                                                      // its server is not powered off
 	foreign := v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != "" || v.Identity.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
