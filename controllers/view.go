@@ -132,33 +132,33 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	if boot == nil {
 		return view
 	}
-	view.Host.Boot, view.Host.BootDeleting, view.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
+	view.Host.Boot, view.Host.BootDeleting, view.Observed.WaitedAt = &boot.Spec, !boot.DeletionTimestamp.IsZero(), WaitedAt(boot)
 	view.Host.BootHasForeignFinalizer = view.Host.BootDeleting && !controllerutil.ContainsFinalizer(boot, v1alpha1.BootFinalizer)
 	for _, s := range boot.Status.Stages {
 		switch {
 		case s.Number != boot.Spec.Number || s.Stage == v1alpha1.StageStarted:
 			continue
 		case s.Stage == v1alpha1.StageRestarted:
-			view.RestartedAt = s.Time.Time
+			view.Observed.RestartedAt = s.Time.Time
 		case s.Stage == v1alpha1.StageNodeLost:
-			view.NodeLostAt = s.Time.Time
-		case stageRank(s.Stage) > stageRank(view.Furthest.Stage):
-			view.Furthest = s
+			view.Observed.NodeLostAt = s.Time.Time
+		case stageRank(s.Stage) > stageRank(view.Observed.Furthest.Stage):
+			view.Observed.Furthest = s
 		}
 		if s.Stage == v1alpha1.StageMedia {
-			view.Media = s
+			view.Observed.Media = s
 		}
 	}
 	if view.CurrentBoot() != nil { // after the claim ended, the Node of its boot is no longer that of the host
-		view.Node = NodeOf(boot)
+		view.Observed.Node = NodeOf(boot)
 	}
 	if p := Problem(boot); p != nil {
-		view.Problem = &p.BootFailure
+		view.Observed.Problem = &p.BootFailure
 	}
-	if view.AgentAt = AgentAt(boot); !view.AgentAt.IsZero() {
-		view.Agent = boot.Status.Agent
+	if view.Observed.AgentAt = AgentAt(boot); !view.Observed.AgentAt.IsZero() {
+		view.Observed.Agent = boot.Status.Agent
 	}
-	view.Image = imageOf(host, boot, consumer)
+	view.Observed.Image = imageOf(host, boot, consumer)
 	return view
 }
 

@@ -40,7 +40,7 @@ func TestViewImage(t *testing.T) {
 	host := &v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}}}
 	boot := &v1alpha1.BareMetalBoot{Status: v1alpha1.BareMetalBootStatus{Image: &v1alpha1.ImageStatus{ClaimID: "c", Checksum: "sha256:1", Ready: true}}}
 	consumer := &controllers.Consumer{BareMetalMachine: &v1alpha1.BareMetalMachine{Spec: v1alpha1.BareMetalMachineSpec{Image: &v1alpha1.Image{Checksum: "sha256:1"}}}}
-	ready := func() bool { return controllers.View(host, boot, consumer, time.Now()).Image.Ready }
+	ready := func() bool { return controllers.View(host, boot, consumer, time.Now()).Observed.Image.Ready }
 	g.Expect(ready()).To(BeTrue())
 	boot.Status.Image.Checksum = "sha256:2"
 	g.Expect(ready()).To(BeFalse(), "another image")
@@ -57,7 +57,7 @@ func TestViewNode(t *testing.T) {
 		Status: v1alpha1.BareMetalBootStatus{Node: &v1alpha1.ObservedNode{Name: "n", Number: 2}},
 	}
 	view := func() *v1alpha1.ObservedNode {
-		return controllers.View(host, boot, &controllers.Consumer{}, time.Now()).Node
+		return controllers.View(host, boot, &controllers.Consumer{}, time.Now()).Observed.Node
 	}
 	g.Expect(view()).To(Equal(boot.Status.Node))
 	boot.Status.Node.Number = 1

@@ -55,7 +55,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	setRunsProvider(host, view)
 	setHardwareHealthy(host)
 	setPreflightPassed(host)
-	controllers.SetNodeMatched(host, view.Node, "")
+	controllers.SetNodeMatched(host, view.Observed.Node, "")
 	if view.Claimed() {
 		setBooted(set, view, step)
 	} else {

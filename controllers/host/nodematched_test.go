@@ -15,16 +15,16 @@ import (
 func TestNodeMatched(t *testing.T) {
 	g := NewWithT(t)
 	h := &v1alpha1.BareMetalHost{}
-	view := lifecycle.View{Node: &v1alpha1.ObservedNode{Name: "n", Mismatch: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonNodeProviderIDDiffers, Message: "m"}}}
+	view := lifecycle.View{Observed: lifecycle.Observed{Node: &v1alpha1.ObservedNode{Name: "n", Mismatch: &v1alpha1.BootFailure{Reason: v1alpha1.ReasonNodeProviderIDDiffers, Message: "m"}}}}
 	setConditions(h, view, lifecycle.Step{})
 	ready := conditions.Get(h, v1alpha1.ReadyCondition).DeepCopy()
 	g.Expect(conditions.Get(h, v1alpha1.NodeMatchedCondition)).To(HaveValue(And(
 		HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonNodeProviderIDDiffers), HaveField("Message", "m"))))
-	view.Node.Mismatch = nil
+	view.Observed.Node.Mismatch = nil
 	setConditions(h, view, lifecycle.Step{})
 	g.Expect(conditions.IsTrue(h, v1alpha1.NodeMatchedCondition)).To(BeTrue())
 	g.Expect(conditions.Get(h, v1alpha1.ReadyCondition)).To(Equal(ready))
-	view.Node = nil
+	view.Observed.Node = nil
 	setConditions(h, view, lifecycle.Step{})
 	g.Expect(conditions.Get(h, v1alpha1.NodeMatchedCondition)).To(BeNil())
 }

@@ -73,7 +73,7 @@ func TestInitFromStatus(t *testing.T) {
 	h.initFromStatus(withStatus(status), nil, time.Now())
 	g.Expect(h.bmcStatus()).To(Equal(status))
 	g.Expect(h.bmc.OverrideSet).To(BeTrue())
-	view := lifecycle.View{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}
+	view := lifecycle.View{Observed: lifecycle.Observed{Furthest: v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP}}}
 	view.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
 	view.Host.Boot = &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}
 	h.noteOverrideWorked(view)

@@ -47,7 +47,7 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 		count := all[domain]
 		view := lifecycle.View{Host: lifecycle.Host{Spec: h.Spec}}
 		if b := byHost[client.ObjectKeyFromObject(h)]; b != nil {
-			view.Host.Boot, view.WaitedAt, view.AgentAt = &b.Spec, controllers.WaitedAt(b), controllers.AgentAt(b)
+			view.Host.Boot, view.Observed.WaitedAt, view.Observed.AgentAt = &b.Spec, controllers.WaitedAt(b), controllers.AgentAt(b)
 		}
 		if isStalled(view, now.Before(view.BootsUntil(settings)), now) {
 			stalled++
@@ -71,7 +71,7 @@ func countBoots(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost, rec
 
 // isStalled is true for an agent that has reported progress and has stopped doing so.
 func isStalled(view lifecycle.View, boots bool, now time.Time) bool {
-	return boots && view.Host.Boot.Agent && view.Host.Boot.AgentDoneTime == nil && !view.AgentAt.IsZero() && now.Sub(view.AgentAt) > maxAgentSilence
+	return boots && view.Host.Boot.Agent && view.Host.Boot.AgentDoneTime == nil && !view.Observed.AgentAt.IsZero() && now.Sub(view.Observed.AgentAt) > maxAgentSilence
 }
 
 // mergeDomains merges the failure domains beyond maxDomains into other.

@@ -76,7 +76,7 @@ func (s *scope) handOverReason() (message, quarantine string) {
 		return "", "" // someone works on the server: wait until they finish
 	case s.infra.Spec.Persistence() == v1alpha1.PersistenceEphemeral:
 		return "It runs from memory, so a power cycle would destroy it", ""
-	case s.view.Furthest.Stage == v1alpha1.StageBootstrapFailed && !s.machine.Status.NodeRef.IsDefined(): // a Node shows that the failure was fixed
+	case s.view.Observed.Furthest.Stage == v1alpha1.StageBootstrapFailed && !s.machine.Status.NodeRef.IsDefined(): // a Node shows that the failure was fixed
 		return "Its operating system reported that the bootstrap failed, and bootstrap data runs only once", ""
 	case s.retries() == 0:
 		return "spec.retries is 0, so its server is not power-cycled", ""

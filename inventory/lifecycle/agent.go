@@ -65,30 +65,30 @@ var transientAgentReasons = []string{
 // failsForGood is true for an attempt with a problem that another attempt would repeat. That an agent of a boot medium reports one ends only its attempt, unless it is the
 // last one: others may have read the medium, and report what they like (decision 0034).
 func failsForGood(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
-	if !mayRepeat(attempt) || v.Problem == nil || !IsPermanent(v.Problem.Reason) {
+	if !mayRepeat(attempt) || v.Observed.Problem == nil || !IsPermanent(v.Observed.Problem.Reason) {
 		return false
 	}
-	doubtful := UsesMedium(&attempt) && slices.Contains(permanentAgentReasons, v.Problem.Reason)
+	doubtful := UsesMedium(&attempt) && slices.Contains(permanentAgentReasons, v.Observed.Problem.Reason)
 	return !doubtful || attempt.Attempt >= maxAttempts(v, s)
 }
 
 // metOtherServer is true for an attempt whose agent ran on another server than the host's. The next attempt would meet it, too: the spec of the host is wrong. A client
 // that has read a boot medium may report it, so then only the attempt ends (decision 0034).
 func (v View) metOtherServer(attempt v1alpha1.BareMetalBootSpec) bool {
-	return v.Problem != nil && v.Problem.Reason == wire.ReasonOtherServer && !UsesMedium(&attempt)
+	return v.Observed.Problem != nil && v.Observed.Problem.Reason == wire.ReasonOtherServer && !UsesMedium(&attempt)
 }
 
 // agentGaveUp is true when the agent reported that its plan failed. The attempt ends then, and does not wait for its deadline.
 func (v View) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.Agent && mayRepeat(attempt) && v.Problem != nil &&
-		(slices.Contains(transientAgentReasons, v.Problem.Reason) || slices.Contains(permanentAgentReasons, v.Problem.Reason))
+	return attempt.Agent && mayRepeat(attempt) && v.Observed.Problem != nil &&
+		(slices.Contains(transientAgentReasons, v.Observed.Problem.Reason) || slices.Contains(permanentAgentReasons, v.Observed.Problem.Reason))
 }
 
 // agentRan is true once the agent of an attempt got its plan, until it has completed it. The address that got the plan is in the spec: the stage may be lost with the
 // status, or the write of it while the API server is away.
 func (v View) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
 	stages := []v1alpha1.BootStage{v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted}
-	ran := attempt.DataAddress != "" || slices.Contains(stages, v.Furthest.Stage)
+	ran := attempt.DataAddress != "" || slices.Contains(stages, v.Observed.Furthest.Stage)
 	return attempt.Agent && attempt.AgentDoneTime == nil && attempt.PoweredOnTime != nil && ran
 }
 
@@ -100,7 +100,7 @@ func agentOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 		return fmt.Sprintf("Two clients presented the token of the agent in attempt %d, so neither is served: the server's address changed, or another machine listens on "+
 			"its network. An event names both addresses", attempt.Attempt)
 	case v.agentGaveUp(attempt):
-		return fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Problem.Message)
+		return fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Observed.Problem.Message)
 	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && v.powerKnown(s.ActiveInterval) && v.confirmedOff(s):
 		return fmt.Sprintf("The server went off in attempt %d while the agent ran: it lost its power, or the agent ended without a result. Check the server's console",
 			attempt.Attempt)

@@ -41,19 +41,19 @@ func describeTimeout(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) str
 	switch done := attempt.AgentDoneTime; {
 	case done != nil && done.After(v.countedFrom()):
 		since = fmt.Sprintf("the agent completed its plan in boot attempt %d", attempt.Attempt)
-	case v.AgentAt.Add(s.BootTimeout).After(v.lastDeadline(s)):
+	case v.Observed.AgentAt.Add(s.BootTimeout).After(v.lastDeadline(s)):
 		timeout = v.lastDeadline(s).Sub(v.countedFrom())
 		since = fmt.Sprintf("boot attempt %d began, although the agent makes progress", attempt.Attempt)
-	case v.AgentAt.After(attempt.StartTime.Time):
+	case v.Observed.AgentAt.After(attempt.StartTime.Time):
 		since = fmt.Sprintf("the agent last made progress in boot attempt %d", attempt.Attempt)
-	case v.WaitedAt.After(attempt.StartTime.Time):
+	case v.Observed.WaitedAt.After(attempt.StartTime.Time):
 		since = fmt.Sprintf("the server last waited for a boot slot of its network, in boot attempt %d", attempt.Attempt)
 	}
-	if what := notBooted(v, attempt); what != "" && v.Problem == nil {
+	if what := notBooted(v, attempt); what != "" && v.Observed.Problem == nil {
 		return fmt.Sprintf("%s after %s: %s", timeout, since, what)
 	}
 	after := fmt.Sprintf("%s after %s: %s", timeout, since, describeProgress(v, attempt).Message)
-	if v.Problem == nil {
+	if v.Observed.Problem == nil {
 		after += ". The likeliest cause: " + currentStage(v, attempt).cause
 	}
 	return after

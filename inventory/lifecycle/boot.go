@@ -34,7 +34,7 @@ func stateLost(v View) bool {
 	case b != nil && b.Failure != nil:
 		return true
 	}
-	return ephemeral && (v.offLongEnough() || v.restarted() && !v.NodeLostAt.IsZero())
+	return ephemeral && (v.offLongEnough() || v.restarted() && !v.Observed.NodeLostAt.IsZero())
 }
 
 // restartMargin is how much later than the report a request of firmware must be to count as a restart: different clocks may have timed the two.
@@ -48,7 +48,7 @@ func (v View) restarted() bool {
 
 // restartedAfter is true when firmware requested a network boot after a time, and the machine runs from memory.
 func (v View) restartedAfter(then time.Time) bool {
-	return v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.RestartedAt.After(then.Add(restartMargin))
+	return v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral && v.Observed.RestartedAt.After(then.Add(restartMargin))
 }
 
 // offLongEnough is true when the server read as powered off for at least minOffForStateLost.
@@ -138,8 +138,8 @@ func prepareBoot(v View, s Settings) Step {
 		step.Reason, step.Message = v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data"
 		return step
 	}
-	if v.Consumer.Image && !v.Image.Ready {
-		step.Reason, step.Message = v.Image.waiting()
+	if v.Consumer.Image && !v.Observed.Image.Ready {
+		step.Reason, step.Message = v.Observed.Image.waiting()
 		return step
 	}
 	unknown := step
@@ -226,7 +226,7 @@ func bootHost(v View, s Settings) Step {
 		}
 	}
 	if failsForGood(v, s, attempt) {
-		return failBoot(attempt, v.Problem.Reason, v.Problem.Message+". Another attempt would fail the same way. "+remedyOf(v.Problem.Reason))
+		return failBoot(attempt, v.Observed.Problem.Reason, v.Observed.Problem.Message+". Another attempt would fail the same way. "+remedyOf(v.Observed.Problem.Reason))
 	}
 	deadline := v.Deadline(s)
 	switch {
@@ -332,8 +332,8 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	}
 	// The server may have gone on and off between two readings of the power. Then the boot server observed a stage. The stage's time has whole
 	// seconds, and it must be older than the reading: a server that boots may still read as off for some seconds.
-	at := v.Furthest.Time.Time
-	seen := v.Furthest.Stage != "" && !v.onlyBMCSeen(attempt) && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
+	at := v.Observed.Furthest.Time.Time
+	seen := v.Observed.Furthest.Stage != "" && !v.onlyBMCSeen(attempt) && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
 	usedUp := v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(set) && (seen || v.BMC.PowerSince.After(v.BMC.LastPowerAt))
 	return !usedUp
 }

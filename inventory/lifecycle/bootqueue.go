@@ -54,7 +54,7 @@ func WantsToBoot(v View, s Settings) bool {
 // not part of the boot. The progress of an agent moves the deadline, but to lastDeadline at most: an agent that makes progress without an end does not occupy a
 // server for ever. Once the agent is done, the operating system has its whole BootTimeout, also after an agent that needed all of its time.
 func (v View) Deadline(s Settings) time.Time {
-	progress, done := v.AgentAt, v.Host.Boot.AgentDoneTime
+	progress, done := v.Observed.AgentAt, v.Host.Boot.AgentDoneTime
 	switch {
 	case done == nil:
 	case v.Host.Boot.Purpose == v1alpha1.PurposeProvision: // what the agent reports afterwards does not count
@@ -79,7 +79,7 @@ func (v View) lastDeadline(s Settings) time.Time {
 }
 
 // countedFrom is when the time of the current boot begins.
-func (v View) countedFrom() time.Time { return latest(v.Host.Boot.StartTime.Time, v.WaitedAt) }
+func (v View) countedFrom() time.Time { return latest(v.Host.Boot.StartTime.Time, v.Observed.WaitedAt) }
 
 // slotGrace is how long after the deadline of an attempt its host keeps its slot. The next attempt starts within this time and has the slot.
 const slotGrace = time.Minute

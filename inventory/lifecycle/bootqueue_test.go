@@ -107,7 +107,7 @@ func TestBootsUntil(t *testing.T) {
 		g.Expect(until(change)).To(Equal(want))
 	}
 	g.Expect(until()).To(BeTemporally(">", deadline), "the next attempt comes before that")
-	g.Expect(until(expired, func(v *View) { v.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "its server is queued for a slot of its network")
+	g.Expect(until(expired, func(v *View) { v.Observed.WaitedAt = noon })).To(Equal(noon.Add(s.BootTimeout+slotGrace)), "its server is queued for a slot of its network")
 	for _, change := range []func(*View){
 		reported, func(v *View) { v.Host.Boot = nil }, func(v *View) { v.Host.Spec.ConsumerRef = nil },
 		func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: "r"} },

@@ -120,18 +120,18 @@ func (v View) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
 	switch {
 	case attempt.ScriptAddress != "" || attempt.DataAddress != "" || attempt.AgentKey != "" || attempt.DataServedTime != nil || attempt.CommitAllowedTime != nil || attempt.AgentDoneTime != nil:
 		return true // the status may be lost, and the spec is not
-	case v.Problem != nil && !UsesMedium(&attempt) || v.WaitedAt.After(attempt.StartTime.Time):
+	case v.Observed.Problem != nil && !UsesMedium(&attempt) || v.Observed.WaitedAt.After(attempt.StartTime.Time):
 		return true
 	case UsesMedium(&attempt):
 		return v.bootedMedium()
 	default:
-		return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageMedia
+		return v.Observed.Furthest.Stage != "" && v.Observed.Furthest.Stage != v1alpha1.StageMedia
 	}
 }
 
 // bootedMedium is true if a stage was observed that follows the start of a boot loader.
 func (v View) bootedMedium() bool {
-	at := v.Furthest.Stage
+	at := v.Observed.Furthest.Stage
 	return at != "" && at != v1alpha1.StageMedia && at != v1alpha1.StageDHCP && at != v1alpha1.StageLoader
 }
 
@@ -143,9 +143,9 @@ func (v View) MethodWorked() bool {
 	case b == nil:
 		return false
 	case !UsesMedium(b):
-		return v.Furthest.Stage != "" && v.Furthest.Stage != v1alpha1.StageMedia
+		return v.Observed.Furthest.Stage != "" && v.Observed.Furthest.Stage != v1alpha1.StageMedia
 	default:
-		return v.Media.Stage != "" && v.bootedMedium()
+		return v.Observed.Media.Stage != "" && v.bootedMedium()
 	}
 }
 
@@ -169,7 +169,7 @@ func HasNextMethod(v View, s Settings) bool {
 
 // expectedRequestMade is true once the server, or its BMC, made the first request that the method leads to. The attempt has its whole time then.
 func (v View) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {
-	return v.methodWorks(attempt) || UsesMedium(&attempt) && v.Media.Stage != ""
+	return v.methodWorks(attempt) || UsesMedium(&attempt) && v.Observed.Media.Stage != ""
 }
 
 // methodDeadline is when an attempt ends because its expected request did not come; the zero time if it does not end for that reason. A server that is not on shows
@@ -211,10 +211,10 @@ func methodOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 
 // mediaRefusal says who requested the medium and why the boot server refused it; empty if it did not.
 func (v View) mediaRefusal() string {
-	if v.Problem == nil || v.Problem.Reason != v1alpha1.ReasonMediaRefused {
+	if v.Observed.Problem == nil || v.Observed.Problem.Reason != v1alpha1.ReasonMediaRefused {
 		return ""
 	}
-	return v.Problem.Message
+	return v.Observed.Problem.Message
 }
 
 // noRequest says which request of a method did not come, or was refused, and what to check.
@@ -239,7 +239,7 @@ func notBooted(v View, attempt v1alpha1.BareMetalBootSpec) string {
 	switch {
 	case info == nil || info.stage == v1alpha1.StageLoader || attempt.PoweredOnTime == nil || !mayRepeat(attempt):
 		return ""
-	case v.Media.Stage == "":
+	case v.Observed.Media.Stage == "":
 		return noRequest(v, attempt)
 	case MethodOf(&attempt) == v1alpha1.MethodUefiHTTP:
 		return fmt.Sprintf("the firmware requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
@@ -250,7 +250,7 @@ func notBooted(v View, attempt v1alpha1.BareMetalBootSpec) string {
 
 // onlyBMCSeen is true if the only request of an attempt is that of a medium by the BMC, which makes it while the server is off.
 func (v View) onlyBMCSeen(attempt v1alpha1.BareMetalBootSpec) bool {
-	return v.Furthest.Stage == v1alpha1.StageMedia && MethodOf(&attempt) == v1alpha1.MethodVirtualMedia
+	return v.Observed.Furthest.Stage == v1alpha1.StageMedia && MethodOf(&attempt) == v1alpha1.MethodVirtualMedia
 }
 
 // describeMethod returns the method of an attempt for users.

@@ -45,15 +45,15 @@ func on(ago time.Duration) func(*View) {
 
 func stage(s v1alpha1.BootStage) func(*View) {
 	return func(v *View) {
-		v.Furthest = v1alpha1.ObservedStage{Stage: s, Time: metav1.NewTime(noon.Add(-time.Minute)), Address: "192.0.2.9"}
+		v.Observed.Furthest = v1alpha1.ObservedStage{Stage: s, Time: metav1.NewTime(noon.Add(-time.Minute)), Address: "192.0.2.9"}
 		if s == v1alpha1.StageMedia {
-			v.Media = v.Furthest
+			v.Observed.Media = v.Observed.Furthest
 		}
 	}
 }
 
 func fetched(v *View) {
-	v.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-time.Minute)), Address: "192.0.2.9"}
+	v.Observed.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-time.Minute)), Address: "192.0.2.9"}
 }
 
 func legacy(v *View)     { v.Host.Spec.BootMode = v1alpha1.BootModeBIOS }
@@ -126,9 +126,9 @@ func TestNextMethod(t *testing.T) {
 		"the agent came":                              {[]func(*View){attempted(1, viaMedia), on(time.Hour), stage(v1alpha1.StageAgent), fetched}, 2, viaMedia},
 		"the agent came, and the status is lost":      {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Host.Boot.DataAddress = "192.0.2.9" }}, 2, viaMedia},
 		"the key of an agent, and the status is lost": {[]func(*View){attempted(1, viaMedia), on(time.Hour), func(v *View) { v.Host.Boot.AgentKey = "k" }}, 2, viaMedia},
-		"it waited for a slot":                        {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.WaitedAt = noon }}, 2, viaPXE},
-		"the boot server could not serve it":          {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
-		"the boot server could not make the medium":   {[]func(*View){attempted(1, viaMedia), on(time.Hour), fetched, func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
+		"it waited for a slot":                        {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.Observed.WaitedAt = noon }}, 2, viaPXE},
+		"the boot server could not serve it":          {[]func(*View){attempted(1, viaPXE), on(time.Hour), func(v *View) { v.Observed.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
+		"the boot server could not make the medium":   {[]func(*View){attempted(1, viaMedia), on(time.Hour), fetched, func(v *View) { v.Observed.Problem = &v1alpha1.BootFailure{Reason: "r"} }}, 2, viaPXE},
 		"only iPXE can boot the machine":              {[]func(*View){attempted(1, viaPXE), on(time.Hour), needsIPXE}, 2, viaPXE},
 		"the agent erases what iPXE booted":           {[]func(*View){attempted(1, viaPXE), on(time.Hour), needsIPXE, deleting}, 2, viaHTTP},
 		"the method is not possible any more":         {[]func(*View){attempted(1, viaMedia), on(time.Hour), offers(viaPXE, viaHTTP)}, 2, viaPXE},
@@ -203,7 +203,7 @@ func TestMethodGivenUp(t *testing.T) {
 
 // mediumRefused is a client with the token that was refused the medium.
 func mediumRefused(v *View) {
-	v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonMediaRefused, Message: "192.0.2.66 requested the boot medium, and the boot server refused it: why"}
+	v.Observed.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonMediaRefused, Message: "192.0.2.66 requested the boot medium, and the boot server refused it: why"}
 }
 
 func refusedIn(number int32) func(*View) {
@@ -285,12 +285,12 @@ func TestMediumChangesOnlyWhileOff(t *testing.T) {
 		"PXE with a medium in the drive does": {bootingView(hasMedia, justOff, inserted), Nothing},
 		"a BMC fetches it while it is off": {bootingView(hasMedia, viaMedium, netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 			v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-time.Second), noon.Add(-time.Hour)
-			v.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
-			v.Furthest = v.Media
+			v.Observed.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+			v.Observed.Furthest = v.Observed.Media
 		}), Nothing},
 		"the firmware fetches it": {bootingView(hasMedia, attempted(1, viaHTTP), netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 			v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-time.Second), noon.Add(-time.Hour)
-			v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+			v.Observed.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
 		}), SetNetworkBoot},
 		"the override stays while only the medium was requested": {bootingView(hasMedia, viaMedium, on(time.Minute), overrideSet, stage(v1alpha1.StageMedia)), Nothing},
 		"the agent runs":                           {bootingView(hasMedia, viaMedium, bootsAgent, on(time.Minute), inserted, stage(v1alpha1.StageAgent)), Nothing},
@@ -313,7 +313,7 @@ func TestMediumChangesOnlyWhileOff(t *testing.T) {
 func TestInspectionEjects(t *testing.T) {
 	g := NewWithT(t)
 	done := func(v *View) {
-		v.Host.Boot.Method, v.Host.Boot.AgentDoneTime, v.BMC.MediaInserted, v.Furthest.Stage = viaMedia, &metav1.Time{Time: noon}, true, v1alpha1.StageAgent
+		v.Host.Boot.Method, v.Host.Boot.AgentDoneTime, v.BMC.MediaInserted, v.Observed.Furthest.Stage = viaMedia, &metav1.Time{Time: noon}, true, v1alpha1.StageAgent
 	}
 	g.Expect(Next(inspectingView(hasMedia, poweredOn, done), DefaultSettings()).Action).To(Equal(ForceOff))
 	v := inspectingView(hasMedia, done)

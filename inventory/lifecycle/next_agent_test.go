@@ -17,9 +17,9 @@ func commitAllowed(v *View) { v.Host.Boot.CommitAllowedTime = at(20 * time.Secon
 func agentDone(v *View)     { v.Host.Boot.AgentDoneTime = at(10 * time.Second) }
 func agentRefused(v *View)  { v.Host.Boot.AgentRefusedTime = at(5 * time.Second) }
 func attempt3(v *View)      { v.Host.Boot.Attempt = 3 }
-func agentSeen(v *View)     { v.Furthest.Stage = v1alpha1.StageAgent }
+func agentSeen(v *View)     { v.Observed.Furthest.Stage = v1alpha1.StageAgent }
 func gaveUp(reason string) func(*View) {
-	return func(v *View) { v.Problem = &v1alpha1.BootFailure{Reason: reason, Message: "x"} }
+	return func(v *View) { v.Observed.Problem = &v1alpha1.BootFailure{Reason: reason, Message: "x"} }
 }
 
 // erasingView is a host that is being released, and whose agent erases the disks.
@@ -32,10 +32,10 @@ func erasingView(changes ...func(*View)) View {
 // nextAgent are hosts whose machine has an image.
 var nextAgent = map[string]nextCase{
 	"the image is not ready": {
-		claimedView(bootsAgent, func(v *View) { v.Image = Image{} }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForImage,
+		claimedView(bootsAgent, func(v *View) { v.Observed.Image = Image{} }), StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonWaitingForImage,
 	},
 	"the image is bad": {
-		claimedView(bootsAgent, func(v *View) { v.Image = Image{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"} }),
+		claimedView(bootsAgent, func(v *View) { v.Observed.Image = Image{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"} }),
 		StateClaimed, Nothing, v1alpha1.PhaseClaimed, v1alpha1.ReasonChecksumMismatch,
 	},
 	"the image is ready": {claimedView(bootsAgent), StateClaimed, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
@@ -61,18 +61,20 @@ var nextAgent = map[string]nextCase{
 		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
 	"done, and too late, although the agent goes on": {
-		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) { v.Host.Boot.AgentDoneTime, v.AgentAt = at(30*time.Minute), noon.Add(-time.Second) }),
+		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, expired, func(v *View) {
+			v.Host.Boot.AgentDoneTime, v.Observed.AgentAt = at(30*time.Minute), noon.Add(-time.Second)
+		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootTimedOut,
 	},
 	"done after all of the agent's time, and the system boots": {
 		bootingView(bootsAgent, poweredOn, seeded, commitAllowed, runsFor(5*time.Hour), agentDone), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport,
 	},
 	"the agent makes progress": {
-		bootingView(bootsAgent, poweredOn, expired, func(v *View) { v.AgentAt = noon.Add(-time.Minute) }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
+		bootingView(bootsAgent, poweredOn, expired, func(v *View) { v.Observed.AgentAt = noon.Add(-time.Minute) }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP,
 	},
 	"the agent makes progress for too long": {
 		bootingView(bootsAgent, poweredOn, func(v *View) {
-			v.Host.Boot.StartTime, v.AgentAt = metav1.NewTime(noon.Add(-5*time.Hour)), noon.Add(-time.Minute)
+			v.Host.Boot.StartTime, v.Observed.AgentAt = metav1.NewTime(noon.Add(-5*time.Hour)), noon.Add(-time.Minute)
 		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
@@ -116,7 +118,7 @@ var nextAgent = map[string]nextCase{
 		erasingView(poweredOn, agentDone, func(v *View) { v.Host.Boot.WrittenDisks = nil }), StateCleaning, RecordCleaning, v1alpha1.PhaseCleaning, v1alpha1.ReasonCleaning,
 	},
 	"off, and the stage of the agent was lost": {
-		bootingView(bootsAgent, seeded, func(v *View) { v.Host.Boot.DataAddress = "192.0.2.7" }, commanded(CommandPowerOn, time.Minute), func(v *View) { v.Furthest = v1alpha1.ObservedStage{} }),
+		bootingView(bootsAgent, seeded, func(v *View) { v.Host.Boot.DataAddress = "192.0.2.7" }, commanded(CommandPowerOn, time.Minute), func(v *View) { v.Observed.Furthest = v1alpha1.ObservedStage{} }),
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"release: erased, and on: off": { // an agent handles no request to shut down

@@ -35,21 +35,21 @@ var nextBooting = map[string]nextCase{
 	"booting: seen, and off again": {
 		bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 			v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-time.Second), noon.Add(-time.Hour)
-			v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+			v.Observed.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
 		}),
 		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"booting: seen in the second in which the override was set, and off again": {
 		bootingView(commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 			v.BMC.NetworkBootSetAt, v.BMC.PowerSince = noon.Add(-5500*time.Millisecond), noon.Add(-time.Hour)
-			v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-6 * time.Second))}
+			v.Observed.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-6 * time.Second))}
 		}),
 		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"booting: seen since it was read as off": {
 		bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 			v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-2*time.Second), noon.Add(-time.Hour)
-			v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
+			v.Observed.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-3 * time.Second))}
 		}),
 		StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
@@ -65,13 +65,13 @@ var nextBooting = map[string]nextCase{
 		StateBooting, PowerOn, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
 	"booting: after a restart":   {bootingView(poweredOn), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForDHCP},
-	"booting: DHCP":              {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageDHCP }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForLoader},
-	"booting: loader":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageLoader }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForScript},
-	"booting: script":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageScript }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel},
-	"booting: kernel":            {bootingView(poweredOn, func(v *View) { v.Furthest.Stage = v1alpha1.StageKernel }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForData},
+	"booting: DHCP":              {bootingView(poweredOn, func(v *View) { v.Observed.Furthest.Stage = v1alpha1.StageDHCP }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForLoader},
+	"booting: loader":            {bootingView(poweredOn, func(v *View) { v.Observed.Furthest.Stage = v1alpha1.StageLoader }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForScript},
+	"booting: script":            {bootingView(poweredOn, func(v *View) { v.Observed.Furthest.Stage = v1alpha1.StageScript }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForKernel},
+	"booting: kernel":            {bootingView(poweredOn, func(v *View) { v.Observed.Furthest.Stage = v1alpha1.StageKernel }), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForData},
 	"booting: seed, status lost": {bootingView(poweredOn, seeded), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForReport},
 	"booting: wrong kernel": {bootingView(poweredOn, func(v *View) {
-		v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"}
+		v.Observed.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "x"}
 	}), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonChecksumMismatch},
 	"booting: BMC down":                    {bootingView(bmcDown), StateBooting, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForBMC},
 	"booting: late":                        {bootingView(poweredOn, expired), StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing},
@@ -95,13 +95,13 @@ var nextBooting = map[string]nextCase{
 	},
 	"booting: it can never be served": {
 		bootingView(poweredOn, func(v *View) {
-			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}
+			v.Observed.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"}
 		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBootFailed, v1alpha1.ReasonBootSourceInvalid,
 	},
 	"booting: late, and the next attempt may fetch the file": {
 		bootingView(poweredOn, expired, func(v *View) {
-			v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonArtifactUnavailable, Message: "m"}
+			v.Observed.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonArtifactUnavailable, Message: "m"}
 		}),
 		StateBooting, RecordBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},

@@ -32,7 +32,7 @@ func runsFor(d time.Duration) func(*View) {
 
 // progressAgo is when the agent reported progress.
 func progressAgo(d time.Duration) func(*View) {
-	return func(v *View) { v.AgentAt = noon.Add(-d) }
+	return func(v *View) { v.Observed.AgentAt = noon.Add(-d) }
 }
 
 // releasedView is a host that is being released by a machine that ran from the network. Its server is off, and its BMC is clean.
@@ -187,7 +187,7 @@ func TestErasureDeadline(t *testing.T) {
 func TestErasureFailsWithSerialNumbers(t *testing.T) {
 	g := NewWithT(t)
 	v := erasingView(poweredOn, attempt3, hasDisks, hostPolicy(purge), func(v *View) {
-		v.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk S9 is missing"}
+		v.Observed.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk S9 is missing"}
 	})
 	step := Next(v, DefaultSettings())
 	v = erasingView(cleaned, hasDisks, hostPolicy(purge), func(v *View) { v.Host.Boot = step.Boot })

@@ -56,7 +56,7 @@ func unknownSerial(v *View)      { v.Requested.SerialNumber = "" }
 func requestRemoved(v *View)     { v.Requested.Request = nil }
 func secondAttempt(v *View)      { v.Host.Boot.Attempt = 2 }
 func fromBackup(v *View)         { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-5 * time.Hour)) }
-func unobserved(v *View)         { v.Furthest = v1alpha1.ObservedStage{} }
+func unobserved(v *View)         { v.Observed.Furthest = v1alpha1.ObservedStage{} }
 func powerCommanded(v *View)     { commanded(CommandPowerOn, 45*time.Second)(v) }
 func oldInventory(v *View)       { v.BMC.InspectedTime = noon.Add(-erasureInventoryAge) }
 func conflicting(v *View)        { v.Identity.MACTakenBy = "host-2" }
@@ -275,7 +275,7 @@ func TestRequestedErasureAttempts(t *testing.T) {
 	g.Expect(step.Boot.Attempt).To(Equal(int32(2)))
 	g.Expect(step.Boot.CleaningPolicy).To(Equal(wire.PolicyClear), "an erasure that has begun is finished with its policy")
 	g.Expect(step.Boot.PoweredOffTime).To(BeNil())
-	v.Host.Boot, v.Host.Spec.ProviderState.Boots, v.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
+	v.Host.Boot, v.Host.Spec.ProviderState.Boots, v.Observed.Furthest = step.Boot, step.Boot.Number, v1alpha1.ObservedStage{}
 	g.Expect(Next(v, DefaultSettings()).Action).To(Equal(ForceOff))
 }
 

@@ -34,7 +34,7 @@ var nextRunning = map[string]nextCase{
 		bootingView(provisioned, poweredOn, reported, restarted, nodeLost), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
 	},
 	"firmware asked as the report came": {
-		bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost, func(v *View) { v.RestartedAt = noon.Add(restartMargin) }),
+		bootingView(provisioned, ephemeral, poweredOn, reported, nodeLost, func(v *View) { v.Observed.RestartedAt = noon.Add(restartMargin) }),
 		StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
 	},
 	"the Node is lost, and firmware did not ask": {

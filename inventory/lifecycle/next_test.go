@@ -101,9 +101,9 @@ func retryNow(v *View) { v.Requests.RetryBMC = true }
 func reported(v *View) {
 	v.Host.MoveBlocked, v.Host.Boot.ReportedTime = false, &metav1.Time{Time: noon}
 }
-func scriptSeen(v *View) { v.Furthest.Stage = v1alpha1.StageScript }
-func restarted(v *View)  { v.RestartedAt = noon.Add(time.Minute) }
-func nodeLost(v *View)   { v.NodeLostAt = noon.Add(2 * time.Minute) }
+func scriptSeen(v *View) { v.Observed.Furthest.Stage = v1alpha1.StageScript }
+func restarted(v *View)  { v.Observed.RestartedAt = noon.Add(time.Minute) }
+func nodeLost(v *View)   { v.Observed.NodeLostAt = noon.Add(2 * time.Minute) }
 func powerHeld(v *View) {
 	v.Host.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna", Reason: "new disk"}}
 }

@@ -33,10 +33,10 @@ func (v View) offFor() time.Duration {
 
 // nodeReadiness returns what the machine's Node says about its server, and since when. It is empty if that was never recorded.
 func (v View) nodeReadiness() (v1alpha1.NodeReadiness, time.Time) {
-	if v.Node == nil || v.Node.Mismatch != nil || v.Node.ReadinessTime == nil {
+	if v.Observed.Node == nil || v.Observed.Node.Mismatch != nil || v.Observed.Node.ReadinessTime == nil {
 		return "", time.Time{}
 	}
-	return v.Node.Readiness, v.Node.ReadinessTime.Time
+	return v.Observed.Node.Readiness, v.Observed.Node.ReadinessTime.Time
 }
 
 // nodeConfirmsOff is true if the Node does not contradict a server that has read as off for some time.
@@ -103,7 +103,7 @@ func reportPower(v View, step Step) Step {
 			step.PoweredOffTime.UTC().Format(time.RFC3339), v.nodeText(), v1alpha1.PowerOnPrefix)
 	case v.powerDisputed():
 		step.Reason = v1alpha1.ReasonPowerDisputed
-		step.Message = fmt.Sprintf("The BMC reports that the server is off, but Node %q is Ready. Check that spec.bmc.address is the BMC of this server, and restart the BMC", v.Node.Name)
+		step.Message = fmt.Sprintf("The BMC reports that the server is off, but Node %q is Ready. Check that spec.bmc.address is the BMC of this server, and restart the BMC", v.Observed.Node.Name)
 	case v.powerUnconfirmed():
 		step.Reason = v1alpha1.ReasonPowerUnconfirmed
 		step.Message = "The BMC reports that the server is off, and the machine has no Node that could confirm it. Check the server"
@@ -115,9 +115,9 @@ func reportPower(v View, step Step) Step {
 func (v View) nodeText() string {
 	switch readiness, _ := v.nodeReadiness(); readiness {
 	case v1alpha1.NodeNotReady:
-		return fmt.Sprintf("Node %q is not Ready", v.Node.Name)
+		return fmt.Sprintf("Node %q is not Ready", v.Observed.Node.Name)
 	case v1alpha1.NodeUnreadable:
-		return fmt.Sprintf("Node %q cannot be read", v.Node.Name)
+		return fmt.Sprintf("Node %q cannot be read", v.Observed.Node.Name)
 	default:
 		return "its Node is no longer known"
 	}

@@ -18,7 +18,7 @@ func readsOffFor(d time.Duration) func(*View) {
 // nodeSays records what the Node says, and since when.
 func nodeSays(readiness v1alpha1.NodeReadiness, ago time.Duration) func(*View) {
 	return func(v *View) {
-		v.Node = &v1alpha1.ObservedNode{Name: "m", Number: 1, Readiness: readiness, ReadinessTime: new(metav1.NewTime(noon.Add(-ago)))}
+		v.Observed.Node = &v1alpha1.ObservedNode{Name: "m", Number: 1, Readiness: readiness, ReadinessTime: new(metav1.NewTime(noon.Add(-ago)))}
 	}
 }
 
@@ -72,7 +72,7 @@ func TestPoweredOff(t *testing.T) {
 	}
 }
 
-func mismatched(v *View) { v.Node.Mismatch = &v1alpha1.BootFailure{Reason: "R"} }
+func mismatched(v *View) { v.Observed.Node.Mismatch = &v1alpha1.BootFailure{Reason: "R"} }
 func unread(v *View)     { v.BMC = BMC{} }
 func bmcFailed(ago time.Duration) func(*View) {
 	return func(v *View) { v.BMC.FailedAt = noon.Add(-ago) }

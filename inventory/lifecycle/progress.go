@@ -123,9 +123,9 @@ func (v View) mediaStage(attempt v1alpha1.BareMetalBootSpec) *stageInfo {
 	switch {
 	case rows == nil || v.bootedMedium():
 		return nil
-	case v.Furthest.Stage == v1alpha1.StageLoader:
+	case v.Observed.Furthest.Stage == v1alpha1.StageLoader:
 		return &rows[2]
-	case v.Media.Stage != "":
+	case v.Observed.Media.Stage != "":
 		return &rows[1]
 	default:
 		return &rows[0]
@@ -210,13 +210,13 @@ func currentStage(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	switch {
 	case !mayRepeat(attempt):
 		return last
-	case (v.Furthest.Stage == "" || v.onlyBMCSeen(attempt)) && (attempt.PoweredOffTime == nil || v.BMC.Power != v1alpha1.PowerOn):
+	case (v.Observed.Furthest.Stage == "" || v.onlyBMCSeen(attempt)) && (attempt.PoweredOffTime == nil || v.BMC.Power != v1alpha1.PowerOn):
 		return preparing(v, attempt)
 	}
 	if info := v.mediaStage(attempt); info != nil {
 		return *info
 	}
-	at := v.Furthest.Stage
+	at := v.Observed.Furthest.Stage
 	if at == v1alpha1.StageMedia {
 		at = "" // an attempt without a medium does not depend on its requests
 	}
@@ -244,7 +244,7 @@ var agentTable = slices.Concat(slices.DeleteFunc(slices.Clone(stages), func(i st
 
 // withAgentProgress adds the progress of the agent to the row of a stage in which it runs.
 func (v View) withAgentProgress(info stageInfo) stageInfo {
-	if p := v.Agent; p != nil && info.reason == v1alpha1.ReasonAgentRuns {
+	if p := v.Observed.Agent; p != nil && info.reason == v1alpha1.ReasonAgentRuns {
 		info.observed = "The agent runs: " + AgentProgressText(p)
 	}
 	return info
@@ -289,8 +289,8 @@ func disksProgressText(disks []wire.DiskProgress) string {
 
 // describeProgress says what a booting server did last, and what is awaited.
 func describeProgress(v View, attempt v1alpha1.BareMetalBootSpec) Step {
-	if v.Problem != nil {
-		return Step{Reason: v.Problem.Reason, Message: v.Problem.Message}
+	if v.Observed.Problem != nil {
+		return Step{Reason: v.Observed.Problem.Reason, Message: v.Observed.Problem.Message}
 	}
 	info := currentStage(v, attempt)
 	message := info.observed + ". Awaited: " + info.awaited
@@ -312,7 +312,7 @@ type Progress struct {
 func BootProgress(v View, s Settings, step Step) *Progress {
 	if step.Action == RecordBoot {
 		if old := v.Host.Boot; old != nil && old.Number != step.Boot.Number {
-			v.Furthest, v.Media, v.Problem, v.WaitedAt = v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{}, nil, time.Time{} // these belong to the attempt before
+			v.Observed.Furthest, v.Observed.Media, v.Observed.Problem, v.Observed.WaitedAt = v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{}, nil, time.Time{} // these belong to the attempt before
 		}
 		v.Host.Boot = step.Boot
 	}
@@ -324,14 +324,14 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 	switch {
 	case attempt.Failure != nil:
 		return &Progress{Reason: attempt.Failure.Reason, Message: attempt.Failure.Message}
-	case v.Furthest.Stage == v1alpha1.StageBootstrapFailed:
+	case v.Observed.Furthest.Stage == v1alpha1.StageBootstrapFailed:
 		return &Progress{Reason: v1alpha1.ReasonBootstrapFailed, Message: fmt.Sprintf("%s: the operating system reported at %s that it could not apply its "+
 			"bootstrap data. Check /var/log/cloud-init-output.log on the server's console, then delete the Machine to have it replaced",
-			number, timestamp(v.Furthest.Time.Time))}
+			number, timestamp(v.Observed.Furthest.Time.Time))}
 	case v.restarted():
 		return &Progress{Reason: v1alpha1.ReasonRestarted, Message: fmt.Sprintf("Firmware requested a network boot at %s with the server's MAC address, "+
 			"and the machine runs from memory. If its Node is not Ready, the server restarted and the machine is lost. If it is Ready, something else "+
-			"sent the request", timestamp(v.RestartedAt))}
+			"sent the request", timestamp(v.Observed.RestartedAt))}
 	case attempt.ReportedTime != nil || v.Provisioned():
 		return &Progress{Complete: true, Reason: v1alpha1.ReasonBooted, Message: number + " is complete"}
 	case step.State != StateBooting && step.State != StateClaimed, step.Reason == v1alpha1.ReasonWaitingForBootSlot:
@@ -344,14 +344,14 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 // describeAwaited says what was observed last of an attempt in flight, what is awaited until when, and the likeliest cause if it does not come.
 func describeAwaited(v View, attempt v1alpha1.BareMetalBootSpec, s Settings) (reason, message string) {
 	deadline := timestamp(v.Deadline(s))
-	if v.Problem != nil {
-		return v.Problem.Reason, fmt.Sprintf("It cannot be served: %s. It continues if that is fixed before %s", v.Problem.Message, deadline)
+	if v.Observed.Problem != nil {
+		return v.Observed.Problem.Reason, fmt.Sprintf("It cannot be served: %s. It continues if that is fixed before %s", v.Observed.Problem.Message, deadline)
 	}
 	info := currentStage(v, attempt)
 	cause := info.cause
 	if attempt.DataServedTime != nil && v.restartedAfter(attempt.DataServedTime.Time) {
 		cause = fmt.Sprintf("the server restarted, since firmware requested a network boot again at %s: the contents of its memory are lost",
-			timestamp(v.RestartedAt))
+			timestamp(v.Observed.RestartedAt))
 	}
 	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s",
 		info.observed, v.describeObservation(attempt, info.stage), deadline, info.awaited, cause)

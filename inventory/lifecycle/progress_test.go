@@ -16,7 +16,7 @@ import (
 
 func seen(stage v1alpha1.BootStage) func(*View) {
 	return func(v *View) {
-		v.Furthest = v1alpha1.ObservedStage{
+		v.Observed.Furthest = v1alpha1.ObservedStage{
 			Stage: stage, Number: 1, Time: metav1.NewTime(noon.Add(-20 * time.Second)), Address: "192.0.2.7", Client: "PXE, EFI x86-64",
 		}
 	}
@@ -43,15 +43,15 @@ func TestBootProgress(t *testing.T) {
 		"DHCP, seen as off": {bootingView(seen(v1alpha1.StageDHCP)), false, v1alpha1.ReasonWaitingForLoader, "requested its boot file" + by},
 		"loader":            {bootingView(poweredOn, seen(v1alpha1.StageLoader)), false, v1alpha1.ReasonWaitingForScript, "fetched the boot loader" + by},
 		"in line": {
-			bootingView(poweredOn, seen(v1alpha1.StageWaiting), func(v *View) { v.WaitedAt = noon.Add(-20 * time.Second) }), false, v1alpha1.ReasonWaitingForNetworkSlot,
+			bootingView(poweredOn, seen(v1alpha1.StageWaiting), func(v *View) { v.Observed.WaitedAt = noon.Add(-20 * time.Second) }), false, v1alpha1.ReasonWaitingForNetworkSlot,
 			"was queued for a boot slot of its network at 2026-01-01T11:59:40Z (192.0.2.7, PXE, EFI x86-64). Awaited until 2026-01-01T12:29:40Z: its next request",
 		},
 		"in line until lately": {
-			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.WaitedAt = noon.Add(-time.Minute) }), false, v1alpha1.ReasonWaitingForData,
+			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Observed.WaitedAt = noon.Add(-time.Minute) }), false, v1alpha1.ReasonWaitingForData,
 			"Awaited until 2026-01-01T12:29:00Z: the request for the bootstrap data",
 		},
 		"late after it waited in the queue": {
-			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Host.Boot.Attempt, v.WaitedAt = 3, noon.Add(-30*time.Minute) }), false,
+			bootingView(poweredOn, expired, seen(v1alpha1.StageKernel), func(v *View) { v.Host.Boot.Attempt, v.Observed.WaitedAt = 3, noon.Add(-30*time.Minute) }), false,
 			v1alpha1.ReasonBootTimedOut, "30m0s after the server last waited for a boot slot of its network, in boot attempt 3: The boot loader fetched the kernel",
 		},
 		"script":                {bootingView(poweredOn, seen(v1alpha1.StageScript)), false, v1alpha1.ReasonWaitingForKernel, "fetched the script" + by},
@@ -72,7 +72,7 @@ func TestBootProgress(t *testing.T) {
 		},
 		"a wrong kernel": {
 			bootingView(poweredOn, func(v *View) {
-				v.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "the kernel is another"}
+				v.Observed.Problem = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonChecksumMismatch, Message: "the kernel is another"}
 			}), false, v1alpha1.ReasonChecksumMismatch, "the kernel is another. It continues if that is fixed before 2026-01-01T12:29:00Z",
 		},
 		"the last attempt is late": {
@@ -141,7 +141,7 @@ func TestErasureProgressText(t *testing.T) {
 		NewWithT(t).Expect(AgentProgressText(&v1alpha1.AgentProgress{Step: "Erasing", Percent: 7, TotalBytes: 100, Disks: disks})).To(Equal(want))
 	}
 	v := erasingView(poweredOn, agentSeen, func(v *View) {
-		v.Agent = &v1alpha1.AgentProgress{Step: "Erasing", Disks: []wire.DiskProgress{disk(41, 1490)}}
+		v.Observed.Agent = &v1alpha1.AgentProgress{Step: "Erasing", Disks: []wire.DiskProgress{disk(41, 1490)}}
 	})
 	NewWithT(t).Expect(Next(v, DefaultSettings()).Message).To(ContainSubstring("Erasing 1 of 1 disks, the slowest at 41 %, about 25 min left"))
 }

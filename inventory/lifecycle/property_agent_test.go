@@ -31,9 +31,9 @@ func drawAgentView(t *rapid.T) View {
 	v.Host.Boot = &b
 	writtenDisk(&v)
 	v.BMC.PowerSince, v.BMC.LastPower, v.BMC.LastPowerAt = d.ago("powerSince"), CommandPowerOn, d.ago("commandAt")
-	v.Furthest = v1alpha1.ObservedStage{Stage: pick(d, "stage", "", v1alpha1.StageScript, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted), Time: b.StartTime}
-	v.Problem = pick(d, "problem", nil, nil, &v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"})
-	v.AgentAt = pick(d, "progress", time.Time{}, d.ago("agentAt"))
+	v.Observed.Furthest = v1alpha1.ObservedStage{Stage: pick(d, "stage", "", v1alpha1.StageScript, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted), Time: b.StartTime}
+	v.Observed.Problem = pick(d, "problem", nil, nil, &v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"})
+	v.Observed.AgentAt = pick(d, "progress", time.Time{}, d.ago("agentAt"))
 	return v
 }
 

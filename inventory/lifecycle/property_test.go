@@ -43,17 +43,13 @@ func drawView(t *rapid.T) View {
 		Claims: Claims{SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}), DataServedOn: pick(d, "servedBy", "", "", "", "host-5"), UnrecordedConsumer: pick(d, "saidToRun", "", "", "m-0"), BootMachinePending: d.flag("bootMachineWaits")},
 
 		BMC: d.bmc(), Consumer: d.consumer(),
-		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
+		Observed: Observed{Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
 			"", v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
-			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
-		Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
-			&v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"}),
-		Media:          pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}),
-		MediaURL:       pick(d, "mediaURL", "", "http://192.0.2.1"),
-		WaitedAt:       pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
-		RestartedAt:    pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
-		NodeLostAt:     pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
-		Node:           d.node(),
+			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)}, Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
+			&v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"}), Media: pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}), WaitedAt: pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")), RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")), NodeLostAt: pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")), Node: d.node()},
+
+		MediaURL: pick(d, "mediaURL", "", "http://192.0.2.1"),
+
 		PowerRestore:   d.powerRestore(),
 		Outage:         pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}),
 		PoweredOffTime: pick(d, "poweredOff", time.Time{}, d.ago("poweredOffTime")),
@@ -152,7 +148,7 @@ func (d draw) boot(v *View) {
 		v.Host.Boot.Erasure = erasureReport()
 	}
 	if d.flag("agentProgress") {
-		v.AgentAt, v.Agent = d.ago("agentAt"), &v1alpha1.AgentProgress{Step: "Writing"}
+		v.Observed.AgentAt, v.Observed.Agent = d.ago("agentAt"), &v1alpha1.AgentProgress{Step: "Writing"}
 	}
 }
 
@@ -193,7 +189,7 @@ func (d draw) consumer() *Consumer {
 
 // requests draws requests of users by annotations.
 func (d draw) requests(v *View) {
-	v.Image.Ready = d.flag("imageReady")
+	v.Observed.Image.Ready = d.flag("imageReady")
 	v.Inspection = Inspection{Reported: d.flag("reportedByAgent"), Requested: d.flag("inspectionRequested"), PausedCluster: pick(d, "pausedCluster", "", "c")}
 	v.Requested = RequestedErasure{
 		Request: pick(d, "request", nil, requestFor("SN1")), SerialNumber: pick(d, "serial", "", "SN1", "SN1", "SN2"), Machine: pick(d, "machineOnServer", "", "", "A machine"),
@@ -244,7 +240,7 @@ func TestPropertyWitnessesCommandNothing(t *testing.T) {
 		v := drawView(t)
 		v.Host.Spec.WhenPoweredOff = pick(draw{t}, "report", "", v1alpha1.WhenPoweredOffReport)
 		without := v
-		without.Node, without.PoweredOffTime = nil, time.Time{}
+		without.Observed.Node, without.PoweredOffTime = nil, time.Time{}
 		s := DefaultSettings()
 		got, want := Next(v, s), Next(without, s)
 		if got.Action != want.Action && (got.Action != ReadPower && got.Action != Inspect && got.Action != Nothing || want.Action.Commands()) {
@@ -497,7 +493,7 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 		if step.State != StateLost || boot != nil && boot.Failure != nil {
 			return
 		}
-		restarted := boot != nil && v.Host.Boot.ReportedTime != nil && v.RestartedAt.After(v.Host.Boot.ReportedTime.Time) && !v.NodeLostAt.IsZero()
+		restarted := boot != nil && v.Host.Boot.ReportedTime != nil && v.Observed.RestartedAt.After(v.Host.Boot.ReportedTime.Time) && !v.Observed.NodeLostAt.IsZero()
 		switch {
 		case v.Consumer.Persistence != v1alpha1.PersistenceEphemeral:
 			t.Fatalf("an installed machine is lost: %+v", v)

@@ -90,7 +90,7 @@ func (v View) mayRunEraser(s Settings) bool {
 	case b.PoweredOffTime == nil:
 		return true
 	default:
-		return b.PoweredOnTime != nil && (v.Furthest.Stage != "" && !v.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)
+		return b.PoweredOnTime != nil && (v.Observed.Furthest.Stage != "" && !v.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)
 	}
 }
 

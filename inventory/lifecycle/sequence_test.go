@@ -158,10 +158,10 @@ func (w *world) forgivable() bool {
 		return false
 	case v.booting() && v.Host.Boot.PoweredOnTime != nil && hasNextMethod(v, w.s, *v.Host.Boot): // without its stages the attempt may make room for the next method
 		return false
-	case v.booting() && (near(v.Host.Boot.StartTime.Add(w.s.BootTimeout)) || !w.v.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfterSeconds != nil && c != nil && c.Deleting:
+	case v.booting() && (near(v.Host.Boot.StartTime.Add(w.s.BootTimeout)) || !w.v.Observed.WaitedAt.IsZero()) && w.autoBoot, s.ReleaseUnfencedAfterSeconds != nil && c != nil && c.Deleting:
 		return false
 	default:
-		return w.v.RestartedAt.IsZero() && s.ProviderState.CleaningStartTime == nil
+		return w.v.Observed.RestartedAt.IsZero() && s.ProviderState.CleaningStartTime == nil
 	}
 }
 

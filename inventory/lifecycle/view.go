@@ -28,39 +28,20 @@ type View struct {
 	Consumer *Consumer
 	// BMC is what is known through the BMC.
 	BMC BMC
-	// Furthest is the furthest boot stage that was observed. Its Stage is empty when none was observed.
-	Furthest v1alpha1.ObservedStage
-	// Media is the first request of the boot medium that was observed in this boot, or the one that got the whole medium. Its Stage is empty when none was observed.
-	Media v1alpha1.ObservedStage
+	// Observed is what was observed of the last boot.
+	Observed Observed
 	// MediaURL is the URL of the boot media for the network of the BMC, without the path of a boot. It is empty if the provider offers none there.
 	MediaURL string
-	// WaitedAt is when the server last waited for a boot slot of its network, in this boot and before it fetched its script. It is zero if it did not wait.
-	WaitedAt time.Time
-	// RestartedAt is when firmware last requested a network boot although the attempt's bootstrap data had been served and the machine runs
-	// from memory. It is zero if that did not happen.
-	RestartedAt time.Time
-	// NodeLostAt is when the server's Node was observed as lost after that restart. It is zero if it was not.
-	NodeLostAt time.Time
-	// Node is the Node that was observed in the boot; nil without one. No command depends on it: it is a witness of what is reported about the power.
-	Node *v1alpha1.ObservedNode
 	// PoweredOffTime is status.poweredOffTime: since when the server is reported as powered off. It is zero if it is not reported.
 	PoweredOffTime time.Time
 	// PowerRestore is status.powerRestore: how the server was powered on after a loss of power; nil if it never was.
 	PowerRestore *v1alpha1.PowerRestore
 	// Outage is what is known of the other servers of the failure domain. It is nil unless AwaitsOutage.
 	Outage *Outage
-	// AgentAt is when the agent of the current boot last reported progress; zero before.
-	AgentAt time.Time
-	// Agent is that progress; nil before.
-	Agent *v1alpha1.AgentProgress
-	// Image is the state of the machine's image at the boot server.
-	Image Image
 	// Inspection is what is known of the inspection of the server by the agent.
 	Inspection Inspection
 	// Requested is what is known of the host for an erasure that a BareMetalErasureRequest requests.
 	Requested RequestedErasure
-	// Problem is why the boot server cannot serve the boot, or why its agent gave up; nil without one.
-	Problem *v1alpha1.BootFailure
 	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.
 	QueuePosition *QueuePosition
 }
@@ -130,6 +111,31 @@ type Requests struct {
 	PowerOffProvider string
 	// RetryBMC is true when a user wants the BMC to be queried now, whatever happened before.
 	RetryBMC bool
+}
+
+// Observed is what the boot server, the agent and the Node showed of the last boot: the status of the BareMetalBoot. None of it has to survive.
+type Observed struct {
+	// Furthest is the furthest boot stage that was observed. Its Stage is empty when none was observed.
+	Furthest v1alpha1.ObservedStage
+	// Media is the first request of the boot medium that was observed in this boot, or the one that got the whole medium. Its Stage is empty when none was observed.
+	Media v1alpha1.ObservedStage
+	// WaitedAt is when the server last waited for a boot slot of its network, in this boot and before it fetched its script. It is zero if it did not wait.
+	WaitedAt time.Time
+	// RestartedAt is when firmware last requested a network boot although the attempt's bootstrap data had been served and the machine runs
+	// from memory. It is zero if that did not happen.
+	RestartedAt time.Time
+	// NodeLostAt is when the server's Node was observed as lost after that restart. It is zero if it was not.
+	NodeLostAt time.Time
+	// Node is the Node that was observed in the boot; nil without one. No command depends on it: it is a witness of what is reported about the power.
+	Node *v1alpha1.ObservedNode
+	// AgentAt is when the agent of the current boot last reported progress; zero before.
+	AgentAt time.Time
+	// Agent is that progress; nil before.
+	Agent *v1alpha1.AgentProgress
+	// Image is the state of the machine's image at the boot server.
+	Image Image
+	// Problem is why the boot server cannot serve the boot, or why its agent gave up; nil without one.
+	Problem *v1alpha1.BootFailure
 }
 
 // Consumer is what is known of the machine that has a host.

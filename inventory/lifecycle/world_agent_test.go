@@ -43,7 +43,7 @@ const (
 
 // bootsAgent makes a booting view one of a machine with an image.
 func bootsAgent(v *View) {
-	v.Consumer.Image, v.Consumer.Persistence, v.Image.Ready = true, v1alpha1.PersistenceInstalled, true
+	v.Consumer.Image, v.Consumer.Persistence, v.Observed.Image.Ready = true, v1alpha1.PersistenceInstalled, true
 	if v.Host.Boot != nil {
 		v.Host.Boot.Agent = true
 	}
@@ -62,11 +62,11 @@ func (w *world) advanceAgent(v View, b v1alpha1.BareMetalBootSpec) bool {
 		b.ReportedTime, w.seeded = &now, true
 	case BootFor(v, w.s) != BootAgent || !w.fromNetwork:
 		return false
-	case v.Furthest.Stage != v1alpha1.StageAgent && v.Furthest.Stage != v1alpha1.StageData && v.Furthest.Stage != v1alpha1.StageCommitted:
+	case v.Observed.Furthest.Stage != v1alpha1.StageAgent && v.Observed.Furthest.Stage != v1alpha1.StageData && v.Observed.Furthest.Stage != v1alpha1.StageCommitted:
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
 	case b.Purpose == v1alpha1.PurposeClean && w.disk.missing && cleaning.AllDisks(b.CleaningPolicy):
-		w.v.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk d2 is missing"}
+		w.v.Observed.Problem = &v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk d2 is missing"}
 		return false
 	case b.Purpose == v1alpha1.PurposeClean:
 		w.eraseDisks(v, &b, now)
@@ -93,12 +93,12 @@ func (w *world) eraseDisks(v View, b *v1alpha1.BareMetalBootSpec, now metav1.Tim
 
 // observe moves the furthest stage forward by one in a list.
 func (w *world) observe(all []v1alpha1.BootStage) v1alpha1.BootStage {
-	last := w.v.Furthest.Stage
+	last := w.v.Observed.Furthest.Stage
 	if last == v1alpha1.StageWaiting {
 		last = v1alpha1.StageLoader
 	}
 	next := all[min(slices.Index(all, last)+1, len(all)-1)]
-	w.v.Furthest = v1alpha1.ObservedStage{Stage: next, Time: metav1.NewTime(w.v.Now)}
+	w.v.Observed.Furthest = v1alpha1.ObservedStage{Stage: next, Time: metav1.NewTime(w.v.Now)}
 	return next
 }
 
@@ -178,7 +178,7 @@ func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
 	switch {
 	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedTime != nil:
 		return false
-	case v.Furthest.Stage != v1alpha1.StageAgent:
+	case v.Observed.Furthest.Stage != v1alpha1.StageAgent:
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
 	}
@@ -191,7 +191,7 @@ func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
 
 // agentEvents are the events of boots that run the agent.
 var agentEvents = []event{
-	{name: "the image is ready", weight: 20, when: func(w *world) bool { return hasMachine(w) && w.machine().Image && !w.v.Image.Ready }, do: func(w *world, _ uint64) { w.v.Image.Ready = true }},
+	{name: "the image is ready", weight: 20, when: func(w *world) bool { return hasMachine(w) && w.machine().Image && !w.v.Observed.Image.Ready }, do: func(w *world, _ uint64) { w.v.Observed.Image.Ready = true }},
 	{name: "spec.inspection", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Spec.Inspection = choose(p, "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth)
 	}},
@@ -225,9 +225,9 @@ var agentEvents = []event{
 	}},
 	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
-		return b != nil && b.Agent && mayRepeat(*b) && w.v.Furthest.Stage != ""
+		return b != nil && b.Agent && mayRepeat(*b) && w.v.Observed.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
-		w.v.Problem = &v1alpha1.BootFailure{Reason: choose(p, wire.ReasonDiskFailed, wire.ReasonDiskFailed, wire.ReasonNoDiskMatches), Message: "x"}
+		w.v.Observed.Problem = &v1alpha1.BootFailure{Reason: choose(p, wire.ReasonDiskFailed, wire.ReasonDiskFailed, wire.ReasonNoDiskMatches), Message: "x"}
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
 		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
@@ -237,6 +237,6 @@ var agentEvents = []event{
 		b.AgentRefusedTime = &metav1.Time{Time: w.v.Now}
 		w.v.Host.Boot = &b
 	}},
-	{name: "the agent reports progress", weight: 4, when: func(w *world) bool { return w.v.Furthest.Stage == v1alpha1.StageAgent }, do: func(w *world, _ uint64) { w.v.AgentAt = w.v.Now }},
+	{name: "the agent reports progress", weight: 4, when: func(w *world) bool { return w.v.Observed.Furthest.Stage == v1alpha1.StageAgent }, do: func(w *world, _ uint64) { w.v.Observed.AgentAt = w.v.Now }},
 	{name: "the server with an agent loses power", weight: 4, when: func(w *world) bool { return w.on && w.disk.step > agentStarts }, do: func(w *world, _ uint64) { w.switchTo(false, 0) }},
 }

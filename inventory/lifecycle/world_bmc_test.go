@@ -134,9 +134,9 @@ func (w *world) insertMedia() {
 	}
 	w.media = true
 	if w.fetches {
-		w.v.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(w.v.Now)}
-		if w.v.Furthest.Stage == "" {
-			w.v.Furthest = w.v.Media
+		w.v.Observed.Media = v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(w.v.Now)}
+		if w.v.Observed.Furthest.Stage == "" {
+			w.v.Observed.Furthest = w.v.Observed.Media
 		}
 	}
 }

@@ -150,7 +150,7 @@ var events = []event{
 	{name: "the boot completes", weight: 12, when: claimContinues, do: func(w *world, p uint64) {
 		w.bmcRecovers()
 		w.change(func(c *Consumer) { c.BootstrapReady = true })
-		w.v.Image.Ready = true
+		w.v.Observed.Image.Ready = true
 		for range 10 + p%20 {
 			w.reconcile()
 			w.pass(2 * time.Second)
@@ -255,22 +255,22 @@ var events = []event{
 	{name: "the server restarts", weight: 3, when: func(w *world) bool { return w.on }, do: func(w *world, _ uint64) {
 		w.switchTo(false, 0)
 		w.switchTo(true, 0)
-		w.v.RestartedAt = w.v.Now
+		w.v.Observed.RestartedAt = w.v.Now
 	}},
-	{name: "the Node is lost", weight: 3, when: func(w *world) bool { return !w.v.RestartedAt.IsZero() && !w.runs }, do: func(w *world, _ uint64) { w.v.NodeLostAt = w.v.Now }},
+	{name: "the Node is lost", weight: 3, when: func(w *world) bool { return !w.v.Observed.RestartedAt.IsZero() && !w.runs }, do: func(w *world, _ uint64) { w.v.Observed.NodeLostAt = w.v.Now }},
 	{name: "the server waits for a network slot", weight: 6, when: (*world).waitsForSlot, do: func(w *world, p uint64) {
 		for range 1 + p%20 {
 			if !w.waitsForSlot() {
 				return
 			}
-			w.v.WaitedAt = w.v.Now
-			w.v.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageWaiting, Time: metav1.NewTime(w.v.Now)}
+			w.v.Observed.WaitedAt = w.v.Now
+			w.v.Observed.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageWaiting, Time: metav1.NewTime(w.v.Now)}
 			w.reconcile()
 			w.pass(time.Minute)
 		}
 	}},
 	{name: "the boot server has a problem", weight: 1, when: func(w *world) bool { return w.v.CurrentBoot() != nil }, do: func(w *world, p uint64) {
-		w.v.Problem = choose(p, nil, &v1alpha1.BootFailure{Reason: "NoImage", Message: "there is none"})
+		w.v.Observed.Problem = choose(p, nil, &v1alpha1.BootFailure{Reason: "NoImage", Message: "there is none"})
 	}},
 
 	{name: "the BMC's mood", weight: 8, when: always, do: func(w *world, p uint64) {
@@ -458,7 +458,7 @@ func (w *world) claim(p uint64) {
 		Persistence: choose(p/2, v1alpha1.PersistenceInstalled, v1alpha1.PersistenceEphemeral),
 	}
 	if p/4%3 == 0 {
-		w.v.Consumer.Image, w.v.Consumer.Persistence, w.v.Image.Ready = true, v1alpha1.PersistenceInstalled, p/12%2 == 0
+		w.v.Consumer.Image, w.v.Consumer.Persistence, w.v.Observed.Image.Ready = true, v1alpha1.PersistenceInstalled, p/12%2 == 0
 	}
 	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.disk.used = false, false, false, false, 0, false
 }

@@ -64,7 +64,7 @@ func (w *world) judgeBoot(v View, step Step) {
 	switch {
 	case begins && v.QueuePosition != nil:
 		w.brokenf(promise.Slots, "its queue position is %d", v.QueuePosition.Number)
-	case w.timesOut(v, before, b, begins) && v.Now.Sub(v.WaitedAt) < w.s.BootTimeout && b.Purpose != v1alpha1.PurposeClean:
+	case w.timesOut(v, before, b, begins) && v.Now.Sub(v.Observed.WaitedAt) < w.s.BootTimeout && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(promise.Slots, "it timed out although it waited for a slot lately")
 	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Inspection.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
 		w.brokenf(promise.Command, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
@@ -96,7 +96,7 @@ func (w *world) judgeBoot(v View, step Step) {
 // timesOut says whether an attempt ends for want of progress: no problem that the server reported ended it, and nothing that its agent did.
 func (w *world) timesOut(v View, before, b *v1alpha1.BareMetalBootSpec, begins bool) bool {
 	ends := begins || b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonBootTimedOut
-	return before != nil && ends && v.Problem == nil && agentOver(v, w.s, *before) == ""
+	return before != nil && ends && v.Observed.Problem == nil && agentOver(v, w.s, *before) == ""
 }
 
 // wrongWithWait says what is wrong with a step that waits; "" if nothing is. A step that waits has a reason and a RequeueAt in the future. The

@@ -57,7 +57,7 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 	switch {
 	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedTime != nil:
 		return false
-	case v.Furthest.Stage != v1alpha1.StageAgent:
+	case v.Observed.Furthest.Stage != v1alpha1.StageAgent:
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
 	case w.disk.step == agentStarts:

@@ -398,8 +398,8 @@ func (w *world) rememberMethod() {
 // resetStages clears the observed stages when another attempt begins.
 func (w *world) resetStages(before *v1alpha1.BareMetalBootSpec) {
 	if before == nil || before.Number != w.v.Host.Boot.Number {
-		w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
-		w.v.AgentAt, w.v.Media = time.Time{}, v1alpha1.ObservedStage{}
+		w.v.Observed.Furthest, w.v.Observed.WaitedAt, w.v.Observed.RestartedAt, w.v.Observed.NodeLostAt, w.v.Observed.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
+		w.v.Observed.AgentAt, w.v.Observed.Media = time.Time{}, v1alpha1.ObservedStage{}
 	}
 }
 
@@ -425,10 +425,10 @@ func (w *world) release(step Step) {
 		spec.Quarantine = step.Quarantine
 	}
 	w.v.Host.MoveBlocked, w.v.Consumer, w.absent = false, nil, nil
-	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
+	w.v.Observed.Furthest, w.v.Observed.WaitedAt, w.v.Observed.RestartedAt, w.v.Observed.NodeLostAt, w.v.Observed.Problem = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil
 	w.dirty = w.dirty && step.Quarantine != nil
-	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.v.Image, w.v.AgentAt = false, false, false, false, 0, Image{}, time.Time{}
-	w.v.Media = v1alpha1.ObservedStage{}
+	w.seeded, w.runs, w.installed, w.disk.bootable, w.disk.ran, w.v.Observed.Image, w.v.Observed.AgentAt = false, false, false, false, 0, Image{}, time.Time{}
+	w.v.Observed.Media = v1alpha1.ObservedStage{}
 	w.disk.used = false
 }
 
@@ -530,7 +530,7 @@ func (w *world) advanceBoot() bool {
 		}
 		next := *b
 		next.ReportedTime = &metav1.Time{Time: v.Now}
-		w.v.Host.Boot, w.v.Furthest = &next, v1alpha1.ObservedStage{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
+		w.v.Host.Boot, w.v.Observed.Furthest = &next, v1alpha1.ObservedStage{Stage: v1alpha1.StageReportedIn, Time: metav1.NewTime(v.Now)}
 	case BootFor(v, w.s) != BootNetwork || !w.fromNetwork:
 		return false
 	default:
@@ -558,7 +558,7 @@ func (w *world) nextStage(v View, b v1alpha1.BareMetalBootSpec) {
 func (w *world) waitsForSlot() bool {
 	v := w.view()
 	return hasMachine(w) && w.absent == nil && w.on && !w.runs && w.fromNetwork && (BootFor(v, w.s) == BootNetwork || BootFor(v, w.s) == BootAgent) &&
-		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Furthest.Stage)
+		slices.Contains([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting}, v.Observed.Furthest.Stage)
 }
 
 // restart restarts the provider. Everything in its memory is lost, but the effect of its job on the BMC stays.
@@ -571,9 +571,9 @@ func (w *world) restart() {
 
 // eraseStatus clears the facts from the status.
 func (w *world) eraseStatus() {
-	w.v.Furthest, w.v.WaitedAt, w.v.RestartedAt, w.v.NodeLostAt, w.v.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
-	w.v.Media, w.v.BMC.MethodWorked, w.v.BMC.MediaInserted = v1alpha1.ObservedStage{}, "", false
-	w.v.AgentAt = time.Time{} // the boot server writes the state of the image again
+	w.v.Observed.Furthest, w.v.Observed.WaitedAt, w.v.Observed.RestartedAt, w.v.Observed.NodeLostAt, w.v.Observed.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
+	w.v.Observed.Media, w.v.BMC.MethodWorked, w.v.BMC.MediaInserted = v1alpha1.ObservedStage{}, "", false
+	w.v.Observed.AgentAt = time.Time{} // the boot server writes the state of the image again
 }
 
 // runToRest advances the clock until the host is at rest.
