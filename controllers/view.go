@@ -125,9 +125,8 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 
 		Requests: lifecycle.Requests{RetryBMC: retryNow, Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), Power: powerRequests(host), PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation)}, Consumer: consumer.view(),
 
-		Inspection:     lifecycle.Inspection{Requested: annotationText(host, v1alpha1.InspectAnnotation) != ""},
-		PowerRestore:   host.Status.PowerRestore,
-		PoweredOffTime: ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time,
+		Inspection: lifecycle.Inspection{Requested: annotationText(host, v1alpha1.InspectAnnotation) != ""},
+		PowerLoss:  lifecycle.PowerLoss{Restore: host.Status.PowerRestore, PoweredOffTime: ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time},
 	}
 	if boot == nil {
 		return view

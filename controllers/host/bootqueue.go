@@ -117,7 +117,7 @@ func (q *bootQueue) holdBootSlot(host *v1alpha1.BareMetalHost, view lifecycle.Vi
 	if q.settings.BootConcurrency == 0 || !lifecycle.StartsBoot(view, step) {
 		return
 	}
-	boots := lifecycle.View{Now: view.Now, Host: lifecycle.Host{Spec: host.Spec, Boot: step.Boot}, PowerRestore: step.PowerRestore}
+	boots := lifecycle.View{Now: view.Now, Host: lifecycle.Host{Spec: host.Spec, Boot: step.Boot}, PowerLoss: lifecycle.PowerLoss{Restore: step.PowerRestore}}
 	q.Hold(host.Spec.FailureDomain, client.ObjectKeyFromObject(host), boots.BootsUntil(q.settings), view.Now)
 }
 
@@ -137,7 +137,7 @@ func (q *bootQueue) bootSlots(ctx context.Context, now time.Time) (map[types.Nam
 		case err != nil || !controllers.HasWatchFilter(&host, q.watchFilter):
 			continue
 		}
-		view := lifecycle.View{Now: now, Host: lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}, PowerRestore: host.Status.PowerRestore, Observed: lifecycle.Observed{WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)}}
+		view := lifecycle.View{Now: now, Host: lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}, PowerLoss: lifecycle.PowerLoss{Restore: host.Status.PowerRestore}, Observed: lifecycle.Observed{WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)}}
 		if until := view.BootsUntil(q.settings); now.Before(until) {
 			all[client.ObjectKeyFromObject(&host)] = bootSlot{host.Spec.FailureDomain, until}
 		}

@@ -27,10 +27,10 @@ func (g *gatherer) observeOutage(ctx context.Context, host *v1alpha1.BareMetalHo
 	if err := g.client.List(ctx, &hosts, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy); err != nil { // read only
 		return fmt.Errorf("list the hosts of the failure domain: %w", err)
 	}
-	view.Outage = &lifecycle.Outage{}
+	view.PowerLoss.Outage = &lifecycle.Outage{}
 	for i := range hosts.Items {
 		if other := &hosts.Items[i]; other.Name != host.Name && other.Spec.FailureDomain == host.Spec.FailureDomain {
-			countNeighbour(view.Outage, other, view.OffSince(), max(silentWithin, 2*g.settings.PollInterval))
+			countNeighbour(view.PowerLoss.Outage, other, view.OffSince(), max(silentWithin, 2*g.settings.PollInterval))
 		}
 	}
 	return nil

@@ -131,7 +131,7 @@ var lifecycleTargets = []target{
 		{"a server that powers on is reported as off", "View.poweredOff", "v.notOff()", "false"},
 		{"the BMC alone is enough to report a server as off", "View.nodeConfirmsOff", "default: return false", "default: return offFor >= nodeUnreadableFor"},
 		{"a failure of the BMC is forgotten", "View.offFor", "latest(v.BMC.LastPowerAt, v.BMC.FailedAt)", "v.BMC.LastPowerAt"},
-		{"a restart forgets that a server is off", "View.poweredOff", "!v.PoweredOffTime.IsZero()", "false"},
+		{"a restart forgets that a server is off", "View.poweredOff", "!v.PowerLoss.PoweredOffTime.IsZero()", "false"},
 		{"a server is powered on although its neighbours run", "powerOnWithheld", "o.Running > 0", "false"},
 		{"a server is powered on that is off alone", "powerOnWithheld", "o.Lost == 0", "false"},
 		{"a server with critical health is powered on", "powerOnWithheld", "v.BMC.HealthCritical", "false"},

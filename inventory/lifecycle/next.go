@@ -162,7 +162,7 @@ func stayDetached(v View, _ Settings) Step {
 func stayPaused(v View, _ Settings) Step {
 	step := Step{Reason: v1alpha1.ReasonPaused, Message: "The host is paused: nothing is done until its annotation cluster.x-k8s.io/paused is removed"}
 	if v.Provisioned() { // a pause does not power the server on
-		step.PoweredOffTime = v.PoweredOffTime
+		step.PoweredOffTime = v.PowerLoss.PoweredOffTime
 	}
 	switch {
 	case v.Host.Paused:

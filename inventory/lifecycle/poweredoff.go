@@ -60,7 +60,7 @@ func (v View) poweredOff() bool {
 	switch {
 	case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.notOff(), readiness == v1alpha1.NodeReady:
 		return false
-	case !v.PoweredOffTime.IsZero():
+	case !v.PowerLoss.PoweredOffTime.IsZero():
 		return true
 	default:
 		return v.nodeConfirmsOff(v.offFor())
@@ -76,7 +76,7 @@ func (v View) powerDisputed() bool {
 // powerUnconfirmed is true if the BMC reports a server as off, and no Node was observed that could confirm or contradict it.
 func (v View) powerUnconfirmed() bool {
 	readiness, _ := v.nodeReadiness()
-	return readiness == "" && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral && v.PoweredOffTime.IsZero() && v.offFor() >= nodeUnreadableFor
+	return readiness == "" && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral && v.PowerLoss.PoweredOffTime.IsZero() && v.offFor() >= nodeUnreadableFor
 }
 
 // awaitsPowerReading is true while another reading of the power may change what is reported about a provisioned host: it reads as off and that is not decided, or its Node

@@ -22,7 +22,7 @@ func nodeSays(readiness v1alpha1.NodeReadiness, ago time.Duration) func(*View) {
 	}
 }
 
-func reportedOff(v *View) { v.PoweredOffTime = noon.Add(-time.Hour) }
+func reportedOff(v *View) { v.PowerLoss.PoweredOffTime = noon.Add(-time.Hour) }
 
 // TestPoweredOff: a server of a machine on disk counts as off only if BMC and Node agree.
 func TestPoweredOff(t *testing.T) {
@@ -89,6 +89,6 @@ func TestPoweredOffMessage(t *testing.T) {
 	v := claimedView(provisioned, readsOffFor(time.Hour), nodeSays(v1alpha1.NodeNotReady, time.Hour))
 	first := Next(v, DefaultSettings())
 	g.Expect(first.Message).To(And(ContainSubstring("2026-01-01T10:59:59Z"), ContainSubstring(`Node "m" is not Ready`), ContainSubstring(v1alpha1.PowerOnPrefix)))
-	v.PoweredOffTime, v.BMC = first.PoweredOffTime, BMC{} // a restart
+	v.PowerLoss.PoweredOffTime, v.BMC = first.PoweredOffTime, BMC{} // a restart
 	g.Expect(Next(v, DefaultSettings()).Message).To(Equal(first.Message))
 }

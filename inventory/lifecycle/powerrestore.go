@@ -46,21 +46,21 @@ func (v View) AwaitsOutage() bool {
 
 // OffSince returns since when a server that is reported as powered off has been off.
 func (v View) OffSince() time.Time {
-	if !v.PoweredOffTime.IsZero() {
-		return v.PoweredOffTime
+	if !v.PowerLoss.PoweredOffTime.IsZero() {
+		return v.PowerLoss.PoweredOffTime
 	}
 	return v.BMC.PowerSince
 }
 
 // restoring is true if the server has been off since before it was powered on last, less than restoreMemory ago.
 func (v View) restoring() bool {
-	r := v.PowerRestore
+	r := v.PowerLoss.Restore
 	return r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time) && v.Now.Before(r.LastPowerOnTime.Add(restoreMemory))
 }
 
 // PowerOns returns how often the server was powered on after this loss of power.
 func (v View) PowerOns() int32 {
-	r := v.PowerRestore
+	r := v.PowerLoss.Restore
 	if r == nil {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (v View) PowerOns() int32 {
 
 // restoreUntil returns until when a server that was powered on after a loss of power needs its boot slot; zero if it needs none.
 func (v View) restoreUntil() time.Time {
-	if r := v.PowerRestore; r != nil && r.EndTime == nil && !recordedInFuture(v.Now, &r.LastPowerOnTime) {
+	if r := v.PowerLoss.Restore; r != nil && r.EndTime == nil && !recordedInFuture(v.Now, &r.LastPowerOnTime) {
 		return r.LastPowerOnTime.Add(restoreTimeout)
 	}
 	return time.Time{}
@@ -85,7 +85,7 @@ func (v View) restoreUntil() time.Time {
 // restorePower adds to the step of a provisioned host how its server is powered on after a loss of power.
 func restorePower(v View, step Step, s Settings) Step {
 	readiness, since := v.nodeReadiness()
-	r := v.PowerRestore
+	r := v.PowerLoss.Restore
 	if r != nil && r.EndTime == nil && readiness == v1alpha1.NodeReady && (since.After(r.LastPowerOnTime.Time) || recordedInFuture(v.Now, &r.LastPowerOnTime)) {
 		ended := *r
 		ended.EndTime = new(metav1.NewTime(v.Now))
@@ -113,7 +113,7 @@ func (step Step) lookAgainAt(at time.Time) Step {
 
 // powerOnWithheld says why the server is not powered on; it is empty if nothing speaks against it.
 func powerOnWithheld(v View) string {
-	boot, o := v.CurrentBoot(), v.Outage
+	boot, o := v.CurrentBoot(), v.PowerLoss.Outage
 	switch {
 	case v.Host.Spec.Quarantine != nil:
 		return "the host is in quarantine"
@@ -124,7 +124,7 @@ func powerOnWithheld(v View) string {
 	case v.BMC.HealthCritical:
 		return "its BMC reports that its health is critical"
 	case v.PowerOns() >= maxPowerOns && !v.powerOnRecorded():
-		return fmt.Sprintf("it did that %d times, the last time at %s", v.PowerOns(), v.PowerRestore.LastPowerOnTime.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("it did that %d times, the last time at %s", v.PowerOns(), v.PowerLoss.Restore.LastPowerOnTime.UTC().Format(time.RFC3339))
 	case v.BMC.OverridePersistent && !v.BMC.OverrideSet:
 		return "its BMC refused to clear a boot override that applies to every boot"
 	case v.restoring():
@@ -146,7 +146,7 @@ func powerOnWithheld(v View) string {
 
 // powerOnRecorded is true if a power-on is recorded and not sent yet.
 func (v View) powerOnRecorded() bool {
-	r := v.PowerRestore
+	r := v.PowerLoss.Restore
 	return v.restoring() && !recordedInFuture(v.Now, &r.LastPowerOnTime) && v.BMC.LastPowerAt.Before(r.LastPowerOnTime.Time) && v.Now.Before(r.LastPowerOnTime.Add(restoreCommandWithin))
 }
 
@@ -155,7 +155,7 @@ func nextPowerOn(v View, s Settings) Step {
 	due := v.OffSince().Add(minOffForRestore)
 	message := "The provider powers it on after " + due.UTC().Format(time.RFC3339)
 	if v.restoring() {
-		tried := v.PowerRestore.LastPowerOnTime
+		tried := v.PowerLoss.Restore.LastPowerOnTime
 		due = latest(due, tried.Add(restoreTimeout))
 		message = fmt.Sprintf("The provider powered it on at %s, and tries again after %s", tried.UTC().Format(time.RFC3339), due.UTC().Format(time.RFC3339))
 	}
@@ -188,7 +188,7 @@ func sendPowerOn(v View, s Settings) Step {
 func recordPowerOn(v View, s Settings) Step {
 	since := v.OffSince()
 	if v.restoring() {
-		since = v.PowerRestore.LastPowerOnTime.Time
+		since = v.PowerLoss.Restore.LastPowerOnTime.Time
 	}
 	switch {
 	case v.BMC.HealthReadAt.Before(since) && v.Now.Before(v.BMC.InspectedTime.Add(restoreCheckInterval)):
@@ -204,9 +204,9 @@ func recordPowerOn(v View, s Settings) Step {
 	}
 	next := v1alpha1.PowerRestore{LostTime: metav1.NewTime(v.OffSince()), PowerOns: v.PowerOns() + 1, LastPowerOnTime: metav1.NewTime(v.Now)}
 	if v.restoring() {
-		next.LostTime, next.Servers = v.PowerRestore.LostTime, v.PowerRestore.Servers
+		next.LostTime, next.Servers = v.PowerLoss.Restore.LostTime, v.PowerLoss.Restore.Servers
 	} else {
-		next.Servers = int32(min(v.Outage.Lost, 1<<20)) + 1 //nolint:gosec // it is bounded
+		next.Servers = int32(min(v.PowerLoss.Outage.Lost, 1<<20)) + 1 //nolint:gosec // it is bounded
 	}
 	return Step{
 		Action: RecordPowerRestore, PowerRestore: &next,

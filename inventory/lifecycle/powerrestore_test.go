@@ -16,7 +16,7 @@ func lostPower(ago time.Duration) func(*View) {
 		v.Host.Spec.FailureDomain, v.Host.Spec.WhenPoweredOff = "rack-1", v1alpha1.WhenPoweredOffPowerOn
 		readsOffFor(ago)(v)
 		nodeSays(v1alpha1.NodeNotReady, ago)(v)
-		v.PoweredOffTime, v.Outage = noon.Add(-ago), &Outage{Lost: 39}
+		v.PowerLoss.PoweredOffTime, v.PowerLoss.Outage = noon.Add(-ago), &Outage{Lost: 39}
 		v.BMC.InspectedTime, v.BMC.HealthReadAt = noon.Add(-time.Second), noon.Add(-time.Second)
 	}
 }
@@ -24,14 +24,14 @@ func lostPower(ago time.Duration) func(*View) {
 // poweredOnBefore records that the server was powered on after this loss of power.
 func poweredOnBefore(times int32, ago time.Duration) func(*View) {
 	return func(v *View) {
-		v.PowerRestore = &v1alpha1.PowerRestore{
+		v.PowerLoss.Restore = &v1alpha1.PowerRestore{
 			LostTime: metav1.NewTime(noon.Add(-ago - 5*time.Minute)), Servers: 40, PowerOns: times, LastPowerOnTime: metav1.NewTime(noon.Add(-ago)),
 		}
 		v.BMC.LastPower, v.BMC.LastPowerAt = CommandPowerOn, noon.Add(-ago)
 	}
 }
 
-func neighbours(o Outage) func(*View) { return func(v *View) { v.Outage = &o } }
+func neighbours(o Outage) func(*View) { return func(v *View) { v.PowerLoss.Outage = &o } }
 func unsent(v *View)                  { v.BMC.LastPower, v.BMC.LastPowerAt = "", time.Time{} }
 func critical(v *View)                { v.BMC.HealthCritical = true }
 func inQuarantine(v *View)            { v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "R"} }
@@ -46,12 +46,12 @@ func readBefore(ago time.Duration) func(*View) {
 }
 func persistent(v *View) { v.BMC.OverridePersistent = true }
 func recordedAhead(v *View) {
-	v.PowerRestore.LastPowerOnTime = metav1.NewTime(noon.Add(10 * time.Minute))
+	v.PowerLoss.Restore.LastPowerOnTime = metav1.NewTime(noon.Add(10 * time.Minute))
 }
 func justReadOff(v *View) { v.BMC.PowerSince = v.BMC.PowerAt }
 func mediumLeft(v *View)  { v.BMC.MediaInserted = true }
 func restored(ago time.Duration) func(*View) {
-	return func(v *View) { v.PowerRestore.EndTime = &metav1.Time{Time: noon.Add(-ago)} }
+	return func(v *View) { v.PowerLoss.Restore.EndTime = &metav1.Time{Time: noon.Add(-ago)} }
 }
 
 // TestPowerOnAfterOutage: a server is powered on if its failure domain lost its power, after five minutes and twice at most.
@@ -83,7 +83,7 @@ func TestPowerOnAfterOutage(t *testing.T) {
 		"alone":                                               {[]func(*View){lost, neighbours(Outage{})}, Nothing, "no other server"},
 		"most BMCs do not answer":                             {[]func(*View){lost, neighbours(Outage{Lost: 1, Unknown: 2})}, Nothing, "2 other servers of failure domain \"rack-1\" boot, or their BMCs do not answer"},
 		"some BMCs do not answer":                             {[]func(*View){lost, neighbours(Outage{Lost: 2, Unknown: 2})}, RecordPowerRestore, "3 servers"},
-		"the neighbours are not known":                        {[]func(*View){lost, func(v *View) { v.Outage = nil }}, Nothing, "is not known"},
+		"the neighbours are not known":                        {[]func(*View){lost, func(v *View) { v.PowerLoss.Outage = nil }}, Nothing, "is not known"},
 		"its health is critical":                              {[]func(*View){lost, critical}, Nothing, "critical"},
 		"in quarantine":                                       {[]func(*View){lost, inQuarantine}, Nothing, "quarantine"},
 		"the BMC is that of another host":                     {[]func(*View){lost, func(v *View) { v.Identity.BMCTakenBy = "h" }}, Nothing, "in doubt whose BMC"},
@@ -107,7 +107,7 @@ func TestPowerOnAfterOutage(t *testing.T) {
 			g.Expect(step.State).To(Equal(StateProvisioned))
 			g.Expect(step.Action).To(Equal(test.action), step.Message)
 			g.Expect(step.Message).To(ContainSubstring(test.message))
-			if !v.PoweredOffTime.IsZero() {
+			if !v.PowerLoss.PoweredOffTime.IsZero() {
 				g.Expect(step.Reason).To(Equal(v1alpha1.ReasonPoweredOff))
 			}
 		})
@@ -125,7 +125,7 @@ func TestPowerOnRecord(t *testing.T) {
 	}))
 	v := claimedView(provisioned, lostPower(15*time.Minute), poweredOnBefore(1, 10*time.Minute))
 	again := Next(v, DefaultSettings()).PowerRestore
-	g.Expect(again).To(Equal(&v1alpha1.PowerRestore{LostTime: v.PowerRestore.LostTime, Servers: 40, PowerOns: 2, LastPowerOnTime: metav1.NewTime(noon)}))
+	g.Expect(again).To(Equal(&v1alpha1.PowerRestore{LostTime: v.PowerLoss.Restore.LostTime, Servers: 40, PowerOns: 2, LastPowerOnTime: metav1.NewTime(noon)}))
 }
 
 // TestPowerOnSlot: a server needs a boot slot from its power-on until its Node is Ready, and for ten minutes at most.

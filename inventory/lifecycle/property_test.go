@@ -50,10 +50,9 @@ func drawView(t *rapid.T) View {
 
 		MediaURL: pick(d, "mediaURL", "", "http://192.0.2.1"),
 
-		PowerRestore:   d.powerRestore(),
-		Outage:         pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}),
-		PoweredOffTime: pick(d, "poweredOff", time.Time{}, d.ago("poweredOffTime")),
-		QueuePosition:  pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
+		PowerLoss: PowerLoss{Restore: d.powerRestore(), Outage: pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}), PoweredOffTime: pick(d, "poweredOff", time.Time{}, d.ago("poweredOffTime"))},
+
+		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
 		v.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: pick(d, "claimID", "claim-1", "claim-1", "claim-1", "")}
@@ -240,7 +239,7 @@ func TestPropertyWitnessesCommandNothing(t *testing.T) {
 		v := drawView(t)
 		v.Host.Spec.WhenPoweredOff = pick(draw{t}, "report", "", v1alpha1.WhenPoweredOffReport)
 		without := v
-		without.Observed.Node, without.PoweredOffTime = nil, time.Time{}
+		without.Observed.Node, without.PowerLoss.PoweredOffTime = nil, time.Time{}
 		s := DefaultSettings()
 		got, want := Next(v, s), Next(without, s)
 		if got.Action != want.Action && (got.Action != ReadPower && got.Action != Inspect && got.Action != Nothing || want.Action.Commands()) {
@@ -275,7 +274,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 			return
 		}
 		seen[step.Action]++
-		r := v.PowerRestore
+		r := v.PowerLoss.Restore
 		again := r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time) && v.Now.Sub(r.LastPowerOnTime.Time) < time.Hour
 		sends := step.Action == PowerOn
 		switch {
@@ -283,7 +282,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 			t.Fatalf("%s although nobody wants that", step.Action)
 		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.hasConflict(), v.Identity.Replaced != "":
 			t.Fatalf("%s to a server that must not be powered on", step.Action)
-		case !again && (v.Outage == nil || v.Outage.Running > 0 || v.Outage.Lost == 0 || v.Outage.Unknown > v.Outage.Lost):
+		case !again && (v.PowerLoss.Outage == nil || v.PowerLoss.Outage.Running > 0 || v.PowerLoss.Outage.Lost == 0 || v.PowerLoss.Outage.Unknown > v.PowerLoss.Outage.Lost):
 			t.Fatalf("%s without an outage", step.Action)
 		case !sends && v.Now.Before(v.OffSince().Add(5*time.Minute)):
 			t.Fatalf("%s too early", step.Action)
@@ -306,7 +305,7 @@ func outageLikely(d draw, v *View) {
 		return
 	}
 	provisioned(v)
-	v.Consumer.Found, v.Host.Spec.WhenPoweredOff, v.PoweredOffTime = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
+	v.Consumer.Found, v.Host.Spec.WhenPoweredOff, v.PowerLoss.PoweredOffTime = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
 	v.Identity.MACTakenBy, v.Identity.BMCTakenBy, v.Identity.NotPermitted, v.Identity.Replaced, v.Identity.HardwareTakenBy = "", pick(d, "taken", "", "", "", "host-9"), "", pick(d, "other server", "", "", "", "another"), ""
 	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
 	v.Host.Deleting, v.Host.Paused, v.Host.MoveBlocked, v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned = false, false, false, nil, false
@@ -315,7 +314,7 @@ func outageLikely(d draw, v *View) {
 	v.BMC.Problem, v.BMC.Busy, v.BMC.Inspected, v.BMC.Power = nil, false, true, v1alpha1.PowerOff
 	v.BMC.OverrideSet, v.BMC.MediaInserted, v.BMC.HealthCritical = pick(d, "left", false, false, true), false, pick(d, "critical now", false, false, false, true)
 	v.Host.Spec.Quarantine, v.QueuePosition = pick(d, "quarantine now", nil, nil, nil, &v1alpha1.Quarantine{Reason: "r"}), pick(d, "line now", nil, nil, &QueuePosition{Number: 37, Booting: 250})
-	v.Outage = pick(d, "outage now", v.Outage, &Outage{Lost: 39})
+	v.PowerLoss.Outage = pick(d, "outage now", v.PowerLoss.Outage, &Outage{Lost: 39})
 	v.BMC.HealthReadAt = pick(d, "health read late", v.BMC.HealthReadAt, noon.Add(-2*time.Second), noon.Add(-2*time.Second))
 	v.BMC.PowerAt, v.BMC.InspectedTime = noon.Add(-time.Second), pick(d, "inspected late", v.BMC.InspectedTime, noon.Add(-2*time.Second))
 }

@@ -32,12 +32,8 @@ type View struct {
 	Observed Observed
 	// MediaURL is the URL of the boot media for the network of the BMC, without the path of a boot. It is empty if the provider offers none there.
 	MediaURL string
-	// PoweredOffTime is status.poweredOffTime: since when the server is reported as powered off. It is zero if it is not reported.
-	PoweredOffTime time.Time
-	// PowerRestore is status.powerRestore: how the server was powered on after a loss of power; nil if it never was.
-	PowerRestore *v1alpha1.PowerRestore
-	// Outage is what is known of the other servers of the failure domain. It is nil unless AwaitsOutage.
-	Outage *Outage
+	// PowerLoss is what is known of a loss of power.
+	PowerLoss PowerLoss
 	// Inspection is what is known of the inspection of the server by the agent.
 	Inspection Inspection
 	// Requested is what is known of the host for an erasure that a BareMetalErasureRequest requests.
@@ -136,6 +132,16 @@ type Observed struct {
 	Image Image
 	// Problem is why the boot server cannot serve the boot, or why its agent gave up; nil without one.
 	Problem *v1alpha1.BootFailure
+}
+
+// PowerLoss is what is known of a loss of power of the server of a running machine.
+type PowerLoss struct {
+	// PoweredOffTime is status.poweredOffTime: since when the server is reported as powered off. It is zero if it is not reported.
+	PoweredOffTime time.Time
+	// Restore is status.powerRestore: how the server was powered on after a loss of power; nil if it never was.
+	Restore *v1alpha1.PowerRestore
+	// Outage is what is known of the other servers of the failure domain. It is nil unless AwaitsOutage.
+	Outage *Outage
 }
 
 // Consumer is what is known of the machine that has a host.
