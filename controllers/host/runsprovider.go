@@ -65,7 +65,7 @@ func runsOn(node *corev1.Node, host *v1alpha1.BareMetalHost, hardware *v1alpha1.
 
 // setRunsProvider sets the condition RunsProvider on the host that the provider runs on, and removes it from all other hosts.
 func setRunsProvider(host *v1alpha1.BareMetalHost, view lifecycle.View) {
-	if !view.RunsProvider {
+	if !view.Provider.RunsHere {
 		conditions.Delete(host, v1alpha1.RunsProviderCondition)
 		return
 	}

@@ -65,8 +65,8 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 		return lifecycle.View{}, fmt.Errorf("read the BMC's Secrets: %w", err)
 	}
 	view := controllers.View(host, boot, consumer, g.clock.Now())
-	view.MediaURL = g.mediaURLs.For(host.Spec.BMC.Address)
-	view.RunsProvider = runsOn(g.node, host, g.observations.knownHardware(host))
+	view.Provider.MediaURL = g.mediaURLs.For(host.Spec.BMC.Address)
+	view.Provider.RunsHere = runsOn(g.node, host, g.observations.knownHardware(host))
 	if g.recordsErasures {
 		view.Requested.Record.Outcome = lifecycle.RecordDue
 	}
@@ -90,7 +90,7 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, g.observations.get(key).report.summary)
 	g.observations.update(key, func(h *hostObservation) {
 		h.noteOverrideWorked(view)
-		view.BMC, view.Identity.Replaced = h.bmcView(&host.Spec, view.MediaURL), h.replacementMessage(host)
+		view.BMC, view.Identity.Replaced = h.bmcView(&host.Spec, view.Provider.MediaURL), h.replacementMessage(host)
 	})
 	view.BMC.ModelMethod = g.observations.methodOfModel(host.Namespace, host.Status.Hardware, view.BMC.MethodWorked)
 	if problem != nil {

@@ -45,7 +45,7 @@ func obstacle(v View, m v1alpha1.BootMethod) string {
 	switch {
 	case m == v1alpha1.MethodUefiHTTP && v.Host.Spec.BootMode == v1alpha1.BootModeBIOS:
 		return fmt.Sprintf("%s needs spec.bootMode UEFI or UEFISecureBoot", m)
-	case m != v1alpha1.MethodPXE && v.MediaURL == "":
+	case m != v1alpha1.MethodPXE && v.Provider.MediaURL == "":
 		return fmt.Sprintf("%s needs the flag --boot-media-url of the provider, with an entry for the network of the BMC", m)
 	case m != v1alpha1.MethodPXE && v.Consumer != nil && v.Consumer.NeedsIPXE && !v.Consumer.Deleting:
 		return fmt.Sprintf("%s cannot boot the machine: its spec.boot has an ipxeTemplate, or a command line with quotation marks or backslashes, which only iPXE can boot", m)
@@ -224,9 +224,9 @@ func noRequest(v View, attempt v1alpha1.BareMetalBootSpec) string {
 	case method != v1alpha1.MethodPXE && refusal != "":
 		return refusal
 	case method == v1alpha1.MethodUefiHTTP:
-		return fmt.Sprintf("the firmware never requested the boot medium from %s: check that it gets an address, and that it reaches that URL", v.MediaURL)
+		return fmt.Sprintf("the firmware never requested the boot medium from %s: check that it gets an address, and that it reaches that URL", v.Provider.MediaURL)
 	case method == v1alpha1.MethodVirtualMedia:
-		return fmt.Sprintf("the BMC never requested the boot medium from %s: check that it reaches that URL", v.MediaURL)
+		return fmt.Sprintf("the BMC never requested the boot medium from %s: check that it reaches that URL", v.Provider.MediaURL)
 	default:
 		return "the server requested no boot file (DHCP)"
 	}

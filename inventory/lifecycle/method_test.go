@@ -57,7 +57,7 @@ func fetched(v *View) {
 }
 
 func legacy(v *View)     { v.Host.Spec.BootMode = v1alpha1.BootModeBIOS }
-func noMediaURL(v *View) { v.MediaURL = "" }
+func noMediaURL(v *View) { v.Provider.MediaURL = "" }
 func needsIPXE(v *View)  { v.Consumer.NeedsIPXE = true }
 
 // TestMethods: which methods are tried, in which order.

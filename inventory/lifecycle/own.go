@@ -12,7 +12,7 @@ const OwnServerMessage = "The provider runs on this server, so it does not power
 
 // isProtected is true for the server on which the provider itself runs. Nothing would switch that server on again, or finish the operation. Such a server is not
 // offered to machines either, because a boot begins with a power-off.
-func isProtected(v View) bool { return v.RunsProvider && v.Requests.PowerOffProvider == "" }
+func isProtected(v View) bool { return v.Provider.RunsHere && v.Requests.PowerOffProvider == "" }
 
 func powersOffOwnServer(v View, step Step) bool {
 	return isProtected(v) && (step.Action == ForceOff || step.Action == ShutDown)

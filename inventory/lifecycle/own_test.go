@@ -9,7 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-func runsProvider(v *View) { v.RunsProvider = true }
+func runsProvider(v *View) { v.Provider.RunsHere = true }
 
 // TestOwnServer: the server that runs the provider is not switched off, and its condition says so, unless a user allows it.
 func TestOwnServer(t *testing.T) {
@@ -46,10 +46,10 @@ func TestPropertyOwnServerStaysOn(t *testing.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		off := step.Action == ForceOff || step.Action == ShutDown
-		if off && v.RunsProvider && v.Requests.PowerOffProvider == "" {
+		if off && v.Provider.RunsHere && v.Requests.PowerOffProvider == "" {
 			t.Fatalf("%s to the provider's own server: %+v", step.Action, v)
 		}
-		v.RunsProvider = false
+		v.Provider.RunsHere = false
 		without := Next(v, DefaultSettings()).Action
 		if withheld := without == ForceOff || without == ShutDown; step.Action != without && !withheld {
 			t.Fatalf("%s instead of %s to the provider's own server: %+v", step.Action, without, v)

@@ -48,7 +48,7 @@ func drawView(t *rapid.T) View {
 			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)}, Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
 			&v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"}), Media: pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}), WaitedAt: pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")), RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")), NodeLostAt: pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")), Node: d.node()},
 
-		MediaURL: pick(d, "mediaURL", "", "http://192.0.2.1"),
+		Provider: Provider{MediaURL: pick(d, "mediaURL", "", "http://192.0.2.1")},
 
 		PowerLoss: PowerLoss{Restore: d.powerRestore(), Outage: pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}), PoweredOffTime: pick(d, "poweredOff", time.Time{}, d.ago("poweredOffTime"))},
 
@@ -197,7 +197,7 @@ func (d draw) requests(v *View) {
 	}
 	v.Requests.RetryBMC = d.flag("askNow")
 	v.Requests.Detached = pick(d, "detached", "", "", "", "anna")
-	v.RunsProvider, v.Requests.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
+	v.Provider.RunsHere, v.Requests.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
 	v.Requests.ReleaseUnfenced = pick(d, "unfenced", "", "", "", "anna")
 	v.Requests.Power = PowerRequests{
 		Cycles: pick(d, "cycle", nil, []string{"cycle/anna"}), On: pick(d, "on", nil, []string{"on/anna"}),

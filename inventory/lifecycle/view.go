@@ -18,8 +18,8 @@ type View struct {
 	Host Host
 	// Requests are those of users.
 	Requests Requests
-	// RunsProvider is true when this process of the provider runs on the host's server.
-	RunsProvider bool
+	// Provider is what this process knows of itself.
+	Provider Provider
 	// Identity is what identifies the server, and what speaks against that.
 	Identity Identity
 	// Claims is what other objects say about who has the host.
@@ -30,8 +30,6 @@ type View struct {
 	BMC BMC
 	// Observed is what was observed of the last boot.
 	Observed Observed
-	// MediaURL is the URL of the boot media for the network of the BMC, without the path of a boot. It is empty if the provider offers none there.
-	MediaURL string
 	// PowerLoss is what is known of a loss of power.
 	PowerLoss PowerLoss
 	// Inspection is what is known of the inspection of the server by the agent.
@@ -142,6 +140,14 @@ type PowerLoss struct {
 	Restore *v1alpha1.PowerRestore
 	// Outage is what is known of the other servers of the failure domain. It is nil unless AwaitsOutage.
 	Outage *Outage
+}
+
+// Provider is what this process knows of itself.
+type Provider struct {
+	// RunsHere is true when this process of the provider runs on the host's server.
+	RunsHere bool
+	// MediaURL is the URL of the boot media for the network of the BMC, without the path of a boot. It is empty if the provider offers none there.
+	MediaURL string
 }
 
 // Consumer is what is known of the machine that has a host.

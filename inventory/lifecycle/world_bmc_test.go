@@ -87,7 +87,7 @@ func (w *world) execute(action Action) string {
 		w.overridden = w.overridden && (w.mood == refuses || w.mood == pretends)
 		w.v.BMC.OverrideSet = w.v.BMC.OverrideSet && w.mood == silent
 	case action == Inspect && w.mood != silent:
-		if w.v.BMC.Methods == nil && w.v.MediaURL != "" {
+		if w.v.BMC.Methods == nil && w.v.Provider.MediaURL != "" {
 			w.v.BMC.Methods = defaultMethods
 		}
 		w.v.BMC.Inspected, w.v.BMC.InspectedTime = true, w.v.Now

@@ -59,11 +59,11 @@ var protections = []event{
 	toggle("detached", 3, func(w *world) bool { return w.v.Requests.Detached != "" },
 		func(w *world, _ uint64) { w.v.Requests.Detached = "anna: moves racks" },
 		func(w *world) { w.v.Requests.Detached = "" }),
-	toggle("the provider runs on the server", 2, func(w *world) bool { return w.v.RunsProvider },
+	toggle("the provider runs on the server", 2, func(w *world) bool { return w.v.Provider.RunsHere },
 		func(w *world, p uint64) {
-			w.v.RunsProvider, w.v.Requests.PowerOffProvider = true, choose(p, "", "", "anna: the rack moves")
+			w.v.Provider.RunsHere, w.v.Requests.PowerOffProvider = true, choose(p, "", "", "anna: the rack moves")
 		},
-		func(w *world) { w.v.RunsProvider, w.v.Requests.PowerOffProvider = false, "" }),
+		func(w *world) { w.v.Provider.RunsHere, w.v.Requests.PowerOffProvider = false, "" }),
 	toggle("host paused", 2, func(w *world) bool { return w.v.Host.Paused },
 		func(w *world, _ uint64) { w.v.Host.Paused = true },
 		func(w *world) { w.v.Host.Paused = false }),
@@ -285,7 +285,7 @@ var events = []event{
 	{name: "spec.bootMethods", weight: 2, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Spec.BootMethods = choose(p, nil, nil, []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia, v1alpha1.MethodPXE}, []v1alpha1.BootMethod{v1alpha1.MethodUefiHTTP, v1alpha1.MethodPXE})
 	}},
-	{name: "no request comes", weight: 4, when: func(w *world) bool { return w.v.Host.Boot != nil && w.v.MediaURL != "" }, do: func(w *world, _ uint64) {
+	{name: "no request comes", weight: 4, when: func(w *world) bool { return w.v.Host.Boot != nil && w.v.Provider.MediaURL != "" }, do: func(w *world, _ uint64) {
 		w.bmcRecovers()
 		w.deaf, w.fetches = defaultMethods, false
 		for range 4 {

@@ -40,7 +40,7 @@ func (w *world) judgeStep(v View, step Step) {
 	switch {
 	case v.Claims.BootMachinePending && v.Host.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedTime != nil):
 		w.brokenf(promise.Command, "the record is removed that keeps a machine from getting its bootstrap data twice")
-	case (step.Action == ForceOff || step.Action == ShutDown) && v.RunsProvider && v.Requests.PowerOffProvider == "":
+	case (step.Action == ForceOff || step.Action == ShutDown) && v.Provider.RunsHere && v.Requests.PowerOffProvider == "":
 		w.brokenf(promise.Command, "the server is powered off that the provider runs on")
 	case step.Action == Release:
 		w.judgeRelease(v, step)

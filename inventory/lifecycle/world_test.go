@@ -162,7 +162,7 @@ var starts = []func(*View){
 }
 
 // hasMedia makes a view one of a provider with boot media, and of a BMC that offers all methods.
-func hasMedia(v *View) { v.MediaURL, v.BMC.Methods = "http://192.0.2.1", defaultMethods }
+func hasMedia(v *View) { v.Provider.MediaURL, v.BMC.Methods = "http://192.0.2.1", defaultMethods }
 
 func booting(v *View) {
 	bootingView(func(b *View) {
@@ -598,7 +598,7 @@ func (w *world) atRest() bool {
 		return false
 	}
 	v := w.view()
-	kept := w.on && v.RunsProvider && v.Requests.PowerOffProvider == ""                                                                      // its server is not powered off
+	kept := w.on && v.Provider.RunsHere && v.Requests.PowerOffProvider == ""                                                                 // its server is not powered off
 	foreign := v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != "" || v.Identity.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
