@@ -123,10 +123,8 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	view := lifecycle.View{
 		Now: now, Host: lifecycle.Host{Namespace: host.Namespace, Name: host.Name, Spec: host.Spec, Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: MovedAway(host), Paused: annotations.HasPaused(host), MoveBlocked: blocked},
 
-		Requests: lifecycle.Requests{RetryBMC: retryNow, Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), Power: powerRequests(host), PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation)}, Consumer: consumer.view(),
-
-		Inspection: lifecycle.Inspection{Requested: annotationText(host, v1alpha1.InspectAnnotation) != ""},
-		PowerLoss:  lifecycle.PowerLoss{Restore: host.Status.PowerRestore, PoweredOffTime: ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time},
+		Requests: lifecycle.Requests{Inspect: annotationText(host, v1alpha1.InspectAnnotation) != "", RetryBMC: retryNow, Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), Power: powerRequests(host), PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation)}, Consumer: consumer.view(),
+		PowerLoss: lifecycle.PowerLoss{Restore: host.Status.PowerRestore, PoweredOffTime: ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time},
 	}
 	if boot == nil {
 		return view

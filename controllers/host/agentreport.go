@@ -39,7 +39,7 @@ func (r *agentReports) observeInspection(ctx context.Context, host *v1alpha1.Bar
 	}
 	if !view.Claimed() {
 		var err error
-		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.client, host.Namespace); err != nil {
+		if view.Host.PausedCluster, err = controllers.PausedCluster(ctx, r.client, host.Namespace); err != nil {
 			return err
 		}
 	}

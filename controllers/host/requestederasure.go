@@ -46,8 +46,8 @@ func (r *erasureRequests) observeErasureRequest(ctx context.Context, host *v1alp
 	if view.Requested.Request == nil && view.RequestedErasureBoot() == nil {
 		return nil
 	}
-	if view.Inspection.PausedCluster == "" {
-		if view.Inspection.PausedCluster, err = controllers.PausedCluster(ctx, r.client, host.Namespace); err != nil {
+	if view.Host.PausedCluster == "" {
+		if view.Host.PausedCluster, err = controllers.PausedCluster(ctx, r.client, host.Namespace); err != nil {
 			return err
 		}
 	}

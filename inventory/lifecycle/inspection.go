@@ -13,11 +13,6 @@ import (
 type Inspection struct {
 	// Reported is true if the BareMetalInspection of the host exists.
 	Reported bool
-	// Requested is true if a user requests a new inspection.
-	Requested bool
-	// PausedCluster names a Cluster of the namespace that is paused; empty without one. A move pauses all Clusters of the namespace, but it pauses no free
-	// host: the managers of both management clusters work on it for a moment.
-	PausedCluster string
 	// NotPurgeable names the disks that cannot be purged and that spec.storage.keep does not name.
 	NotPurgeable []string
 }
@@ -79,7 +74,7 @@ func (v View) agentInspectionDue() bool {
 	switch last := v.lastInspection(); {
 	case !v.byAgent():
 		return false
-	case v.Inspection.Requested:
+	case v.Requests.Inspect:
 		return true
 	case v.Inspection.Reported || last != nil && last.Failure != nil:
 		return false
@@ -135,9 +130,9 @@ func beginInspection(v View, s Settings, step Step, attempt int32) Step {
 		step.Message = "The agent inspects only a server that is off. Remove spec.power, or set it to Off"
 	case len(holds) > 0:
 		step.Message = "The agent has to inspect the server, but power holds keep it powered off: " + describeHolds(holds)
-	case v.Inspection.PausedCluster != "":
+	case v.Host.PausedCluster != "":
 		step.Message = fmt.Sprintf("The agent has to inspect the server. It starts when Cluster %q is no longer paused: the hosts of the namespace may be moving",
-			v.Inspection.PausedCluster)
+			v.Host.PausedCluster)
 		step.RequeueAt = v.Now.Add(s.PollInterval)
 	case v.BMC.Power != v1alpha1.PowerOff || !v.confirmedOff(s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
@@ -198,7 +193,7 @@ func endInspectionAttempt(v View, s Settings, step Step, attempt v1alpha1.BareMe
 	case v.ownBootOutdated(s):
 		return voidInspection(v, step, fmt.Sprintf("%s. That was more than %s ago, so the server is left as it is: the record of the inspection may come from a backup",
 			after, ownBootGrace))
-	case attempt.Attempt < maxAttempts(v, s) && (v.Inspection.PausedCluster != "" || v.QueuePosition != nil):
+	case attempt.Attempt < maxAttempts(v, s) && (v.Host.PausedCluster != "" || v.QueuePosition != nil):
 		step.Message, step.RequeueAt = after+". The next attempt waits until no Cluster of the namespace is paused, and for a boot slot", v.Now.Add(s.ActiveInterval)
 		return step
 	case attempt.Attempt < maxAttempts(v, s):

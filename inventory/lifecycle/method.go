@@ -157,7 +157,7 @@ func maxAttempts(v View, s Settings) int32 {
 // hasNextMethod is true if another attempt may begin now, and would use another method. Without that the attempt has its whole time: until its deadline it is served,
 // and a move must not begin before.
 func hasNextMethod(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
-	paused := v.Host.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Inspection.PausedCluster != ""
+	paused := v.Host.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Host.PausedCluster != ""
 	claimed := IsRequestedErasure(&attempt) && v.Claimed()
 	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < maxAttempts(v, s) && methodFor(v, attempt.Attempt+1) != MethodOf(&attempt)
 }

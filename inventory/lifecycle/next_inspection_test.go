@@ -16,7 +16,7 @@ func byAgent(v *View)          { v.Host.Spec.Inspection = v1alpha1.InspectionAge
 func byBoth(v *View)           { v.Host.Spec.Inspection = v1alpha1.InspectionBoth }
 func inspectedByAgent(v *View) { v.Inspection.Reported = true }
 func inspectionRequested(v *View) {
-	v.Inspection.Requested = true
+	v.Requests.Inspect = true
 }
 func wantedOn(v *View) { v.Host.Spec.Power = v1alpha1.PowerOn }
 
@@ -104,7 +104,7 @@ var nextInspection = map[string]nextCase{
 	},
 }
 
-func clusterPaused(v *View) { v.Inspection.PausedCluster = "c" }
+func clusterPaused(v *View) { v.Host.PausedCluster = "c" }
 
 // TestInspectionFails: after the last attempt the inspection has failed, the server is powered off, and the record keeps the failure.
 func TestInspectionFails(t *testing.T) {

@@ -189,7 +189,7 @@ func (d draw) consumer() *Consumer {
 // requests draws requests of users by annotations.
 func (d draw) requests(v *View) {
 	v.Observed.Image.Ready = d.flag("imageReady")
-	v.Inspection = Inspection{Reported: d.flag("reportedByAgent"), Requested: d.flag("inspectionRequested"), PausedCluster: pick(d, "pausedCluster", "", "c")}
+	v.Inspection.Reported, v.Requests.Inspect, v.Host.PausedCluster = d.flag("reportedByAgent"), d.flag("inspectionRequested"), pick(d, "pausedCluster", "", "c")
 	v.Requested = RequestedErasure{
 		Request: pick(d, "request", nil, requestFor("SN1")), SerialNumber: pick(d, "serial", "", "SN1", "SN1", "SN2"), Machine: pick(d, "machineOnServer", "", "", "A machine"),
 		Record: pick(d, "erasureRecord", ErasureRecord{}, ErasureRecord{Outcome: RecordDue}, ErasureRecord{Outcome: RecordWritten}, ErasureRecord{Outcome: RecordImpossible, Err: errNoKey},

@@ -120,9 +120,9 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 		return "The disks of a server are erased only if it is off. Remove spec.power, or set it to Off"
 	case len(holds) > 0:
 		return "Power holds keep the server powered off: " + describeHolds(holds)
-	case v.Inspection.PausedCluster != "":
+	case v.Host.PausedCluster != "":
 		return fmt.Sprintf("Cluster %q is paused, so the hosts of the namespace may be moving. The erasure starts when no Cluster of the namespace is paused",
-			v.Inspection.PausedCluster)
+			v.Host.PausedCluster)
 	default:
 		return ""
 	}

@@ -61,6 +61,9 @@ type Host struct {
 	NamespaceDeleting bool
 	// Paused is true when the host itself is paused.
 	Paused bool
+	// PausedCluster names a Cluster of the namespace that is paused; empty without one. A move pauses all Clusters of the namespace, but it pauses no free
+	// host: the managers of both management clusters work on it for a moment.
+	PausedCluster string
 	// MoveBlocked is true while the host blocks `clusterctl move`.
 	MoveBlocked bool
 }
@@ -103,6 +106,8 @@ type Requests struct {
 	Power PowerRequests
 	// PowerOffProvider is the value of the annotation that allows the provider to power off that server: who allows it, and why. It is empty without one.
 	PowerOffProvider string
+	// Inspect is true if a user requests a new inspection.
+	Inspect bool
 	// RetryBMC is true when a user wants the BMC to be queried now, whatever happened before.
 	RetryBMC bool
 }

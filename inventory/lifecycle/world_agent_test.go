@@ -195,7 +195,7 @@ var agentEvents = []event{
 	{name: "spec.inspection", weight: 4, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Spec.Inspection = choose(p, "", v1alpha1.InspectionAgent, v1alpha1.InspectionBoth)
 	}},
-	{name: "a user requests an inspection", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Inspection.Requested = true }},
+	{name: "a user requests an inspection", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Requests.Inspect = true }},
 	{name: "the report of the inspection is deleted", weight: 2, when: always, do: func(w *world, _ uint64) { w.v.Inspection.Reported = false }},
 	{name: "the inspection completes", weight: 8, when: isFree, do: func(w *world, p uint64) {
 		w.bmcRecovers()
@@ -206,8 +206,8 @@ var agentEvents = []event{
 		}
 	}},
 	{name: "a machine claims a host whose inspection begins", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.InspectionBoot() != nil && w.inService() }, do: func(w *world, p uint64) { w.claim(p) }},
-	toggle("a Cluster of the namespace is paused", 2, func(w *world) bool { return w.v.Inspection.PausedCluster != "" },
-		func(w *world, _ uint64) { w.v.Inspection.PausedCluster = "c" }, func(w *world) { w.v.Inspection.PausedCluster = "" }),
+	toggle("a Cluster of the namespace is paused", 2, func(w *world) bool { return w.v.Host.PausedCluster != "" },
+		func(w *world, _ uint64) { w.v.Host.PausedCluster = "c" }, func(w *world) { w.v.Host.PausedCluster = "" }),
 	toggle("a disk is missing", 1, func(w *world) bool { return w.disk.missing },
 		func(w *world, _ uint64) { w.disk.missing = true }, func(w *world) { w.disk.missing = false }),
 	toggle("erasures cannot be recorded", 1, func(w *world) bool { return w.recordFails },

@@ -434,7 +434,7 @@ func (w *world) endInterventions() {
 	w.v.Identity.NotPermitted = ""
 	w.v.Identity.MACTakenBy, w.v.Identity.BMCTakenBy, w.v.Identity.HardwareTakenBy, w.v.Identity.Replaced, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
 	w.v.Claims.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
-	w.v.QueuePosition, w.v.Inspection.PausedCluster, w.recordFails, w.v.Requested.Machine, w.v.Requested.SerialNumber = nil, "", false, "", "SN1"
+	w.v.QueuePosition, w.v.Host.PausedCluster, w.recordFails, w.v.Requested.Machine, w.v.Requested.SerialNumber = nil, "", false, "", "SN1"
 }
 
 // claimable is true when the host's status and spec allow a claim.

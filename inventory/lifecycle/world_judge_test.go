@@ -66,7 +66,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Slots, "its queue position is %d", v.QueuePosition.Number)
 	case w.timesOut(v, before, b, begins) && v.Now.Sub(v.Observed.WaitedAt) < w.s.BootTimeout && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(promise.Slots, "it timed out although it waited for a slot lately")
-	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Inspection.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
+	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Host.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
 		w.brokenf(promise.Command, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
 	case begins && IsRequestedErasure(b) && wrongWithRequestedErasure(v, before != nil) != "":
 		w.brokenf(promise.Command, "an erasure begins, and %s", wrongWithRequestedErasure(v, before != nil))

@@ -22,7 +22,7 @@ func wrongWithRequestedErasure(v View, later bool) string {
 		return "nobody requested that for this server"
 	case v.Requested.Machine != "" || v.Claims.UnrecordedConsumer != "" && !later:
 		return "a machine has its provider ID"
-	case v.Inspection.PausedCluster != "":
+	case v.Host.PausedCluster != "":
 		return "the host may be moving"
 	case v.Host.Spec.Power == v1alpha1.PowerOn || len(v.powerHolds()) > 0:
 		return "its power is to be another one"

@@ -414,7 +414,7 @@ func (w *world) drop(key string) {
 	case v1alpha1.ReleaseUnfencedAnnotation:
 		w.v.Requests.ReleaseUnfenced = ""
 	case v1alpha1.InspectAnnotation:
-		w.v.Inspection.Requested = false
+		w.v.Requests.Inspect = false
 	}
 }
 
