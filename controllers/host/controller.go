@@ -212,10 +212,10 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
 	r.events.recordReleaseStarted(host, view, step)
 	if step.Action == lifecycle.RecordErasure {
-		view.Requested.Record = r.erasureRecords.recordErasure(ctx, host, boot)
+		view.Erasure.Record = r.erasureRecords.recordErasure(ctx, host, boot)
 		if step = lifecycle.Next(view, r.Settings); step.Action == lifecycle.RecordErasure { // the error makes the reconcile repeat it
 			_, err := r.status.writeStatus(ctx, host, view, step)
-			return controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Requested.Record.Err), err))
+			return controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Erasure.Record.Err), err))
 		}
 		logWithoutRecord(ctx, view, step)
 	}

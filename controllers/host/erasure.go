@@ -44,7 +44,7 @@ func (r *erasureRecords) recordErasure(ctx context.Context, host *v1alpha1.BareM
 
 // logWithoutRecord logs that a step goes on although the record of the erasure could not be written.
 func logWithoutRecord(ctx context.Context, view lifecycle.View, step lifecycle.Step) {
-	record := view.Requested.Record
+	record := view.Erasure.Record
 	switch {
 	case record.Outcome != lifecycle.RecordFailed && record.Outcome != lifecycle.RecordImpossible:
 	case step.Action == lifecycle.Release:

@@ -34,16 +34,16 @@ func (r *erasureRequests) observeErasureRequest(ctx context.Context, host *v1alp
 	if len(requests.Items) == 0 && view.RequestedErasureBoot() == nil {
 		return nil
 	}
-	if view.Requested.SerialNumber, err = r.serialNumber(ctx, host); err != nil {
+	if view.Erasure.SerialNumber, err = r.serialNumber(ctx, host); err != nil {
 		return err
 	}
-	facts := erasure.Facts{Host: host, Boot: view.Host.Boot, SerialNumber: view.Requested.SerialNumber, Now: view.Now}
+	facts := erasure.Facts{Host: host, Boot: view.Host.Boot, SerialNumber: view.Erasure.SerialNumber, Now: view.Now}
 	if request := facts.Select(requests.Items); request != nil {
-		view.Requested.Request = &lifecycle.ErasureRequest{
+		view.Erasure.Request = &lifecycle.ErasureRequest{
 			Name: request.Name, UID: string(request.UID), SerialNumber: request.Spec.SerialNumber, Policy: request.Spec.Policy,
 		}
 	}
-	if view.Requested.Request == nil && view.RequestedErasureBoot() == nil {
+	if view.Erasure.Request == nil && view.RequestedErasureBoot() == nil {
 		return nil
 	}
 	if view.Host.PausedCluster == "" {
@@ -51,7 +51,7 @@ func (r *erasureRequests) observeErasureRequest(ctx context.Context, host *v1alp
 			return err
 		}
 	}
-	view.Requested.Machine, err = r.machineOnServer(ctx, host)
+	view.Erasure.Machine, err = r.machineOnServer(ctx, host)
 	return err
 }
 

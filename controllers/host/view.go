@@ -68,7 +68,7 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	view.Provider.MediaURL = g.mediaURLs.For(host.Spec.BMC.Address)
 	view.Provider.RunsHere = runsOn(g.node, host, g.observations.knownHardware(host))
 	if g.recordsErasures {
-		view.Requested.Record.Outcome = lifecycle.RecordDue
+		view.Erasure.Record.Outcome = lifecycle.RecordDue
 	}
 	if view.Host.Deleting && (view.Claimed() || view.StrayBoot() != nil || view.OwnBoot() != nil) {
 		if view.Host.NamespaceDeleting, err = namespaceDeleting(ctx, g.apiReader, host.Namespace); err != nil {

@@ -4,7 +4,7 @@ package mutants
 var lifecycleTargets = []target{
 	// The properties come first, because they know what must not happen.
 	{"inventory/lifecycle", []string{"-test.run=^TestProperty -rapid.shrinktime=1ms", "-test.skip=^TestProperty -rapid.shrinktime=1ms"}, []mutant{
-		{"a host is released without a record", "recordFailed", "v.Requested.Record.Outcome == RecordFailed", "false"},
+		{"a host is released without a record", "recordFailed", "v.Erasure.Record.Outcome == RecordFailed", "false"},
 		{"an erasure is forgotten before it is recorded", "losesProof", "endsRequestedErasure(v, step)", ""},
 		{"an unproven report ends an erasure", "voidsUnproven", "v.Host.Spec.Quarantine != nil", ""},
 		{"a stray boot is forgotten, and its host offered", "restoreBootRecord", "unerasedStray(v, s) != nil", "false"},
@@ -92,8 +92,8 @@ var lifecycleTargets = []target{
 		{"a server is inspected during a power hold", "beginInspection", "len(holds) > 0", "len(holds) > 1000"},
 		{"a server is powered off that its inspection did not power on", "View.mayRunAgent", "(b.PoweredOnTime != nil || b.PoweredOffTime == nil)", "b.Number > 0"},
 		{"the disks of another server are erased", "erasureRefusal", "!strings.EqualFold(strings.TrimSpace(request.SerialNumber), known)", "false"},
-		{"the disks of a server with a machine's provider ID are erased", "erasureRefusal", `v.Requested.Machine != ""`,
-			`v.Requested.Machine != "" && v.Host.Deleting`},
+		{"the disks of a server with a machine's provider ID are erased", "erasureRefusal", `v.Erasure.Machine != ""`,
+			`v.Erasure.Machine != "" && v.Host.Deleting`},
 		{"disks are erased while a Cluster is paused", "erasureRefusal", `v.Host.PausedCluster != ""`,
 			`v.Host.PausedCluster != "" && v.Host.Deleting`},
 		{"the disks of a server that must stay on are erased", "erasureRefusal", "v.Host.Spec.Power == v1alpha1.PowerOn", "false"},
@@ -115,7 +115,7 @@ var lifecycleTargets = []target{
 		{"a machine boots after an erasure that failed", "concludeRequestedErasure", "failure != nil && v.Claimed()", "false"},
 		{"the record of a running erasure is deleted", "restoreBootRecord", "v.RequestedErasureBoot() != nil", "false"},
 		{"an erasure that ended is served", "View.erasesOnRequest", "b.AgentDoneTime == nil && b.Failure == nil", ""},
-		{"a host with a request to erase is offered", "offerVerified", "v.Requested.Request != nil && !v.agentInspectionDue()", "false"},
+		{"a host with a request to erase is offered", "offerVerified", "v.Erasure.Request != nil && !v.agentInspectionDue()", "false"},
 		{"a partly erased host is released", "quarantineUnerased", "b.AgentDoneTime == nil && (b.PoweredOnTime != nil || b.Attempt > 1)",
 			"false"},
 		{"a server counts as off without a reading of its power", "newRecord", "v.BMC.Power == v1alpha1.PowerOff && v.BMC.PowerAt.After(v.BMC.LastPowerAt)",

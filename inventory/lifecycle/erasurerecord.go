@@ -55,7 +55,7 @@ func endsRequestedErasure(v View, step Step) bool {
 }
 
 func recordIsDue(v View, step Step) bool {
-	return v.Requested.Record.Outcome == RecordDue && losesProof(v, step)
+	return v.Erasure.Record.Outcome == RecordDue && losesProof(v, step)
 }
 
 func recordErasure(_ View, _ Settings, step Step) Step {
@@ -65,7 +65,7 @@ func recordErasure(_ View, _ Settings, step Step) Step {
 
 func recordFailed(v View, step Step) bool {
 	unfenced := step.Quarantine != nil && step.Quarantine.Reason == v1alpha1.ReasonReleasedUnfenced
-	return v.Requested.Record.Outcome == RecordFailed && losesProof(v, step) && !unfenced
+	return v.Erasure.Record.Outcome == RecordFailed && losesProof(v, step) && !unfenced
 }
 
 // repeatRecord waits for the record, and for nothing else.
@@ -78,11 +78,11 @@ func notRecordedMessage(v View, step Step) string {
 	if step.Action == Release {
 		end = "released"
 	}
-	return fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not %s yet: %v", end, v.Requested.Record.Err)
+	return fmt.Sprintf("The disks are erased, but the BareMetalErasure could not be written, so the host is not %s yet: %v", end, v.Erasure.Record.Err)
 }
 
 func releasesUnproven(v View, step Step) bool {
-	return v.Requested.Record.Outcome == RecordUnproven && losesProof(v, step) && step.Action == Release && step.Quarantine == nil
+	return v.Erasure.Record.Outcome == RecordUnproven && losesProof(v, step) && step.Action == Release && step.Quarantine == nil
 }
 
 func quarantineUnproven(v View, _ Settings, step Step) Step {
@@ -93,7 +93,7 @@ func quarantineUnproven(v View, _ Settings, step Step) Step {
 // voidsUnproven is true until the host is in quarantine because of its disks.
 func voidsUnproven(v View, step Step) bool {
 	isolated := v.Host.Spec.Quarantine != nil && v.Host.Spec.Quarantine.Reason == v1alpha1.ReasonDisksNotErased
-	return v.Requested.Record.Outcome == RecordUnproven && losesProof(v, step) && step.Action != Release && !isolated
+	return v.Erasure.Record.Outcome == RecordUnproven && losesProof(v, step) && step.Action != Release && !isolated
 }
 
 func isolateUnproven(v View, s Settings, step Step) Step {
@@ -103,5 +103,5 @@ func isolateUnproven(v View, s Settings, step Step) Step {
 }
 
 func unprovenMessage(v View, _ Step) string {
-	return fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", v.Requested.Record.Err)
+	return fmt.Sprintf("The agent reported that the disks are erased, but its report proves nothing: %v. Wipe the disks", v.Erasure.Record.Err)
 }

@@ -53,7 +53,7 @@ func TestErasureRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			test.view.Requested.Record = ErasureRecord{Outcome: test.outcome, Err: errNoKey}
+			test.view.Erasure.Record = ErasureRecord{Outcome: test.outcome, Err: errNoKey}
 			step := Next(test.view, DefaultSettings())
 			g.Expect(step.Action).To(Equal(test.action), step.Message)
 			g.Expect(step.Message).To(ContainSubstring(test.message))

@@ -14,7 +14,7 @@ import (
 
 // toErase requests the erasure of a free host.
 func toErase(v *View) {
-	v.Requested = RequestedErasure{Request: requestFor("SN1"), SerialNumber: "SN1"}
+	v.Erasure = Erasure{Request: requestFor("SN1"), SerialNumber: "SN1"}
 	v.BMC.InspectedTime = noon.Add(-time.Minute)
 }
 
@@ -25,7 +25,7 @@ func requestFor(serial string) *ErasureRequest {
 
 // asks changes the policy of the request.
 func asks(policy wire.ErasePolicy) func(*View) {
-	return func(v *View) { v.Requested.Request.Policy = policy }
+	return func(v *View) { v.Erasure.Request.Policy = policy }
 }
 
 // erasingFreeView is a free host whose disks are being erased. Its server is off, the network is its next boot device, and it may be powered on.
@@ -50,10 +50,10 @@ func claimedDuringErasure(v *View) { claimedDuringInspection(v) }
 func eraseFailed(v *View) {
 	v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonDisksNotErased, Message: "disk S1 failed"}
 }
-func machineOnServer(v *View)    { v.Requested.Machine = "BareMetalMachine \"m\"" }
-func otherSerial(v *View)        { v.Requested.SerialNumber = "SN2" }
-func unknownSerial(v *View)      { v.Requested.SerialNumber = "" }
-func requestRemoved(v *View)     { v.Requested.Request = nil }
+func machineOnServer(v *View)    { v.Erasure.Machine = "BareMetalMachine \"m\"" }
+func otherSerial(v *View)        { v.Erasure.SerialNumber = "SN2" }
+func unknownSerial(v *View)      { v.Erasure.SerialNumber = "" }
+func requestRemoved(v *View)     { v.Erasure.Request = nil }
 func secondAttempt(v *View)      { v.Host.Boot.Attempt = 2 }
 func fromBackup(v *View)         { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-5 * time.Hour)) }
 func unobserved(v *View)         { v.Observed.Furthest = v1alpha1.ObservedStage{} }
@@ -189,7 +189,7 @@ func TestRequestedErasureRecord(t *testing.T) {
 func TestRequestedErasureIsForOneServer(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(Next(freeView(toErase, otherSerial), DefaultSettings()).Message).To(And(ContainSubstring(`"SN1"`), ContainSubstring(`"SN2"`)))
-	g.Expect(Next(freeView(toErase, func(v *View) { v.Requested.SerialNumber = " sn1 " }), DefaultSettings()).Action).To(Equal(RecordBoot))
+	g.Expect(Next(freeView(toErase, func(v *View) { v.Erasure.SerialNumber = " sn1 " }), DefaultSettings()).Action).To(Equal(RecordBoot))
 }
 
 // TestRequestedErasureNotBegun: what appears before the server was powered on ends an attempt. The first one has changed nothing. After a later one nobody knows what
@@ -245,7 +245,7 @@ func TestRequestedErasureFails(t *testing.T) {
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 	v.Host.Boot, v.Host.Spec.Quarantine = step.Boot, nil
-	v.Requested.Request.Name, v.Requested.Request.UID = "order-2", "uid-2"
+	v.Erasure.Request.Name, v.Erasure.Request.UID = "order-2", "uid-2"
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot).NotTo(BeNil(), "a new request after a failure")
 	g.Expect(step.Boot.Attempt).To(Equal(int32(1)))

@@ -80,7 +80,7 @@ func offerVerified(v View, s Settings) Step {
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging
 		step.Action, step.RequeueAt = change.Action, change.RequeueAt
 		step.Message = fmt.Sprintf("The server's power is being changed to %s", want)
-	case v.Requested.Request != nil && !v.agentInspectionDue():
+	case v.Erasure.Request != nil && !v.agentInspectionDue():
 		return offerErased(v, s, step)
 	default:
 		return offerPurgeable(v, s, offerInspected(v, s, step))

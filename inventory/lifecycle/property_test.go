@@ -190,7 +190,7 @@ func (d draw) consumer() *Consumer {
 func (d draw) requests(v *View) {
 	v.Observed.Image.Ready = d.flag("imageReady")
 	v.Inspection.Reported, v.Requests.Inspect, v.Host.PausedCluster = d.flag("reportedByAgent"), d.flag("inspectionRequested"), pick(d, "pausedCluster", "", "c")
-	v.Requested = RequestedErasure{
+	v.Erasure = Erasure{
 		Request: pick(d, "request", nil, requestFor("SN1")), SerialNumber: pick(d, "serial", "", "SN1", "SN1", "SN2"), Machine: pick(d, "machineOnServer", "", "", "A machine"),
 		Record: pick(d, "erasureRecord", ErasureRecord{}, ErasureRecord{Outcome: RecordDue}, ErasureRecord{Outcome: RecordWritten}, ErasureRecord{Outcome: RecordImpossible, Err: errNoKey},
 			ErasureRecord{Outcome: RecordFailed, Err: errNoKey}, ErasureRecord{Outcome: RecordUnproven, Err: errNoKey}),

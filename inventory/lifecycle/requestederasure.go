@@ -17,8 +17,8 @@ import (
 // claimID. A request begins only while the host and its count of boots are those that the request names, so it is carried out once: the boot raises that count.
 // The record of the boot says how far it came. Nothing begins or repeats an erasure because a fact is missing.
 
-// RequestedErasure is what is known of a host for the erasure that a BareMetalErasureRequest requests.
-type RequestedErasure struct {
+// Erasure is what is known of a host for the erasure that a BareMetalErasureRequest requests.
+type Erasure struct {
 	// Request is the request that the open boot of the host carries out, or the first one that fits the host. It is nil without one.
 	Request *ErasureRequest
 	// SerialNumber is the serial number of the server that the BMC reports. If the BMC reports no serial number, it is the one that the agent found. It is empty if both are
@@ -96,15 +96,15 @@ func (v View) mayRunEraser(s Settings) bool {
 
 // erasureRefusal says why the disks must not be erased now with a policy, and what to do; empty if nothing forbids it.
 func erasureRefusal(v View, policy wire.ErasePolicy) string {
-	request, known, holds := v.Requested.Request, strings.TrimSpace(v.Requested.SerialNumber), v.powerHolds()
+	request, known, holds := v.Erasure.Request, strings.TrimSpace(v.Erasure.SerialNumber), v.powerHolds()
 	_, conflict := Conflict(v)
 	switch {
 	case conflict != "":
 		return conflict
 	case v.Identity.Replaced != "":
 		return v.Identity.Replaced
-	case v.Requested.Machine != "":
-		return v.Requested.Machine + " has the providerID of this host, so the server may run it. Give the host back to it, or delete that machine"
+	case v.Erasure.Machine != "":
+		return v.Erasure.Machine + " has the providerID of this host, so the server may run it. Give the host back to it, or delete that machine"
 	case request == nil:
 		return "The BareMetalErasureRequest was deleted"
 	case known == "":
@@ -130,7 +130,7 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 
 // requestedPolicy returns how thoroughly a request erases the disks: as it says, and not less than the provider's minimum.
 func (v View) requestedPolicy(s Settings) wire.ErasePolicy {
-	return cleaning.Effective(v.Requested.Request.Policy, "", s.MinimumCleaningPolicy)
+	return cleaning.Effective(v.Erasure.Request.Policy, "", s.MinimumCleaningPolicy)
 }
 
 // erasureInventoryAge is the maximum age of the inventory with the serial number when an attempt to erase a free host begins: a boot medium boots whatever server is
@@ -156,7 +156,7 @@ func offerErased(v View, s Settings, step Step) Step {
 	switch refusal := erasureRefusal(v, policy); {
 	case refusal != "":
 		step.Reason, step.RequeueAt = v1alpha1.ReasonErasureRefused, v.Now.Add(s.PollInterval)
-		step.Message = fmt.Sprintf("BareMetalErasureRequest %q: %s", v.Requested.Request.Name, refusal)
+		step.Message = fmt.Sprintf("BareMetalErasureRequest %q: %s", v.Erasure.Request.Name, refusal)
 	case !v.confirmedOffTwice(s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 	case rereadForErasure(v, &step):
@@ -164,7 +164,7 @@ func offerErased(v View, s Settings, step Step) Step {
 		step.Message = "The disks will be erased. "
 		return v.QueuePosition.wait(v, step)
 	default:
-		request := v.Requested.Request
+		request := v.Erasure.Request
 		step.Action = RecordBoot
 		step.Boot = newRequestedErasure(v, 1, request.UID, v1alpha1.BootErasureRequest{Name: request.Name, SerialNumber: request.SerialNumber}, policy)
 		step.Message = fmt.Sprintf("Attempt 1 to erase the disks begins (%s, BareMetalErasureRequest %s)", policy, request.Name)
@@ -180,7 +180,7 @@ func (v View) confirmedOffTwice(s Settings) bool {
 // withErasureNote adds to what a host waits for that an erasure waits too.
 func withErasureNote(v View, step Step) Step {
 	own := []string{v1alpha1.ReasonErasurePending, v1alpha1.ReasonErasureRefused, v1alpha1.ReasonInspectionPending}
-	if r := v.Requested.Request; r != nil && step.Action != RecordBoot && !slices.Contains(own, step.Reason) {
+	if r := v.Erasure.Request; r != nil && step.Action != RecordBoot && !slices.Contains(own, step.Reason) {
 		step.Message += fmt.Sprintf(". BareMetalErasureRequest %q waits for that", r.Name)
 	}
 	return step

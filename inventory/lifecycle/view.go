@@ -34,8 +34,8 @@ type View struct {
 	PowerLoss PowerLoss
 	// Inspection is what is known of the inspection of the server by the agent.
 	Inspection Inspection
-	// Requested is what is known of the host for an erasure that a BareMetalErasureRequest requests.
-	Requested RequestedErasure
+	// Erasure is what is known of the erasure of the disks of a free host.
+	Erasure Erasure
 	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.
 	QueuePosition *QueuePosition
 }

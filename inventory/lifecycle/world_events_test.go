@@ -127,7 +127,7 @@ func (w *world) move() {
 	w.eraseStatus()
 	w.restart()
 	w.v.BMC.OverrideSet = false
-	w.v.Requested.Request = nil // the host has another UID
+	w.v.Erasure.Request = nil // the host has another UID
 }
 
 // events are all other events.
@@ -413,8 +413,8 @@ func (w *world) recreate() {
 	w.notef("the server is registered again")
 	w.v = View{
 		Now: w.v.Now, Host: Host{Namespace: w.v.Host.Namespace, Name: w.v.Host.Name, Spec: v1alpha1.BareMetalHostSpec{BootMACAddresses: []string{w.v.Host.Spec.BootMACAddresses[0]}}, Boot: w.v.Host.Boot, BootDeleting: w.v.Host.Boot != nil},
-		Claims:    Claims{BootMachinePending: w.v.Claims.BootMachinePending}, // the garbage collector deletes the boot
-		Requested: RequestedErasure{SerialNumber: "SN1"},
+		Claims:  Claims{BootMachinePending: w.v.Claims.BootMachinePending}, // the garbage collector deletes the boot
+		Erasure: Erasure{SerialNumber: "SN1"},
 	}
 	w.lostBoot, w.disk.used, w.disk.begun = nil, false, false
 	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
@@ -434,7 +434,7 @@ func (w *world) endInterventions() {
 	w.v.Identity.NotPermitted = ""
 	w.v.Identity.MACTakenBy, w.v.Identity.BMCTakenBy, w.v.Identity.HardwareTakenBy, w.v.Identity.Replaced, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
 	w.v.Claims.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
-	w.v.QueuePosition, w.v.Host.PausedCluster, w.recordFails, w.v.Requested.Machine, w.v.Requested.SerialNumber = nil, "", false, "", "SN1"
+	w.v.QueuePosition, w.v.Host.PausedCluster, w.recordFails, w.v.Erasure.Machine, w.v.Erasure.SerialNumber = nil, "", false, "", "SN1"
 }
 
 // claimable is true when the host's status and spec allow a claim.

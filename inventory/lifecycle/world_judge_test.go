@@ -160,7 +160,7 @@ func (w *world) judgeOffer(v View, step Step) {
 		w.brokenf(promise.Clean, "offered although it is in use, or out of service")
 	case v.StrayBoot() != nil || v.Host.Boot == nil || v.Host.BootDeleting:
 		w.brokenf(promise.Void, "offered although its boot is not void, or the record is missing")
-	case v.RequestedErasureBoot() != nil || v.Requested.Request != nil || w.disk.begun:
+	case v.RequestedErasureBoot() != nil || v.Erasure.Request != nil || w.disk.begun:
 		w.brokenf(promise.Clean, "offered although its disks are to be erased, or are erased in part")
 	case v.InspectionBoot() != nil || v.Host.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
 		w.brokenf(promise.Clean, "offered although it is being inspected, or has to be")

@@ -18,9 +18,9 @@ func wrongWithRequestedErasure(v View, later bool) string {
 	switch {
 	case v.Claimed():
 		return "a machine has the host"
-	case v.Requested.Request == nil || v.Requested.Request.SerialNumber != v.Requested.SerialNumber:
+	case v.Erasure.Request == nil || v.Erasure.Request.SerialNumber != v.Erasure.SerialNumber:
 		return "nobody requested that for this server"
-	case v.Requested.Machine != "" || v.Claims.UnrecordedConsumer != "" && !later:
+	case v.Erasure.Machine != "" || v.Claims.UnrecordedConsumer != "" && !later:
 		return "a machine has its provider ID"
 	case v.Host.PausedCluster != "":
 		return "the host may be moving"
@@ -82,13 +82,13 @@ func (w *world) advanceRequestedErasure(v View, b v1alpha1.BareMetalBootSpec) bo
 func (w *world) newRequest(serial string, policy wire.ErasePolicy) {
 	w.requests++
 	name := fmt.Sprintf("order-%d", w.requests)
-	w.v.Requested.Request = &ErasureRequest{Name: name, UID: "uid-" + name, SerialNumber: serial, Policy: policy}
+	w.v.Erasure.Request = &ErasureRequest{Name: name, UID: "uid-" + name, SerialNumber: serial, Policy: policy}
 	w.bootsBefore = w.v.Host.Spec.ProviderState.Boots
 }
 
 // requestOf is what the host controller selects: the request of the open boot, or one that fits the count of boots.
 func (w *world) requestOf(v View) *ErasureRequest {
-	r, open, last := v.Requested.Request, v.RequestedErasureBoot(), v.Host.Boot
+	r, open, last := v.Erasure.Request, v.RequestedErasureBoot(), v.Host.Boot
 	own := r != nil && last != nil && last.ClaimID == r.UID
 	givenUp := own && last.VoidedTime != nil && last.PoweredOnTime == nil && last.Failure == nil && last.Attempt == 1 && last.Number >= v.Host.Spec.ProviderState.Boots
 	switch {
@@ -108,7 +108,7 @@ var requestEvents = []event{
 	{name: "a BareMetalErasureRequest", weight: 8, when: func(w *world) bool { return isFree(w) && !w.v.Host.Deleting }, do: func(w *world, p uint64) {
 		w.newRequest(choose(p, "SN1", "SN1", "SN1", "SN2"), choose(p/4, wire.PolicyClear, wire.PolicyPurge, wire.PolicyMetadata))
 	}},
-	{name: "the BareMetalErasureRequest is deleted", weight: 2, when: func(w *world) bool { return w.v.Requested.Request != nil }, do: func(w *world, _ uint64) { w.v.Requested.Request = nil }},
+	{name: "the BareMetalErasureRequest is deleted", weight: 2, when: func(w *world) bool { return w.v.Erasure.Request != nil }, do: func(w *world, _ uint64) { w.v.Erasure.Request = nil }},
 	{name: "the erasure of a free host goes on", weight: 12, when: func(w *world) bool {
 		return isFree(w) && (w.requestOf(w.v) != nil || w.v.RequestedErasureBoot() != nil)
 	}, do: func(w *world, p uint64) {
@@ -122,7 +122,7 @@ var requestEvents = []event{
 	{name: "a machine claims a host whose disks are erased", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.RequestedErasureBoot() != nil && w.inService() }, do: func(w *world, p uint64) {
 		w.claim(p) // as a user can do by hand
 	}},
-	{name: "another serial number is read", weight: 1, when: always, do: func(w *world, p uint64) { w.v.Requested.SerialNumber = choose(p, "SN1", "SN2", "") }},
-	toggle("a machine of another namespace has the provider ID", 1, func(w *world) bool { return w.v.Requested.Machine != "" },
-		func(w *world, _ uint64) { w.v.Requested.Machine = "A BareMetalMachine of another namespace" }, func(w *world) { w.v.Requested.Machine = "" }),
+	{name: "another serial number is read", weight: 1, when: always, do: func(w *world, p uint64) { w.v.Erasure.SerialNumber = choose(p, "SN1", "SN2", "") }},
+	toggle("a machine of another namespace has the provider ID", 1, func(w *world) bool { return w.v.Erasure.Machine != "" },
+		func(w *world, _ uint64) { w.v.Erasure.Machine = "A BareMetalMachine of another namespace" }, func(w *world) { w.v.Erasure.Machine = "" }),
 }

@@ -187,7 +187,7 @@ func newWorld(t *rapid.T, seen *tally) *world {
 			hasMedia(&v)
 		}
 		if rapid.IntRange(0, 3).Draw(t, "requested") == 0 {
-			v.Requested.Request = requestFor("SN1")
+			v.Erasure.Request = requestFor("SN1")
 		}
 		if rapid.IntRange(0, 2).Draw(t, "quarantined") == 0 {
 			v.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
@@ -224,7 +224,7 @@ func newWorld(t *rapid.T, seen *tally) *world {
 
 // worldOf is a world that starts with any facts. Everything that does not follow from them is as harmless as possible.
 func worldOf(t rapid.TB, v View, seen *tally) *world {
-	v.Requested.SerialNumber = cmp.Or(v.Requested.SerialNumber, "SN1")
+	v.Erasure.SerialNumber = cmp.Or(v.Erasure.SerialNumber, "SN1")
 	w := &world{t: t, s: worldSettings(), v: v, mood: obeys, latency: 5 * time.Second, seen: seen, machines: 1, log: &[]string{}, actedAt: v.Now, bootsBefore: v.Host.Spec.ProviderState.Boots}
 	if p := v.BMC.Problem; p != nil && p.RetryAt.IsZero() {
 		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
@@ -268,7 +268,7 @@ func (w *world) view() View {
 	if w.noSecret {
 		v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "there is no Secret"}
 	}
-	v.Requested.Request, v.Requested.Record.Outcome = w.requestOf(v), RecordDue
+	v.Erasure.Request, v.Erasure.Record.Outcome = w.requestOf(v), RecordDue
 	return v
 }
 
@@ -304,7 +304,7 @@ func (w *world) reconcile() {
 		v := w.view()
 		step := Next(v, w.s)
 		if step.Action == RecordErasure { // as the host controller does
-			v.Requested.Record = w.recordErasure()
+			v.Erasure.Record = w.recordErasure()
 			step = Next(v, w.s)
 		}
 		w.steps++
