@@ -146,7 +146,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 			view.Observed.Media = s
 		}
 	}
-	if view.CurrentBoot() != nil { // after the claim ended, the Node of its boot is no longer that of the host
+	if view.Host.CurrentBoot() != nil { // after the claim ended, the Node of its boot is no longer that of the host
 		view.Observed.Node = NodeOf(boot)
 	}
 	if p := Problem(boot); p != nil {
@@ -205,7 +205,7 @@ func CurrentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1
 	if boot == nil {
 		return nil
 	}
-	return lifecycle.View{Host: lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}}.CurrentBoot()
+	return lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
 }
 
 // annotationText returns the value of an annotation. It is a placeholder for an empty value, and empty without the annotation.

@@ -104,7 +104,7 @@ func (g *agentGuard) checkVersion(boot *v1alpha1.BareMetalBoot, r pxe.AgentReque
 func (g *agentGuard) checkAgentBoot(a attempt) error {
 	boot := &a.boot.Spec
 	boots := lifecycle.BootFor(a.view, g.settings) == lifecycle.BootAgent || a.view.ErasureRuns(g.settings) ||
-		!mayBind(a) && boot.ReportedTime == nil && boot.Failure == nil && a.view.CurrentBoot() != nil
+		!mayBind(a) && boot.ReportedTime == nil && boot.Failure == nil && a.view.Host.CurrentBoot() != nil
 	if !boot.Agent || boot.AgentRefusedTime != nil || !boots {
 		return refused("the boot of %s/%s is over, or runs no agent", a.host.Namespace, a.host.Name)
 	}

@@ -101,7 +101,7 @@ func (s *seeds) cachedSeed(ctx context.Context, t presentedToken, file string) (
 func (s *seeds) Report(ctx context.Context, name, token string, outcome pxe.Outcome, from netip.Addr) error {
 	a, err := s.binding.withToken(ctx, presentedToken{name, token, forReport, from}, s.lookup.attemptOf, func(a attempt) error {
 		boot := &a.boot.Spec
-		if a.view.CurrentBoot() == nil || boot.Failure != nil || boot.DataServedTime == nil || !a.view.Consumer.Found || a.view.Consumer.Deleting ||
+		if a.view.Host.CurrentBoot() == nil || boot.Failure != nil || boot.DataServedTime == nil || !a.view.Consumer.Found || a.view.Consumer.Deleting ||
 			boot.ReportedTime == nil && a.deadlinePassed(s.settings) {
 			return refused("the boot of %s is over", name)
 		}

@@ -37,7 +37,7 @@ func (r *agentReports) observeInspection(ctx context.Context, host *v1alpha1.Bar
 		r.observations.update(key, func(h *hostObservation) { h.report = agentReport{} })
 		return nil
 	}
-	if !view.Claimed() {
+	if !view.Host.Claimed() {
 		var err error
 		if view.Host.PausedCluster, err = controllers.PausedCluster(ctx, r.client, host.Namespace); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (r *agentReports) ensureReportOwner(ctx context.Context, host *v1alpha1.Bar
 // setInspection sets the condition InspectionConsistent. It leaves the condition as it is if the report is only known from the status.
 func setInspection(host *v1alpha1.BareMetalHost, view lifecycle.View, report agentReport) {
 	condition := metav1.Condition{Type: v1alpha1.InspectionConsistentCondition, Status: metav1.ConditionFalse, ObservedGeneration: host.Generation}
-	switch failure := view.InspectionFailure(); {
+	switch failure := view.Host.InspectionFailure(); {
 	case failure != nil:
 		condition.Reason, condition.Message = failure.Reason, controllers.Clip(failure.Message, controllers.MaxMessage)
 	case report.version == (reportVersion{}):

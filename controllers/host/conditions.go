@@ -56,7 +56,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	setHardwareHealthy(host)
 	setPreflightPassed(host)
 	controllers.SetNodeMatched(host, view.Observed.Node, "")
-	if view.Claimed() {
+	if view.Host.Claimed() {
 		setBooted(set, view, step)
 	} else {
 		conditions.Delete(host, v1alpha1.BootedCondition)
@@ -96,7 +96,7 @@ var notBootedStates = []lifecycle.State{
 
 func setAvailable(set func(kind string, ok bool, reason, message string), view lifecycle.View, step lifecycle.Step) {
 	switch {
-	case view.Claimed():
+	case view.Host.Claimed():
 		set(v1alpha1.AvailableCondition, false, v1alpha1.ReasonClaimed, fmt.Sprintf("BareMetalMachine %q has claimed the host", view.Host.Spec.ConsumerRef.Name))
 	case step.Phase == v1alpha1.PhaseAvailable:
 		set(v1alpha1.AvailableCondition, true, v1alpha1.ReasonAvailable, "")
@@ -126,7 +126,7 @@ func setReady(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.
 	ready := metav1.Condition{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyCondition, ObservedGeneration: host.Generation}
 	kinds := []string{v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition}
 	switch {
-	case view.Claimed():
+	case view.Host.Claimed():
 		kinds = []string{v1alpha1.BMCReadyCondition, v1alpha1.BootedCondition, v1alpha1.VerifiedCondition}
 	case step.State != lifecycle.StateExternallyProvisioned:
 		kinds = append(kinds, v1alpha1.AvailableCondition)
@@ -161,7 +161,7 @@ func setDeletion(ready *metav1.Condition, view lifecycle.View, step lifecycle.St
 	}
 	waits := "The object is removed when the host is no longer paused"
 	switch {
-	case view.Claimed():
+	case view.Host.Claimed():
 		waits = fmt.Sprintf("The object is removed when BareMetalMachine %q is deleted and has released the host", view.Host.Spec.ConsumerRef.Name)
 	case step.State == lifecycle.StateDeleting:
 		waits = "The object is removed when the server is powered off"

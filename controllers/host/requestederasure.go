@@ -31,7 +31,7 @@ func (r *erasureRequests) observeErasureRequest(ctx context.Context, host *v1alp
 	if err != nil {
 		return fmt.Errorf("list the BareMetalErasureRequests of the host: %w", err)
 	}
-	if len(requests.Items) == 0 && view.RequestedErasureBoot() == nil {
+	if len(requests.Items) == 0 && view.Host.RequestedErasureBoot() == nil {
 		return nil
 	}
 	if view.Erasure.SerialNumber, err = r.serialNumber(ctx, host); err != nil {
@@ -43,7 +43,7 @@ func (r *erasureRequests) observeErasureRequest(ctx context.Context, host *v1alp
 			Name: request.Name, UID: string(request.UID), SerialNumber: request.Spec.SerialNumber, Policy: request.Spec.Policy,
 		}
 	}
-	if view.Erasure.Request == nil && view.RequestedErasureBoot() == nil {
+	if view.Erasure.Request == nil && view.Host.RequestedErasureBoot() == nil {
 		return nil
 	}
 	if view.Host.PausedCluster == "" {

@@ -136,7 +136,7 @@ func (w *statusWriter) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.V
 	case status.LastOperation != nil && status.LastOperation.EndTime == nil:
 		status.LastOperation = nil // the process that performed it has ended
 	}
-	if view.CurrentBoot() != nil || !view.Provisioned() { // a running machine keeps its addresses if its boot record is lost
+	if view.Host.CurrentBoot() != nil || !view.Provisioned() { // a running machine keeps its addresses if its boot record is lost
 		status.Addresses = addressesOf(view)
 	}
 	setConditions(host, view, step)
@@ -164,7 +164,7 @@ func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1a
 
 // addressesOf returns the address from which the running server reported in.
 func addressesOf(view lifecycle.View) clusterv1.MachineAddresses {
-	b := view.CurrentBoot()
+	b := view.Host.CurrentBoot()
 	if b == nil || b.ReportedTime == nil {
 		return nil
 	}

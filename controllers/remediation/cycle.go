@@ -56,7 +56,7 @@ func (s *scope) handOverReason() (message, quarantine string) {
 	if s.host == nil {
 		return "", ""
 	}
-	switch boot := s.view.CurrentBoot(); s.state {
+	switch boot := s.view.Host.CurrentBoot(); s.state {
 	case lifecycle.StateBootFailed:
 		if boot.Failure.Reason != v1alpha1.ReasonStateLost && !lifecycle.IsPermanent(boot.Failure.Reason) {
 			quarantine = boot.Failure.Reason

@@ -28,7 +28,7 @@ const minOffForStateLost = 30 * time.Second
 // any client on the network can send one: the server's Node must have been lost too.
 func stateLost(v View) bool {
 	ephemeral := v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
-	switch b := v.CurrentBoot(); {
+	switch b := v.Host.CurrentBoot(); {
 	case b != nil && b.Purpose == v1alpha1.PurposeClean: // the server was powered off for its release, which a move forgot
 		return ephemeral
 	case b != nil && b.Failure != nil:
@@ -42,7 +42,7 @@ const restartMargin = 30 * time.Second
 
 // restarted is true when firmware requested a network boot after the machine, which runs from memory, had reported in.
 func (v View) restarted() bool {
-	b := v.CurrentBoot()
+	b := v.Host.CurrentBoot()
 	return b != nil && b.ReportedTime != nil && v.restartedAfter(b.ReportedTime.Time)
 }
 
@@ -61,7 +61,7 @@ func recordStateLoss(v View, s Settings) Step {
 		how = "restarted"
 	}
 	message := fmt.Sprintf("The machine ran from memory and its server was %s: delete the Machine to have it replaced", how)
-	current := v.CurrentBoot()
+	current := v.Host.CurrentBoot()
 	erased := current != nil && current.Purpose == v1alpha1.PurposeClean // a move forgot that the machine was being deleted
 	switch {
 	case erased:
@@ -118,11 +118,11 @@ func awaitProviderID(v View, _ Settings) Step {
 // would join its cluster only to be drained again.
 func prepareBoot(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseClaimed}
-	if v.InspectionBoot() != nil {
+	if v.Host.InspectionBoot() != nil {
 		step.Reason = v1alpha1.ReasonPreparing
 		return endInspection(v, s, step)
 	}
-	if v.RequestedErasureBoot() != nil {
+	if v.Host.RequestedErasureBoot() != nil {
 		step.Reason = v1alpha1.ReasonErasing
 		return eraseOnRequest(v, s, step)
 	}
@@ -203,7 +203,7 @@ func beginAttempt(v View, attempt int32) Step {
 func newBoot(v View, attempt int32) *v1alpha1.BareMetalBootSpec {
 	boot := newRecord(v, attempt, v1alpha1.PurposeProvision)
 	boot.ClaimID, boot.MachineName, boot.Agent = v.Host.Spec.ConsumerRef.ClaimID, v.Host.Spec.ConsumerRef.Name, v.Consumer.Image
-	if last := v.CurrentBoot(); last != nil {
+	if last := v.Host.CurrentBoot(); last != nil {
 		boot.CommittedNumber = committedNumber(last)
 	}
 	return boot
@@ -219,7 +219,7 @@ func failBoot(attempt v1alpha1.BareMetalBootSpec, reason, message string) Step {
 // "on". So a restart of the provider never power-cycles a booting server.
 func bootHost(v View, s Settings) Step {
 	attempt := *v.Host.Boot
-	if !v.bootCounted() {
+	if !v.Host.bootCounted() {
 		return Step{
 			Action: CountBoot, Boot: &attempt, Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonPreparing,
 			Message: attemptName(attempt) + " begins",

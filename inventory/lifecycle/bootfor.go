@@ -34,7 +34,7 @@ func BootFor(v View, s Settings) Boot {
 		}
 		return networkBoot(v, BootAgent)
 	case StateCleaning:
-		if !v.erasing() || !v.bootCounted() || !v.Now.Before(v.Deadline(s)) {
+		if !v.Host.erasing() || !v.Host.bootCounted() || !v.Now.Before(v.Deadline(s)) {
 			return BootNothing
 		}
 		return networkBoot(v, BootAgent)

@@ -19,8 +19,8 @@ type Inspection struct {
 
 // InspectionBoot returns the open boot that inspects the server; nil without one. No machine had the host when it was recorded, and a machine may have claimed
 // the host since.
-func (v View) InspectionBoot() *v1alpha1.BareMetalBootSpec {
-	if b := v.Host.Boot; IsOpen(b) && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Host.Spec.ProviderState.Boots {
+func (h Host) InspectionBoot() *v1alpha1.BareMetalBootSpec {
+	if b := h.Boot; IsOpen(b) && b.Purpose == v1alpha1.PurposeInspect && b.Number >= h.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil
@@ -28,38 +28,38 @@ func (v View) InspectionBoot() *v1alpha1.BareMetalBootSpec {
 
 // inspects is true while the agent may run on a free server and read its hardware.
 func inspects(v View, s Settings) bool {
-	b := v.InspectionBoot()
-	return b != nil && !v.inspectionOver(*b) && v.bootCounted() && v.Now.Before(v.Deadline(s))
+	b := v.Host.InspectionBoot()
+	return b != nil && !v.inspectionOver(*b) && v.Host.bootCounted() && v.Now.Before(v.Deadline(s))
 }
 
 // inspectionOver is true when an inspection has succeeded or failed, or must not continue.
 func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Host.Spec.Power == v1alpha1.PowerOn
+	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.Host.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Host.Spec.Power == v1alpha1.PowerOn
 }
 
 // mayRunAgent is true if an inspection has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one
 // may begin with a server that the attempt before has powered on, and has no PoweredOffTime then.
 func (v View) mayRunAgent(s Settings) bool {
-	b := v.InspectionBoot()
+	b := v.Host.InspectionBoot()
 	return b != nil && (b.PoweredOnTime != nil || b.PoweredOffTime == nil) && !v.ownBootOutdated(s)
 }
 
 // byAgent is true for a host that the agent inspects.
-func (v View) byAgent() bool {
-	return v.Host.Spec.Inspection == v1alpha1.InspectionAgent || v.Host.Spec.Inspection == v1alpha1.InspectionBoth
+func (h Host) byAgent() bool {
+	return h.Spec.Inspection == v1alpha1.InspectionAgent || h.Spec.Inspection == v1alpha1.InspectionBoth
 }
 
 // lastInspection returns the last boot of the host if it inspected the server, also after it has ended; nil otherwise.
-func (v View) lastInspection() *v1alpha1.BareMetalBootSpec {
-	if b := v.Host.Boot; b != nil && b.Purpose == v1alpha1.PurposeInspect && b.Number >= v.Host.Spec.ProviderState.Boots {
+func (h Host) lastInspection() *v1alpha1.BareMetalBootSpec {
+	if b := h.Boot; b != nil && b.Purpose == v1alpha1.PurposeInspect && b.Number >= h.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil
 }
 
 // InspectionFailure is why the last inspection failed; nil if it did not.
-func (v View) InspectionFailure() *v1alpha1.BootFailure {
-	if b := v.lastInspection(); b != nil && v.byAgent() {
+func (h Host) InspectionFailure() *v1alpha1.BootFailure {
+	if b := h.lastInspection(); b != nil && h.byAgent() {
 		return b.Failure
 	}
 	return nil
@@ -71,8 +71,8 @@ const reportDelay = time.Minute
 // agentInspectionDue is true when the agent has to inspect the server: a user requests it, or there is no report. An inspection that failed is repeated only at a
 // user's request.
 func (v View) agentInspectionDue() bool {
-	switch last := v.lastInspection(); {
-	case !v.byAgent():
+	switch last := v.Host.lastInspection(); {
+	case !v.Host.byAgent():
 		return false
 	case v.Requests.Inspect:
 		return true
@@ -90,10 +90,10 @@ func (v View) agentInspectionDue() bool {
 func offerInspected(v View, s Settings, step Step) Step {
 	pending := step
 	pending.Phase, pending.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonInspectionPending
-	switch failure := v.InspectionFailure(); {
+	switch failure := v.Host.InspectionFailure(); {
 	case v.agentInspectionDue():
 		return beginInspection(v, s, pending, 1)
-	case !v.byAgent() || v.Inspection.Reported:
+	case !v.Host.byAgent() || v.Inspection.Reported:
 		return step
 	case failure == nil:
 		pending.Message, pending.RequeueAt = "The agent has inspected the server. Its report is being read", v.Now.Add(s.ActiveInterval)
@@ -110,7 +110,7 @@ func offerInspected(v View, s Settings, step Step) Step {
 // unchanged. What the agent does not know blocks nothing.
 func offerPurgeable(v View, s Settings, step Step) Step {
 	disks := v.Inspection.NotPurgeable
-	if step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.policy(s) != wire.PolicyPurge {
+	if step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.Host.policy(s) != wire.PolicyPurge {
 		return step
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonCleaningPolicyNotPossible
@@ -155,11 +155,11 @@ func newInspection(v View, attempt int32) *v1alpha1.BareMetalBootSpec {
 // inspectHost drives an inspection of a free host, and ends it.
 func inspectHost(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseInspecting, Reason: v1alpha1.ReasonInspecting}
-	attempt := *v.InspectionBoot()
+	attempt := *v.Host.InspectionBoot()
 	switch {
 	case v.inspectionOver(attempt):
 		return endInspection(v, s, step)
-	case !v.bootCounted():
+	case !v.Host.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The agent will inspect the server"
 		step.Drop = []string{v1alpha1.InspectAnnotation}
 		return step
@@ -210,7 +210,7 @@ func endInspectionAttempt(v View, s Settings, step Step, attempt v1alpha1.BareMe
 // leaveInspection ends an inspection without a command when a person takes the server over: what runs on it later is not the agent. Without an inspection it returns
 // the step unchanged.
 func leaveInspection(v View, step Step) Step {
-	if v.InspectionBoot() != nil {
+	if v.Host.InspectionBoot() != nil {
 		return voidInspection(v, step, step.Message)
 	}
 	return step

@@ -33,9 +33,9 @@ func MethodOf(b *v1alpha1.BareMetalBootSpec) v1alpha1.BootMethod {
 func UsesMedium(b *v1alpha1.BareMetalBootSpec) bool { return MethodOf(b) != v1alpha1.MethodPXE }
 
 // wantedMethods returns the methods of the host, before it is known which of them are possible.
-func (v View) wantedMethods() []v1alpha1.BootMethod {
-	if len(v.Host.Spec.BootMethods) > 0 {
-		return v.Host.Spec.BootMethods
+func (h Host) wantedMethods() []v1alpha1.BootMethod {
+	if len(h.Spec.BootMethods) > 0 {
+		return h.Spec.BootMethods
 	}
 	return defaultMethods
 }
@@ -58,7 +58,7 @@ func obstacle(v View, m v1alpha1.BootMethod) string {
 
 // possibleMethods returns the methods that are possible now, in the order in which they are tried. A method that worked comes first.
 func possibleMethods(v View) []v1alpha1.BootMethod {
-	list := slices.DeleteFunc(slices.Clone(v.wantedMethods()), func(m v1alpha1.BootMethod) bool { return obstacle(v, m) != "" })
+	list := slices.DeleteFunc(slices.Clone(v.Host.wantedMethods()), func(m v1alpha1.BootMethod) bool { return obstacle(v, m) != "" })
 	if i := slices.Index(list, v.BMC.MethodWorked); i > 0 {
 		list = slices.Insert(slices.Delete(list, i, i+1), 0, v.BMC.MethodWorked)
 	}
@@ -71,7 +71,7 @@ func methodObstacles(v View) string {
 		return ""
 	}
 	sentences := []string{"The host can be booted by none of its methods (spec.bootMethods)"}
-	for _, m := range v.wantedMethods() {
+	for _, m := range v.Host.wantedMethods() {
 		sentences = append(sentences, sentence(obstacle(v, m)))
 	}
 	return strings.Join(sentences, ". ")
@@ -102,7 +102,7 @@ func firstMethod(v View, list []v1alpha1.BootMethod) v1alpha1.BootMethod {
 func methodFor(v View, attempt int32) v1alpha1.BootMethod {
 	list := possibleMethods(v)
 	if len(list) == 0 {
-		list = v.wantedMethods()
+		list = v.Host.wantedMethods()
 	}
 	if attempt <= 1 || v.Host.Boot == nil {
 		return firstMethod(v, list)
@@ -138,7 +138,7 @@ func (v View) bootedMedium() bool {
 // MethodWorked is true if the current boot shows that its method works on this server. In an attempt with a medium, the medium must
 // have been requested.
 func (v View) MethodWorked() bool {
-	b := cmp.Or(v.CurrentBoot(), v.OwnBoot())
+	b := cmp.Or(v.Host.CurrentBoot(), v.Host.OwnBoot())
 	switch {
 	case b == nil:
 		return false
@@ -158,7 +158,7 @@ func maxAttempts(v View, s Settings) int32 {
 // and a move must not begin before.
 func hasNextMethod(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	paused := v.Host.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Host.PausedCluster != ""
-	claimed := IsRequestedErasure(&attempt) && v.Claimed()
+	claimed := IsRequestedErasure(&attempt) && v.Host.Claimed()
 	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < maxAttempts(v, s) && methodFor(v, attempt.Attempt+1) != MethodOf(&attempt)
 }
 

@@ -369,7 +369,7 @@ func TestPropertyOneNumberHasOneMethod(t *testing.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView, drawMediaView)(t)
 		s := DefaultSettings()
 		step := Next(v, s)
-		before := v.CurrentBoot()
+		before := v.Host.CurrentBoot()
 		if step.Action != RecordBoot || before == nil {
 			return
 		}

@@ -50,7 +50,7 @@ var table = []transition{
 	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Host.DeletedForMove }, forget},
 	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Requests.Detached != "" }, forget},
 	{StatePaused, isPaused, stayPaused},
-	{StateDeleting, func(v View) bool { return v.Host.Deleting && !v.Claimed() }, deleteUnclaimed},
+	{StateDeleting, func(v View) bool { return v.Host.Deleting && !v.Host.Claimed() }, deleteUnclaimed},
 	{StateDeleting, abandoned, forget},
 	{StateDetached, func(v View) bool { return v.Requests.Detached != "" }, stayDetached},
 	{StateReleasing, unfencedReleaseDue, releaseUnfenced},
@@ -61,16 +61,16 @@ var table = []transition{
 		return v.releasing() && !v.Host.Spec.ExternallyProvisioned && v.Host.Spec.ProviderState.CleaningStartTime != nil
 	}, cleanHost},
 	{StateReleasing, View.releasing, releaseHost},
-	{StateQuarantined, func(v View) bool { return !v.Claimed() && v.Host.Spec.Quarantine != nil }, stayQuarantined},
-	{StateFree, func(v View) bool { return !v.Claimed() }, offerHost},
+	{StateQuarantined, func(v View) bool { return !v.Host.Claimed() && v.Host.Spec.Quarantine != nil }, stayQuarantined},
+	{StateFree, func(v View) bool { return !v.Host.Claimed() }, offerHost},
 	{StateBootUnknown, bootUnknown, stayBootUnknown},
 	{StateLost, func(v View) bool { return v.Provisioned() && stateLost(v) }, recordStateLoss},
 	{StatePowerHold, powerHoldActive, applyPowerHold},
 	{StateProvisioned, View.Provisioned, stayProvisioned},
 	{StateBootFailed, func(v View) bool {
-		return v.CurrentBoot() != nil && (v.Host.Boot.Failure != nil || v.Host.Boot.Purpose == v1alpha1.PurposeClean)
+		return v.Host.CurrentBoot() != nil && (v.Host.Boot.Failure != nil || v.Host.Boot.Purpose == v1alpha1.PurposeClean)
 	}, stayBootFailed},
-	{StateReportedIn, func(v View) bool { return v.CurrentBoot() != nil && v.Host.Boot.ReportedTime != nil }, awaitProviderID},
+	{StateReportedIn, func(v View) bool { return v.Host.CurrentBoot() != nil && v.Host.Boot.ReportedTime != nil }, awaitProviderID},
 	{StateBooting, View.booting, bootHost},
 	{StateClaimed, func(View) bool { return true }, prepareBoot},
 }
@@ -119,15 +119,15 @@ func (v View) PauseRequested() bool {
 
 // isOrphaned is true when the machine that has the host, or its Cluster, does not exist, or the machine has the provider ID of another claim.
 func isOrphaned(v View) bool {
-	if !v.Claimed() {
+	if !v.Host.Claimed() {
 		return false
 	}
 	c := v.Consumer
-	return c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
+	return c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.Host.providerID()
 }
 
 func (v View) releasing() bool {
-	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.Deleting
+	return v.Host.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.Deleting
 }
 
 // abandoned is true when a host is deleted with its whole namespace, and an object that its release needs was deleted first: the machine, its
@@ -152,7 +152,7 @@ func stayDetached(v View, _ Settings) Step {
 		Message: fmt.Sprintf("Detached: %s. The provider sends nothing to the server or its BMC until the annotation %s is removed",
 			v.Requests.Detached, v1alpha1.DetachedAnnotation),
 	}
-	if v.Claimed() { // its boot begins with a server that is off, whatever runs on it
+	if v.Host.Claimed() { // its boot begins with a server that is off, whatever runs on it
 		return step
 	}
 	return leaveInspection(v, step)
@@ -212,7 +212,7 @@ func stayExternallyProvisioned(v View, s Settings) Step {
 func stayQuarantined(v View, s Settings) Step {
 	step := leaveInspection(v, pollBMC(v, s))
 	switch {
-	case v.requestedErasureIsOver():
+	case v.Host.requestedErasureIsOver():
 		step = concludeRequestedErasure(v, Step{})
 	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil && v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
 		step = Step{Action: Isolate, Quarantine: unerasedStray(v, s)}

@@ -262,10 +262,10 @@ func TestPropertyErasuresNeedAClaimAndABoot(t *testing.T) {
 		s := DefaultSettings()
 		s.MinimumCleaningPolicy = pick(draw{t}, "minimum", "", none, metadata, clears, purge)
 		v.Host.Spec.CleaningPolicy = pick(draw{t}, "host's", "", none, metadata, clears, purge, manual)
-		if v.Claimed() {
+		if v.Host.Claimed() {
 			v.Host.Spec.ConsumerRef.CleaningPolicy = pick(draw{t}, "machine's", "", metadata, clears, purge)
 		}
-		step, before := Next(v, s), v.CurrentBoot()
+		step, before := Next(v, s), v.Host.CurrentBoot()
 		if step.Action != RecordBoot || step.Boot.Purpose != v1alpha1.PurposeClean || before != nil && before.Number == step.Boot.Number || step.Boot.VoidedTime != nil ||
 			IsRequestedErasure(step.Boot) { // a property of its own is about these
 			return

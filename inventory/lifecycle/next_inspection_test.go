@@ -119,7 +119,7 @@ func TestInspectionFails(t *testing.T) {
 	step = Next(v, DefaultSettings())
 	g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
 	v.Host.Boot = step.Boot
-	g.Expect(v.InspectionFailure()).NotTo(BeNil())
+	g.Expect(v.Host.InspectionFailure()).NotTo(BeNil())
 	g.Expect(Next(v, DefaultSettings()).Reason).To(Equal(v1alpha1.ReasonInspectionFailed))
 }
 

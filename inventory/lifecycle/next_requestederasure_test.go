@@ -304,7 +304,7 @@ func TestPropertyErasuresOfFreeHostsNeedARequest(t *testing.T) {
 			return
 		}
 		begun++
-		if wrong := wrongWithRequestedErasure(v, v.RequestedErasureBoot() != nil); wrong != "" {
+		if wrong := wrongWithRequestedErasure(v, v.Host.RequestedErasureBoot() != nil); wrong != "" {
 			t.Fatalf("an erasure begins, and %s: %+v", wrong, v)
 		}
 	})

@@ -12,10 +12,10 @@ func offerHost(v View, s Settings) Step {
 	if record, due := restoreBootRecord(v, s); due {
 		return record
 	}
-	if v.InspectionBoot() != nil {
+	if v.Host.InspectionBoot() != nil {
 		return inspectHost(v, s)
 	}
-	if v.RequestedErasureBoot() != nil {
+	if v.Host.RequestedErasureBoot() != nil {
 		return eraseOnRequest(v, s, Step{Phase: v1alpha1.PhaseCleaning, Reason: v1alpha1.ReasonErasing})
 	}
 	known := Step{Phase: v1alpha1.PhaseRegistering, RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
@@ -51,20 +51,20 @@ func offerVerified(v View, s Settings) Step {
 	case v.Claims.UnrecordedConsumer != "":
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing
 		consumer := "spec.consumerRef.name: " + v.Claims.UnrecordedConsumer
-		if b := v.StrayBoot(); b != nil && b.MachineName == v.Claims.UnrecordedConsumer {
+		if b := v.Host.StrayBoot(); b != nil && b.MachineName == v.Claims.UnrecordedConsumer {
 			consumer = fmt.Sprintf("spec.consumerRef to {name: %s, claimID: %s}", b.MachineName, b.ClaimID)
 		}
 		step.Message = fmt.Sprintf("BareMetalMachine %q has the providerID of this host, so the server may run it. Set %s to return the host to it. Or delete that machine: the "+
 			"disks of the server are not erased then", v.Claims.UnrecordedConsumer, consumer)
-	case v.StrayBoot() != nil && v.Claims.BootMachinePending:
+	case v.Host.StrayBoot() != nil && v.Claims.BootMachinePending:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server has the bootstrap data of BareMetalMachine %q, which spec.consumerRef no longer names. Set spec.consumerRef to {name: %s, "+
 			"claimID: %s} to return the host to it, or delete its Machine", v.Host.Boot.MachineName, v.Host.Boot.MachineName, v.Host.Boot.ClaimID)
-	case v.StrayBoot() != nil:
+	case v.Host.StrayBoot() != nil:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("The server was booted for BareMetalMachine %q, which spec.consumerRef no longer names. To return the host to it, set "+
 			"spec.consumerRef to {name: %s, claimID: %s}. To offer the host again, power the server off, then delete BareMetalBoot %q. If its disks would have been erased, the host then stays in quarantine until you have "+
-			"wiped them%s", v.Host.Boot.MachineName, v.Host.Boot.MachineName, v.Host.Boot.ClaimID, v.Host.Name, v.namedDisks())
+			"wiped them%s", v.Host.Boot.MachineName, v.Host.Boot.MachineName, v.Host.Boot.ClaimID, v.Host.Name, v.Host.namedDisks())
 	case v.Host.BootHasForeignFinalizer:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, but a finalizer of another controller keeps it. That controller must remove its finalizer", v.Host.Name)

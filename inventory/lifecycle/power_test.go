@@ -53,7 +53,7 @@ func TestTransition(t *testing.T) {
 			g := NewWithT(t)
 			step := Next(c.view, DefaultSettings())
 			g.Expect(step.Action).To(Equal(c.want), "%+v", step)
-			if !c.view.Claimed() {
+			if !c.view.Host.Claimed() {
 				g.Expect(step.Phase).To(Equal(v1alpha1.PhaseUnavailable))
 				g.Expect(step.Reason).To(Equal(v1alpha1.ReasonPowerChanging))
 			}

@@ -25,7 +25,7 @@ func (v View) offFor() time.Duration {
 		return 0
 	}
 	since := latest(v.BMC.LastPowerAt, v.BMC.FailedAt) // a BMC that did not answer in between may have restarted
-	if b := v.CurrentBoot(); b != nil && b.DataServedTime != nil && !recordedInFuture(v.Now, b.DataServedTime) {
+	if b := v.Host.CurrentBoot(); b != nil && b.DataServedTime != nil && !recordedInFuture(v.Now, b.DataServedTime) {
 		since = latest(since, b.DataServedTime.Time)
 	}
 	return v.powerUnchangedFor(since)

@@ -113,7 +113,7 @@ func (step Step) lookAgainAt(at time.Time) Step {
 
 // powerOnWithheld says why the server is not powered on; it is empty if nothing speaks against it.
 func powerOnWithheld(v View) string {
-	boot, o := v.CurrentBoot(), v.PowerLoss.Outage
+	boot, o := v.Host.CurrentBoot(), v.PowerLoss.Outage
 	switch {
 	case v.Host.Spec.Quarantine != nil:
 		return "the host is in quarantine"

@@ -316,7 +316,7 @@ func BootProgress(v View, s Settings, step Step) *Progress {
 		}
 		v.Host.Boot = step.Boot
 	}
-	if v.CurrentBoot() == nil {
+	if v.Host.CurrentBoot() == nil {
 		return nil
 	}
 	attempt := *v.Host.Boot

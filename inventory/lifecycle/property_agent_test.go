@@ -44,7 +44,7 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 	named := 0
 	rapid.Check(t, func(t *rapid.T) {
 		v := pick(draw{t}, "view", drawView, drawAgentView)(t)
-		step, before := Next(v, DefaultSettings()), v.CurrentBoot()
+		step, before := Next(v, DefaultSettings()), v.Host.CurrentBoot()
 		if step.Action != RecordBoot || before == nil {
 			return
 		}

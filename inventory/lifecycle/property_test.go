@@ -361,7 +361,7 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 			return // a user requested this release
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
-		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.CurrentBoot() == nil
+		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.Host.CurrentBoot() == nil
 		step := Next(v, DefaultSettings())
 		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateClaimed) {
 			t.Fatalf("%s although something is missing: %+v", step.Action, v)
@@ -465,7 +465,7 @@ func TestPropertyUnclaimedIsClean(t *testing.T) {
 func TestPropertySeededOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		if v.CurrentBoot() == nil || v.Host.Boot.DataServedTime == nil || mayRepeat(*v.Host.Boot) {
+		if v.Host.CurrentBoot() == nil || v.Host.Boot.DataServedTime == nil || mayRepeat(*v.Host.Boot) {
 			return
 		}
 		if boot := BootFor(v, DefaultSettings()); boot == BootNetwork || boot == BootAgent {
@@ -488,7 +488,7 @@ func TestPropertyLostNeedsProof(t *testing.T) {
 			v.BMC.PowerAt.Sub(latest(b.DataServedTime.Time, v.BMC.LastPowerAt)) < minOffForStateLost {
 			t.Fatalf("lost in mid-boot by readings from before it got its bootstrap data, or was switched on: %+v", v)
 		}
-		boot := v.CurrentBoot()
+		boot := v.Host.CurrentBoot()
 		if step.State != StateLost || boot != nil && boot.Failure != nil {
 			return
 		}
@@ -511,7 +511,7 @@ func TestPropertyProgressIsSteady(t *testing.T) {
 		step := Next(v, DefaultSettings())
 		progress := BootProgress(v, DefaultSettings(), step)
 		ends := step.Action == RecordBoot && step.Boot.VoidedTime != nil
-		if v.CurrentBoot() != nil && !ends && step.State != StateDeleting && (progress == nil || progress.Reason == "" || progress.Message == "") {
+		if v.Host.CurrentBoot() != nil && !ends && step.State != StateDeleting && (progress == nil || progress.Reason == "" || progress.Message == "") {
 			t.Fatalf("no progress in %s of %+v: %+v", step.State, v, progress)
 		}
 		later := v

@@ -19,80 +19,80 @@ func IsOpen(b *v1alpha1.BareMetalBootSpec) bool {
 }
 
 // CurrentBoot returns the record of the claim's last boot; nil without one.
-func (v View) CurrentBoot() *v1alpha1.BareMetalBootSpec {
-	ref, b := v.Host.Spec.ConsumerRef, v.Host.Boot
-	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedTime != nil || b.Number < v.Host.Spec.ProviderState.Boots {
+func (h Host) CurrentBoot() *v1alpha1.BareMetalBootSpec {
+	ref, b := h.Spec.ConsumerRef, h.Boot
+	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedTime != nil || b.Number < h.Spec.ProviderState.Boots {
 		return nil
 	}
 	return b
 }
 
 // bootCounted is true when the host's spec.providerState.boots counts the boot. Before that the provider does nothing for the boot.
-func (v View) bootCounted() bool { return v.Host.Boot.Number == v.Host.Spec.ProviderState.Boots }
+func (h Host) bootCounted() bool { return h.Boot.Number == h.Spec.ProviderState.Boots }
 
 // booting is true from the record of a boot until its end.
 func (v View) booting() bool {
-	b := v.CurrentBoot()
+	b := v.Host.CurrentBoot()
 	return b != nil && b.Purpose != v1alpha1.PurposeClean && b.ReportedTime == nil && b.Failure == nil && !v.Provisioned()
 }
 
 // InFlight is true while a boot is under way. A boot in flight is finished even while its Cluster is paused.
-func (v View) InFlight() bool { return v.booting() && v.bootCounted() }
+func (v View) InFlight() bool { return v.booting() && v.Host.bootCounted() }
 
 // StrayBoot returns the open boot of a claim although the host is unclaimed: something other than the provider cleared spec.consumerRef. It is nil without one.
-func (v View) StrayBoot() *v1alpha1.BareMetalBootSpec {
-	if v.Claimed() || !IsOpen(v.Host.Boot) || ofNoMachine(v.Host.Boot) {
+func (h Host) StrayBoot() *v1alpha1.BareMetalBootSpec {
+	if h.Claimed() || !IsOpen(h.Boot) || ofNoMachine(h.Boot) {
 		return nil
 	}
-	return v.Host.Boot
+	return h.Boot
 }
 
 // forgetsStrayBoot is true while the record of a stray boot is being deleted, and only the provider keeps it.
 func (v View) forgetsStrayBoot() bool {
-	return v.StrayBoot() != nil && v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.Claims.BootMachinePending
+	return v.Host.StrayBoot() != nil && v.Host.BootDeleting && !v.Host.BootHasForeignFinalizer && !v.Claims.BootMachinePending
 }
 
 // unerasedStray returns the quarantine of a host whose stray boot is forgotten: its record is all that says that the disks have the data of a machine. It is nil if a release
 // would not have erased them.
 func unerasedStray(v View, s Settings) *v1alpha1.Quarantine {
-	b, policy := v.StrayBoot(), v.policy(s)
+	b, policy := v.Host.StrayBoot(), v.Host.policy(s)
 	booted := b.PoweredOnTime != nil || b.DataServedTime != nil
 	if !cleaning.Erases(policy) || len(b.WrittenDisks) == 0 && (!cleaning.AllDisks(policy) || !booted) {
 		return nil
 	}
 	return newQuarantine(v, v1alpha1.ReasonDisksNotErased, fmt.Sprintf("BareMetalBoot %q was deleted while the server was that of BareMetalMachine %q, so its disks were not erased. "+
-		"Wipe the disks%s", v.Host.Name, b.MachineName, v.namedDisks()))
+		"Wipe the disks%s", v.Host.Name, b.MachineName, v.Host.namedDisks()))
 }
 
 // bootUnknown is true when it is unknown what the server got for its claim, and that matters. Another boot could serve the same bootstrap data again, or
 // a machine that runs from memory could count as running although its loss was recorded.
 func bootUnknown(v View) bool {
-	if !v.Claimed() || v.CurrentBoot() != nil || v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {
+	if !v.Host.Claimed() || v.Host.CurrentBoot() != nil || v.Provisioned() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral {
 		return false
 	}
-	return v.bootUnknownCause() != ""
+	return v.Host.bootUnknownCause() != ""
 }
 
 // bootedSinceClaim is true when a boot was counted since the machine claimed the host.
-func (v View) bootedSinceClaim() bool {
-	return v.Host.Spec.ProviderState.Boots > v.Host.Spec.ConsumerRef.BootsBefore
+func (h Host) bootedSinceClaim() bool {
+	return h.Spec.ProviderState.Boots > h.Spec.ConsumerRef.BootsBefore
 }
 
 // bootUnknownCause returns why it is unknown what the server got for its claim; empty if that is known.
-func (v View) bootUnknownCause() string {
-	switch ref, b := v.Host.Spec.ConsumerRef, v.Host.Boot; {
+func (h Host) bootUnknownCause() string {
+	switch ref, b := h.Spec.ConsumerRef, h.Boot; {
 	case ref.ClaimID == "":
 		return "spec.consumerRef has no claimID"
 	case b != nil && b.ClaimID == ref.ClaimID && b.VoidedTime != nil:
-		return fmt.Sprintf("BareMetalBoot %q says that the claim ended", v.Host.Name)
-	case b == nil && v.bootedSinceClaim():
-		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.providerState.boots is %d", v.Host.Name, v.Host.Spec.ProviderState.Boots)
+		return fmt.Sprintf("BareMetalBoot %q says that the claim ended", h.Name)
+	case b == nil && h.bootedSinceClaim():
+		return fmt.Sprintf("BareMetalBoot %q is missing, and spec.providerState.boots is %d", h.Name, h.Spec.ProviderState.Boots)
 	case b == nil:
 		return ""
-	case b.Number < v.Host.Spec.ProviderState.Boots && (v.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
-		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.providerState.boots is %d: it is older than the host", v.Host.Name, b.Number, v.Host.Spec.ProviderState.Boots)
-	case b.Number >= v.Host.Spec.ProviderState.Boots && IsOpen(b) && !ofNoMachine(b):
-		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", v.Host.Name, b.MachineName)
+	case b.Number < h.Spec.ProviderState.Boots && (h.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
+		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.providerState.boots is %d: it is older than the host", h.Name, b.Number, h.Spec.ProviderState.Boots)
+	case b.Number >= h.Spec.ProviderState.Boots && IsOpen(b) && !ofNoMachine(b):
+		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", h.Name, b.MachineName)
 	default:
 		return ""
 	}
@@ -103,17 +103,17 @@ func stayBootUnknown(v View, s Settings) Step {
 	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason = v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown
 	step.Message = fmt.Sprintf("%s. It is unknown which bootstrap data the server got, so nothing is done. %s, or delete the Machine to have it replaced",
-		v.bootUnknownCause(), v.bootUnknownRemedy())
+		v.Host.bootUnknownCause(), v.Host.bootUnknownRemedy())
 	return step
 }
 
 // bootUnknownRemedy returns the remedy for bootUnknownCause, besides the deletion of the Machine. The API server refuses to replace a voided record or
 // that of another claim.
-func (v View) bootUnknownRemedy() string {
-	switch b := v.Host.Boot; {
-	case v.Host.Spec.ConsumerRef.ClaimID == "":
+func (h Host) bootUnknownRemedy() string {
+	switch b := h.Boot; {
+	case h.Spec.ConsumerRef.ClaimID == "":
 		return "Restore spec.consumerRef.claimID: the BareMetalBoot of the claim has it too"
-	case b == nil, b.Number < v.Host.Spec.ProviderState.Boots:
+	case b == nil, b.Number < h.Spec.ProviderState.Boots:
 		return "Restore the BareMetalBoot from a backup"
 	default:
 		return "Correct spec.consumerRef if it was edited by hand"
@@ -128,7 +128,7 @@ func restoreBootRecord(v View, s Settings) (Step, bool) {
 	case b == nil, b.Number < v.Host.Spec.ProviderState.Boots:
 		step.Action, step.Boot = RecordBoot, &v1alpha1.BareMetalBootSpec{Number: v.Host.Spec.ProviderState.Boots}
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being created", v.Host.Name)
-	case v.RequestedErasureBoot() != nil: // it says what was erased
+	case v.Host.RequestedErasureBoot() != nil: // it says what was erased
 		return Step{}, false
 	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil:
 		step.Action, step.Quarantine = Isolate, unerasedStray(v, s)

@@ -14,7 +14,7 @@ import (
 // deleteUnclaimed removes the finalizer of an unclaimed host. If a boot is under way, the server is powered off first, unless the provider must not
 // command its power. A server that reported in, or that a machine with its provider ID may run on, is left as it is.
 func deleteUnclaimed(v View, s Settings) Step {
-	stray := v.StrayBoot()
+	stray := v.Host.StrayBoot()
 	booting := stray != nil && stray.PoweredOffTime != nil && stray.ReportedTime == nil && v.Claims.UnrecordedConsumer == "" ||
 		v.mayRunAgent(s) || v.mayRunEraser(s)
 	if !booting || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Host.NamespaceDeleting && v.secretMissing() {
@@ -69,7 +69,7 @@ func powerOffForRelease(v View, s Settings, step Step) Step {
 		return step
 	}
 	change := changePower(v, s, v1alpha1.PowerOff)
-	if (!v.Provisioned() || v.erasure() != nil) && change.Action == ShutDown { // the agent handles no request to shut down either
+	if (!v.Provisioned() || v.Host.erasure() != nil) && change.Action == ShutDown { // the agent handles no request to shut down either
 		change = issueCommand(v, s, ForceOff, CommandForceOff)
 	}
 	step.Action, step.RequeueAt = change.Action, change.RequeueAt
@@ -98,7 +98,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 	switch {
 	case erasureDue(v, s):
 		return eraseDisks(v, s, step)
-	case v.BMC.Power != v1alpha1.PowerOff && v.erasure() != nil:
+	case v.BMC.Power != v1alpha1.PowerOff && v.Host.erasure() != nil:
 		step.Action, step.Message = RecordCleaning, "The server is on after the erasure of its disks, so it is powered off"
 	case v.BMC.Power != v1alpha1.PowerOff:
 		step.Action, step.Message = RecordCleaning, "The server was switched on during its cleaning, so it is powered off again"
@@ -134,13 +134,13 @@ func (v View) cleaningTimedOut(s Settings) bool {
 
 // unfencedReleaseDue is true when a user requests the release without a power-off, and the machine is being deleted or the host is orphaned.
 func unfencedReleaseDue(v View) bool {
-	return v.Claimed() && v.Requests.ReleaseUnfenced != "" && (v.releasing() || isOrphaned(v))
+	return v.Host.Claimed() && v.Requests.ReleaseUnfenced != "" && (v.releasing() || isOrphaned(v))
 }
 
 // unfencedReleaseTooEarly is true when a user requests the release without a power-off, and neither the machine nor its owner is being deleted. Such a
 // request must not stay. It would leave the server running in a later release, or lose a machine that a move or a restore creates after its host.
 func unfencedReleaseTooEarly(v View) bool {
-	return v.Claimed() && v.Requests.ReleaseUnfenced != "" && !unfencedReleaseDue(v) && !v.Consumer.OwnerDeleting
+	return v.Host.Claimed() && v.Requests.ReleaseUnfenced != "" && !unfencedReleaseDue(v) && !v.Consumer.OwnerDeleting
 }
 
 // releaseOverdue is true when the release takes longer than spec.releaseUnfencedAfterSeconds.

@@ -52,23 +52,23 @@ func ofNoMachine(b *v1alpha1.BareMetalBootSpec) bool {
 
 // RequestedErasureBoot returns the open boot that erases the disks on request; nil without one. A machine may have claimed the host since it was
 // recorded.
-func (v View) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {
-	if b := v.Host.Boot; IsOpen(b) && IsRequestedErasure(b) && b.Number >= v.Host.Spec.ProviderState.Boots {
+func (h Host) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {
+	if b := h.Boot; IsOpen(b) && IsRequestedErasure(b) && b.Number >= h.Spec.ProviderState.Boots {
 		return b
 	}
 	return nil
 }
 
 // OwnBoot returns the open boot of the host that is without a machine: an inspection, or an erasure on request. It is nil without one.
-func (v View) OwnBoot() *v1alpha1.BareMetalBootSpec {
-	return cmp.Or(v.InspectionBoot(), v.RequestedErasureBoot())
+func (h Host) OwnBoot() *v1alpha1.BareMetalBootSpec {
+	return cmp.Or(h.InspectionBoot(), h.RequestedErasureBoot())
 }
 
 // erasesOnRequest is true while the agent may run on a server and erase its disks on request. What forbids the erasure is checked before the server
 // is powered on, and before each attempt: an erasure that runs is not interrupted.
 func (v View) erasesOnRequest(s Settings) bool {
-	b := v.RequestedErasureBoot()
-	return b != nil && b.AgentDoneTime == nil && b.Failure == nil && v.bootCounted() && v.Now.Before(v.Deadline(s))
+	b := v.Host.RequestedErasureBoot()
+	return b != nil && b.AgentDoneTime == nil && b.Failure == nil && v.Host.bootCounted() && v.Now.Before(v.Deadline(s))
 }
 
 // ownBootGrace is how long after the deadline of an attempt the record of a boot without a machine still leads to an action on the server. An older record may come from a
@@ -84,7 +84,7 @@ func (v View) ownBootOutdated(s Settings) bool {
 // backup: something of the boot was observed, or this process has powered the server on. A later attempt may begin with the server that the attempt before has
 // powered on, and has no PoweredOffTime then.
 func (v View) mayRunEraser(s Settings) bool {
-	switch b := v.RequestedErasureBoot(); {
+	switch b := v.Host.RequestedErasureBoot(); {
 	case b == nil || v.ownBootOutdated(s):
 		return false
 	case b.PoweredOffTime == nil:
@@ -196,7 +196,7 @@ func newRequestedErasure(v View, attempt int32, uid string, request v1alpha1.Boo
 // eraseOnRequest drives an erasure that is requested, and ends it. The step has the phase and the reason of the host meanwhile. A machine that has claimed
 // the host waits for the end of the attempt.
 func eraseOnRequest(v View, s Settings, step Step) Step {
-	attempt := *v.RequestedErasureBoot()
+	attempt := *v.Host.RequestedErasureBoot()
 	over, unknown := attemptOver(v, s, attempt), step
 	unknown.Message = "The disks will be erased. "
 	switch {
@@ -204,7 +204,7 @@ func eraseOnRequest(v View, s Settings, step Step) Step {
 		return endRequestedErasure(v, s, step)
 	case givesUpErasing(v, s, attempt):
 		return giveUpErasing(v, step, attempt)
-	case !v.bootCounted():
+	case !v.Host.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The disks will be erased"
 		return step
 	case over == "" && !v.Now.Before(v.Deadline(s)):
@@ -221,10 +221,10 @@ func eraseOnRequest(v View, s Settings, step Step) Step {
 // is off has not been erased.
 func givesUpErasing(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	begun := attempt.DataAddress != "" || v.mayRunEraser(s) || v.BMC.Power != v1alpha1.PowerOff
-	if attempt.PoweredOnTime != nil && v.bootCounted() && begun {
+	if attempt.PoweredOnTime != nil && v.Host.bootCounted() && begun {
 		return false
 	}
-	return v.Claimed() || v.bmcRead() && (erasureRefusal(v, attempt.CleaningPolicy) != "" || attempt.PoweredOffTime != nil && v.notOff())
+	return v.Host.Claimed() || v.bmcRead() && (erasureRefusal(v, attempt.CleaningPolicy) != "" || attempt.PoweredOffTime != nil && v.notOff())
 }
 
 // bmcRead is true once the BMC was read, or cannot be read: after a restart the serial number may not be known yet.
@@ -271,7 +271,7 @@ func endRequestedAttempt(v View, s Settings, step, unknown Step, attempt v1alpha
 		return failErasing(step, attempt, after+". This was the last attempt")
 	case v.metOtherServer(attempt):
 		return failErasing(step, attempt, after+". Another attempt would meet the same server")
-	case v.Claimed():
+	case v.Host.Claimed():
 		return failErasing(step, attempt, after+". A machine has claimed the host, so there is no other attempt")
 	case refusal != "" && v.bmcRead():
 		return failErasing(step, attempt, after+". Another attempt is not possible: "+refusal)
@@ -321,7 +321,7 @@ func endRequestedErasure(v View, s Settings, step Step) Step {
 func concludeRequestedErasure(v View, step Step) Step {
 	failure := v.Host.Boot.Failure
 	switch {
-	case failure != nil && v.Claimed():
+	case failure != nil && v.Host.Claimed():
 		step.Reason, step.Message = failure.Reason, failure.Message+". Delete the Machine to have it replaced"
 	case failure != nil && (v.Host.Spec.Quarantine == nil || v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased): // a quarantine for another reason says nothing of the disks
 		step.Action, step.Message = Isolate, "The disks were not erased"
@@ -335,7 +335,7 @@ func concludeRequestedErasure(v View, step Step) Step {
 }
 
 // requestedErasureIsOver is true while the outcome of an erasure on request is known and not written yet.
-func (v View) requestedErasureIsOver() bool {
-	b := v.RequestedErasureBoot()
+func (h Host) requestedErasureIsOver() bool {
+	b := h.RequestedErasureBoot()
 	return b != nil && (b.AgentDoneTime != nil || b.Failure != nil)
 }

@@ -266,17 +266,17 @@ type BMCProblem struct {
 }
 
 // providerID returns the provider ID that the consumer gets from this host.
-func (v View) providerID() string {
-	return inventory.ProviderID(v.Host.Namespace, v.Host.Name, v.Host.Spec.ConsumerRef.Name)
+func (h Host) providerID() string {
+	return inventory.ProviderID(h.Namespace, h.Name, h.Spec.ConsumerRef.Name)
 }
 
 // Claimed is true when a machine has the host.
-func (v View) Claimed() bool { return v.Host.Spec.ConsumerRef != nil }
+func (h Host) Claimed() bool { return h.Spec.ConsumerRef != nil }
 
 // Provisioned is true when the host runs its machine. It follows from the machine's provider ID alone, which survives a move and the loss of
 // the status.
 func (v View) Provisioned() bool {
-	return v.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ProviderID == v.providerID()
+	return v.Host.Claimed() && v.Consumer != nil && v.Consumer.Found && v.Consumer.ProviderID == v.Host.providerID()
 }
 
 // Verified is true when the host can be booted: its inventory was read and describes the same server as before, its BMC has the capabilities

@@ -82,7 +82,7 @@ func (w *world) eraseDisks(v View, b *v1alpha1.BareMetalBootSpec, now metav1.Tim
 	all := cleaning.AllDisks(b.CleaningPolicy)
 	w.notef("the agent erased the disks: %q", b.CleaningPolicy)
 	switch {
-	case !v.Claimed() || !v.releasing():
+	case !v.Host.Claimed() || !v.releasing():
 		w.brokenf(promise.Command, "the disks of a host are erased that no machine releases")
 	case all && !w.disk.used:
 		w.brokenf(promise.Command, "all disks of a server are erased that was not booted for its machine")
@@ -160,7 +160,7 @@ func (w *world) runInstalled() {
 func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
 	wiped := b.Failure != nil && b.Failure.Reason == v1alpha1.ReasonDisksNotErased // by a person, as the quarantine says
 	switch {
-	case v.Claimed() && v.Host.Boot != nil && v.Host.Boot.Number >= v.Host.Spec.ProviderState.Boots && len(v.Host.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
+	case v.Host.Claimed() && v.Host.Boot != nil && v.Host.Boot.Number >= v.Host.Spec.ProviderState.Boots && len(v.Host.Boot.WrittenDisks) > 0 && len(b.WrittenDisks) == 0 && !wiped:
 		w.brokenf(promise.Clean, "it is forgotten that disks were written")
 	case before == nil:
 	case b.Number == before.Number && (before.CommitAllowedTime != nil && b.CommitAllowedTime == nil || before.AgentDoneTime != nil && b.AgentDoneTime == nil || before.CommittedNumber != b.CommittedNumber):
@@ -205,7 +205,7 @@ var agentEvents = []event{
 			w.advanceBoot()
 		}
 	}},
-	{name: "a machine claims a host whose inspection begins", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.InspectionBoot() != nil && w.inService() }, do: func(w *world, p uint64) { w.claim(p) }},
+	{name: "a machine claims a host whose inspection begins", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.Host.InspectionBoot() != nil && w.inService() }, do: func(w *world, p uint64) { w.claim(p) }},
 	toggle("a Cluster of the namespace is paused", 2, func(w *world) bool { return w.v.Host.PausedCluster != "" },
 		func(w *world, _ uint64) { w.v.Host.PausedCluster = "c" }, func(w *world) { w.v.Host.PausedCluster = "" }),
 	toggle("a disk is missing", 1, func(w *world) bool { return w.disk.missing },
@@ -224,13 +224,13 @@ var agentEvents = []event{
 		}
 	}},
 	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
+		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.OwnBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Observed.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
 		w.v.Observed.Problem = &v1alpha1.BootFailure{Reason: choose(p, wire.ReasonDiskFailed, wire.ReasonDiskFailed, wire.ReasonNoDiskMatches), Message: "x"}
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.CurrentBoot(), w.v.OwnBoot())
+		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.OwnBoot())
 		return b != nil && b.Agent && b.DataServedTime == nil && BootFor(w.v, w.s) == BootAgent
 	}, do: func(w *world, _ uint64) {
 		b := *w.v.Host.Boot

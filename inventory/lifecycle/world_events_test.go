@@ -24,7 +24,7 @@ type event struct {
 
 func always(*world) bool       { return true }
 func hasMachine(w *world) bool { return w.machine() != nil }
-func isFree(w *world) bool     { return !w.v.Claimed() }
+func isFree(w *world) bool     { return !w.v.Host.Claimed() }
 
 // claimContinues is true while the host's machine is not being deleted.
 func claimContinues(w *world) bool { return hasMachine(w) && !w.machine().Deleting }
@@ -100,7 +100,7 @@ var protections = []event{
 		func(w *world) {
 			w.change(func(c *Consumer) {
 				c.ProviderID = ""
-				if b := cmp.Or(w.lostBoot, w.v.CurrentBoot()); w.seeded && (b == nil || b.ReportedTime != nil) {
+				if b := cmp.Or(w.lostBoot, w.v.Host.CurrentBoot()); w.seeded && (b == nil || b.ReportedTime != nil) {
 					c.ProviderID = "baremetal://dc/host-1/" + w.v.Host.Spec.ConsumerRef.Name
 				}
 			})
@@ -169,7 +169,7 @@ var events = []event{
 	}},
 
 	{name: "a server that reported in goes off in maintenance", weight: 2, when: func(w *world) bool {
-		return claimContinues(w) && w.v.CurrentBoot() != nil && w.v.Host.Boot.ReportedTime != nil && w.machine().ProviderID == ""
+		return claimContinues(w) && w.v.Host.CurrentBoot() != nil && w.v.Host.Boot.ReportedTime != nil && w.machine().ProviderID == ""
 	}, do: func(w *world, _ uint64) {
 		w.bmcRecovers()
 		w.endInterventions()
@@ -269,7 +269,7 @@ var events = []event{
 			w.pass(time.Minute)
 		}
 	}},
-	{name: "the boot server has a problem", weight: 1, when: func(w *world) bool { return w.v.CurrentBoot() != nil }, do: func(w *world, p uint64) {
+	{name: "the boot server has a problem", weight: 1, when: func(w *world) bool { return w.v.Host.CurrentBoot() != nil }, do: func(w *world, p uint64) {
 		w.v.Observed.Problem = choose(p, nil, &v1alpha1.BootFailure{Reason: "NoImage", Message: "there is none"})
 	}},
 
@@ -314,7 +314,7 @@ var events = []event{
 		func(w *world, p uint64) { w.v.QueuePosition = &QueuePosition{Number: 1 + int(p%100), Booting: 250} }, func(w *world) { w.v.QueuePosition = nil }),
 	{name: "the BareMetalBoot is deleted", weight: 2, when: func(w *world) bool { return w.v.Host.Boot != nil }, do: func(w *world, _ uint64) {
 		w.v.Host.BootDeleting = true
-		if w.v.StrayBoot() != nil {
+		if w.v.Host.StrayBoot() != nil {
 			w.dirty = false // the user who deletes it checked the server
 		}
 	}},
@@ -355,7 +355,7 @@ func (w *world) apply(lot uint64) {
 func (w *world) applyEvent(h event, p uint64) {
 	w.notef("- %s", h.name)
 	h.do(w, p)
-	if w.v.Host.NamespaceDeleting && w.v.Claimed() && w.absent == nil && w.v.Consumer.Found && !w.v.Consumer.Deleting {
+	if w.v.Host.NamespaceDeleting && w.v.Host.Claimed() && w.absent == nil && w.v.Consumer.Found && !w.v.Consumer.Deleting {
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
 	}
 	w.reconcile()
@@ -465,7 +465,7 @@ func (w *world) claim(p uint64) {
 
 // loseBoot replaces the record of a boot, as a restore does from a backup that lacks it, is older than the host, or has another claim's record.
 func (w *world) loseBoot(p uint64) {
-	if w.v.Host.Boot == nil || w.v.Host.Spec.ProviderState.Boots == 0 || !w.v.Claimed() || w.v.Host.Boot.Number != w.v.Host.Spec.ProviderState.Boots || w.absent != nil {
+	if w.v.Host.Boot == nil || w.v.Host.Spec.ProviderState.Boots == 0 || !w.v.Host.Claimed() || w.v.Host.Boot.Number != w.v.Host.Spec.ProviderState.Boots || w.absent != nil {
 		return
 	}
 	w.lostBoot = w.v.Host.Boot
@@ -479,7 +479,7 @@ func (w *world) loseBoot(p uint64) {
 func (w *world) restoreBoot() {
 	lost := w.lostBoot
 	w.lostBoot = nil
-	if now := w.v.Host.Boot; w.v.Claimed() && (now == nil || now.Number < lost.Number || now.ClaimID == "claim-0" && now.VoidedTime == nil) {
+	if now := w.v.Host.Boot; w.v.Host.Claimed() && (now == nil || now.Number < lost.Number || now.ClaimID == "claim-0" && now.VoidedTime == nil) {
 		w.v.Host.Boot = lost
 	}
 }

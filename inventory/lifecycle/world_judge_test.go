@@ -34,7 +34,7 @@ func (w *world) judgeStep(v View, step Step) {
 	if step.Action == RecordBoot {
 		w.judgeBoot(v, step)
 	}
-	if step.Action == RecordBoot && step.Boot.VoidedTime != nil && IsRequestedErasure(step.Boot) && w.disk.begun && v.Host.Spec.Quarantine == nil && !v.Host.Deleting && !v.Claimed() {
+	if step.Action == RecordBoot && step.Boot.VoidedTime != nil && IsRequestedErasure(step.Boot) && w.disk.begun && v.Host.Spec.Quarantine == nil && !v.Host.Deleting && !v.Host.Claimed() {
 		w.brokenf(promise.Clean, "a requested erasure is over before the disks are erased, and the host is not in quarantine")
 	}
 	switch {
@@ -46,7 +46,7 @@ func (w *world) judgeStep(v View, step Step) {
 		w.judgeRelease(v, step)
 	case step.Action == Forget && (v.Host.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.Host.DeletedForMove && v.Requests.Detached == "":
 		w.brokenf(promise.Command, "the object is removed while it is paused")
-	case step.Action == Forget && (!v.Host.Deleting || !v.Host.DeletedForMove && v.Requests.Detached == "" && v.Claimed() && !v.Host.NamespaceDeleting):
+	case step.Action == Forget && (!v.Host.Deleting || !v.Host.DeletedForMove && v.Requests.Detached == "" && v.Host.Claimed() && !v.Host.NamespaceDeleting):
 		w.brokenf(promise.Command, "the object is removed while a machine has the host")
 	case step.Action == RecordPowerHold && step.PowerHold.OffTime != nil && v.Host.Spec.ProviderState.PowerHoldOffTime == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
 		w.brokenf(promise.Records, "recorded as kept off, but it is on or about to be")
@@ -55,7 +55,7 @@ func (w *world) judgeStep(v View, step Step) {
 
 // judgeBoot judges the record of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
-	before, b := cmp.Or(v.CurrentBoot(), v.OwnBoot()), step.Boot
+	before, b := cmp.Or(v.Host.CurrentBoot(), v.Host.OwnBoot()), step.Boot
 	w.judgeAgentBoot(v, before, b)
 	if before != nil && before.Number != b.Number && agentOver(v, w.s, *before) == "" && methodOver(v, w.s, *before) != "" {
 		w.seen.early++
@@ -66,7 +66,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Slots, "its queue position is %d", v.QueuePosition.Number)
 	case w.timesOut(v, before, b, begins) && v.Now.Sub(v.Observed.WaitedAt) < w.s.BootTimeout && b.Purpose != v1alpha1.PurposeClean:
 		w.brokenf(promise.Slots, "it timed out although it waited for a slot lately")
-	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Claimed() || v.Host.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
+	case begins && b.Purpose == v1alpha1.PurposeInspect && (v.Host.Claimed() || v.Host.PausedCluster != "" || before == nil && (v.BMC.Power != v1alpha1.PowerOff || len(v.powerHolds()) > 0)):
 		w.brokenf(promise.Command, "a server is inspected that a machine has, that runs, that is kept off, or that may be moving")
 	case begins && IsRequestedErasure(b) && wrongWithRequestedErasure(v, before != nil) != "":
 		w.brokenf(promise.Command, "an erasure begins, and %s", wrongWithRequestedErasure(v, before != nil))
@@ -80,7 +80,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Data, "it is forgotten that it was given out")
 	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && v.BMC.Power == v1alpha1.PowerOn && v.Host.Spec.Power != v1alpha1.PowerOn:
 		w.brokenf(promise.Command, "a server that was found running is booted")
-	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Host.Deleting || v.Claimed() && len(v.Claims.SharesConsumerWith) > 0):
+	case begins && b.Purpose != v1alpha1.PurposeClean && before == nil && (v.Host.Deleting || v.Host.Claimed() && len(v.Claims.SharesConsumerWith) > 0):
 		w.brokenf(promise.Command, "a host is booted that is being deleted, or shares its machine")
 	case before != nil && before.Number == b.Number && before.Method != b.Method:
 		w.brokenf(promise.Records, "the method of boot %d becomes %s", b.Number, b.Method)
@@ -129,7 +129,7 @@ func wrongWithWait(v View, step Step) string {
 // wrongWithAbsence says what is wrong with a step for a host that lacks an object on which it depends; "" if nothing is. Only a request of a user, or
 // the end of the namespace, may lead to an action then.
 func wrongWithAbsence(v View, step Step) string {
-	noMachine := v.Claimed() && (v.Consumer == nil || !v.Consumer.Found || !v.Consumer.ClusterFound)
+	noMachine := v.Host.Claimed() && (v.Consumer == nil || !v.Consumer.Found || !v.Consumer.ClusterFound)
 	noSecret := v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing && v.BMC.Problem.RetryAt.IsZero()
 	asks := step.Action.Commands() || step.Action == Inspect || step.Action == ReadPower
 	forgotten := v.Host.Deleting && (v.Host.NamespaceDeleting || v.Requests.Detached != "" || v.Host.DeletedForMove)
@@ -156,13 +156,13 @@ func (w *world) judgeOffer(v View, step Step) {
 		want = v1alpha1.PowerOff
 	}
 	switch {
-	case step.State != StateFree || v.Claimed() || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Requests.Detached != "":
+	case step.State != StateFree || v.Host.Claimed() || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Requests.Detached != "":
 		w.brokenf(promise.Clean, "offered although it is in use, or out of service")
-	case v.StrayBoot() != nil || v.Host.Boot == nil || v.Host.BootDeleting:
+	case v.Host.StrayBoot() != nil || v.Host.Boot == nil || v.Host.BootDeleting:
 		w.brokenf(promise.Void, "offered although its boot is not void, or the record is missing")
-	case v.RequestedErasureBoot() != nil || v.Erasure.Request != nil || w.disk.begun:
+	case v.Host.RequestedErasureBoot() != nil || v.Erasure.Request != nil || w.disk.begun:
 		w.brokenf(promise.Clean, "offered although its disks are to be erased, or are erased in part")
-	case v.InspectionBoot() != nil || v.Host.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
+	case v.Host.InspectionBoot() != nil || v.Host.Spec.Inspection == v1alpha1.InspectionAgent && !v.Inspection.Reported:
 		w.brokenf(promise.Clean, "offered although it is being inspected, or has to be")
 	case v.Claims.UnrecordedConsumer != "":
 		w.brokenf(promise.Clean, "offered although a machine says that it runs there")
@@ -177,7 +177,7 @@ func (w *world) judgeOffer(v View, step Step) {
 func (w *world) judgeRelease(v View, step Step) {
 	c := v.Consumer
 	started := c != nil && c.Found && c.Deleting && !c.DeletedForMove
-	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()
+	absent := c == nil || !c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.Host.providerID()
 	switch {
 	case v.Host.Boot != nil && v.Host.Boot.ClaimID != "" && v.Host.Boot.VoidedTime == nil && !v.Claims.BootMachinePending:
 		w.brokenf(promise.Void, "released before its boot is void")
@@ -213,9 +213,9 @@ func (w *world) judgeClean(v View) {
 	switch {
 	case v.Host.Spec.CleaningPolicy == wire.PolicyManual:
 		w.brokenf(promise.Clean, "released as clean although its cleaning is manual")
-	case w.disk.used && cleaning.AllDisks(v.policy(w.s)) && (v.erasure() == nil || v.erasure().CleaningPolicy.Reaches(v.policy(w.s))):
-		w.brokenf(promise.Clean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.policy(w.s))
-	case (w.disk.data || w.disk.bootable) && cleaning.Erases(v.policy(w.s)):
+	case w.disk.used && cleaning.AllDisks(v.Host.policy(w.s)) && (v.Host.erasure() == nil || v.Host.erasure().CleaningPolicy.Reaches(v.Host.policy(w.s))):
+		w.brokenf(promise.Clean, "released as clean although a machine ran on it, and its policy %q erases all disks", v.Host.policy(w.s))
+	case (w.disk.data || w.disk.bootable) && cleaning.Erases(v.Host.policy(w.s)):
 		w.brokenf(promise.Erased, "released as clean although its disk has bootstrap data, or boots")
 	case v.Host.Spec.ProviderState.CleaningStartTime == nil || v.BMC.Power != v1alpha1.PowerOff || !v.BMC.PowerAt.After(v.BMC.LastPowerAt) || v.BMC.Problem != nil:
 		w.brokenf(promise.Clean, "released without a confirmed power-off")
@@ -230,27 +230,27 @@ func (w *world) judgeClean(v View) {
 // to a started release.
 func (w *world) judgeCommand(v View, a Action) {
 	c := v.Consumer
-	released := v.Claimed() && c.Found && c.Deleting && !c.DeletedForMove
+	released := v.Host.Claimed() && c.Found && c.Deleting && !c.DeletedForMove
 	off := a == ShutDown || a == ForceOff
 	held := len(v.powerHolds()) > 0
 	switch {
 	case v.Requests.Detached != "" || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned:
 		w.brokenf(promise.Command, "%s to a host that must not be touched", a)
-	case v.Host.DeletedForMove || v.Claimed() && c.DeletedForMove:
+	case v.Host.DeletedForMove || v.Host.Claimed() && c.DeletedForMove:
 		w.brokenf(promise.Command, "%s to a host that is moved", a)
-	case (v.Host.Paused || v.Claimed() && c.Paused) && (released || !v.InFlight()):
+	case (v.Host.Paused || v.Host.Claimed() && c.Paused) && (released || !v.InFlight()):
 		w.brokenf(promise.Command, "%s to a host that is paused", a)
-	case v.Claimed() && (!c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.providerID()), w.noSecret:
+	case v.Host.Claimed() && (!c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.Host.providerID()), w.noSecret:
 		w.brokenf(promise.Absence, "%s although something is missing", a)
-	case !v.Claimed():
+	case !v.Host.Claimed():
 		w.judgeFree(v, a)
-	case v.OwnBoot() != nil && !v.Provisioned() && !released:
+	case v.Host.OwnBoot() != nil && !v.Provisioned() && !released:
 		w.judgeInspection(v, a)
 	case released:
 		w.judgeReleased(v, a)
 	case a == CleanUp:
 		w.brokenf(promise.Command, "cleaned although it is not released")
-	case v.Provisioned() || w.seeded && (v.CurrentBoot() == nil || !v.Host.Boot.Agent || !mayRepeat(*v.Host.Boot) || v.Host.Boot.Purpose == v1alpha1.PurposeClean):
+	case v.Provisioned() || w.seeded && (v.Host.CurrentBoot() == nil || !v.Host.Boot.Agent || !mayRepeat(*v.Host.Boot) || v.Host.Boot.Purpose == v1alpha1.PurposeClean):
 		w.judgeRunning(v, a, off, held)
 	default:
 		w.judgeBooting(v, a, off)
@@ -266,7 +266,7 @@ func (w *world) judgeRest() {
 }
 
 func (w *world) judgeReleased(v View, a Action) {
-	erases := v.erasing() && v.bootCounted() && v.Host.Spec.ProviderState.CleaningStartTime != nil
+	erases := v.Host.erasing() && v.Host.bootCounted() && v.Host.Spec.ProviderState.CleaningStartTime != nil
 	if (a == PowerOn || a == SetNetworkBoot || a == ClearBootOverride || a == EjectMedia) && !erases {
 		w.brokenf(promise.Command, "%s to a server that is released", a)
 	}
@@ -277,7 +277,7 @@ func (w *world) judgeReleased(v View, a Action) {
 
 func (w *world) judgeBooting(v View, a Action, off bool) {
 	switch {
-	case v.CurrentBoot() == nil || v.Host.Boot.Failure != nil || v.Host.Boot.Number != v.Host.Spec.ProviderState.Boots:
+	case v.Host.CurrentBoot() == nil || v.Host.Boot.Failure != nil || v.Host.Boot.Number != v.Host.Spec.ProviderState.Boots:
 		w.brokenf(promise.Command, "%s without a boot that is recorded", a)
 	case off && v.Host.Boot.PoweredOffTime != nil:
 		w.brokenf(promise.PowerCycle, "%s to a server that is booting", a)
@@ -290,8 +290,8 @@ func (w *world) judgeBooting(v View, a Action, off bool) {
 
 func (w *world) judgeFree(v View, a Action) {
 	switch {
-	case v.Host.Deleting && (v.StrayBoot() != nil || v.mayRunAgent(w.s) || v.mayRunEraser(w.s)) && (a == ForceOff || a == EjectMedia && v.BMC.Power == v1alpha1.PowerOff):
-	case v.OwnBoot() != nil && v.Host.Spec.Quarantine == nil:
+	case v.Host.Deleting && (v.Host.StrayBoot() != nil || v.mayRunAgent(w.s) || v.mayRunEraser(w.s)) && (a == ForceOff || a == EjectMedia && v.BMC.Power == v1alpha1.PowerOff):
+	case v.Host.OwnBoot() != nil && v.Host.Spec.Quarantine == nil:
 		w.judgeInspection(v, a)
 	case v.Host.Spec.Quarantine != nil:
 		w.brokenf(promise.Command, "%s to a host in quarantine", a)
@@ -304,14 +304,14 @@ func (w *world) judgeFree(v View, a Action) {
 // judgeInspection judges a command in an inspection, or in an erasure on request: it powers off only a server that it has powered on. A machine that claims
 // the host ends an inspection, and waits for the end of an erasure.
 func (w *world) judgeInspection(v View, a Action) {
-	waits := v.Claimed() && IsRequestedErasure(v.Host.Boot) && v.Host.Boot.PoweredOnTime != nil
-	over := (v.Claimed() || v.Host.Deleting) && !waits || v.Host.Boot.AgentDoneTime != nil || v.Host.Boot.Failure != nil
+	waits := v.Host.Claimed() && IsRequestedErasure(v.Host.Boot) && v.Host.Boot.PoweredOnTime != nil
+	over := (v.Host.Claimed() || v.Host.Deleting) && !waits || v.Host.Boot.AgentDoneTime != nil || v.Host.Boot.Failure != nil
 	switch {
 	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:
 		w.brokenf(promise.Command, "%s in an inspection", a)
 	case a == ForceOff && v.Host.Boot.PoweredOnTime == nil && v.Host.Boot.Attempt == 1:
 		w.brokenf(promise.Command, "%s to a server that its inspection has not powered on", a)
-	case a == PowerOn && v.Host.Boot.PoweredOnTime == nil, a != ForceOff && !v.bootCounted():
+	case a == PowerOn && v.Host.Boot.PoweredOnTime == nil, a != ForceOff && !v.Host.bootCounted():
 		w.brokenf(promise.Records, "%s that is not recorded", a)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // wrongWithRequestedErasure says why no attempt to erase a free host may begin; "" if one may. A later attempt may begin with a server that is on.
 func wrongWithRequestedErasure(v View, later bool) string {
 	switch {
-	case v.Claimed():
+	case v.Host.Claimed():
 		return "a machine has the host"
 	case v.Erasure.Request == nil || v.Erasure.Request.SerialNumber != v.Erasure.SerialNumber:
 		return "nobody requested that for this server"
@@ -88,7 +88,7 @@ func (w *world) newRequest(serial string, policy wire.ErasePolicy) {
 
 // requestOf is what the host controller selects: the request of the open boot, or one that fits the count of boots.
 func (w *world) requestOf(v View) *ErasureRequest {
-	r, open, last := v.Erasure.Request, v.RequestedErasureBoot(), v.Host.Boot
+	r, open, last := v.Erasure.Request, v.Host.RequestedErasureBoot(), v.Host.Boot
 	own := r != nil && last != nil && last.ClaimID == r.UID
 	givenUp := own && last.VoidedTime != nil && last.PoweredOnTime == nil && last.Failure == nil && last.Attempt == 1 && last.Number >= v.Host.Spec.ProviderState.Boots
 	switch {
@@ -110,7 +110,7 @@ var requestEvents = []event{
 	}},
 	{name: "the BareMetalErasureRequest is deleted", weight: 2, when: func(w *world) bool { return w.v.Erasure.Request != nil }, do: func(w *world, _ uint64) { w.v.Erasure.Request = nil }},
 	{name: "the erasure of a free host goes on", weight: 12, when: func(w *world) bool {
-		return isFree(w) && (w.requestOf(w.v) != nil || w.v.RequestedErasureBoot() != nil)
+		return isFree(w) && (w.requestOf(w.v) != nil || w.v.Host.RequestedErasureBoot() != nil)
 	}, do: func(w *world, p uint64) {
 		w.bmcRecovers()
 		for range 10 + p%30 {
@@ -119,7 +119,7 @@ var requestEvents = []event{
 			w.advanceBoot()
 		}
 	}},
-	{name: "a machine claims a host whose disks are erased", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.RequestedErasureBoot() != nil && w.inService() }, do: func(w *world, p uint64) {
+	{name: "a machine claims a host whose disks are erased", weight: 4, when: func(w *world) bool { return isFree(w) && w.v.Host.RequestedErasureBoot() != nil && w.inService() }, do: func(w *world, p uint64) {
 		w.claim(p) // as a user can do by hand
 	}},
 	{name: "another serial number is read", weight: 1, when: always, do: func(w *world, p uint64) { w.v.Erasure.SerialNumber = choose(p, "SN1", "SN2", "") }},

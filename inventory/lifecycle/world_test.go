@@ -232,7 +232,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 	w.media = v.BMC.MediaInserted
 	w.on = v.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
-	if b := v.CurrentBoot(); v.Claimed() && (v.Provisioned() || b != nil && (b.DataServedTime != nil && !mayRepeat(*b) || b.ReportedTime != nil)) {
+	if b := v.Host.CurrentBoot(); v.Host.Claimed() && (v.Provisioned() || b != nil && (b.DataServedTime != nil && !mayRepeat(*b) || b.ReportedTime != nil)) {
 		w.seeded, w.runs = true, w.on
 		if w.disk.bootable = b != nil && b.Agent; w.disk.bootable {
 			w.disk.by = cmp.Or(committedNumber(b), b.Number)
@@ -240,9 +240,9 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 		w.installed = v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 	}
 	w.disk.data = v.Host.Boot != nil && len(v.Host.Boot.WrittenDisks) > 0
-	w.fromNetwork = w.on && v.CurrentBoot() != nil && v.Host.Boot.Agent && mayRepeat(*v.Host.Boot)
-	w.disk.used = v.Claimed() && v.mayHaveBooted()
-	w.dirty, w.uncertain, w.netAt = v.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
+	w.fromNetwork = w.on && v.Host.CurrentBoot() != nil && v.Host.Boot.Agent && mayRepeat(*v.Host.Boot)
+	w.disk.used = v.Host.Claimed() && v.mayHaveBooted()
+	w.dirty, w.uncertain, w.netAt = v.Host.CurrentBoot() != nil, true, v.BMC.NetworkBootSetAt
 	if v.BMC.Busy {
 		w.job = &job{ReadPower, v.Now, v.Now.Add(time.Second)}
 	}
@@ -499,14 +499,14 @@ func (w *world) runDue() {
 // advanceBoot advances the boot by one stage, or gives the machine its provider ID. It returns false if nothing advanced.
 func (w *world) advanceBoot() bool {
 	v, c := w.view(), w.machine()
-	b := v.CurrentBoot()
+	b := v.Host.CurrentBoot()
 	switch {
-	case v.InspectionBoot() != nil:
-		if !w.advanceInspection(v, *v.InspectionBoot()) {
+	case v.Host.InspectionBoot() != nil:
+		if !w.advanceInspection(v, *v.Host.InspectionBoot()) {
 			return false
 		}
-	case v.RequestedErasureBoot() != nil:
-		if !w.advanceRequestedErasure(v, *v.RequestedErasureBoot()) {
+	case v.Host.RequestedErasureBoot() != nil:
+		if !w.advanceRequestedErasure(v, *v.Host.RequestedErasureBoot()) {
 			return false
 		}
 	case c == nil || w.absent != nil || b == nil:
@@ -609,13 +609,13 @@ func (w *world) atRest() bool {
 		return false // it will allow the move then
 	}
 	// A host boot ends at its deadline. If the BMC is not used, it ends ownBootGrace later, when the host is reconciled next.
-	own := v.OwnBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(ownBootGrace+incapableInspectInterval))
+	own := v.Host.OwnBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(ownBootGrace+incapableInspectInterval))
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
 		if own || v.releasing() && v.Host.Spec.ReleaseUnfencedAfterSeconds != nil && !v.releaseOverdue() {
 			return false // the release ends when it is overdue
 		}
-		return foreign || kept && !v.erasing() || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot // an erasure that waits for its server ends at the deadlines of its attempts
+		return foreign || kept && !v.Host.erasing() || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot // an erasure that waits for its server ends at the deadlines of its attempts
 	case StateBooting:
 		return unasked
 	case StatePowerHold:
@@ -625,7 +625,7 @@ func (w *world) atRest() bool {
 	case StateProvisioned:
 		return foreign || !v.awaitsPowerReading()
 	case StateFree:
-		if v.OwnBoot() != nil {
+		if v.Host.OwnBoot() != nil {
 			return false
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict() || methodObstacles(v) != ""))
