@@ -101,7 +101,7 @@ func agentOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 			"its network. An event names both addresses", attempt.Attempt)
 	case v.agentGaveUp(attempt):
 		return fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Observed.Problem.Message)
-	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && v.powerKnown(s.ActiveInterval) && v.confirmedOff(s):
+	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && v.BMC.powerKnown(v.Now, s.ActiveInterval) && v.BMC.confirmedOff(v.Now, s):
 		return fmt.Sprintf("The server went off in attempt %d while the agent ran: it lost its power, or the agent ended without a result. Check the server's console",
 			attempt.Attempt)
 	default:

@@ -178,7 +178,7 @@ func beginFirstAttempt(v View, s Settings, step Step) Step {
 			"Remove spec.consumerRef, or delete the Machine", v.Claims.DataServedOn)
 		return step
 	}
-	if v.notOff() && v.Host.Spec.Power != v1alpha1.PowerOn {
+	if v.BMC.notOff() && v.Host.Spec.Power != v1alpha1.PowerOn {
 		step.Reason = v1alpha1.ReasonPoweredOn
 		step.Message = "The server is on although the provider did not start it, so it may be in use. Power it off to have it booted for its machine"
 		step.RequeueAt = v.BMC.PowerAt.Add(s.ActiveInterval)
@@ -270,7 +270,7 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 		now := metav1.NewTime(v.Now)
 		attempt.PoweredOffTime = &now
 		return Step{Action: RecordBoot, Boot: &attempt, Message: "The server is off"}
-	case attempt.PoweredOnTime == nil && v.powerChanging():
+	case attempt.PoweredOnTime == nil && v.BMC.powerChanging():
 		return Step{Message: "The server is powering on or off without a command from the provider", RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case !off && attempt.PoweredOnTime == nil: // powered on by something other than the provider
 		now := metav1.NewTime(v.Now)
@@ -286,18 +286,18 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 			step.Action = EjectMedia
 		}
 		return step
-	case v.agentRan(attempt) && !v.confirmedOff(s):
+	case v.agentRan(attempt) && !v.BMC.confirmedOff(v.Now, s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case v.ranFromMemory(attempt) && !v.offLongEnough():
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case v.ranFromMemory(attempt):
 		return failBoot(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in. Delete the Machine to have it replaced")
-	case mayRepeat(attempt) && !v.networkBootPending(attempt) && v.needsConfirmedOff(attempt) && !v.confirmedOff(s):
+	case mayRepeat(attempt) && !v.networkBootPending(attempt) && v.BMC.needsConfirmedOff(attempt) && !v.BMC.confirmedOff(v.Now, s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case mayRepeat(attempt) && !v.networkBootPending(attempt):
 		return Step{Action: SetNetworkBoot, Message: "The next boot is being set to " + describeMethod(attempt)}
-	case !mayRepeat(attempt) && v.mediaLeft() && v.confirmedOff(s):
+	case !mayRepeat(attempt) && v.mediaLeft() && v.BMC.confirmedOff(v.Now, s):
 		return Step{Action: EjectMedia, Message: "The boot medium is being ejected"}
 	case attempt.PoweredOnTime == nil:
 		now := metav1.NewTime(v.Now)

@@ -42,7 +42,7 @@ func StartsBoot(v View, step Step) bool {
 // WantsToBoot is true for a host that starts a boot attempt, or is powered on after a loss of power, as soon as it has a slot and its power is read again: it belongs in the boot queue. A host whose BMC
 // does not answer does not belong there: it would block the hosts behind it.
 func WantsToBoot(v View, s Settings) bool {
-	if state := StateOf(v); (state == StateClaimed || state == StateProvisioned) && !v.usable() {
+	if state := StateOf(v); (state == StateClaimed || state == StateProvisioned) && !v.BMC.usable() {
 		return false
 	}
 	v.QueuePosition, v.Requests.RetryBMC, v.BMC.Busy = nil, false, false

@@ -134,7 +134,7 @@ func beginInspection(v View, s Settings, step Step, attempt int32) Step {
 		step.Message = fmt.Sprintf("The agent has to inspect the server. It starts when Cluster %q is no longer paused: the hosts of the namespace may be moving",
 			v.Host.PausedCluster)
 		step.RequeueAt = v.Now.Add(s.PollInterval)
-	case v.BMC.Power != v1alpha1.PowerOff || !v.confirmedOff(s):
+	case v.BMC.Power != v1alpha1.PowerOff || !v.BMC.confirmedOff(v.Now, s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 	case v.QueuePosition != nil:
 		step.Message = "The agent will inspect the server. "
@@ -175,7 +175,7 @@ func inspectHost(v View, s Settings) Step {
 
 // driveInspection returns the next step of an inspection that is not over. The power is known.
 func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
-	if attempt.PoweredOffTime != nil && attempt.PoweredOnTime == nil && v.notOff() {
+	if attempt.PoweredOffTime != nil && attempt.PoweredOnTime == nil && v.BMC.notOff() {
 		return voidInspection(v, step, "Something other than the provider powered the server on, so it is not inspected")
 	}
 	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
@@ -237,7 +237,7 @@ func endInspection(v View, s Settings, step Step) Step {
 		change := issueCommand(v, s, ForceOff, CommandForceOff)
 		known = step
 		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "The server is being powered off after its inspection"
-	case !v.confirmedOff(s):
+	case !v.BMC.confirmedOff(v.Now, s):
 		known = step
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
 	case v.mediaLeft():

@@ -279,8 +279,8 @@ func attemptOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string 
 }
 
 // needsConfirmedOff is true for an attempt that changes the medium in a virtual drive: the server may still read it unless it is off.
-func (v View) needsConfirmedOff(attempt v1alpha1.BareMetalBootSpec) bool {
-	return MethodOf(&attempt) == v1alpha1.MethodVirtualMedia || v.BMC.MediaInserted
+func (b BMC) needsConfirmedOff(attempt v1alpha1.BareMetalBootSpec) bool {
+	return MethodOf(&attempt) == v1alpha1.MethodVirtualMedia || b.MediaInserted
 }
 
 // mediaLeft is true for a medium that is still in a virtual drive although the server needs it no more. The firmware may prefer the drive to the disk.

@@ -133,11 +133,11 @@ func (v View) releasing() bool {
 // abandoned is true when a host is deleted with its whole namespace, and an object that its release needs was deleted first: the machine, its
 // Cluster, or the Secret of its BMC. No object is left that says what to do, and no machine that could claim the server.
 func abandoned(v View) bool {
-	return v.Host.Deleting && v.Host.NamespaceDeleting && (isOrphaned(v) || v.secretMissing())
+	return v.Host.Deleting && v.Host.NamespaceDeleting && (isOrphaned(v) || v.BMC.secretMissing())
 }
 
-func (v View) secretMissing() bool {
-	return v.BMC.Problem != nil && slices.Contains(secretProblemReasons, v.BMC.Problem.Reason)
+func (b BMC) secretMissing() bool {
+	return b.Problem != nil && slices.Contains(secretProblemReasons, b.Problem.Reason)
 }
 
 // secretProblemReasons are the reasons for which a BMC is not queried because of its Secret.
@@ -254,7 +254,7 @@ func onceBMCKnown(v View, s Settings, maxAge time.Duration, unknown, known Step)
 	switch {
 	case !wait:
 		return known
-	case v.usable() && known.Action != RecordBoot:
+	case v.BMC.usable() && known.Action != RecordBoot:
 		step.Phase, step.Reason, step.Message = known.Phase, known.Reason, known.Message
 	default:
 		step.Phase, step.Reason, step.Message = unknown.Phase, cmp.Or(step.Reason, unknown.Reason), unknown.Message+step.Message
@@ -274,7 +274,7 @@ func refreshBMC(v View, s Settings, maxAge time.Duration) (Step, bool) {
 		return Step{Action: Inspect, Message: "Querying the BMC, as the annotation " + v1alpha1.RetryBMCAnnotation + " requests"}, true
 	case !v.BMC.Inspected:
 		return Step{Action: Inspect, Message: "Reading the inventory"}, true
-	case !v.powerKnown(maxAge):
+	case !v.BMC.powerKnown(v.Now, maxAge):
 		// Right after a command the power state is read at most this often, so that the BMC is not flooded.
 		if due := v.BMC.PowerAt.Add(s.ActiveInterval / 5); v.BMC.Power != "" && v.Now.Before(due) {
 			return Step{Message: "Reading the power state", RequeueAt: due}, true

@@ -68,10 +68,10 @@ func offerVerified(v View, s Settings) Step {
 	case v.Host.BootHasForeignFinalizer:
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonBootUnknown
 		step.Message = fmt.Sprintf("BareMetalBoot %q is being deleted, but a finalizer of another controller keeps it. That controller must remove its finalizer", v.Host.Name)
-	case want == "" && v.powerChanging():
+	case want == "" && v.BMC.powerChanging():
 		step.Phase, step.Reason, step.RequeueAt = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPowerChanging, v.BMC.PowerAt.Add(s.ActiveInterval)
 		step.Message = "The server is powering on or off without a command from the provider"
-	case want == "" && v.notOff():
+	case want == "" && v.BMC.notOff():
 		step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonPoweredOn
 		step.Message = "The server is on, so it may be in use. Set spec.power: Off to power it off and make the host available, " +
 			"or spec.externallyProvisioned: true if something else runs it"

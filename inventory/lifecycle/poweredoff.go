@@ -28,7 +28,7 @@ func (v View) offFor() time.Duration {
 	if b := v.Host.CurrentBoot(); b != nil && b.DataServedTime != nil && !recordedInFuture(v.Now, b.DataServedTime) {
 		since = latest(since, b.DataServedTime.Time)
 	}
-	return v.powerUnchangedFor(since)
+	return v.BMC.powerUnchangedFor(since)
 }
 
 // nodeReadiness returns what the machine's Node says about its server, and since when. It is empty if that was never recorded.
@@ -58,7 +58,7 @@ func (v View) nodeConfirmsOff(offFor time.Duration) bool {
 func (v View) poweredOff() bool {
 	readiness, _ := v.nodeReadiness()
 	switch {
-	case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.notOff(), readiness == v1alpha1.NodeReady:
+	case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.notOff(), readiness == v1alpha1.NodeReady:
 		return false
 	case !v.PowerLoss.PoweredOffTime.IsZero():
 		return true
@@ -70,7 +70,7 @@ func (v View) poweredOff() bool {
 // powerDisputed is true if the BMC reports a server as off whose Node has been Ready for as long.
 func (v View) powerDisputed() bool {
 	readiness, since := v.nodeReadiness()
-	return readiness == v1alpha1.NodeReady && min(v.offFor(), v.powerUnchangedFor(since)) >= minOffForDispute
+	return readiness == v1alpha1.NodeReady && min(v.offFor(), v.BMC.powerUnchangedFor(since)) >= minOffForDispute
 }
 
 // powerUnconfirmed is true if the BMC reports a server as off, and no Node was observed that could confirm or contradict it.

@@ -57,9 +57,9 @@ func applyPowerHold(v View, s Settings) Step {
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, recordPowerOnRequest(v, now))
 	case since == nil:
 		change.Action, change.PowerHold = RecordPowerHold, &PowerHoldTimes{Since: &now}
-	case wanted && offTime != nil && !v.notOff() && len(v.Requests.Power.Cycles) > 0:
+	case wanted && offTime != nil && !v.BMC.notOff() && len(v.Requests.Power.Cycles) > 0:
 		change.Action, change.PowerHold, change.Drop = RecordPowerHold, &PowerHoldTimes{Since: since, OffTime: offTime}, v.Requests.Power.Cycles
-	case wanted && offTime != nil && !v.notOff():
+	case wanted && offTime != nil && !v.BMC.notOff():
 		// A person may work on the hardware, or a program detach volumes, because the server is off. So the provider must notice soon if it is powered on.
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, Step{RequeueAt: v.BMC.PowerAt.Add(s.ActiveInterval)})
 	case wanted && offTime != nil:
@@ -89,7 +89,7 @@ func recordPowerOnRequest(v View, now metav1.Time) Step {
 // powerOffForHold powers a server off, and records once confirmed that it is off. The power is known.
 func powerOffForHold(v View, s Settings) Step {
 	if v.BMC.Power == v1alpha1.PowerOff {
-		if !v.confirmedOffForHold(s) {
+		if !v.BMC.confirmedOffForHold(v.Now, v.Host.Spec.ProviderState.PowerHoldStartTime, s) {
 			return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 		}
 		now := metav1.NewTime(v.Now)
@@ -117,10 +117,10 @@ func powerOnAfterHold(v View, s Settings) Step {
 		step.Message = "The server is being powered on"
 		return step
 	}
-	if v.powerChanging() {
+	if v.BMC.powerChanging() {
 		return Step{Message: "The server is powering on or off", RequeueAt: v.Now.Add(s.ActiveInterval)}
 	}
-	if !v.confirmedOn(s) {
+	if !v.BMC.confirmedOn(v.Host.Spec.ProviderState.PowerHoldStartTime, s) {
 		return Step{Message: "The server is on, but may still shut down", RequeueAt: v.Now.Add(s.ActiveInterval)}
 	}
 	return Step{Action: RecordPowerHold, PowerHold: &PowerHoldTimes{}, Drop: v.Requests.Power.On, Message: "The server is on"}
@@ -129,16 +129,16 @@ func powerOnAfterHold(v View, s Settings) Step {
 // confirmedOffForHold is true when two readings some time apart, both since the start of the power hold, say that the server is off. Users of the hold
 // rely on a server that runs nothing. One reading is not enough for that, even after a command: BMCs answer nonsense while they restart. If this
 // process gave no command since then, another process may have switched the server on, which becomes visible only after PowerSettle.
-func (v View) confirmedOffForHold(s Settings) bool {
-	since := v.Host.Spec.ProviderState.PowerHoldStartTime.Time
-	if recordedInFuture(v.Now, v.Host.Spec.ProviderState.PowerHoldStartTime) {
+func (b BMC) confirmedOffForHold(now time.Time, start *metav1.Time, s Settings) bool {
+	since := start.Time
+	if recordedInFuture(now, start) {
 		since = time.Time{}
 	}
 	apart := s.ActiveInterval
-	if !v.BMC.LastPowerAt.After(v.Host.Spec.ProviderState.PowerHoldStartTime.Time) {
+	if !b.LastPowerAt.After(start.Time) {
 		apart = max(s.ActiveInterval, s.PowerSettle)
 	}
-	return v.confirmedOff(s) && v.powerUnchangedFor(since) >= apart
+	return b.confirmedOff(now, s) && b.powerUnchangedFor(since) >= apart
 }
 
 // maxShutDownTime is how long an operating system may take to shut down after the request. systemd cuts the power after 30 minutes (JobTimeoutSec of
@@ -149,13 +149,13 @@ const maxShutDownTime = 35 * time.Minute
 // did not ask it to shut down after that. Otherwise a request to shut down may still take effect: users may remove a hold while the operating system
 // shuts down. A request of this process, even one whose answer was an error or was lost, may take maxShutDownTime. Another process may have sent one
 // too, so the server must read as on for ShutDownTimeout, which a shutdown rarely exceeds.
-func (v View) confirmedOn(s Settings) bool {
-	notAsked := v.BMC.FirstShutDownAt.IsZero() && v.BMC.OffUnansweredAt.IsZero()
-	if notAsked && v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(v.Host.Spec.ProviderState.PowerHoldStartTime.Time) {
+func (b BMC) confirmedOn(start *metav1.Time, s Settings) bool {
+	notAsked := b.FirstShutDownAt.IsZero() && b.OffUnansweredAt.IsZero()
+	if notAsked && b.LastPower == CommandPowerOn && b.LastPowerAt.After(start.Time) {
 		return true
 	}
-	onFor := v.powerUnchangedFor(v.BMC.LastPowerAt)
-	sinceRequest := v.BMC.PowerAt.Sub(latest(v.BMC.FirstShutDownAt, v.BMC.OffUnansweredAt))
+	onFor := b.powerUnchangedFor(b.LastPowerAt)
+	sinceRequest := b.PowerAt.Sub(latest(b.FirstShutDownAt, b.OffUnansweredAt))
 	return onFor >= max(s.ShutDownTimeout, s.PowerSettle) && (notAsked || sinceRequest >= max(maxShutDownTime, s.ShutDownTimeout))
 }
 

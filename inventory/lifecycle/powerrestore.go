@@ -178,7 +178,7 @@ func nextPowerOn(v View, s Settings) Step {
 
 // sendPowerOn returns the step that powers the server on. A process that did not write the record confirms first that the server is off: the one before may have sent it.
 func sendPowerOn(v View, s Settings) Step {
-	if !v.confirmedOff(s) {
+	if !v.BMC.confirmedOff(v.Now, s) {
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	}
 	return Step{Action: PowerOn, Message: "The server is being powered on"}
@@ -199,7 +199,7 @@ func recordPowerOn(v View, s Settings) Step {
 		return Step{Action: ClearBootOverride, Message: "The boot override is being cleared before the server is powered on"}
 	case v.mediaLeft():
 		return Step{Action: EjectMedia, Message: "The boot medium is being ejected before the server is powered on"}
-	case !v.confirmedOff(s):
+	case !v.BMC.confirmedOff(v.Now, s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	}
 	next := v1alpha1.PowerRestore{LostTime: metav1.NewTime(v.OffSince()), PowerOns: v.PowerOns() + 1, LastPowerOnTime: metav1.NewTime(v.Now)}

@@ -259,7 +259,7 @@ func mayReportOff(v View, state State) bool {
 	if state == StatePaused {
 		return v.Provisioned()
 	}
-	return state == StateProvisioned && !v.notOff() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
+	return state == StateProvisioned && !v.BMC.notOff() && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral
 }
 
 // TestPropertyPowerOnAfterOutage: the server of a machine without a power hold gets commands only after an outage of its failure domain, and a power-on only when that is recorded.

@@ -17,7 +17,7 @@ func deleteUnclaimed(v View, s Settings) Step {
 	stray := v.Host.StrayBoot()
 	booting := stray != nil && stray.PoweredOffTime != nil && stray.ReportedTime == nil && v.Claims.UnrecordedConsumer == "" ||
 		v.mayRunAgent(s) || v.mayRunEraser(s)
-	if !booting || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Host.NamespaceDeleting && v.secretMissing() {
+	if !booting || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Host.NamespaceDeleting && v.BMC.secretMissing() {
 		return forget(v, s)
 	}
 	step := Step{Phase: v1alpha1.PhaseDeleting, Reason: v1alpha1.ReasonDeleting}
@@ -28,7 +28,7 @@ func deleteUnclaimed(v View, s Settings) Step {
 	case v.BMC.Power != v1alpha1.PowerOff:
 		change := issueCommand(v, s, ForceOff, CommandForceOff)
 		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "A boot is under way: the server is being powered off"
-	case !v.confirmedOff(s):
+	case !v.BMC.confirmedOff(v.Now, s):
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
 	case v.mediaLeft():
 		known.Action, known.Message = EjectMedia, "The server is off: its boot medium is being ejected"
@@ -60,7 +60,7 @@ func releaseHost(v View, s Settings) Step {
 // powerOffForRelease powers the server off and, once confirmed, records the start of the cleaning. The power is known.
 func powerOffForRelease(v View, s Settings, step Step) Step {
 	if v.BMC.Power == v1alpha1.PowerOff {
-		if !v.confirmedOff(s) {
+		if !v.BMC.confirmedOff(v.Now, s) {
 			step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 			return step
 		}
@@ -102,7 +102,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 		step.Action, step.Message = RecordCleaning, "The server is on after the erasure of its disks, so it is powered off"
 	case v.BMC.Power != v1alpha1.PowerOff:
 		step.Action, step.Message = RecordCleaning, "The server was switched on during its cleaning, so it is powered off again"
-	case !v.confirmedOff(s):
+	case !v.BMC.confirmedOff(v.Now, s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 	case v.BMC.CleanedAt.After(v.BMC.LastPowerAt) && v.BMC.CleanedAt.After(v.BMC.NetworkBootSetAt):
 		step.Action, step.Drop, step.Message = Release, v.Requests.Power.All, "The server is off and clean"
@@ -111,7 +111,7 @@ func cleanServer(v View, s Settings, step Step) Step {
 			step.Quarantine = newQuarantine(v, v1alpha1.ReasonCleaningByHand,
 				"spec.cleaningPolicy is Manual: the data of the machine is still on the server's disks. Wipe them")
 		}
-	case v.BMC.CleanUpFailures >= maxCleanUpAttempts, v.cleaningTimedOut(s):
+	case v.BMC.CleanUpFailures >= maxCleanUpAttempts, v.BMC.cleaningTimedOut(v.Host.Spec.ProviderState.CleaningStartTime, s):
 		step.Action, step.Drop = Release, v.Requests.Power.All
 		message := "The server is off, but its virtual media could not be ejected"
 		if v.BMC.CleanUpError != "" {
@@ -128,8 +128,8 @@ func cleanServer(v View, s Settings, step Step) Step {
 
 // cleaningTimedOut is true when the BMC refused the clean-up after CleaningTimeout. The elapsed time alone proves nothing: the BMC may have been
 // unreachable.
-func (v View) cleaningTimedOut(s Settings) bool {
-	return !v.BMC.CleanUpTriedAt.Before(v.Host.Spec.ProviderState.CleaningStartTime.Add(s.CleaningTimeout))
+func (b BMC) cleaningTimedOut(start *metav1.Time, s Settings) bool {
+	return !b.CleanUpTriedAt.Before(start.Add(s.CleaningTimeout))
 }
 
 // unfencedReleaseDue is true when a user requests the release without a power-off, and the machine is being deleted or the host is orphaned.

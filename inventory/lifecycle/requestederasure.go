@@ -157,7 +157,7 @@ func offerErased(v View, s Settings, step Step) Step {
 	case refusal != "":
 		step.Reason, step.RequeueAt = v1alpha1.ReasonErasureRefused, v.Now.Add(s.PollInterval)
 		step.Message = fmt.Sprintf("BareMetalErasureRequest %q: %s", v.Erasure.Request.Name, refusal)
-	case !v.confirmedOffTwice(s):
+	case !v.BMC.confirmedOffTwice(v.Now, s):
 		step.Message, step.RequeueAt = unconfirmedOff, v.Now.Add(s.ActiveInterval)
 	case rereadForErasure(v, &step):
 	case v.QueuePosition != nil:
@@ -173,8 +173,8 @@ func offerErased(v View, s Settings, step Step) Step {
 }
 
 // confirmedOffTwice is confirmedOff by two readings, also after a command of the provider.
-func (v View) confirmedOffTwice(s Settings) bool {
-	return v.BMC.Power == v1alpha1.PowerOff && v.confirmedOff(s) && v.powerUnchangedFor(v.BMC.LastPowerAt) >= s.ActiveInterval
+func (b BMC) confirmedOffTwice(now time.Time, s Settings) bool {
+	return b.Power == v1alpha1.PowerOff && b.confirmedOff(now, s) && b.powerUnchangedFor(b.LastPowerAt) >= s.ActiveInterval
 }
 
 // withErasureNote adds to what a host waits for that an erasure waits too.
@@ -224,7 +224,7 @@ func givesUpErasing(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool
 	if attempt.PoweredOnTime != nil && v.Host.bootCounted() && begun {
 		return false
 	}
-	return v.Host.Claimed() || v.bmcRead() && (erasureRefusal(v, attempt.CleaningPolicy) != "" || attempt.PoweredOffTime != nil && v.notOff())
+	return v.Host.Claimed() || v.bmcRead() && (erasureRefusal(v, attempt.CleaningPolicy) != "" || attempt.PoweredOffTime != nil && v.BMC.notOff())
 }
 
 // bmcRead is true once the BMC was read, or cannot be read: after a restart the serial number may not be known yet.
@@ -281,7 +281,7 @@ func endRequestedAttempt(v View, s Settings, step, unknown Step, attempt v1alpha
 	}
 	next := step
 	switch {
-	case v.notOff() && !v.mayRunEraser(s):
+	case v.BMC.notOff() && !v.mayRunEraser(s):
 		next = failErasing(step, attempt, after+". The server is on, and nothing shows that this erasure has powered it on, so it is left as it is")
 	case v.QueuePosition != nil:
 		next.Message, next.RequeueAt = after+". The next attempt waits for a boot slot", v.Now.Add(s.ActiveInterval)
@@ -306,7 +306,7 @@ func endRequestedErasure(v View, s Settings, step Step) Step {
 	case v.BMC.Power != v1alpha1.PowerOff:
 		change := issueCommand(v, s, ForceOff, CommandForceOff)
 		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "The server is being powered off after the erasure of its disks"
-	case !v.confirmedOff(s):
+	case !v.BMC.confirmedOff(v.Now, s):
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
 	case v.mediaLeft():
 		known.Action, known.Message = EjectMedia, "The server is off after the erasure of its disks: its boot medium is being ejected"

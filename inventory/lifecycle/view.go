@@ -302,16 +302,16 @@ const maxNewReadingAge = time.Minute
 
 // powerKnown is true when the power was read after the last power command and at most maxAge ago. A reading with which nothing was decided
 // yet may be older. Otherwise an overloaded provider, which reconciles late, would read the power again and again and decide nothing.
-func (v View) powerKnown(maxAge time.Duration) bool {
-	if v.BMC.PowerNew {
+func (b BMC) powerKnown(now time.Time, maxAge time.Duration) bool {
+	if b.PowerNew {
 		maxAge = max(maxAge, maxNewReadingAge)
 	}
-	return v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt) && v.Now.Sub(v.BMC.PowerAt) < maxAge
+	return b.Power != "" && b.PowerAt.After(b.LastPowerAt) && now.Sub(b.PowerAt) < maxAge
 }
 
 // usable is true when the last readings still describe the host, even if they are old.
-func (v View) usable() bool {
-	return v.BMC.Problem == nil && v.BMC.Inspected && v.BMC.Power != "" && v.BMC.PowerAt.After(v.BMC.LastPowerAt)
+func (b BMC) usable() bool {
+	return b.Problem == nil && b.Inspected && b.Power != "" && b.PowerAt.After(b.LastPowerAt)
 }
 
 // incapableInspectInterval is the maximum age of the inventory while the BMC lacks a capability: a licence or new firmware may add it.

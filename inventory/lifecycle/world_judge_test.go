@@ -168,7 +168,7 @@ func (w *world) judgeOffer(v View, step Step) {
 		w.brokenf(promise.Clean, "offered although a machine says that it runs there")
 	case w.dirty:
 		w.brokenf(promise.Clean, "offered although a machine ran on it, and no power-off and cleaning was confirmed since")
-	case !v.usable() || v.BMC.Power != want || !v.Verified():
+	case !v.BMC.usable() || v.BMC.Power != want || !v.Verified():
 		w.brokenf(promise.Clean, "offered although its readings do not allow that")
 	}
 }

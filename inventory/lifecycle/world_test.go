@@ -230,7 +230,7 @@ func worldOf(t rapid.TB, v View, seen *tally) *world {
 		w.noSecret, w.v.BMC.Problem = true, nil // a problem that waits for a change of an object waits for the Secret in this world
 	}
 	w.media = v.BMC.MediaInserted
-	w.on = v.notOff()
+	w.on = v.BMC.notOff()
 	w.overridden = !w.on && !v.BMC.NetworkBootSetAt.IsZero()
 	if b := v.Host.CurrentBoot(); v.Host.Claimed() && (v.Provisioned() || b != nil && (b.DataServedTime != nil && !mayRepeat(*b) || b.ReportedTime != nil)) {
 		w.seeded, w.runs = true, w.on
@@ -601,7 +601,7 @@ func (w *world) atRest() bool {
 	kept := w.on && v.Provider.RunsHere && v.Requests.PowerOffProvider == ""                                                                 // its server is not powered off
 	foreign := v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != "" || v.Identity.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
-	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.notOff() != w.on || v.powerChanging()) {
+	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.BMC.notOff() != w.on || v.BMC.powerChanging()) {
 		return false // it will read the power again, and the reading is new
 	}
 	released := slices.Contains([]State{StateDeleting, StateReleasing, StateCleaning}, w.last.State) // whose end allows the move
