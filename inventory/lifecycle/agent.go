@@ -74,21 +74,21 @@ func failsForGood(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 
 // metOtherServer is true for an attempt whose agent ran on another server than the host's. The next attempt would meet it, too: the spec of the host is wrong. A client
 // that has read a boot medium may report it, so then only the attempt ends (decision 0034).
-func (v View) metOtherServer(attempt v1alpha1.BareMetalBootSpec) bool {
-	return v.Observed.Problem != nil && v.Observed.Problem.Reason == wire.ReasonOtherServer && !UsesMedium(&attempt)
+func (o Observed) metOtherServer(attempt v1alpha1.BareMetalBootSpec) bool {
+	return o.Problem != nil && o.Problem.Reason == wire.ReasonOtherServer && !UsesMedium(&attempt)
 }
 
 // agentGaveUp is true when the agent reported that its plan failed. The attempt ends then, and does not wait for its deadline.
-func (v View) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.Agent && mayRepeat(attempt) && v.Observed.Problem != nil &&
-		(slices.Contains(transientAgentReasons, v.Observed.Problem.Reason) || slices.Contains(permanentAgentReasons, v.Observed.Problem.Reason))
+func (o Observed) agentGaveUp(attempt v1alpha1.BareMetalBootSpec) bool {
+	return attempt.Agent && mayRepeat(attempt) && o.Problem != nil &&
+		(slices.Contains(transientAgentReasons, o.Problem.Reason) || slices.Contains(permanentAgentReasons, o.Problem.Reason))
 }
 
 // agentRan is true once the agent of an attempt got its plan, until it has completed it. The address that got the plan is in the spec: the stage may be lost with the
 // status, or the write of it while the API server is away.
-func (v View) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
+func (o Observed) agentRan(attempt v1alpha1.BareMetalBootSpec) bool {
 	stages := []v1alpha1.BootStage{v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted}
-	ran := attempt.DataAddress != "" || slices.Contains(stages, v.Observed.Furthest.Stage)
+	ran := attempt.DataAddress != "" || slices.Contains(stages, o.Furthest.Stage)
 	return attempt.Agent && attempt.AgentDoneTime == nil && attempt.PoweredOnTime != nil && ran
 }
 
@@ -99,9 +99,9 @@ func agentOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	case attempt.AgentRefusedTime != nil && mayRepeat(attempt):
 		return fmt.Sprintf("Two clients presented the token of the agent in attempt %d, so neither is served: the server's address changed, or another machine listens on "+
 			"its network. An event names both addresses", attempt.Attempt)
-	case v.agentGaveUp(attempt):
+	case v.Observed.agentGaveUp(attempt):
 		return fmt.Sprintf("The agent gave up in attempt %d: %s", attempt.Attempt, v.Observed.Problem.Message)
-	case v.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && v.BMC.powerKnown(v.Now, s.ActiveInterval) && v.BMC.confirmedOff(v.Now, s):
+	case v.Observed.agentRan(attempt) && v.BMC.Power == v1alpha1.PowerOff && v.BMC.powerKnown(v.Now, s.ActiveInterval) && v.BMC.confirmedOff(v.Now, s):
 		return fmt.Sprintf("The server went off in attempt %d while the agent ran: it lost its power, or the agent ended without a result. Check the server's console",
 			attempt.Attempt)
 	default:

@@ -39,10 +39,10 @@ func remedyOf(reason string) string {
 func describeTimeout(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	since, timeout := fmt.Sprintf("boot attempt %d began", attempt.Attempt), s.BootTimeout
 	switch done := attempt.AgentDoneTime; {
-	case done != nil && done.After(v.countedFrom()):
+	case done != nil && done.After(v.Observed.countedFrom(v.Host.Boot)):
 		since = fmt.Sprintf("the agent completed its plan in boot attempt %d", attempt.Attempt)
-	case v.Observed.AgentAt.Add(s.BootTimeout).After(v.lastDeadline(s)):
-		timeout = v.lastDeadline(s).Sub(v.countedFrom())
+	case v.Observed.AgentAt.Add(s.BootTimeout).After(v.Observed.lastDeadline(v.Host.Boot, s)):
+		timeout = v.Observed.lastDeadline(v.Host.Boot, s).Sub(v.Observed.countedFrom(v.Host.Boot))
 		since = fmt.Sprintf("boot attempt %d began, although the agent makes progress", attempt.Attempt)
 	case v.Observed.AgentAt.After(attempt.StartTime.Time):
 		since = fmt.Sprintf("the agent last made progress in boot attempt %d", attempt.Attempt)

@@ -286,7 +286,7 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 			step.Action = EjectMedia
 		}
 		return step
-	case v.agentRan(attempt) && !v.BMC.confirmedOff(v.Now, s):
+	case v.Observed.agentRan(attempt) && !v.BMC.confirmedOff(v.Now, s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
 	case v.ranFromMemory(attempt) && !v.offLongEnough():
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
@@ -333,7 +333,7 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 	// The server may have gone on and off between two readings of the power. Then the boot server observed a stage. The stage's time has whole
 	// seconds, and it must be older than the reading: a server that boots may still read as off for some seconds.
 	at := v.Observed.Furthest.Time.Time
-	seen := v.Observed.Furthest.Stage != "" && !v.onlyBMCSeen(attempt) && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
+	seen := v.Observed.Furthest.Stage != "" && !v.Observed.onlyBMCSeen(attempt) && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
 	usedUp := v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(set) && (seen || v.BMC.PowerSince.After(v.BMC.LastPowerAt))
 	return !usedUp
 }
@@ -345,4 +345,4 @@ func recordedInFuture(now time.Time, t *metav1.Time) bool {
 }
 
 // bootLoaderRuns is true when the boot loader runs, so the override took effect.
-func bootLoaderRuns(v View) bool { return v.bootedMedium() }
+func bootLoaderRuns(v View) bool { return v.Observed.bootedMedium() }

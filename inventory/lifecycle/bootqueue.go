@@ -58,12 +58,12 @@ func (v View) Deadline(s Settings) time.Time {
 	switch {
 	case done == nil:
 	case v.Host.Boot.Purpose == v1alpha1.PurposeProvision: // what the agent reports afterwards does not count
-		return latest(v.countedFrom(), done.Time).Add(s.BootTimeout)
+		return latest(v.Observed.countedFrom(v.Host.Boot), done.Time).Add(s.BootTimeout)
 	default:
 		progress = latest(progress, done.Time)
 	}
-	deadline := latest(v.countedFrom(), progress).Add(s.BootTimeout)
-	if last := v.lastDeadline(s); deadline.After(last) {
+	deadline := latest(v.Observed.countedFrom(v.Host.Boot), progress).Add(s.BootTimeout)
+	if last := v.Observed.lastDeadline(v.Host.Boot, s); deadline.After(last) {
 		return last
 	}
 	return deadline
@@ -71,15 +71,17 @@ func (v View) Deadline(s Settings) time.Time {
 
 // lastDeadline is when the current boot times out even if its agent makes progress: AgentTimeout later than without, or EraseTimeout after the start of an erasure,
 // which takes hours or a day on large hard disks.
-func (v View) lastDeadline(s Settings) time.Time {
-	if v.Host.Boot.Purpose == v1alpha1.PurposeClean {
-		return v.countedFrom().Add(max(s.EraseTimeout, s.BootTimeout))
+func (o Observed) lastDeadline(b *v1alpha1.BareMetalBootSpec, s Settings) time.Time {
+	if b.Purpose == v1alpha1.PurposeClean {
+		return o.countedFrom(b).Add(max(s.EraseTimeout, s.BootTimeout))
 	}
-	return v.countedFrom().Add(s.BootTimeout + s.AgentTimeout)
+	return o.countedFrom(b).Add(s.BootTimeout + s.AgentTimeout)
 }
 
 // countedFrom is when the time of the current boot begins.
-func (v View) countedFrom() time.Time { return latest(v.Host.Boot.StartTime.Time, v.Observed.WaitedAt) }
+func (o Observed) countedFrom(b *v1alpha1.BareMetalBootSpec) time.Time {
+	return latest(b.StartTime.Time, o.WaitedAt)
+}
 
 // slotGrace is how long after the deadline of an attempt its host keeps its slot. The next attempt starts within this time and has the slot.
 const slotGrace = time.Minute

@@ -186,7 +186,7 @@ func describePolicy(policy wire.ErasePolicy) string {
 
 // endErasure ends an attempt to erase the disks. After the last one the boot fails, and the host goes into quarantine.
 func endErasure(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
-	if attempt.Attempt < maxAttempts(v, s) && !v.metOtherServer(attempt) {
+	if attempt.Attempt < maxAttempts(v, s) && !v.Observed.metOtherServer(attempt) {
 		step = beginErasure(v, s, step, attempt.Attempt+1)
 		step.Message += ". " + after
 		return step

@@ -108,7 +108,7 @@ func methodFor(v View, attempt int32) v1alpha1.BootMethod {
 		return firstMethod(v, list)
 	}
 	before := slices.Index(list, MethodOf(v.Host.Boot))
-	if before >= 0 && !v.methodWorks(*v.Host.Boot) {
+	if before >= 0 && !v.Observed.methodWorks(*v.Host.Boot) {
 		return list[(before+1)%len(list)]
 	}
 	return list[max(before, 0)]
@@ -116,22 +116,22 @@ func methodFor(v View, attempt int32) v1alpha1.BootMethod {
 
 // methodWorks is true once the server made a request in an attempt that shows that it booted by the method. A request of the medium does not show that: the BMC makes
 // it when the medium is inserted. Nor does a DHCP request of firmware that has to fetch a medium, nor a read of the loader: the firmware may refuse to run it.
-func (v View) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
+func (o Observed) methodWorks(attempt v1alpha1.BareMetalBootSpec) bool {
 	switch {
 	case attempt.ScriptAddress != "" || attempt.DataAddress != "" || attempt.AgentKey != "" || attempt.DataServedTime != nil || attempt.CommitAllowedTime != nil || attempt.AgentDoneTime != nil:
 		return true // the status may be lost, and the spec is not
-	case v.Observed.Problem != nil && !UsesMedium(&attempt) || v.Observed.WaitedAt.After(attempt.StartTime.Time):
+	case o.Problem != nil && !UsesMedium(&attempt) || o.WaitedAt.After(attempt.StartTime.Time):
 		return true
 	case UsesMedium(&attempt):
-		return v.bootedMedium()
+		return o.bootedMedium()
 	default:
-		return v.Observed.Furthest.Stage != "" && v.Observed.Furthest.Stage != v1alpha1.StageMedia
+		return o.Furthest.Stage != "" && o.Furthest.Stage != v1alpha1.StageMedia
 	}
 }
 
 // bootedMedium is true if a stage was observed that follows the start of a boot loader.
-func (v View) bootedMedium() bool {
-	at := v.Observed.Furthest.Stage
+func (o Observed) bootedMedium() bool {
+	at := o.Furthest.Stage
 	return at != "" && at != v1alpha1.StageMedia && at != v1alpha1.StageDHCP && at != v1alpha1.StageLoader
 }
 
@@ -145,7 +145,7 @@ func (v View) MethodWorked() bool {
 	case !UsesMedium(b):
 		return v.Observed.Furthest.Stage != "" && v.Observed.Furthest.Stage != v1alpha1.StageMedia
 	default:
-		return v.Observed.Media.Stage != "" && v.bootedMedium()
+		return v.Observed.Media.Stage != "" && v.Observed.bootedMedium()
 	}
 }
 
@@ -168,15 +168,15 @@ func HasNextMethod(v View, s Settings) bool {
 }
 
 // expectedRequestMade is true once the server, or its BMC, made the first request that the method leads to. The attempt has its whole time then.
-func (v View) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {
-	return v.methodWorks(attempt) || UsesMedium(&attempt) && v.Observed.Media.Stage != ""
+func (o Observed) expectedRequestMade(attempt v1alpha1.BareMetalBootSpec) bool {
+	return o.methodWorks(attempt) || UsesMedium(&attempt) && o.Media.Stage != ""
 }
 
 // methodDeadline is when an attempt ends because its expected request did not come; the zero time if it does not end for that reason. A server that is not on shows
 // nothing about the method.
 func methodDeadline(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) time.Time {
 	on := attempt.PoweredOnTime != nil && v.BMC.Problem == nil && v.BMC.Power == v1alpha1.PowerOn
-	if !on || v.expectedRequestMade(attempt) || !hasNextMethod(v, s, attempt) {
+	if !on || v.Observed.expectedRequestMade(attempt) || !hasNextMethod(v, s, attempt) {
 		return time.Time{}
 	}
 	since := attempt.PoweredOnTime.Time
@@ -198,7 +198,7 @@ func untilMethodDeadline(v View, s Settings, attempt v1alpha1.BareMetalBootSpec,
 func methodOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 	if r := v.BMC.MethodRefused; r != nil && r.Boot == attempt.Number && hasNextMethod(v, s, attempt) {
 		message := fmt.Sprintf("The BMC refused to boot the server by %s in attempt %d: %s", MethodOf(&attempt), attempt.Attempt, r.Message)
-		if refusal := v.mediaRefusal(); refusal != "" {
+		if refusal := v.Observed.mediaRefusal(); refusal != "" {
 			message += ". The likeliest cause: " + refusal
 		}
 		return message
@@ -210,16 +210,16 @@ func methodOver(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) string {
 }
 
 // mediaRefusal says who requested the medium and why the boot server refused it; empty if it did not.
-func (v View) mediaRefusal() string {
-	if v.Observed.Problem == nil || v.Observed.Problem.Reason != v1alpha1.ReasonMediaRefused {
+func (o Observed) mediaRefusal() string {
+	if o.Problem == nil || o.Problem.Reason != v1alpha1.ReasonMediaRefused {
 		return ""
 	}
-	return v.Observed.Problem.Message
+	return o.Problem.Message
 }
 
 // noRequest says which request of a method did not come, or was refused, and what to check.
 func noRequest(v View, attempt v1alpha1.BareMetalBootSpec) string {
-	refusal := v.mediaRefusal()
+	refusal := v.Observed.mediaRefusal()
 	switch method := MethodOf(&attempt); {
 	case method != v1alpha1.MethodPXE && refusal != "":
 		return refusal
@@ -235,22 +235,22 @@ func noRequest(v View, attempt v1alpha1.BareMetalBootSpec) string {
 // notBooted says whether the medium of an attempt was never requested, or was requested and not booted; empty for an attempt without a medium, and for one that has
 // booted it.
 func notBooted(v View, attempt v1alpha1.BareMetalBootSpec) string {
-	info := v.mediaStage(attempt)
+	info := v.Observed.mediaStage(attempt)
 	switch {
 	case info == nil || info.stage == v1alpha1.StageLoader || attempt.PoweredOnTime == nil || !mayRepeat(attempt):
 		return ""
 	case v.Observed.Media.Stage == "":
 		return noRequest(v, attempt)
 	case MethodOf(&attempt) == v1alpha1.MethodUefiHTTP:
-		return fmt.Sprintf("the firmware requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
+		return fmt.Sprintf("the firmware requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.Observed.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
 	default:
-		return fmt.Sprintf("the BMC requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
+		return fmt.Sprintf("the BMC requested the boot medium%s, but the server did not boot from it. The likeliest cause: %s", v.Observed.describeObservation(attempt, v1alpha1.StageMedia), info.cause)
 	}
 }
 
 // onlyBMCSeen is true if the only request of an attempt is that of a medium by the BMC, which makes it while the server is off.
-func (v View) onlyBMCSeen(attempt v1alpha1.BareMetalBootSpec) bool {
-	return v.Observed.Furthest.Stage == v1alpha1.StageMedia && MethodOf(&attempt) == v1alpha1.MethodVirtualMedia
+func (o Observed) onlyBMCSeen(attempt v1alpha1.BareMetalBootSpec) bool {
+	return o.Furthest.Stage == v1alpha1.StageMedia && MethodOf(&attempt) == v1alpha1.MethodVirtualMedia
 }
 
 // describeMethod returns the method of an attempt for users.

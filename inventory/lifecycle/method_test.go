@@ -383,7 +383,7 @@ func TestPropertyOneNumberHasOneMethod(t *testing.T) {
 			return
 		}
 		early++
-		if before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium() || v.Consumer.Paused || v.Host.Paused {
+		if before.DataServedTime != nil || before.CommitAllowedTime != nil || v.Observed.bootedMedium() || v.Consumer.Paused || v.Host.Paused {
 			t.Fatalf("an attempt ends early although its server booted, or the Cluster is paused: %+v", v)
 		}
 		if b.Method == MethodOf(before) {

@@ -11,10 +11,10 @@ import (
 )
 
 // describeObservation says when a stage was observed, and from which address and client, as far as known.
-func (v View) describeObservation(attempt v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) string {
-	observed := v.Observed.Furthest
+func (o Observed) describeObservation(attempt v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) string {
+	observed := o.Furthest
 	if stage == v1alpha1.StageMedia {
-		observed = v.Observed.Media // firmware may request an address after that
+		observed = o.Media // firmware may request an address after that
 	}
 	switch {
 	case stage == "":

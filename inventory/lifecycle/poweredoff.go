@@ -32,22 +32,22 @@ func (v View) offFor() time.Duration {
 }
 
 // nodeReadiness returns what the machine's Node says about its server, and since when. It is empty if that was never recorded.
-func (v View) nodeReadiness() (v1alpha1.NodeReadiness, time.Time) {
-	if v.Observed.Node == nil || v.Observed.Node.Mismatch != nil || v.Observed.Node.ReadinessTime == nil {
+func (o Observed) nodeReadiness() (v1alpha1.NodeReadiness, time.Time) {
+	if o.Node == nil || o.Node.Mismatch != nil || o.Node.ReadinessTime == nil {
 		return "", time.Time{}
 	}
-	return v.Observed.Node.Readiness, v.Observed.Node.ReadinessTime.Time
+	return o.Node.Readiness, o.Node.ReadinessTime.Time
 }
 
 // nodeConfirmsOff is true if the Node does not contradict a server that has read as off for some time.
-func (v View) nodeConfirmsOff(offFor time.Duration) bool {
-	switch readiness, since := v.nodeReadiness(); readiness {
+func (o Observed) nodeConfirmsOff(now time.Time, offFor time.Duration) bool {
+	switch readiness, since := o.nodeReadiness(); readiness {
 	case v1alpha1.NodeReady:
 		return false
 	case v1alpha1.NodeNotReady:
 		return offFor >= minOffForReport
 	case v1alpha1.NodeUnreadable:
-		return offFor >= minOffForReport && v.Now.Sub(since) >= nodeUnreadableFor
+		return offFor >= minOffForReport && now.Sub(since) >= nodeUnreadableFor
 	default: // there is no Node, or nothing reads it: the BMC is the only witness
 		return false
 	}
@@ -56,33 +56,33 @@ func (v View) nodeConfirmsOff(offFor time.Duration) bool {
 // poweredOff is true for a machine on disk whose server lost its power, or was powered off by something other than the provider. Once it was reported, it stays true until
 // the server reads as anything else than off, or the Node is Ready: a BMC that does not answer, or a restart of the provider, proves nothing.
 func (v View) poweredOff() bool {
-	readiness, _ := v.nodeReadiness()
+	readiness, _ := v.Observed.nodeReadiness()
 	switch {
 	case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.notOff(), readiness == v1alpha1.NodeReady:
 		return false
 	case !v.PowerLoss.PoweredOffTime.IsZero():
 		return true
 	default:
-		return v.nodeConfirmsOff(v.offFor())
+		return v.Observed.nodeConfirmsOff(v.Now, v.offFor())
 	}
 }
 
 // powerDisputed is true if the BMC reports a server as off whose Node has been Ready for as long.
 func (v View) powerDisputed() bool {
-	readiness, since := v.nodeReadiness()
+	readiness, since := v.Observed.nodeReadiness()
 	return readiness == v1alpha1.NodeReady && min(v.offFor(), v.BMC.powerUnchangedFor(since)) >= minOffForDispute
 }
 
 // powerUnconfirmed is true if the BMC reports a server as off, and no Node was observed that could confirm or contradict it.
 func (v View) powerUnconfirmed() bool {
-	readiness, _ := v.nodeReadiness()
+	readiness, _ := v.Observed.nodeReadiness()
 	return readiness == "" && v.Consumer.Persistence != v1alpha1.PersistenceEphemeral && v.PowerLoss.PoweredOffTime.IsZero() && v.offFor() >= nodeUnreadableFor
 }
 
 // awaitsPowerReading is true while another reading of the power may change what is reported about a provisioned host: it reads as off and that is not decided, or its Node
 // changed after the last reading.
 func (v View) awaitsPowerReading() bool {
-	readiness, changed := v.nodeReadiness()
+	readiness, changed := v.Observed.nodeReadiness()
 	switch {
 	case v.BMC.Power == v1alpha1.PowerOff && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral:
 		return true
@@ -100,7 +100,7 @@ func reportPower(v View, step Step) Step {
 		step.Reason, step.PoweredOffTime = v1alpha1.ReasonPoweredOff, v.OffSince()
 		step.Message = fmt.Sprintf("The server has been off since %s, and the provider did not power it off: %s. Check its power supply and the event log of its BMC. "+
 			"To power it on, set the annotation %sWHO=\"why\", or delete the Machine to have it replaced",
-			step.PoweredOffTime.UTC().Format(time.RFC3339), v.nodeText(), v1alpha1.PowerOnPrefix)
+			step.PoweredOffTime.UTC().Format(time.RFC3339), v.Observed.nodeText(), v1alpha1.PowerOnPrefix)
 	case v.powerDisputed():
 		step.Reason = v1alpha1.ReasonPowerDisputed
 		step.Message = fmt.Sprintf("The BMC reports that the server is off, but Node %q is Ready. Check that spec.bmc.address is the BMC of this server, and restart the BMC", v.Observed.Node.Name)
@@ -112,12 +112,12 @@ func reportPower(v View, step Step) Step {
 }
 
 // nodeText describes the second witness.
-func (v View) nodeText() string {
-	switch readiness, _ := v.nodeReadiness(); readiness {
+func (o Observed) nodeText() string {
+	switch readiness, _ := o.nodeReadiness(); readiness {
 	case v1alpha1.NodeNotReady:
-		return fmt.Sprintf("Node %q is not Ready", v.Observed.Node.Name)
+		return fmt.Sprintf("Node %q is not Ready", o.Node.Name)
 	case v1alpha1.NodeUnreadable:
-		return fmt.Sprintf("Node %q cannot be read", v.Observed.Node.Name)
+		return fmt.Sprintf("Node %q cannot be read", o.Node.Name)
 	default:
 		return "its Node is no longer known"
 	}

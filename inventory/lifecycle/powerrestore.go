@@ -84,7 +84,7 @@ func (v View) restoreUntil() time.Time {
 
 // restorePower adds to the step of a provisioned host how its server is powered on after a loss of power.
 func restorePower(v View, step Step, s Settings) Step {
-	readiness, since := v.nodeReadiness()
+	readiness, since := v.Observed.nodeReadiness()
 	r := v.PowerLoss.Restore
 	if r != nil && r.EndTime == nil && readiness == v1alpha1.NodeReady && (since.After(r.LastPowerOnTime.Time) || recordedInFuture(v.Now, &r.LastPowerOnTime)) {
 		ended := *r

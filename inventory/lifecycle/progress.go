@@ -118,14 +118,14 @@ var mediaStages = map[v1alpha1.BootMethod][]stageInfo{
 }
 
 // mediaStage returns the row of an attempt that has to boot from a boot medium; nil if it uses none, or has booted it.
-func (v View) mediaStage(attempt v1alpha1.BareMetalBootSpec) *stageInfo {
+func (o Observed) mediaStage(attempt v1alpha1.BareMetalBootSpec) *stageInfo {
 	rows := mediaStages[MethodOf(&attempt)]
 	switch {
-	case rows == nil || v.bootedMedium():
+	case rows == nil || o.bootedMedium():
 		return nil
-	case v.Observed.Furthest.Stage == v1alpha1.StageLoader:
+	case o.Furthest.Stage == v1alpha1.StageLoader:
 		return &rows[2]
-	case v.Observed.Media.Stage != "":
+	case o.Media.Stage != "":
 		return &rows[1]
 	default:
 		return &rows[0]
@@ -210,10 +210,10 @@ func currentStage(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	switch {
 	case !mayRepeat(attempt):
 		return last
-	case (v.Observed.Furthest.Stage == "" || v.onlyBMCSeen(attempt)) && (attempt.PoweredOffTime == nil || v.BMC.Power != v1alpha1.PowerOn):
+	case (v.Observed.Furthest.Stage == "" || v.Observed.onlyBMCSeen(attempt)) && (attempt.PoweredOffTime == nil || v.BMC.Power != v1alpha1.PowerOn):
 		return preparing(v, attempt)
 	}
-	if info := v.mediaStage(attempt); info != nil {
+	if info := v.Observed.mediaStage(attempt); info != nil {
 		return *info
 	}
 	at := v.Observed.Furthest.Stage
@@ -222,7 +222,7 @@ func currentStage(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	}
 	for _, info := range table {
 		if info.stage == at {
-			return v.withAgentProgress(info)
+			return v.Observed.withAgentProgress(info)
 		}
 	}
 	return last
@@ -243,8 +243,8 @@ var agentTable = slices.Concat(slices.DeleteFunc(slices.Clone(stages), func(i st
 }), agentStages)
 
 // withAgentProgress adds the progress of the agent to the row of a stage in which it runs.
-func (v View) withAgentProgress(info stageInfo) stageInfo {
-	if p := v.Observed.Agent; p != nil && info.reason == v1alpha1.ReasonAgentRuns {
+func (o Observed) withAgentProgress(info stageInfo) stageInfo {
+	if p := o.Agent; p != nil && info.reason == v1alpha1.ReasonAgentRuns {
 		info.observed = "The agent runs: " + AgentProgressText(p)
 	}
 	return info
@@ -354,7 +354,7 @@ func describeAwaited(v View, attempt v1alpha1.BareMetalBootSpec, s Settings) (re
 			timestamp(v.Observed.RestartedAt))
 	}
 	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s",
-		info.observed, v.describeObservation(attempt, info.stage), deadline, info.awaited, cause)
+		info.observed, v.Observed.describeObservation(attempt, info.stage), deadline, info.awaited, cause)
 	if awaitsFirmware(info) {
 		message += v.BMC.OverrideNote
 	}

@@ -90,7 +90,7 @@ func (v View) mayRunEraser(s Settings) bool {
 	case b.PoweredOffTime == nil:
 		return true
 	default:
-		return b.PoweredOnTime != nil && (v.Observed.Furthest.Stage != "" && !v.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)
+		return b.PoweredOnTime != nil && (v.Observed.Furthest.Stage != "" && !v.Observed.onlyBMCSeen(*b) || v.BMC.LastPower == CommandPowerOn)
 	}
 }
 
@@ -269,7 +269,7 @@ func endRequestedAttempt(v View, s Settings, step, unknown Step, attempt v1alpha
 	switch {
 	case attempt.Attempt >= maxAttempts(v, s):
 		return failErasing(step, attempt, after+". This was the last attempt")
-	case v.metOtherServer(attempt):
+	case v.Observed.metOtherServer(attempt):
 		return failErasing(step, attempt, after+". Another attempt would meet the same server")
 	case v.Host.Claimed():
 		return failErasing(step, attempt, after+". A machine has claimed the host, so there is no other attempt")

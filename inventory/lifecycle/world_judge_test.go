@@ -84,7 +84,7 @@ func (w *world) judgeBoot(v View, step Step) {
 		w.brokenf(promise.Command, "a host is booted that is being deleted, or shares its machine")
 	case before != nil && before.Number == b.Number && before.Method != b.Method:
 		w.brokenf(promise.Records, "the method of boot %d becomes %s", b.Number, b.Method)
-	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && agentOver(v, w.s, *before) == "" && (before.DataServedTime != nil || before.CommitAllowedTime != nil || v.bootedMedium()):
+	case begins && before != nil && before.Attempt < b.Attempt && v.Now.Before(v.Deadline(w.s)) && agentOver(v, w.s, *before) == "" && (before.DataServedTime != nil || before.CommitAllowedTime != nil || v.Observed.bootedMedium()):
 		w.brokenf(promise.Command, "an attempt ends early although its server asked")
 	case begins && b.Attempt > max(w.s.BootAttempts, 3):
 		w.brokenf(promise.Ends, "attempt %d", b.Attempt)
