@@ -33,7 +33,7 @@ var lifecycleTargets = []target{
 		{"a request to shut down is sent while the power changes", "changePower", "v.BMC.powerTransitionPending(v.Now, s)", "false"},
 		{"a server that is powering off counts as off", "BMC.notOff", `b.Power != "" && b.Power != v1alpha1.PowerOff`,
 			`b.Power != "" && b.Power != v1alpha1.PowerOff && b.Power != v1alpha1.PoweringOff`},
-		{"a host with the MAC address of another host is offered", "offerHost", "v.hasConflict()", "false"},
+		{"a host with the MAC address of another host is offered", "offerHost", "v.Identity.hasConflict()", "false"},
 		{"a replaced server is managed", "withoutForeignServer", `v.Identity.Replaced != ""`, "false"},
 		{"the server of another host is managed", "withoutForeignServer", `v.Identity.HardwareTakenBy != ""`, "false"},
 		{"a command goes to the BMC of another host", "withoutForeignServer", `v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != ""`, "false"},

@@ -154,7 +154,7 @@ func prepareBoot(v View, s Settings) Step {
 // beginFirstAttempt begins the first boot attempt of a host whose power is known, unless a conflict, a missing capability or a running server
 // prevents it.
 func beginFirstAttempt(v View, s Settings, step Step) Step {
-	if v.hasConflict() {
+	if v.Identity.hasConflict() {
 		step.Reason, step.Message = Conflict(v)
 		step.RequeueAt = v.Now.Add(s.PollInterval) // as in Next
 		return step

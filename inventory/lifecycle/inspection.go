@@ -34,7 +34,7 @@ func inspects(v View, s Settings) bool {
 
 // inspectionOver is true when an inspection has succeeded or failed, or must not continue.
 func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.Host.byAgent() || v.hasConflict() || len(v.powerHolds()) > 0 || v.Host.Spec.Power == v1alpha1.PowerOn
+	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.Host.byAgent() || v.Identity.hasConflict() || len(v.powerHolds()) > 0 || v.Host.Spec.Power == v1alpha1.PowerOn
 }
 
 // mayRunAgent is true if an inspection has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one

@@ -20,7 +20,7 @@ func offerHost(v View, s Settings) Step {
 	}
 	known := Step{Phase: v1alpha1.PhaseRegistering, RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
 	switch {
-	case v.hasConflict():
+	case v.Identity.hasConflict():
 		_, known.Message = Conflict(v)
 	case v.BMC.Inspected && v.Incapable():
 		known.Message = MissingCapabilityMessage(v)

@@ -280,7 +280,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 		switch {
 		case v.Host.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Host.Spec.Quarantine != nil, v.Host.Spec.Maintenance != nil, v.Requests.Detached != "", v.Host.Paused, len(v.powerHolds()) > 0:
 			t.Fatalf("%s although nobody wants that", step.Action)
-		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.hasConflict(), v.Identity.Replaced != "":
+		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.Identity.hasConflict(), v.Identity.Replaced != "":
 			t.Fatalf("%s to a server that must not be powered on", step.Action)
 		case !again && (v.PowerLoss.Outage == nil || v.PowerLoss.Outage.Running > 0 || v.PowerLoss.Outage.Lost == 0 || v.PowerLoss.Outage.Unknown > v.PowerLoss.Outage.Lost):
 			t.Fatalf("%s without an outage", step.Action)

@@ -282,12 +282,12 @@ func (v View) Provisioned() bool {
 // Verified is true when the host can be booted: its inventory was read and describes the same server as before, its BMC has the capabilities
 // for one of its boot methods, and no conflict concerns its MAC address, BMC or hardware.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && !v.Incapable() && v.Identity.Replaced == "" && !v.hasConflict()
+	return v.BMC.Inspected && !v.Incapable() && v.Identity.Replaced == "" && !v.Identity.hasConflict()
 }
 
 // hasConflict is true when the configuration, or another host, keeps this host from using its MAC address, BMC or hardware.
-func (v View) hasConflict() bool {
-	return v.Identity.NotPermitted != "" || v.Identity.MACTakenBy != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != ""
+func (i Identity) hasConflict() bool {
+	return i.NotPermitted != "" || i.MACTakenBy != "" || i.BMCTakenBy != "" || i.HardwareTakenBy != ""
 }
 
 // bmcBlocked is true while the BMC must not be queried. A user may request a retry before RetryAt. A problem without RetryAt waits for a

@@ -628,7 +628,7 @@ func (w *world) atRest() bool {
 		if v.Host.OwnBoot() != nil {
 			return false
 		}
-		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.hasConflict() || methodObstacles(v) != ""))
+		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.Identity.hasConflict() || methodObstacles(v) != ""))
 	case StateClaimed:
 		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && !own
 	default:
