@@ -12,7 +12,7 @@ import (
 
 // stayProvisioned only polls a provisioned host, and reports what is wrong with its power. It polls more often while that is not decided.
 func stayProvisioned(v View, s Settings) Step {
-	if v.awaitsPowerReading() || v.Now.Before(v.restoreUntil()) {
+	if v.awaitsPowerReading() || v.Now.Before(v.PowerLoss.restoreUntil(v.Now)) {
 		s.PollInterval = s.ActiveInterval
 	}
 	step := allowMoveOrPoll(v, s)

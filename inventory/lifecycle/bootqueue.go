@@ -92,7 +92,7 @@ const slotGrace = time.Minute
 func (v View) BootsUntil(s Settings) time.Time {
 	b := cmp.Or(v.Host.CurrentBoot(), v.Host.OwnBoot())
 	if b == nil || b.ReportedTime != nil || b.Failure != nil {
-		return v.restoreUntil()
+		return v.PowerLoss.restoreUntil(v.Now)
 	}
-	return latest(v.Deadline(s).Add(slotGrace), v.restoreUntil())
+	return latest(v.Deadline(s).Add(slotGrace), v.PowerLoss.restoreUntil(v.Now))
 }

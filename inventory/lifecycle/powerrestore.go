@@ -75,8 +75,8 @@ func (v View) PowerOns() int32 {
 }
 
 // restoreUntil returns until when a server that was powered on after a loss of power needs its boot slot; zero if it needs none.
-func (v View) restoreUntil() time.Time {
-	if r := v.PowerLoss.Restore; r != nil && r.EndTime == nil && !recordedInFuture(v.Now, &r.LastPowerOnTime) {
+func (p PowerLoss) restoreUntil(now time.Time) time.Time {
+	if r := p.Restore; r != nil && r.EndTime == nil && !recordedInFuture(now, &r.LastPowerOnTime) {
 		return r.LastPowerOnTime.Add(restoreTimeout)
 	}
 	return time.Time{}
