@@ -124,7 +124,7 @@ var lifecycleTargets = []target{
 			"!off && v.Observed.Furthest.Stage == v1alpha1.StageDHCP, attempt.PoweredOffTime == nil && !off"},
 		{"a server with bootstrap data boots from the network again", "bootFromNetwork", "case mayRepeat(attempt) && !v.networkBootPending(attempt):",
 			"case !v.networkBootPending(attempt):"},
-		{"a machine that ran in memory is started again", "bootFromNetwork", "v.ranFromMemory(attempt) && !v.offLongEnough()",
+		{"a machine that ran in memory is started again", "bootFromNetwork", "v.Consumer.ranFromMemory(attempt) && !v.offLongEnough()",
 			"attempt.DataServedTime != nil && v.Observed.Problem != nil && !v.offLongEnough()"},
 		{"a boot with served bootstrap data is repeated", "endAttempt", "!mayRepeat(attempt)", "attempt.ReportedTime != nil"},
 		{"a server is reported as off although its Node is Ready", "View.poweredOff", "readiness == v1alpha1.NodeReady", "readiness == v1alpha1.NodeReady && false"},

@@ -288,9 +288,9 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 		return step
 	case v.Observed.agentRan(attempt) && !v.BMC.confirmedOff(v.Now, s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
-	case v.ranFromMemory(attempt) && !v.offLongEnough():
+	case v.Consumer.ranFromMemory(attempt) && !v.offLongEnough():
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
-	case v.ranFromMemory(attempt):
+	case v.Consumer.ranFromMemory(attempt):
 		return failBoot(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in. Delete the Machine to have it replaced")
 	case mayRepeat(attempt) && !v.networkBootPending(attempt) && v.BMC.needsConfirmedOff(attempt) && !v.BMC.confirmedOff(v.Now, s):
@@ -312,8 +312,8 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 
 // ranFromMemory is true once an operating system that runs from memory has got its bootstrap data. A boot without a machine never has, whatever the boot server
 // writes to it.
-func (v View) ranFromMemory(attempt v1alpha1.BareMetalBootSpec) bool {
-	return attempt.Purpose == v1alpha1.PurposeProvision && attempt.DataServedTime != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
+func (c *Consumer) ranFromMemory(attempt v1alpha1.BareMetalBootSpec) bool {
+	return attempt.Purpose == v1alpha1.PurposeProvision && attempt.DataServedTime != nil && c.Persistence == v1alpha1.PersistenceEphemeral
 }
 
 // networkBootPending is true when the next power-on of the attempt will boot from the network. If the server went on and off again since the

@@ -145,24 +145,23 @@ func unfencedReleaseTooEarly(v View) bool {
 
 // releaseOverdue is true when the release takes longer than spec.releaseUnfencedAfterSeconds.
 func (v View) releaseOverdue() bool {
-	due := v.releaseDue()
+	due := v.Consumer.releaseDue(v.Host.Spec.ReleaseUnfencedAfterSeconds)
 	return !due.IsZero() && !v.Now.Before(due)
 }
 
 // releaseDue is the time at which a release becomes overdue; zero if it never does, or if the host is not being released.
-func (v View) releaseDue() time.Time {
-	after := v.Host.Spec.ReleaseUnfencedAfterSeconds
-	if after == nil || v.Consumer == nil || v.Consumer.DeletingSince.IsZero() {
+func (c *Consumer) releaseDue(after *int32) time.Time {
+	if after == nil || c == nil || c.DeletingSince.IsZero() {
 		return time.Time{}
 	}
-	return v.Consumer.DeletingSince.Add(seconds(*after))
+	return c.DeletingSince.Add(seconds(*after))
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 // withReleaseDeadline adds to a step that waits how a user can end the release, and requeues the host when the release is overdue.
 func withReleaseDeadline(v View, step Step, s Settings) Step {
-	if step.Action != Release && (v.BMC.Problem != nil || v.releaseSlow(s)) {
+	if step.Action != Release && (v.BMC.Problem != nil || v.Consumer.releaseSlow(v.Now, s)) {
 		step.Message += fmt.Sprintf(". The annotation %s=\"who and why\" on the host releases it without a power-off, into quarantine", v1alpha1.ReleaseUnfencedAnnotation)
 	}
 	if step.Action == "" {
@@ -173,7 +172,7 @@ func withReleaseDeadline(v View, step Step, s Settings) Step {
 
 // untilReleaseDue returns a time, or that at which the release becomes overdue if that is earlier.
 func untilReleaseDue(v View, at time.Time) time.Time {
-	if due := v.releaseDue(); due.After(v.Now) && (at.IsZero() || due.Before(at)) {
+	if due := v.Consumer.releaseDue(v.Host.Spec.ReleaseUnfencedAfterSeconds); due.After(v.Now) && (at.IsZero() || due.Before(at)) {
 		return due
 	}
 	return at
@@ -181,8 +180,8 @@ func untilReleaseDue(v View, at time.Time) time.Time {
 
 // releaseSlow is true when the release takes longer than the power-off of a server that obeys. Such a release may never end: some BMCs acknowledge
 // every command and do nothing.
-func (v View) releaseSlow(s Settings) bool {
-	return v.Now.Sub(v.Consumer.DeletingSince) >= s.ShutDownTimeout+3*s.PowerSettle
+func (c *Consumer) releaseSlow(now time.Time, s Settings) bool {
+	return now.Sub(c.DeletingSince) >= s.ShutDownTimeout+3*s.PowerSettle
 }
 
 // machineDeletionNote says what the deletion of a machine waits for while its host is not released, and how to end that.
