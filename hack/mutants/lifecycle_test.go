@@ -98,7 +98,7 @@ var lifecycleTargets = []target{
 			`v.Host.PausedCluster != "" && v.Host.Deleting`},
 		{"the disks of a server that must stay on are erased", "erasureRefusal", "v.Host.Spec.Power == v1alpha1.PowerOn", "false"},
 		{"disks that offer no method are purged on request", "erasureRefusal", "policy == wire.PolicyPurge && len(v.Inspection.NotPurgeable) > 0", "false"},
-		{"a request asks for less than the provider's minimum", "View.requestedPolicy", "s.MinimumCleaningPolicy", `""`},
+		{"a request asks for less than the provider's minimum", "Erasure.requestedPolicy", "s.MinimumCleaningPolicy", `""`},
 		{"one reading of the power is enough to erase disks", "BMC.confirmedOffTwice", "b.powerUnchangedFor(b.LastPowerAt) >= s.ActiveInterval", "true"},
 		{"an erasure starts after it was refused", "givesUpErasing", `erasureRefusal(v, attempt.CleaningPolicy) != ""`, ""},
 		{"an erasure starts on a server that a person powered on", "givesUpErasing", "attempt.PoweredOffTime != nil && v.BMC.notOff()", "false"},

@@ -129,8 +129,8 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 }
 
 // requestedPolicy returns how thoroughly a request erases the disks: as it says, and not less than the provider's minimum.
-func (v View) requestedPolicy(s Settings) wire.ErasePolicy {
-	return cleaning.Effective(v.Erasure.Request.Policy, "", s.MinimumCleaningPolicy)
+func (e Erasure) requestedPolicy(s Settings) wire.ErasePolicy {
+	return cleaning.Effective(e.Request.Policy, "", s.MinimumCleaningPolicy)
 }
 
 // erasureInventoryAge is the maximum age of the inventory with the serial number when an attempt to erase a free host begins: a boot medium boots whatever server is
@@ -151,7 +151,7 @@ func offerErased(v View, s Settings, step Step) Step {
 	if step.Phase != v1alpha1.PhaseAvailable {
 		return step
 	}
-	policy := v.requestedPolicy(s)
+	policy := v.Erasure.requestedPolicy(s)
 	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasurePending
 	switch refusal := erasureRefusal(v, policy); {
 	case refusal != "":
