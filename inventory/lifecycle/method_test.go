@@ -138,8 +138,8 @@ func TestNextMethod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(append([]func(*View){hasMedia}, c.change...)...)
-			g.Expect(methodFor(*v, c.attempt)).To(Equal(c.want))
-			boot := newBoot(*v, c.attempt)
+			g.Expect(methodFor(v, c.attempt)).To(Equal(c.want))
+			boot := newBoot(v, c.attempt)
 			g.Expect(boot.Method).To(Equal(c.want), "the record has it")
 		})
 	}
@@ -184,7 +184,7 @@ func TestMethodGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			v := bootingView(append([]func(*View){hasMedia}, c.change...)...)
-			over := methodOver(*v, DefaultSettings(), *v.Host.Boot)
+			over := methodOver(v, DefaultSettings(), *v.Host.Boot)
 			step := Next(v, DefaultSettings())
 			begins := step.Action == RecordBoot && step.Boot.Number == 2
 			if c.want == "" {
