@@ -121,9 +121,17 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 	_, retryNow := host.Annotations[v1alpha1.RetryBMCAnnotation]
 	_, blocked := host.Annotations[v1alpha1.BlockMoveAnnotation]
 	view := lifecycle.View{
-		Now: now, Host: lifecycle.Host{Namespace: host.Namespace, Name: host.Name, Spec: host.Spec, Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: MovedAway(host), Paused: annotations.HasPaused(host), MoveBlocked: blocked},
-
-		Requests: lifecycle.Requests{Inspect: annotationText(host, v1alpha1.InspectAnnotation) != "", RetryBMC: retryNow, Detached: annotationText(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotationText(host, v1alpha1.ReleaseUnfencedAnnotation), Power: powerRequests(host), PowerOffProvider: annotationText(host, v1alpha1.PowerOffProviderAnnotation)}, Consumer: consumer.view(),
+		Now: now,
+		Host: lifecycle.Host{
+			Namespace: host.Namespace, Name: host.Name, Spec: host.Spec, Deleting: !host.DeletionTimestamp.IsZero(), DeletedForMove: MovedAway(host),
+			Paused: annotations.HasPaused(host), MoveBlocked: blocked,
+		},
+		Consumer: consumer.view(),
+		Requests: lifecycle.Requests{
+			Detached: annotation(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotation(host, v1alpha1.ReleaseUnfencedAnnotation),
+			PowerOffProvider: annotation(host, v1alpha1.PowerOffProviderAnnotation), Power: powerRequests(host),
+			Inspect: annotation(host, v1alpha1.InspectAnnotation).Set, RetryBMC: retryNow,
+		},
 		PowerLoss: lifecycle.PowerLoss{Restore: host.Status.PowerRestore, PoweredOffTime: ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time},
 	}
 	if boot == nil {
@@ -208,34 +216,32 @@ func CurrentBoot(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) *v1
 	return lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}.CurrentBoot()
 }
 
-// annotationText returns the value of an annotation. It is a placeholder for an empty value, and empty without the annotation.
-func annotationText(host *v1alpha1.BareMetalHost, annotation string) string {
-	value, ok := host.Annotations[annotation]
-	if !ok {
-		return ""
-	}
-	return Clip(cmp.Or(strings.TrimSpace(value), "the annotation gives no reason"), MaxText)
+// annotation returns a request of a user.
+func annotation(host *v1alpha1.BareMetalHost, name string) lifecycle.Annotation {
+	value, ok := host.Annotations[name]
+	return lifecycle.Annotation{Set: ok, Value: Clip(strings.TrimSpace(value), MaxText)}
 }
 
 // powerRequests returns the power requests in the annotations of a host, sorted by annotation.
 func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 	var r lifecycle.PowerRequests
-	for _, annotation := range slices.Sorted(maps.Keys(host.Annotations)) {
-		soft, isSoft := strings.CutPrefix(annotation, v1alpha1.PowerHoldPrefix)
-		hard, isHard := strings.CutPrefix(annotation, v1alpha1.ForcePowerHoldPrefix)
+	reason := func(name string) string { return cmp.Or(annotation(host, name).Value, lifecycle.NoReason) } // a power hold has one
+	for _, name := range slices.Sorted(maps.Keys(host.Annotations)) {
+		soft, isSoft := strings.CutPrefix(name, v1alpha1.PowerHoldPrefix)
+		hard, isHard := strings.CutPrefix(name, v1alpha1.ForcePowerHoldPrefix)
 		switch {
 		case isSoft:
-			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: soft, Reason: annotationText(host, annotation)})
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: soft, Reason: reason(name)})
 		case isHard:
-			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: hard, Reason: annotationText(host, annotation), Force: true})
-		case strings.HasPrefix(annotation, v1alpha1.PowerCyclePrefix):
-			r.Cycles = append(r.Cycles, annotation)
-		case strings.HasPrefix(annotation, v1alpha1.PowerOnPrefix):
-			r.On = append(r.On, annotation)
+			r.Holds = append(r.Holds, v1alpha1.PowerHold{Holder: hard, Reason: reason(name), Force: true})
+		case strings.HasPrefix(name, v1alpha1.PowerCyclePrefix):
+			r.Cycles = append(r.Cycles, name)
+		case strings.HasPrefix(name, v1alpha1.PowerOnPrefix):
+			r.On = append(r.On, name)
 		default:
 			continue
 		}
-		r.All = append(r.All, annotation)
+		r.All = append(r.All, name)
 	}
 	return r
 }

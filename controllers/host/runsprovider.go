@@ -70,7 +70,7 @@ func setRunsProvider(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 		return
 	}
 	reason, message := v1alpha1.ReasonRunsProvider, lifecycle.OwnServerMessage
-	if view.Requests.PowerOffProvider != "" {
+	if view.Requests.PowerOffProvider.Set {
 		reason, message = v1alpha1.ReasonPowerOffAllowed, lifecycle.PowerOffAllowedMessage(view)
 	}
 	conditions.Set(host, metav1.Condition{

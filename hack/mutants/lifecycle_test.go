@@ -12,7 +12,7 @@ var lifecycleTargets = []target{
 		{"an inspection goes on when its host returns", "stayDetached", "return leaveInspection(v, step)", "return step"},
 		{"a wrong server is erased at the next attempt", "Observed.metOtherServer", "o.Problem.Reason == wire.ReasonOtherServer", "false"},
 		{"a paused host is deleted", "table", "isPaused", "func(v View) bool { return isPaused(v) && !v.Host.Deleting }"},
-		{"a detached host is managed", "table", `{StateDetached, func(v View) bool { return v.Requests.Detached != "" }, stayDetached}`, ""},
+		{"a detached host is managed", "table", `{StateDetached, func(v View) bool { return v.Requests.Detached.Set }, stayDetached}`, ""},
 		{"a host in maintenance is managed", "table", "{StateMaintenance, func(v View) bool { return v.Host.Spec.Maintenance != nil }, stayInMaintenance}", ""},
 		{"a host with a lost consumer is managed", "table", "{StateOrphaned, isOrphaned, stayOrphaned}", ""},
 		{"an externally provisioned host is cleaned", "table", "!v.Host.Spec.ExternallyProvisioned", ""},

@@ -49,7 +49,7 @@ func TestWantsToBoot(t *testing.T) {
 		"there is no data":         {claimedView(func(v *View) { v.Consumer.BootstrapReady = false }), false},
 		"it is paused":             {claimedView(func(v *View) { v.Host.Paused = true }), false},
 		"it is in maintenance":     {claimedView(func(v *View) { v.Host.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "r"} }), false},
-		"it is detached":           {claimedView(func(v *View) { v.Requests.Detached = "anna" }), false},
+		"it is detached":           {claimedView(func(v *View) { v.Requests.Detached = by("anna") }), false},
 		"it goes":                  {claimedView(func(v *View) { v.Host.Deleting = true }), false},
 		"its machine goes":         {claimedView(func(v *View) { v.Consumer.Deleting = true }), false},
 		"its machine is not there": {claimedView(func(v *View) { v.Consumer = &Consumer{} }), false},
@@ -102,7 +102,7 @@ func TestBootsUntil(t *testing.T) {
 		return v.BootsUntil(s)
 	}
 	deadline := bootingView().Host.Boot.StartTime.Add(s.BootTimeout)
-	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Requests.Detached = "anna" }} {
+	for _, change := range []func(*View){func(*View) {}, seeded, expired, notPoweredOff, func(v *View) { v.Consumer.Deleting = true }, func(v *View) { v.Requests.Detached = by("anna") }} {
 		want := bootingView(change).Host.Boot.StartTime.Add(s.BootTimeout + slotGrace)
 		g.Expect(until(change)).To(Equal(want))
 	}

@@ -12,7 +12,7 @@ import (
 // hasReport is a boot whose agent has reported that it erased a disk.
 func hasReport(v *View) { agentDone(v); v.Host.Boot.Erasure = erasureReport() }
 
-func unfenced(v *View) { v.Requests.ReleaseUnfenced = "anna: burnt" }
+func unfenced(v *View) { v.Requests.ReleaseUnfenced = by("anna: burnt") }
 
 // TestErasureRecord: no step loses the proof of an erasure before it is recorded, unless it cannot be recorded, or a user does not wait for it. An erasure without proof
 // leads to quarantine.

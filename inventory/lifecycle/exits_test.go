@@ -74,7 +74,7 @@ func TestMoveWaitsForBootDeadline(t *testing.T) {
 	s := DefaultSettings()
 	for name, stop := range map[string]func(*View){
 		"maintenance": maintenance,
-		"detached":    func(v *View) { v.Requests.Detached = "anna" },
+		"detached":    func(v *View) { v.Requests.Detached = by("anna") },
 		"orphaned":    func(v *View) { v.Consumer = &Consumer{} },
 		"paused while its machine is deleted": func(v *View) {
 			v.Consumer.Paused, v.Consumer.Deleting = true, true

@@ -48,11 +48,11 @@ type transition struct {
 // (guards.go) correct its steps. Nothing else decides.
 var table = []transition{
 	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Host.DeletedForMove }, forget},
-	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Requests.Detached != "" }, forget},
+	{StateDeleting, func(v View) bool { return v.Host.Deleting && v.Requests.Detached.Set }, forget},
 	{StatePaused, isPaused, stayPaused},
 	{StateDeleting, func(v View) bool { return v.Host.Deleting && !v.Host.Claimed() }, deleteUnclaimed},
 	{StateDeleting, abandoned, forget},
-	{StateDetached, func(v View) bool { return v.Requests.Detached != "" }, stayDetached},
+	{StateDetached, func(v View) bool { return v.Requests.Detached.Set }, stayDetached},
 	{StateReleasing, unfencedReleaseDue, releaseUnfenced},
 	{StateOrphaned, isOrphaned, stayOrphaned},
 	{StateMaintenance, func(v View) bool { return v.Host.Spec.Maintenance != nil }, stayInMaintenance},
@@ -150,7 +150,7 @@ func stayDetached(v View, _ Settings) Step {
 	step := Step{
 		Phase: v1alpha1.PhaseDetached, Reason: v1alpha1.ReasonDetached,
 		Message: fmt.Sprintf("Detached: %s. The provider sends nothing to the server or its BMC until the annotation %s is removed",
-			v.Requests.Detached, v1alpha1.DetachedAnnotation),
+			v.Requests.Detached.why(), v1alpha1.DetachedAnnotation),
 	}
 	if v.Host.Claimed() { // its boot begins with a server that is off, whatever runs on it
 		return step

@@ -60,7 +60,7 @@ var nextAside = map[string]nextCase{
 	"deleted while it boots, void":  {bootingView(unclaimed, moveFree, beingDeleted, poweredOn, voided), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"detached while it boots":       {bootingView(unclaimed, moveFree, beingDeleted, poweredOn, detached), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
 	"its namespace goes, no Secret": {bootingView(unclaimed, namespaceGone, poweredOn, noSecret), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},
-	"detached, force-release":       {claimedView(provisioned, poweredOn, releaseUnfencedRequested, func(v *View) { v.Requests.Detached = "anna" }), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
+	"detached, force-release":       {claimedView(provisioned, poweredOn, releaseUnfencedRequested, func(v *View) { v.Requests.Detached = by("anna") }), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
 	"detached":                      {claimedView(provisioned, poweredOn, detached), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
 	"detached and released":         {claimedView(provisioned, poweredOn, detached, deleting), StateDetached, Nothing, v1alpha1.PhaseDetached, v1alpha1.ReasonDetached},
 	"detached and deleted":          {claimedView(provisioned, poweredOn, detached, func(v *View) { v.Host.Deleting = true }), StateDeleting, Forget, v1alpha1.PhaseDeleting, ""},

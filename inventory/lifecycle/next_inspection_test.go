@@ -134,7 +134,7 @@ func agentRuns(v *View) {
 func TestInspectionLeavesServerAlone(t *testing.T) {
 	old := func(v *View) { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-24 * time.Hour)) }
 	ended := func(v *View) {
-		v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned, v.Host.Spec.Quarantine, v.Requests.Detached = nil, false, nil, ""
+		v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned, v.Host.Spec.Quarantine, v.Requests.Detached = nil, false, nil, Annotation{}
 	}
 	for name, v := range map[string]View{
 		"maintenance":                     inspectingView(agentRuns, maintenance),

@@ -115,8 +115,12 @@ func powerHeldOff(v *View) {
 	powerHoldSince(v)
 	v.Host.Spec.ProviderState.PowerHoldOffTime = &metav1.Time{Time: noon.Add(-30 * time.Second)}
 }
-func releaseUnfencedRequested(v *View) { v.Requests.ReleaseUnfenced = "anna: burnt" }
-func detached(v *View)                 { v.Requests.Detached = "anna: moves racks" }
+
+// by is a request of a user.
+func by(who string) Annotation { return Annotation{Set: true, Value: who} }
+
+func releaseUnfencedRequested(v *View) { v.Requests.ReleaseUnfenced = by("anna: burnt") }
+func detached(v *View)                 { v.Requests.Detached = by("anna: moves racks") }
 func cycle(v *View) {
 	v.Requests.Power = PowerRequests{Cycles: []string{"cycle/anna"}, All: []string{"cycle/anna"}}
 }

@@ -29,8 +29,8 @@ var outOfService = map[string]func(*View){
 // isClaimed says whether a machine may claim an unclaimed host. It sets the condition Available as the host controller does.
 func isClaimed(v View) string {
 	host := v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: v.Host.Spec}
-	if v.Requests.Detached != "" {
-		host.Annotations[v1alpha1.DetachedAnnotation] = v.Requests.Detached
+	if v.Requests.Detached.Set {
+		host.Annotations[v1alpha1.DetachedAnnotation] = v.Requests.Detached.Value
 	}
 	available := metav1.ConditionFalse
 	if Next(v, DefaultSettings()).Phase == v1alpha1.PhaseAvailable {

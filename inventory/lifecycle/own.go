@@ -12,7 +12,7 @@ const OwnServerMessage = "The provider runs on this server, so it does not power
 
 // isProtected is true for the server on which the provider itself runs. Nothing would switch that server on again, or finish the operation. Such a server is not
 // offered to machines either, because a boot begins with a power-off.
-func isProtected(v View) bool { return v.Provider.RunsHere && v.Requests.PowerOffProvider == "" }
+func isProtected(v View) bool { return v.Provider.RunsHere && !v.Requests.PowerOffProvider.Set }
 
 func powersOffOwnServer(v View, step Step) bool {
 	return isProtected(v) && (step.Action == ForceOff || step.Action == ShutDown)
@@ -40,5 +40,5 @@ func keepOwnServer(_ View, _ Settings, step Step) Step {
 // PowerOffAllowedMessage says that a user allows the provider to power off the server that it runs on.
 func PowerOffAllowedMessage(v View) string {
 	return fmt.Sprintf("The provider runs on this server, and may power it off, because the annotation %s allows that: %s",
-		v1alpha1.PowerOffProviderAnnotation, v.Requests.PowerOffProvider)
+		v1alpha1.PowerOffProviderAnnotation, v.Requests.PowerOffProvider.why())
 }

@@ -28,7 +28,7 @@ func TestOwnServer(t *testing.T) {
 		g.Expect(step.Reason).To(Equal(v1alpha1.ReasonRunsProvider), name)
 		g.Expect(step.Message).To(ContainSubstring(v1alpha1.PowerOffProviderAnnotation), name)
 		g.Expect(step.RequeueAt).NotTo(BeZero(), name)
-		v.Requests.PowerOffProvider = "anna: the rack moves"
+		v.Requests.PowerOffProvider = by("anna: the rack moves")
 		g.Expect(Next(v, s)).To(Equal(off), name)
 	}
 
@@ -46,7 +46,7 @@ func TestPropertyOwnServerStaysOn(t *testing.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
 		off := step.Action == ForceOff || step.Action == ShutDown
-		if off && v.Provider.RunsHere && v.Requests.PowerOffProvider == "" {
+		if off && v.Provider.RunsHere && !v.Requests.PowerOffProvider.Set {
 			t.Fatalf("%s to the provider's own server: %+v", step.Action, v)
 		}
 		v.Provider.RunsHere = false

@@ -196,9 +196,9 @@ func (d draw) requests(v *View) {
 			ErasureRecord{Outcome: RecordFailed, Err: errNoKey}, ErasureRecord{Outcome: RecordUnproven, Err: errNoKey}),
 	}
 	v.Requests.RetryBMC = d.flag("askNow")
-	v.Requests.Detached = pick(d, "detached", "", "", "", "anna")
-	v.Provider.RunsHere, v.Requests.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", "", "", "anna")
-	v.Requests.ReleaseUnfenced = pick(d, "unfenced", "", "", "", "anna")
+	v.Requests.Detached = pick(d, "detached", Annotation{}, Annotation{}, Annotation{}, by("anna"))
+	v.Provider.RunsHere, v.Requests.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", Annotation{}, Annotation{}, by("anna"))
+	v.Requests.ReleaseUnfenced = pick(d, "unfenced", Annotation{}, Annotation{}, Annotation{}, by("anna"))
 	v.Requests.Power = PowerRequests{
 		Cycles: pick(d, "cycle", nil, []string{"cycle/anna"}), On: pick(d, "on", nil, []string{"on/anna"}),
 		Holds: pick(d, "heldByAnnotation", nil, []v1alpha1.PowerHold{{Holder: "y", Reason: "r"}}),
@@ -278,7 +278,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 		again := r != nil && r.EndTime == nil && !v.OffSince().After(r.LastPowerOnTime.Time) && v.Now.Sub(r.LastPowerOnTime.Time) < time.Hour
 		sends := step.Action == PowerOn
 		switch {
-		case v.Host.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Host.Spec.Quarantine != nil, v.Host.Spec.Maintenance != nil, v.Requests.Detached != "", v.Host.Paused, len(v.powerHolds()) > 0:
+		case v.Host.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Host.Spec.Quarantine != nil, v.Host.Spec.Maintenance != nil, v.Requests.Detached.Set, v.Host.Paused, len(v.powerHolds()) > 0:
 			t.Fatalf("%s although nobody wants that", step.Action)
 		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.Identity.hasConflict(), v.Identity.Replaced != "":
 			t.Fatalf("%s to a server that must not be powered on", step.Action)
@@ -309,7 +309,7 @@ func outageLikely(d draw, v *View) {
 	v.Identity.MACTakenBy, v.Identity.BMCTakenBy, v.Identity.NotPermitted, v.Identity.Replaced, v.Identity.HardwareTakenBy = "", pick(d, "taken", "", "", "", "host-9"), "", pick(d, "other server", "", "", "", "another"), ""
 	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
 	v.Host.Deleting, v.Host.Paused, v.Host.MoveBlocked, v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned = false, false, false, nil, false
-	v.Host.Spec.PowerHolds, v.Host.Spec.ProviderState.PowerHoldStartTime, v.Requests.Power, v.Requests.Detached, v.Requests.ReleaseUnfenced = nil, nil, PowerRequests{}, "", ""
+	v.Host.Spec.PowerHolds, v.Host.Spec.ProviderState.PowerHoldStartTime, v.Requests.Power, v.Requests.Detached, v.Requests.ReleaseUnfenced = nil, nil, PowerRequests{}, Annotation{}, Annotation{}
 	v.Host.Boot, v.Host.Spec.ProviderState.Boots = nil, 0
 	v.BMC.Problem, v.BMC.Busy, v.BMC.Inspected, v.BMC.Power = nil, false, true, v1alpha1.PowerOff
 	v.BMC.OverrideSet, v.BMC.MediaInserted, v.BMC.HealthCritical = pick(d, "left", false, false, true), false, pick(d, "critical now", false, false, false, true)
@@ -402,7 +402,7 @@ func TestPropertyNoBootForADeletedOwner(t *testing.T) {
 		if v.Consumer == nil {
 			return
 		}
-		v.Requests.ReleaseUnfenced = "" // this request is valid once the owner is being deleted, and is removed before
+		v.Requests.ReleaseUnfenced = Annotation{} // this request is valid once the owner is being deleted, and is removed before
 		stays, leaves := *v.Consumer, *v.Consumer
 		stays.OwnerDeleting, leaves.OwnerDeleting = false, true
 		v.Consumer = &leaves
@@ -431,7 +431,7 @@ func TestPropertyRunningHostsAreLeftAlone(t *testing.T) {
 		}
 		released := v.Consumer != nil && v.Consumer.Deleting && !v.Consumer.DeletedForMove && !v.Consumer.Paused && !v.Host.Paused
 		switch {
-		case v.Requests.Detached != "", v.Host.Spec.Maintenance != nil, v.Host.Spec.ExternallyProvisioned, v.Host.DeletedForMove && v.Host.Deleting:
+		case v.Requests.Detached.Set, v.Host.Spec.Maintenance != nil, v.Host.Spec.ExternallyProvisioned, v.Host.DeletedForMove && v.Host.Deleting:
 			t.Fatalf("%s to a host that is not ours to touch: %+v", step.Action, v)
 		case v.Provisioned() && !released && len(v.powerHolds()) > 0 && (step.Action == ShutDown || step.Action == ForceOff):
 		case v.Provisioned() && !released && len(v.powerHolds()) == 0 && v.Host.Spec.ProviderState.PowerHoldStartTime != nil && step.Action == PowerOn:

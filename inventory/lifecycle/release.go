@@ -134,13 +134,13 @@ func (b BMC) cleaningTimedOut(start *metav1.Time, s Settings) bool {
 
 // unfencedReleaseDue is true when a user requests the release without a power-off, and the machine is being deleted or the host is orphaned.
 func unfencedReleaseDue(v View) bool {
-	return v.Host.Claimed() && v.Requests.ReleaseUnfenced != "" && (v.releasing() || isOrphaned(v))
+	return v.Host.Claimed() && v.Requests.ReleaseUnfenced.Set && (v.releasing() || isOrphaned(v))
 }
 
 // unfencedReleaseTooEarly is true when a user requests the release without a power-off, and neither the machine nor its owner is being deleted. Such a
 // request must not stay. It would leave the server running in a later release, or lose a machine that a move or a restore creates after its host.
 func unfencedReleaseTooEarly(v View) bool {
-	return v.Host.Claimed() && v.Requests.ReleaseUnfenced != "" && !unfencedReleaseDue(v) && !v.Consumer.OwnerDeleting
+	return v.Host.Claimed() && v.Requests.ReleaseUnfenced.Set && !unfencedReleaseDue(v) && !v.Consumer.OwnerDeleting
 }
 
 // releaseOverdue is true when the release takes longer than spec.releaseUnfencedAfterSeconds.
@@ -203,8 +203,8 @@ func machineDeletionNote(v View, state State) string {
 
 // releaseUnfenced releases a host without a power-off, into quarantine: the server may still run the machine.
 func releaseUnfenced(v View, _ Settings) Step {
-	why := "A user requested that: " + v.Requests.ReleaseUnfenced
-	if v.Requests.ReleaseUnfenced == "" {
+	why := "A user requested that: " + v.Requests.ReleaseUnfenced.why()
+	if !v.Requests.ReleaseUnfenced.Set {
 		why = fmt.Sprintf("Its machine was deleted at %s, and spec.releaseUnfencedAfterSeconds is %d",
 			timestamp(v.Consumer.DeletingSince), *v.Host.Spec.ReleaseUnfencedAfterSeconds)
 	}

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -98,19 +99,31 @@ type Identity struct {
 
 // Requests are the requests of users by annotations of the host.
 type Requests struct {
-	// Detached is the value of the annotation that detaches the host: who wants that, and why. It is empty without one.
-	Detached string
-	// ReleaseUnfenced is the value of the annotation that releases the host without a power-off: who wants that, and why. It is empty without one.
-	ReleaseUnfenced string
+	// Detached detaches the host.
+	Detached Annotation
+	// ReleaseUnfenced releases the host without a power-off.
+	ReleaseUnfenced Annotation
 	// Power are the annotations by which users control the server's power.
 	Power PowerRequests
-	// PowerOffProvider is the value of the annotation that allows the provider to power off that server: who allows it, and why. It is empty without one.
-	PowerOffProvider string
+	// PowerOffProvider allows the provider to power off the server that it runs on.
+	PowerOffProvider Annotation
 	// Inspect is true if a user requests a new inspection.
 	Inspect bool
 	// RetryBMC is true when a user wants the BMC to be queried now, whatever happened before.
 	RetryBMC bool
 }
+
+// Annotation is a request of a user. Its value says who requests it, and why.
+type Annotation struct {
+	Set   bool
+	Value string
+}
+
+// NoReason is what users see instead of an empty value.
+const NoReason = "the annotation gives no reason"
+
+// why returns the value for users.
+func (a Annotation) why() string { return cmp.Or(a.Value, NoReason) }
 
 // Observed is what the boot server, the agent and the Node showed of the last boot: the status of the BareMetalBoot. None of it has to survive.
 type Observed struct {

@@ -56,14 +56,14 @@ var protections = []event{
 	toggle("externally provisioned", 5, func(w *world) bool { return w.v.Host.Spec.ExternallyProvisioned },
 		func(w *world, _ uint64) { w.v.Host.Spec.ExternallyProvisioned = true },
 		func(w *world) { w.v.Host.Spec.ExternallyProvisioned, w.dirty, w.disk.begun = false, false, false }), // the user checked the server
-	toggle("detached", 3, func(w *world) bool { return w.v.Requests.Detached != "" },
-		func(w *world, _ uint64) { w.v.Requests.Detached = "anna: moves racks" },
-		func(w *world) { w.v.Requests.Detached = "" }),
+	toggle("detached", 3, func(w *world) bool { return w.v.Requests.Detached.Set },
+		func(w *world, _ uint64) { w.v.Requests.Detached = by("anna: moves racks") },
+		func(w *world) { w.v.Requests.Detached = Annotation{} }),
 	toggle("the provider runs on the server", 2, func(w *world) bool { return w.v.Provider.RunsHere },
 		func(w *world, p uint64) {
-			w.v.Provider.RunsHere, w.v.Requests.PowerOffProvider = true, choose(p, "", "", "anna: the rack moves")
+			w.v.Provider.RunsHere, w.v.Requests.PowerOffProvider = true, choose(p, Annotation{}, Annotation{}, by("anna: the rack moves"))
 		},
-		func(w *world) { w.v.Provider.RunsHere, w.v.Requests.PowerOffProvider = false, "" }),
+		func(w *world) { w.v.Provider.RunsHere, w.v.Requests.PowerOffProvider = false, Annotation{} }),
 	toggle("host paused", 2, func(w *world) bool { return w.v.Host.Paused },
 		func(w *world, _ uint64) { w.v.Host.Paused = true },
 		func(w *world) { w.v.Host.Paused = false }),
@@ -216,11 +216,11 @@ var events = []event{
 	{name: "the host is deleted", weight: 3, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Deleting = true
 		if p%3 == 0 {
-			w.v.Requests.Detached = "anna: sold it"
+			w.v.Requests.Detached = by("anna: sold it")
 		}
 	}},
 	{name: "the namespace is deleted", weight: 1, when: func(w *world) bool { return w.v.Host.Deleting }, do: func(w *world, _ uint64) { w.v.Host.NamespaceDeleting = true }},
-	{name: "release-unfenced", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.Requests.ReleaseUnfenced = "anna: burnt" }},
+	{name: "release-unfenced", weight: 1, when: func(w *world) bool { return !isFree(w) }, do: func(w *world, _ uint64) { w.v.Requests.ReleaseUnfenced = by("anna: burnt") }},
 	{name: "releaseUnfencedAfterSeconds", weight: 1, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Spec.ReleaseUnfencedAfterSeconds = choose(p, nil, nil, new(int32(300)))
 	}},
@@ -445,7 +445,7 @@ func (w *world) claimable() bool {
 // inService is true for a free host that nobody has taken out of service.
 func (w *world) inService() bool {
 	s := w.v.Host.Spec
-	return w.last.State == StateFree && !w.v.Host.Deleting && w.v.Requests.Detached == "" && !s.ExternallyProvisioned &&
+	return w.last.State == StateFree && !w.v.Host.Deleting && !w.v.Requests.Detached.Set && !s.ExternallyProvisioned &&
 		s.Maintenance == nil && s.Quarantine == nil && len(s.PowerHolds) == 0 && len(w.v.Requests.Power.Holds) == 0
 }
 

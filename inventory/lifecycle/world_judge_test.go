@@ -40,13 +40,13 @@ func (w *world) judgeStep(v View, step Step) {
 	switch {
 	case v.Claims.BootMachinePending && v.Host.Boot != nil && (step.Action == ForgetBoot || step.Action == RecordBoot && step.Boot.VoidedTime != nil):
 		w.brokenf(promise.Command, "the record is removed that keeps a machine from getting its bootstrap data twice")
-	case (step.Action == ForceOff || step.Action == ShutDown) && v.Provider.RunsHere && v.Requests.PowerOffProvider == "":
+	case (step.Action == ForceOff || step.Action == ShutDown) && v.Provider.RunsHere && !v.Requests.PowerOffProvider.Set:
 		w.brokenf(promise.Command, "the server is powered off that the provider runs on")
 	case step.Action == Release:
 		w.judgeRelease(v, step)
-	case step.Action == Forget && (v.Host.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.Host.DeletedForMove && v.Requests.Detached == "":
+	case step.Action == Forget && (v.Host.Paused || v.Consumer != nil && v.Consumer.Paused) && !v.Host.DeletedForMove && !v.Requests.Detached.Set:
 		w.brokenf(promise.Command, "the object is removed while it is paused")
-	case step.Action == Forget && (!v.Host.Deleting || !v.Host.DeletedForMove && v.Requests.Detached == "" && v.Host.Claimed() && !v.Host.NamespaceDeleting):
+	case step.Action == Forget && (!v.Host.Deleting || !v.Host.DeletedForMove && !v.Requests.Detached.Set && v.Host.Claimed() && !v.Host.NamespaceDeleting):
 		w.brokenf(promise.Command, "the object is removed while a machine has the host")
 	case step.Action == RecordPowerHold && step.PowerHold.OffTime != nil && v.Host.Spec.ProviderState.PowerHoldOffTime == nil && !w.uncertain && (w.on || !w.switchesAt.IsZero() && w.target):
 		w.brokenf(promise.Records, "recorded as kept off, but it is on or about to be")
@@ -132,7 +132,7 @@ func wrongWithAbsence(v View, step Step) string {
 	noMachine := v.Host.Claimed() && (v.Consumer == nil || !v.Consumer.Found || !v.Consumer.ClusterFound)
 	noSecret := v.BMC.Problem != nil && v.BMC.Problem.Reason == v1alpha1.ReasonCredentialsMissing && v.BMC.Problem.RetryAt.IsZero()
 	asks := step.Action.Commands() || step.Action == Inspect || step.Action == ReadPower
-	forgotten := v.Host.Deleting && (v.Host.NamespaceDeleting || v.Requests.Detached != "" || v.Host.DeletedForMove)
+	forgotten := v.Host.Deleting && (v.Host.NamespaceDeleting || v.Requests.Detached.Set || v.Host.DeletedForMove)
 	switch {
 	case noSecret && asks:
 		return "the BMC's Secret is not there"
@@ -140,9 +140,9 @@ func wrongWithAbsence(v View, step Step) string {
 		return ""
 	case asks:
 		return "the machine, or its Cluster, is not there"
-	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.Requests.ReleaseUnfenced != "" && step.Quarantine != nil,
-		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedTime != nil && v.Requests.ReleaseUnfenced != "",
-		v.Requests.ReleaseUnfenced != "" && (step.Action == RecordErasure || step.Action == Isolate): // the release is recorded first
+	case step.Action == Nothing, step.Action == Forget && forgotten, step.Action == Release && v.Requests.ReleaseUnfenced.Set && step.Quarantine != nil,
+		step.Action == AllowMove, step.Action == RecordBoot && step.Boot.VoidedTime != nil && v.Requests.ReleaseUnfenced.Set,
+		v.Requests.ReleaseUnfenced.Set && (step.Action == RecordErasure || step.Action == Isolate): // the release is recorded first
 		return "" // the move may be what creates the machine
 	default:
 		return "something follows from what is not there"
@@ -156,7 +156,7 @@ func (w *world) judgeOffer(v View, step Step) {
 		want = v1alpha1.PowerOff
 	}
 	switch {
-	case step.State != StateFree || v.Host.Claimed() || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Requests.Detached != "":
+	case step.State != StateFree || v.Host.Claimed() || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Requests.Detached.Set:
 		w.brokenf(promise.Clean, "offered although it is in use, or out of service")
 	case v.Host.StrayBoot() != nil || v.Host.Boot == nil || v.Host.BootDeleting:
 		w.brokenf(promise.Void, "offered although its boot is not void, or the record is missing")
@@ -181,11 +181,11 @@ func (w *world) judgeRelease(v View, step Step) {
 	switch {
 	case v.Host.Boot != nil && v.Host.Boot.ClaimID != "" && v.Host.Boot.VoidedTime == nil && !v.Claims.BootMachinePending:
 		w.brokenf(promise.Void, "released before its boot is void")
-	case v.Requests.Detached != "" || v.Host.Spec.Maintenance != nil && v.Requests.ReleaseUnfenced == "":
+	case v.Requests.Detached.Set || v.Host.Spec.Maintenance != nil && !v.Requests.ReleaseUnfenced.Set:
 		w.brokenf(promise.Command, "released although it is detached or in maintenance")
-	case !started && (!absent || v.Requests.ReleaseUnfenced == ""):
+	case !started && (!absent || !v.Requests.ReleaseUnfenced.Set):
 		w.brokenf(promise.Command, "released without a release that was started")
-	case absent && v.Requests.ReleaseUnfenced == "":
+	case absent && !v.Requests.ReleaseUnfenced.Set:
 		w.brokenf(promise.Absence, "released because something is missing")
 	case step.Quarantine != nil:
 		w.judgeQuarantine(v, step.Quarantine.Reason)
@@ -201,7 +201,7 @@ func (w *world) judgeRelease(v View, step Step) {
 func (w *world) judgeQuarantine(v View, reason string) {
 	after := v.Host.Spec.ReleaseUnfencedAfterSeconds
 	switch {
-	case reason == v1alpha1.ReasonReleasedUnfenced && v.Requests.ReleaseUnfenced == "" && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
+	case reason == v1alpha1.ReasonReleasedUnfenced && !v.Requests.ReleaseUnfenced.Set && (after == nil || v.Now.Before(v.Consumer.DeletingSince.Add(seconds(*after)))):
 		w.brokenf(promise.Clean, "released without a power-off before anybody requested that")
 	case reason == v1alpha1.ReasonCleaningFailed && !v.BMC.CleanUpTriedAt.After(v.Host.Spec.ProviderState.CleaningStartTime.Time):
 		w.brokenf(promise.Clean, "the cleaning failed without a try")
@@ -234,7 +234,7 @@ func (w *world) judgeCommand(v View, a Action) {
 	off := a == ShutDown || a == ForceOff
 	held := len(v.powerHolds()) > 0
 	switch {
-	case v.Requests.Detached != "" || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned:
+	case v.Requests.Detached.Set || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned:
 		w.brokenf(promise.Command, "%s to a host that must not be touched", a)
 	case v.Host.DeletedForMove || v.Host.Claimed() && c.DeletedForMove:
 		w.brokenf(promise.Command, "%s to a host that is moved", a)

@@ -30,7 +30,7 @@ func wrongWithRequestedErasure(v View, later bool) string {
 		return "it was not read as off twice"
 	case v.Identity.hasConflict() || v.Identity.Replaced != "":
 		return "it may be another server"
-	case v.Host.Deleting || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Requests.Detached != "" || v.Host.Paused:
+	case v.Host.Deleting || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Requests.Detached.Set || v.Host.Paused:
 		return "it is out of service"
 	default:
 		return ""

@@ -412,7 +412,7 @@ func (w *world) drop(key string) {
 	r.Holds = slices.DeleteFunc(slices.Clone(r.Holds), func(h v1alpha1.PowerHold) bool { return "hold/"+h.Holder == key })
 	switch key {
 	case v1alpha1.ReleaseUnfencedAnnotation:
-		w.v.Requests.ReleaseUnfenced = ""
+		w.v.Requests.ReleaseUnfenced = Annotation{}
 	case v1alpha1.InspectAnnotation:
 		w.v.Requests.Inspect = false
 	}
@@ -598,7 +598,7 @@ func (w *world) atRest() bool {
 		return false
 	}
 	v := w.view()
-	kept := w.on && v.Provider.RunsHere && v.Requests.PowerOffProvider == ""                                                                 // its server is not powered off
+	kept := w.on && v.Provider.RunsHere && !v.Requests.PowerOffProvider.Set                                                                  // its server is not powered off
 	foreign := v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != "" || v.Identity.Replaced != "" // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.BMC.notOff() != w.on || v.BMC.powerChanging()) {
