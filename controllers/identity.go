@@ -204,11 +204,3 @@ func compareFlags(a, b bool) int {
 		return 1
 	}
 }
-
-// NameFor names a host in a message to the users of a namespace. A host of another namespace is not named: they may not be allowed to read it.
-func NameFor(namespace string, host types.NamespacedName) string {
-	if host.Namespace != namespace {
-		return "a host of another namespace"
-	}
-	return "host " + host.Name
-}

@@ -52,10 +52,3 @@ func TestPrecedence(t *testing.T) {
 		})
 	}
 }
-
-// TestNameFor: a message names only hosts of the same namespace.
-func TestNameFor(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(NameFor("dc", types.NamespacedName{Namespace: "dc", Name: "a"})).To(Equal("host a"))
-	g.Expect(NameFor("dc", types.NamespacedName{Namespace: "secret", Name: "b"})).To(Equal("a host of another namespace"))
-}

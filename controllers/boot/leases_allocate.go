@@ -18,6 +18,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
@@ -254,7 +255,7 @@ func (a *allocation) configures(ctx context.Context, host *v1alpha1.BareMetalHos
 
 // nameOf names another host in a message to readers of this one.
 func (a *allocation) nameOf(other types.NamespacedName) string {
-	return controllers.NameFor(a.host.Namespace, other)
+	return lifecycle.NameFor(a.host.Namespace, other)
 }
 
 // acquire makes the host the holder of an address. It creates the Lease object, which succeeds for one boot server only. If the object exists and has no

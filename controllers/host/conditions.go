@@ -44,8 +44,8 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 		set(v1alpha1.VerifiedCondition, true, v1alpha1.ReasonVerified, "")
 	case doubt != "":
 		set(v1alpha1.VerifiedCondition, false, doubt, whose)
-	case view.Identity.Replaced != "":
-		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, view.Identity.Replaced)
+	case view.Identity.Replacement != nil:
+		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonServerReplaced, lifecycle.ReplacementMessage(view))
 	case view.Incapable():
 		set(v1alpha1.VerifiedCondition, false, v1alpha1.ReasonCapabilityMissing, lifecycle.MissingCapabilityMessage(view))
 	default:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -26,22 +27,22 @@ func (f *conflictFinder) observeIdentityConflicts(ctx context.Context, host *v1a
 	hardware := f.observations.get(client.ObjectKeyFromObject(host)).hardware
 	view.Identity.Server = controllers.IdentityOf(host, hardware)
 	if err := controllers.CheckPermitted(f.tenants, host); err != nil {
-		view.Identity.NotPermitted = err.Error()
+		view.Identity.NotPermitted = err
 	}
-	for taken, by := range map[*string]controllers.IdentityConflict{
+	for taken, by := range map[**types.NamespacedName]controllers.IdentityConflict{
 		&view.Identity.BMCTakenBy: controllers.BMCConflict(host), &view.Identity.HardwareTakenBy: controllers.HardwareConflict(host, hardware),
 	} {
 		var err error
-		if *taken, err = f.keeperOf(ctx, host, by); err != nil {
+		if *taken, err = f.keeperOf(ctx, by); err != nil {
 			return err
 		}
 	}
 	for _, mac := range host.Spec.BootMACAddresses {
-		by, err := f.keeperOf(ctx, host, controllers.MACConflict(host, mac))
+		by, err := f.keeperOf(ctx, controllers.MACConflict(host, mac))
 		if err != nil {
 			return err
 		}
-		if by != "" {
+		if by != nil {
 			view.Identity.TakenMAC, view.Identity.MACTakenBy = mac, by
 			return nil
 		}
@@ -49,13 +50,13 @@ func (f *conflictFinder) observeIdentityConflicts(ctx context.Context, host *v1a
 	return nil
 }
 
-// keeperOf names the other host that keeps a value of a host. It is empty without a conflict.
-func (f *conflictFinder) keeperOf(ctx context.Context, host *v1alpha1.BareMetalHost, conflict controllers.IdentityConflict) (string, error) {
+// keeperOf returns the other host that keeps a value of a host; nil without a conflict.
+func (f *conflictFinder) keeperOf(ctx context.Context, conflict controllers.IdentityConflict) (*types.NamespacedName, error) {
 	keeper, err := conflict.PermittedBy(f.tenants).Keeper(ctx, f.client)
 	if err != nil || keeper == nil {
-		return "", err
+		return nil, err
 	}
-	return controllers.NameFor(host.Namespace, client.ObjectKeyFromObject(keeper)), nil
+	return new(client.ObjectKeyFromObject(keeper)), nil
 }
 
 // observeClaimConflicts finds conflicting claims on a host and its machine:

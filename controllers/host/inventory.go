@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // noteInventory records the inventory of a server. It keeps the inventory of another server aside until a user confirms it. The host then counts as not
@@ -110,20 +110,16 @@ func (h *hostObservation) confirmReplacement(host *v1alpha1.BareMetalHost) {
 	}
 }
 
-// replacementMessage describes the other server that answers and how a user confirms it. It is empty if no other server answers. What the BMC reports is
-// quoted, and never part of the command.
-func (h *hostObservation) replacementMessage(host *v1alpha1.BareMetalHost) string {
+// replacementView returns the other server that answers, and the known one; nil if no other server answers.
+func (h *hostObservation) replacementView() *lifecycle.Replacement {
 	if h.replacement == nil {
-		return ""
+		return nil
 	}
-	known := "the machine was booted on a server with other values"
+	view := &lifecycle.Replacement{Reported: inventory.ServerID{SystemUUID: h.replacement.SystemUUID, SerialNumber: h.replacement.SerialNumber}}
 	if h.hardware != nil {
-		known = fmt.Sprintf("the inventory has %q and %q", h.hardware.SystemUUID, h.hardware.SerialNumber)
+		view.Known = &inventory.ServerID{SystemUUID: h.hardware.SystemUUID, SerialNumber: h.hardware.SerialNumber}
 	}
-	return fmt.Sprintf("The BMC reports system UUID %q and serial number %q, but %s: it may be another server, so it gets no commands. "+
-		"If the server or its board was replaced: kubectl annotate baremetalhost %s --namespace %s --overwrite %s=%s",
-		h.replacement.SystemUUID, h.replacement.SerialNumber, known, host.Name, host.Namespace,
-		v1alpha1.ConfirmServerAnnotation, inventory.Fingerprint(h.replacement.SystemUUID, h.replacement.SerialNumber))
+	return view
 }
 
 // knownHardware returns the hardware of a host as this process observed it, or otherwise as the status shows it.

@@ -146,17 +146,17 @@ func (w *statusWriter) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.V
 
 // undisputedIdentity returns the identity of the host's server. A part that belongs to another host, or is not permitted, keeps its earlier value.
 func undisputedIdentity(before *v1alpha1.HostIdentity, view lifecycle.View) *v1alpha1.HostIdentity {
-	if view.Identity.NotPermitted != "" {
+	if view.Identity.NotPermitted != nil {
 		return before
 	}
 	identity := ptr.Deref(before, v1alpha1.HostIdentity{})
-	if view.Identity.MACTakenBy == "" {
+	if view.Identity.MACTakenBy == nil {
 		identity.BootMACAddresses = view.Identity.Server.BootMACAddresses
 	}
-	if view.Identity.BMCTakenBy == "" {
+	if view.Identity.BMCTakenBy == nil {
 		identity.BMC = view.Identity.Server.BMC
 	}
-	if view.Identity.HardwareTakenBy == "" && view.Identity.Replaced == "" {
+	if view.Identity.HardwareTakenBy == nil && view.Identity.Replacement == nil {
 		identity.Hardware = cmp.Or(view.Identity.Server.Hardware, identity.Hardware)
 	}
 	return &identity

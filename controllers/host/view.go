@@ -90,7 +90,7 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, g.observations.get(key).report.summary)
 	g.observations.update(key, func(h *hostObservation) {
 		h.noteOverrideWorked(view)
-		view.BMC, view.Identity.Replaced = h.bmcView(&host.Spec, view.Provider.MediaURL), h.replacementMessage(host)
+		view.BMC, view.Identity.Replacement = h.bmcView(&host.Spec, view.Provider.MediaURL), h.replacementView()
 	})
 	view.BMC.ModelMethod = g.observations.methodOfModel(host.Namespace, host.Status.Hardware, view.BMC.MethodWorked)
 	if problem != nil {

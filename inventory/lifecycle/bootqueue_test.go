@@ -53,7 +53,7 @@ func TestWantsToBoot(t *testing.T) {
 		"it goes":                  {claimedView(func(v *View) { v.Host.Deleting = true }), false},
 		"its machine goes":         {claimedView(func(v *View) { v.Consumer.Deleting = true }), false},
 		"its machine is not there": {claimedView(func(v *View) { v.Consumer = &Consumer{} }), false},
-		"it has another's MAC":     {claimedView(func(v *View) { v.Identity.MACTakenBy = "host-2" }), false},
+		"it has another's MAC":     {claimedView(func(v *View) { v.Identity.MACTakenBy = otherHost("host-2") }), false},
 		"it boots":                 {bootingView(poweredOn), false},
 		"its attempt is over":      {bootingView(poweredOn, expired), true},
 		"that was the last":        {bootingView(poweredOn, expired, func(v *View) { v.Host.Boot.Attempt = 3 }), false},

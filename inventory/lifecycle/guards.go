@@ -127,7 +127,7 @@ func awaitBMC(v View, _ Settings, step Step) Step {
 
 // mayMissConflictEnd is true for a step that waits for an event although the host is in a conflict: a change of the other host does not always enqueue this one.
 func mayMissConflictEnd(v View, step Step) bool {
-	return (v.Identity.BMCTakenBy != "" || v.Identity.NotPermitted != "") && step.RequeueAt.IsZero()
+	return (v.Identity.BMCTakenBy != nil || v.Identity.NotPermitted != nil) && step.RequeueAt.IsZero()
 }
 
 func pollConflict(v View, s Settings, step Step) Step {

@@ -5,16 +5,17 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
 func replaced(v *View) {
-	v.Identity.Replaced, v.BMC.InspectedTime = "another server", v.Now.Add(-time.Minute)
+	v.Identity.Replacement, v.BMC.InspectedTime = anotherServer(), v.Now.Add(-time.Minute)
 }
-func bmcTaken(v *View) { v.Identity.BMCTakenBy = "host h" }
+func bmcTaken(v *View) { v.Identity.BMCTakenBy = otherHost("h") }
 func hardwareTaken(v *View) {
-	v.Identity.HardwareTakenBy, v.BMC.InspectedTime = "host h", v.Now.Add(-time.Minute)
+	v.Identity.HardwareTakenBy, v.BMC.InspectedTime = otherHost("h"), v.Now.Add(-time.Minute)
 }
 
 // nextIdentity are hosts whose BMC may belong to another server. Its readings are ignored.
@@ -42,11 +43,11 @@ func TestConflictAndProblem(t *testing.T) {
 		view            View
 		reason, message string
 	}{
-		"MAC address alone":        {freeView(func(v *View) { v.Identity.MACTakenBy = "host m" }), "", ""},
-		"board and MAC address":    {freeView(hardwareTaken, func(v *View) { v.Identity.MACTakenBy = "host m" }), v1alpha1.ReasonHardwareConflict, "the serial number of host h"},
-		"BMC and MAC address":      {freeView(bmcTaken, func(v *View) { v.Identity.MACTakenBy = "host m" }), v1alpha1.ReasonBMCConflict, "is already that of host h"},
-		"replaced and MAC address": {freeView(replaced, func(v *View) { v.Identity.MACTakenBy = "host m" }), v1alpha1.ReasonServerReplaced, "another server"},
-		"not permitted, and all":   {freeView(replaced, bmcTaken, func(v *View) { v.Identity.NotPermitted = "not permitted" }), v1alpha1.ReasonNotPermitted, "not permitted"},
+		"MAC address alone":        {freeView(func(v *View) { v.Identity.MACTakenBy = otherHost("m") }), "", ""},
+		"board and MAC address":    {freeView(hardwareTaken, func(v *View) { v.Identity.MACTakenBy = otherHost("m") }), v1alpha1.ReasonHardwareConflict, "the serial number of host h"},
+		"BMC and MAC address":      {freeView(bmcTaken, func(v *View) { v.Identity.MACTakenBy = otherHost("m") }), v1alpha1.ReasonBMCConflict, "is already that of host h"},
+		"replaced and MAC address": {freeView(replaced, func(v *View) { v.Identity.MACTakenBy = otherHost("m") }), v1alpha1.ReasonServerReplaced, "another server"},
+		"not permitted, and all":   {freeView(replaced, bmcTaken, func(v *View) { v.Identity.NotPermitted = errNotPermitted }), v1alpha1.ReasonNotPermitted, "not permitted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -59,4 +60,11 @@ func TestConflictAndProblem(t *testing.T) {
 			g.Expect(problem.Message).To(ContainSubstring(c.message))
 		})
 	}
+}
+
+// TestNameFor: a message names only hosts of the same namespace.
+func TestNameFor(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(NameFor("dc", types.NamespacedName{Namespace: "dc", Name: "a"})).To(Equal("host a"))
+	g.Expect(NameFor("dc", types.NamespacedName{Namespace: "secret", Name: "b"})).To(Equal("a host of another namespace"))
 }

@@ -79,7 +79,7 @@ var nextInspection = map[string]nextCase{
 	"inspect: queued":              {freeView(byAgent, queued), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonWaitingForBootSlot},
 	"inspect: in maintenance":      {inspectingView(maintenance), StateMaintenance, RecordBoot, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
 	"inspect: another machine's":   {freeView(byAgent, func(v *View) { v.Claims.UnrecordedConsumer = "m" }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing},
-	"inspect: conflict":            {freeView(byAgent, func(v *View) { v.Identity.MACTakenBy = "host-2" }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
+	"inspect: conflict":            {freeView(byAgent, func(v *View) { v.Identity.MACTakenBy = otherHost("host-2") }), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"inspect: counted":             {inspectingView(uncounted), StateFree, CountBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: set network boot":    {inspectingView(func(v *View) { v.BMC.NetworkBootSetAt = time.Time{} }), StateFree, SetNetworkBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},
 	"inspect: record the power-on": {inspectingView(notPoweredOn), StateFree, RecordBoot, v1alpha1.PhaseInspecting, v1alpha1.ReasonInspecting},

@@ -59,7 +59,7 @@ func fromBackup(v *View)         { v.Host.Boot.StartTime = metav1.NewTime(noon.A
 func unobserved(v *View)         { v.Observed.Furthest = v1alpha1.ObservedStage{} }
 func powerCommanded(v *View)     { commanded(CommandPowerOn, 45*time.Second)(v) }
 func oldInventory(v *View)       { v.BMC.InspectedTime = noon.Add(-erasureInventoryAge) }
-func conflicting(v *View)        { v.Identity.MACTakenBy = "host-2" }
+func conflicting(v *View)        { v.Identity.MACTakenBy = otherHost("host-2") }
 func machineInNamespace(v *View) { v.Claims.UnrecordedConsumer = "m" }
 
 // nextRequestedErasure are hosts whose disks are erased on request.

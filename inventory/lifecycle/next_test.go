@@ -1,14 +1,17 @@
 package lifecycle
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -114,6 +117,18 @@ func powerHoldSince(v *View) {
 func powerHeldOff(v *View) {
 	powerHoldSince(v)
 	v.Host.Spec.ProviderState.PowerHoldOffTime = &metav1.Time{Time: noon.Add(-30 * time.Second)}
+}
+
+var errNotPermitted = errors.New("not permitted")
+
+// otherHost is another host of the namespace.
+func otherHost(name string) *types.NamespacedName {
+	return &types.NamespacedName{Namespace: "dc", Name: name}
+}
+
+// anotherServer is what the BMC reports of a server that may have replaced that of the host.
+func anotherServer() *Replacement {
+	return &Replacement{Reported: inventory.ServerID{SystemUUID: "u2", SerialNumber: "SN2"}, Known: &inventory.ServerID{SystemUUID: "u1", SerialNumber: "SN1"}}
 }
 
 // by is a request of a user.

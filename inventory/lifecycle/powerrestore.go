@@ -117,7 +117,7 @@ func powerOnWithheld(v View) string {
 	switch {
 	case v.Host.Spec.Quarantine != nil:
 		return "the host is in quarantine"
-	case v.Identity.hasConflict() || v.Identity.Replaced != "":
+	case v.Identity.hasConflict() || v.Identity.Replacement != nil:
 		return "it is in doubt whose BMC this is (condition Verified)"
 	case boot != nil && boot.Purpose == v1alpha1.PurposeClean:
 		return "its disks were being erased"

@@ -86,7 +86,7 @@ func TestPowerOnAfterOutage(t *testing.T) {
 		"the neighbours are not known":                        {[]func(*View){lost, func(v *View) { v.PowerLoss.Outage = nil }}, Nothing, "is not known"},
 		"its health is critical":                              {[]func(*View){lost, critical}, Nothing, "critical"},
 		"in quarantine":                                       {[]func(*View){lost, inQuarantine}, Nothing, "quarantine"},
-		"the BMC is that of another host":                     {[]func(*View){lost, func(v *View) { v.Identity.BMCTakenBy = "h" }}, Nothing, "in doubt whose BMC"},
+		"the BMC is that of another host":                     {[]func(*View){lost, func(v *View) { v.Identity.BMCTakenBy = otherHost("h") }}, Nothing, "in doubt whose BMC"},
 		"its disks were being erased":                         {[]func(*View){lost, bootServedJustNow, func(v *View) { v.Host.Boot.Purpose, v.Host.Boot.DataServedTime = v1alpha1.PurposeClean, nil }}, Nothing, "being erased"},
 		"no boot slot is free":                                {[]func(*View){lost, noSlot}, Nothing, "Number 37 in the boot queue"},
 		"the inventory is older":                              {[]func(*View){lost, notReadSince}, Inspect, "Reading the health"},

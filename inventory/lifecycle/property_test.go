@@ -38,7 +38,7 @@ func drawView(t *rapid.T) View {
 	v := View{
 		Now: noon, Host: Host{Namespace: "dc", Name: "host-1", Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"), Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"), Spec: d.spec()},
 
-		Identity: Identity{MACTakenBy: pick(d, "macTaken", "", "", "", "host-2"), TakenMAC: pick(d, "takenMAC", "", "52:54:00:00:00:01"), BMCTakenBy: pick(d, "bmcTaken", "", "", "", "host-3"), NotPermitted: pick(d, "notPermitted", "", "", "", "", "", "not permitted"), Replaced: pick(d, "replaced", "", "", "", "another server"), Server: pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}), HardwareTakenBy: pick(d, "hardwareTaken", "", "", "", "host-6")},
+		Identity: Identity{MACTakenBy: pick(d, "macTaken", nil, nil, nil, otherHost("host-2")), TakenMAC: pick(d, "takenMAC", "", "52:54:00:00:00:01"), BMCTakenBy: pick(d, "bmcTaken", nil, nil, nil, otherHost("host-3")), NotPermitted: pick(d, "notPermitted", nil, nil, nil, nil, nil, errNotPermitted), Replacement: pick(d, "replaced", nil, nil, nil, anotherServer()), Server: pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}), HardwareTakenBy: pick(d, "hardwareTaken", nil, nil, nil, otherHost("host-6"))},
 
 		Claims: Claims{SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}), DataServedOn: pick(d, "servedBy", "", "", "", "host-5"), UnrecordedConsumer: pick(d, "saidToRun", "", "", "m-0"), BootMachinePending: d.flag("bootMachineWaits")},
 
@@ -280,7 +280,7 @@ func TestPropertyPowerOnAfterOutage(t *testing.T) {
 		switch {
 		case v.Host.Spec.WhenPoweredOff != v1alpha1.WhenPoweredOffPowerOn, v.Host.Spec.Quarantine != nil, v.Host.Spec.Maintenance != nil, v.Requests.Detached.Set, v.Host.Paused, len(v.powerHolds()) > 0:
 			t.Fatalf("%s although nobody wants that", step.Action)
-		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.Identity.hasConflict(), v.Identity.Replaced != "":
+		case v.Consumer.Persistence == v1alpha1.PersistenceEphemeral, v.BMC.Power != v1alpha1.PowerOff, v.BMC.HealthCritical, v.Identity.hasConflict(), v.Identity.Replacement != nil:
 			t.Fatalf("%s to a server that must not be powered on", step.Action)
 		case !again && (v.PowerLoss.Outage == nil || v.PowerLoss.Outage.Running > 0 || v.PowerLoss.Outage.Lost == 0 || v.PowerLoss.Outage.Unknown > v.PowerLoss.Outage.Lost):
 			t.Fatalf("%s without an outage", step.Action)
@@ -306,7 +306,7 @@ func outageLikely(d draw, v *View) {
 	}
 	provisioned(v)
 	v.Consumer.Found, v.Host.Spec.WhenPoweredOff, v.PowerLoss.PoweredOffTime = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
-	v.Identity.MACTakenBy, v.Identity.BMCTakenBy, v.Identity.NotPermitted, v.Identity.Replaced, v.Identity.HardwareTakenBy = "", pick(d, "taken", "", "", "", "host-9"), "", pick(d, "other server", "", "", "", "another"), ""
+	v.Identity.MACTakenBy, v.Identity.BMCTakenBy, v.Identity.NotPermitted, v.Identity.Replacement, v.Identity.HardwareTakenBy = nil, pick(d, "taken", nil, nil, nil, otherHost("host-9")), nil, pick(d, "other server", nil, nil, nil, anotherServer()), nil
 	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
 	v.Host.Deleting, v.Host.Paused, v.Host.MoveBlocked, v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned = false, false, false, nil, false
 	v.Host.Spec.PowerHolds, v.Host.Spec.ProviderState.PowerHoldStartTime, v.Requests.Power, v.Requests.Detached, v.Requests.ReleaseUnfenced = nil, nil, PowerRequests{}, Annotation{}, Annotation{}
@@ -375,13 +375,13 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
 		step := Next(v, DefaultSettings())
-		other := v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != "" || v.Identity.Replaced != ""
+		other := v.Identity.NotPermitted != nil || v.Identity.BMCTakenBy != nil || v.Identity.HardwareTakenBy != nil || v.Identity.Replacement != nil
 		switch {
 		case step.Action.Commands() && (other || !v.BMC.Inspected):
 			t.Fatalf("%s to a server that may be another one: %+v", step.Action, v)
-		case (other || v.Identity.MACTakenBy != "") && step.Phase == v1alpha1.PhaseAvailable:
+		case (other || v.Identity.MACTakenBy != nil) && step.Phase == v1alpha1.PhaseAvailable:
 			t.Fatalf("a server that may be another one is offered: %+v", v)
-		case v.Identity.MACTakenBy != "" && step.State == StateClaimed && StartsBoot(v, step):
+		case v.Identity.MACTakenBy != nil && step.State == StateClaimed && StartsBoot(v, step):
 			t.Fatalf("a boot begins on a server whose MAC address is another host's: %+v", v)
 		case !other:
 			return

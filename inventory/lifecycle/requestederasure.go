@@ -101,8 +101,8 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 	switch {
 	case conflict != "":
 		return conflict
-	case v.Identity.Replaced != "":
-		return v.Identity.Replaced
+	case v.Identity.Replacement != nil:
+		return ReplacementMessage(v)
 	case v.Erasure.Machine != "":
 		return v.Erasure.Machine + " has the providerID of this host, so the server may run it. Give the host back to it, or delete that machine"
 	case request == nil:

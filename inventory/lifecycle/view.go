@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 )
@@ -84,17 +86,24 @@ type Claims struct {
 
 // Identity is what identifies the server, and what speaks against that it is the server of this host.
 type Identity struct {
-	// NotPermitted says why the provider's configuration does not permit the host's MAC address or its BMC. It is empty if both are permitted.
-	NotPermitted string
+	// NotPermitted is why the provider's configuration does not permit the host's MAC address or its BMC; nil if both are permitted.
+	NotPermitted error
 	// Server is what identifies the server. A boot records it.
 	Server v1alpha1.HostIdentity
-	// MACTakenBy, BMCTakenBy and HardwareTakenBy name the other hosts that already have one of this host's boot MAC addresses, its BMC, or the system UUID
-	// and serial number that its BMC reports. Each is empty without such a conflict.
-	MACTakenBy, BMCTakenBy, HardwareTakenBy string
+	// MACTakenBy, BMCTakenBy and HardwareTakenBy are the other hosts that already have one of this host's boot MAC addresses, its BMC, or the system UUID
+	// and serial number that its BMC reports. Each is nil without such a conflict.
+	MACTakenBy, BMCTakenBy, HardwareTakenBy *types.NamespacedName
 	// TakenMAC is the boot MAC address that another host has.
 	TakenMAC string
-	// Replaced says that the BMC reports another server than the recorded inventory, and how a user confirms that. It is empty otherwise.
-	Replaced string
+	// Replacement is what the BMC reports of another server than that of the recorded inventory; nil if it is the same.
+	Replacement *Replacement
+}
+
+// Replacement is a server that may have replaced that of a host.
+type Replacement struct {
+	Reported inventory.ServerID
+	// Known is the server of the recorded inventory. It is nil without one: then only the boot of the machine shows that the server was another one.
+	Known *inventory.ServerID
 }
 
 // Requests are the requests of users by annotations of the host.
@@ -295,12 +304,12 @@ func (v View) Provisioned() bool {
 // Verified is true when the host can be booted: its inventory was read and describes the same server as before, its BMC has the capabilities
 // for one of its boot methods, and no conflict concerns its MAC address, BMC or hardware.
 func (v View) Verified() bool {
-	return v.BMC.Inspected && !v.Incapable() && v.Identity.Replaced == "" && !v.Identity.hasConflict()
+	return v.BMC.Inspected && !v.Incapable() && v.Identity.Replacement == nil && !v.Identity.hasConflict()
 }
 
 // hasConflict is true when the configuration, or another host, keeps this host from using its MAC address, BMC or hardware.
 func (i Identity) hasConflict() bool {
-	return i.NotPermitted != "" || i.MACTakenBy != "" || i.BMCTakenBy != "" || i.HardwareTakenBy != ""
+	return i.NotPermitted != nil || i.MACTakenBy != nil || i.BMCTakenBy != nil || i.HardwareTakenBy != nil
 }
 
 // bmcBlocked is true while the BMC must not be queried. A user may request a retry before RetryAt. A problem without RetryAt waits for a

@@ -298,16 +298,16 @@ var events = []event{
 		func(w *world, _ uint64) { w.v.BMC.Missing = []string{"BootPXE"} }, func(w *world) { w.v.BMC.Missing = nil }),
 	toggle("a machine says that it runs there", 1, func(w *world) bool { return w.v.Claims.UnrecordedConsumer != "" },
 		func(w *world, _ uint64) { w.v.Claims.UnrecordedConsumer = "m-0" }, func(w *world) { w.v.Claims.UnrecordedConsumer = "" }),
-	toggle("another host has the MAC address", 1, func(w *world) bool { return w.v.Identity.MACTakenBy != "" },
-		func(w *world, _ uint64) { w.v.Identity.MACTakenBy = "host-2" }, func(w *world) { w.v.Identity.MACTakenBy = "" }),
-	toggle("another host has the BMC", 1, func(w *world) bool { return w.v.Identity.BMCTakenBy != "" },
-		func(w *world, _ uint64) { w.v.Identity.BMCTakenBy = "host-2" }, func(w *world) { w.v.Identity.BMCTakenBy = "" }),
-	toggle("the configuration does not permit it", 1, func(w *world) bool { return w.v.Identity.NotPermitted != "" },
-		func(w *world, _ uint64) { w.v.Identity.NotPermitted = "not permitted" }, func(w *world) { w.v.Identity.NotPermitted = "" }),
-	toggle("another host has the board", 1, func(w *world) bool { return w.v.Identity.HardwareTakenBy != "" },
-		func(w *world, _ uint64) { w.v.Identity.HardwareTakenBy = "host-2" }, func(w *world) { w.v.Identity.HardwareTakenBy = "" }),
-	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.Identity.Replaced != "" },
-		func(w *world, _ uint64) { w.v.Identity.Replaced = "another server" }, func(w *world) { w.v.Identity.Replaced = "" }),
+	toggle("another host has the MAC address", 1, func(w *world) bool { return w.v.Identity.MACTakenBy != nil },
+		func(w *world, _ uint64) { w.v.Identity.MACTakenBy = otherHost("host-2") }, func(w *world) { w.v.Identity.MACTakenBy = nil }),
+	toggle("another host has the BMC", 1, func(w *world) bool { return w.v.Identity.BMCTakenBy != nil },
+		func(w *world, _ uint64) { w.v.Identity.BMCTakenBy = otherHost("host-2") }, func(w *world) { w.v.Identity.BMCTakenBy = nil }),
+	toggle("the configuration does not permit it", 1, func(w *world) bool { return w.v.Identity.NotPermitted != nil },
+		func(w *world, _ uint64) { w.v.Identity.NotPermitted = errNotPermitted }, func(w *world) { w.v.Identity.NotPermitted = nil }),
+	toggle("another host has the board", 1, func(w *world) bool { return w.v.Identity.HardwareTakenBy != nil },
+		func(w *world, _ uint64) { w.v.Identity.HardwareTakenBy = otherHost("host-2") }, func(w *world) { w.v.Identity.HardwareTakenBy = nil }),
+	toggle("the BMC reports another server", 1, func(w *world) bool { return w.v.Identity.Replacement != nil },
+		func(w *world, _ uint64) { w.v.Identity.Replacement = anotherServer() }, func(w *world) { w.v.Identity.Replacement = nil }),
 	toggle("the machine has another host", 1, func(w *world) bool { return len(w.v.Claims.SharesConsumerWith) > 0 },
 		func(w *world, _ uint64) { w.v.Claims.SharesConsumerWith = []string{"host-2"} }, func(w *world) { w.v.Claims.SharesConsumerWith = nil }),
 	toggle("the boot queue is full", 3, func(w *world) bool { return w.v.QueuePosition != nil },
@@ -431,8 +431,8 @@ func (w *world) endInterventions() {
 	for _, p := range protections {
 		p.undo(w)
 	}
-	w.v.Identity.NotPermitted = ""
-	w.v.Identity.MACTakenBy, w.v.Identity.BMCTakenBy, w.v.Identity.HardwareTakenBy, w.v.Identity.Replaced, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = "", "", "", "", nil, "", false
+	w.v.Identity.NotPermitted = nil
+	w.v.Identity.MACTakenBy, w.v.Identity.BMCTakenBy, w.v.Identity.HardwareTakenBy, w.v.Identity.Replacement, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = nil, nil, nil, nil, nil, "", false
 	w.v.Claims.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
 	w.v.QueuePosition, w.v.Host.PausedCluster, w.recordFails, w.v.Erasure.Machine, w.v.Erasure.SerialNumber = nil, "", false, "", "SN1"
 }

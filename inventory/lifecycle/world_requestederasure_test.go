@@ -28,7 +28,7 @@ func wrongWithRequestedErasure(v View, later bool) string {
 		return "its power is to be another one"
 	case !later && (v.BMC.Power != v1alpha1.PowerOff || v.BMC.PowerAt.Sub(v.BMC.PowerSince) < DefaultSettings().ActiveInterval):
 		return "it was not read as off twice"
-	case v.Identity.hasConflict() || v.Identity.Replaced != "":
+	case v.Identity.hasConflict() || v.Identity.Replacement != nil:
 		return "it may be another server"
 	case v.Host.Deleting || v.Host.Spec.Quarantine != nil || v.Host.Spec.Maintenance != nil || v.Host.Spec.ExternallyProvisioned || v.Requests.Detached.Set || v.Host.Paused:
 		return "it is out of service"

@@ -598,8 +598,8 @@ func (w *world) atRest() bool {
 		return false
 	}
 	v := w.view()
-	kept := w.on && v.Provider.RunsHere && !v.Requests.PowerOffProvider.Set                                                                  // its server is not powered off
-	foreign := v.Identity.NotPermitted != "" || v.Identity.BMCTakenBy != "" || v.Identity.HardwareTakenBy != "" || v.Identity.Replaced != "" // the readings of its BMC are ignored
+	kept := w.on && v.Provider.RunsHere && !v.Requests.PowerOffProvider.Set                                                                         // its server is not powered off
+	foreign := v.Identity.NotPermitted != nil || v.Identity.BMCTakenBy != nil || v.Identity.HardwareTakenBy != nil || v.Identity.Replacement != nil // the readings of its BMC are ignored
 	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.BMC.notOff() != w.on || v.BMC.powerChanging()) {
 		return false // it will read the power again, and the reading is new
