@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"k8s.io/utils/ptr"
@@ -126,15 +125,6 @@ func (d *bootDevices) setOverride(ctx context.Context, j job, c bmc.Client, over
 		}
 	})
 	return err
-}
-
-// overrideNote describes how the override was set. It is appended to the message of a boot that is awaited.
-func overrideNote(o *v1alpha1.BootOverrideStatus) string {
-	note := fmt.Sprintf(". The boot override is %s, set with method %q", o.Target, o.Method)
-	if o.Warning != "" {
-		note += ", and may not have taken effect: " + o.Warning
-	}
-	return note
 }
 
 // clearOverrideIfNeeded reads the boot override and clears it. It does nothing if the BMC reports no override, unless mayHide is true: the override may

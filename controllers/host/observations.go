@@ -166,10 +166,7 @@ func (h *hostObservation) bmcView(spec *v1alpha1.BareMetalHostSpec, mediaURL str
 	if h.override != nil && h.override.Worked {
 		view.MethodWorked = cmp.Or(h.override.BootMethod, v1alpha1.MethodPXE)
 	}
-	view.OverridePersistent = h.override != nil && h.override.Persistent
-	if h.override != nil {
-		view.OverrideNote = overrideNote(h.override)
-	}
+	view.Override = h.override
 	return view
 }
 

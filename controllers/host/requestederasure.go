@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -72,23 +73,23 @@ func hostOfErasureRequest(_ context.Context, o client.Object) []reconcile.Reques
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.HostName}}}
 }
 
-// machineOnServer describes a machine, of any namespace, whose provider ID names the host; empty without one. A machine that is being deleted counts: its
-// controller may still work on the server. One of another namespace is not named, because the namespace may be that of another tenant.
-func (r *erasureRequests) machineOnServer(ctx context.Context, host *v1alpha1.BareMetalHost) (string, error) {
+// machineOnServer returns a machine, of any namespace, whose provider ID names the host; nil without one. A machine that is being deleted counts: its controller may
+// still work on the server. Of several it is one of the host's namespace, if there is one.
+func (r *erasureRequests) machineOnServer(ctx context.Context, host *v1alpha1.BareMetalHost) (*types.NamespacedName, error) {
 	var machines v1alpha1.BareMetalMachineList
 	err := r.client.List(ctx, &machines, client.MatchingFields{providerIDServerIndex: serverIndexValue(host.Namespace, host.Name)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return "", fmt.Errorf("list the machines of all namespaces whose provider ID names the host: %w", err)
+		return nil, fmt.Errorf("list the machines of all namespaces whose provider ID names the host: %w", err)
 	}
-	machine := ""
+	var found *types.NamespacedName
 	for i := range machines.Items {
-		described := "A BareMetalMachine of another namespace"
-		if m := &machines.Items[i]; m.Namespace == host.Namespace {
-			described = fmt.Sprintf("BareMetalMachine %q", m.Name)
+		key := client.ObjectKeyFromObject(&machines.Items[i])
+		here, better := key.Namespace == host.Namespace, found != nil && found.Namespace == host.Namespace
+		if found == nil || here && !better || here == better && key.Name > found.Name {
+			found = &key
 		}
-		machine = max(machine, described)
 	}
-	return machine, nil
+	return found, nil
 }
 
 // providerIDServerIndex indexes machines by the namespace and the name of the host that their provider ID names, also if that is another namespace than theirs.

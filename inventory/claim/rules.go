@@ -119,7 +119,7 @@ func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
 		return fmt.Sprintf("without the %d GPUs that hardware.gpus requires", need.GPUs.Count)
 	case len(need.Switches) > 0 && !connected(host, need.Switches):
 		return "not connected to a switch of hardware.switches"
-	case want.CleaningPolicy == wire.PolicyPurge && host.Spec.CleaningPolicy != wire.PolicyManual && len(cleaning.NotPurgeable(&host.Spec, host.Status.Inspection)) > 0:
+	case want.CleaningPolicy == wire.PolicyPurge && host.Spec.CleaningPolicy != wire.PolicyManual && cleaning.NotPurgeable(&host.Spec, host.Status.Inspection).Any():
 		return "with a disk that cannot be purged, which cleaningPolicy requires"
 	}
 	for _, taint := range host.Spec.Taints {

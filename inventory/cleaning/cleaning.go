@@ -2,8 +2,6 @@
 package cleaning
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -46,22 +44,30 @@ func Kept(storage *v1alpha1.HostStorage, serial, wwn string) bool {
 	})
 }
 
-// NotPurgeable returns names of the disks of a host that cannot be purged, as far as the agent's inspection (found, which may be nil) shows that. Disks that
-// spec.storage.keep names by serial number or WWN are not among them. The last element says how many more there are, of which found has no names.
-func NotPurgeable(host *v1alpha1.BareMetalHostSpec, found *v1alpha1.InspectionSummary) []string {
+// Unpurgeable are the disks of a host that cannot be purged.
+type Unpurgeable struct {
+	Disks []v1alpha1.NotPurgeableDisk
+	// More is how many there are besides Disks. Nothing else is known of them.
+	More int
+}
+
+// Any is true if there is one.
+func (u Unpurgeable) Any() bool { return len(u.Disks) > 0 || u.More > 0 }
+
+// NotPurgeable returns the disks of a host that cannot be purged, as far as the agent's inspection (found, which may be nil) shows that. Disks that
+// spec.storage.keep names by serial number or WWN are not among them.
+func NotPurgeable(host *v1alpha1.BareMetalHostSpec, found *v1alpha1.InspectionSummary) Unpurgeable {
+	var u Unpurgeable
 	if found == nil || host.Inspection != v1alpha1.InspectionAgent && host.Inspection != v1alpha1.InspectionBoth {
-		return nil
+		return u
 	}
-	var names []string
 	for _, d := range found.NotPurgeable {
 		if !Kept(host.Storage, d.SerialNumber, d.WWN) {
-			names = append(names, cmp.Or(d.SerialNumber, d.WWN, d.Name, "a disk without a name"))
+			u.Disks = append(u.Disks, d)
 		}
 	}
-	if more := int(found.NotPurgeableCount) - len(found.NotPurgeable); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return names
+	u.More = max(int(found.NotPurgeableCount)-len(found.NotPurgeable), 0)
+	return u
 }
 
 // maxDisks is the maximum number of disks of a claim, as in the API.

@@ -72,19 +72,19 @@ func TestErases(t *testing.T) {
 func TestNotPurgeable(t *testing.T) {
 	g := NewWithT(t)
 	h := &v1alpha1.BareMetalHostSpec{Inspection: v1alpha1.InspectionBMC}
-	g.Expect(NotPurgeable(h, nil)).To(BeEmpty(), "no inspection")
+	g.Expect(NotPurgeable(h, nil)).To(BeZero(), "no inspection")
 	s1, wwn, named := v1alpha1.NotPurgeableDisk{SerialNumber: "S1"}, v1alpha1.NotPurgeableDisk{WWN: "5000c500a1b2c3d4"}, v1alpha1.NotPurgeableDisk{Name: "sda"}
 	found := &v1alpha1.InspectionSummary{NotPurgeable: []v1alpha1.NotPurgeableDisk{s1, wwn, named, {}}, NotPurgeableCount: 6}
-	g.Expect(NotPurgeable(h, found)).To(BeEmpty(), "an inspection that the host does not ask for any more")
+	g.Expect(NotPurgeable(h, found)).To(BeZero(), "an inspection that the host does not ask for any more")
 	h.Inspection = v1alpha1.InspectionBoth
-	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "5000c500a1b2c3d4", "sda", "a disk without a name", "and 2 more"}))
+	g.Expect(NotPurgeable(h, found)).To(Equal(Unpurgeable{[]v1alpha1.NotPurgeableDisk{s1, wwn, named, {}}, 2}))
 	h.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{WWN: "5000C500A1B2C3D4"}, {Label: "S1"}, {SerialNumber: "sda"}}}
-	g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S1", "sda", "a disk without a name", "and 2 more"}), "a label and a name tell nothing")
+	g.Expect(NotPurgeable(h, found)).To(Equal(Unpurgeable{[]v1alpha1.NotPurgeableDisk{s1, named, {}}, 2}), "a label and a name tell nothing")
 	g.Expect(Kept(h.Storage, "", "")).To(BeFalse(), "a disk without a name")
 	for _, k := range []wire.KeptDisk{{SerialNumber: "s1 "}, {WWN: "5000c500a1b2c3d4"}, {WWN: "0x5000C500A1B2C3D4"}, {WWN: "naa.5000c500a1b2c3d4"}} { // as the agent accepts them
 		found := &v1alpha1.InspectionSummary{NotPurgeable: []v1alpha1.NotPurgeableDisk{{SerialNumber: "S1", WWN: "5000c500a1b2c3d4"}, {SerialNumber: "S2"}}}
 		h.Storage.Keep = []wire.KeptDisk{k}
-		g.Expect(NotPurgeable(h, found)).To(Equal([]string{"S2"}), "%+v", k)
+		g.Expect(NotPurgeable(h, found)).To(Equal(Unpurgeable{Disks: []v1alpha1.NotPurgeableDisk{{SerialNumber: "S2"}}}), "%+v", k)
 	}
 }
 

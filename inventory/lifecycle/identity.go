@@ -27,7 +27,7 @@ func withoutForeignServer(v View) View {
 	if v.BMC.Problem != nil && v.Identity.BMCTakenBy == nil && v.Identity.NotPermitted == nil {
 		problem = v.BMC.Problem // why it cannot be queried now
 	}
-	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideSet: v.BMC.OverrideSet, OverrideNote: v.BMC.OverrideNote}
+	v.BMC = BMC{Problem: problem, Busy: v.BMC.Busy, OverrideSet: v.BMC.OverrideSet, Override: v.BMC.Override}
 	return v
 }
 

@@ -1,20 +1,22 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 // Inspection is what is known of the inspection of a server by the agent.
 type Inspection struct {
 	// Reported is true if the BareMetalInspection of the host exists.
 	Reported bool
-	// NotPurgeable names the disks that cannot be purged and that spec.storage.keep does not name.
-	NotPurgeable []string
+	// NotPurgeable are the disks that cannot be purged and that spec.storage.keep does not name.
+	NotPurgeable cleaning.Unpurgeable
 }
 
 // InspectionBoot returns the open boot that inspects the server; nil without one. No machine had the host when it was recorded, and a machine may have claimed
@@ -110,7 +112,7 @@ func offerInspected(v View, s Settings, step Step) Step {
 // unchanged. What the agent does not know blocks nothing.
 func offerPurgeable(v View, s Settings, step Step) Step {
 	disks := v.Inspection.NotPurgeable
-	if step.Phase != v1alpha1.PhaseAvailable || len(disks) == 0 || v.Host.policy(s) != wire.PolicyPurge {
+	if step.Phase != v1alpha1.PhaseAvailable || !disks.Any() || v.Host.policy(s) != wire.PolicyPurge {
 		return step
 	}
 	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonCleaningPolicyNotPossible
@@ -119,8 +121,20 @@ func offerPurgeable(v View, s Settings, step Step) Step {
 		by = "--minimum-cleaning-policy of the provider"
 	}
 	step.Message = fmt.Sprintf("%s is Purge, and these disks offer no method for that: %s. Set the policy to Clear, name the disks in spec.storage.keep, or replace "+
-		"them and inspect the server again (annotation %s)", by, inventory.ListNames(disks), v1alpha1.InspectAnnotation)
+		"them and inspect the server again (annotation %s)", by, listUnpurgeable(disks), v1alpha1.InspectAnnotation)
 	return step
+}
+
+// listUnpurgeable lists disks for a message.
+func listUnpurgeable(u cleaning.Unpurgeable) string {
+	names := make([]string, 0, len(u.Disks)+1)
+	for _, d := range u.Disks {
+		names = append(names, cmp.Or(d.SerialNumber, d.WWN, d.Name, "a disk without a name"))
+	}
+	if u.More > 0 {
+		names = append(names, fmt.Sprintf("and %d more", u.More))
+	}
+	return inventory.ListNames(names)
 }
 
 // beginInspection records a new inspection, unless something prevents it. The server must be off: a server that runs belongs to somebody.

@@ -222,7 +222,11 @@ func TestErasuresAreQueued(t *testing.T) {
 
 // TestPurgeIsNotPossible: a host that is to be purged and cannot be is not offered. What is unknown blocks nothing.
 func TestPurgeIsNotPossible(t *testing.T) {
-	cannot := func(v *View) { byAgent(v); inspectedByAgent(v); v.Inspection.NotPurgeable = []string{"S1", "S2"} }
+	cannot := func(v *View) {
+		byAgent(v)
+		inspectedByAgent(v)
+		v.Inspection.NotPurgeable = cleaning.Unpurgeable{Disks: []v1alpha1.NotPurgeableDisk{{SerialNumber: "S1"}, {SerialNumber: "S2"}}}
+	}
 	for name, c := range map[string]struct {
 		view     View
 		minimum  wire.ErasePolicy

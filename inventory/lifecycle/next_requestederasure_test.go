@@ -50,7 +50,7 @@ func claimedDuringErasure(v *View) { claimedDuringInspection(v) }
 func eraseFailed(v *View) {
 	v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonDisksNotErased, Message: "disk S1 failed"}
 }
-func machineOnServer(v *View)    { v.Erasure.Machine = "BareMetalMachine \"m\"" }
+func machineHasServer(v *View)   { v.Erasure.Machine = otherHost("m") }
 func otherSerial(v *View)        { v.Erasure.SerialNumber = "SN2" }
 func unknownSerial(v *View)      { v.Erasure.SerialNumber = "" }
 func requestRemoved(v *View)     { v.Erasure.Request = nil }
@@ -79,9 +79,9 @@ var nextRequestedErasure = map[string]nextCase{
 	"requested erasure: a Cluster is paused":         {freeView(toErase, clusterPaused), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasureRefused},
 	"requested erasure: another serial number":       {freeView(toErase, otherSerial), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasureRefused},
 	"requested erasure: no serial number":            {freeView(toErase, unknownSerial), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasureRefused},
-	"requested erasure: a machine has it":            {freeView(toErase, machineOnServer), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasureRefused},
+	"requested erasure: a machine has it":            {freeView(toErase, machineHasServer), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasureRefused},
 	"requested erasure: a machine runs there":        {freeView(toErase, machineInNamespace), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonConsumerMissing},
-	"requested erasure: not purgeable":               {freeView(toErase, asks(purge), func(v *View) { v.Inspection.NotPurgeable = []string{"S1"} }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasureRefused},
+	"requested erasure: not purgeable":               {freeView(toErase, asks(purge), func(v *View) { v.Inspection.NotPurgeable.More = 1 }), StateFree, Nothing, v1alpha1.PhaseUnavailable, v1alpha1.ReasonErasureRefused},
 	"requested erasure: a conflict":                  {freeView(toErase, conflicting), StateFree, Nothing, v1alpha1.PhaseRegistering, v1alpha1.ReasonNotVerified},
 	"requested erasure: in quarantine":               {freeView(toErase, quarantined), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"requested erasure: in maintenance":              {freeView(toErase, maintenance), StateMaintenance, Nothing, v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance},
@@ -196,7 +196,7 @@ func TestRequestedErasureIsForOneServer(t *testing.T) {
 // was erased.
 func TestRequestedErasureNotBegun(t *testing.T) {
 	for name, change := range map[string]func(*View){
-		"a machine has it": machineOnServer, "another serial number": otherSerial, "a Cluster is paused": clusterPaused, "held off": powerHeld, "wanted on": wantedOn,
+		"a machine has it": machineHasServer, "another serial number": otherSerial, "a Cluster is paused": clusterPaused, "held off": powerHeld, "wanted on": wantedOn,
 		"removed": requestRemoved, "powered on": poweredOn, "a conflict": conflicting,
 		"a claim": claimedDuringInspection,
 	} {
@@ -219,7 +219,7 @@ func TestRequestedErasureFails(t *testing.T) {
 	attempt3 := func(v *View) { v.Host.Boot.Attempt = 3 }
 	for name, v := range map[string]View{
 		"the last attempt":               erasingFreeView(poweredOn, agentSeen, attempt3, expired),
-		"a machine has it":               erasingFreeView(poweredOn, agentSeen, expired, machineOnServer),
+		"a machine has it":               erasingFreeView(poweredOn, agentSeen, expired, machineHasServer),
 		"a Cluster is paused":            erasingFreeView(poweredOn, agentSeen, expired, clusterPaused),
 		"the request was removed":        erasingFreeView(poweredOn, agentSeen, expired, requestRemoved),
 		"a machine claimed it":           erasingFreeView(poweredOn, agentSeen, expired, claimedDuringErasure),
@@ -296,7 +296,7 @@ func TestPropertyErasuresOfFreeHostsNeedARequest(t *testing.T) {
 		v := drawView(t)
 		if rapid.Bool().Draw(t, "likely") {
 			v = pick(draw{t}, "view", freeView(toErase), erasingFreeView(poweredOn, agentSeen, expired), erasingFreeView(notPoweredOn), erasingFreeView(powerCommanded, expired))
-			pick(draw{t}, "change", func(*View) {}, otherSerial, unknownSerial, machineOnServer, machineInNamespace, clusterPaused, powerHeld, wantedOn, poweredOn, conflicting,
+			pick(draw{t}, "change", func(*View) {}, otherSerial, unknownSerial, machineHasServer, machineInNamespace, clusterPaused, powerHeld, wantedOn, poweredOn, conflicting,
 				requestRemoved, quarantined, maintenance, external, detached, beingDeleted, claimedDuringErasure, justOff, fromBackup)(&v)
 		}
 		step := Next(v, DefaultSettings())

@@ -125,7 +125,7 @@ func powerOnWithheld(v View) string {
 		return "its BMC reports that its health is critical"
 	case v.PowerOns() >= maxPowerOns && !v.powerOnRecorded():
 		return fmt.Sprintf("it did that %d times, the last time at %s", v.PowerOns(), v.PowerLoss.Restore.LastPowerOnTime.UTC().Format(time.RFC3339))
-	case v.BMC.OverridePersistent && !v.BMC.OverrideSet:
+	case v.BMC.Override != nil && v.BMC.Override.Persistent && !v.BMC.OverrideSet:
 		return "its BMC refused to clear a boot override that applies to every boot"
 	case v.restoring():
 		return ""

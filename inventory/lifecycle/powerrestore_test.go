@@ -44,7 +44,7 @@ func notReadCompletely(v *View) { v.BMC.HealthReadAt = noon.Add(-time.Hour) }
 func readBefore(ago time.Duration) func(*View) {
 	return func(v *View) { v.BMC.InspectedTime, v.BMC.HealthReadAt = noon.Add(-ago), noon.Add(-ago) }
 }
-func persistent(v *View) { v.BMC.OverridePersistent = true }
+func persistent(v *View) { v.BMC.Override = &v1alpha1.BootOverrideStatus{Persistent: true} }
 func recordedAhead(v *View) {
 	v.PowerLoss.Restore.LastPowerOnTime = metav1.NewTime(noon.Add(10 * time.Minute))
 }

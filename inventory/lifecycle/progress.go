@@ -295,7 +295,7 @@ func describeProgress(v View, attempt v1alpha1.BareMetalBootSpec) Step {
 	info := currentStage(v, attempt)
 	message := info.observed + ". Awaited: " + info.awaited
 	if awaitsFirmware(info) {
-		message += v.BMC.OverrideNote
+		message += overrideNote(v.BMC.Override)
 	}
 	return Step{Reason: info.reason, Message: message}
 }
@@ -356,7 +356,7 @@ func describeAwaited(v View, attempt v1alpha1.BareMetalBootSpec, s Settings) (re
 	message = fmt.Sprintf("%s%s. Awaited until %s: %s. The likeliest cause if it does not come: %s",
 		info.observed, v.Observed.describeObservation(attempt, info.stage), deadline, info.awaited, cause)
 	if awaitsFirmware(info) {
-		message += v.BMC.OverrideNote
+		message += overrideNote(v.BMC.Override)
 	}
 	return info.reason, message
 }
@@ -364,4 +364,16 @@ func describeAwaited(v View, attempt v1alpha1.BareMetalBootSpec, s Settings) (re
 // awaitsFirmware is true while it depends on the boot override what happens next.
 func awaitsFirmware(info stageInfo) bool {
 	return info.reason == v1alpha1.ReasonWaitingForDHCP || info.reason == v1alpha1.ReasonWaitingForMedia || info.reason == v1alpha1.ReasonWaitingForMediaBoot
+}
+
+// overrideNote says how the boot override was set, and why it may not work. It is appended to the message of a boot that is awaited.
+func overrideNote(o *v1alpha1.BootOverrideStatus) string {
+	if o == nil {
+		return ""
+	}
+	note := fmt.Sprintf(". The boot override is %s, set with method %q", o.Target, o.Method)
+	if o.Warning != "" {
+		note += ", and may not have taken effect: " + o.Warning
+	}
+	return note
 }

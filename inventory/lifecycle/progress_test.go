@@ -67,7 +67,9 @@ func TestBootProgress(t *testing.T) {
 			"the server restarted, since firmware requested a network boot again at 2026-01-01T12:01:00Z",
 		},
 		"a doubtful override": {
-			bootingView(poweredOn, func(v *View) { v.BMC.OverrideNote = ". The boot override is PXE" }), false, v1alpha1.ReasonWaitingForDHCP,
+			bootingView(poweredOn, func(v *View) {
+				v.BMC.Override = &v1alpha1.BootOverrideStatus{Target: v1alpha1.TargetPXE, Method: "Redfish"}
+			}), false, v1alpha1.ReasonWaitingForDHCP,
 			"(VLAN, relay agent). The boot override is PXE",
 		},
 		"a wrong kernel": {

@@ -80,7 +80,7 @@ func (d draw) bmc() BMC {
 		MethodRefused:       pick(d, "refused", nil, nil, &MethodRefusal{Boot: 2, Message: "no"}), MediaInserted: d.flag("inserted"),
 		NetworkBootSetAt: d.ago("netboot"), NetworkBootNumber: rapid.Int32Range(0, 3).Draw(d.T, "netbootNumber"), OverrideSet: d.flag("stands"), CleanedAt: d.ago("cleaned"),
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
-		HealthCritical: d.flag("critical"), HealthReadAt: d.ago("healthReadAt"), OverridePersistent: pick(d, "persistent", false, false, false, true),
+		HealthCritical: d.flag("critical"), HealthReadAt: d.ago("healthReadAt"), Override: pick(d, "override", nil, nil, &v1alpha1.BootOverrideStatus{Target: v1alpha1.TargetPXE}, &v1alpha1.BootOverrideStatus{Persistent: true}),
 		Missing: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
 	}
 	if d.flag("problem") {
@@ -191,7 +191,7 @@ func (d draw) requests(v *View) {
 	v.Observed.Image.Ready = d.flag("imageReady")
 	v.Inspection.Reported, v.Requests.Inspect, v.Host.PausedCluster = d.flag("reportedByAgent"), d.flag("inspectionRequested"), pick(d, "pausedCluster", "", "c")
 	v.Erasure = Erasure{
-		Request: pick(d, "request", nil, requestFor("SN1")), SerialNumber: pick(d, "serial", "", "SN1", "SN1", "SN2"), Machine: pick(d, "machineOnServer", "", "", "A machine"),
+		Request: pick(d, "request", nil, requestFor("SN1")), SerialNumber: pick(d, "serial", "", "SN1", "SN1", "SN2"), Machine: pick(d, "machineOnServer", nil, nil, otherHost("m-1")),
 		Record: pick(d, "erasureRecord", ErasureRecord{}, ErasureRecord{Outcome: RecordDue}, ErasureRecord{Outcome: RecordWritten}, ErasureRecord{Outcome: RecordImpossible, Err: errNoKey},
 			ErasureRecord{Outcome: RecordFailed, Err: errNoKey}, ErasureRecord{Outcome: RecordUnproven, Err: errNoKey}),
 	}
@@ -225,7 +225,7 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { look("View", reflect.ValueOf(drawView(t))) })
-	words := []string{"View.BMC.OverrideNote", "View.BMC.CleanUpError"} // no decision depends on them
+	words := []string{"View.BMC.CleanUpError"} // no decision depends on it
 	for name, was := range drawn {
 		if was == slices.Contains(words, name) {
 			t.Errorf("%s: drawn %t", name, was)
@@ -388,7 +388,7 @@ func TestPropertyAnotherServerSaysNothing(t *testing.T) {
 		}
 		reports := v
 		reports.BMC = draw{t}.bmc()
-		reports.BMC.Problem, reports.BMC.Busy, reports.BMC.OverrideSet, reports.BMC.InspectedTime = v.BMC.Problem, v.BMC.Busy, v.BMC.OverrideSet, v.BMC.InspectedTime
+		reports.BMC.Problem, reports.BMC.Busy, reports.BMC.OverrideSet, reports.BMC.Override, reports.BMC.InspectedTime = v.BMC.Problem, v.BMC.Busy, v.BMC.OverrideSet, v.BMC.Override, v.BMC.InspectedTime
 		if another := Next(reports, DefaultSettings()); !reflect.DeepEqual(step, another) {
 			t.Fatalf("%+v, and %+v if another server reports something else: %+v", step, another, v)
 		}

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
@@ -24,9 +25,8 @@ type Erasure struct {
 	// SerialNumber is the serial number of the server that the BMC reports. If the BMC reports no serial number, it is the one that the agent found. It is empty if both are
 	// unknown.
 	SerialNumber string
-	// Machine describes, as the start of a sentence, a BareMetalMachine of any namespace whose provider ID names the host; empty without one. It may be one
-	// that is being deleted.
-	Machine string
+	// Machine is a BareMetalMachine of any namespace whose provider ID names the host; nil without one. It may be one that is being deleted.
+	Machine *types.NamespacedName
 	// Record is what became of the record of the erasure in the host's boot, on request or for a release.
 	Record ErasureRecord
 }
@@ -103,8 +103,8 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 		return conflict
 	case v.Identity.Replacement != nil:
 		return ReplacementMessage(v)
-	case v.Erasure.Machine != "":
-		return v.Erasure.Machine + " has the providerID of this host, so the server may run it. Give the host back to it, or delete that machine"
+	case v.Erasure.Machine != nil:
+		return machineOnServer(v.Host.Namespace, *v.Erasure.Machine) + " has the providerID of this host, so the server may run it. Give the host back to it, or delete that machine"
 	case request == nil:
 		return "The BareMetalErasureRequest was deleted"
 	case known == "":
@@ -114,8 +114,8 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 	case !strings.EqualFold(strings.TrimSpace(request.SerialNumber), known):
 		return fmt.Sprintf("It names the serial number %q, and that of the server is %q. Delete it; if this is the server whose disks are to be erased, create another one",
 			request.SerialNumber, known)
-	case policy == wire.PolicyPurge && len(v.Inspection.NotPurgeable) > 0:
-		return fmt.Sprintf("These disks offer no method for Purge: %s. Request Clear, or name the disks in spec.storage.keep", inventory.ListNames(v.Inspection.NotPurgeable))
+	case policy == wire.PolicyPurge && v.Inspection.NotPurgeable.Any():
+		return fmt.Sprintf("These disks offer no method for Purge: %s. Request Clear, or name the disks in spec.storage.keep", listUnpurgeable(v.Inspection.NotPurgeable))
 	case v.Host.Spec.Power == v1alpha1.PowerOn:
 		return "The disks of a server are erased only if it is off. Remove spec.power, or set it to Off"
 	case len(holds) > 0:
@@ -126,6 +126,14 @@ func erasureRefusal(v View, policy wire.ErasePolicy) string {
 	default:
 		return ""
 	}
+}
+
+// machineOnServer describes a machine as the start of a sentence. One of another namespace is not named, because the namespace may be that of another tenant.
+func machineOnServer(namespace string, machine types.NamespacedName) string {
+	if machine.Namespace != namespace {
+		return "A BareMetalMachine of another namespace"
+	}
+	return fmt.Sprintf("BareMetalMachine %q", machine.Name)
 }
 
 // requestedPolicy returns how thoroughly a request erases the disks: as it says, and not less than the provider's minimum.

@@ -261,16 +261,14 @@ type BMC struct {
 	ShutDownUnsupported bool
 	// OverrideSet is true from when a boot override was set until it was cleared or read as absent.
 	OverrideSet bool
-	// OverrideNote says how the override was set, and why it may not work.
-	OverrideNote string
+	// Override is the last boot override that was set; nil if none was.
+	Override *v1alpha1.BootOverrideStatus
 	// CleanedAt is when the last clean-up succeeded, in the cleaning that RecordCleaning began last.
 	CleanedAt time.Time
 	// CleanUpFailures is how often in a row the BMC answered that it cannot do the clean-up, the last time at CleanUpTriedAt with CleanUpError.
 	CleanUpFailures int
 	CleanUpTriedAt  time.Time
 	CleanUpError    string
-	// OverridePersistent is true if the last boot override applies to every boot.
-	OverridePersistent bool
 	// HealthReadAt is when this process last read the whole inventory, and with it the health.
 	HealthReadAt time.Time
 	// HealthCritical is true if the inventory reports the server or one of its components as critical.

@@ -212,8 +212,10 @@ var agentEvents = []event{
 		func(w *world, _ uint64) { w.disk.missing = true }, func(w *world) { w.disk.missing = false }),
 	toggle("erasures cannot be recorded", 1, func(w *world) bool { return w.recordFails },
 		func(w *world, _ uint64) { w.recordFails = true }, func(w *world) { w.recordFails = false }),
-	toggle("a disk cannot be purged", 1, func(w *world) bool { return len(w.v.Inspection.NotPurgeable) > 0 },
-		func(w *world, _ uint64) { w.v.Inspection.NotPurgeable = []string{"d1"} }, func(w *world) { w.v.Inspection.NotPurgeable = nil }),
+	toggle("a disk cannot be purged", 1, func(w *world) bool { return w.v.Inspection.NotPurgeable.Any() },
+		func(w *world, _ uint64) {
+			w.v.Inspection.NotPurgeable = cleaning.Unpurgeable{Disks: []v1alpha1.NotPurgeableDisk{{SerialNumber: "d1"}}}
+		}, func(w *world) { w.v.Inspection.NotPurgeable = cleaning.Unpurgeable{} }),
 	{name: "the disks are erased", weight: 3, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) }, do: func(w *world, p uint64) {
 		w.bmcRecovers()
 		w.v.QueuePosition = nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
@@ -20,7 +21,7 @@ func wrongWithRequestedErasure(v View, later bool) string {
 		return "a machine has the host"
 	case v.Erasure.Request == nil || v.Erasure.Request.SerialNumber != v.Erasure.SerialNumber:
 		return "nobody requested that for this server"
-	case v.Erasure.Machine != "" || v.Claims.UnrecordedConsumer != "" && !later:
+	case v.Erasure.Machine != nil || v.Claims.UnrecordedConsumer != "" && !later:
 		return "a machine has its provider ID"
 	case v.Host.PausedCluster != "":
 		return "the host may be moving"
@@ -123,6 +124,6 @@ var requestEvents = []event{
 		w.claim(p) // as a user can do by hand
 	}},
 	{name: "another serial number is read", weight: 1, when: always, do: func(w *world, p uint64) { w.v.Erasure.SerialNumber = choose(p, "SN1", "SN2", "") }},
-	toggle("a machine of another namespace has the provider ID", 1, func(w *world) bool { return w.v.Erasure.Machine != "" },
-		func(w *world, _ uint64) { w.v.Erasure.Machine = "A BareMetalMachine of another namespace" }, func(w *world) { w.v.Erasure.Machine = "" }),
+	toggle("a machine of another namespace has the provider ID", 1, func(w *world) bool { return w.v.Erasure.Machine != nil },
+		func(w *world, _ uint64) { w.v.Erasure.Machine = &types.NamespacedName{Namespace: "other", Name: "m-1"} }, func(w *world) { w.v.Erasure.Machine = nil }),
 }
