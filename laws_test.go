@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path"
@@ -35,7 +36,7 @@ func TestManagerHoldsNoEmulator(t *testing.T) {
 			continue
 		}
 		seen[folder] = true
-		if forTests(folder) {
+		if forTests(folder) || strings.HasPrefix(folder, "hack/") {
 			t.Errorf("cmd/manager depends on %s", folder)
 		}
 		for _, f := range folders[folder] {
@@ -129,6 +130,34 @@ func (f file) calls(name string) bool {
 		return !found
 	})
 	return found
+}
+
+// maxMethods is the maximum number of methods of a type. Each is a door into the same facts.
+const maxMethods = 45
+
+// TestMethodCounts: no type of the product has too many methods, and those of the lifecycle are counted.
+func TestMethodCounts(t *testing.T) {
+	for folder, files := range goFiles(t) {
+		if forTests(folder) || strings.HasPrefix(folder, "hack/") {
+			continue
+		}
+		methods := map[string]int{}
+		for _, f := range files {
+			for _, d := range f.syntax.Decls {
+				if function, ok := d.(*ast.FuncDecl); ok && function.Recv != nil && !f.isTest() {
+					methods[strings.TrimPrefix(types.ExprString(function.Recv.List[0].Type), "*")]++
+				}
+			}
+		}
+		for of, n := range methods {
+			if n > maxMethods {
+				t.Errorf("%s of %s has %d methods, and a type has at most %d. Split it by what its facts are for; what makes a step or a sentence is a function", of, folder, n, maxMethods)
+			}
+		}
+		if folder == "inventory/lifecycle" && methods["View"] == 0 {
+			t.Error("View has no methods: this test reads the wrong files")
+		}
+	}
 }
 
 // TestSeeds: each package whose tests use rapid imports rapidtest, so a failure is reproducible and each change draws other values.

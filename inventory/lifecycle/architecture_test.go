@@ -25,6 +25,13 @@ func TestArchitecture(t *testing.T) {
 	if want := strings.Join(order, ", "); !strings.Contains(listed, want) {
 		t.Errorf("ARCHITECTURE.md does not list the states in the order of the table: %s", want)
 	}
+	var corrections []string
+	for _, g := range guards {
+		corrections = append(corrections, g.name)
+	}
+	if want := strings.Join(corrections, "; "); !strings.Contains(strings.Join(strings.Fields(section), " "), want) {
+		t.Errorf("ARCHITECTURE.md does not list the guards in their order: %s", want)
+	}
 
 	_, drawing, _ := strings.Cut(section, "```mermaid")
 	drawing, _, _ = strings.Cut(drawing, "```")

@@ -211,7 +211,7 @@ func currentStage(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	case !mayRepeat(attempt):
 		return last
 	case (v.Observed.Furthest.Stage == "" || v.Observed.onlyBMCSeen(attempt)) && (attempt.PoweredOffTime == nil || v.BMC.Power != v1alpha1.PowerOn):
-		return preparing(v, attempt)
+		return preparing(attempt)
 	}
 	if info := v.Observed.mediaStage(attempt); info != nil {
 		return *info
@@ -229,7 +229,7 @@ func currentStage(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
 }
 
 // preparing returns the row before the server reads as powered on.
-func preparing(v View, attempt v1alpha1.BareMetalBootSpec) stageInfo {
+func preparing(attempt v1alpha1.BareMetalBootSpec) stageInfo {
 	info := preparingInfo
 	if rows := mediaStages[MethodOf(&attempt)]; rows != nil {
 		info.awaited = rows[0].awaited
