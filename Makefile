@@ -74,13 +74,13 @@ SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
 PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... \
-	./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./pxe/agent/... ./pxe/bootconfig/... ./pxe/grub/... \
-	./pxe/image/convert/... ./pxe/image/format/... ./pxe/image/gpt/... ./pxe/image/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
+	./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./pxe/agent/... ./pxe/bootconfig/... ./pxe/internal/grub/... \
+	./pxe/image/internal/convert/... ./pxe/image/internal/format/... ./pxe/image/gpt/... ./pxe/image/internal/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
 # Some tests of these packages write, hash or parse gigabytes: the race detector makes them ten times as slow. The others run with it.
 WRITERS := ./cmd/agent/internal/image ./cmd/agent/internal/erase ./bmc/redfish
 WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|MetadataPowerCut|EmptyIsReadBack|Write)|FuzzTree)$$
 # Packages whose tests have the most deadlines and connections: make stability repeats them.
-TIMED := ./bmc ./bmc/bmctest ./bmc/bmclib ./bmc/ipmi ./bmc/redfish ./cmd/agent/internal/link ./cmd/agent/internal/runner ./controllers/gateway ./pxe/dhcp ./pxe/server ./pxe/tftp
+TIMED := ./bmc ./bmc/bmctest ./bmc/bmclib ./bmc/ipmi ./bmc/redfish ./cmd/agent/internal/link ./cmd/agent/internal/runner ./controllers/gateway ./pxe/dhcp ./pxe/server ./pxe/internal/tftp
 # They run programs of a distribution: make conformance and make monitoring run them.
 PROGRAMS := ^Test(RealIpmitool.*|CpioReadsArchive)$$
 MONITORING := ^Test(Rules|DashboardQueries|Wrong|Life)$$

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/grub"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/grub"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/ipxe"
 )
 

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/utils/lru"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/quota"
 )
 
 // An address may fail this often at once, and once a second afterwards. An operating system that asks too early, as cloud-init does eleven times, a second

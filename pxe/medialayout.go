@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/grub"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/grub"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed/fat16"
 )

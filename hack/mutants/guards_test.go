@@ -44,7 +44,7 @@ var guardTargets = []target{
 			`&Error{errors.New("the origin answered " + response.Status), nil}`},
 		{"the log has the query of a URL", "WebFile.Name", `f.url.Scheme + "://" + f.url.Host + f.url.Path`, `f.url.Scheme + "://" + f.url.Host + f.url.Path + f.url.RawQuery`},
 	}},
-	{"pxe/space", nil, []mutant{
+	{"pxe/internal/space", nil, []mutant{
 		{"a namespace may fill the cache", "Store.freeSpace", `if key = s.overShare(use, share); key == "" { return s.opts.Full }`,
 			`if key == "" { return s.opts.Full }`},
 		{"fetches may fill the cache", "Store.freeSpace", "s.revoke(use, share)", "false"},
@@ -54,16 +54,16 @@ var guardTargets = []target{
 			"least := int64(math.MinInt64); for namespace := range t.holders { least = max(least, use[namespace]) }"},
 		{"a revoked fetch continues", "Store.revoke", "chosen.revoked = true", ""},
 	}},
-	{"pxe/image/convert", []string{"-test.run=Bomb"}, []mutant{
+	{"pxe/image/internal/convert", []string{"-test.run=Bomb"}, []mutant{
 		{"a compressed file is unpacked to any size", "conversion.unpack", "left < 0", "false"},
 	}},
-	{"pxe/image/source", []string{"-test.run=Redirect|TokenService"}, []mutant{
+	{"pxe/image/internal/source", []string{"-test.run=Redirect|TokenService"}, []mutant{
 		{"any host is a token service", "witness.RoundTrip",
 			"!slices.ContainsFunc(w.tokenServices, func(host string) bool { return sameHost(host, request.URL.Host) })", "false"},
 		{"a token request is redirected as a blob", "witness.checkRedirect", `first.URL.RawQuery == ""`, ""},
 		{"a registry sends the client to an internal server for a manifest", "witness.checkRedirect", "!blob && request.URL.Host != first.URL.Host", "!blob && false"},
 	}},
-	{"pxe/quota", nil, []mutant{
+	{"pxe/internal/quota", nil, []mutant{
 		{"an address has any number of connections", "Clients.Enter", "c.addresses[address] >= c.PerAddress", ""},
 		{"a link has any number of connections", "Clients.Enter", "c.addresses[address] >= c.PerAddress || counted && c.prefixes[prefix] >= c.PerPrefix",
 			"c.addresses[address] >= c.PerAddress"},
@@ -71,7 +71,7 @@ var guardTargets = []target{
 	{"pxe/server", []string{"-test.run=Connections"}, []mutant{
 		{"HTTP connections are not limited for each client", "connections.changed", "!c.clients.Enter(address)", ""},
 	}},
-	{"pxe/tftp", []string{"-test.run=TransfersOfAClient"}, []mutant{
+	{"pxe/internal/tftp", []string{"-test.run=TransfersOfAClient"}, []mutant{
 		{"TFTP transfers are not limited for each client", "Server.enter", "!s.clients.Enter(from.Addr())", ""},
 	}},
 	{"inventory/usertemplate", nil, []mutant{

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/outbound"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/space"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/space"
 )
 
 // Artifact is a file with the checksum that it must have.

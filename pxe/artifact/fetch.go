@@ -10,8 +10,8 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/space"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/space"
 )
 
 // verifyOrFetch verifies a file of the cache, or fetches it. Users see the error. It has no part of the response, not even its checksum (see origin.ErrNoFile).

@@ -11,7 +11,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/tftp"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/tftp"
 )
 
 // Client is the kind of a DHCP client, as its request describes it.

@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/tftp"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/tftp"
 )
 
 const (

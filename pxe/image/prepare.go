@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/convert"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/format"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/layout"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/convert"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/format"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/layout"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/source"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/source"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
 )
 

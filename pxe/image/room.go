@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/space"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/space"
 )
 
 // The files of an image.

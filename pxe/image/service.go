@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/source"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/source"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/space"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/origin"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/space"
 )
 
 // conversionBounds are those of conversions and verifications, which cost a processor and up to 150 MiB of memory each.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/quota"
 )
 
 // Bounds on connections. The server closes a connection above them at once: a few hostile clients must not use up the connections of all servers. Many

@@ -21,8 +21,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp6"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/tftp"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/loader"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/tftp"
 )
 
 // Config is where the boot server listens and what it serves.

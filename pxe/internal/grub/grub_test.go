@@ -61,7 +61,7 @@ func TestGolden(t *testing.T) {
 			}
 			want, err := os.ReadFile(path)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(string(got)).To(Equal(string(want)), "go test ./pxe/grub -update writes it again")
+			g.Expect(string(got)).To(Equal(string(want)), "go test ./pxe/internal/grub -update writes it again")
 		})
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/format"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/format"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/format"
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/layout"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/format"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/internal/layout"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
 )
 

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/quota"
 )
 
 // Bounds on concurrent transfers. A request above them is dropped: clients repeat it, and would give up after an error. Firmware asks for the size of a file,

@@ -20,7 +20,7 @@ import (
 	client "github.com/pin/tftp/v3"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/quota"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/quota"
 )
 
 // lab is a server with one boot loader.
