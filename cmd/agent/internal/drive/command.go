@@ -9,6 +9,52 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 )
 
+// Command is what erases a drive.
+type Command string
+
+// The commands. Overwrite is no command of a drive: the agent writes zeros.
+const (
+	NVMeSanitizeCrypto    Command = "NVMeSanitizeCrypto"
+	NVMeSanitizeBlock     Command = "NVMeSanitizeBlock"
+	NVMeFormatCrypto      Command = "NVMeFormatCrypto"
+	NVMeFormatUser        Command = "NVMeFormatUser"
+	ATASanitizeCrypto     Command = "ATASanitizeCrypto"
+	ATASanitizeBlock      Command = "ATASanitizeBlock"
+	ATASanitizeOverwrite  Command = "ATASanitizeOverwrite"
+	ATAEnhancedErase      Command = "ATAEnhancedErase"
+	ATAErase              Command = "ATAErase"
+	SCSISanitizeCrypto    Command = "SCSISanitizeCrypto"
+	SCSISanitizeBlock     Command = "SCSISanitizeBlock"
+	SCSISanitizeOverwrite Command = "SCSISanitizeOverwrite"
+	Overwrite             Command = "Overwrite"
+)
+
+// way is how a drive carries out a command.
+type way struct {
+	// sanitizes is true for a sanitize operation: it erases the whole drive in the background, and works while the drive is in the failure mode of an earlier one.
+	sanitizes bool
+	erase     func(ctx context.Context, d *Drive, f Facts, watch Watcher) error
+}
+
+// ways are all commands of drives. The file of a protocol sends them.
+var ways = map[Command]way{
+	NVMeSanitizeCrypto:    sanitize(func(d *Drive) error { return d.sanitizeNVMe(actionCrypto) }),
+	NVMeSanitizeBlock:     sanitize(func(d *Drive) error { return d.sanitizeNVMe(actionBlock) }),
+	NVMeFormatCrypto:      {erase: format(NVMeFormatCrypto, sesCrypto)},
+	NVMeFormatUser:        {erase: format(NVMeFormatUser, sesUser)},
+	ATASanitizeCrypto:     sanitize(func(d *Drive) error { return d.startSanitizeATA(ATASanitizeCrypto) }),
+	ATASanitizeBlock:      sanitize(func(d *Drive) error { return d.startSanitizeATA(ATASanitizeBlock) }),
+	ATASanitizeOverwrite:  sanitize(func(d *Drive) error { return d.startSanitizeATA(ATASanitizeOverwrite) }),
+	ATAEnhancedErase:      {erase: securityErase(ATAEnhancedErase)},
+	ATAErase:              {erase: securityErase(ATAErase)},
+	SCSISanitizeCrypto:    sanitize(func(d *Drive) error { return d.startSanitizeSCSI(SCSISanitizeCrypto) }),
+	SCSISanitizeBlock:     sanitize(func(d *Drive) error { return d.startSanitizeSCSI(SCSISanitizeBlock) }),
+	SCSISanitizeOverwrite: sanitize(func(d *Drive) error { return d.startSanitizeSCSI(SCSISanitizeOverwrite) }),
+}
+
+// Sanitizes is true for a command that starts a sanitize operation.
+func (c Command) Sanitizes() bool { return ways[c].sanitizes }
+
 // Watcher is called while a drive is erased: percent is from 0 to 100, and within the maximum time until the next call: a drive that exceeds it hangs.
 type Watcher func(percent int, within time.Duration)
 
@@ -28,41 +74,24 @@ const (
 // the command that exits the failure mode, because it would make the data accessible again.
 var ErrFailureMode = errors.New("the sanitize operation failed, and the drive gives no access to data now: sanitize it with the tool of its vendor, or destroy it")
 
-// Erase erases the drive and returns when the drive has reported success. For NVMe drives it needs a Probe before it.
-func (d *Drive) Erase(ctx context.Context, command Command, f Facts, watch Watcher) error {
-	switch command {
-	case NVMeSanitizeCrypto:
-		return d.sanitize(ctx, watch, func() error { return d.sanitizeNVMe(actionCrypto) })
-	case NVMeSanitizeBlock:
-		return d.sanitize(ctx, watch, func() error { return d.sanitizeNVMe(actionBlock) })
-	case ATASanitizeCrypto, ATASanitizeBlock, ATASanitizeOverwrite:
-		return d.sanitize(ctx, watch, func() error { return d.startSanitizeATA(command) })
-	case SCSISanitizeCrypto, SCSISanitizeBlock, SCSISanitizeOverwrite:
-		return d.sanitize(ctx, watch, func() error { return d.startSanitizeSCSI(command) })
-	case NVMeFormatCrypto, NVMeFormatUser:
-		ses := uint32(sesUser)
-		if command == NVMeFormatCrypto {
-			ses = sesCrypto
+// sanitize starts an operation and waits for it.
+func sanitize(start func(*Drive) error) way {
+	return way{sanitizes: true, erase: func(ctx context.Context, d *Drive, _ Facts, watch Watcher) error {
+		watch(0, startTimeout+slack)
+		if err := start(d); err != nil {
+			return err
 		}
-		return d.blocking(ctx, watch, f.Times[command], time.Duration(len(d.targets))*formatTimeout, func() error { return d.formatNVMe(ctx, ses, d.targets) })
-	case ATAErase, ATAEnhancedErase:
-		takes := f.Times[command]
-		if takes == 0 {
-			takes = unknownErase
-		}
-		return d.blocking(ctx, watch, f.Times[command], 2*takes+time.Hour, func() error { return d.securityErase(ctx, command == ATAEnhancedErase) })
-	default:
-		return fmt.Errorf("%s is no command of a drive", command)
-	}
+		return d.Await(ctx, watch)
+	}}
 }
 
-// sanitize starts an operation and waits for it.
-func (d *Drive) sanitize(ctx context.Context, watch Watcher, start func() error) error {
-	watch(0, startTimeout+slack)
-	if err := start(); err != nil {
-		return err
+// Erase erases the drive and returns when the drive has reported success. For NVMe drives it needs a Probe before it.
+func (d *Drive) Erase(ctx context.Context, command Command, f Facts, watch Watcher) error {
+	w, known := ways[command]
+	if !known {
+		return fmt.Errorf("%s is no command of a drive", command)
 	}
-	return d.Await(ctx, watch)
+	return w.erase(ctx, d, f, watch)
 }
 
 // Await waits for the end of a sanitize operation that is in progress, also one that another program has started.
