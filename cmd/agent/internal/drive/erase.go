@@ -9,8 +9,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
 )
 
-// Watcher is called while a drive is erased: percent is from 0 to 100, and within the maximum time until the next call: a drive that exceeds it hangs.
-type Watcher func(percent int, within time.Duration)
+// Watcher is called while a drive is erased. percent is from 0 to 100. nextReportWithin is the maximum time until the next call; a drive that exceeds it hangs.
+type Watcher func(percent int, nextReportWithin time.Duration)
 
 const (
 	// firstPoll and maxPoll are the times between two questions for the progress, which double.

@@ -45,7 +45,8 @@ func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
 	return s
 }
 
-// namespaceName is the name of an NVMe namespace. The number before the n is that of the controller or, where the kernel joins paths, that of the subsystem.
+// namespaceName is the name of an NVMe namespace. The number before the n is the number of the controller. Where the kernel joins paths, it is the number of the
+// subsystem.
 var namespaceName = regexp.MustCompile(`^(nvme\d+)n\d+$`)
 
 // unit returns the unit of a disk, which it adds if there is none.
