@@ -9,7 +9,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/space"
 )
 
-// The files of an image.
 const (
 	partialPrefix = "part-" // of the folders of incomplete images
 	sourceName    = "source"
