@@ -148,7 +148,7 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 		return excluded(d, cmp.Or(p.Why, "the policy erases only the disks that the provider wrote"))
 	case p.Why != "" && len(proven) > 0:
 		return failed(is, wire.ReasonDiskProtected, "it has bootstrap data and must not be touched: "+p.Why)
-	case p.Outside:
+	case p.Excluded:
 		return excluded(d, p.Why)
 	case d.Remote() && len(named) == 0:
 		return excluded(d, "it is a disk of a storage system (by "+string(d.Transport)+")")
