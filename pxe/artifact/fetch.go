@@ -17,7 +17,7 @@ import (
 // verifyOrFetch verifies a file of the cache, or fetches it. Users see the error. It has no part of the response, not even its checksum (see origin.ErrNoFile).
 func (c *Cache) verifyOrFetch(ctx context.Context, f file) error {
 	if c.space.Contains(f.path) {
-		leave, err := c.lanes.Enter(ctx, origin.Lane{Namespace: f.namespace})
+		leave, err := c.fetchLimiter.Enter(ctx, origin.LimitKey{Namespace: f.namespace})
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (c *Cache) verifyOrFetch(ctx context.Context, f file) error {
 		return fmt.Errorf("the URL is not valid: %w", origin.WithoutURL(err))
 	}
 	from := origin.NewWebFile(parsed, c.client)
-	if err := c.fetchInLane(ctx, f, from); err != nil {
+	if err := c.fetchInSlot(ctx, f, from); err != nil {
 		c.logFailure(f.namespace, from.Name(), err)
 		return fmt.Errorf("fetch %s: %w", from.Name(), err)
 	}
@@ -59,11 +59,11 @@ func (c *Cache) logFailure(namespace, from string, err error) {
 	c.opts.Log.Info("Failed to fetch a boot artifact", "namespace", namespace, "origin", from, "cause", fmt.Sprintf("%.500s", cause.Error()))
 }
 
-// fetchInLane fetches a file once a lane is free, unless it was fetched for another namespace in the meantime.
-func (c *Cache) fetchInLane(ctx context.Context, f file, from *origin.WebFile) error {
+// fetchInSlot fetches a file once a slot is free, unless it was fetched for another namespace in the meantime.
+func (c *Cache) fetchInSlot(ctx context.Context, f file, from *origin.WebFile) error {
 	waiting, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	leave, err := c.lanes.Enter(waiting, origin.Lane{Namespace: f.namespace, Origin: from.Host()})
+	leave, err := c.fetchLimiter.Enter(waiting, origin.LimitKey{Namespace: f.namespace, Origin: from.Host()})
 	if err != nil {
 		return errors.New("it waits for other files of the namespace that are being fetched")
 	}

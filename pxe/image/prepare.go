@@ -29,7 +29,7 @@ const (
 
 // download writes the source to the disk and verifies its checksum. It returns true if another namespace made the image ready in the meantime.
 func (s *Service) download(ctx context.Context, j *job, file source.File, r *room) (done bool, err error) {
-	leave, err := s.downloads.Enter(ctx, origin.Lane{Namespace: j.namespace, Origin: file.Host()})
+	leave, err := s.downloads.Enter(ctx, origin.LimitKey{Namespace: j.namespace, Origin: file.Host()})
 	if err != nil {
 		return false, err
 	}
@@ -182,7 +182,7 @@ func (s *Service) convert(ctx context.Context, j *job, r *room) error {
 		return nil
 	}
 	j.progress.set(Waiting, 0, 0)
-	leave, err := s.conversions.Enter(ctx, origin.Lane{Namespace: j.namespace})
+	leave, err := s.conversions.Enter(ctx, origin.LimitKey{Namespace: j.namespace})
 	if err != nil {
 		return err
 	}

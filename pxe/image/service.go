@@ -30,8 +30,8 @@ type Service struct {
 	opts        Options
 	transport   *http.Transport
 	folders     *folders
-	downloads   *origin.Lanes
-	conversions *origin.Lanes
+	downloads   *origin.FairLimiter
+	conversions *origin.FairLimiter
 	space       *space.Store  // by the name of the folder
 	logLimiter  *rate.Limiter // limits the messages about failures
 	metrics     *serviceMetrics
@@ -75,7 +75,7 @@ func (p *progress) error() error {
 func New(opts Options) (*Service, error) {
 	opts.setDefaults()
 	s := &Service{
-		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
+		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewFairLimiter(origin.FetchBounds), conversions: origin.NewFairLimiter(conversionBounds),
 		logLimiter: rate.NewLimiter(1, 50), metrics: newServiceMetrics(), ready: map[string]Info{},
 	}
 	s.space = space.New(space.Options{
