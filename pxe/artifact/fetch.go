@@ -109,13 +109,13 @@ func (c *Cache) receive(f file, body io.Reader, cancel context.CancelCauseFunc) 
 		return err
 	}
 	defer func() { _ = os.Remove(written.Name()) }() // a renamed file is no longer here
-	room := c.space.Reserve(f.namespace, func(cause error) {
+	reservation := c.space.Reserve(f.namespace, func(cause error) {
 		_ = written.Truncate(0) // frees the space at once; if it fails, the end of the fetch does
 		cancel(cause)
 	})
-	defer room.Release()
+	defer reservation.Release()
 	sum := f.sum.New()
-	size, err := c.write(io.MultiWriter(counted{room}, written, sum), body)
+	size, err := c.write(io.MultiWriter(counted{reservation}, written, sum), body)
 	if err := errors.Join(err, written.Close()); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (c *Cache) receive(f file, body io.Reader, cancel context.CancelCauseFunc) 
 			Cause: fmt.Errorf("%w: it is %s:%s and should be %s", ErrChecksum, f.sum.Kind, got, f.Checksum),
 		}
 	}
-	return room.Commit(f.path, size, func() error { return os.Rename(written.Name(), f.path) })
+	return reservation.Commit(f.path, size, func() error { return os.Rename(written.Name(), f.path) })
 }
 
 // write writes a body, and returns its size.
@@ -138,10 +138,10 @@ func (c *Cache) write(to io.Writer, body io.Reader) (int64, error) {
 }
 
 // counted counts bytes before they are written to a file, and frees space for them.
-type counted struct{ room *space.Reservation }
+type counted struct{ reservation *space.Reservation }
 
 func (c counted) Write(p []byte) (int, error) {
-	if err := c.room.Add(int64(len(p))); err != nil {
+	if err := c.reservation.Add(int64(len(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

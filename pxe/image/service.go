@@ -186,15 +186,15 @@ func (s *Service) prepare(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	ctx, room, err := s.openRoom(ctx, j)
+	ctx, r, err := s.reserve(ctx, j)
 	if err != nil {
 		return err
 	}
-	defer room.close()
-	if done, err := s.download(ctx, j, file, room); done || err != nil {
+	defer r.close()
+	if done, err := s.download(ctx, j, file, r); done || err != nil {
 		return causeOf(ctx, err)
 	}
-	return causeOf(ctx, s.convert(ctx, j, room))
+	return causeOf(ctx, s.convert(ctx, j, r))
 }
 
 // name is the URL without its query, which may contain a token.
