@@ -30,8 +30,8 @@ var agentTargets = []target{
 		{"a failed commit leaves the bootstrap data on the disk", "writer.uncommitted", "w.empty()", "error(nil)"},
 		{"an emptied disk is not read back", "writer.empty", "w.expectZeros(context.Background(), s)", "w.expectZeros(context.Background(), span{s.offset, 0})"},
 		{"an attempt is not recorded on the disk", "writer.writeRecord", "at < 0", "true"},
-		{"any record on the disk is that of the attempt", "Look", "bytes.Equal(last, record(unique, sector))", "bytes.Equal(last, last)"},
-		{"an empty disk counts as complete", "Look", "Empty, nil", "Complete, nil"},
+		{"any record on the disk is that of the attempt", "ReadState", "bytes.Equal(last, record(unique, sector))", "bytes.Equal(last, last)"},
+		{"an empty disk counts as complete", "ReadState", "Empty, nil", "Complete, nil"},
 		{"the label of another disk is ignored", "writer.checkPlan", "strings.EqualFold(s.Label, label)", "false"},
 	}},
 	{"cmd/agent/internal/erase", nil, []mutant{
@@ -46,7 +46,7 @@ var agentTargets = []target{
 		{"a drive with hidden sectors is purged", "Obstacles", "wire.PolicyPurge", "wire.PolicyMetadata"},
 		{"a drive in failure mode is sanitized", "Obstacles", "f.FailureMode", "false && f.FailureMode"},
 		{"an excluded namespace hides another one", "Obstacles", "f.Unattached > 0", "f.Unattached > 0 && !f.ExcludesPart"},
-		{"an excluded disk is erased", "decide", "case p.Outside:", ""},
+		{"an excluded disk is erased", "decide", "case p.Excluded:", ""},
 		{"a disk that the provider did not write is erased by Metadata", "decide", "OnlyWritten(plan) && len(named) == 0", "false"},
 		{"an unreadable disk is erased by Metadata", "decide", "plan.Policy != wire.PolicyMetadata", "true"},
 		{"a disk of a storage system is erased", "decide", "case d.Remote() && len(named) == 0:", ""},
@@ -82,7 +82,7 @@ var agentTargets = []target{
 		{"the server of another is powered off", "Session.Run", "failure.HasReason(err, wire.ReasonOtherServer)", "failure.HasReason(err, wire.ReasonOtherServer) && false"},
 	}},
 	{"cmd/agent/internal/runner", nil, []mutant{
-		{"a disk that took over a name is erased", "hold", "a.ID() == d.ID()", ""},
+		{"a disk that took over a name is erased", "pinDisks", "a.ID() == d.ID()", ""},
 		{"a late disk is not erased", "Cleaner.Run", "settledFor", "0*settledFor"},
 		{"a disk that took over a name is written", "Provisioner.provision",
 			"if err != nil { return unwritten, nil, err }; device, err := openDisk(p.Disks, selected)", "device, err := openDisk(p.Disks, selected)"},

@@ -173,7 +173,7 @@ func (d draw) boot(v *View) {
 		Agent:      d.flag("agent"), CommitAllowedTime: d.moment("commitAllowed"), AgentDoneTime: d.moment("agentDone"),
 	}
 	v.Host.Boot.Agent = v.Host.Boot.Agent || v.Host.Boot.Purpose != v1alpha1.PurposeProvision
-	if v.Host.Boot.Purpose == v1alpha1.PurposeClean && d.flag("ofNoMachine") {
+	if v.Host.Boot.Purpose == v1alpha1.PurposeClean && d.flag("isHostBoot") {
 		v.Host.Boot.ClaimID, v.Host.Boot.MachineName, v.Host.Boot.CleaningPolicy = "uid-1", "", wire.PolicyClear
 		v.Host.Boot.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"}
 	}

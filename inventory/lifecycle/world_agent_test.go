@@ -226,13 +226,13 @@ var agentEvents = []event{
 		}
 	}},
 	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.OwnBoot())
+		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.HostBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Observed.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
 		w.v.Observed.Problem = &v1alpha1.BootFailure{Reason: choose(p, wire.ReasonDiskFailed, wire.ReasonDiskFailed, wire.ReasonNoDiskMatches), Message: "x"}
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.OwnBoot())
+		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.HostBoot())
 		return b != nil && b.Agent && b.DataServedTime == nil && BootFor(w.v, w.s) == BootAgent
 	}, do: func(w *world, _ uint64) {
 		b := *w.v.Host.Boot

@@ -29,8 +29,8 @@ type Service struct {
 	opts        Options
 	transport   *http.Transport
 	folders     *folders
-	downloads   *origin.Lanes
-	conversions *origin.Lanes
+	downloads   *origin.FairLimiter
+	conversions *origin.FairLimiter
 	space       *space.Store  // by the name of the folder
 	logLimiter  *rate.Limiter // limits the messages about failures
 	metrics     *serviceMetrics
@@ -57,7 +57,7 @@ type job struct {
 func New(opts Options) (*Service, error) {
 	opts.setDefaults()
 	s := &Service{
-		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
+		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewFairLimiter(origin.FetchBounds), conversions: origin.NewFairLimiter(conversionBounds),
 		logLimiter: rate.NewLimiter(1, 50), metrics: newServiceMetrics(), ready: map[string]Info{},
 	}
 	s.space = space.New(space.Options{
@@ -168,15 +168,15 @@ func (s *Service) prepare(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	ctx, room, err := s.openRoom(ctx, j)
+	ctx, r, err := s.reserve(ctx, j)
 	if err != nil {
 		return err
 	}
-	defer room.close()
-	if done, err := s.download(ctx, j, file, room); done || err != nil {
+	defer r.close()
+	if done, err := s.download(ctx, j, file, r); done || err != nil {
 		return causeOf(ctx, err)
 	}
-	return causeOf(ctx, s.convert(ctx, j, room))
+	return causeOf(ctx, s.convert(ctx, j, r))
 }
 
 // name is the URL without its query, which may contain a token.

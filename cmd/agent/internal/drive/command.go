@@ -55,8 +55,8 @@ var ways = map[Command]way{
 // Sanitizes is true for a command that starts a sanitize operation.
 func (c Command) Sanitizes() bool { return ways[c].sanitizes }
 
-// Watcher is called while a drive is erased: percent is from 0 to 100, and within the maximum time until the next call: a drive that exceeds it hangs.
-type Watcher func(percent int, within time.Duration)
+// Watcher is called while a drive is erased. percent is from 0 to 100. nextReportWithin is the maximum time until the next call; a drive that exceeds it hangs.
+type Watcher func(percent int, nextReportWithin time.Duration)
 
 const (
 	// firstPoll and maxPoll are the times between two questions for the progress, which double.

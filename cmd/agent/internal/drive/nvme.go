@@ -156,7 +156,6 @@ func (d *Drive) mayBeShared(c Controller) bool {
 // SanitizeState is the state of the most recent sanitize operation.
 type SanitizeState int
 
-// The states.
 const (
 	SanitizeNever SanitizeState = iota
 	SanitizeRuns

@@ -7,7 +7,6 @@ import (
 	"slices"
 )
 
-// The SCSI commands.
 const (
 	opTestUnitReady   = 0x00 // SPC-6, 6.48
 	opRequestSense    = 0x03 // SPC-6, 6.39

@@ -45,7 +45,8 @@ func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
 	return s
 }
 
-// namespaceName is the name of an NVMe namespace. The number before the n is that of the controller or, where the kernel joins paths, that of the subsystem.
+// namespaceName is the name of an NVMe namespace. The number before the n is the number of the controller. Where the kernel joins paths, it is the number of the
+// subsystem.
 var namespaceName = regexp.MustCompile(`^(nvme\d+)n\d+$`)
 
 // unit returns the unit of a disk, which it adds if there is none.
@@ -147,7 +148,7 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 		return excluded(d, cmp.Or(p.Why, "the policy erases only the disks that the provider wrote"))
 	case p.Why != "" && len(proven) > 0:
 		return failed(is, wire.ReasonDiskProtected, "it has bootstrap data and must not be touched: "+p.Why)
-	case p.Outside:
+	case p.Excluded:
 		return excluded(d, p.Why)
 	case d.Remote() && len(named) == 0:
 		return excluded(d, "it is a disk of a storage system (by "+string(d.Transport)+")")
