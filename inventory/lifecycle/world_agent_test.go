@@ -210,6 +210,8 @@ var agentEvents = []event{
 		func(w *world, _ uint64) { w.v.Host.PausedCluster = "c" }, func(w *world) { w.v.Host.PausedCluster = "" }),
 	toggle("a disk is missing", 1, func(w *world) bool { return w.disk.missing },
 		func(w *world, _ uint64) { w.disk.missing = true }, func(w *world) { w.disk.missing = false }),
+	toggle("reports of agents prove no erasure", 1, func(w *world) bool { return w.recordUnproven },
+		func(w *world, _ uint64) { w.recordUnproven = true }, func(w *world) { w.recordUnproven = false }),
 	toggle("erasures cannot be recorded", 1, func(w *world) bool { return w.recordFails },
 		func(w *world, _ uint64) { w.recordFails = true }, func(w *world) { w.recordFails = false }),
 	toggle("a disk cannot be purged", 1, func(w *world) bool { return w.v.Inspection.NotPurgeable.Any() },

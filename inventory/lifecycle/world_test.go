@@ -73,6 +73,7 @@ type world struct {
 	showsTransitions bool // readings say "powering on" or "powering off" during a transition
 	failures         int
 	recordFails      bool  // a BareMetalErasure cannot be written
+	recordUnproven   bool  // the reports of agents prove no erasure
 	requests         int   // how many BareMetalErasureRequests were created
 	bootsBefore      int32 // what the last one says of spec.providerState.boots
 	job              *job
