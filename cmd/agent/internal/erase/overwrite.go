@@ -33,7 +33,7 @@ func (u *unit) removeBootstrapData(ctx context.Context) {
 			continue
 		}
 		var err error
-		for _, a := range inSectors(t.ranges, device) { // each by itself: a bad sector in one must not save the others
+		for _, a := range inSectors(t.ranges, device) { // one after another: a bad sector in one must not save the others
 			err = errors.Join(err, u.overwrite(ctx, device, []area{a}, func(int64) {}))
 		}
 		if err = errors.Join(err, device.Close()); err != nil {
