@@ -76,7 +76,7 @@ func (p *planner) check(w Wish) (Value, *Refusal) {
 	case attribute == nil:
 		return checkKind(w, current.kind)
 	}
-	value, refusal := checkType(w, attribute)
+	value, refusal := p.checkType(w, attribute)
 	if refusal != nil {
 		return Value{}, refusal
 	}
@@ -105,10 +105,10 @@ func (p *planner) unknown(w Wish) *Refusal {
 }
 
 // checkType checks a value by the type of its attribute.
-func checkType(w Wish, a *Attribute) (Value, *Refusal) {
+func (p *planner) checkType(w Wish, a *Attribute) (Value, *Refusal) {
 	switch a.Type {
 	case TypeEnumeration:
-		return Text(w.Value), checkEnumeration(w, a)
+		return Text(w.Value), p.checkEnumeration(w, a)
 	case TypeInteger:
 		value, refusal := checkKind(w, KindNumber)
 		if refusal == nil {
@@ -152,16 +152,20 @@ func notAllowed(w Wish, format string, args ...any) *Refusal {
 // maxListedValues is how many values of an enumeration a message lists.
 const maxListedValues = 12
 
-func checkEnumeration(w Wish, a *Attribute) *Refusal {
-	if len(a.Values) == 0 || slices.Contains(a.Values, w.Value) {
+func (p *planner) checkEnumeration(w Wish, a *Attribute) *Refusal {
+	values := a.Values
+	if p.displayed {
+		values = a.DisplayNames
+	}
+	if len(values) == 0 || slices.Contains(values, w.Value) {
 		return nil
 	}
-	listed := strings.Join(a.Values[:min(len(a.Values), maxListedValues)], ", ")
-	if more := len(a.Values) - maxListedValues; more > 0 {
+	listed := strings.Join(values[:min(len(values), maxListedValues)], ", ")
+	if more := len(values) - maxListedValues; more > 0 {
 		listed += fmt.Sprintf(" or one of %d more", more)
 	}
 	r := notAllowed(w, "has no value %q: it is one of %s", w.Value, listed)
-	if r.Nearest = Nearest(w.Value, a.Values); r.Nearest != "" {
+	if r.Nearest = Nearest(w.Value, values); r.Nearest != "" {
 		r.Message += fmt.Sprintf(". Did you mean %s?", r.Nearest)
 	}
 	return r

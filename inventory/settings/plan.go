@@ -75,11 +75,17 @@ type planner struct {
 	plan     Plan
 	wished   Values
 	searches int // of the nearest name
+	// displayed is true for a BMC that has the display names of an enumeration for values.
+	displayed bool
+}
+
+func newPlanner(in Input) *planner {
+	return &planner{Input: in, wished: Values{}, displayed: in.Registry.showsDisplayNames(in.Current)}
 }
 
 // NewPlan returns the plan for a server. It reports all faults at once.
 func NewPlan(in Input) Plan {
-	p := &planner{Input: in, wished: Values{}}
+	p := newPlanner(in)
 	p.checkAll()
 	effects := p.Registry.evaluate(p.Current, p.wished)
 	p.compare(effects)

@@ -207,6 +207,23 @@ func TestPlanOfOddTypes(t *testing.T) {
 	g.Expect(summary(NewPlan(Input{Wishes: wishes("Minutes=21"), Registry: r, Current: Values{"Minutes": Text("5")}}))).To(Equal("!Minutes NotAllowed"))
 }
 
+// TestPlanOfDisplayNames: a BMC whose current values are display names takes those.
+func TestPlanOfDisplayNames(t *testing.T) {
+	g := NewWithT(t)
+	r, err := ParseRegistry([]byte(`{"RegistryEntries":{"Attributes":[
+		{"AttributeName":"Baud","Type":"Enumeration","Value":[{"ValueName":"3","ValueDisplayName":"9600"},{"ValueName":"7","ValueDisplayName":"115200"}]},
+		{"AttributeName":"Bits","Type":"Enumeration","Value":[{"ValueName":"7","ValueDisplayName":"8"},{"valuename":"8","valuedisplayname":"7"}]},
+		{"AttributeName":"AES","Type":"Enumeration","Value":[{"ValueName":"0","ValueDisplayName":"Disable"},{"ValueName":"1","ValueDisplayName":"Enable"},{"ValueName":"2"}]}]}}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	current := Values{"Baud": Text("115200"), "Bits": Text("8"), "AES": Text("Enable")}
+	plan := NewPlan(Input{Wishes: wishes("AES=Disable", "Baud=3", "Bits=7"), Registry: r, Current: current})
+	g.Expect(summary(plan)).To(Equal("AES:Enable>Disable; Bits:8>7; !Baud NotAllowed"))
+	g.Expect(plan.Refusals[0].Message).To(ContainSubstring("one of 9600, 115200"))
+	g.Expect(FromHost(r, current, true)).To(Equal(wishes("AES=Enable", "Baud=115200", "Bits=8")))
+	plan = NewPlan(Input{Wishes: wishes("AES=2", "Baud=9600"), Registry: r, Current: Values{"Baud": Text("7"), "AES": Text("1")}})
+	g.Expect(summary(plan)).To(Equal("AES:1>2; !Baud NotAllowed"), "a BMC with value names does not")
+}
+
 // TestPlanSecureBoot: when Secure Boot may be changed.
 func TestPlanSecureBoot(t *testing.T) {
 	on, off := true, false

@@ -14,7 +14,7 @@ var perServer = regexp.MustCompile(`(?i)asset|serial_?num|servicetag|uuid|mac_?a
 // FromHost returns the settings of a good host as wishes, sorted by name, for a profile: the attributes that a profile can change. Without all, it leaves out those
 // with their default value, if the registry has default values. A plan of these wishes for the same host has no difference.
 func FromHost(r *Registry, current Values, all bool) []Wish {
-	p := &planner{Input: Input{Registry: r, Current: current}}
+	p := newPlanner(Input{Registry: r, Current: current})
 	var wishes []Wish
 	for _, name := range current.Names() {
 		value, attribute := current[name], r.Attribute(name)

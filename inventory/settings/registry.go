@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ const (
 type Attribute struct {
 	Name string
 	Type AttributeType
-	// Values are the value names of an Enumeration.
-	Values []string
+	// Values are the value names of an Enumeration, and DisplayNames their names for people, in the same order. A value without one has its value name.
+	Values, DisplayNames []string
 	// Lower and Upper limit an Integer; nil for no limit. ScalarIncrement is the step of a user interface, and no limit.
 	Lower, Upper *float64
 	// MinLength and MaxLength limit a String, in characters; nil for no limit.
@@ -132,12 +133,13 @@ func (r *Registry) addAttribute(entry json.RawMessage) {
 		return
 	}
 	a := &Attribute{
-		Name: textOf(raw.AttributeName), Type: AttributeType(textOf(raw.Type)), Values: valueNames(raw.Value), Pattern: textOf(raw.ValueExpression),
+		Name: textOf(raw.AttributeName), Type: AttributeType(textOf(raw.Type)), Pattern: textOf(raw.ValueExpression),
 		Lower: numberOf(raw.LowerBound), Upper: numberOf(raw.UpperBound),
 		MinLength: numberOf(raw.MinLength), MaxLength: numberOf(raw.MaxLength),
 		ReadOnly: isTrue(raw.ReadOnly), Hidden: isTrue(raw.Hidden), Immutable: isTrue(raw.Immutable), WriteOnly: isTrue(raw.WriteOnly),
 		Unique: isTrue(raw.IsSystemUniqueProperty),
 	}
+	a.Values, a.DisplayNames = valueNames(raw.Value)
 	a.Default, _ = ValueOf(raw.DefaultValue) // a list is no default
 	if reset, ok := raw.ResetRequired.(bool); ok {
 		a.ResetRequired = &reset
@@ -201,18 +203,43 @@ func numberOf(v any) *float64 {
 // isTrue is true for true, also as a text.
 func isTrue(v any) bool { return strings.EqualFold(textOf(v), "true") }
 
-// valueNames returns the value names of an enumeration.
-func valueNames(v any) []string {
+// valueNames returns the value names of an enumeration, and their display names.
+func valueNames(v any) (names, displayNames []string) {
 	items, _ := v.([]any)
-	var names []string
 	for _, item := range items[:min(len(items), maxEnumeration)] {
 		object, _ := item.(map[string]any)
-		for key, value := range object {
-			name, isText := value.(string)
-			if isText && strings.EqualFold(key, "ValueName") && len(name) <= maxText {
-				names = append(names, name)
-			}
+		if name := textField(object, "ValueName"); name != "" {
+			names, displayNames = append(names, name), append(displayNames, cmp.Or(textField(object, "ValueDisplayName"), name))
 		}
 	}
-	return names
+	return names, displayNames
+}
+
+// textField returns the text of a field, whose name has any case; empty without one.
+func textField(object map[string]any, name string) string {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if text, ok := object[key].(string); ok && strings.EqualFold(key, name) && len(text) <= maxText {
+			return text
+		}
+	}
+	return ""
+}
+
+// showsDisplayNames is true for a BMC whose enumerations have display names for values: more of the values are only that than only value names. Supermicro X13
+// does so, in the Bios resource and in the dependencies, while the value names of its registry are numbers. The specification wants value names (DSP0268, Bios).
+func (r *Registry) showsDisplayNames(current Values) bool {
+	displayed, named := 0, 0
+	for name, value := range current {
+		a := r.Attribute(name)
+		if a == nil || a.Type != TypeEnumeration || value.Null() {
+			continue
+		}
+		switch isName, isDisplayName := slices.Contains(a.Values, value.text), slices.Contains(a.DisplayNames, value.text); {
+		case isDisplayName && !isName:
+			displayed++
+		case isName && !isDisplayName:
+			named++
+		}
+	}
+	return displayed > named
 }

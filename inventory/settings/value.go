@@ -78,6 +78,9 @@ func (v Value) JSON() any {
 	return nil
 }
 
+// MarshalJSON writes the value as JSON.
+func (v Value) MarshalJSON() ([]byte, error) { return json.Marshal(v.JSON()) }
+
 // same is true for values with the same text. The attribute registry and the Bios resource often write one value in two kinds: "true" and true, "8" and 8.
 func (v Value) same(other Value) bool { return v.Null() == other.Null() && v.text == other.text }
 
