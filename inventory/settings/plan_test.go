@@ -200,11 +200,14 @@ func TestPlanWithoutRegistry(t *testing.T) {
 // TestPlanOfOddTypes: the BMC decides about types that the specification does not have, and about numbers that it writes as texts.
 func TestPlanOfOddTypes(t *testing.T) {
 	g := NewWithT(t)
-	r, err := ParseRegistry([]byte(`{"RegistryEntries":{"Attributes":[{"AttributeName":"Order","Type":"OrderedList"},{"AttributeName":"Minutes","Type":"Integer","LowerBound":"5","UpperBound":"20"}]}}`))
+	r, err := ParseRegistry([]byte(`{"RegistryEntries":{"Attributes":[{"AttributeName":"Order","Type":"OrderedList"},{"AttributeName":"Minutes","Type":"Integer","LowerBound":"5","UpperBound":"20"},
+		{"AttributeName":"Delay","Type":"Integer","LowerBound":0,"UpperBound":-1}]}}`))
 	g.Expect(err).NotTo(HaveOccurred())
 	plan := NewPlan(Input{Wishes: wishes("Order=a,b", "Minutes=10"), Registry: r, Current: Values{"Order": Text("b,a"), "Minutes": Text("5")}})
 	g.Expect(plan.Attributes()).To(Equal(map[string]any{"Order": "a,b", "Minutes": "10"}), "the kind is that of the current value")
 	g.Expect(summary(NewPlan(Input{Wishes: wishes("Minutes=21"), Registry: r, Current: Values{"Minutes": Text("5")}}))).To(Equal("!Minutes NotAllowed"))
+	plan = NewPlan(Input{Wishes: wishes("Delay=7"), Registry: r, Current: Values{"Delay": Number(0)}})
+	g.Expect(summary(plan)).To(Equal("Delay:0>7"), "an upper bound below the lower one does not count")
 }
 
 // TestPlanOfDisplayNames: a BMC whose current values are display names takes those.

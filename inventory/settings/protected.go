@@ -10,8 +10,8 @@ type protectedArea struct {
 	remedy string
 }
 
-// protected are the protected areas. The names are those of the recorded BMCs: "BootMode" (Dell, HPE), "BootModes_SystemBootMode" (Lenovo), "CSMSupport_0121" (Supermicro). AMI
-// has firmware whose attributes have numbers for names (SETUP006), which nothing can recognise.
+// protected are the protected areas. The names are those of the recorded BMCs: "BootMode" (Dell, HPE), "BootModes_SystemBootMode" (Lenovo), "CSMSupport_0121" (Supermicro),
+// "FBO101" (AMI, the fixed boot order). AMI has firmware whose attributes have numbers for names (SETUP006), which nothing can recognise.
 var protected = []protectedArea{
 	{regexp.MustCompile(`(?i)secure_?boot|^InsertDBx`), "is about Secure Boot: use spec.secureBoot, which checks the keys before and the state after"},
 	{
@@ -19,7 +19,7 @@ var protected = []protectedArea{
 		"is the boot mode, which a profile does not change: change it in the setup of the firmware, and spec.bootMode of the host with it",
 	},
 	{
-		regexp.MustCompile(`(?i)^(Set(Boot|LegacyHdd)Order\w*|BootOrder|UefiPriorities\d+|OneTime(Uefi)?BootSeqDev|(Uefi)?BootSeq)$`),
+		regexp.MustCompile(`(?i)^(Set(Boot|LegacyHdd)Order\w*|BootOrder|UefiPriorities\d+|OneTime(Uefi)?BootSeqDev|(Uefi)?BootSeq|FBO\d+)$`),
 		"is the boot order, which a profile does not change: the provider sets a boot override for each boot",
 	},
 }

@@ -144,6 +144,9 @@ func (r *Registry) addAttribute(entry json.RawMessage) {
 	if reset, ok := raw.ResetRequired.(bool); ok {
 		a.ResetRequired = &reset
 	}
+	if a.Lower != nil && a.Upper != nil && *a.Upper < *a.Lower {
+		a.Upper = nil // NVIDIA GH200: from 0 to -1, which is the largest integer of 64 bits without a sign
+	}
 	if a.Name == "" {
 		r.Ignored++
 		return
