@@ -152,7 +152,7 @@ type BareMetalSettingsStatus struct {
 	// profile is the profile that the settings were compared with. It is absent if no profile selects the host.
 	// +optional
 	Profile *SettingsProfile `json:"profile,omitempty"`
-	// registry is the name of the attribute registry. It is absent if the BMC has none.
+	// registry is the name of the attribute registry. It is absent if the BMC does not have one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
