@@ -104,7 +104,7 @@ func readProfile(file string) (*v1alpha1.BareMetalProfile, error) {
 	var profile v1alpha1.BareMetalProfile
 	if err := yaml.UnmarshalStrict(content, &profile); err != nil {
 		if text := err.Error(); strings.Contains(text, "cannot unmarshal bool") || strings.Contains(text, "cannot unmarshal number") {
-			err = fmt.Errorf(`%w: write true, false and integers of more than 32 bits in quotes, like value: "true"`, err)
+			err = fmt.Errorf(`%w: write true, false, on, off, yes, no and integers of more than 32 bits in quotes, like value: "true"`, err)
 		}
 		return nil, err
 	}

@@ -139,6 +139,7 @@ func TestPlanUsage(t *testing.T) {
 		{[]string{"plan", "--profile", profileFile(t, "  hosts: {}\n"), address}, "neither spec.biosSettings nor spec.secureBoot"},
 		{[]string{"plan", "--profile", profileFile(t, "  biosSettings: [{name: A}]\n"), address}, "needs a name and a value"},
 		{[]string{"plan", "--profile", profileFile(t, "  biosSettings: [{name: A, value: true}]\n"), address}, `in quotes, like value: "true"`},
+		{[]string{"plan", "--profile", profileFile(t, "  biosSettings: [{name: AcPwrRcvry, value: On}]\n"), address}, "write true, false, on, off"},
 		{[]string{"plan", "--profile", profileFile(t, "  biosSettings: [{name: A, value: 5000000000}]\n"), address}, "integers of more than 32 bits in quotes"},
 		{[]string{"plan", "--profile", profileFile(t, "  biosSetings: []\n"), address}, "biosSetings"},
 		{[]string{"plan", "--profile", good, address, "-o", "xml"}, "neither text nor json"},
