@@ -73,7 +73,7 @@ endif
 SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
-PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... \
+PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./inventory/settings/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... \
 	./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./pxe/agent/... ./pxe/bootconfig/... ./pxe/internal/grub/... \
 	./pxe/image/internal/convert/... ./pxe/image/internal/format/... ./pxe/image/gpt/... ./pxe/image/internal/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
 # Some tests of these packages write, hash or parse gigabytes: the race detector makes them ten times as slow. The others run with it.
@@ -90,14 +90,14 @@ test: lab-programs ## 10 min: what a change of the code can break. No root, no p
 	@# controllers/host waits more than it works, one test after another: two processes, each with an API server of its own.
 	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ | grep -v -x -F -f <(go list $(WRITERS)) | tr '\n' ' '); \
 	hack/gotest.sh test \
-		"-race -p 3 -timeout 30m -skip $(PROGRAMS)|^TestCorpus$$ ./controllers/boot ./controllers/machine $$others" \
+		"-race -p 3 -timeout 30m -skip $(PROGRAMS)|^TestCorpus ./controllers/boot ./controllers/machine $$others" \
 		-- "-race -timeout 30m -run ^Test[A-H] ./controllers/host" \
 		"-count=1 -timeout 15m -run ^TestContract$$/^InfraMachine$$ -skip /terminal_failures$$ ./hack/contract/rules" \
 		-- "-race -timeout 30m -skip ^Test[A-H] ./controllers/host" \
 		"-race -count=1 -timeout 30m -skip $(MONITORING) ./cmd/manager" \
 		-- "-p 1 -timeout 30m $(PURE)" \
 		"-timeout 30m -run $(WRITES) $(WRITERS)" \
-		"-race -timeout 30m -skip $(WRITES)|^TestCorpus$$ $(WRITERS)" \
+		"-race -timeout 30m -skip $(WRITES)|^TestCorpus $(WRITERS)" \
 		"-timeout 15m -skip ^TestMutants$$ ./hack/mutants"
 
 .PHONY: verify
@@ -155,13 +155,13 @@ conformance: peers ## 3 min: the drivers against BMC software of others: sushy-t
 CORPUS ?= ../shared/corpus
 
 .PHONY: corpus
-corpus: ## 1 min: the Redfish driver reads recorded services of real BMCs, which are not a part of the project. CORPUS=FOLDER
+corpus: ## 1 min: the Redfish driver and bmcctl plan read recorded services of real BMCs, which are not a part of the project. CORPUS=FOLDER
 	@test -d "$(CORPUS)/redfish" || { echo "make corpus: $(CORPUS)/redfish does not exist: name the folder of the recordings with CORPUS=" >&2; exit 1; }
-	@CORPUS="$(abspath $(CORPUS))" hack/gotest.sh corpus "-count=1 -timeout 10m -run ^TestCorpus$$ ./bmc/redfish"
+	@CORPUS="$(abspath $(CORPUS))" hack/gotest.sh corpus "-count=1 -timeout 10m -run ^TestCorpus ./bmc/redfish ./cmd/bmcctl"
 
 .PHONY: stability
 stability: lab-programs ## 45 min: the tests with the most deadlines, TIMES=20 times in a row while all processors are busy.
-	@hack/stability.sh $(or $(TIMES),20) "-race -p 2 -timeout 100m -skip $(PROGRAMS)|^Test(Corpus|HostileTables)$$|^FuzzTree$$ $(TIMED)"
+	@hack/stability.sh $(or $(TIMES),20) "-race -p 2 -timeout 100m -skip $(PROGRAMS)|^Test(Corpus.*|HostileTables)$$|^FuzzTree$$ $(TIMED)"
 
 .PHONY: upgrade
 upgrade: ## 5 min: the agent of the release before works with this boot server, or is refused before it touches a disk, and the other way round.

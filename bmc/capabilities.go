@@ -24,6 +24,7 @@ const (
 	CanInventory    Capability = "Inventory"
 	CanVirtualMedia Capability = "VirtualMedia"
 	CanSecureBoot   Capability = "SecureBoot"
+	CanBIOSSettings Capability = "BIOSSettings"
 	CanSensors      Capability = "Sensors"
 	CanEventLog     Capability = "EventLog"
 	CanClock        Capability = "Clock"
@@ -86,6 +87,8 @@ type SecureBoot struct {
 	Enabled bool
 	// Active is the state of the running boot. It equals Enabled if the BMC does not distinguish them.
 	Active bool
+	// Mode is the mode of the key databases, as in Redfish: SetupMode, UserMode, AuditMode or DeployedMode; empty if it is unknown. In SetupMode there are no keys.
+	Mode string
 }
 
 // SecureBooter reads and sets UEFI Secure Boot. The provider does not use it yet; bmcctl and the conformance suite do.

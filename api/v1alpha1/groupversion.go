@@ -21,6 +21,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&BareMetalInspection{}, &BareMetalInspectionList{},
 		&BareMetalErasure{}, &BareMetalErasureList{},
 		&BareMetalErasureRequest{}, &BareMetalErasureRequestList{},
+		&BareMetalProfile{}, &BareMetalProfileList{},
+		&BareMetalSettings{}, &BareMetalSettingsList{},
 		&BareMetalMachine{}, &BareMetalMachineList{},
 		&BareMetalMachineTemplate{}, &BareMetalMachineTemplateList{},
 		&BareMetalCluster{}, &BareMetalClusterList{},

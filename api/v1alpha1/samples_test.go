@@ -45,11 +45,11 @@ func TestSamples(t *testing.T) {
 	}
 	want := []string{"Secret"}
 	for kind := range env.Scheme.KnownTypes(v1alpha1.GroupVersion) {
-		written := kind == "BareMetalBoot" || kind == "BareMetalInspection" || kind == "BareMetalErasure" // by the provider
+		written := kind == "BareMetalBoot" || kind == "BareMetalInspection" || kind == "BareMetalErasure" || kind == "BareMetalSettings" // by the provider
 		if strings.HasPrefix(kind, "BareMetal") && !strings.HasSuffix(kind, "List") && !written {
 			want = append(want, kind)
 		}
 	}
-	g.Expect(want).To(HaveLen(9))
+	g.Expect(want).To(HaveLen(10))
 	g.Expect(kinds).To(ConsistOf(want))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -124,4 +126,35 @@ var optionalFeatureChecks = []check{
 		}
 		return err
 	}},
+	{"the BIOS attributes can be read, and one with its current value is not written", bmc.CanBIOSSettings, func(ctx context.Context, r *round) error {
+		b, err := bmc.As[bmc.BIOSConfigurer](r.client, "Read the BIOS attributes")
+		if err != nil {
+			return err
+		}
+		before, err := b.BIOS(ctx)
+		if err != nil {
+			return err
+		}
+		r.notef("%d attributes, %d of them pending, settings object %q, registry %q, %s", len(before.Attributes), len(before.Pending), before.SettingsPath,
+			before.RegistryPath, before.RegistryProblem)
+		name := unstagedText(before)
+		if name == "" {
+			return nil
+		}
+		staged, err := b.StageBIOS(ctx, bmc.BIOSChange{Attributes: map[string]any{name: before.Attributes[name]}})
+		if err == nil && staged.Sent {
+			err = fmt.Errorf("%s was written with the value that it has", name)
+		}
+		return err
+	}},
+}
+
+// unstagedText returns the first attribute that is a text and not pending; "" without one.
+func unstagedText(b bmc.BIOS) string {
+	for _, name := range slices.Sorted(maps.Keys(b.Attributes)) {
+		if _, isText := b.Attributes[name].(string); isText && b.Pending[name] == nil {
+			return name
+		}
+	}
+	return ""
 }

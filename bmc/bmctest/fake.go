@@ -24,11 +24,12 @@ type Fake struct {
 }
 
 var (
-	_ bmc.Client       = &Fake{}
-	_ bmc.VirtualMedia = &Fake{}
-	_ bmc.SecureBooter = &Fake{}
-	_ bmc.Monitor      = &Fake{}
-	_ bmc.BootRecorder = &Fake{}
+	_ bmc.Client         = &Fake{}
+	_ bmc.VirtualMedia   = &Fake{}
+	_ bmc.SecureBooter   = &Fake{}
+	_ bmc.BIOSConfigurer = &Fake{}
+	_ bmc.Monitor        = &Fake{}
+	_ bmc.BootRecorder   = &Fake{}
 )
 
 // Open returns the fake. It counts as open until Close.
@@ -162,7 +163,7 @@ func (f *Fake) Inspect(ctx context.Context) (bmc.Inventory, error) {
 // Describe returns every capability.
 func (f *Fake) Describe(ctx context.Context) (bmc.Description, error) {
 	return bmc.Description{Protocol: "none", Vendor: "Fake", Capabilities: []bmc.Capability{
-		bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootHTTP, bmc.CanBootPXE, bmc.CanClock, bmc.CanCycle, bmc.CanEventLog, bmc.CanForceOff,
+		bmc.CanBIOSSettings, bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootHTTP, bmc.CanBootPXE, bmc.CanClock, bmc.CanCycle, bmc.CanEventLog, bmc.CanForceOff,
 		bmc.CanInventory, bmc.CanNMI, bmc.CanPowerOn, bmc.CanReset, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanShutDown, bmc.CanVirtualMedia,
 	}}, f.call(ctx, "Describe")
 }
@@ -205,6 +206,42 @@ func (f *Fake) SetSecureBoot(ctx context.Context, enabled bool) error {
 		return err
 	}
 	f.server().setSecureBoot(enabled)
+	return nil
+}
+
+// BIOS returns the attributes of the server, without a registry.
+func (f *Fake) BIOS(ctx context.Context) (bmc.BIOS, error) {
+	return bmc.BIOS{
+		Path: "fake", SettingsPath: "fake", Attributes: f.server().BIOS(), Pending: f.server().PendingBIOS(), RegistryProblem: "the fake has no registry",
+	}, f.call(ctx, "BIOS")
+}
+
+// StageBIOS stages the attributes that are neither set nor staged.
+func (f *Fake) StageBIOS(ctx context.Context, change bmc.BIOSChange) (bmc.StagedBIOS, error) {
+	if err := f.call(ctx, "StageBIOS"); err != nil {
+		return bmc.StagedBIOS{}, err
+	}
+	current, pending, missing := f.server().BIOS(), f.server().PendingBIOS(), map[string]any{}
+	for name, value := range change.Attributes {
+		if staged, ok := pending[name]; ok && staged != value || !ok && current[name] != value {
+			missing[name] = value
+		}
+	}
+	if len(missing) > 0 {
+		f.server().stageBIOS(missing, false)
+	}
+	return bmc.StagedBIOS{Sent: len(missing) > 0}, nil
+}
+
+// ClearStagedBIOS removes what is staged.
+func (f *Fake) ClearStagedBIOS(ctx context.Context) error {
+	if err := f.call(ctx, "ClearStagedBIOS"); err != nil {
+		return err
+	}
+	m := f.server()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.bios.pending)
 	return nil
 }
 

@@ -76,6 +76,16 @@ const (
 	IgnoresBootURI          Fault = "IgnoresBootURI"
 	KeepsBootURI            Fault = "KeepsBootURI"
 	NoBootURIReadsNone      Fault = "NoBootURIReadsNone"
+	BIOSFullCopy            Fault = "BIOSFullCopy"
+	BIOSNoAttributes        Fault = "BIOSNoAttributes"
+	BIOSNoSettings          Fault = "BIOSNoSettings"
+	BIOSUnlinkedSettings    Fault = "BIOSUnlinkedSettings"
+	BIOSNoRegistry          Fault = "BIOSNoRegistry"
+	BIOSOtherRegistry       Fault = "BIOSOtherRegistry"
+	BIOSLanguages           Fault = "BIOSLanguages"
+	BIOSNeedsJob            Fault = "BIOSNeedsJob"
+	BIOSNeverApplied        Fault = "BIOSNeverApplied"
+	BIOSIgnored             Fault = "BIOSIgnored"
 	SwappedGUID             Fault = "SwappedGUID"
 )
 
@@ -150,6 +160,16 @@ var Faults = map[Fault]FaultInfo{
 	IgnoresBootURI:          {What: "accepts the URI of UEFI HTTP boot and drops it", Redfish: true},
 	KeepsBootURI:            {What: "keeps the URI of UEFI HTTP boot when the override is removed", Redfish: true},
 	NoBootURIReadsNone:      {What: "reports the text None if there is no URI of UEFI HTTP boot", Redfish: true},
+	BIOSFullCopy:            {What: "has all BIOS attributes in the settings object, not only the pending ones, and offers no apply time", Redfish: true},
+	BIOSNoAttributes:        {What: "has a settings object of the BIOS without Attributes while nothing is pending", Redfish: true},
+	BIOSNoSettings:          {What: "has no settings object of the BIOS: the Bios resource is written", Redfish: true},
+	BIOSUnlinkedSettings:    {What: "does not link to the settings object of the BIOS, which is at SD, and refuses changes of the Bios resource", Redfish: true},
+	BIOSNoRegistry:          {What: "has no attribute registry of the BIOS", Redfish: true},
+	BIOSOtherRegistry:       {What: "names another version of the attribute registry than the one that it has", Redfish: true},
+	BIOSLanguages:           {What: "has the attribute registry in several languages, English last", Redfish: true},
+	BIOSNeedsJob:            {What: "applies staged BIOS attributes only by a job, refuses others while one is scheduled, and has Secure Boot as an attribute", Redfish: true},
+	BIOSNeverApplied:        {What: "keeps staged BIOS attributes pending over every boot", Redfish: true},
+	BIOSIgnored:             {What: "acknowledges a change of BIOS attributes and does nothing", Redfish: true},
 	SwappedGUID:             {What: "sends the system GUID in the byte order of SMBIOS", IPMI: true},
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Command is a command that a BMC received.
 type Command struct {
-	// Name is the Redfish reset type, or "Boot=" with the boot target, or "Media=" with the image, or "SecureBoot=".
+	// Name is the Redfish reset type, or "Boot=" with the boot target, or "Media=" with the image, or "SecureBoot=", or "BIOS=" with the attributes.
 	Name string
 	At   time.Time
 	// InTransition is true for a command that arrived during a power transition.
@@ -69,6 +69,7 @@ type Machine struct {
 	bootURI    string            // of a BMC with KeepsBootURI
 	bootedURI  string            // of the last boot
 	secure     bmc.SecureBoot
+	bios       biosMemory
 	events     []bmc.Event // oldest first
 	commands   []Command
 	sessions   map[string]string
@@ -88,7 +89,7 @@ func NewMachine(opts Options) *Machine {
 		opts.Threads = 16
 	}
 	opts.Vendor, opts.Model = cmp.Or(opts.Vendor, "Emulated"), cmp.Or(opts.Model, "bmctest")
-	m := &Machine{opts: opts, on: opts.On, booted: opts.On, next: bmc.BootOverride{Target: bmc.BootNone}, sessions: map[string]string{}, media: map[string]string{}}
+	m := &Machine{opts: opts, on: opts.On, booted: opts.On, next: bmc.BootOverride{Target: bmc.BootNone}, sessions: map[string]string{}, media: map[string]string{}, bios: newBIOS()}
 	m.resetAt = m.now()
 	m.log(bmc.HealthOK, "The BMC started")
 	return m
@@ -227,6 +228,7 @@ func (m *Machine) boot() {
 	if !m.next.Continuous && !m.faults.on(OverrideNeverResets) {
 		m.next = bmc.BootOverride{Target: bmc.BootNone, Mode: m.next.Mode}
 	}
+	m.applyBIOS()
 	m.secure.Active = m.secure.Enabled
 	if m.opts.Run == nil {
 		return

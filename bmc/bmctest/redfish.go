@@ -196,7 +196,7 @@ func (m *Machine) get(w http.ResponseWriter, path string) {
 		refuse(w, http.StatusNotFound, "ResourceMissingAtURI", "There is nothing at "+path)
 		return
 	}
-	if path == systemPath || path == settingsPath {
+	if path == systemPath || path == settingsPath || strings.HasPrefix(path, biosPath) {
 		w.Header().Set("ETag", m.etagNow())
 	}
 	m.answer(w, path, resource)

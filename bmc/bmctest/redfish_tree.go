@@ -19,7 +19,7 @@ func (m *Machine) root() object {
 	o := object{
 		"Name": "Root", "RedfishVersion": "1.15.0", "UUID": m.opts.UUID, "Vendor": "Emulated",
 		"Systems": link("/redfish/v1/Systems"), "Managers": link("/redfish/v1/Managers"), "Chassis": link("/redfish/v1/Chassis"),
-		"SessionService": link("/redfish/v1/SessionService"), "Links": object{"Sessions": link(sessionPath)},
+		"SessionService": link("/redfish/v1/SessionService"), "Registries": link(registriesPath), "Links": object{"Sessions": link(sessionPath)},
 	}
 	if m.faults.on(OldSchema) {
 		o["RedfishVersion"] = "1.0.1"
@@ -44,6 +44,8 @@ func (m *Machine) resource(path string) object {
 		return object{"LogEntryType": "SEL", "Entries": link(path + "/Entries")}
 	case path == logPath+"/SEL/Entries":
 		return m.entries(path)
+	case strings.HasPrefix(path, biosPath), strings.HasPrefix(path, registriesPath), strings.HasPrefix(path, jobsPath), strings.HasPrefix(path, keysPath):
+		return m.firmwareResource(path)
 	case path == settingsPath && m.faults.on(OverrideAtSettings):
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -178,7 +180,10 @@ func (m *Machine) entries(path string) object {
 func (m *Machine) secureBoot() object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return object{"SecureBootEnable": m.secure.Enabled, "SecureBootCurrentBoot": map[bool]string{true: "Enabled", false: "Disabled"}[m.secure.Active]}
+	return object{
+		"SecureBootEnable": m.secure.Enabled, "SecureBootCurrentBoot": map[bool]string{true: "Enabled", false: "Disabled"}[m.secure.Active],
+		"SecureBootMode": "UserMode", "SecureBootDatabases": link(keysPath),
+	}
 }
 
 // bootObject is the Boot property. m.mu is held.
@@ -246,7 +251,7 @@ func (m *Machine) system() object {
 	if !m.faults.on(OldSchema) {
 		reset["ResetType@Redfish.AllowableValues"] = m.offeredResets()
 		o["Storage"], o["SecureBoot"] = link(systemPath+"/Storage"), link(systemPath+"/SecureBoot")
-		o["LogServices"] = link(systemPath + "/LogServices")
+		o["LogServices"], o["Bios"] = link(systemPath+"/LogServices"), link(biosPath)
 		o["LastResetTime"] = m.resetAt.Format(time.RFC3339Nano)
 	}
 	return o

@@ -12,12 +12,15 @@ import (
 // write handles a request that changes something.
 func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
 	var body object
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && r.Method != http.MethodDelete {
 		refuse(w, http.StatusBadRequest, "MalformedJSON", "The body is no JSON object")
 		return
 	}
 	if drive, ok := strings.CutPrefix(path, m.mediaPath()+"/"); ok {
 		m.writeMedia(w, r.Method, drive, body)
+		return
+	}
+	if m.writeFirmware(w, r, path, body) {
 		return
 	}
 	switch r.Method + " " + path {

@@ -13,6 +13,7 @@ type conn struct {
 	overrides
 	media
 	secureBoot
+	bios
 	monitor
 
 	service  *service
@@ -21,12 +22,14 @@ type conn struct {
 }
 
 var (
-	_ bmc.Client        = &conn{}
-	_ bmc.VirtualMedia  = &conn{}
-	_ bmc.SecureBooter  = &conn{}
-	_ bmc.Monitor       = &conn{}
-	_ bmc.BootRecorder  = &conn{}
-	_ bmc.CacheResetter = &conn{}
+	_ bmc.Client              = &conn{}
+	_ bmc.VirtualMedia        = &conn{}
+	_ bmc.SecureBooter        = &conn{}
+	_ bmc.SecureBootKeyReader = &conn{}
+	_ bmc.BIOSConfigurer      = &conn{}
+	_ bmc.Monitor             = &conn{}
+	_ bmc.BootRecorder        = &conn{}
+	_ bmc.CacheResetter       = &conn{}
 )
 
 // newConn returns a connection that is not logged in and has no system yet.
@@ -38,6 +41,7 @@ func newConn(driver *Driver, endpoint bmc.Endpoint) *conn {
 		overrides:  overrides{service: s, system: server, order: bootOrder{service: s, system: server, orders: &driver.orders}},
 		media:      media{service: s, system: server, timeout: driver.mediaTimeout()},
 		secureBoot: secureBoot{service: s, system: server},
+		bios:       bios{service: s, system: server},
 		monitor:    monitor{service: s, system: server},
 		service:    s, system: server, software: software{service: s},
 	}

@@ -38,7 +38,8 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	}
 	drives, err := c.drives(ctx)
 	add(bmc.CanVirtualMedia, err == nil && slices.ContainsFunc(drives, isOptical))
-	add(bmc.CanSecureBoot, c.service.readOptional(ctx, c.system.link("SecureBoot")) != nil)
+	add(bmc.CanSecureBoot, hasSwitch(c.service.readOptional(ctx, c.system.link("SecureBoot"))))
+	add(bmc.CanBIOSSettings, hasAttributes(c.service.readOptional(ctx, c.system.link("Bios"))))
 	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.service.readOptional(ctx, path) != nil }))
 	add(bmc.CanEventLog, c.service.readOptional(ctx, c.logEntries(ctx)) != nil)
 	clock := c.clock(ctx)

@@ -19,7 +19,7 @@ type quirk struct {
 	disableOnly bool
 	// home is the boot target that means no override, for BMCs without the target None.
 	home schemas.BootSource
-	// settings means that the settings object is at SD below the system, although the system does not link to it.
+	// settings means that the settings object of the system, and that of the Bios resource, is at SD below it, although it does not link to it.
 	settings bool
 	// cd is the name of the virtual drive as a boot target.
 	cd schemas.BootSource
@@ -31,6 +31,10 @@ type quirk struct {
 	mebibytes bool
 	// drive matches the Id of a usable virtual drive; nil matches all.
 	drive *regexp.Regexp
+	// biosJob means that staged BIOS attributes are applied only by a job of the BMC.
+	biosJob bool
+	// secureBootAttribute is the BIOS attribute, with the values Enabled and Disabled, that changes Secure Boot together with other attributes; empty for none.
+	secureBootAttribute string
 }
 
 // merge returns the quirk with the settings of other, which wins.
@@ -47,12 +51,16 @@ func (q quirk) merge(other quirk) quirk {
 	if other.drive != nil {
 		q.drive = other.drive
 	}
+	if other.secureBootAttribute != "" {
+		q.secureBootAttribute = other.secureBootAttribute
+	}
 	q.keepMode = q.keepMode || other.keepMode
 	q.disableOnly = q.disableOnly || other.disableOnly
 	q.settings = q.settings || other.settings
 	q.imageOnly = q.imageOnly || other.imageOnly
 	q.serialInSKU = q.serialInSKU || other.serialInSKU
 	q.mebibytes = q.mebibytes || other.mebibytes
+	q.biosJob = q.biosJob || other.biosJob
 	return q
 }
 

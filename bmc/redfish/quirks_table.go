@@ -55,6 +55,15 @@ var knownQuirks = []knownQuirk{
 		observation: "SKU is the service tag, and SerialNumber the number of the board, which is empty on some. Dell, iDRAC Redfish API, ComputerSystem",
 	},
 	{
+		name: "dell-bios-job", vendor: dell, quirk: quirk{biosJob: true},
+		observation: "BIOS attributes that are staged without a job stay pending for ever. dell/iDRAC-Redfish-Scripting#84, dell/terraform-provider-redfish#231",
+	},
+	{
+		name: "dell-secure-boot-attribute", vendor: dell, quirk: quirk{secureBootAttribute: "SecureBoot"},
+		observation: "A change of the SecureBoot resource makes a job at once, and BIOS attributes are refused until it is over (SYS011). The attribute SecureBoot shares " +
+			"the job of the other attributes. bmc-toolbox/bmclib#471",
+	},
+	{
 		name: "dell-17g-settings", vendor: dell, model: regexp.MustCompile(`^PowerEdge [A-Z]{1,2}\d7\d{1,2}`),
 		quirk:       quirk{methods: []bmc.BootMethod{methodSettings, methodSettingsNoMode}},
 		observation: "On iDRAC 10, Boot is read-only at the system and writable at its settings object. stmcginnis/gofish#511",
@@ -71,7 +80,7 @@ var knownQuirks = []knownQuirk{
 	{
 		name: "ami-settings-at-sd", vendor: ami, quirk: quirk{settings: true},
 		observation: "MegaRAC refuses boot properties at the system (OperationSupportedInFutureStateURI) and takes them at SD below it, to which " +
-			"not every version links. ironcore-dev/metal-operator#188, DMTF/Redfish-Tacklebox#144",
+			"not every version links. ironcore-dev/metal-operator#188, DMTF/Redfish-Tacklebox#144. The Bios resource is the same: ansible-collections/community.general#6433",
 	},
 	{
 		name: "ami-whole-boot", vendor: ami, quirk: quirk{keepMode: true},

@@ -66,6 +66,8 @@ type client interface {
 	bmc.Client
 	bmc.VirtualMedia
 	bmc.SecureBooter
+	bmc.SecureBootKeyReader
+	bmc.BIOSConfigurer
 	bmc.Monitor
 }
 
@@ -78,7 +80,7 @@ func open(t *testing.T, endpoint bmc.Endpoint) client {
 }
 
 var everything = []bmc.Capability{
-	bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootHTTP, bmc.CanBootPXE, bmc.CanClock, bmc.CanCycle, bmc.CanEventLog, bmc.CanForceOff,
+	bmc.CanBIOSSettings, bmc.CanBootCD, bmc.CanBootDisk, bmc.CanBootHTTP, bmc.CanBootPXE, bmc.CanClock, bmc.CanCycle, bmc.CanEventLog, bmc.CanForceOff,
 	bmc.CanInventory, bmc.CanNMI, bmc.CanPowerOn, bmc.CanReset, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanShutDown, bmc.CanVirtualMedia,
 }
 
@@ -97,7 +99,7 @@ func TestConformance(t *testing.T) {
 		"wrong types":              {faults: []bmctest.Fault{bmctest.WrongTypes}},
 		"decoys":                   {faults: []bmctest.Fault{bmctest.DecoySystems, bmctest.TrailingSlashIs405}},
 		"parts are 501":            {faults: []bmctest.Fault{bmctest.PartsAre501}, lacks: []bmc.Capability{bmc.CanSecureBoot}},
-		"old schema":               {faults: []bmctest.Fault{bmctest.OldSchema}, lacks: []bmc.Capability{bmc.CanSecureBoot, bmc.CanBootHTTP}},
+		"old schema":               {faults: []bmctest.Fault{bmctest.OldSchema}, lacks: []bmc.Capability{bmc.CanSecureBoot, bmc.CanBIOSSettings, bmc.CanBootHTTP}},
 		"redundant power is 4xx":   {faults: []bmctest.Fault{bmctest.RedundantPowerIs4xx}},
 		"redundant power is 5xx":   {faults: []bmctest.Fault{bmctest.RedundantPowerIs5xx}},
 		"no graceful shutdown":     {faults: []bmctest.Fault{bmctest.NoGracefulShutdown}, lacks: []bmc.Capability{bmc.CanShutDown}},
@@ -119,6 +121,9 @@ func TestConformance(t *testing.T) {
 		"media with another URL":   {faults: []bmctest.Fault{bmctest.MediaRewritesURL}},
 		"keeps the boot URI":       {faults: []bmctest.Fault{bmctest.KeepsBootURI}},
 		"writes None as boot URI":  {faults: []bmctest.Fault{bmctest.NoBootURIReadsNone}},
+		"a full copy of the BIOS":  {faults: []bmctest.Fault{bmctest.BIOSFullCopy, bmctest.BIOSLanguages}},
+		"BIOS without Attributes":  {faults: []bmctest.Fault{bmctest.BIOSNoAttributes, bmctest.BIOSOtherRegistry}},
+		"BIOS without settings":    {faults: []bmctest.Fault{bmctest.BIOSNoSettings, bmctest.BIOSNoRegistry}},
 		"no media":                 {faults: []bmctest.Fault{bmctest.NoMedia}, lacks: []bmc.Capability{bmc.CanVirtualMedia}},
 		"clock skew":               {faults: []bmctest.Fault{bmctest.ClockSkew}},
 		"override reverts":         {faults: []bmctest.Fault{bmctest.OverrideReverts}},

@@ -32,13 +32,21 @@ func (b *secureBoot) read(ctx context.Context, op string) (resource, string, err
 	return r, path, wrap(op, err)
 }
 
+// hasSwitch is true for a resource of Secure Boot that can be read and written. NVIDIA's GB300 has one with the key databases only.
+func hasSwitch(secureBoot resource) bool { return secureBoot.hasProperty("SecureBootEnable") }
+
+var errNoSwitch = errors.New("the BMC does not report whether Secure Boot is enabled")
+
 // SecureBoot reads the state of Secure Boot.
 func (b *secureBoot) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 	r, _, err := b.read(ctx, "Read Secure Boot")
 	if err != nil {
 		return bmc.SecureBoot{}, err
 	}
-	state := bmc.SecureBoot{Enabled: r.boolean("SecureBootEnable")}
+	if !hasSwitch(r) {
+		return bmc.SecureBoot{}, &bmc.Error{Kind: bmc.Unsupported, Op: "Read Secure Boot", Err: errNoSwitch}
+	}
+	state := bmc.SecureBoot{Enabled: r.boolean("SecureBootEnable"), Mode: r.text("SecureBootMode")}
 	state.Active = state.Enabled
 	if r.has("SecureBootCurrentBoot") {
 		state.Active = strings.EqualFold(r.text("SecureBootCurrentBoot"), "Enabled")
@@ -50,6 +58,9 @@ func (b *secureBoot) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
 func (b *secureBoot) SetSecureBoot(ctx context.Context, enabled bool) error {
 	const op = "Set Secure Boot"
 	r, path, err := b.read(ctx, op)
+	if err == nil && !hasSwitch(r) {
+		err = &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errNoSwitch}
+	}
 	if err != nil || r.boolean("SecureBootEnable") == enabled {
 		return err
 	}

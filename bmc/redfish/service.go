@@ -258,22 +258,27 @@ var etagForms = []func(header, body string) string{
 // patch patches a resource with If-Match (DSP0266, 6.5). It handles ETags that have changed in the meantime, weak ETags that the BMC does
 // not accept, and ETags that never match.
 func (s *service) patch(ctx context.Context, path string, body any) error {
-	var err error
+	_, _, err := s.patchAnswered(ctx, path, body)
+	return err
+}
+
+// patchAnswered is patch, and returns the answer, which may name a task.
+func (s *service) patchAnswered(ctx context.Context, path string, body any) (answered resource, header http.Header, err error) {
 	for _, match := range etagForms {
-		r, header, getErr := s.request(ctx, http.MethodGet, path, nil, nil)
+		r, read, getErr := s.request(ctx, http.MethodGet, path, nil, nil)
 		if getErr != nil {
-			return getErr
+			return nil, nil, getErr
 		}
 		var headers map[string]string
-		if m := match(header.Get("ETag"), r.text("@odata.etag")); m != "" {
+		if m := match(read.Get("ETag"), r.text("@odata.etag")); m != "" {
 			headers = map[string]string{"If-Match": m}
 		}
-		_, _, err = s.request(ctx, http.MethodPatch, path, body, headers)
+		answered, header, err = s.request(ctx, http.MethodPatch, path, body, headers)
 		if status := statusOf(err); status != http.StatusPreconditionFailed && status != http.StatusPreconditionRequired {
-			return err
+			return answered, header, err
 		}
 	}
-	return err
+	return nil, nil, err
 }
 
 // refused is true for a response that rejects this request, so that another form of the request may succeed.

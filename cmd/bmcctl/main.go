@@ -1,4 +1,4 @@
-// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also inserts virtual media, registers
+// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also plans firmware settings, inserts virtual media, registers
 // the servers of a CSV file, requests erasures, and exports and verifies their certificates.
 package main
 
@@ -55,7 +55,7 @@ func usageErrorf(format string, args ...any) error { return &usageError{fmt.Spri
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
 	commands := map[string]func(context.Context, []string, console) error{
-		"probe": probe, "qualify": qualify, "media": media, "inventory": inventory, "erase": erase, "erasures": erasures,
+		"probe": probe, "qualify": qualify, "plan": plan, "profile": profile, "media": media, "inventory": inventory, "erase": erase, "erasures": erasures,
 	}
 	if len(args) == 0 {
 		writef(c.err, usage)
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, c console) int {
 		writef(c.out, "bmcctl %s\n", version.String())
 		return exitOK
 	default:
-		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl media, bmcctl inventory, bmcctl erase or bmcctl erasures", args[0]), c)
+		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl plan, bmcctl profile, bmcctl media, bmcctl inventory, bmcctl erase or bmcctl erasures", args[0]), c)
 	}
 }
 
@@ -132,6 +132,8 @@ const usage = `bmcctl shows the model and the capabilities of a BMC, tests wheth
 
   bmcctl probe URL       read a BMC without changing anything
   bmcctl qualify URL     test all capabilities on an unused server: it is powered off and on several times
+  bmcctl plan URL        show what a profile of firmware settings would change on a server, without changing anything
+  bmcctl profile URL     write the firmware settings of a good server as a profile
   bmcctl media COMMAND   insert an image into a virtual drive, eject it, or print what the drives contain
   bmcctl inventory FILE  register the servers in a CSV file with a management cluster
   bmcctl erase HOST      request the erasure of all disks of a server that no machine has
@@ -147,12 +149,14 @@ at a terminal, bmcctl asks for the password.
   bmcctl qualify redfish://192.0.2.10 --insecure-skip-tls-verify --yes
   bmcctl qualify redfish://192.0.2.10 --yes --image http://images.example/boot.iso --must VirtualMedia,SecureBoot
   bmcctl qualify redfish://192.0.2.10 --yes --boot-media boot.iso --must VirtualMedia
+  bmcctl profile redfish://192.0.2.10 >profile.yaml
+  bmcctl plan --profile profile.yaml redfish://192.0.2.11
   bmcctl media insert redfish://192.0.2.10 http://images.example/boot.iso
   bmcctl inventory rack.csv --dry-run
   bmcctl erase server-1 --policy Clear
   bmcctl erasures server-1 -o json >erasures.json
   bmcctl erasures verify erasures.json --key erasure-keys.pem
 
-The exit code is 0 on success (qualify: the BMC is fit; erasures verify: all are valid), 1 on failure, and 2 if the command line is wrong.
+The exit code is 0 on success (qualify: the BMC is fit; plan: nothing is refused; erasures verify: all are valid), 1 on failure, and 2 if the command line is wrong.
 bmcctl COMMAND --help lists the flags. bmcctl --version prints the version.
 `

@@ -231,7 +231,7 @@ func sentence(errs map[string]string) string {
 var capabilities = []bmc.Capability{
 	bmc.CanPowerOn, bmc.CanForceOff, bmc.CanShutDown, bmc.CanCycle, bmc.CanReset, bmc.CanNMI,
 	bmc.CanBootPXE, bmc.CanBootHTTP, bmc.CanBootDisk, bmc.CanBootCD,
-	bmc.CanInventory, bmc.CanVirtualMedia, bmc.CanSecureBoot, bmc.CanSensors, bmc.CanEventLog, bmc.CanClock,
+	bmc.CanInventory, bmc.CanVirtualMedia, bmc.CanSecureBoot, bmc.CanBIOSSettings, bmc.CanSensors, bmc.CanEventLog, bmc.CanClock,
 }
 
 // lacking lists the missing capabilities.

@@ -142,6 +142,9 @@ func untouched(f bmctest.Fault) func(step) string {
 		why, touched = "nothing is to be ejected", []string{releasing, cleaning}
 	case bmctest.MediaUnderSystems, bmctest.MediaByPatch, bmctest.NoMedia:
 		why, touched = "nothing is asked of the virtual drives", []string{registering, releasing, cleaning}
+	case bmctest.BIOSFullCopy, bmctest.BIOSNoAttributes, bmctest.BIOSNoSettings, bmctest.BIOSUnlinkedSettings, bmctest.BIOSNoRegistry, bmctest.BIOSOtherRegistry,
+		bmctest.BIOSLanguages, bmctest.BIOSNeedsJob, bmctest.BIOSNeverApplied, bmctest.BIOSIgnored:
+		why, touched = "no BIOS attribute is written", []string{registering}
 	case bmctest.PowerIgnored, bmctest.RedundantPowerIs4xx, bmctest.RedundantPowerIs5xx, bmctest.ShutDownFails, bmctest.NoGracefulShutdown, bmctest.RebootMidCall,
 		bmctest.BusyInTransition, bmctest.DropsInTransition, bmctest.StalePower, bmctest.TransitionStates:
 		why, touched = "no command is given", append(touched, heldOff)
