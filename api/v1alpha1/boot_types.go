@@ -10,7 +10,7 @@ import (
 const BootFinalizer = "baremetalboot.infrastructure.cluster.x-k8s.io"
 
 // BootPurpose is the purpose of a boot.
-// +kubebuilder:validation:Enum=Provision;Inspect;Clean
+// +kubebuilder:validation:Enum=Provision;Inspect;Clean;Configure
 type BootPurpose string
 
 const (
@@ -20,6 +20,8 @@ const (
 	PurposeClean BootPurpose = "Clean"
 	// PurposeInspect boots the agent, which reads the hardware of a server that no machine has.
 	PurposeInspect BootPurpose = "Inspect"
+	// PurposeConfigure boots the agent in a run of a BareMetalProfile: the restart applies the firmware settings, and the agent shows that the server still boots.
+	PurposeConfigure BootPurpose = "Configure"
 )
 
 // BareMetalBootSpec is the record of the last boot of a host. The provider writes it and users read it. It is in the spec because a status is lost in
@@ -42,6 +44,7 @@ type BareMetalBootSpec struct {
 
 	// purpose is the purpose of the boot: Provision starts the operating system of the machine that claimed the host. Clean erases the disks when that machine
 	// releases the host, or for a BareMetalErasureRequest. Inspect reads the hardware of a server that no machine has.
+	// Configure restarts such a server so that it applies firmware settings.
 	// +optional
 	Purpose BootPurpose `json:"purpose,omitempty"`
 
@@ -60,7 +63,7 @@ type BareMetalBootSpec struct {
 	CleaningPolicy wire.ErasePolicy `json:"cleaningPolicy,omitempty"`
 
 	// claimID identifies the claim that the boot is for: spec.consumerRef.claimID of the host. For a boot of a BareMetalErasureRequest it is the UID of the
-	// request. A boot with the purpose Inspect has an ID of its own.
+	// request. A boot with the purpose Inspect has an ID of its own, and one with the purpose Configure names the run of the BareMetalSettings.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -142,7 +145,8 @@ type BareMetalBootSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	CommittedNumber int32 `json:"committedNumber,omitempty"`
 
-	// agentDoneTime is the time when the agent completed its plan: the image is on the disk (Provision), or the disks are erased (Clean).
+	// agentDoneTime is the time when the agent completed its plan: the image is on the disk (Provision), the disks are erased (Clean), the hardware is read (Inspect),
+	// or the server has booted with new firmware settings (Configure).
 	// +optional
 	AgentDoneTime *metav1.Time `json:"agentDoneTime,omitempty"`
 

@@ -6,13 +6,14 @@ import (
 )
 
 // HostPhase summarises the state of a host. BareMetalHostStatus.Phase describes the phases.
-// +kubebuilder:validation:Enum=Registering;Inspecting;Available;Unavailable;Claimed;Booting;Provisioned;PowerHold;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
+// +kubebuilder:validation:Enum=Registering;Inspecting;Configuring;Available;Unavailable;Claimed;Booting;Provisioned;PowerHold;BootFailed;BootUnknown;StateLost;Releasing;Cleaning;ExternallyProvisioned;Maintenance;Quarantined;Orphaned;Detached;Deleting
 type HostPhase string
 
 // The phases of a host. BareMetalHostStatus.Phase describes them.
 const (
 	PhaseRegistering           HostPhase = "Registering"
 	PhaseInspecting            HostPhase = "Inspecting"
+	PhaseConfiguring           HostPhase = "Configuring"
 	PhaseAvailable             HostPhase = "Available"
 	PhaseUnavailable           HostPhase = "Unavailable"
 	PhaseClaimed               HostPhase = "Claimed"
@@ -48,6 +49,8 @@ type BareMetalHostStatus struct {
 	// - Registering: the host is not verified yet (BMC login, inventory, MAC
 	//   address, power).
 	// - Inspecting: the agent reads the hardware of the server (spec.inspection).
+	// - Configuring: a run of a BareMetalProfile changes the firmware settings of
+	//   the server. No machine can claim the host.
 	// - Available: machines can claim the host.
 	// - Unavailable: the host is verified but machines cannot claim it. The
 	//   condition Available has the reason.

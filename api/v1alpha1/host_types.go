@@ -21,6 +21,8 @@ const (
 // BareMetalHostSpec describes a server and the machine that has it. The provider writes consumerRef and providerState. The provider sets quarantine, and a user
 // removes it. Users write the other fields; remediations write powerHolds too.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerState) || !has(oldSelf.providerState.boots) || has(self.providerState) && has(self.providerState.boots) && self.providerState.boots >= oldSelf.providerState.boots",message="providerState.boots must not decrease or disappear: a server could get bootstrap data twice. Remove providerState from the manifest that is applied"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerState) || !has(oldSelf.providerState.settingsRuns) || has(self.providerState) && has(self.providerState.settingsRuns) && self.providerState.settingsRuns >= oldSelf.providerState.settingsRuns",message="providerState.settingsRuns must not decrease or disappear: a server could be restarted twice. Remove providerState from the manifest that is applied"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerState) || !has(oldSelf.providerState.settingsRunsEnded) || has(self.providerState) && has(self.providerState.settingsRunsEnded) && self.providerState.settingsRunsEnded >= oldSelf.providerState.settingsRunsEnded",message="providerState.settingsRunsEnded must not decrease or disappear: a run that has ended would count as open. Remove providerState from the manifest that is applied"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || !('UefiHttp' in self.bootMethods) || !has(self.bootMode) || self.bootMode != 'BIOS'",message="bootMethods must not contain UefiHttp with the bootMode BIOS: only UEFI firmware boots from a URL"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootMethods) || 'PXE' in self.bootMethods || self.bmc.address.startsWith('redfish')",message="bootMethods must contain PXE unless bmc.address is a Redfish address: no other protocol can set a URL or insert virtual media"
 // +kubebuilder:validation:XValidation:rule="!has(self.cleaningPolicy) || self.cleaningPolicy != 'Purge' || has(self.inspection) && self.inspection in ['Agent', 'Both']",message="cleaningPolicy must not be Purge unless inspection is Agent or Both: only the agent finds out whether the disks can be purged"
@@ -233,6 +235,17 @@ type HostProviderState struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Boots int32 `json:"boots,omitempty"`
+
+	// settingsRuns counts the runs that changed the firmware settings of the server, and never decreases. The provider increments it for each run, after it has recorded
+	// the run in the BareMetalSettings with the host's name. While it is greater than settingsRunsEnded, a run is in progress: no machine claims the host.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	SettingsRuns int32 `json:"settingsRuns,omitempty"`
+
+	// settingsRunsEnded is the number of the last run that has ended.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	SettingsRunsEnded int32 `json:"settingsRunsEnded,omitempty"`
 
 	// powerHoldStartTime is the time when the provider started to act on a power hold (powerHolds or an annotation), or on a request to power the server on.
 	// The provider writes it before its first command, and removes it when no hold is left and the server is on. From it a restarted provider knows that it

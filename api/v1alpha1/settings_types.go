@@ -111,6 +111,11 @@ type BareMetalSettingsSpec struct {
 	// endTime is the time when the run ended. After it the provider does nothing for the run.
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
+	// offeredBoots is spec.providerState.boots of the host when it was offered to machines although its settings differ from those of the profile. While the host has
+	// not been booted since, a profile with the scope ReleasedHosts does not change it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	OfferedBoots *int32 `json:"offeredBoots,omitempty"`
 }
 
 // SettingDifference is an attribute whose value is not the wished one.

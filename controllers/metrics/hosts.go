@@ -40,7 +40,7 @@ var (
 		string(v1alpha1.PhaseRegistering), string(v1alpha1.PhaseAvailable), string(v1alpha1.PhaseUnavailable), string(v1alpha1.PhaseClaimed),
 		string(v1alpha1.PhaseBooting), string(v1alpha1.PhaseProvisioned), string(v1alpha1.PhaseBootFailed), string(v1alpha1.PhaseStateLost),
 		string(v1alpha1.PhaseReleasing), string(v1alpha1.PhaseCleaning), string(v1alpha1.PhaseExternallyProvisioned), string(v1alpha1.PhaseMaintenance),
-		string(v1alpha1.PhaseInspecting), string(v1alpha1.PhaseQuarantined), string(v1alpha1.PhaseOrphaned), string(v1alpha1.PhaseDeleting), string(v1alpha1.PhaseDetached),
+		string(v1alpha1.PhaseInspecting), string(v1alpha1.PhaseConfiguring), string(v1alpha1.PhaseQuarantined), string(v1alpha1.PhaseOrphaned), string(v1alpha1.PhaseDeleting), string(v1alpha1.PhaseDetached),
 		string(v1alpha1.PhasePowerHold), string(v1alpha1.PhaseBootUnknown), other,
 	}
 	bmcReasons = []string{

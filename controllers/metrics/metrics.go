@@ -202,7 +202,7 @@ func ImageWritten(bytes int64, took time.Duration) {
 }
 
 // agentPurposes are the purposes of the boots of agents.
-var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), string(v1alpha1.PurposeInspect), other}
+var agentPurposes = []string{string(v1alpha1.PurposeProvision), string(v1alpha1.PurposeClean), string(v1alpha1.PurposeInspect), string(v1alpha1.PurposeConfigure), other}
 
 // erasurePolicies are the policies of erasures.
 var erasurePolicies = []string{string(wire.PolicyMetadata), string(wire.PolicyClear), string(wire.PolicyPurge), other}

@@ -124,6 +124,7 @@ func TestHardRules(t *testing.T) {
 		"in maintenance":             {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{} }},
 		"quarantined":                {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{} }},
 		"kept powered off":           {change: func(h *v1alpha1.BareMetalHost) { h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "anna"}} }},
+		"getting firmware settings":  {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.SettingsRuns = 1 }, suits: true},
 		"not available (their condition Available says why)": {change: condition(v1alpha1.AvailableCondition), suits: true},
 		"not verified (their condition Verified says why)":   {change: condition(v1alpha1.VerifiedCondition)},
 		"unhealthy (their BMC says Critical)":                {change: func(h *v1alpha1.BareMetalHost) { h.Status.Hardware.Health = "Critical" }},

@@ -31,6 +31,9 @@ func exclusionReason(host *v1alpha1.BareMetalHost, want Want) string {
 	if reason := OutOfService(host); reason != "" {
 		return reason
 	}
+	if host.Spec.ProviderState.SettingsRuns > host.Spec.ProviderState.SettingsRunsEnded { // the condition Available may be older than the count of the run
+		return "getting firmware settings"
+	}
 	if !meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.AvailableCondition) {
 		return "not available (their condition Available says why)"
 	}

@@ -134,6 +134,10 @@ func prepareBoot(v View, s Settings) Step {
 		step.Reason, step.Message = v1alpha1.ReasonDeleting, "The Machine or its Cluster is being deleted, so the host is not booted for it"
 		return step
 	}
+	if v.Host.settingsRunOpen() {
+		step.Reason = v1alpha1.ReasonConfiguring
+		return configure(v, s, step)
+	}
 	if !v.Consumer.BootstrapReady {
 		step.Reason, step.Message = v1alpha1.ReasonWaitingForBootstrapData, "Waiting for the bootstrap provider to write the bootstrap data"
 		return step

@@ -22,13 +22,13 @@ const (
 // the network again for the same machine.
 func BootFor(v View, s Settings) Boot {
 	switch StateOf(v) {
-	case StateFree:
-		if !inspects(v, s) && !v.erasesOnRequest(s) {
+	case StateFree, StateConfiguring:
+		if !inspects(v, s) && !v.erasesOnRequest(s) && !configures(v, s) {
 			return BootNothing
 		}
 		return networkBoot(v, BootAgent)
 	case StateClaimed:
-		if !v.erasesOnRequest(s) { // the machine waits for the end of the erasure
+		if !v.erasesOnRequest(s) && !configures(v, s) { // the machine waits for the end of the erasure, or of the run
 			return BootNothing
 		}
 		return networkBoot(v, BootAgent)

@@ -27,6 +27,7 @@ var guards = []guard{
 	{"void the boot before the release", releasesOpenBoot, voidBootFirst, nil},
 	{"the provider's own server stays on", powersOffOwnServer, keepOwnServerOn, withholdingMessage},
 	{"the provider's own server is not offered", offersOwnServer, keepOwnServer, func(View, Step) string { return OwnServerMessage }},
+	{"a host with pending settings is not offered", offersPendingSettings, keepPendingSettings, pendingSettingsMessage},
 	{"record an erasure before its proof is lost", recordIsDue, recordErasure, nil},
 	{"wait for the record of an erasure", recordFailed, repeatRecord, notRecordedMessage},
 	{"release a host whose erasure is not proven into quarantine", releasesUnproven, quarantineUnproven, nil},
@@ -58,7 +59,7 @@ func withDeletionNote(v View, step Step) string {
 
 // moveAllowedStates are the states in which a host that does not boot allows a move before it does anything else. The states of a claimed host
 // choose that moment themselves. Paused is in the list because a waiting move has paused the Cluster, and would otherwise wait forever.
-var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
+var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateConfiguring, StateFree}
 
 func moveWaits(v View, step Step) bool {
 	return v.Host.MoveBlocked && slices.Contains(moveAllowedStates, step.State)
@@ -92,7 +93,7 @@ func dropUnfencedRelease(_ View, _ Settings, step Step) Step {
 // powerRequestsDroppedStates are the states in which a request for a power cycle or a power-on cannot be met. The request is dropped there, so that
 // it does not take effect weeks later, when it is forgotten.
 var powerRequestsDroppedStates = []State{
-	StateExternallyProvisioned, StateReleasing, StateCleaning, StateQuarantined, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn,
+	StateExternallyProvisioned, StateReleasing, StateCleaning, StateQuarantined, StateConfiguring, StateFree, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn,
 	StateBooting, StateClaimed,
 }
 

@@ -39,10 +39,10 @@ func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
 	return attempt.AgentDoneTime != nil || attempt.Failure != nil || !v.Host.byAgent() || v.Identity.hasConflict() || len(v.powerHolds()) > 0 || v.Host.Spec.Power == v1alpha1.PowerOn
 }
 
-// mayRunAgent is true if an inspection has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one
+// mayRunAgent is true if an inspection, or the boot of a settings run, has powered the server on, so that the agent may run on it. The first attempt begins with a server that is off. A later one
 // may begin with a server that the attempt before has powered on, and has no PoweredOffTime then.
 func (v View) mayRunAgent(s Settings) bool {
-	b := v.Host.InspectionBoot()
+	b := cmp.Or(v.Host.InspectionBoot(), v.Host.ConfigureBoot())
 	return b != nil && (b.PoweredOnTime != nil || b.PoweredOffTime == nil) && !v.hostBootOutdated(s)
 }
 
@@ -221,16 +221,17 @@ func endInspectionAttempt(v View, s Settings, step Step, attempt v1alpha1.BareMe
 	return step
 }
 
-// leaveInspection ends an inspection without a command when a person takes the server over: what runs on it later is not the agent. Without an inspection it returns
-// the step unchanged.
+// leaveInspection ends an inspection, or the boot of a settings run, without a command when a person takes the server over: what runs on it later is not the agent.
+// Without such a boot it returns the step unchanged.
 func leaveInspection(v View, step Step) Step {
-	if v.Host.InspectionBoot() != nil {
+	if v.Host.InspectionBoot() != nil || v.Host.ConfigureBoot() != nil {
 		return voidInspection(v, step, step.Message)
 	}
 	return step
 }
 
-// voidInspection ends an inspection without a command. Its report is still missing, so the next one begins when the server is off.
+// voidInspection ends an inspection, or the boot of a settings run, without a command. Its report is still missing, or the run is still open, so the next one begins when the
+// server is off.
 func voidInspection(v View, step Step, message string) Step {
 	void := voidBoot(v)
 	step.Action, step.Boot, step.Message = void.Action, void.Boot, message

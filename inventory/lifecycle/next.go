@@ -11,8 +11,8 @@ import (
 )
 
 // State is the state of a host in the lifecycle. It is never stored: it follows from the facts. Users see the host's phase, which has the same
-// words, with three exceptions. A Free host has the phase Registering, Inspecting, Cleaning, Available or Unavailable. A host in ReportedIn still has the phase
-// Booting. A Paused host keeps the phase that it had.
+// words, with some exceptions. A Free host has the phase Registering, Inspecting, Cleaning, Available or Unavailable. A host in ReportedIn still has the phase
+// Booting. A Paused host keeps the phase that it had. A host in Configuring whose record of the run is lost is Unavailable.
 type State string
 
 const (
@@ -25,6 +25,7 @@ const (
 	StateReleasing             State = "Releasing"
 	StateCleaning              State = "Cleaning"
 	StateQuarantined           State = "Quarantined"
+	StateConfiguring           State = "Configuring"
 	StateFree                  State = "Free"
 	StateLost                  State = "StateLost"
 	StatePowerHold             State = "PowerHold"
@@ -61,6 +62,7 @@ var table = []transition{
 	}, cleanHost},
 	{StateReleasing, View.releasing, releaseHost},
 	{StateQuarantined, func(v View) bool { return !v.Host.Claimed() && v.Host.Spec.Quarantine != nil }, stayQuarantined},
+	{StateConfiguring, func(v View) bool { return !v.Host.Claimed() && v.Host.settingsRunOpen() }, configureHost},
 	{StateFree, func(v View) bool { return !v.Host.Claimed() }, offerHost},
 	{StateBootUnknown, bootUnknown, stayBootUnknown},
 	{StateLost, func(v View) bool { return v.Provisioned() && stateLost(v) }, recordStateLoss},
@@ -213,6 +215,8 @@ func stayQuarantined(v View, s Settings) Step {
 	switch {
 	case v.Host.requestedErasureIsOver():
 		step = concludeRequestedErasure(v, Step{})
+	case v.runIsOver():
+		step = concludeRun(v, Step{}, *v.openRun())
 	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil && v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
 		step = Step{Action: Isolate, Quarantine: unerasedStray(v, s)}
 	case v.forgetsStrayBoot(): // otherwise it would be met again when the quarantine ends

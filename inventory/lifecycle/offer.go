@@ -2,10 +2,14 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
+
+// activeReasons are the reasons of a free host on which the provider works, so that its power is read often.
+var activeReasons = []string{v1alpha1.ReasonPowerChanging, v1alpha1.ReasonInspectionPending, v1alpha1.ReasonErasurePending, v1alpha1.ReasonSettingsPending}
 
 // offerHost makes an unclaimed host available, or says why it is not available.
 func offerHost(v View, s Settings) Step {
@@ -34,7 +38,7 @@ func offerHost(v View, s Settings) Step {
 		known.Action = Inspect
 	}
 	maxAge := s.PollInterval
-	if known.Reason == v1alpha1.ReasonPowerChanging || known.Reason == v1alpha1.ReasonInspectionPending || known.Reason == v1alpha1.ReasonErasurePending {
+	if slices.Contains(activeReasons, known.Reason) {
 		maxAge = s.ActiveInterval
 	}
 	step := onceBMCKnown(v, s, maxAge, Step{Phase: v1alpha1.PhaseRegistering}, known)
@@ -83,7 +87,7 @@ func offerVerified(v View, s Settings) Step {
 	case v.Erasure.Request != nil && !v.agentInspectionDue():
 		return offerErased(v, s, step)
 	default:
-		return offerPurgeable(v, s, offerInspected(v, s, step))
+		return offerConfigured(v, s, offerPurgeable(v, s, offerInspected(v, s, step)))
 	}
 	return step
 }

@@ -38,6 +38,7 @@ func drawView(t *rapid.T) View {
 	d := draw{t}
 	v := View{
 		Now: noon, Host: d.host(), Identity: d.identity(), Claims: d.claims(), BMC: d.bmc(), Consumer: d.consumer(), Observed: d.observed(), PowerLoss: d.powerLoss(),
+		BIOS:          d.bios(),
 		Provider:      Provider{MediaURL: pick(d, "mediaURL", "", "http://192.0.2.1")},
 		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
@@ -47,6 +48,7 @@ func drawView(t *rapid.T) View {
 	}
 	d.boot(&v)
 	d.requests(&v)
+	d.settingsRun(&v)
 	return v
 }
 
@@ -168,7 +170,7 @@ func (d draw) boot(v *View) {
 		PoweredOffTime: d.moment("off"), PoweredOnTime: d.moment("poweredOn"), DataServedTime: d.moment("dataServed"), ReportedTime: d.moment("reported"),
 		VoidedTime: pick(d, "voided", nil, nil, nil, &metav1.Time{Time: noon}),
 		Failure:    pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
-		Purpose:    pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean, v1alpha1.PurposeInspect),
+		Purpose:    pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean, v1alpha1.PurposeInspect, v1alpha1.PurposeConfigure),
 		Method:     pick(d, "method", "", v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
 		Agent:      d.flag("agent"), CommitAllowedTime: d.moment("commitAllowed"), AgentDoneTime: d.moment("agentDone"),
 	}
@@ -238,6 +240,7 @@ func (d draw) requests(v *View) {
 	v.Requests.RetryBMC = d.flag("askNow")
 	v.Requests.Detached = pick(d, "detached", Annotation{}, Annotation{}, Annotation{}, by("anna"))
 	v.Provider.RunsHere, v.Requests.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", Annotation{}, Annotation{}, by("anna"))
+	v.Requests.SettingsEnded = pick(d, "settingsEnded", Annotation{}, Annotation{}, by("anna"))
 	v.Requests.ReleaseUnfenced = pick(d, "unfenced", Annotation{}, Annotation{}, Annotation{}, by("anna"))
 	v.Requests.Power = PowerRequests{
 		Cycles: pick(d, "cycle", nil, []string{"cycle/anna"}), On: pick(d, "on", nil, []string{"on/anna"}),
@@ -259,7 +262,7 @@ func TestDraw(t *testing.T) {
 		switch v.Type() {
 		case reflect.TypeFor[View](), reflect.TypeFor[Host](), reflect.TypeFor[Consumer](), reflect.TypeFor[Claims](), reflect.TypeFor[Identity](), reflect.TypeFor[Requests](),
 			reflect.TypeFor[PowerRequests](), reflect.TypeFor[BMC](), reflect.TypeFor[Observed](), reflect.TypeFor[PowerLoss](), reflect.TypeFor[Erasure](), reflect.TypeFor[ErasureRecord](),
-			reflect.TypeFor[Provider]():
+			reflect.TypeFor[Provider](), reflect.TypeFor[BIOS]():
 			for i := range v.NumField() {
 				look(name+"."+v.Type().Field(i).Name, v.Field(i))
 			}
@@ -404,7 +407,7 @@ func TestPropertyFactsThatAreMissingNeverCauseAnAction(t *testing.T) {
 			return // a user requested this release
 		}
 		unknown := !v.Consumer.Found || !v.Consumer.ClusterFound
-		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.Host.CurrentBoot() == nil
+		unready := !v.Consumer.BootstrapReady && !v.Consumer.Deleting && v.Host.CurrentBoot() == nil && !v.Host.settingsRunOpen() // a run ends first
 		step := Next(v, DefaultSettings())
 		if (unknown || unready) && (step.Action.Commands() || step.Action == Release || step.Action == RecordBoot && step.State == StateClaimed) {
 			t.Fatalf("%s although something is missing: %+v", step.Action, v)

@@ -45,9 +45,9 @@ func IsRequestedErasure(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && b.ErasureRequest != nil
 }
 
-// isHostBoot is true for the record of a host boot: an inspection, or an erasure on request. It began while no machine had the host.
+// isHostBoot is true for the record of a host boot: an inspection, a settings run, or an erasure on request. It began while no machine had the host.
 func isHostBoot(b *v1alpha1.BareMetalBootSpec) bool {
-	return b != nil && (b.Purpose == v1alpha1.PurposeInspect || IsRequestedErasure(b))
+	return b != nil && (b.Purpose == v1alpha1.PurposeInspect || b.Purpose == v1alpha1.PurposeConfigure || IsRequestedErasure(b))
 }
 
 // RequestedErasureBoot returns the open boot that erases the disks on request; nil without one. A machine may have claimed the host since it was
@@ -61,7 +61,7 @@ func (h Host) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {
 
 // HostBoot returns the open host boot; nil without one.
 func (h Host) HostBoot() *v1alpha1.BareMetalBootSpec {
-	return cmp.Or(h.InspectionBoot(), h.RequestedErasureBoot())
+	return cmp.Or(h.InspectionBoot(), h.ConfigureBoot(), h.RequestedErasureBoot())
 }
 
 // erasesOnRequest is true while the agent may run on a server and erase its disks on request. What forbids the erasure is checked before the server

@@ -186,7 +186,7 @@ func AwaitedStage(boot *v1alpha1.BareMetalBootSpec, stage v1alpha1.BootStage) st
 	case v1alpha1.StageBootstrapFailed, v1alpha1.StageNodeLost:
 		return "failed"
 	case v1alpha1.StageAgentDone:
-		if boot.Purpose == v1alpha1.PurposeInspect || boot.Purpose == v1alpha1.PurposeClean {
+		if boot.Purpose != v1alpha1.PurposeProvision {
 			return "done" // nothing boots after the agent
 		}
 	default:

@@ -27,6 +27,12 @@ const (
 	ClearBootOverride Action = "ClearBootOverride"
 	// CleanUp clears the boot override and ejects virtual media, before the host is released.
 	CleanUp Action = "CleanUp"
+	// ReadSettings reads the firmware settings through the BMC, and compares them with the profile and with the open run.
+	ReadSettings Action = "ReadSettings"
+	// StageSettings gives the BMC the changes of the open run, for the next restart of the server, and reads the settings again.
+	StageSettings Action = "StageSettings"
+	// ClearSettings removes what is staged at the BMC, and reads the settings again.
+	ClearSettings Action = "ClearSettings"
 	// PowerOn switches the server on.
 	PowerOn Action = "PowerOn"
 	// ShutDown asks the server's operating system to shut down.
@@ -37,6 +43,12 @@ const (
 	RecordBoot Action = "RecordBoot"
 	// CountBoot raises the host's spec.providerState.boots to Step.Boot's number, and blocks `clusterctl move` while the boot is in flight.
 	CountBoot Action = "CountBoot"
+	// RecordSettings writes Step.Settings to the spec of the BareMetalSettings.
+	RecordSettings Action = "RecordSettings"
+	// CountSettings raises the host's spec.providerState.settingsRuns to the number of Step.Settings. The run is open from then on.
+	CountSettings Action = "CountSettings"
+	// EndSettings raises the host's spec.providerState.settingsRunsEnded to settingsRuns.
+	EndSettings Action = "EndSettings"
 	// ForgetBoot removes the provider's finalizer from a BareMetalBoot that is being deleted, and whose host is unclaimed.
 	ForgetBoot Action = "ForgetBoot"
 	// RecordPowerHold writes Step.PowerHold to spec.providerState.powerHoldStartTime and spec.providerState.powerHoldOffTime.
@@ -60,9 +72,10 @@ const (
 	Forget Action = "Forget"
 )
 
-// Commands is true for the actions that change something at the server or its BMC: power, boot override, virtual media.
+// Commands is true for the actions that change something at the server or its BMC: power, boot override, virtual media, firmware settings.
 func (a Action) Commands() bool {
-	return a == SetNetworkBoot || a == EjectMedia || a == ClearBootOverride || a == CleanUp || a == PowerOn || a == ShutDown || a == ForceOff
+	return a == SetNetworkBoot || a == EjectMedia || a == ClearBootOverride || a == CleanUp || a == PowerOn || a == ShutDown || a == ForceOff ||
+		a == StageSettings || a == ClearSettings
 }
 
 // Step is what to do next with a host, and what to report about it.
@@ -80,6 +93,8 @@ type Step struct {
 	PoweredOffTime time.Time
 	// Boot is what RecordBoot writes, and what CountBoot counts.
 	Boot *v1alpha1.BareMetalBootSpec
+	// Settings is what RecordSettings writes, and what CountSettings counts.
+	Settings *v1alpha1.BareMetalSettingsSpec
 	// PowerHold is what RecordPowerHold writes.
 	PowerHold *PowerHoldTimes
 	// PowerRestore is what RecordPowerRestore writes.

@@ -25,13 +25,14 @@ var possible = map[State][]State{
 	StateDetached:              others(StateDetached),
 	StateMaintenance:           others(StateMaintenance),
 	StateExternallyProvisioned: others(StateExternallyProvisioned, StateCleaning),
-	StateOrphaned:              others(StateOrphaned, StateQuarantined, StateFree),
+	StateOrphaned:              others(StateOrphaned, StateQuarantined, StateConfiguring, StateFree),
 	// A move forgets that the machine was being deleted. So a host that is being released returns to a state of a running one.
-	StateReleasing: others(StateReleasing, StateFree),
+	StateReleasing: others(StateReleasing, StateConfiguring, StateFree),
 	StateCleaning:  others(StateCleaning, StateExternallyProvisioned),
 
-	StateQuarantined: slices.Concat(aside, []State{StateFree}),
-	StateFree:        slices.Concat(aside, []State{StateQuarantined, StateClaimed}),
+	StateQuarantined: slices.Concat(aside, []State{StateConfiguring, StateFree}),
+	StateConfiguring: slices.Concat(aside, []State{StateQuarantined, StateFree, StateClaimed}),
+	StateFree:        slices.Concat(aside, []State{StateQuarantined, StateConfiguring, StateClaimed}),
 
 	// A host whose cleaning began before such a move enters Cleaning directly.
 	StateClaimed:     slices.Concat(protected, []State{StateCleaning, StateBooting, StateBootUnknown}),
@@ -51,11 +52,12 @@ var impossible = []struct {
 	why      string
 }{
 	{[]State{StateDeleting}, others(StatePaused), "the object is gone, and a new registration is another object"},
-	{[]State{StateQuarantined, StateFree}, append(running(StateClaimed), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
+	{[]State{StateQuarantined, StateConfiguring, StateFree}, append(running(StateClaimed), StateOrphaned, StateReleasing, StateCleaning), "nobody has the host, and a claim begins with waiting for the bootstrap data, or for a look at the power"},
 	{[]State{StateQuarantined}, []State{StateClaimed}, "nobody claims a host in quarantine"},
-	{running(StateBooting), []State{StateQuarantined, StateFree}, "a machine gives its host up through a release"},
-	{[]State{StateOrphaned}, []State{StateQuarantined, StateFree}, "only a user's request releases such a host, which is Releasing"},
-	{[]State{StateReleasing}, []State{StateFree}, "what is released without a cleaning goes into quarantine, or stays externally provisioned"},
+	{[]State{StateBooting}, []State{StateConfiguring}, "no boot of a machine begins while a run is open"},
+	{running(StateBooting), []State{StateQuarantined, StateConfiguring, StateFree}, "a machine gives its host up through a release"},
+	{[]State{StateOrphaned}, []State{StateQuarantined, StateConfiguring, StateFree}, "only a user's request releases such a host, which is Releasing"},
+	{[]State{StateReleasing}, []State{StateConfiguring, StateFree}, "what is released without a cleaning goes into quarantine, or stays externally provisioned"},
 	{[]State{StateCleaning}, []State{StateExternallyProvisioned}, "an externally provisioned host is not cleaned, so this is two changes at once"},
 	{[]State{StateExternallyProvisioned}, []State{StateCleaning}, "the release of an externally provisioned host is Releasing, so this is two changes at once"},
 	{[]State{StateClaimed}, running(StateClaimed, StateBooting, StateBootUnknown), "what comes next is a boot attempt"},
@@ -134,7 +136,7 @@ func TestPropertyEveryStateAndEveryTransitionIsVisited(t *testing.T) {
 			}
 		}
 	}
-	for _, action := range []Action{SetNetworkBoot, EjectMedia, ClearBootOverride, CleanUp, PowerOn, ShutDown, ForceOff} {
+	for _, action := range []Action{SetNetworkBoot, EjectMedia, ClearBootOverride, CleanUp, PowerOn, ShutDown, ForceOff, StageSettings, ClearSettings} {
 		if seen.given[action] == 0 {
 			t.Errorf("%s is never given", action)
 		}
@@ -159,7 +161,7 @@ func goOn(t *testing.T, seen *tally) {
 		pools := maps.Clone(seen.pool)
 		for _, k := range slices.SortedFunc(maps.Keys(pools), func(a, b kind) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
 			for _, from := range pools[k][done[k]:] {
-				for _, h := range slices.Concat(events, agentEvents, requestEvents, protections) {
+				for _, h := range slices.Concat(events, agentEvents, requestEvents, settingsEvents, protections) {
 					lot++
 					from.branch(t, k, h, mix(lot))
 				}

@@ -39,6 +39,8 @@ type View struct {
 	Inspection Inspection
 	// Erasure is what is known of the erasure of the disks of a free host.
 	Erasure Erasure
+	// BIOS is what is known of the firmware settings of the server.
+	BIOS BIOS
 	// QueuePosition is the host's position in the boot queue; nil when it may begin a boot attempt.
 	QueuePosition *QueuePosition
 }
@@ -118,6 +120,8 @@ type Requests struct {
 	PowerOffProvider Annotation
 	// Inspect is true if a user requests a new inspection.
 	Inspect bool
+	// SettingsEnded says that a settings run whose record is lost has ended.
+	SettingsEnded Annotation
 	// RetryBMC is true when a user wants the BMC to be queried now, whatever happened before.
 	RetryBMC bool
 }

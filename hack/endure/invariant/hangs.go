@@ -14,7 +14,7 @@ const judgeEvery = time.Second
 // underWay is true for a host in a transient phase, which must end.
 func underWay(f hostFacts) bool {
 	switch f.phase {
-	case v1alpha1.PhaseRegistering, v1alpha1.PhaseInspecting, v1alpha1.PhaseClaimed, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseBooting:
+	case v1alpha1.PhaseRegistering, v1alpha1.PhaseInspecting, v1alpha1.PhaseConfiguring, v1alpha1.PhaseClaimed, v1alpha1.PhaseReleasing, v1alpha1.PhaseCleaning, v1alpha1.PhaseBooting:
 		return true
 	case v1alpha1.PhaseDeleting:
 		return f.consumer == ""
@@ -27,7 +27,7 @@ func underWay(f hostFacts) bool {
 
 // runsAgent is true for a host that is inspected or cleaned by the agent, which is booted for that.
 func (c *Checker) runsAgent(name string, f hostFacts) bool {
-	if f.phase != v1alpha1.PhaseInspecting && f.phase != v1alpha1.PhaseCleaning {
+	if f.phase != v1alpha1.PhaseInspecting && f.phase != v1alpha1.PhaseConfiguring && f.phase != v1alpha1.PhaseCleaning {
 		return false
 	}
 	b := c.bootHistory(name).last()

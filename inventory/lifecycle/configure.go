@@ -1,0 +1,278 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/settings"
+)
+
+// A run stages its changes at the BMC, and boots the agent once (configureboot.go). Each of its writes precedes what it allows: stagingTime the first request to the BMC,
+// stagedTime the boot, outcome the quarantine, and endTime the end. So a restarted provider repeats at most a request that changes nothing the second time.
+
+const (
+	// settingsRunTimeout is how long a run may take. After it the run fails.
+	settingsRunTimeout = 2 * time.Hour
+	// stagingTimeout is how long a BMC may take until it reports all changes as pending.
+	stagingTimeout = 15 * time.Minute
+	// verifyTimeout is how long after the restart the BMC may report the old values: some read them from the firmware some minutes later.
+	verifyTimeout = 10 * time.Minute
+	// verifyInterval is how often the settings are read while they are expected to change.
+	verifyInterval = 30 * time.Second
+)
+
+func configureHost(v View, s Settings) Step {
+	return configure(v, s, Step{Phase: v1alpha1.PhaseConfiguring, Reason: v1alpha1.ReasonConfiguring})
+}
+
+// configure drives the open run of a host, and ends it. The step has the phase and the reason of the host meanwhile. A machine that has claimed the host waits.
+func configure(v View, s Settings, step Step) Step {
+	if record, due := restoreBootRecord(v, s); due && !v.Host.Claimed() && v.Host.ConfigureBoot() == nil {
+		record.Phase, record.Reason = step.Phase, step.Reason
+		return record
+	}
+	run := v.openRun()
+	switch {
+	case v.Host.InspectionBoot() != nil:
+		return endInspection(v, s, step)
+	case v.Host.RequestedErasureBoot() != nil:
+		return eraseOnRequest(v, s, step)
+	case !v.BIOS.On:
+		step.RequeueAt = v.Now.Add(s.PollInterval)
+		step.Message = "A run of a BareMetalProfile is in progress, and this provider does not change settings (--profiles). The host waits until it does"
+		return step
+	case run == nil:
+		return settingsUnknown(v, s, step)
+	case run.Outcome != "" || run.EndTime != nil:
+		return concludeRun(v, step, *run)
+	case run.StagingTime == nil:
+		return beginStaging(v, s, step, *run)
+	case run.StagedTime == nil:
+		return stageSettings(v, s, step, *run)
+	default:
+		return applySettings(v, s, step, *run)
+	}
+}
+
+// settingsUnknown only says that the record of the run is lost, and how to end that. It does nothing: what is pending at the BMC is unknown.
+func settingsUnknown(v View, s Settings, step Step) Step {
+	step.Reason, step.RequeueAt = v1alpha1.ReasonSettingsUnknown, v.Now.Add(s.PollInterval)
+	if !v.Host.Claimed() {
+		step.Phase = v1alpha1.PhaseUnavailable
+	}
+	if v.Requests.SettingsEnded.Set {
+		step.Action, step.Drop = EndSettings, []string{v1alpha1.SettingsEndedAnnotation}
+		step.Message = "A user ended the run whose record is lost: " + v.Requests.SettingsEnded.why()
+		return step
+	}
+	found := "is missing"
+	if r := v.BIOS.Record; r != nil {
+		found = fmt.Sprintf("has the number %d", r.Number)
+	}
+	step.Message = fmt.Sprintf("spec.providerState.settingsRuns is %d, and BareMetalSettings %q %s: it is unknown which firmware settings are pending at the BMC. Restore the "+
+		"BareMetalSettings from a backup. Or check the server, and set the annotation %s=\"who and how\"", v.Host.Spec.ProviderState.SettingsRuns, v.Host.Name, found,
+		v1alpha1.SettingsEndedAnnotation)
+	return step
+}
+
+// recordRun returns the step that writes the record of a run.
+func recordRun(step Step, run v1alpha1.BareMetalSettingsSpec, message string) Step {
+	step.Action, step.Settings, step.Message = RecordSettings, &run, message
+	return step
+}
+
+// endRun returns the step that records how a run ended.
+func endRun(v View, step Step, run v1alpha1.BareMetalSettingsSpec, outcome v1alpha1.SettingsOutcome, message string) Step {
+	run.Outcome, run.Message = outcome, message
+	if b := v.Host.configureBootOf(run.Number); b != nil {
+		run.BootNumber = b.Number
+	}
+	if outcome == v1alpha1.SettingsApplied {
+		run.Message, message = "", fmt.Sprintf("The server has the settings of run %d", run.Number)
+	}
+	return recordRun(step, run, message)
+}
+
+// beginStaging records that the BMC gets the changes from now on. Before that a run has changed nothing, and a machine that has claimed the host ends it.
+func beginStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	switch {
+	case v.Host.Claimed():
+		return endRun(v, step, run, v1alpha1.SettingsRefused, "A machine claimed the host before the BMC got the settings")
+	case run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time):
+		return endRun(v, step, run, v1alpha1.SettingsRefused, "The run did not begin before its deadline")
+	case v.Host.PausedCluster != "":
+		step.RequeueAt = v.Now.Add(s.PollInterval)
+		step.Message = fmt.Sprintf("The BMC gets the settings when Cluster %q is no longer paused: the hosts of the namespace may be moving", v.Host.PausedCluster)
+		return step
+	default:
+		now := metav1.NewTime(v.Now)
+		run.StagingTime = &now
+		return recordRun(step, run, "The BMC gets the settings")
+	}
+}
+
+// runPlan returns what of a run is not done, by a reading after a time; nil without such a reading.
+func (v View) runPlan(run v1alpha1.BareMetalSettingsSpec, after time.Time) *settings.Plan {
+	if r := v.BIOS.Reading; r != nil && r.Run == run.Number && !r.At.Before(after) {
+		return r.RunPlan
+	}
+	return nil
+}
+
+// stagingOf returns what the BMC answered when it got the changes of a run; nil before.
+func (b BIOS) stagingOf(run v1alpha1.BareMetalSettingsSpec) *SettingsStaging {
+	if b.Staging != nil && b.Staging.Run == run.Number {
+		return b.Staging
+	}
+	return nil
+}
+
+// isStaged is true if the BMC reports all changes of a run as pending, or has them already.
+func isStaged(p *settings.Plan) bool {
+	return !p.Blocked() && p.SecureBoot == nil && !slices.ContainsFunc(p.Changes, func(c settings.Change) bool { return !c.Pending })
+}
+
+// isUntouched is true if the BMC reports no change of a run as pending, and has none of them.
+func isUntouched(run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) bool {
+	if run.SecureBoot != "" && p.SecureBoot == nil && !slices.ContainsFunc(p.Refusals, func(r settings.Refusal) bool { return r.Reason == settings.ReasonSecureBoot }) {
+		return false
+	}
+	for _, change := range run.Changes {
+		unchanged := slices.ContainsFunc(p.Changes, func(c settings.Change) bool { return c.Name == change.Name && !c.Pending })
+		refused := slices.ContainsFunc(p.Refusals, func(r settings.Refusal) bool { return r.Name == change.Name })
+		if !unchanged && !refused {
+			return false
+		}
+	}
+	return true
+}
+
+// stageSettings gives the BMC the changes, and waits until it reports them as pending.
+func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	plan, staging, deadline := v.runPlan(run, run.StagingTime.Time), v.BIOS.stagingOf(run), run.StagingTime.Add(stagingTimeout)
+	unknown, known := step, step
+	unknown.Message = "The BMC gets the settings. "
+	switch {
+	case plan != nil && staging != nil && staging.Refused == "" && isStaged(plan):
+		now := metav1.NewTime(v.Now)
+		run.StagedTime, run.Task = &now, staging.Task
+		return recordRun(step, run, "The settings are pending at the BMC. The next restart of the server applies them")
+	case !v.Now.Before(deadline):
+		return endStaging(v, step, run, plan, fmt.Sprintf("The BMC did not report the settings as pending within %s", stagingTimeout))
+	case plan != nil && len(plan.Foreign) > 0:
+		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "Values are pending at the BMC that the run does not set: "+listForeign(plan)))
+	case plan != nil && staging != nil && staging.Refused != "":
+		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "The BMC refused the settings: "+staging.Refused))
+	case v.readSettingsLately() && v.BIOS.Reading.Run == run.Number:
+		known.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
+	case staging == nil:
+		known.Action = StageSettings
+	default:
+		known.Action = ReadSettings
+	}
+	known.Message = fmt.Sprintf("The BMC gets the settings, until %s", timestamp(deadline))
+	return onceBMCKnown(v, s, s.PollInterval, unknown, known)
+}
+
+// readSettingsLately is true for a reading after which it is too early for another one.
+func (v View) readSettingsLately() bool {
+	return v.BIOS.Reading != nil && v.Now.Before(v.BIOS.Reading.At.Add(verifyInterval))
+}
+
+// listForeign lists pending values that nobody wished.
+func listForeign(p *settings.Plan) string {
+	names := make([]string, 0, len(p.Foreign))
+	for _, c := range p.Foreign {
+		names = append(names, fmt.Sprintf("%s=%s", c.Name, c.To))
+	}
+	return inventory.ListNames(names)
+}
+
+// endStaging ends a run whose changes the BMC did not take. If some of them are pending, they are removed first; the values of others would be removed with them, so then
+// the run has failed. Without a reading it is unknown what is pending.
+func endStaging(v View, step Step, run v1alpha1.BareMetalSettingsSpec, plan *settings.Plan, why string) Step {
+	staging := v.BIOS.stagingOf(run)
+	switch {
+	case plan != nil && isUntouched(run, plan):
+		return endRun(v, step, run, v1alpha1.SettingsRefused, why)
+	case plan != nil && len(plan.Foreign) == 0 && staging != nil && staging.ClearFailed == "" && !v.BMC.Busy && !v.bmcBlocked():
+		step.Action, step.Message = ClearSettings, why+". The settings that are pending are being removed"
+		return step
+	case plan == nil:
+		return endRun(v, step, run, v1alpha1.SettingsFailed, why+". It is unknown what is pending")
+	default:
+		return endRun(v, step, run, v1alpha1.SettingsFailed, why+". Some of the settings are pending, or took effect")
+	}
+}
+
+// concludeRun ends a run whose outcome is recorded. After a failure it puts the host into quarantine first. The order makes the outcome certain after a restart. A machine that
+// has claimed a host whose run failed waits: its deletion releases the host.
+func concludeRun(v View, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	failed := run.Outcome == v1alpha1.SettingsFailed
+	message := fmt.Sprintf("Run %d of %s failed. %s", run.Number, profileOf(run), run.Message)
+	switch {
+	case run.EndTime != nil:
+		step.Action, step.Message = EndSettings, fmt.Sprintf("Run %d has ended", run.Number)
+	case failed && v.Host.Claimed():
+		step.Reason, step.Message = v1alpha1.ReasonSettingsNotApplied, message+". Delete the Machine to have it replaced"
+	case failed && (v.Host.Spec.Quarantine == nil || v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonSettingsNotApplied):
+		step.Action, step.Message = Isolate, "The firmware settings were not applied"
+		step.Quarantine = newQuarantine(v, v1alpha1.ReasonSettingsNotApplied, message+". Check the setup of the firmware")
+	case v.Host.ConfigureBoot() != nil:
+		return voidInspection(v, step, "The boot of the run is over")
+	default:
+		now := metav1.NewTime(v.Now)
+		run.EndTime = &now
+		step = recordRun(step, run, fmt.Sprintf("Run %d has ended: %s", run.Number, run.Outcome))
+	}
+	return step
+}
+
+func profileOf(run v1alpha1.BareMetalSettingsSpec) string {
+	if run.Profile == nil {
+		return "a profile"
+	}
+	return fmt.Sprintf("BareMetalProfile %q", run.Profile.Name)
+}
+
+// runIsOver is true while the outcome of the open run is recorded, and its end is not counted.
+func (v View) runIsOver() bool {
+	run := v.openRun()
+	return v.BIOS.On && run != nil && (run.Outcome != "" || run.EndTime != nil)
+}
+
+// secureBootProven is true if the agent found Secure Boot as the run sets it.
+func (v View) secureBootProven(run v1alpha1.BareMetalSettingsSpec) bool {
+	return run.SecureBoot == "" || v.BIOS.SecureBoot == run.SecureBoot
+}
+
+// describeUnapplied says what of a run did not take effect.
+func describeUnapplied(v View, run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) string {
+	var parts []string
+	for _, c := range p.Changes {
+		part := fmt.Sprintf("%s is %q, and %q was set", c.Name, c.From, c.To)
+		if c.Pending {
+			part += " and is still pending"
+		}
+		parts = append(parts, part)
+	}
+	for _, r := range p.Refusals {
+		parts = append(parts, r.Message)
+	}
+	if len(p.Foreign) > 0 {
+		parts = append(parts, "pending values that the run does not set: "+listForeign(p))
+	}
+	switch {
+	case run.SecureBoot == "" || v.secureBootProven(run) && p.SecureBoot == nil:
+	case v.BIOS.SecureBoot == "":
+		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and no agent reported its state", run.SecureBoot))
+	default:
+		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and the agent found it %s", run.SecureBoot, v.BIOS.SecureBoot))
+	}
+	return listParts(parts)
+}

@@ -1,0 +1,318 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/settings"
+)
+
+// A BareMetalProfile changes the firmware settings of a free host by a run. Two writes start it, in this order: the record with the next number, then the count in the
+// host (settingsRuns), in a patch at the version on which it was decided. A claim is a patch at such a version too, so a run and a claim never both win. A run is open
+// until settingsRunsEnded of the host has reached its number. The host alone says so: its state does not depend on the record, nor on the component that changes
+// settings. A record that is ahead of the count has changed nothing.
+
+// BIOS is what is known of the firmware settings of a server: its BIOS attributes and Secure Boot. All of it is empty while the component is off.
+type BIOS struct {
+	// On is true if this provider changes settings. Without that no run starts, and an open one waits.
+	On bool
+	// Record is the record of the last run; nil without one.
+	Record *v1alpha1.BareMetalSettingsSpec
+	// Profile is the profile that selects the host; nil without one, and if several do.
+	Profile *Profile
+	// Conflict names the profiles that select the host if there are several; empty otherwise.
+	Conflict string
+	// Offered is true for a host that machines can claim, as its status says.
+	Offered bool
+	// Compared is true if the status of the BareMetalSettings is that of a comparison with this generation of the profile.
+	Compared bool
+	// Reading is the last reading of the settings by this process; nil before.
+	Reading *SettingsReading
+	// Staging is what the BMC answered to this process when it got the changes of a run; nil before.
+	Staging *SettingsStaging
+	// Rollout is why the rollout of the profile does not let the host start a run now; nil if it may.
+	Rollout *RolloutWait
+	// SecureBoot is the state that the agent of the last boot found; empty if it is unknown.
+	SecureBoot wire.SecureBoot
+}
+
+// Profile is a BareMetalProfile that selects a host.
+type Profile struct {
+	v1alpha1.SettingsProfile
+	// Active is false while the rollout is paused.
+	Active bool
+	// Required is true if a host that does not have the settings is not to be offered.
+	Required bool
+	// Scope says which hosts are changed.
+	Scope v1alpha1.RolloutScope
+}
+
+// SettingsReading is a reading of the settings of a server, compared with what they are to be.
+type SettingsReading struct {
+	// At is when it began.
+	At time.Time
+	// Profile is the profile that Plan is for.
+	Profile v1alpha1.SettingsProfile
+	// Plan is what the profile would change; nil without a profile, and after a Problem.
+	Plan *settings.Plan
+	// Run is the number of the run that RunPlan is for.
+	Run int32
+	// RunPlan is what of the changes of the run is not done; nil without a run, and after a Problem.
+	RunPlan *settings.Plan
+	// Problem is why the settings could not be read; empty if they were.
+	Problem string
+}
+
+// SettingsStaging is what a BMC answered when it got the changes of a run.
+type SettingsStaging struct {
+	// Run is the number of the run.
+	Run int32
+	// At is when the BMC answered.
+	At time.Time
+	// Task is the path of the task that applies the changes; empty if the BMC names none.
+	Task string
+	// Refused is why the BMC did not accept the changes; empty if it did.
+	Refused string
+	// ClearFailed is why the BMC did not remove what was staged; empty before that, and if it did.
+	ClearFailed string
+}
+
+// RolloutWait is why a rollout does not let a host start.
+type RolloutWait struct {
+	// Message is a sentence.
+	Message string
+	// Stopped is true for a rollout that does not continue on its own.
+	Stopped bool
+}
+
+// offered is true for a host that machines can claim. The status says so, and for a host whose settings differ also the record, because a status may be lost.
+func (v View) offered() bool { return v.BIOS.Offered || v.offerRecorded() }
+
+func (v View) offerRecorded() bool {
+	r := v.BIOS.Record
+	return r != nil && r.OfferedBoots != nil && *r.OfferedBoots == v.Host.Spec.ProviderState.Boots
+}
+
+// settingsRunOpen is true from the count of a run until its end is counted.
+func (h Host) settingsRunOpen() bool {
+	return h.Spec.ProviderState.SettingsRuns > h.Spec.ProviderState.SettingsRunsEnded
+}
+
+// openRun returns the record of the open run; nil without one, and if the record is lost, or is that of another run.
+func (v View) openRun() *v1alpha1.BareMetalSettingsSpec {
+	if r := v.BIOS.Record; r != nil && v.Host.settingsRunOpen() && r.Number == v.Host.Spec.ProviderState.SettingsRuns {
+		return r
+	}
+	return nil
+}
+
+// settingsReadingDue is true if the settings must be read before the host is offered again. Those of an offered host are read with its inventory, and when its profile changes.
+func (v View) settingsReadingDue() bool {
+	p, r, last := v.BIOS.Profile, v.BIOS.Reading, v.Host.Boot
+	switch {
+	case p == nil:
+		return false
+	case r == nil:
+		return !v.offered() || !v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero()
+	case r.Problem != "":
+		return !v.Now.Before(r.At.Add(partialInspectInterval))
+	default:
+		return r.Profile != p.SettingsProfile || r.Plan == nil || v.BMC.HealthReadAt.After(r.At) || last != nil && last.VoidedTime != nil && last.VoidedTime.After(r.At)
+	}
+}
+
+// offerConfigured begins the run of a profile on a server that could be offered otherwise, or says why the host is not offered. A host that is offered already stays
+// offered until its run begins: a profile empties no pool. That a host is offered although its settings differ is recorded before.
+func offerConfigured(v View, s Settings, step Step) Step {
+	p, r := v.BIOS.Profile, v.BIOS.Reading
+	if step.Phase != v1alpha1.PhaseAvailable || !v.BIOS.On || p == nil {
+		return step
+	}
+	step = compareSettings(v, s, step)
+	conforms := r == nil || r.Plan != nil && r.Plan.Conforms()
+	if step.Phase != v1alpha1.PhaseAvailable || step.Action != "" || conforms || !p.Active || v.offerRecorded() {
+		return step
+	}
+	var record v1alpha1.BareMetalSettingsSpec
+	if v.BIOS.Record != nil {
+		record = *v.BIOS.Record
+	}
+	boots := v.Host.Spec.ProviderState.Boots
+	record.OfferedBoots = &boots
+	return recordRun(step, record, "The host is offered with its old firmware settings")
+}
+
+// compareSettings is offerConfigured, without the record of the offer.
+func compareSettings(v View, s Settings, step Step) Step {
+	p, r := v.BIOS.Profile, v.BIOS.Reading
+	required := p.Active && p.Required
+	switch {
+	case v.settingsReadingDue():
+		if p.Active {
+			step = v.withholdOffer(step, true, v1alpha1.ReasonSettingsPending, "The firmware settings are being read")
+		}
+		step.Action = ReadSettings
+		return step
+	case r == nil: // the status has the comparison
+		return step
+	case r.Problem != "":
+		step.RequeueAt = r.At.Add(partialInspectInterval)
+		return v.withholdOffer(step, required, v1alpha1.ReasonSettingsUnreadable, "The firmware settings cannot be read: "+r.Problem)
+	case len(r.Plan.Refusals) > 0:
+		return v.withholdOffer(step, required, v1alpha1.ReasonSettingsRefused, RefusalMessage(p.Name, r.Plan))
+	case len(r.Plan.Foreign) > 0 || r.Plan.Conforms() || !p.Active || v.offered() && p.Scope == v1alpha1.ScopeReleasedHosts:
+		return step
+	case v.triedSettings():
+		return v.withholdOffer(step, required, v1alpha1.ReasonSettingsNotApplied, fmt.Sprintf("The last run of BareMetalProfile %q ended, and the settings differ: %s. "+
+			"Change the profile to have another run", p.Name, ListChanges(r.Plan)))
+	default:
+		return beginRun(v, s, step, required)
+	}
+}
+
+// withholdOffer keeps a host that is not offered yet from being offered.
+func (v View) withholdOffer(step Step, withhold bool, reason, message string) Step {
+	if withhold && !v.offered() {
+		step.Phase, step.Reason, step.Message = v1alpha1.PhaseUnavailable, reason, message
+	}
+	return step
+}
+
+// triedSettings is true if the last run applied this generation of the profile and another one would do the same: it did not succeed, or the server was not booted since.
+func (v View) triedSettings() bool {
+	r, p := v.BIOS.Record, v.BIOS.Profile
+	if r == nil || r.Profile == nil || *r.Profile != p.SettingsProfile || r.Number > v.Host.Spec.ProviderState.SettingsRuns || r.Outcome == "" {
+		return false
+	}
+	return r.Outcome != v1alpha1.SettingsApplied || v.Host.configureBootOf(r.Number) != nil
+}
+
+// beginRun records a run, and counts the one that was recorded.
+func beginRun(v View, s Settings, step Step, required bool) Step {
+	const pending = v1alpha1.ReasonSettingsPending
+	profile, wait := v.BIOS.Profile, v.BIOS.Rollout
+	switch holds := v.powerHolds(); {
+	case v.Host.Spec.Power == v1alpha1.PowerOn:
+		return v.withholdOffer(step, required, pending, "The firmware settings are changed only on a server that is off. Remove spec.power, or set it to Off")
+	case len(holds) > 0:
+		return v.withholdOffer(step, true, pending, "The firmware settings have to be changed, but power holds keep the server powered off: "+describeHolds(holds))
+	case v.Host.PausedCluster != "":
+		step.RequeueAt = v.Now.Add(s.PollInterval)
+		return v.withholdOffer(step, true, pending, fmt.Sprintf("The firmware settings have to be changed. That starts when Cluster %q is no longer paused: the hosts of the "+
+			"namespace may be moving", v.Host.PausedCluster))
+	case v.BMC.Power != v1alpha1.PowerOff || !v.BMC.confirmedOff(v.Now, s):
+		step.RequeueAt = v.Now.Add(s.ActiveInterval)
+		return v.withholdOffer(step, true, pending, unconfirmedOff)
+	case wait != nil:
+		step.RequeueAt = v.Now.Add(s.ActiveInterval * 6)
+		return v.withholdOffer(step, required || !wait.Stopped, v1alpha1.ReasonSettingsQueued, fmt.Sprintf("The rollout of BareMetalProfile %q: %s", profile.Name, wait.Message))
+	}
+	run := newRun(v)
+	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, pending
+	step.Action, step.Settings, step.Message = RecordSettings, run, fmt.Sprintf("Run %d of BareMetalProfile %q begins", run.Number, profile.Name)
+	if v.runRecorded(run) {
+		step.Action, step.Settings = CountSettings, v.BIOS.Record
+	}
+	return step
+}
+
+// runRecorded is true if the run was recorded and not counted. A record of an earlier decision does not count: the wish, or the server, has changed since.
+func (v View) runRecorded(run *v1alpha1.BareMetalSettingsSpec) bool {
+	r := v.BIOS.Record
+	if r == nil || r.Number <= v.Host.Spec.ProviderState.SettingsRuns || r.Profile == nil || r.DeadlineTime == nil || r.StagingTime != nil || r.Outcome != "" || r.EndTime != nil {
+		return false
+	}
+	same := func(a, b v1alpha1.SettingChange) bool { return a.Name == b.Name && a.Value == b.Value }
+	return *r.Profile == *run.Profile && r.SecureBoot == run.SecureBoot && slices.EqualFunc(r.Changes, run.Changes, same) && v.Now.Before(r.DeadlineTime.Time)
+}
+
+// newRun returns the record of a run that starts now. No earlier run of the host has its number.
+func newRun(v View) *v1alpha1.BareMetalSettingsSpec {
+	number, plan, profile := v.Host.Spec.ProviderState.SettingsRuns, v.BIOS.Reading.Plan, v.BIOS.Profile.SettingsProfile
+	if v.BIOS.Record != nil {
+		number = max(number, v.BIOS.Record.Number)
+	}
+	start, deadline := metav1.NewTime(v.Now), metav1.NewTime(v.Now.Add(settingsRunTimeout))
+	run := &v1alpha1.BareMetalSettingsSpec{Number: number + 1, Profile: &profile, StartTime: &start, DeadlineTime: &deadline}
+	for _, c := range plan.Changes {
+		run.Changes = append(run.Changes, v1alpha1.SettingChange{Name: c.Name, Before: c.From.String(), Value: c.To.String()})
+	}
+	if c := plan.SecureBoot; c != nil {
+		run.SecureBoot = wire.SecureBootDisabled
+		if c.To {
+			run.SecureBoot = wire.SecureBootEnabled
+		}
+	}
+	return run
+}
+
+// pendingSettings says which values are pending at the BMC of a host that would be offered; empty if none is, and if no profile is rolled out to the host.
+func (v View) pendingSettings() string {
+	p, r := v.BIOS.Profile, v.BIOS.Reading
+	if p == nil || !p.Active || r == nil || r.Plan == nil {
+		return ""
+	}
+	var names []string
+	for _, c := range slices.Concat(r.Plan.Foreign, r.Plan.Changes) {
+		if c.Pending {
+			names = append(names, fmt.Sprintf("%s=%s", c.Name, c.To))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return inventory.ListNames(names)
+}
+
+func offersPendingSettings(v View, step Step) bool {
+	return step.Phase == v1alpha1.PhaseAvailable && v.pendingSettings() != ""
+}
+
+func keepPendingSettings(_ View, _ Settings, step Step) Step {
+	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, v1alpha1.ReasonSettingsForeign
+	return step
+}
+
+func pendingSettingsMessage(v View, _ Step) string {
+	return fmt.Sprintf("Values are pending at the BMC that this provider did not stage: %s. The next restart of the server would apply them. Remove them in the setup of the firmware, "+
+		"or restart the server, then set the annotation %s", v.pendingSettings(), v1alpha1.RetryBMCAnnotation)
+}
+
+// maxListed is how many attributes a message lists.
+const maxListed = 5
+
+// ListChanges lists what a plan has to change, for a message.
+func ListChanges(p *settings.Plan) string {
+	var parts []string
+	for _, c := range p.Changes {
+		parts = append(parts, fmt.Sprintf("%s is %q and is to be %q", c.Name, c.From, c.To))
+	}
+	if c := p.SecureBoot; c != nil {
+		parts = append(parts, fmt.Sprintf("Secure Boot is enabled: %t, and is to be: %t", c.From, c.To))
+	}
+	return listParts(parts)
+}
+
+// RefusalMessage lists the wishes of a profile that cannot be fulfilled, for a message.
+func RefusalMessage(profile string, p *settings.Plan) string {
+	parts := make([]string, 0, len(p.Refusals))
+	for _, r := range p.Refusals {
+		parts = append(parts, r.Message)
+	}
+	return fmt.Sprintf("BareMetalProfile %q cannot be fulfilled, so nothing is changed: %s", profile, listParts(parts))
+}
+
+func listParts(parts []string) string {
+	more := len(parts) - maxListed
+	if more > 0 {
+		parts = append(parts[:maxListed:maxListed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, "; ")
+}
