@@ -118,7 +118,7 @@ func awaitProviderID(v View, _ Settings) Step {
 // would join its cluster only to be drained again.
 func prepareBoot(v View, s Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseClaimed}
-	if v.Host.InspectionBoot() != nil {
+	if v.Host.InspectionBoot() != nil || v.Host.ConfigureBoot() != nil && !v.Host.settingsRunOpen() {
 		step.Reason = v1alpha1.ReasonPreparing
 		return endInspection(v, s, step)
 	}

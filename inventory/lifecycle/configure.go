@@ -132,6 +132,8 @@ func (b BIOS) stagingOf(run v1alpha1.BareMetalSettingsSpec) *SettingsStaging {
 	return nil
 }
 
+func isPending(c settings.Change) bool { return c.Pending }
+
 // isStaged is true if the BMC reports all changes of a run as pending, or has them already.
 func isStaged(p *settings.Plan) bool {
 	return !p.Blocked() && p.SecureBoot == nil && !slices.ContainsFunc(p.Changes, func(c settings.Change) bool { return !c.Pending })
@@ -158,6 +160,8 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 	unknown, known := step, step
 	unknown.Message = "The BMC gets the settings. "
 	switch {
+	case v.Host.Claimed() && plan != nil:
+		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "A machine claimed the host before the BMC had the settings"))
 	case plan != nil && staging != nil && staging.Refused == "" && isStaged(plan):
 		now := metav1.NewTime(v.Now)
 		run.StagedTime, run.Task = &now, staging.Task
@@ -170,7 +174,7 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "The BMC refused the settings: "+staging.Refused))
 	case v.readSettingsLately() && v.BIOS.Reading.Run == run.Number:
 		known.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
-	case staging == nil:
+	case staging == nil && !v.Host.Claimed():
 		known.Action = StageSettings
 	default:
 		known.Action = ReadSettings
@@ -200,7 +204,7 @@ func endStaging(v View, step Step, run v1alpha1.BareMetalSettingsSpec, plan *set
 	switch {
 	case plan != nil && isUntouched(run, plan):
 		return endRun(v, step, run, v1alpha1.SettingsRefused, why)
-	case plan != nil && len(plan.Foreign) == 0 && staging != nil && staging.ClearFailed == "" && !v.BMC.Busy && !v.bmcBlocked():
+	case plan != nil && len(plan.Foreign) == 0 && slices.ContainsFunc(plan.Changes, isPending) && (staging == nil || staging.ClearFailed == "") && !v.BMC.Busy && !v.bmcBlocked():
 		step.Action, step.Message = ClearSettings, why+". The settings that are pending are being removed"
 		return step
 	case plan == nil:

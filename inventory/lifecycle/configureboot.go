@@ -59,6 +59,8 @@ func applySettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		return step
 	case over:
 		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("The settings are pending, and the server was not restarted within %s", settingsRunTimeout))
+	case open == nil && v.Host.Claimed():
+		return endRun(v, step, run, v1alpha1.SettingsFailed, "A machine claimed the host before the server was restarted. The settings are pending")
 	case open == nil:
 		unknown := step
 		unknown.Message = "The server will be restarted. "
@@ -103,6 +105,8 @@ func configureAttempt(v View, s Settings, step Step, run v1alpha1.BareMetalSetti
 	after, unknown := attemptOver(v, s, attempt), step
 	unknown.Message = "The server will be restarted with the new settings. "
 	switch {
+	case !v.Host.bootCounted() && v.Host.Claimed(): // a boot that is counted after the claim would count as one of its machine
+		return voidInspection(v, step, "A machine claimed the host before the server was restarted")
 	case !v.Host.bootCounted():
 		step.Action, step.Boot, step.Message = CountBoot, &attempt, "The server will be restarted with the new settings"
 		return step
@@ -132,6 +136,8 @@ func driveConfigureBoot(v View, s Settings, step Step, attempt v1alpha1.BareMeta
 // endConfigureAttempt ends an attempt. After the last one the boot has failed, and the run with it.
 func endConfigureAttempt(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec, attempt v1alpha1.BareMetalBootSpec, after string) Step {
 	switch {
+	case v.Host.Claimed():
+		after += ". A machine has claimed the host, so there is no other attempt"
 	case attempt.Attempt < maxAttempts(v, s) && (v.Host.PausedCluster != "" || v.QueuePosition != nil):
 		step.Message, step.RequeueAt = after+". The next attempt waits until no Cluster of the namespace is paused, and for a boot slot", v.Now.Add(s.ActiveInterval)
 		return step
@@ -140,7 +146,7 @@ func endConfigureAttempt(v View, s Settings, step Step, run v1alpha1.BareMetalSe
 		step.Message = fmt.Sprintf("Attempt %d to restart the server with the new settings begins. %s", attempt.Attempt+1, after)
 		return step
 	}
-	failed := failBoot(attempt, v1alpha1.ReasonSettingsNotApplied, after+". This was the last attempt")
+	failed := failBoot(attempt, v1alpha1.ReasonSettingsNotApplied, after+". There is no other attempt")
 	step.Action, step.Boot, step.Message = failed.Action, failed.Boot, after
 	return step
 }

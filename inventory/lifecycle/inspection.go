@@ -238,26 +238,30 @@ func voidInspection(v View, step Step, message string) Step {
 	return step
 }
 
-// endInspection powers the server off if the agent may run on it, and voids the boot.
+// endInspection powers the server off if the agent may run on it, and voids the boot. It also ends the boot of a settings run that is over.
 func endInspection(v View, s Settings, step Step) Step {
-	over := voidInspection(v, step, "The inspection is over")
+	what := "inspection"
+	if v.Host.ConfigureBoot() != nil {
+		what = "restart"
+	}
+	over := voidInspection(v, step, fmt.Sprintf("The %s is over", what))
 	if !v.mayRunAgent(s) {
 		return over
 	}
 	unknown := step
-	unknown.Message = "The server will be powered off after its inspection. "
+	unknown.Message = fmt.Sprintf("The server will be powered off after its %s. ", what)
 	known := over
 	switch {
 	case v.BMC.Power != v1alpha1.PowerOff:
 		change := issueCommand(v, s, ForceOff, CommandForceOff)
 		known = step
-		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "The server is being powered off after its inspection"
+		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, fmt.Sprintf("The server is being powered off after its %s", what)
 	case !v.BMC.confirmedOff(v.Now, s):
 		known = step
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
 	case v.mediaLeft():
 		known = step
-		known.Action, known.Message = EjectMedia, "The server is off after its inspection: its boot medium is being ejected"
+		known.Action, known.Message = EjectMedia, fmt.Sprintf("The server is off after its %s: its boot medium is being ejected", what)
 	}
 	return onceBMCKnown(v, s, s.ActiveInterval, unknown, known)
 }

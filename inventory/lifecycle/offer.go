@@ -19,6 +19,9 @@ func offerHost(v View, s Settings) Step {
 	if v.Host.InspectionBoot() != nil {
 		return inspectHost(v, s)
 	}
+	if v.Host.ConfigureBoot() != nil { // a user ended its run
+		return endInspection(v, s, Step{Phase: v1alpha1.PhaseConfiguring, Reason: v1alpha1.ReasonConfiguring})
+	}
 	if v.Host.RequestedErasureBoot() != nil {
 		return eraseOnRequest(v, s, Step{Phase: v1alpha1.PhaseCleaning, Reason: v1alpha1.ReasonErasing})
 	}

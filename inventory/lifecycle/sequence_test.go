@@ -154,7 +154,9 @@ func (w *world) forgivable() bool {
 	}
 	s, c, v := w.v.Host.Spec, w.machine(), w.v
 	switch {
-	case w.view().Host.HostBoot() != nil:
+	case w.view().Host.HostBoot() != nil || v.Host.settingsRunOpen():
+		return false
+	case v.BIOS.On && v.BIOS.Profile != nil && w.firmware.offered && !v.offerRecorded(): // the offer is recorded when the settings were read
 		return false
 	case v.booting() && v.Host.Boot.PoweredOnTime != nil && hasNextMethod(v, w.s, *v.Host.Boot): // without its stages the attempt may make room for the next method
 		return false

@@ -27,6 +27,7 @@ func (w *world) switchNow() {
 	w.notef("the server goes on: %v", w.on)
 	w.fromNetwork, w.runs, w.disk.step = false, false, agentStarts
 	if w.on {
+		w.post()
 		w.fromNetwork, w.overridden = w.overridden && !slices.Contains(w.deaf, w.method), false
 		if w.installed && !w.fromNetwork {
 			w.runInstalled()
@@ -62,7 +63,7 @@ func (w *world) finish() {
 		return
 	}
 	w.v.BMC.Problem, w.failures = nil, 0
-	if j.action != SetNetworkBoot && j.action != ClearBootOverride && j.action != EjectMedia {
+	if j.action != SetNetworkBoot && j.action != ClearBootOverride && j.action != EjectMedia && j.action != StageSettings && j.action != ClearSettings {
 		w.readPower()
 	}
 }
@@ -75,6 +76,7 @@ func (w *world) execute(action Action) string {
 		return v1alpha1.ReasonBMCUnreachable
 	case w.mood == rejects:
 		return v1alpha1.ReasonCredentialsRefused
+	case w.executeSettings(action):
 	case action == SetNetworkBoot:
 		problem = w.executeNetworkBoot()
 	case action == PowerOn || action == ShutDown || action == ForceOff:

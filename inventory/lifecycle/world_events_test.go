@@ -333,7 +333,7 @@ var events = []event{
 // weightedEvents are all events, each as often as its weight.
 var weightedEvents = func() []event {
 	var all []event
-	for _, h := range slices.Concat(events, agentEvents, requestEvents, protections) {
+	for _, h := range slices.Concat(events, agentEvents, requestEvents, settingsEvents, protections) {
 		for range h.weight {
 			all = append(all, h)
 		}
@@ -368,8 +368,8 @@ func (w *world) applyEvent(h event, p uint64) {
 // kind classifies worlds by what decides their next states: the state, the state that the host would have without protections and without the deletion
 // of its machine, and some facts.
 type kind struct {
-	state, beneath                                        State
-	memory, off, cleaning, external, blocked, quarantined bool
+	state, beneath                                             State
+	memory, off, cleaning, external, blocked, quarantined, run bool
 }
 
 func (w *world) kind() kind {
@@ -381,7 +381,7 @@ func (w *world) kind() kind {
 	}
 	v := bare.view()
 	memory := v.Consumer != nil && v.Consumer.Persistence == v1alpha1.PersistenceEphemeral
-	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Host.Spec.ProviderState.CleaningStartTime != nil, w.v.Host.Spec.ExternallyProvisioned, v.Host.MoveBlocked, w.v.Host.Spec.Quarantine != nil}
+	return kind{w.visited, StateOf(v), memory, v.offLongEnough(), v.Host.Spec.ProviderState.CleaningStartTime != nil, w.v.Host.Spec.ExternallyProvisioned, v.Host.MoveBlocked, w.v.Host.Spec.Quarantine != nil, v.Host.settingsRunOpen()}
 }
 
 // perKind is how many worlds of each kind are continued.
@@ -416,7 +416,7 @@ func (w *world) recreate() {
 		Claims:  Claims{BootMachinePending: w.v.Claims.BootMachinePending}, // the garbage collector deletes the boot
 		Erasure: Erasure{SerialNumber: "SN1"},
 	}
-	w.lostBoot, w.disk.used, w.disk.begun = nil, false, false
+	w.lostBoot, w.lostRun, w.disk.used, w.disk.begun, w.firmware.offered = nil, nil, false, false, false // the garbage collector deletes the record
 	w.absent, w.job, w.requeueAt, w.dirty, w.seeded, w.runs, w.installed, w.phase, w.netAt = nil, nil, time.Time{}, false, false, false, false, "", time.Time{}
 	w.reconcile()
 }
@@ -428,8 +428,10 @@ func (w *world) request(key string, want func(*PowerRequests)) {
 
 // endInterventions ends everything that protects the host from the provider, or keeps the machine from continuing.
 func (w *world) endInterventions() {
-	for _, p := range protections {
-		p.undo(w)
+	for _, p := range slices.Concat(protections, settingsEvents) {
+		if p.undo != nil {
+			p.undo(w)
+		}
 	}
 	w.v.Identity.NotPermitted = nil
 	w.v.Identity.MACTakenBy, w.v.Identity.BMCTakenBy, w.v.Identity.HardwareTakenBy, w.v.Identity.Replacement, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = nil, nil, nil, nil, nil, "", false
@@ -443,9 +445,12 @@ func (w *world) claimable() bool {
 }
 
 // inService is true for a free host that nobody has taken out of service.
-func (w *world) inService() bool {
+func (w *world) inService() bool { return w.inServiceAt(StateFree) }
+
+// inServiceAt is inService for a host in a state.
+func (w *world) inServiceAt(state State) bool {
 	s := w.v.Host.Spec
-	return w.last.State == StateFree && !w.v.Host.Deleting && !w.v.Requests.Detached.Set && !s.ExternallyProvisioned &&
+	return w.last.State == state && !w.v.Host.Deleting && !w.v.Requests.Detached.Set && !s.ExternallyProvisioned &&
 		s.Maintenance == nil && s.Quarantine == nil && len(s.PowerHolds) == 0 && len(w.v.Requests.Power.Holds) == 0
 }
 

@@ -31,6 +31,7 @@ func (w *world) judgeStep(v View, step Step) {
 	if step.Phase == v1alpha1.PhaseAvailable {
 		w.judgeOffer(v, step)
 	}
+	w.judgeSettings(v, step)
 	if step.Action == RecordBoot {
 		w.judgeBoot(v, step)
 	}
@@ -242,6 +243,8 @@ func (w *world) judgeCommand(v View, a Action) {
 		w.brokenf(promise.Command, "%s to a host that is paused", a)
 	case v.Host.Claimed() && (!c.Found || !c.ClusterFound || c.ProviderID != "" && c.ProviderID != v.Host.providerID()), w.noSecret:
 		w.brokenf(promise.Absence, "%s although something is missing", a)
+	case a == StageSettings || a == ClearSettings:
+		w.judgeSettingsCommand(v, a)
 	case !v.Host.Claimed():
 		w.judgeFree(v, a)
 	case v.Host.HostBoot() != nil && !v.Provisioned() && !released:
@@ -304,7 +307,7 @@ func (w *world) judgeFree(v View, a Action) {
 // judgeInspection judges a command in an inspection, or in an erasure on request: it powers off only a server that it has powered on. A machine that claims
 // the host ends an inspection, and waits for the end of an erasure.
 func (w *world) judgeInspection(v View, a Action) {
-	waits := v.Host.Claimed() && IsRequestedErasure(v.Host.Boot) && v.Host.Boot.PoweredOnTime != nil
+	waits := v.Host.Claimed() && (IsRequestedErasure(v.Host.Boot) && v.Host.Boot.PoweredOnTime != nil || v.Host.Boot.Purpose == v1alpha1.PurposeConfigure)
 	over := (v.Host.Claimed() || v.Host.Deleting) && !waits || v.Host.Boot.AgentDoneTime != nil || v.Host.Boot.Failure != nil
 	switch {
 	case a == ShutDown || a == CleanUp || over && a != ForceOff && a != ClearBootOverride && a != EjectMedia:

@@ -42,8 +42,11 @@ type world struct {
 	// absent is the machine while it does not exist, as in a move. It may come back.
 	absent   *Consumer
 	noSecret bool
-	// lostBoot is the record of the boot while it is lost.
+	// lostBoot is the record of the boot while it is lost, and lostRun that of the settings run.
 	lostBoot *v1alpha1.BareMetalBootSpec
+	lostRun  *v1alpha1.BareMetalSettingsSpec
+	// firmware is the truth about the settings.
+	firmware firmware
 	// halt is after how many writes the provider restarts; 0 for never.
 	halt int
 
@@ -270,6 +273,7 @@ func (w *world) view() View {
 		v.BMC.Problem = &BMCProblem{Reason: v1alpha1.ReasonCredentialsMissing, Message: "there is no Secret"}
 	}
 	v.Erasure.Request, v.Erasure.Record.Outcome = w.requestOf(v), RecordDue
+	v.BIOS.Offered = w.firmware.offered
 	return v
 }
 
@@ -316,7 +320,7 @@ func (w *world) reconcile() {
 		}
 		w.visited, w.last = step.State, step
 		if step.Phase != "" {
-			w.phase = step.Phase
+			w.phase, w.firmware.offered = step.Phase, step.Phase == v1alpha1.PhaseAvailable
 		}
 		w.judgeStep(v, step)
 		w.v.BMC.PowerNew = false // this step decided with the reading
@@ -373,6 +377,8 @@ func (w *world) perform(v View, step Step) bool {
 		w.v.BMC.CleanedAt, w.v.BMC.CleanUpFailures, w.v.BMC.CleanUpError = time.Time{}, 0, ""
 		w.v.Host.Spec.ProviderState.CleaningStartTime = step.CleaningStartTime
 	case DropRequests:
+	case RecordSettings, CountSettings, EndSettings:
+		w.performSettings(step)
 	case AllowMove:
 		w.v.Host.MoveBlocked = false
 	case Release:
@@ -416,6 +422,8 @@ func (w *world) drop(key string) {
 		w.v.Requests.ReleaseUnfenced = Annotation{}
 	case v1alpha1.InspectAnnotation:
 		w.v.Requests.Inspect = false
+	case v1alpha1.SettingsEndedAnnotation:
+		w.v.Requests.SettingsEnded = Annotation{}
 	}
 }
 
@@ -506,6 +514,10 @@ func (w *world) advanceBoot() bool {
 		if !w.advanceInspection(v, *v.Host.InspectionBoot()) {
 			return false
 		}
+	case v.Host.ConfigureBoot() != nil:
+		if !w.advanceConfigure(v, *v.Host.ConfigureBoot()) {
+			return false
+		}
 	case v.Host.RequestedErasureBoot() != nil:
 		if !w.advanceRequestedErasure(v, *v.Host.RequestedErasureBoot()) {
 			return false
@@ -567,13 +579,14 @@ func (w *world) restart() {
 	w.v.BMC = BMC{
 		Missing: w.v.BMC.Missing, OverrideSet: !w.netAt.IsZero(), MediaInserted: w.media && !w.netAt.IsZero(), Methods: w.v.BMC.Methods, MethodWorked: w.v.BMC.MethodWorked,
 	}
-	w.job, w.failures = nil, 0
+	w.job, w.failures, w.v.BIOS.Reading, w.v.BIOS.Staging = nil, 0, nil, nil
 }
 
 // eraseStatus clears the facts from the status.
 func (w *world) eraseStatus() {
 	w.v.Observed.Furthest, w.v.Observed.WaitedAt, w.v.Observed.RestartedAt, w.v.Observed.NodeLostAt, w.v.Observed.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 	w.v.Observed.Media, w.v.BMC.MethodWorked, w.v.BMC.MediaInserted = v1alpha1.ObservedStage{}, "", false
+	w.v.BIOS.SecureBoot, w.v.BIOS.Compared, w.firmware.offered = "", false, false
 	w.v.Observed.AgentAt = time.Time{} // the boot server writes the state of the image again
 }
 
@@ -625,13 +638,15 @@ func (w *world) atRest() bool {
 		return !w.autoBoot || v.Consumer.Deleting || v.Consumer.Paused || v.Consumer.ProviderID != ""
 	case StateProvisioned:
 		return foreign || !v.awaitsPowerReading()
+	case StateConfiguring:
+		return settingsRest(v)
 	case StateFree:
-		if v.Host.HostBoot() != nil {
+		if v.Host.HostBoot() != nil || w.last.Reason == v1alpha1.ReasonSettingsPending && v.Host.PausedCluster == "" && len(v.powerHolds()) == 0 && v.Host.Spec.Power != v1alpha1.PowerOn && !foreign {
 			return false
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.Identity.hasConflict() || methodObstacles(v) != ""))
 	case StateClaimed:
-		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && !hostBoot
+		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && (w.last.Reason != v1alpha1.ReasonConfiguring || !v.BIOS.On) && !hostBoot
 	default:
 		return true
 	}
