@@ -130,7 +130,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 		Requests: lifecycle.Requests{
 			Detached: annotation(host, v1alpha1.DetachedAnnotation), ReleaseUnfenced: annotation(host, v1alpha1.ReleaseUnfencedAnnotation),
 			PowerOffProvider: annotation(host, v1alpha1.PowerOffProviderAnnotation), Power: powerRequests(host),
-			Inspect: annotation(host, v1alpha1.InspectAnnotation).Set, RetryBMC: retryNow,
+			Inspect: annotation(host, v1alpha1.InspectAnnotation).Set, RetryBMC: retryNow, SettingsEnded: annotation(host, v1alpha1.SettingsEndedAnnotation),
 		},
 		PowerLoss: lifecycle.PowerLoss{Restore: host.Status.PowerRestore, PoweredOffTime: ptr.Deref(host.Status.PoweredOffTime, metav1.Time{}).Time},
 	}

@@ -24,6 +24,7 @@ type performer struct {
 	queue        *bootQueue
 	boots        *bootRecords
 	annotations  *annotationRequests
+	settings     *settingsRecords
 	jobs         *jobRunner
 	events       *eventRecorder
 }
@@ -61,6 +62,14 @@ func (p *performer) perform(
 	case lifecycle.RecordCleaning:
 		p.observations.update(client.ObjectKeyFromObject(host), (*hostObservation).resetCleaning)
 		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.CleaningStartTime = step.CleaningStartTime })
+	case lifecycle.RecordSettings:
+		return 0, p.settings.record(ctx, host, view, step)
+	case lifecycle.CountSettings:
+		return 0, write(func(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.SettingsRuns = step.Settings.Number })
+	case lifecycle.EndSettings:
+		return 0, write(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.ProviderState.SettingsRunsEnded = h.Spec.ProviderState.SettingsRuns
+		})
 	case lifecycle.DropRequests:
 		return 0, p.annotations.dropRequests(ctx, host, view, step, write)
 	case lifecycle.AllowMove:

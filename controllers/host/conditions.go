@@ -55,6 +55,7 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	setRunsProvider(host, view)
 	setHardwareHealthy(host)
 	setPreflightPassed(host)
+	setSettingsConform(host, view)
 	controllers.SetNodeMatched(host, view.Observed.Node, "")
 	if view.Host.Claimed() {
 		setBooted(set, view, step)

@@ -65,6 +65,8 @@ type Reconciler struct {
 	MediaToken func(ctx context.Context, boot *v1alpha1.BareMetalBoot) (string, error)
 	// Erasures records the erasures of disks. Nil records none.
 	Erasures ErasureRecorder
+	// Profiles is true if BareMetalProfiles are applied. Without it no settings run starts, and a host whose run is open waits.
+	Profiles bool
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
@@ -78,13 +80,18 @@ type Reconciler struct {
 	enqueuer     *enqueuer
 	queue        *bootQueue
 	boots        *bootRecords
-	events       *eventRecorder
+	// settingsRecords reads nothing without Profiles.
+	settingsRecords *settingsRecords
+	events          *eventRecorder
+	// rollout is nil without Profiles.
+	rollout *rollout
 
 	// The parts that do the work of a reconcile, in this order.
 	gatherer       *gatherer
 	erasureRecords *erasureRecords
 	performer      *performer
 	status         *statusWriter
+	settingsStatus *settingsStatusWriter // nil without Profiles
 
 	watches *watchMapper
 }
@@ -100,13 +107,16 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalErasureRequest{}, controllers.RequestIndex, hostNameOfErasureRequest); err != nil {
 		return fmt.Errorf("index BareMetalErasureRequests by their host: %w", err)
 	}
+	if err := r.indexSettings(ctx, mgr); err != nil {
+		return err
+	}
 	r.connect(mgr.GetCache(), ctx.Done())
 	enqueued := source.TypedChannel(r.enqueuer.channel, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q controllers.Queue) {
 			q.Add(reconcile.Request{NamespacedName: e.Object})
 		},
 	})
-	return ctrl.NewControllerManagedBy(mgr).
+	hosts := ctrl.NewControllerManagedBy(mgr).
 		Named("baremetalhost").
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueObject,
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
@@ -122,8 +132,23 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalErasureRequest{}, handler.EnqueueRequestsFromMapFunc(hostOfErasureRequest), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfSecret)).
 		WatchesRawSource(enqueued).
-		WithOptions(options).
-		Complete(r)
+		WithOptions(options)
+	if r.Profiles {
+		hosts = hosts.Watches(&v1alpha1.BareMetalSettings{}, controllers.EnqueueObject).
+			Watches(&v1alpha1.BareMetalProfile{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfProfile), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	return hosts.Complete(r)
+}
+
+// indexSettings adds the index that counts the failures of a profile.
+func (r *Reconciler) indexSettings(ctx context.Context, mgr ctrl.Manager) error {
+	if !r.Profiles {
+		return nil
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalSettings{}, settingsFailedIndex, failedProfileOf); err != nil {
+		return fmt.Errorf("index BareMetalSettings by the profile that failed: %w", err)
+	}
+	return nil
 }
 
 // connect makes the parts of a reconciler whose exported fields are set. A later change of these fields has no effect on the parts. metadata is the
@@ -146,6 +171,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 		requests:        &erasureRequests{client: r.Client, apiReader: r.APIReader, observations: r.observations},
 		recordsErasures: r.Erasures != nil,
 	}
+	r.connectSettings()
 	r.erasureRecords = &erasureRecords{apiReader: r.APIReader, recorder: r.Erasures}
 	r.performer = r.newPerformer()
 	r.status = &statusWriter{
@@ -153,11 +179,23 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	}
 }
 
+// connectSettings makes the parts that change firmware settings.
+func (r *Reconciler) connectSettings() {
+	r.settingsRecords = &settingsRecords{client: r.Client, apiReader: r.APIReader}
+	if !r.Profiles {
+		return
+	}
+	r.gatherer.firmware = &settingsFacts{client: r.Client, observations: r.observations, records: r.settingsRecords}
+	r.rollout = newRollout(r.Client, r.Settings, r.observations, r.WatchFilter, r.enqueuer.enqueue)
+	r.settingsStatus = &settingsStatusWriter{client: r.Client, observations: r.observations, records: r.settingsRecords}
+}
+
 // newPerformer makes the performer, which needs the other parts.
 func (r *Reconciler) newPerformer() *performer {
 	annotations := &annotationRequests{client: r.Client, apiReader: r.APIReader, observations: r.observations, events: r.events}
 	return &performer{
 		client: r.Client, observations: r.observations, writeCache: r.writeCache, queue: r.queue, boots: r.boots, annotations: annotations, events: r.events,
+		settings: r.settingsRecords,
 		jobs: &jobRunner{
 			pool: r.Pool, clock: r.Clock, settings: r.Settings, observations: r.observations, annotations: annotations, enqueuer: r.enqueuer,
 			recheck: &rechecker{
@@ -165,7 +203,8 @@ func (r *Reconciler) newPerformer() *performer {
 			},
 			executor: &jobExecutor{
 				clock: r.Clock, observations: r.observations, events: r.events,
-				boot: &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
+				firmware: &settingsExecutor{clock: r.Clock, observations: r.observations},
+				boot:     &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
 			},
 		},
 	}
@@ -235,6 +274,9 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	if err != nil {
 		return controllers.Result(err)
 	}
+	if err := r.settingsStatus.writeSettingsStatus(ctx, host, step); err != nil {
+		return controllers.Result(err)
+	}
 	if wait == 0 || statusDelay > 0 && statusDelay < wait {
 		wait = statusDelay
 	}
@@ -247,6 +289,9 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 // decide observes a host and returns what the lifecycle says to do with it.
 func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (view lifecycle.View, step lifecycle.Step, err error) {
 	if view, err = r.gatherer.observe(ctx, host, boot); err == nil {
+		err = r.rollout.acquire(ctx, host, &view)
+	}
+	if err == nil {
 		err = r.queue.acquireBootSlot(ctx, host, &view)
 	}
 	if err != nil {
@@ -259,6 +304,8 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 // forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may be recreated.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.queue.forget(key, r.Clock.Now())
+	r.rollout.forget(key, r.Clock.Now())
+	r.settingsRecords.forget(key)
 	r.status.forget(key)
 	r.writeCache.Forget(key)
 	r.boots.forgetWritten(key)
@@ -284,6 +331,8 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 // something differs.
 func writesRecord(action lifecycle.Action) bool {
 	switch action {
+	case lifecycle.RecordSettings, lifecycle.CountSettings, lifecycle.EndSettings:
+		return true
 	case lifecycle.RecordBoot, lifecycle.CountBoot, lifecycle.ForgetBoot, lifecycle.RecordPowerRestore, lifecycle.RecordCleaning, lifecycle.AllowMove, lifecycle.Release, lifecycle.Isolate, lifecycle.Forget:
 		return true
 	default:

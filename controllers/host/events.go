@@ -66,6 +66,8 @@ func (r *eventRecorder) recordStepEvents(ctx context.Context, host *v1alpha1.Bar
 		} else {
 			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: started the cleaning", step.Message)
 		}
+	case lifecycle.RecordSettings, lifecycle.CountSettings, lifecycle.EndSettings:
+		r.recordSettingsEvent(host, view, step)
 	case lifecycle.Release:
 		r.recordReleasedEvents(ctx, host, view, step)
 	default:
@@ -82,6 +84,10 @@ func (r *eventRecorder) recordBootEvent(host *v1alpha1.BareMetalHost, view lifec
 	case now.Failure != nil:
 		metrics.BootFailed(now.Failure.Reason)
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBootFailed, "Boot", "%s: %s", now.Failure.Reason, now.Failure.Message)
+	case now.Purpose == v1alpha1.PurposeConfigure:
+		if before == nil || before.Number != now.Number {
+			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventSettingsRestart, "Configure", "%s", step.Message)
+		}
 	case now.Purpose == v1alpha1.PurposeInspect && (before == nil || before.Number != now.Number):
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventInspectionStarted, "Inspect", "%s", step.Message)
 	case lifecycle.IsRequestedErasure(now) && (before == nil || before.Number != now.Number):

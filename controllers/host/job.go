@@ -33,6 +33,7 @@ type jobExecutor struct {
 	clock        clock.PassiveClock
 	observations *observations
 	boot         *bootDevices
+	firmware     *settingsExecutor
 	events       *eventRecorder
 }
 
@@ -56,6 +57,8 @@ type job struct {
 	boot          v1alpha1.BareMetalBootSpec
 	method        v1alpha1.BootMethod
 	hasNextMethod bool
+	// settings is what a job about firmware settings needs.
+	settings settingsWork
 }
 
 // Results of a job that are unrelated to the state of the BMC.
@@ -91,6 +94,8 @@ func (j job) timeout() time.Duration {
 	switch {
 	case j.action == lifecycle.Inspect:
 		return inspectTimeout
+	case isAboutSettings(j.action):
+		return settingsTimeout
 	case j.action == lifecycle.EjectMedia, j.action == lifecycle.CleanUp,
 		j.action == lifecycle.SetNetworkBoot && (j.method == v1alpha1.MethodVirtualMedia || j.mediaInserted):
 		return mediaTimeout
@@ -120,6 +125,9 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	j.method, j.mediaInserted = v1alpha1.MethodPXE, observed.bmc.MediaInserted
 	if view.Host.Boot != nil {
 		j.boot, j.method, j.hasNextMethod = *view.Host.Boot.DeepCopy(), lifecycle.MethodOf(view.Host.Boot), lifecycle.HasNextMethod(view, r.settings)
+	}
+	if isAboutSettings(action) {
+		j.settings = workOf(view, observed.firmware)
 	}
 	log := ctrl.LoggerFrom(ctx)
 	if view.Requests.RetryBMC {
@@ -181,7 +189,7 @@ func (r *jobRunner) run(ctx context.Context, j job, c bmc.Client) error {
 
 // readsNoPower is true for the commands that do not change the power.
 func readsNoPower(action lifecycle.Action) bool {
-	return action == lifecycle.SetNetworkBoot || action == lifecycle.EjectMedia || action == lifecycle.ClearBootOverride
+	return action == lifecycle.SetNetworkBoot || action == lifecycle.EjectMedia || action == lifecycle.ClearBootOverride || action == lifecycle.StageSettings || action == lifecycle.ClearSettings
 }
 
 // execute sends the requests of a job to the BMC.
@@ -201,6 +209,8 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 		return e.boot.ejectMedia(ctx, j, c)
 	case lifecycle.ClearBootOverride:
 		return e.boot.clearBootOverride(ctx, j, c)
+	case lifecycle.ReadSettings, lifecycle.StageSettings, lifecycle.ClearSettings:
+		return e.firmware.execute(ctx, j, c)
 	case lifecycle.CleanUp:
 		return e.cleanUp(ctx, j, c)
 	case lifecycle.PowerOn:

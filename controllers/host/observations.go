@@ -35,8 +35,9 @@ type hostObservation struct {
 	secretVersions string // versions of the Secrets that endpoint was read from
 	failures       int    // consecutive jobs that failed
 	hardware       *v1alpha1.Hardware
-	bootedHardware string             // fingerprint of the server that the machine was booted on; used while hardware is nil
-	report         agentReport        // what the agent found
+	bootedHardware string      // fingerprint of the server that the machine was booted on; used while hardware is nil
+	report         agentReport // what the agent found
+	firmware       firmwareObservation
 	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
 
 	initializedAt    time.Time                    // when initFromStatus read the status

@@ -30,6 +30,7 @@ type gatherer struct {
 	reports      *agentReports
 	conflicts    *conflictFinder
 	requests     *erasureRequests
+	firmware     *settingsFacts // nil without profiles
 
 	recordsErasures bool // erasures are recorded as BareMetalErasures
 }
@@ -49,6 +50,7 @@ type agentReports struct {
 //   - conflicts with other hosts and machines: observeIdentityConflicts, observeClaimConflicts
 //   - what the BMC reported: hostObservation.bmcView
 //   - problems of the BMC's Secrets: reconcileEndpoint
+//   - the firmware settings: observeSettings
 //   - the other servers of a failure domain that lost its power: observeOutage
 func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (lifecycle.View, error) {
 	consumer, err := controllers.GetConsumer(ctx, g.client, host)
@@ -85,6 +87,9 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 		return lifecycle.View{}, err
 	}
 	if err := g.requests.observeErasureRequest(ctx, host, &view); err != nil {
+		return lifecycle.View{}, err
+	}
+	if err := g.firmware.observeSettings(ctx, host, boot, &view); err != nil {
 		return lifecycle.View{}, err
 	}
 	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, g.observations.get(key).report.summary)

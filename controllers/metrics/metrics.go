@@ -39,7 +39,7 @@ var (
 	}, wire.AgentFailureReasons...)
 	quarantineReasons = []string{
 		v1alpha1.ReasonBootTimedOut, v1alpha1.ReasonCleaningByHand, v1alpha1.ReasonCleaningFailed, v1alpha1.ReasonDisksNotErased, v1alpha1.ReasonReleasedUnfenced,
-		v1alpha1.ReasonRemediationFailed, v1alpha1.ReasonSecondRequester, other,
+		v1alpha1.ReasonRemediationFailed, v1alpha1.ReasonSecondRequester, v1alpha1.ReasonSettingsNotApplied, other,
 	}
 	bootStages = []string{
 		string(v1alpha1.StageMedia), string(v1alpha1.StageDHCP), string(v1alpha1.StageLoader), string(v1alpha1.StageScript), string(v1alpha1.StageKernel), string(v1alpha1.StageAgent),
@@ -131,9 +131,11 @@ var (
 	claims   = counters("capbm_claims_total",
 		"Attempts to claim a host, by result: claimed, conflict (another client changed the host, so the attempt is repeated), error.",
 		"result", claimClaimed, ClaimConflict, claimFailed)
-	quarantines = counters("capbm_quarantines_total", "Hosts that the provider put into quarantine, by reason.", "reason", quarantineReasons...)
-	erasures    = newErasures()
-	handovers   = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
+	quarantines  = counters("capbm_quarantines_total", "Hosts that the provider put into quarantine, by reason.", "reason", quarantineReasons...)
+	erasures     = newErasures()
+	settingsRuns = counters("capbm_settings_runs_total", "Runs that changed the firmware settings of a host, by outcome: Applied, Refused (nothing was changed), Failed.", "outcome", settingsOutcomes...)
+	settingsRun  = histogram("capbm_settings_run_duration_seconds", "Time from the start of a run that changes the firmware settings of a host to its outcome, in seconds.")
+	handovers    = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over for replacement.",
 	})
 	refusals = counters("capbm_tokens_refused_total", "Tokens that the boot server refused, by purpose: seed (bootstrap data), report, agent.", "purpose", TokenSeed, TokenReport, TokenAgent)
@@ -254,6 +256,17 @@ func Erased(policy wire.ErasePolicy, ok bool) {
 	}
 	erasures.WithLabelValues(reasonOrOther(erasurePolicies, cmp.Or(string(policy), string(wire.PolicyMetadata))), outcome).Inc()
 }
+
+// settingsOutcomes are the outcomes of settings runs.
+var settingsOutcomes = []string{string(v1alpha1.SettingsApplied), string(v1alpha1.SettingsRefused), string(v1alpha1.SettingsFailed)}
+
+// SettingsRun counts a run that changed the firmware settings of a host.
+func SettingsRun(outcome v1alpha1.SettingsOutcome) {
+	settingsRuns.WithLabelValues(string(outcome)).Inc()
+}
+
+// SettingsRunTook records the duration of such a run.
+func SettingsRunTook(took time.Duration) { observe(settingsRun, took) }
 
 // Quarantined counts a host that the provider put into quarantine.
 func Quarantined(reason string) {

@@ -13,13 +13,13 @@ func WantOf(spec *v1alpha1.BareMetalMachineSpec) (Want, error) {
 	want := Want{Selector: labels.Everything(), Hardware: spec.Hardware, Tolerations: spec.Tolerations, CleaningPolicy: spec.CleaningPolicy}
 	var err error
 	if spec.HostSelector != nil {
-		if want.Selector, err = selectorOf(spec.HostSelector); err != nil {
+		if want.Selector, err = SelectorOf(spec.HostSelector); err != nil {
 			return Want{}, err
 		}
 	}
 	for i := range spec.Preferences {
 		p := &spec.Preferences[i]
-		selector, err := selectorOf(&p.HostSelector)
+		selector, err := SelectorOf(&p.HostSelector)
 		if err != nil {
 			return Want{}, err
 		}
@@ -28,7 +28,8 @@ func WantOf(spec *v1alpha1.BareMetalMachineSpec) (Want, error) {
 	return want, nil
 }
 
-func selectorOf(selector *v1alpha1.HostSelector) (labels.Selector, error) {
+// SelectorOf returns the selector of labels that a selector of hosts means. It fails for one that the API server would have refused.
+func SelectorOf(selector *v1alpha1.HostSelector) (labels.Selector, error) {
 	converted := &metav1.LabelSelector{MatchLabels: map[string]string{}}
 	for key, value := range selector.MatchLabels {
 		converted.MatchLabels[key] = string(value)

@@ -253,6 +253,22 @@ func newRun(v View) *v1alpha1.BareMetalSettingsSpec {
 	return run
 }
 
+// StartsRun is true for a step that starts a settings run.
+func StartsRun(v View, step Step) bool {
+	records := step.Action == RecordSettings && !v.Host.settingsRunOpen() && step.Settings.OfferedBoots == nil
+	return step.Action == CountSettings || records && step.Settings.Number > v.Host.Spec.ProviderState.SettingsRuns
+}
+
+// WantsRun is true for a host that starts a settings run as soon as the rollout of its profile lets it, and its power is read again.
+func WantsRun(v View, s Settings) bool {
+	if !v.BMC.usable() {
+		return false
+	}
+	v.BIOS.Rollout, v.QueuePosition, v.Requests.RetryBMC, v.BMC.Busy = nil, nil, false, false
+	v.BMC.PowerAt = latest(v.BMC.PowerAt, v.Now)
+	return StartsRun(v, Next(v, s))
+}
+
 // pendingSettings says which values are pending at the BMC of a host that would be offered; empty if none is, and if no profile is rolled out to the host.
 func (v View) pendingSettings() string {
 	p, r := v.BIOS.Profile, v.BIOS.Reading

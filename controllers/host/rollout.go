@@ -1,0 +1,194 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/slots"
+)
+
+// rollout limits how many hosts of a profile are changed at once (rollout.maxUnavailable), and queues the others in the order of their names. It stops a profile after
+// rollout.maxFailures hosts on which it failed, and keeps rollout.minAvailable hosts available. A host has a slot from the reconcile that may start its run until the run
+// ends. The hosts and their BareMetalSettings say which runs are open: the queue of a new process is built from them. It is nil while the component is off.
+type rollout struct {
+	*slots.Slots[types.NamespacedName]
+
+	client       client.Client // reads from the cache
+	settings     lifecycle.Settings
+	observations *observations
+	watchFilter  string
+
+	mu     sync.Mutex
+	loaded bool // the hosts whose runs are open have their slots
+
+	limitsMu sync.Mutex
+	limits   map[string]int // maxUnavailable, by the UID of the profile
+}
+
+const (
+	// rolloutTTL is how long a host that is no longer reconciled stays queued. A queued host is reconciled twice a minute.
+	rolloutTTL = 2 * time.Minute
+	// runSlot is how long a host keeps its slot after it was reconciled with an open run.
+	runSlot = time.Hour
+)
+
+// newRollout returns a rollout that calls wake for each host that may have a slot now.
+func newRollout(c client.Client, settings lifecycle.Settings, observations *observations, watchFilter string, wake func(types.NamespacedName)) *rollout {
+	r := &rollout{client: c, settings: settings, observations: observations, watchFilter: watchFilter, limits: map[string]int{}}
+	r.Slots = slots.New(slots.Options[types.NamespacedName]{
+		Limit: r.limit, QueueTTL: rolloutTTL, PositionTTL: 30 * time.Second, Wake: wake,
+		Compare: func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) },
+	})
+	return r
+}
+
+// limit is how many hosts of a profile may be changed at once. A profile that this process has not seen has the default.
+func (r *rollout) limit(profile string) int {
+	r.limitsMu.Lock()
+	defer r.limitsMu.Unlock()
+	return max(r.limits[profile], 1)
+}
+
+func (r *rollout) setLimit(profile string, limit int32) {
+	r.limitsMu.Lock()
+	defer r.limitsMu.Unlock()
+	r.limits[profile] = int(limit)
+}
+
+// forget removes a host that is gone.
+func (r *rollout) forget(host types.NamespacedName, now time.Time) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Release(host, now)
+}
+
+// load gives the hosts whose runs are open their slots, once.
+func (r *rollout) load(ctx context.Context, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded {
+		return nil
+	}
+	var all v1alpha1.BareMetalSettingsList
+	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the BareMetalSettings: %w", err)
+	}
+	for i := range all.Items {
+		spec, key := &all.Items[i].Spec, client.ObjectKeyFromObject(&all.Items[i])
+		if spec.Profile == nil || spec.EndTime != nil {
+			continue
+		}
+		var host v1alpha1.BareMetalHost
+		switch err := r.client.Get(ctx, key, &host); {
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("read the host of BareMetalSettings: %w", err)
+		case err == nil && controllers.HasWatchFilter(&host, r.watchFilter) && host.Spec.ProviderState.SettingsRuns == spec.Number:
+			r.Hold(spec.Profile.UID, key, now.Add(runSlot), now)
+		}
+	}
+	r.loaded = true
+	return nil
+}
+
+// acquire gives a host whose run is open, or that could start one, its slot; or writes to the view why it must wait.
+func (r *rollout) acquire(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
+	if r == nil {
+		return nil
+	}
+	if err := r.load(ctx, view.Now); err != nil {
+		return err
+	}
+	key, state := client.ObjectKeyFromObject(host), host.Spec.ProviderState
+	if record := view.BIOS.Record; state.SettingsRuns > state.SettingsRunsEnded {
+		if record != nil && record.Profile != nil {
+			r.Hold(record.Profile.UID, key, view.Now.Add(runSlot), view.Now)
+		}
+		return nil
+	}
+	profile := r.observations.get(key).firmware.profile
+	if profile == nil || !lifecycle.WantsRun(*view, r.settings) {
+		r.Release(key, view.Now)
+		return nil
+	}
+	wait, err := r.waitOf(ctx, host, profile, view)
+	if err != nil {
+		return err
+	}
+	if wait != nil && wait.Stopped {
+		r.Release(key, view.Now)
+	}
+	view.BIOS.Rollout = wait
+	return nil
+}
+
+// waitOf returns why a host that could start a run must not; nil if it may, and has a slot.
+func (r *rollout) waitOf(ctx context.Context, host *v1alpha1.BareMetalHost, profile *v1alpha1.BareMetalProfile, view *lifecycle.View) (*lifecycle.RolloutWait, error) {
+	key, uid, spec := client.ObjectKeyFromObject(host), string(profile.UID), profile.Spec.Rollout
+	failed, err := r.failures(ctx, profile)
+	switch {
+	case err != nil:
+		return nil, err
+	case failed >= max(int(spec.MaxFailures), 1):
+		return &lifecycle.RolloutWait{Stopped: true, Message: fmt.Sprintf(
+			"it stopped after %d hosts did not get the settings (rollout.maxFailures). Change the profile to continue", failed)}, nil
+	}
+	r.setLimit(uid, spec.MaxUnavailable)
+	position, ok := r.Acquire(uid, key, profile.CreationTimestamp.Time, view.Now.Add(runSlot), view.Now)
+	if !ok {
+		return &lifecycle.RolloutWait{Message: fmt.Sprintf("the host is number %d in the queue, and %d hosts are changed now (rollout.maxUnavailable)", position.Number, position.Holding)}, nil
+	}
+	if view.BIOS.Offered && spec.MinAvailable != nil {
+		left, err := r.availableWithout(ctx, host, profile, view.Now)
+		if err != nil || left < int(*spec.MinAvailable) {
+			r.Release(key, view.Now)
+			return &lifecycle.RolloutWait{Message: fmt.Sprintf("%d other hosts are Available, and %d must be (rollout.minAvailable)", left, *spec.MinAvailable)}, err
+		}
+	}
+	return nil, nil //nolint:nilnil // it may start
+}
+
+// failures returns on how many hosts a generation of a profile failed.
+func (r *rollout) failures(ctx context.Context, profile *v1alpha1.BareMetalProfile) (int, error) {
+	var failed v1alpha1.BareMetalSettingsList
+	err := r.client.List(ctx, &failed, client.InNamespace(profile.Namespace), client.UnsafeDisableDeepCopy,
+		client.MatchingFields{settingsFailedIndex: failedProfileValue(string(profile.UID), profile.Generation)})
+	if err != nil {
+		return 0, fmt.Errorf("list the BareMetalSettings of failed runs: %w", err)
+	}
+	return len(failed.Items), nil
+}
+
+// availableWithout returns how many hosts of a profile are Available, without one that is to be changed and those that have a slot.
+func (r *rollout) availableWithout(ctx context.Context, host *v1alpha1.BareMetalHost, profile *v1alpha1.BareMetalProfile, now time.Time) (int, error) {
+	var hosts v1alpha1.BareMetalHostList
+	if err := r.client.List(ctx, &hosts, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list the hosts of the namespace: %w", err)
+	}
+	changing := map[types.NamespacedName]bool{client.ObjectKeyFromObject(host): true}
+	holding, _ := r.Members(string(profile.UID), now)
+	for _, key := range holding {
+		changing[key] = true
+	}
+	left := 0
+	for i := range hosts.Items {
+		other := &hosts.Items[i]
+		if !changing[client.ObjectKeyFromObject(other)] && other.Spec.ConsumerRef == nil && conditions.IsTrue(other, v1alpha1.AvailableCondition) &&
+			controllers.SelectsHost(&profile.Spec.Hosts, other, other.Status.Hardware) {
+			left++
+		}
+	}
+	return left, nil
+}

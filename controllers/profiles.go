@@ -1,0 +1,46 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
+)
+
+// ProfilesOf returns the BareMetalProfiles that select a host, by name. hardware is what is known of its server; nil if nothing is. The profiles are those of the cache, and
+// must not be changed.
+func ProfilesOf(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) ([]*v1alpha1.BareMetalProfile, error) {
+	var all v1alpha1.BareMetalProfileList
+	if err := c.List(ctx, &all, client.InNamespace(host.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the BareMetalProfiles of the namespace: %w", err)
+	}
+	var found []*v1alpha1.BareMetalProfile
+	for i := range all.Items {
+		if profile := &all.Items[i]; profile.DeletionTimestamp.IsZero() && SelectsHost(&profile.Spec.Hosts, host, hardware) {
+			found = append(found, profile)
+		}
+	}
+	slices.SortFunc(found, func(a, b *v1alpha1.BareMetalProfile) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+// SelectsHost is true if a profile selects a host. A manufacturer or a model that is unknown is none of those that the profile names.
+func SelectsHost(hosts *v1alpha1.ProfileHosts, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) bool {
+	if hosts.Selector != nil {
+		selector, err := claim.SelectorOf(hosts.Selector)
+		if err != nil || !selector.Matches(labels.Set(host.Labels)) { // the API server refuses a selector that is not valid
+			return false
+		}
+	}
+	var manufacturer, model string
+	if hardware != nil {
+		manufacturer, model = hardware.Manufacturer, hardware.Model
+	}
+	return (len(hosts.Manufacturers) == 0 || slices.Contains(hosts.Manufacturers, manufacturer)) && (len(hosts.Models) == 0 || slices.Contains(hosts.Models, model))
+}
