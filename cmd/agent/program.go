@@ -113,7 +113,7 @@ func newSession(
 	return &session.Session{
 		Server: client, Hello: hello,
 		Runners: map[agent.Purpose]session.Runner{
-			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: cleaner,
+			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: cleaner, agent.Configure: runner.Configurer{},
 		},
 		Log: log, Tail: tail.Tail,
 	}, nil

@@ -82,6 +82,9 @@ func (s *agents) planFor(ctx context.Context, a attempt, server agent.Server) (a
 	case v1alpha1.PurposeInspect:
 		plan.Purpose, plan.Inspect = agent.Inspect, &agent.InspectPlan{LLDPSeconds: lldpSeconds}
 		return plan, nil
+	case v1alpha1.PurposeConfigure:
+		plan.Purpose, plan.Configure = agent.Configure, &agent.ConfigurePlan{}
+		return plan, nil
 	case v1alpha1.PurposeProvision:
 	}
 	image := a.image()

@@ -102,6 +102,8 @@ func (s *agents) recordAgentDone(a attempt, result agent.Result) {
 		}
 	case v1alpha1.PurposeInspect:
 		note = "Read the hardware. The BareMetalInspection of the host has the report"
+	case v1alpha1.PurposeConfigure:
+		note = "The server has booted with its new firmware settings"
 	case v1alpha1.PurposeProvision:
 		note = "The image is on the disk"
 		if w := result.Written; w != nil {

@@ -36,6 +36,8 @@ func (a attempt) title() string {
 	switch {
 	case a.boot.Spec.Purpose == v1alpha1.PurposeInspect:
 		return fmt.Sprintf("%s, inspection, attempt %d", host, a.boot.Spec.Attempt)
+	case a.boot.Spec.Purpose == v1alpha1.PurposeConfigure:
+		return fmt.Sprintf("%s, restart with new firmware settings, attempt %d", host, a.boot.Spec.Attempt)
 	case lifecycle.IsRequestedErasure(&a.boot.Spec):
 		return fmt.Sprintf("%s, erasure of its disks, attempt %d", host, a.boot.Spec.Attempt)
 	}

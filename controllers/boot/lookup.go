@@ -68,7 +68,7 @@ func (l *lookup) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (a
 	if err := l.client.Get(ctx, key, host); err != nil {
 		return attempt{}, err
 	}
-	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.IsRequestedErasure(&boot.Spec))
+	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.OutlivesClaim(&boot.Spec))
 	if controllers.CurrentBoot(host, boot) == nil && !own || boot.Spec.Number != host.Spec.ProviderState.Boots {
 		if err := l.apiReader.Get(ctx, key, host); err != nil {
 			return attempt{}, err
@@ -87,9 +87,9 @@ func (l *lookup) liveAttemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot
 }
 
 // viewOfClaim is view for a boot of the machine that has the host. A user may have assigned the host to another machine by hand, and kept the claimID. An erasure
-// on request belongs to no machine, and a machine that claims the host meanwhile waits for it.
+// on request, and the restart of a settings run, belong to no machine, and a machine that claims the host meanwhile waits for them.
 func (l *lookup) viewOfClaim(ctx context.Context, c client.Client, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot) (attempt, error) {
-	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName && !lifecycle.IsRequestedErasure(&boot.Spec) {
+	if ref := host.Spec.ConsumerRef; ref != nil && ref.Name != boot.Spec.MachineName && !lifecycle.OutlivesClaim(&boot.Spec) {
 		return attempt{}, refused("the boot of %s/%s belongs to another machine", host.Namespace, host.Name)
 	}
 	return l.view(ctx, c, host, boot)

@@ -158,7 +158,7 @@ func maxAttempts(v View, s Settings) int32 {
 // and a move must not begin before.
 func hasNextMethod(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	paused := v.Host.Paused || v.Consumer != nil && v.Consumer.Paused || isHostBoot(&attempt) && v.Host.PausedCluster != ""
-	claimed := (IsRequestedErasure(&attempt) || attempt.Purpose == v1alpha1.PurposeConfigure) && v.Host.Claimed()
+	claimed := OutlivesClaim(&attempt) && v.Host.Claimed()
 	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < maxAttempts(v, s) && methodFor(v, attempt.Attempt+1) != MethodOf(&attempt)
 }
 

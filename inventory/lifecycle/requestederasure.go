@@ -50,6 +50,11 @@ func isHostBoot(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && (b.Purpose == v1alpha1.PurposeInspect || b.Purpose == v1alpha1.PurposeConfigure || IsRequestedErasure(b))
 }
 
+// OutlivesClaim is true for the record of a host boot that a machine waits for if it claims the host meanwhile: an erasure on request, or the restart of a settings run.
+func OutlivesClaim(b *v1alpha1.BareMetalBootSpec) bool {
+	return IsRequestedErasure(b) || b != nil && b.Purpose == v1alpha1.PurposeConfigure
+}
+
 // RequestedErasureBoot returns the open boot that erases the disks on request; nil without one. A machine may have claimed the host since it was
 // recorded.
 func (h Host) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {

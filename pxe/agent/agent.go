@@ -109,6 +109,8 @@ const (
 	Provision Purpose = "Provision"
 	// Clean erases what a release must not leave on the disks.
 	Clean Purpose = "Clean"
+	// Configure does nothing. That the agent runs shows that the server boots with new firmware settings, and its Hello has the state of Secure Boot.
+	Configure Purpose = "Configure"
 )
 
 // Plan is what the agent does in one boot. The field of its purpose is set.
@@ -123,6 +125,7 @@ type Plan struct {
 	Inspect   *InspectPlan   `json:"inspect,omitempty"`
 	Provision *ProvisionPlan `json:"provision,omitempty"`
 	Clean     *CleanPlan     `json:"clean,omitempty"`
+	Configure *ConfigurePlan `json:"configure,omitempty"`
 }
 
 // InspectPlan reads the hardware.
@@ -170,6 +173,9 @@ type CleanPlan struct {
 	// unless Expected is empty: then it is not known which disks the server had.
 	Expected []wire.DiskIdentity `json:"expected,omitempty"`
 }
+
+// ConfigurePlan ends a boot that applied firmware settings. No disk is opened.
+type ConfigurePlan struct{}
 
 // DiskRange is a range of a disk. The disk is identified by its serial number or its WWN, or, without both, by its path.
 type DiskRange struct {

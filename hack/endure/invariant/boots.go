@@ -69,9 +69,9 @@ func (f bootFacts) open() bool { return f.exists && f.claimID != "" && !f.voided
 // stands is true for a boot that gives its machine rights to a server. An inspection and an erasure on request have no machine.
 func (f bootFacts) stands() bool { return f.open() && !f.isHostBoot() }
 
-// isHostBoot is true for a boot without a machine: an inspection, or an erasure on request.
+// isHostBoot is true for a boot without a machine: an inspection, the restart of a settings run, or an erasure on request.
 func (f bootFacts) isHostBoot() bool {
-	return f.purpose == v1alpha1.PurposeInspect || f.requested
+	return f.purpose == v1alpha1.PurposeInspect || f.purpose == v1alpha1.PurposeConfigure || f.requested
 }
 
 // ObserveBoot records a version of a boot; nil means that the boot is gone. The caller passes every version.

@@ -134,8 +134,8 @@ func permits(at moment, name, command string) bool {
 		return permitsHeld(h, command)
 	case m.providerID != "":
 		return false
-	case at.boot.open() && at.boot.isHostBoot() && at.boot.purpose == v1alpha1.PurposeClean:
-		return permitsUnclaimed(h, at.boot, command) // the machine claimed the host in mid-erasure, which ends first
+	case at.boot.open() && at.boot.isHostBoot() && at.boot.purpose != v1alpha1.PurposeInspect:
+		return permitsUnclaimed(h, at.boot, command) // the machine claimed the host in mid-erasure, or in a settings run, which ends first
 	case at.boot.open() && at.boot.purpose == v1alpha1.PurposeInspect:
 		return command == forceOff || command == noBoot // the machine claimed the host in mid-inspection, which ends
 	default:
