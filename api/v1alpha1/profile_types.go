@@ -202,7 +202,7 @@ type BareMetalProfileStatus struct {
 
 // BareMetalProfile is what firmware settings servers are to have: BIOS attributes and Secure Boot. Its deletion changes no server: what was set stays set.
 //
-// This release stores profiles, and `bmcctl plan` shows what one would change on a server. The provider does not apply them yet.
+// `bmcctl plan` shows what a profile would change on a server. The provider applies profiles only with its flag --profiles.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -35,3 +35,17 @@ const (
 	// ReasonSettingsUnknown means that a run is in progress and its record is lost: it is unknown what is pending at the BMC.
 	ReasonSettingsUnknown = "SettingsUnknown"
 )
+
+// Reasons of Ready of a BareMetalProfile.
+const (
+	// ReasonProfileRolledOut means that all hosts that the profile selects have the settings.
+	ReasonProfileRolledOut = "RolledOut"
+	// ReasonProfilePaused means that the profile changes no host until spec.rollout.state is Active.
+	ReasonProfilePaused = "RolloutPaused"
+	// ReasonProfileRollingOut means that hosts differ, and are changed as spec.rollout says.
+	ReasonProfileRollingOut = "RollingOut"
+	// ReasonProfileStopped means that the rollout stopped because hosts did not get the settings.
+	ReasonProfileStopped = "RolloutStopped"
+	// ReasonProfileNoHosts means that the profile selects no host.
+	ReasonProfileNoHosts = "NoHosts"
+)

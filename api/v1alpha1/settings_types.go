@@ -190,7 +190,7 @@ type BareMetalSettingsStatus struct {
 // BareMetalSettings is the firmware settings of the BareMetalHost with the same name: the record of the last run that changed them, and what was read of them. The
 // provider creates and writes it. Delete it only after a host was deleted: without its record, a host that was changed once is not offered.
 //
-// This release stores such objects and creates none.
+// Only a provider with the flag --profiles creates such objects.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

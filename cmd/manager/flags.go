@@ -133,6 +133,8 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 		"Maximum number of attempts of a boot, or the number of its boot methods if that is more. There is no further attempt once the bootstrap data was served.")
 	set.IntVar(&o.settings.BootConcurrency, "boot-concurrency", o.settings.BootConcurrency,
 		"Maximum number of hosts of one failure domain that boot concurrently, from the start of an attempt to the report of the operating system. 0 means no limit.")
+	set.BoolVar(&o.profiles, "profiles", false,
+		"Apply BareMetalProfiles: change the firmware settings of hosts. Without it no change starts, and a host whose change has started waits.")
 }
 
 func (o *options) addBootFlags(set *pflag.FlagSet) {

@@ -54,6 +54,7 @@ type options struct {
 	manager        capiflags.ManagerOptions
 	logs           *logsv1.LoggingConfiguration
 	settings       lifecycle.Settings
+	profiles       bool
 	bootConfig     []string
 	bootMediaURLs  []string
 	imagesSocket   string

@@ -16,6 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/machine"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/node"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/profile"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/remediation"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/template"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/webhook"
@@ -43,7 +44,7 @@ func (p *Provider) addControllers(ctx context.Context) error {
 	return errors.Join(
 		(&host.Reconciler{
 			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
-			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken,
+			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken, Profiles: o.Controllers.Profiles,
 		}).SetupWithManager(ctx, p, options(concurrency.Host)),
 		(&erasure.RequestReconciler{
 			Client: c, APIReader: reader, Recorder: p.recorder("capbm-erasure"), Clock: o.Clock, WatchFilter: o.WatchFilter,
@@ -59,7 +60,17 @@ func (p *Provider) addControllers(ctx context.Context) error {
 		(&remediation.Reconciler{
 			Client: c, APIReader: reader, Clusters: clusters, Recorder: p.recorder("capbm-remediation"), WatchFilter: o.WatchFilter,
 		}).SetupWithManager(ctx, p, options(concurrency.Remediation)),
+		p.addProfiles(options(1)),
 	)
+}
+
+// addProfiles adds the controller of BareMetalProfiles, if they are applied.
+func (p *Provider) addProfiles(options controller.Options) error {
+	if !p.opts.Controllers.Profiles {
+		return nil
+	}
+	c := client.WithFieldOwner(p.GetClient(), controllers.FieldOwner)
+	return (&profile.Reconciler{Client: c, WatchFilter: p.opts.WatchFilter}).SetupWithManager(p, options)
 }
 
 // addInventoryMetrics counts hosts and machines whenever the metrics are read.

@@ -46,7 +46,7 @@ func TestOperationsDocs(t *testing.T) {
 	reference := docsPage(g, "reference/annotations.md")
 	for _, annotation := range []string{
 		v1alpha1.DetachedAnnotation, v1alpha1.ReleaseUnfencedAnnotation, v1alpha1.RetryBMCAnnotation, v1alpha1.ConfirmServerAnnotation,
-		v1alpha1.SharedHardwareAnnotation, v1alpha1.PowerOffProviderAnnotation, v1alpha1.BlockMoveAnnotation, v1alpha1.DeleteForMoveAnnotation,
+		v1alpha1.SharedHardwareAnnotation, v1alpha1.PowerOffProviderAnnotation, v1alpha1.SettingsEndedAnnotation, v1alpha1.BlockMoveAnnotation, v1alpha1.DeleteForMoveAnnotation,
 		v1alpha1.BMCHostsAnnotation, v1alpha1.ChosenHostAnnotation, v1alpha1.BMCSecretLabel, v1alpha1.MoveLabel, bootstrapv1.ValueSecretLabel,
 		v1alpha1.PowerHoldPrefix + "KEY", v1alpha1.ForcePowerHoldPrefix + "KEY", v1alpha1.PowerCyclePrefix + "KEY", v1alpha1.PowerOnPrefix + "KEY",
 	} {
@@ -63,6 +63,7 @@ var kindsOfReasons = []struct {
 	{regexp.MustCompile(`^Reasons of HostClaimed and Deleting, and of ControlPlaneEndpointSet`), []string{"BareMetalMachine", "BareMetalCluster"}},
 	{regexp.MustCompile(`^Reasons of HostClaimed`), []string{"BareMetalMachine"}},
 	{regexp.MustCompile(`^Reasons of Ready of a BareMetalMachineTemplate`), []string{"BareMetalMachineTemplate"}},
+	{regexp.MustCompile(`^Reasons of Ready of a BareMetalProfile`), []string{"BareMetalProfile"}},
 	{regexp.MustCompile(`^Reasons of (FailureDomainsReady|ControlPlaneEndpointSet|KubeconfigAccepted)`), []string{"BareMetalCluster"}},
 	{regexp.MustCompile(`^Reasons of DataSecretAvailable`), []string{"BareMetalConfig"}},
 	{regexp.MustCompile(`^Reasons of events`), nil},
@@ -130,7 +131,7 @@ func TestWordsDocs(t *testing.T) {
 		}
 	}
 	for kind, least := range map[string]int{
-		"BareMetalHost": 90, "BareMetalMachine": 8, "BareMetalCluster": 8, "BareMetalRemediation": 12, "BareMetalConfig": 13, "BareMetalMachineTemplate": 2, "BareMetalErasureRequest": 6,
+		"BareMetalHost": 90, "BareMetalMachine": 8, "BareMetalCluster": 8, "BareMetalRemediation": 12, "BareMetalConfig": 13, "BareMetalMachineTemplate": 2, "BareMetalErasureRequest": 6, "BareMetalProfile": 5,
 	} {
 		g.Expect(count[kind]).To(BeNumerically(">=", least), "the phases and reasons of a %s", kind)
 	}

@@ -29,7 +29,7 @@ var (
 		v1alpha1.ReasonSecondRequester, v1alpha1.ReasonStateLost, wire.ReasonNoDiskMatches, wire.ReasonSeveralDisksMatch, wire.ReasonDiskProtected,
 		wire.ReasonDiskTooSmall, wire.ReasonSectorSizeDiffers, wire.ReasonDataSourceOnOtherDisk, wire.ReasonNoBootLoader,
 		wire.ReasonPartitionTableInvalid, wire.ReasonCommitUnknown, wire.ReasonPlanInvalid, wire.ReasonOtherServer, v1alpha1.ReasonDisksNotErased,
-		v1alpha1.ReasonInspectionFailed, other,
+		v1alpha1.ReasonInspectionFailed, v1alpha1.ReasonSettingsNotApplied, other,
 	}
 	bootProblems = append([]string{
 		v1alpha1.ReasonArtifactUnavailable, v1alpha1.ReasonBootSourceInvalid, v1alpha1.ReasonBootstrapDataInvalid, v1alpha1.ReasonBootstrapDataUnavailable,
