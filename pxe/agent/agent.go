@@ -24,7 +24,7 @@ import "github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 // meaning, a new value of a field that the other side must understand, an endpoint that goes. A new field that the other side may ignore needs no new version. The fields of
 // Hello keep their names and types: it is read before the version is compared.
 // TestUpgrade runs the agent of the release before against this boot server, and the other way round.
-const Version = 3
+const Version = 4
 
 // HeaderVersion is the header with the Version of the agent, in each of its requests. An agent without it has version 1.
 const HeaderVersion = "Capbm-Agent-Version"
