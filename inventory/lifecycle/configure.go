@@ -43,7 +43,7 @@ func configure(v View, s Settings, step Step) Step {
 	case v.Host.RequestedErasureBoot() != nil:
 		return eraseOnRequest(v, s, step)
 	case !v.BIOS.On:
-		step.RequeueAt = v.Now.Add(s.PollInterval)
+		step = pollInRun(v, s, step)
 		step.Message = "A run of a BareMetalProfile is in progress, and this provider does not change settings (--profiles). The host waits until it does"
 		return step
 	case run == nil:
@@ -59,12 +59,23 @@ func configure(v View, s Settings, step Step) Step {
 	}
 }
 
+// pollInRun polls the BMC of a host in a run that does not go on, and does nothing else.
+func pollInRun(v View, s Settings, step Step) Step {
+	polled := pollBMC(v, s)
+	polled.Phase, polled.Reason = step.Phase, step.Reason
+	if polled.Action == "" && polled.RequeueAt.IsZero() {
+		polled.RequeueAt = v.Now.Add(s.PollInterval)
+	}
+	return polled
+}
+
 // settingsUnknown only says that the record of the run is lost, and how to end that. It does nothing: what is pending at the BMC is unknown.
 func settingsUnknown(v View, s Settings, step Step) Step {
-	step.Reason, step.RequeueAt = v1alpha1.ReasonSettingsUnknown, v.Now.Add(s.PollInterval)
+	step.Reason = v1alpha1.ReasonSettingsUnknown
 	if !v.Host.Claimed() {
 		step.Phase = v1alpha1.PhaseUnavailable
 	}
+	step = pollInRun(v, s, step)
 	if v.Requests.SettingsEnded.Set {
 		step.Action, step.Drop = EndSettings, []string{v1alpha1.SettingsEndedAnnotation}
 		step.Message = "A user ended the run whose record is lost: " + v.Requests.SettingsEnded.why()

@@ -268,6 +268,7 @@ func TestRunRecords(t *testing.T) {
 	}{
 		"the BMC refused":           {runView(stagingBegan, stagingRefused, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsRefused, "refused the settings: no"},
 		"it stays pending":          {runView(stagingBegan, stagingRefused, clearFailed, runRead(virtualization("Disabled", "Enabled"), 10*time.Second)), v1alpha1.SettingsFailed, "Some of the settings are pending"},
+		"others are pending":        {runView(stagingBegan, accepted, runRead(stagedWithOthers(), 10*time.Second)), v1alpha1.SettingsFailed, "that the run does not set: SR=On"},
 		"late":                      {runView(runOverdue), v1alpha1.SettingsRefused, "deadline"},
 		"staging late, not read":    {runView(stagingOverdue, bmcDown), v1alpha1.SettingsFailed, "unknown what is pending"},
 		"staging late, not pending": {runView(stagingOverdue, accepted, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsRefused, "15m0s"},
@@ -287,6 +288,32 @@ func TestRunRecords(t *testing.T) {
 			g.Expect(step.Settings.Number).To(Equal(int32(1)))
 			g.Expect(step.Settings.Changes).To(HaveLen(1))
 			g.Expect(step.Settings.EndTime).To(BeNil(), "the quarantine and the end of the boot come first")
+		})
+	}
+}
+
+// stagedWithOthers is the plan of a run that is staged, while the value of somebody else is pending too.
+func stagedWithOthers() *settings.Plan {
+	plan := settings.NewPlan(settings.Input{
+		Wishes: []settings.Wish{{Name: "VT", Value: "Enabled"}}, Current: settings.Values{"VT": settings.Text("Disabled"), "SR": settings.Text("Off")},
+		Pending: settings.Values{"VT": settings.Text("Enabled"), "SR": settings.Text("On")},
+	})
+	return &plan
+}
+
+// TestRunLeavesServerAlone: the record of a restart that is hours old may come from a backup, and a person may have taken the server over: the boot ends without a command.
+func TestRunLeavesServerAlone(t *testing.T) {
+	old := func(v *View) { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-5 * time.Hour)) }
+	for name, v := range map[string]View{
+		"from a backup": restartView(agentRuns, old), "maintenance": restartView(agentRuns, maintenance), "quarantine": restartView(agentRuns, quarantined),
+		"detached": restartView(agentRuns, detached), "external": restartView(agentRuns, external),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			step := Next(v, DefaultSettings())
+			g.Expect(step.Action).To(Equal(RecordBoot), step.Message)
+			g.Expect(step.Boot.VoidedTime).NotTo(BeNil())
+			g.Expect(v.Host.settingsRunOpen()).To(BeTrue(), "the run goes on when the host returns")
 		})
 	}
 }
