@@ -135,6 +135,8 @@ func (f *fuse) fires(what string, r *http.Request) bool {
 var writes = map[string][]struct{ name, part string }{
 	"baremetalhosts": {
 		{"count the boot", `"boots":`},
+		{"count the run", `"settingsRuns":`},
+		{"count the end of the run", `"settingsRunsEnded":`},
 		{"claim", `"consumerRef":{`},
 		{"release", `"consumerRef":null`},
 		{"begin the cleaning", `"cleaningStartTime":"`},
@@ -154,11 +156,19 @@ var writes = map[string][]struct{ name, part string }{
 		{"record that the script is served", `"scriptAddress":"`},
 		{"record the erasure", `"purpose":"Clean"`},
 		{"record the inspection", `"purpose":"Inspect"`},
+		{"record the restart", `"purpose":"Configure"`},
 		{"record the boot", `"claimID":"`},
 		{"record the power-on", `"poweredOnTime":"`},
 		{"record the power-off", `"poweredOffTime":"`},
 		{"finalizer of the boot", `"finalizers":`},
 		{"owner of the boot", `"ownerReferences":`},
+	},
+	"baremetalsettings": {
+		{"record the end of the run", `"endTime":"`},
+		{"record the outcome of the run", `"outcome":"`},
+		{"record that the settings are pending", `"stagedTime":"`},
+		{"record that settings are staged", `"stagingTime":"`},
+		{"record the run", `"number":`},
 	},
 	"baremetalinspections": nil,
 	"baremetalerasures":    nil,

@@ -50,6 +50,11 @@ var paths = []path{
 		"void the boot",
 	}},
 	{"inspect", inspect, []string{"record the inspection", "count the boot", "record the power-on", "record that the agent is done", "void the boot", "create of baremetalinspections"}},
+	{"configure", configure, []string{
+		"create of baremetalsettings", "count the run", "record that settings are staged", "record that the settings are pending", "record the restart", "count the boot",
+		"record the power-on", "record that the script is served", "record that the agent is done", "record the outcome of the run", "void the boot", "record the end of the run",
+		"count the end of the run",
+	}},
 	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},
 	{"remediate", remediate, []string{"hold"}},
 	{"move-source", moveSource, []string{"record that data is served", "record the report", "allow the move"}},

@@ -51,6 +51,8 @@ type Options struct {
 	Env *controllerstest.Env
 	// NoBoot starts no boot server.
 	NoBoot bool
+	// Profiles applies BareMetalProfiles.
+	Profiles bool
 }
 
 // Provider is the whole provider as cmd/provider wires it, without webhooks and leader election.
@@ -196,7 +198,7 @@ func (p *Provider) options(over *redfish.Driver, images *image.Service) provider
 		},
 		Namespace: p.site.Namespace, ProviderNamespace: p.site.Namespace, Settings: p.opts.Settings, Clock: p.opts.Clock,
 		NoEvents: true, // events are written at arbitrary times, and crash counts writes
-		Controllers: &provider.ControllerOptions{Drivers: drivers, Clusters: loopback, Pool: p.opts.Pool, Concurrency: provider.Concurrency{
+		Controllers: &provider.ControllerOptions{Drivers: drivers, Clusters: loopback, Pool: p.opts.Pool, Profiles: p.opts.Profiles, Concurrency: provider.Concurrency{
 			Host: concurrency, Machine: concurrency, Cluster: concurrency, Template: concurrency, Remediation: concurrency, Node: concurrency, ClusterCache: concurrency,
 		}},
 	}
