@@ -267,7 +267,7 @@ func stageChange(ctx context.Context, c bmc.Client, plan *settings.Plan) (bmc.St
 	if err == nil {
 		var staged bmc.StagedBIOS
 		staged, err = configurer.StageBIOS(ctx, change)
-		if bmc.KindOf(err) != bmc.Unsupported || err == nil {
+		if err == nil || bmc.KindOf(err) != bmc.Unsupported {
 			return staged, err
 		}
 	}

@@ -109,7 +109,7 @@ func setSettingsConform(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 		set(metav1.ConditionTrue, v1alpha1.ReasonSettingsConform, "")
 	default:
 		message := fmt.Sprintf("BareMetalProfile %q: %s", b.Profile.Name, lifecycle.ListChanges(r.Plan))
-		if b.Rollout != nil {
+		if b.Rollout != nil && b.Rollout.Stopped { // a position in the queue would be a write of each host that waits
 			message += ". The rollout: " + b.Rollout.Message
 		}
 		set(metav1.ConditionFalse, v1alpha1.ReasonSettingsDiffer, message)

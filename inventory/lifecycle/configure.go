@@ -128,8 +128,8 @@ func beginStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsS
 }
 
 // runPlan returns what of a run is not done, by a reading after a time; nil without such a reading.
-func (v View) runPlan(run v1alpha1.BareMetalSettingsSpec, after time.Time) *settings.Plan {
-	if r := v.BIOS.Reading; r != nil && r.Run == run.Number && !r.At.Before(after) {
+func (b BIOS) runPlan(run v1alpha1.BareMetalSettingsSpec, after time.Time) *settings.Plan {
+	if r := b.Reading; r != nil && r.Run == run.Number && !r.At.Before(after) {
 		return r.RunPlan
 	}
 	return nil
@@ -167,7 +167,7 @@ func isUntouched(run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) bool {
 
 // stageSettings gives the BMC the changes, and waits until it reports them as pending.
 func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
-	plan, staging, deadline := v.runPlan(run, run.StagingTime.Time), v.BIOS.stagingOf(run), run.StagingTime.Add(stagingTimeout)
+	plan, staging, deadline := v.BIOS.runPlan(run, run.StagingTime.Time), v.BIOS.stagingOf(run), run.StagingTime.Add(stagingTimeout)
 	unknown, known := step, step
 	unknown.Message = "The BMC gets the settings. "
 	switch {
@@ -183,7 +183,7 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "Values are pending at the BMC that the run does not set: "+listForeign(plan)))
 	case plan != nil && staging != nil && staging.Refused != "":
 		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "The BMC refused the settings: "+staging.Refused))
-	case v.readSettingsLately() && v.BIOS.Reading.Run == run.Number:
+	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number:
 		known.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
 	case staging == nil && !v.Host.Claimed():
 		known.Action = StageSettings
@@ -195,7 +195,7 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 }
 
 // readSettingsLately is true for a reading after which it is too early for another one.
-func (v View) readSettingsLately() bool {
+func readSettingsLately(v View) bool {
 	return v.BIOS.Reading != nil && v.Now.Before(v.BIOS.Reading.At.Add(verifyInterval))
 }
 
@@ -256,13 +256,13 @@ func profileOf(run v1alpha1.BareMetalSettingsSpec) string {
 }
 
 // runIsOver is true while the outcome of the open run is recorded, and its end is not counted.
-func (v View) runIsOver() bool {
+func runIsOver(v View) bool {
 	run := v.openRun()
 	return v.BIOS.On && run != nil && (run.Outcome != "" || run.EndTime != nil)
 }
 
 // secureBootProven is true if the agent found Secure Boot as the run sets it.
-func (v View) secureBootProven(run v1alpha1.BareMetalSettingsSpec) bool {
+func secureBootProven(v View, run v1alpha1.BareMetalSettingsSpec) bool {
 	return run.SecureBoot == "" || v.BIOS.SecureBoot == run.SecureBoot
 }
 
@@ -283,7 +283,7 @@ func describeUnapplied(v View, run v1alpha1.BareMetalSettingsSpec, p *settings.P
 		parts = append(parts, "pending values that the run does not set: "+listForeign(p))
 	}
 	switch {
-	case run.SecureBoot == "" || v.secureBootProven(run) && p.SecureBoot == nil:
+	case run.SecureBoot == "" || secureBootProven(v, run) && p.SecureBoot == nil:
 	case v.BIOS.SecureBoot == "":
 		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and no agent reported its state", run.SecureBoot))
 	default:

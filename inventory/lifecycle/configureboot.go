@@ -184,15 +184,15 @@ func judgeSettings(v View, step Step, run v1alpha1.BareMetalSettingsSpec, boot v
 	if done := boot.AgentDoneTime; done != nil {
 		since, until = latest(since, done.Time), done.Add(verifyTimeout)
 	}
-	plan, waits := v.runPlan(run, since), v.Now.Before(until)
+	plan, waits := v.BIOS.runPlan(run, since), v.Now.Before(until)
 	if v.BIOS.Reading == nil || v.BIOS.Reading.At.Before(since) || v.BIOS.Reading.Run != run.Number {
 		step.Action, step.Message = ReadSettings, "The settings are being read after the restart of the server"
 		return step
 	}
 	switch {
-	case plan != nil && boot.Failure == nil && plan.Conforms() && v.secureBootProven(run):
+	case plan != nil && boot.Failure == nil && plan.Conforms() && secureBootProven(v, run):
 		return endRun(v, step, run, v1alpha1.SettingsApplied, "")
-	case waits && v.readSettingsLately():
+	case waits && readSettingsLately(v):
 		step.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
 		step.Message = fmt.Sprintf("The server was restarted. Until %s the BMC may still report the old settings", timestamp(until))
 	case waits:

@@ -215,7 +215,7 @@ func stayQuarantined(v View, s Settings) Step {
 	switch {
 	case v.Host.requestedErasureIsOver():
 		step = concludeRequestedErasure(v, Step{})
-	case v.runIsOver():
+	case runIsOver(v):
 		step = concludeRun(v, Step{}, *v.openRun())
 	case v.forgetsStrayBoot() && unerasedStray(v, s) != nil && v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonDisksNotErased:
 		step = Step{Action: Isolate, Quarantine: unerasedStray(v, s)}

@@ -114,7 +114,7 @@ func (v View) openRun() *v1alpha1.BareMetalSettingsSpec {
 }
 
 // settingsReadingDue is true if the settings must be read before the host is offered again. Those of an offered host are read with its inventory, and when its profile changes.
-func (v View) settingsReadingDue() bool {
+func settingsReadingDue(v View) bool {
 	p, r, last := v.BIOS.Profile, v.BIOS.Reading, v.Host.Boot
 	switch {
 	case p == nil:
@@ -154,9 +154,9 @@ func compareSettings(v View, s Settings, step Step) Step {
 	p, r := v.BIOS.Profile, v.BIOS.Reading
 	required := p.Active && p.Required
 	switch {
-	case v.settingsReadingDue():
+	case settingsReadingDue(v):
 		if p.Active {
-			step = v.withholdOffer(step, true, v1alpha1.ReasonSettingsPending, "The firmware settings are being read")
+			step = withholdOffer(v, step, true, v1alpha1.ReasonSettingsPending, "The firmware settings are being read")
 		}
 		step.Action = ReadSettings
 		return step
@@ -164,13 +164,13 @@ func compareSettings(v View, s Settings, step Step) Step {
 		return step
 	case r.Problem != "":
 		step.RequeueAt = r.At.Add(partialInspectInterval)
-		return v.withholdOffer(step, required, v1alpha1.ReasonSettingsUnreadable, "The firmware settings cannot be read: "+r.Problem)
+		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsUnreadable, "The firmware settings cannot be read: "+r.Problem)
 	case len(r.Plan.Refusals) > 0:
-		return v.withholdOffer(step, required, v1alpha1.ReasonSettingsRefused, RefusalMessage(p.Name, r.Plan))
+		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsRefused, RefusalMessage(p.Name, r.Plan))
 	case len(r.Plan.Foreign) > 0 || r.Plan.Conforms() || !p.Active || v.offered() && p.Scope == v1alpha1.ScopeReleasedHosts:
 		return step
-	case v.triedSettings():
-		return v.withholdOffer(step, required, v1alpha1.ReasonSettingsNotApplied, fmt.Sprintf("The last run of BareMetalProfile %q ended, and the settings differ: %s. "+
+	case triedSettings(v):
+		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsNotApplied, fmt.Sprintf("The last run of BareMetalProfile %q ended, and the settings differ: %s. "+
 			"Change the profile to have another run", p.Name, ListChanges(r.Plan)))
 	default:
 		return beginRun(v, s, step, required)
@@ -178,7 +178,7 @@ func compareSettings(v View, s Settings, step Step) Step {
 }
 
 // withholdOffer keeps a host that is not offered yet from being offered.
-func (v View) withholdOffer(step Step, withhold bool, reason, message string) Step {
+func withholdOffer(v View, step Step, withhold bool, reason, message string) Step {
 	if withhold && !v.offered() {
 		step.Phase, step.Reason, step.Message = v1alpha1.PhaseUnavailable, reason, message
 	}
@@ -186,7 +186,7 @@ func (v View) withholdOffer(step Step, withhold bool, reason, message string) St
 }
 
 // triedSettings is true if the last run applied this generation of the profile and another one would do the same: it did not succeed, or the server was not booted since.
-func (v View) triedSettings() bool {
+func triedSettings(v View) bool {
 	r, p := v.BIOS.Record, v.BIOS.Profile
 	if r == nil || r.Profile == nil || *r.Profile != p.SettingsProfile || r.Number > v.Host.Spec.ProviderState.SettingsRuns || r.Outcome == "" {
 		return false
@@ -200,31 +200,31 @@ func beginRun(v View, s Settings, step Step, required bool) Step {
 	profile, wait := v.BIOS.Profile, v.BIOS.Rollout
 	switch holds := v.powerHolds(); {
 	case v.Host.Spec.Power == v1alpha1.PowerOn:
-		return v.withholdOffer(step, required, pending, "The firmware settings are changed only on a server that is off. Remove spec.power, or set it to Off")
+		return withholdOffer(v, step, required, pending, "The firmware settings are changed only on a server that is off. Remove spec.power, or set it to Off")
 	case len(holds) > 0:
-		return v.withholdOffer(step, true, pending, "The firmware settings have to be changed, but power holds keep the server powered off: "+describeHolds(holds))
+		return withholdOffer(v, step, true, pending, "The firmware settings have to be changed, but power holds keep the server powered off: "+describeHolds(holds))
 	case v.Host.PausedCluster != "":
 		step.RequeueAt = v.Now.Add(s.PollInterval)
-		return v.withholdOffer(step, true, pending, fmt.Sprintf("The firmware settings have to be changed. That starts when Cluster %q is no longer paused: the hosts of the "+
+		return withholdOffer(v, step, true, pending, fmt.Sprintf("The firmware settings have to be changed. That starts when Cluster %q is no longer paused: the hosts of the "+
 			"namespace may be moving", v.Host.PausedCluster))
 	case v.BMC.Power != v1alpha1.PowerOff || !v.BMC.confirmedOff(v.Now, s):
 		step.RequeueAt = v.Now.Add(s.ActiveInterval)
-		return v.withholdOffer(step, true, pending, unconfirmedOff)
+		return withholdOffer(v, step, true, pending, unconfirmedOff)
 	case wait != nil:
 		step.RequeueAt = v.Now.Add(s.ActiveInterval * 6)
-		return v.withholdOffer(step, required || !wait.Stopped, v1alpha1.ReasonSettingsQueued, fmt.Sprintf("The rollout of BareMetalProfile %q: %s", profile.Name, wait.Message))
+		return withholdOffer(v, step, required || !wait.Stopped, v1alpha1.ReasonSettingsQueued, fmt.Sprintf("The rollout of BareMetalProfile %q: %s", profile.Name, wait.Message))
 	}
 	run := newRun(v)
 	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, pending
 	step.Action, step.Settings, step.Message = RecordSettings, run, fmt.Sprintf("Run %d of BareMetalProfile %q begins", run.Number, profile.Name)
-	if v.runRecorded(run) {
+	if runRecorded(v, run) {
 		step.Action, step.Settings = CountSettings, v.BIOS.Record
 	}
 	return step
 }
 
 // runRecorded is true if the run was recorded and not counted. A record of an earlier decision does not count: the wish, or the server, has changed since.
-func (v View) runRecorded(run *v1alpha1.BareMetalSettingsSpec) bool {
+func runRecorded(v View, run *v1alpha1.BareMetalSettingsSpec) bool {
 	r := v.BIOS.Record
 	if r == nil || r.Number <= v.Host.Spec.ProviderState.SettingsRuns || r.Profile == nil || r.DeadlineTime == nil || r.StagingTime != nil || r.Outcome != "" || r.EndTime != nil {
 		return false
@@ -270,7 +270,7 @@ func WantsRun(v View, s Settings) bool {
 }
 
 // pendingSettings says which values are pending at the BMC of a host that would be offered; empty if none is, and if no profile is rolled out to the host.
-func (v View) pendingSettings() string {
+func pendingSettings(v View) string {
 	p, r := v.BIOS.Profile, v.BIOS.Reading
 	if p == nil || !p.Active || r == nil || r.Plan == nil {
 		return ""
@@ -288,7 +288,7 @@ func (v View) pendingSettings() string {
 }
 
 func offersPendingSettings(v View, step Step) bool {
-	return step.Phase == v1alpha1.PhaseAvailable && v.pendingSettings() != ""
+	return step.Phase == v1alpha1.PhaseAvailable && pendingSettings(v) != ""
 }
 
 func keepPendingSettings(_ View, _ Settings, step Step) Step {
@@ -298,7 +298,7 @@ func keepPendingSettings(_ View, _ Settings, step Step) Step {
 
 func pendingSettingsMessage(v View, _ Step) string {
 	return fmt.Sprintf("Values are pending at the BMC that this provider did not stage: %s. The next restart of the server would apply them. Remove them in the setup of the firmware, "+
-		"or restart the server, then set the annotation %s", v.pendingSettings(), v1alpha1.RetryBMCAnnotation)
+		"or restart the server, then set the annotation %s", pendingSettings(v), v1alpha1.RetryBMCAnnotation)
 }
 
 // maxListed is how many attributes a message lists.
