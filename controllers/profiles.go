@@ -30,7 +30,7 @@ func ProfilesOf(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHo
 	return found, nil
 }
 
-// SelectsHost is true if a profile selects a host. A manufacturer or a model that is unknown is none of those that the profile names.
+// SelectsHost is true if a profile selects a host. A manufacturer or a model that is unknown matches no name in the profile.
 func SelectsHost(hosts *v1alpha1.ProfileHosts, host *v1alpha1.BareMetalHost, hardware *v1alpha1.Hardware) bool {
 	if hosts.Selector != nil {
 		selector, err := claim.SelectorOf(hosts.Selector)

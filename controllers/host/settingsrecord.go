@@ -29,7 +29,7 @@ type settingsRecords struct {
 	written   controllers.WriteCache[*v1alpha1.BareMetalSettings]
 }
 
-// get returns the BareMetalSettings of a host as this process knows it, or nil if there is none.
+// get returns the BareMetalSettings of a host as this process knows it; nil without one.
 func (r *settingsRecords) get(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalSettings, error) {
 	object := &v1alpha1.BareMetalSettings{}
 	switch err := r.client.Get(ctx, host, object); {

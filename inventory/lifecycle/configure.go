@@ -150,7 +150,7 @@ func isStaged(p *settings.Plan) bool {
 	return !p.Blocked() && p.SecureBoot == nil && !slices.ContainsFunc(p.Changes, func(c settings.Change) bool { return !c.Pending })
 }
 
-// isUntouched is true if the BMC reports no change of a run as pending, and has none of them.
+// isUntouched is true if the BMC has no change of a run, neither as a current value nor as a pending one.
 func isUntouched(run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) bool {
 	if run.SecureBoot != "" && p.SecureBoot == nil && !slices.ContainsFunc(p.Refusals, func(r settings.Refusal) bool { return r.Reason == settings.ReasonSecureBoot }) {
 		return false
