@@ -152,8 +152,8 @@ type BareMetalHostSpec struct {
 	// +optional
 	WhenPoweredOff WhenPoweredOff `json:"whenPoweredOff,omitempty"`
 
-	// maintenance takes the server out of service while a person works on it. The host cannot be claimed, and the provider sends no power or boot commands. A
-	// machine that has the host keeps running. Users set and remove it.
+	// maintenance takes the server out of service while a person works on it. The host cannot be claimed, and the provider sends no power or boot commands, except
+	// for a settings run that drainedBy permits. A machine that has the host keeps running. Users set and remove it.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
 
@@ -276,6 +276,14 @@ type Maintenance struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
+
+	// drainedBy says who drained the Node of the machine that has the host, and how. It permits that the provider changes the firmware settings of the server and
+	// restarts it, if a BareMetalProfile with the scope HostsInMaintenance selects the host. Without it, a host in maintenance gets no such run. It is gone with the
+	// maintenance.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	DrainedBy string `json:"drainedBy,omitempty"`
 }
 
 // Quarantine describes what went wrong with a server.

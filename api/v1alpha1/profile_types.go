@@ -49,7 +49,7 @@ const (
 	ScopeReleasedHosts RolloutScope = "ReleasedHosts"
 	// ScopeAvailableHosts is ScopeReleasedHosts, and changes hosts that are Available.
 	ScopeAvailableHosts RolloutScope = "AvailableHosts"
-	// ScopeHostsInMaintenance is ScopeAvailableHosts, and changes claimed hosts in a maintenance whose Node was drained.
+	// ScopeHostsInMaintenance is ScopeAvailableHosts, and changes claimed hosts in a maintenance with drainedBy.
 	ScopeHostsInMaintenance RolloutScope = "HostsInMaintenance"
 )
 
@@ -150,8 +150,10 @@ type ProfileRollout struct {
 	// - ReleasedHosts: a host after its registration and after each release,
 	//   before it is offered to machines.
 	// - AvailableHosts: these, and hosts that are Available.
-	// - HostsInMaintenance: these, and claimed hosts in a maintenance whose Node
-	//   was drained.
+	// - HostsInMaintenance: these, and claimed hosts in a maintenance whose
+	//   drainedBy says who drained the Node. The server is shut down and powered
+	//   on once. It must run a machine that is installed on a disk. Secure Boot is
+	//   not changed there.
 	// +optional
 	// +kubebuilder:default=ReleasedHosts
 	Scope RolloutScope `json:"scope,omitempty"`

@@ -79,6 +79,11 @@ type BareMetalSettingsSpec struct {
 	// secureBoot is the state of Secure Boot that the run sets. It is absent if the run does not change it.
 	// +optional
 	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
+	// requestedBy is spec.maintenance.drainedBy of the host when the run started on the server of a machine. It is absent for a run on a free host.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	RequestedBy string `json:"requestedBy,omitempty"`
 	// startTime is the time when the run started.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -96,6 +101,10 @@ type BareMetalSettingsSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Task string `json:"task,omitempty"`
+	// poweredOffTime is the time when the server of a machine was confirmed off, to restart it with the settings. It is written before the server is powered on. It
+	// is absent for a run on a free host.
+	// +optional
+	PoweredOffTime *metav1.Time `json:"poweredOffTime,omitempty"`
 	// bootNumber is the number of the boot of the host that restarted the server.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -1643,6 +1643,10 @@ func (in *BareMetalSettingsSpec) DeepCopyInto(out *BareMetalSettingsSpec) {
 		in, out := &in.StagedTime, &out.StagedTime
 		*out = (*in).DeepCopy()
 	}
+	if in.PoweredOffTime != nil {
+		in, out := &in.PoweredOffTime, &out.PoweredOffTime
+		*out = (*in).DeepCopy()
+	}
 	if in.EndTime != nil {
 		in, out := &in.EndTime, &out.EndTime
 		*out = (*in).DeepCopy()

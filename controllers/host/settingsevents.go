@@ -15,7 +15,12 @@ func (r *eventRecorder) recordSettingsEvent(host *v1alpha1.BareMetalHost, view l
 	before, run := view.BIOS.Record, step.Settings
 	switch {
 	case step.Action == lifecycle.CountSettings:
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventSettingsRunStarted, action, "Run %d of BareMetalProfile %s starts: %d attributes", run.Number, run.Profile.Name, len(run.Changes))
+		requester := ""
+		if run.RequestedBy != "" {
+			requester = ", requested by " + run.RequestedBy
+		}
+		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventSettingsRunStarted, action, "Run %d of BareMetalProfile %s starts: %d attributes%s", run.Number, run.Profile.Name,
+			len(run.Changes), requester)
 	case step.Action == lifecycle.EndSettings && view.Requests.SettingsEnded.Set:
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventSettingsRunEnded, action, "%s", step.Message)
 	case step.Action == lifecycle.EndSettings, run.Outcome == "", before != nil && before.Number == run.Number && before.Outcome != "":

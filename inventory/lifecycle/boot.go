@@ -17,7 +17,10 @@ func stayProvisioned(v View, s Settings) Step {
 	}
 	step := allowMoveOrPoll(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseProvisioned, "", ""
-	return restorePower(v, reportPower(v, step), s)
+	if run := v.openRun(); run != nil && run.RequestedBy != "" && v.BIOS.On && step.Action != AllowMove { // its maintenance has ended
+		return driveMachineRun(v, s, step)
+	}
+	return restorePower(v, reportPower(v, readDrift(v, s, step)), s)
 }
 
 // minOffForStateLost is how long a server must read as powered off before the contents of its memory count as lost: BMCs answer nonsense while

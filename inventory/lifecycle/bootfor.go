@@ -46,6 +46,10 @@ func BootFor(v View, s Settings) Boot {
 		case mayRepeat(*v.Host.Boot):
 			return networkBoot(v, BootNetwork)
 		}
+	case StateMaintenance:
+		if !v.servesRun() || !v.Host.settingsRunOpen() { // the boot server does not read the record of the run
+			return BootNothing
+		}
 	case StateReportedIn, StateProvisioned, StatePowerHold:
 	default:
 		return BootNothing

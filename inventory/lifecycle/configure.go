@@ -48,14 +48,24 @@ func configure(v View, s Settings, step Step) Step {
 		return step
 	case run == nil:
 		return settingsUnknown(v, s, step)
-	case run.Outcome != "" || run.EndTime != nil:
-		return concludeRun(v, step, *run)
-	case run.StagingTime == nil:
-		return beginStaging(v, s, step, *run)
-	case run.StagedTime == nil:
-		return stageSettings(v, s, step, *run)
 	default:
-		return applySettings(v, s, step, *run)
+		return advanceRun(v, s, step, *run)
+	}
+}
+
+// advanceRun drives an open run whose record is known.
+func advanceRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	switch {
+	case run.Outcome != "" || run.EndTime != nil:
+		return concludeRun(v, step, run)
+	case run.StagingTime == nil:
+		return beginStaging(v, s, step, run)
+	case run.StagedTime == nil:
+		return stageSettings(v, s, step, run)
+	case run.RequestedBy != "" && v.Host.Claimed():
+		return restartMachine(v, s, step, run)
+	default:
+		return applySettings(v, s, step, run)
 	}
 }
 
@@ -112,8 +122,8 @@ func endRun(v View, step Step, run v1alpha1.BareMetalSettingsSpec, outcome v1alp
 // beginStaging records that the BMC gets the changes from now on. Before that a run has changed nothing, and a machine that has claimed the host ends it.
 func beginStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
 	switch {
-	case v.Host.Claimed():
-		return endRun(v, step, run, v1alpha1.SettingsRefused, "A machine claimed the host before the BMC got the settings")
+	case v.taken(run):
+		return endRun(v, step, run, v1alpha1.SettingsRefused, takenBefore(run, "the BMC got the settings"))
 	case run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time):
 		return endRun(v, step, run, v1alpha1.SettingsRefused, "The run did not begin before its deadline")
 	case v.Host.PausedCluster != "":
@@ -171,8 +181,8 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 	unknown, known := step, step
 	unknown.Message = "The BMC gets the settings. "
 	switch {
-	case v.Host.Claimed() && plan != nil:
-		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "A machine claimed the host before the BMC had the settings"))
+	case v.taken(run) && plan != nil:
+		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, takenBefore(run, "the BMC had the settings")))
 	case plan != nil && staging != nil && staging.Refused == "" && isStaged(plan):
 		now := metav1.NewTime(v.Now)
 		run.StagedTime, run.Task = &now, staging.Task
@@ -185,7 +195,7 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "The BMC refused the settings: "+staging.Refused))
 	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number:
 		known.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
-	case staging == nil && !v.Host.Claimed():
+	case staging == nil && !v.taken(run):
 		known.Action = StageSettings
 	default:
 		known.Action = ReadSettings
@@ -226,14 +236,14 @@ func endStaging(v View, step Step, run v1alpha1.BareMetalSettingsSpec, plan *set
 }
 
 // concludeRun ends a run whose outcome is recorded. After a failure it puts the host into quarantine first. The order makes the outcome certain after a restart. A machine that
-// has claimed a host whose run failed waits: its deletion releases the host.
+// has claimed a host whose run failed waits: its deletion releases the host. A machine whose server was changed in a maintenance keeps it, and the quarantine begins with its release.
 func concludeRun(v View, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
 	failed := run.Outcome == v1alpha1.SettingsFailed
 	message := fmt.Sprintf("Run %d of %s failed. %s", run.Number, profileOf(run), run.Message)
 	switch {
 	case run.EndTime != nil:
 		step.Action, step.Message = EndSettings, fmt.Sprintf("Run %d has ended", run.Number)
-	case failed && v.Host.Claimed():
+	case failed && v.Host.Claimed() && run.RequestedBy == "":
 		step.Reason, step.Message = v1alpha1.ReasonSettingsNotApplied, message+". Delete the Machine to have it replaced"
 	case failed && (v.Host.Spec.Quarantine == nil || v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonSettingsNotApplied):
 		step.Action, step.Message = Isolate, "The firmware settings were not applied"

@@ -200,7 +200,7 @@ func stayInMaintenance(v View, s Settings) Step {
 	step := leaveInspection(v, pollBMC(v, s))
 	step.Phase, step.Reason = v1alpha1.PhaseMaintenance, v1alpha1.ReasonMaintenance
 	step.Message = "In maintenance: " + v.Host.Spec.Maintenance.Reason
-	return step
+	return configureInMaintenance(v, s, step)
 }
 
 func stayExternallyProvisioned(v View, s Settings) Step {

@@ -176,7 +176,7 @@ type nextCase struct {
 func TestNext(t *testing.T) {
 	visited := map[State]bool{}
 	names := map[string]bool{}
-	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextClaimed, nextBooting, nextAgent, nextInspection, nextRequestedErasure, nextSettings, nextRunning, nextPowerHold, nextReleasing, nextIdentity} {
+	for _, cases := range []map[string]nextCase{nextFree, nextAside, nextClaimed, nextBooting, nextAgent, nextInspection, nextRequestedErasure, nextSettings, nextMachineRun, nextRunning, nextPowerHold, nextReleasing, nextIdentity} {
 		for name, test := range cases {
 			if names[name] {
 				t.Errorf("two cases have the name %q", name)

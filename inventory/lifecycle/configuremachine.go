@@ -1,0 +1,216 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// A profile with the scope HostsInMaintenance also changes the server of a running machine. Two users agree to that: the one of the profile, and the one of the
+// maintenance, who drained the Node and wrote that to spec.maintenance.drainedBy. The run has the same record and the same writes as that of a free host up to the restart.
+// The agent does not boot, because the record of the boot is that of the machine. The operating system is shut down, poweredOffTime is recorded, and the server is powered
+// on: it boots its disk. So Secure Boot is not changed here: no agent can prove it. A run that is open when the maintenance ends stages and restarts nothing from then on,
+// except that a server that it has powered off is powered on.
+
+// servesRun is true for a host whose maintenance permits a settings run on the server of its machine.
+func (v View) servesRun() bool {
+	m := v.Host.Spec.Maintenance
+	return m != nil && m.DrainedBy != "" && v.Provisioned() && !v.releasing() && v.Consumer.Persistence == v1alpha1.PersistenceInstalled
+}
+
+// taken is true if a machine claimed the host since the run began, or if the maintenance is over in which a run on the server of a machine was permitted.
+func (v View) taken(run v1alpha1.BareMetalSettingsSpec) bool {
+	return v.Host.Claimed() && (run.RequestedBy == "" || !v.servesRun())
+}
+
+// takenBefore says that a run ends because the host was taken before something.
+func takenBefore(run v1alpha1.BareMetalSettingsSpec, what string) string {
+	if run.RequestedBy != "" {
+		return "The maintenance ended before " + what
+	}
+	return "A machine claimed the host before " + what
+}
+
+// configureInMaintenance begins or drives a run on the server of a machine. The step is that of a host in maintenance.
+func configureInMaintenance(v View, s Settings, step Step) Step {
+	if !v.BIOS.On || !v.servesRun() || step.Action == RecordBoot || v.Host.MoveBlocked {
+		return step
+	}
+	if v.Host.settingsRunOpen() {
+		return driveMachineRun(v, s, step)
+	}
+	p := v.BIOS.Profile
+	if p == nil || !p.Active || p.Scope != v1alpha1.ScopeHostsInMaintenance {
+		return step
+	}
+	return withNote(step, onceBMCKnown(v, s, s.PollInterval, Step{}, beginMachineRun(v, s)))
+}
+
+// withNote adds to the step of a host what a run does, or waits for. The host keeps its phase and its reason.
+func withNote(step, run Step) Step {
+	step.Action, step.Settings, step.Quarantine = cmp.Or(run.Action, step.Action), run.Settings, run.Quarantine
+	if !run.RequeueAt.IsZero() {
+		step.RequeueAt = run.RequeueAt
+	}
+	if step.Message != "" && run.Message != "" {
+		step.Message += ". "
+	}
+	step.Message += run.Message
+	return step
+}
+
+// beginMachineRun records a run on the server of a machine, and counts the one that was recorded. The BMC is known.
+func beginMachineRun(v View, s Settings) Step {
+	p, r := v.BIOS.Profile, v.BIOS.Reading
+	step := Step{RequeueAt: v.BMC.PowerAt.Add(s.PollInterval)}
+	switch {
+	case r == nil || r.Profile != p.SettingsProfile || r.Plan == nil && r.Problem == "":
+		step.Action, step.Message = ReadSettings, "The firmware settings are being read"
+		return step
+	case r.Problem != "" || r.Plan.Blocked() || r.Plan.Conforms() || triedMachine(v): // the condition SettingsConform says it
+		return step
+	case r.Plan.SecureBoot != nil:
+		step.Message = fmt.Sprintf("BareMetalProfile %q changes Secure Boot, which is changed only on a free host", p.Name)
+		return step
+	case v.Identity.hasConflict() || v.Host.Deleting:
+		return step
+	case v.Provider.RunsHere:
+		step.Message = "The firmware settings are not changed: this process of the provider runs on the server"
+		return step
+	case len(v.powerHolds()) > 0:
+		step.Message = "The firmware settings have to be changed, and power holds apply: " + describeHolds(v.powerHolds())
+		return step
+	case v.BIOS.Rollout != nil:
+		step.RequeueAt = v.Now.Add(s.ActiveInterval * 6)
+		step.Message = fmt.Sprintf("The rollout of BareMetalProfile %q: %s", p.Name, v.BIOS.Rollout.Message)
+		return step
+	}
+	run := newRun(v)
+	run.RequestedBy = v.Host.Spec.Maintenance.DrainedBy
+	step.Action, step.Settings, step.Message = RecordSettings, run, fmt.Sprintf("Run %d of BareMetalProfile %q begins, as %s permits", run.Number, p.Name, run.RequestedBy)
+	if runRecorded(v, run) && v.BIOS.Record.RequestedBy == run.RequestedBy {
+		step.Action, step.Settings = CountSettings, v.BIOS.Record
+	}
+	return step
+}
+
+// triedMachine is true if the last run applied this generation of the profile: on the server of a machine it is not repeated. Whatever changes the settings back would
+// do so again, and each run is a restart.
+func triedMachine(v View) bool {
+	r, p := v.BIOS.Record, v.BIOS.Profile
+	if r == nil || r.Profile == nil || *r.Profile != p.SettingsProfile || r.Number > v.Host.Spec.ProviderState.SettingsRuns || r.Outcome == "" {
+		return false
+	}
+	return r.RequestedBy != "" || r.Outcome != v1alpha1.SettingsApplied
+}
+
+// driveMachineRun drives the open run of a host that its machine keeps, also after its maintenance has ended. A run of a lost record waits for the release of the host.
+func driveMachineRun(v View, s Settings, step Step) Step {
+	run := v.openRun()
+	if run == nil || run.RequestedBy == "" || !v.BIOS.On {
+		return step
+	}
+	return withNote(step, advanceRun(v, s, Step{}, *run))
+}
+
+// restartMachine restarts the server of a machine with its new settings, and verifies that it has them.
+func restartMachine(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	over := run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time)
+	unknown := step
+	unknown.Message = "The server is to be restarted with the new settings. "
+	switch {
+	case !v.Provisioned():
+		return endRun(v, step, run, v1alpha1.SettingsFailed, "The machine no longer has the host. Some of the settings are pending, or took effect")
+	case run.PoweredOffTime == nil && v.taken(run):
+		return endRun(v, step, run, v1alpha1.SettingsFailed, takenBefore(run, "the server was restarted")+". The settings are pending")
+	case run.PoweredOffTime == nil && over:
+		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("The settings are pending, and the server was not powered off within %s", settingsRunTimeout))
+	case run.PoweredOffTime == nil:
+		return untilRunDeadline(run, onceBMCKnown(v, s, s.ActiveInterval, unknown, powerOffForRun(v, s, step, run)))
+	case over:
+		return endRun(v, step, run, v1alpha1.SettingsFailed, describeLateRestart(v, run))
+	default:
+		return untilRunDeadline(run, onceBMCKnown(v, s, s.ActiveInterval, unknown, powerOnForRun(v, s, step, run)))
+	}
+}
+
+// powerOffForRun shuts the server of a machine down, and records once confirmed that it is off. The power is known.
+func powerOffForRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	switch {
+	case v.BMC.Power != v1alpha1.PowerOff:
+		change := changePower(v, s, v1alpha1.PowerOff)
+		step.Action, step.RequeueAt, step.Message = change.Action, change.RequeueAt, "The server is being powered off, to restart it with the new settings"
+		return step
+	case !v.BMC.confirmedOff(v.Now, s):
+		step.RequeueAt, step.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
+		return step
+	}
+	now := metav1.NewTime(v.Now)
+	run.PoweredOffTime = &now
+	return recordRun(step, run, "The server is off, and is powered on with the new settings")
+}
+
+// powerOnForRun powers a server on that the run has powered off, and verifies its settings. The power is known.
+func powerOnForRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	switch {
+	case v.BMC.Power == v1alpha1.PowerOff:
+		change := issueCommand(v, s, PowerOn, CommandPowerOn)
+		step.Action, step.RequeueAt, step.Message = change.Action, change.RequeueAt, "The server is being powered on with the new settings"
+		return step
+	case v.BMC.powerChanging():
+		step.RequeueAt, step.Message = v.Now.Add(s.ActiveInterval), "The server is powering on with the new settings"
+		return step
+	}
+	since, until := latest(run.PoweredOffTime.Time, v.BMC.LastPowerAt), run.DeadlineTime.Time
+	if readiness, ready := v.Observed.nodeReadiness(); readiness == v1alpha1.NodeReady && ready.After(since) && ready.Add(verifyTimeout).Before(until) {
+		until = ready.Add(verifyTimeout)
+	}
+	plan := v.BIOS.runPlan(run, since)
+	switch {
+	case plan != nil && plan.Conforms():
+		return endRun(v, step, run, v1alpha1.SettingsApplied, "")
+	case !v.Now.Before(until):
+		return endRun(v, step, run, v1alpha1.SettingsFailed, describeLateRestart(v, run))
+	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number && !v.BIOS.Reading.At.Before(since):
+		step.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
+	default:
+		step.Action = ReadSettings
+	}
+	step.Message = fmt.Sprintf("The server was restarted. Until %s its BMC may still report the old settings", timestamp(until))
+	return step
+}
+
+// describeLateRestart says what a server does not have at the end of the wait for its settings.
+func describeLateRestart(v View, run v1alpha1.BareMetalSettingsSpec) string {
+	if plan := v.BIOS.runPlan(run, latest(run.PoweredOffTime.Time, v.BMC.LastPowerAt)); plan != nil {
+		return "After the restart of the server, " + describeUnapplied(v, run, plan)
+	}
+	return "The server was powered off to restart it, and its settings could not be read after that"
+}
+
+// readDrift reads the settings of a running machine's server if that is due, and nothing else is to be done.
+func readDrift(v View, s Settings, step Step) Step {
+	if step.Action != "" || !driftReadingDue(v) {
+		return step
+	}
+	if _, wait := refreshBMC(v, s, s.PollInterval); !wait {
+		step.Action = ReadSettings
+	}
+	return step
+}
+
+// driftReadingDue is true if the settings of a running machine's server must be read: they are compared once a day, with its inventory, and when the profile changes.
+func driftReadingDue(v View) bool {
+	p, r := v.BIOS.Profile, v.BIOS.Reading
+	switch {
+	case !v.BIOS.On || p == nil || v.Host.settingsRunOpen():
+		return false
+	case r == nil:
+		return !v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero()
+	default:
+		return r.Profile != p.SettingsProfile || v.BMC.HealthReadAt.After(r.At)
+	}
+}
