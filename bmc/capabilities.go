@@ -91,7 +91,7 @@ type SecureBoot struct {
 	Mode string
 }
 
-// SecureBooter reads and sets UEFI Secure Boot. The provider does not use it yet; bmcctl and the conformance suite do.
+// SecureBooter reads and sets UEFI Secure Boot.
 type SecureBooter interface {
 	// SecureBoot reads the state. The error is Unsupported if the server has no Secure Boot.
 	SecureBoot(ctx context.Context) (SecureBoot, error)

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // HostPhase summarises the state of a host. BareMetalHostStatus.Phase describes the phases.
@@ -168,6 +170,10 @@ type BMCStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=512
 	Warnings []string `json:"warnings,omitempty"`
+	// secureBoot says whether Secure Boot was enabled for the next boot when the inventory was read. It is present only for a host with spec.bootMode:
+	// UEFISecureBoot whose BMC reports it.
+	// +optional
+	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 	// powerRestorePolicy is what the firmware does when the power returns, as the BMC reports it: AlwaysOn, AlwaysOff or LastState (PowerRestorePolicy of
 	// DSP0268, ComputerSystem). It is absent if the BMC does not report it.
 	// +optional

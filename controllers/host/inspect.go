@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
@@ -32,8 +33,28 @@ func (e *jobExecutor) inspect(ctx context.Context, j job, c bmc.Client) error {
 	for _, warning := range bmc.CheckDescription(description) {
 		status.Warnings = append(status.Warnings, controllers.Clip(warning.String(), maxWarning))
 	}
+	if j.wantsSecureBoot {
+		status.SecureBoot = readSecureBootState(inspecting, c)
+	}
 	e.observations.updateByJob(j, func(h *hostObservation) { h.noteInventory(inventory, status, truncateToSecond(e.clock.Now())) })
 	return nil
+}
+
+// readSecureBootState returns whether Secure Boot is enabled for the next boot; empty if the BMC does not say it.
+func readSecureBootState(ctx context.Context, c bmc.Client) wire.SecureBoot {
+	booter, err := bmc.As[bmc.SecureBooter](c, "Read Secure Boot")
+	var state bmc.SecureBoot
+	if err == nil {
+		state, err = booter.SecureBoot(ctx)
+	}
+	switch {
+	case err != nil:
+		return "" // the inventory is complete without it
+	case state.Enabled:
+		return wire.SecureBootEnabled
+	default:
+		return wire.SecureBootDisabled
+	}
 }
 
 // maxWarning is the maximum length of a warning in the status.

@@ -57,6 +57,8 @@ type job struct {
 	boot          v1alpha1.BareMetalBootSpec
 	method        v1alpha1.BootMethod
 	hasNextMethod bool
+	// wantsSecureBoot is true if an inspection reads Secure Boot, because spec.bootMode declares it.
+	wantsSecureBoot bool
 	// settings is what a job about firmware settings needs.
 	settings settingsWork
 }
@@ -109,7 +111,7 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Host.Spec.BootMode),
-		decidedAt: view.Now, powerNew: view.BMC.PowerNew,
+		decidedAt: view.Now, powerNew: view.BMC.PowerNew, wantsSecureBoot: view.Host.Spec.BootMode == v1alpha1.BootModeUEFISecureBoot,
 	}
 	observed := r.observations.get(j.key)
 	if wait := observed.commandsDeferredUntil.Sub(r.clock.Now()); action.Commands() && wait > 0 {

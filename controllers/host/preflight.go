@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
@@ -20,7 +21,7 @@ func setPreflightPassed(host *v1alpha1.BareMetalHost) {
 		return
 	}
 	c := metav1.Condition{Type: v1alpha1.PreflightPassedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPreflightPassed}
-	if warnings := slices.Concat(bootInterfaceWarnings(host), connectionWarnings(host), host.Status.BMC.Warnings); len(warnings) > 0 {
+	if warnings := slices.Concat(bootInterfaceWarnings(host), secureBootWarnings(host), connectionWarnings(host), host.Status.BMC.Warnings); len(warnings) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonPreflightWarnings
 		c.Message = controllers.Clip(strings.Join(warnings, ". "), controllers.MaxMessage)
 	}
@@ -39,6 +40,14 @@ func bootInterfaceWarnings(host *v1alpha1.BareMetalHost) []string {
 		nics = append(nics, bmc.NIC{Name: n.Name, MACAddress: n.MACAddress, NetworkBoot: n.NetworkBoot})
 	}
 	return textsOf(bmc.CheckNICs(nics, host.Spec.BootMACAddresses...))
+}
+
+// secureBootWarnings says that the firmware does not do what spec.bootMode declares. The server boots then, and its machine runs without Secure Boot.
+func secureBootWarnings(host *v1alpha1.BareMetalHost) []string {
+	if host.Spec.BootMode != v1alpha1.BootModeUEFISecureBoot || host.Status.BMC.SecureBoot != wire.SecureBootDisabled {
+		return nil
+	}
+	return []string{"Secure Boot: spec.bootMode is UEFISecureBoot, and Secure Boot is disabled in the firmware. Enable it there, or with secureBoot: Enabled in a BareMetalProfile"}
 }
 
 // connectionWarnings says what is wrong with the connection to the BMC, and that a host which is to boot from virtual media cannot.

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 )
 
 // TestPreflightPassed: the condition shows what to correct at the BMC, and at the interface of the current spec.
@@ -50,5 +51,27 @@ func TestPreflightPassed(t *testing.T) {
 			setPreflightPassed(host)
 			g.Expect(conditions.Get(host, v1alpha1.PreflightPassedCondition)).To(BeNil())
 		})
+	}
+}
+
+// TestSecureBootPreflight: a host that declares Secure Boot, and whose firmware has it disabled, gets the remedy in the condition.
+func TestSecureBootPreflight(t *testing.T) {
+	g := NewWithT(t)
+	host := &v1alpha1.BareMetalHost{}
+	host.Spec.BMC.Address, host.Spec.BootMode = "redfish://192.0.2.1", v1alpha1.BootModeUEFISecureBoot
+	host.Status.Hardware, host.Status.BMC = &v1alpha1.Hardware{}, &v1alpha1.BMCStatus{SecureBoot: wire.SecureBootDisabled}
+	setPreflightPassed(host)
+	g.Expect(conditions.GetMessage(host, v1alpha1.PreflightPassedCondition)).To(And(HavePrefix("Secure Boot: "), ContainSubstring("BareMetalProfile")))
+	for name, change := range map[string]func(){
+		"it is enabled":           func() { host.Status.BMC.SecureBoot = wire.SecureBootEnabled },
+		"the BMC does not say it": func() { host.Status.BMC.SecureBoot = "" },
+		"it is not declared": func() {
+			host.Status.BMC.SecureBoot, host.Spec.BootMode = wire.SecureBootDisabled, v1alpha1.BootModeUEFI
+		},
+	} {
+		change()
+		setPreflightPassed(host)
+		g.Expect(conditions.IsTrue(host, v1alpha1.PreflightPassedCondition)).To(BeTrue(), name)
+		host.Spec.BootMode = v1alpha1.BootModeUEFISecureBoot
 	}
 }
