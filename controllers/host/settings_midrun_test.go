@@ -1,0 +1,223 @@
+package host_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+)
+
+// TestSettingsInMaintenance: the server of a machine gets the settings in a maintenance whose Node was drained: it is powered off, and on again into its disk. Before
+// that, and after it, nothing is changed.
+func TestSettingsInMaintenance(t *testing.T) {
+	g := NewWithT(t)
+	defer startProfiles(t, &shiftedClock{})()
+	namespace := env.Namespace(t)
+	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.Scope = v1alpha1.ScopeHostsInMaintenance })
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
+	server.Host.Labels = map[string]string{"profile": "p"}
+	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
+	env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
+		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
+	})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "settings"} })
+	wait(t, server, phase(v1alpha1.PhaseMaintenance))
+	g.Consistently(server.CommandNames, time.Second).Should(BeEmpty())
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance.DrainedBy = "anna: kubectl drain" })
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(h.Spec.ProviderState.SettingsRunsEnded).To(Equal(int32(1)), "%+v", h.Status)
+	})
+	g.Expect(server.BIOS()).To(HaveKeyWithValue("WorkloadProfile", "LowLatency"))
+	g.Expect(server.On()).To(BeTrue())
+	g.Expect(staged(server)).To(Equal(1))
+	object := settingsOf(t, server)
+	g.Expect(object.Spec.Outcome).To(Equal(v1alpha1.SettingsApplied))
+	g.Expect(object.Spec.RequestedBy).To(Equal("anna: kubectl drain"))
+	g.Expect(object.Spec.PoweredOffTime).NotTo(BeNil())
+	g.Expect(server.Host.Spec.ProviderState.Boots).To(BeZero(), "the record of the boot is that of the machine")
+	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseMaintenance))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil })
+	wait(t, server, phase(v1alpha1.PhaseProvisioned))
+	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsConform))
+}
+
+// TestSettingsAtRest: hosts that have the settings of their profile, hosts whose profile is paused and differ, and the profile itself are not written at rest, neither
+// by the manager that read the settings nor by the next one.
+func TestSettingsAtRest(t *testing.T) {
+	g := NewWithT(t)
+	stop := startProfiles(t, &shiftedClock{})
+	namespace := env.Namespace(t)
+	p := profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.State = v1alpha1.RolloutPaused })
+	const hosts = 8
+	servers := make([]*controllerstest.Server, hosts)
+	for i := range servers {
+		servers[i] = controllerstest.NewServer(t, namespace, fmt.Sprintf("h%d", i), bmctest.Options{})
+		servers[i].Host.Labels = map[string]string{"profile": "p"}
+		if i%2 == 0 {
+			servers[i].SetBIOS("WorkloadProfile", "LowLatency")
+		}
+		register(t, servers[i])
+	}
+	for i, server := range servers {
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+		wait(t, server, reason(v1alpha1.SettingsConformCondition, map[bool]string{true: v1alpha1.ReasonSettingsConform, false: v1alpha1.ReasonSettingsDiffer}[i%2 == 0]))
+		g.Eventually(func() error {
+			return env.Client.Get(t.Context(), keyOf(server.Host), &v1alpha1.BareMetalSettings{})
+		}, time.Minute).Should(Succeed())
+	}
+	versions := func() (all []string) {
+		for _, server := range servers {
+			h, s := &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalSettings{}
+			g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), h)).To(Succeed())
+			g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), s)).To(Succeed())
+			all = append(all, h.ResourceVersion, s.ResourceVersion)
+		}
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p)).To(Succeed())
+		return append(all, p.ResourceVersion)
+	}
+	g.Eventually(func() bool { // the last write of each status is over
+		before := versions()
+		time.Sleep(300 * time.Millisecond)
+		return slices.Equal(before, versions())
+	}, time.Minute).Should(BeTrue())
+	before := versions()
+	g.Consistently(versions, time.Second, 100*time.Millisecond).Should(Equal(before))
+	stop()
+	defer startProfiles(t, &shiftedClock{})()
+	g.Consistently(versions, 3*time.Second, 100*time.Millisecond).Should(Equal(before))
+	for _, server := range servers {
+		g.Expect(server.CommandNames()).To(BeEmpty())
+	}
+}
+
+// TestSettingsWithoutStatus: a restore gives back the specs and no status. A host that has the settings, and one that was offered with its old ones, are offered again
+// without a write to a server and without a restart.
+func TestSettingsWithoutStatus(t *testing.T) {
+	g := NewWithT(t)
+	stop := startProfiles(t, &shiftedClock{})
+	namespace := env.Namespace(t)
+	changed, offered := profiledServer(t, namespace, "changed"), profiledServer(t, namespace, "offered")
+	wait(t, changed, phase(v1alpha1.PhaseAvailable))
+	wait(t, offered, phase(v1alpha1.PhaseAvailable))
+	changed.SetBIOS("WorkloadProfile", "LowLatency")
+	profileOf(t, namespace, "WorkloadProfile", "LowLatency")
+	wait(t, changed, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsConform))
+	wait(t, offered, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
+	g.Eventually(func() *int32 { return settingsRecordOf(t, offered).OfferedBoots }, time.Minute).ShouldNot(BeNil())
+	stop()
+	for _, server := range []*controllerstest.Server{changed, offered} {
+		for _, o := range []client.Object{server.Host, settingsOf(t, server)} {
+			g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), o)).To(Succeed())
+			before, ok := o.DeepCopyObject().(client.Object)
+			g.Expect(ok).To(BeTrue())
+			switch o := o.(type) {
+			case *v1alpha1.BareMetalHost:
+				o.Status = v1alpha1.BareMetalHostStatus{}
+			case *v1alpha1.BareMetalSettings:
+				o.Status = v1alpha1.BareMetalSettingsStatus{}
+			}
+			g.Expect(env.Client.Status().Patch(t.Context(), o, client.MergeFrom(before))).To(Succeed())
+		}
+	}
+	defer startProfiles(t, &shiftedClock{})()
+	for _, server := range []*controllerstest.Server{changed, offered} {
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+		wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(conditions.Has(h, v1alpha1.SettingsConformCondition)).To(BeTrue())
+		})
+		g.Expect(server.CommandNames()).To(BeEmpty())
+		g.Expect(server.Host.Spec.ProviderState.SettingsRuns).To(BeZero())
+		g.Eventually(func() *int32 { return settingsOf(t, server).Status.DifferenceCount }, time.Minute).ShouldNot(BeNil())
+	}
+}
+
+// settingsRecordOf returns the record in the BareMetalSettings of a server; empty without the object.
+func settingsRecordOf(t *testing.T, server *controllerstest.Server) v1alpha1.BareMetalSettingsSpec {
+	t.Helper()
+	object := &v1alpha1.BareMetalSettings{}
+	if err := env.Client.Get(t.Context(), keyOf(server.Host), object); err != nil {
+		return v1alpha1.BareMetalSettingsSpec{}
+	}
+	return object.Spec
+}
+
+// TestSettingsComponentOffInMidRun: a provider without the component finds a run whose settings are staged: it neither offers the host nor sends a command. The next one
+// with the component goes on, without staging them again.
+func TestSettingsComponentOffInMidRun(t *testing.T) {
+	g := NewWithT(t)
+	stop := startProfiles(t, &shiftedClock{})
+	namespace := env.Namespace(t)
+	profileOf(t, namespace, "WorkloadProfile", "LowLatency")
+	server := profiledServer(t, namespace, "h")
+	g.Eventually(func() *metav1.Time { return settingsRecordOf(t, server).StagedTime }, inspectionTimeout).ShouldNot(BeNil())
+	stop()
+	before := server.CommandNames()
+	off := start(t)
+	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonConfiguring))
+	g.Eventually(func() string { return messageOf(t, server, v1alpha1.AvailableCondition) }, time.Minute).Should(ContainSubstring("--profiles"))
+	g.Consistently(server.CommandNames, time.Second).Should(HaveLen(len(before)))
+	off()
+	defer startProfiles(t, &shiftedClock{})()
+	endRestart(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	g.Expect(server.BIOS()).To(HaveKeyWithValue("WorkloadProfile", "LowLatency"))
+	g.Expect(staged(server)).To(Equal(1))
+}
+
+// messageOf returns the message of a condition of a server's host.
+func messageOf(t *testing.T, server *controllerstest.Server, condition string) string {
+	t.Helper()
+	h := &v1alpha1.BareMetalHost{}
+	if err := env.Client.Get(t.Context(), keyOf(server.Host), h); err != nil {
+		return err.Error()
+	}
+	return conditions.GetMessage(h, condition)
+}
+
+// TestSettingsDeletedInMidRun: the profile is deleted in mid-run: the run goes on with what its record has. The record is deleted in mid-run: the host is not offered, and
+// its server gets no further command.
+func TestSettingsDeletedInMidRun(t *testing.T) {
+	stagedRun := func(t *testing.T) (*controllerstest.Server, *v1alpha1.BareMetalProfile) {
+		t.Helper()
+		namespace := env.Namespace(t)
+		p := profileOf(t, namespace, "WorkloadProfile", "LowLatency")
+		server := profiledServer(t, namespace, "h")
+		NewWithT(t).Eventually(func() *metav1.Time { return settingsRecordOf(t, server).StagedTime }, inspectionTimeout).ShouldNot(BeNil())
+		return server, p
+	}
+	t.Run("the profile", func(t *testing.T) {
+		g := NewWithT(t)
+		defer startProfiles(t, &shiftedClock{})()
+		server, p := stagedRun(t)
+		g.Expect(env.Client.Delete(t.Context(), p)).To(Succeed())
+		endRestart(t, server)
+		wait(t, server, phase(v1alpha1.PhaseAvailable))
+		g.Expect(server.BIOS()).To(HaveKeyWithValue("WorkloadProfile", "LowLatency"), "what was set stays set")
+		g.Expect(settingsOf(t, server).Spec.Outcome).To(Equal(v1alpha1.SettingsApplied))
+	})
+	t.Run("the record", func(t *testing.T) {
+		g := NewWithT(t)
+		stop := startProfiles(t, &shiftedClock{})
+		server, _ := stagedRun(t)
+		stop()
+		g.Expect(env.Client.Delete(t.Context(), settingsOf(t, server))).To(Succeed())
+		before := server.CommandNames()
+		defer startProfiles(t, &shiftedClock{})()
+		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonSettingsUnknown))
+		g.Consistently(server.CommandNames, time.Second).Should(HaveLen(len(before)))
+	})
+}
