@@ -45,6 +45,13 @@ type BareMetalHostStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// settingsProfile is the name of the BareMetalProfile whose firmware settings the server had when they were read last. It is absent if they differ, are
+	// not known, or no profile selects the host.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SettingsProfile string `json:"settingsProfile,omitempty"`
+
 	// phase summarises the state of the host. The provider sends no power or boot command in the phases BootUnknown,
 	// Orphaned, Detached, Maintenance and ExternallyProvisioned.
 	//

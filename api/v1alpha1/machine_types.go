@@ -63,6 +63,14 @@ type BareMetalMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self in ['Metadata', 'Clear', 'Purge']",message="must be Metadata, Clear or Purge: a machine can ask for an erasure, and a host decides about None and Manual"
 	CleaningPolicy wire.ErasePolicy `json:"cleaningPolicy,omitempty"`
 
+	// profile is the name of a BareMetalProfile in the namespace of the machine. The machine claims only hosts that have the firmware settings of that profile
+	// (status.settingsProfile of the host). No host is changed for it: the rollout of the profile does that. A change after the claim has no effect. Defaults
+	// to no requirement.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Profile string `json:"profile,omitempty"`
+
 	// image is the operating system image that the provider writes to a disk of the host, together with the bootstrap data. The host then boots from that
 	// disk. Exactly one of image and boot is required.
 	// +optional

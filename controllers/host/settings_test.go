@@ -112,6 +112,7 @@ func TestSettingsConform(t *testing.T) {
 	server := profiledServer(t, namespace, "h")
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsConform))
+	g.Expect(server.Host.Status.SettingsProfile).To(Equal("p"), "a machine can demand it")
 	g.Expect(server.CommandNames()).To(BeEmpty())
 	g.Expect(server.Host.Spec.ProviderState.SettingsRuns).To(BeZero())
 }

@@ -81,7 +81,8 @@ func (f *readFirmware) hash(of func(name string) bool) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// setSettingsConform sets the condition SettingsConform. Without a profile it is absent. What the status says of an earlier comparison stays until the settings are read.
+// setSettingsConform sets the condition SettingsConform, and the name of the profile that the host conforms to. Without a profile both are absent.
+// What the status says of an earlier comparison stays until the settings are read.
 func setSettingsConform(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 	b := view.BIOS
 	set := func(status metav1.ConditionStatus, reason, message string) {
@@ -113,6 +114,10 @@ func setSettingsConform(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 			message += ". The rollout: " + b.Rollout.Message
 		}
 		set(metav1.ConditionFalse, v1alpha1.ReasonSettingsDiffer, message)
+	}
+	host.Status.SettingsProfile = ""
+	if b.Profile != nil && conditions.IsTrue(host, v1alpha1.SettingsConformCondition) {
+		host.Status.SettingsProfile = b.Profile.Name
 	}
 }
 

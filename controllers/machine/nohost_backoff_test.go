@@ -40,6 +40,7 @@ func TestClaimabilityChanged(t *testing.T) {
 		"verified": {host(), host(func(h *v1alpha1.BareMetalHost) {
 			conditions.Set(h, metav1.Condition{Type: v1alpha1.VerifiedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVerified})
 		}), true},
+		"settings": {host(), host(func(h *v1alpha1.BareMetalHost) { h.Status.SettingsProfile = "p" }), true},
 		"labels":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"rack": "a"} }), true},
 		"taints":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.Taints = []v1alpha1.HostTaint{{Key: "gpu"}} }), true},
 		"domain":   {host(), host(func(h *v1alpha1.BareMetalHost) { h.Spec.FailureDomain = "rack-1" }), true},

@@ -137,13 +137,14 @@ type claimFields struct {
 	labels       map[string]string
 	spec         v1alpha1.BareMetalHostSpec
 	verified     bool
+	profile      string // whose firmware settings it has
 	outOfService string // annotations can take a host out of service too
 	available    metav1.Condition
 }
 
 func claimFieldsOf(h *v1alpha1.BareMetalHost) claimFields {
 	f := claimFields{
-		labels: h.Labels, spec: h.Spec, outOfService: claim.OutOfService(h),
+		labels: h.Labels, spec: h.Spec, profile: h.Status.SettingsProfile, outOfService: claim.OutOfService(h),
 		verified: conditions.IsTrue(h, v1alpha1.VerifiedCondition),
 	}
 	f.spec.ProviderState.Boots = 0

@@ -51,6 +51,7 @@ var fieldsReadOnce = []struct {
 	{"tolerations", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Tolerations }},
 	{"reuseHost", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.ReuseHost }},
 	{"cleaningPolicy", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.CleaningPolicy }},
+	{"profile", claimed, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Profile }},
 	{"boot.kernel", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.Kernel }},
 	{"boot.initrds", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.Initrds }},
 	{"boot.commandLine", booted, func(s *v1alpha1.BareMetalMachineSpec) any { return s.Boot.CommandLine }},

@@ -70,6 +70,7 @@ func TestWarnings(t *testing.T) {
 		m.Spec.ReuseHost = !m.Spec.ReuseHost
 		m.Spec.Hardware.CPU++
 		m.Spec.CleaningPolicy = []wire.ErasePolicy{wire.PolicyClear, wire.PolicyPurge}[tolerations%2]
+		m.Spec.Profile += "a"
 		m.Spec.HostSelector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"cpu": v1alpha1.LabelValue("a" + m.Spec.Boot.CommandLine)}}
 		m.Spec.Preferences = append(m.Spec.Preferences, v1alpha1.HostPreference{Weight: 1, HostSelector: *m.Spec.HostSelector})
 	}
@@ -80,7 +81,7 @@ func TestWarnings(t *testing.T) {
 		m.Spec.Boot.IPXETemplate = "#!ipxe\necho " + m.Spec.Boot.CommandLine + "\n"
 		m.Spec.Boot.ReportBootstrap = !m.Spec.Boot.ReportBootstrap
 	}
-	choosing := []string{"hostSelector", "hardware", "preferences", "tolerations", "reuseHost", "cleaningPolicy"}
+	choosing := []string{"hostSelector", "hardware", "preferences", "tolerations", "reuseHost", "cleaningPolicy", "profile"}
 	booting := []string{"boot.kernel", "boot.initrds", "boot.commandLine", "boot.ipxeTemplate", "boot.reportBootstrap"}
 
 	change("before the claim", func(m *v1alpha1.BareMetalMachine) { choose(m); boot(m) })

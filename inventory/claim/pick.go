@@ -24,6 +24,8 @@ type Want struct {
 	Hardware v1alpha1.HardwareRequirements
 	// CleaningPolicy is how thoroughly the disks have to be erased after the machine; empty for what the host does.
 	CleaningPolicy wire.ErasePolicy
+	// Profile is the BareMetalProfile whose firmware settings the host must have; empty for none.
+	Profile string
 	// Tolerations are the taints of hosts that the machine tolerates.
 	Tolerations []v1alpha1.HostToleration
 	// Preferences rank the hosts that fit.

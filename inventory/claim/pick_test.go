@@ -138,6 +138,9 @@ func TestHardRules(t *testing.T) {
 		"with less than 9 CPUs":                {want: func(w *Want) { w.Hardware.CPU = 9 }},
 		"with less than 17Gi memory":           {want: func(w *Want) { w.Hardware.Memory = quantity("17Gi") }},
 		"without a disk of 401Gi":              {want: func(w *Want) { w.Hardware.Disk = quantity("401Gi") }},
+		`without the firmware settings of BareMetalProfile "fast" (their condition SettingsConform says why)`: {
+			change: func(h *v1alpha1.BareMetalHost) { h.Status.SettingsProfile = "slow" }, want: func(w *Want) { w.Profile = "fast" },
+		},
 		"with the taint gpu=a100, which tolerations do not name": {
 			change: tainted(v1alpha1.HostTaint{Key: "gpu", Value: "a100", Effect: v1alpha1.TaintNoClaim}),
 			want: func(w *Want) {

@@ -122,6 +122,8 @@ func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
 		return fmt.Sprintf("without the %d GPUs that hardware.gpus requires", need.GPUs.Count)
 	case len(need.Switches) > 0 && !connected(host, need.Switches):
 		return "not connected to a switch of hardware.switches"
+	case want.Profile != "" && host.Status.SettingsProfile != want.Profile:
+		return fmt.Sprintf("without the firmware settings of BareMetalProfile %q (their condition SettingsConform says why)", want.Profile)
 	case want.CleaningPolicy == wire.PolicyPurge && host.Spec.CleaningPolicy != wire.PolicyManual && cleaning.NotPurgeable(&host.Spec, host.Status.Inspection).Any():
 		return "with a disk that cannot be purged, which cleaningPolicy requires"
 	}

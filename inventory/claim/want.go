@@ -10,7 +10,7 @@ import (
 // WantOf returns what a machine with this spec requires of a host. The caller sets FailureDomain and Reuse, which come from the Machine and its owner. It
 // fails for a selector that the API server would have refused.
 func WantOf(spec *v1alpha1.BareMetalMachineSpec) (Want, error) {
-	want := Want{Selector: labels.Everything(), Hardware: spec.Hardware, Tolerations: spec.Tolerations, CleaningPolicy: spec.CleaningPolicy}
+	want := Want{Selector: labels.Everything(), Hardware: spec.Hardware, Tolerations: spec.Tolerations, CleaningPolicy: spec.CleaningPolicy, Profile: spec.Profile}
 	var err error
 	if spec.HostSelector != nil {
 		if want.Selector, err = SelectorOf(spec.HostSelector); err != nil {
