@@ -16,7 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalsettings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalsettings,verbs=get;list;watch;create;patch;record
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalsettings/status,verbs=patch
 
 // maxSettingValue is the maximum length of a value in the record of a run, as in the API.

@@ -183,6 +183,9 @@ var inspections = struct{ why, test string }{"the agent reports what it found", 
 // erasures is the reason of rights that recording an erasure uses: the servers of this suite run no agent.
 var erasures = struct{ why, test string }{"the erasure of a host is recorded, and signed with a key of the provider's namespace", "cmd/manager.TestErasureRights"}
 
+// profiles is the reason of rights that firmware settings use: the manager of this suite runs without --profiles.
+var profiles = struct{ why, test string }{"a profile is read, and the settings of a host are recorded", "controllers/host.TestSettingsRun"}
+
 // elsewhere are the rights that this suite does not use reliably, by role, with the reason and the test that uses them.
 var elsewhere = map[string]map[right]struct{ why, test string }{
 	"ClusterRole capbm-system-manager": {
@@ -203,6 +206,17 @@ var elsewhere = map[string]map[right]struct{ why, test string }{
 		"list baremetalerasures.infrastructure.cluster.x-k8s.io":                erasures,
 		"delete baremetalerasures.infrastructure.cluster.x-k8s.io":              erasures,
 		"record baremetalerasures.infrastructure.cluster.x-k8s.io":              {"the policy capbm-system-erasures asks for it, and no request has this verb", "cmd/manager.TestErasureRights"},
+		"get baremetalprofiles.infrastructure.cluster.x-k8s.io":                 profiles,
+		"list baremetalprofiles.infrastructure.cluster.x-k8s.io":                profiles,
+		"watch baremetalprofiles.infrastructure.cluster.x-k8s.io":               profiles,
+		"patch baremetalprofiles/status.infrastructure.cluster.x-k8s.io":        profiles,
+		"create baremetalsettings.infrastructure.cluster.x-k8s.io":              profiles,
+		"get baremetalsettings.infrastructure.cluster.x-k8s.io":                 profiles,
+		"list baremetalsettings.infrastructure.cluster.x-k8s.io":                profiles,
+		"watch baremetalsettings.infrastructure.cluster.x-k8s.io":               profiles,
+		"patch baremetalsettings.infrastructure.cluster.x-k8s.io":               profiles,
+		"patch baremetalsettings/status.infrastructure.cluster.x-k8s.io":        profiles,
+		"record baremetalsettings.infrastructure.cluster.x-k8s.io":              {"the policy capbm-system-settings asks for it, and no request has this verb", "cmd/manager.TestSettingsPolicy"},
 		"patch baremetalinspections.infrastructure.cluster.x-k8s.io":            {"the owner of a report is restored after a backup tool removed it", "controllers/host.TestInspectionByAgent"},
 	},
 	"Role capbm-manager": {

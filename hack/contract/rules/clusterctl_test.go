@@ -382,7 +382,7 @@ func (s *suite) ownersOf(t *testing.T, o unstructured.Unstructured, levels int) 
 // hack/contract/clusterctl moves a cluster for real.
 func (s *suite) move(t *testing.T) {
 	g := NewWithT(t)
-	for _, resource := range []string{"baremetalhosts", "baremetalboots", "baremetalinspections", "baremetalerasures"} {
+	for _, resource := range []string{"baremetalhosts", "baremetalboots", "baremetalinspections", "baremetalerasures", "baremetalprofiles", "baremetalsettings"} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		g.Expect(s.plane.Client.Get(t.Context(), types.NamespacedName{Name: resource + "." + v1alpha1.GroupVersion.Group}, crd)).To(Succeed())
 		g.Expect(crd.Labels).To(HaveKey(clusterctlv1.ClusterctlMoveLabel))

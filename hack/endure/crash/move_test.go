@@ -72,7 +72,7 @@ func label(t *testing.T, e *controllerstest.Env) {
 		if crd.Spec.Group == v1alpha1.GroupVersion.Group {
 			crd.Labels[clusterv1.ProviderNameLabel] = provider.Infrastructure
 		}
-		if slices.Contains([]string{"BareMetalHost", "BareMetalBoot", "BareMetalInspection", "BareMetalErasure"}, crd.Spec.Names.Kind) {
+		if slices.Contains([]string{"BareMetalHost", "BareMetalBoot", "BareMetalInspection", "BareMetalErasure", "BareMetalProfile", "BareMetalSettings"}, crd.Spec.Names.Kind) {
 			crd.Labels["clusterctl.cluster.x-k8s.io/move"] = "" // as config/crd has it
 		}
 		g.Expect(c.Patch(t.Context(), crd, client.MergeFrom(before))).To(Succeed())
