@@ -47,7 +47,7 @@ func BootFor(v View, s Settings) Boot {
 			return networkBoot(v, BootNetwork)
 		}
 	case StateMaintenance:
-		if !v.servesRun() || !v.Host.settingsRunOpen() { // the boot server does not read the record of the run
+		if !servesRun(v) || !v.Host.settingsRunOpen() { // the boot server does not read the record of the run
 			return BootNothing
 		}
 	case StateReportedIn, StateProvisioned, StatePowerHold:

@@ -122,7 +122,7 @@ func endRun(v View, step Step, run v1alpha1.BareMetalSettingsSpec, outcome v1alp
 // beginStaging records that the BMC gets the changes from now on. Before that a run has changed nothing, and a machine that has claimed the host ends it.
 func beginStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
 	switch {
-	case v.taken(run):
+	case takenFrom(v, run):
 		return endRun(v, step, run, v1alpha1.SettingsRefused, takenBefore(run, "the BMC got the settings"))
 	case run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time):
 		return endRun(v, step, run, v1alpha1.SettingsRefused, "The run did not begin before its deadline")
@@ -155,6 +155,14 @@ func (b BIOS) stagingOf(run v1alpha1.BareMetalSettingsSpec) *SettingsStaging {
 
 func isPending(c settings.Change) bool { return c.Pending }
 
+// pastTime returns a time, or zero if it is in the future: a clock that was set back makes nothing a later reading.
+func pastTime(now, at time.Time) time.Time {
+	if at.After(now) {
+		return time.Time{}
+	}
+	return at
+}
+
 // isStaged is true if the BMC reports all changes of a run as pending, or has them already.
 func isStaged(p *settings.Plan) bool {
 	return !p.Blocked() && p.SecureBoot == nil && !slices.ContainsFunc(p.Changes, func(c settings.Change) bool { return !c.Pending })
@@ -177,11 +185,11 @@ func isUntouched(run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) bool {
 
 // stageSettings gives the BMC the changes, and waits until it reports them as pending.
 func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
-	plan, staging, deadline := v.BIOS.runPlan(run, run.StagingTime.Time), v.BIOS.stagingOf(run), run.StagingTime.Add(stagingTimeout)
+	plan, staging, deadline := v.BIOS.runPlan(run, pastTime(v.Now, run.StagingTime.Time)), v.BIOS.stagingOf(run), run.StagingTime.Add(stagingTimeout)
 	unknown, known := step, step
 	unknown.Message = "The BMC gets the settings. "
 	switch {
-	case v.taken(run) && plan != nil:
+	case takenFrom(v, run) && plan != nil:
 		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, takenBefore(run, "the BMC had the settings")))
 	case plan != nil && staging != nil && staging.Refused == "" && isStaged(plan):
 		now := metav1.NewTime(v.Now)
@@ -195,7 +203,7 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "The BMC refused the settings: "+staging.Refused))
 	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number:
 		known.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
-	case staging == nil && !v.taken(run):
+	case staging == nil && !takenFrom(v, run):
 		known.Action = StageSettings
 	default:
 		known.Action = ReadSettings
@@ -206,7 +214,8 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 
 // readSettingsLately is true for a reading after which it is too early for another one.
 func readSettingsLately(v View) bool {
-	return v.BIOS.Reading != nil && v.Now.Before(v.BIOS.Reading.At.Add(verifyInterval))
+	r := v.BIOS.Reading
+	return r != nil && !r.At.After(v.Now) && v.Now.Before(r.At.Add(verifyInterval))
 }
 
 // listForeign lists pending values that nobody wished.

@@ -180,9 +180,9 @@ func verifySettings(v View, s Settings, step Step, run v1alpha1.BareMetalSetting
 
 // judgeSettings compares the settings of a server that was restarted with those of the run. The BMC may report the old values for some minutes.
 func judgeSettings(v View, step Step, run v1alpha1.BareMetalSettingsSpec, boot v1alpha1.BareMetalBootSpec) Step {
-	since, until := latest(boot.StartTime.Time, v.BMC.LastPowerAt), time.Time{}
+	since, until := latest(pastTime(v.Now, boot.StartTime.Time), pastTime(v.Now, v.BMC.LastPowerAt)), time.Time{}
 	if done := boot.AgentDoneTime; done != nil {
-		since, until = latest(since, done.Time), done.Add(verifyTimeout)
+		since, until = latest(since, pastTime(v.Now, done.Time)), done.Add(verifyTimeout)
 	}
 	plan, waits := v.BIOS.runPlan(run, since), v.Now.Before(until)
 	if v.BIOS.Reading == nil || v.BIOS.Reading.At.Before(since) || v.BIOS.Reading.Run != run.Number {

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,14 +17,14 @@ import (
 // except that a server that it has powered off is powered on.
 
 // servesRun is true for a host whose maintenance permits a settings run on the server of its machine.
-func (v View) servesRun() bool {
+func servesRun(v View) bool {
 	m := v.Host.Spec.Maintenance
 	return m != nil && m.DrainedBy != "" && v.Provisioned() && !v.releasing() && v.Consumer.Persistence == v1alpha1.PersistenceInstalled
 }
 
-// taken is true if a machine claimed the host since the run began, or if the maintenance is over in which a run on the server of a machine was permitted.
-func (v View) taken(run v1alpha1.BareMetalSettingsSpec) bool {
-	return v.Host.Claimed() && (run.RequestedBy == "" || !v.servesRun())
+// takenFrom is true if a machine claimed the host since the run began, or if the maintenance is over in which a run on the server of a machine was permitted.
+func takenFrom(v View, run v1alpha1.BareMetalSettingsSpec) bool {
+	return v.Host.Claimed() && (run.RequestedBy == "" || !servesRun(v))
 }
 
 // takenBefore says that a run ends because the host was taken before something.
@@ -36,7 +37,7 @@ func takenBefore(run v1alpha1.BareMetalSettingsSpec, what string) string {
 
 // configureInMaintenance begins or drives a run on the server of a machine. The step is that of a host in maintenance.
 func configureInMaintenance(v View, s Settings, step Step) Step {
-	if !v.BIOS.On || !v.servesRun() || step.Action == RecordBoot || v.Host.MoveBlocked {
+	if !v.BIOS.On || !servesRun(v) || step.Action == RecordBoot || v.Host.MoveBlocked {
 		return step
 	}
 	if v.Host.settingsRunOpen() {
@@ -124,7 +125,7 @@ func restartMachine(v View, s Settings, step Step, run v1alpha1.BareMetalSetting
 	switch {
 	case !v.Provisioned():
 		return endRun(v, step, run, v1alpha1.SettingsFailed, "The machine no longer has the host. Some of the settings are pending, or took effect")
-	case run.PoweredOffTime == nil && v.taken(run):
+	case run.PoweredOffTime == nil && takenFrom(v, run):
 		return endRun(v, step, run, v1alpha1.SettingsFailed, takenBefore(run, "the server was restarted")+". The settings are pending")
 	case run.PoweredOffTime == nil && over:
 		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("The settings are pending, and the server was not powered off within %s", settingsRunTimeout))
@@ -164,7 +165,7 @@ func powerOnForRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		step.RequeueAt, step.Message = v.Now.Add(s.ActiveInterval), "The server is powering on with the new settings"
 		return step
 	}
-	since, until := latest(run.PoweredOffTime.Time, v.BMC.LastPowerAt), run.DeadlineTime.Time
+	since, until := restartedForRun(v, run), run.DeadlineTime.Time
 	if readiness, ready := v.Observed.nodeReadiness(); readiness == v1alpha1.NodeReady && ready.After(since) && ready.Add(verifyTimeout).Before(until) {
 		until = ready.Add(verifyTimeout)
 	}
@@ -183,9 +184,14 @@ func powerOnForRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 	return step
 }
 
+// restartedForRun is the time after which a reading shows what the restart of a machine's server has applied.
+func restartedForRun(v View, run v1alpha1.BareMetalSettingsSpec) time.Time {
+	return latest(pastTime(v.Now, run.PoweredOffTime.Time), pastTime(v.Now, v.BMC.LastPowerAt))
+}
+
 // describeLateRestart says what a server does not have at the end of the wait for its settings.
 func describeLateRestart(v View, run v1alpha1.BareMetalSettingsSpec) string {
-	if plan := v.BIOS.runPlan(run, latest(run.PoweredOffTime.Time, v.BMC.LastPowerAt)); plan != nil {
+	if plan := v.BIOS.runPlan(run, restartedForRun(v, run)); plan != nil {
 		return "After the restart of the server, " + describeUnapplied(v, run, plan)
 	}
 	return "The server was powered off to restart it, and its settings could not be read after that"

@@ -166,6 +166,7 @@ var writes = map[string][]struct{ name, part string }{
 	"baremetalsettings": {
 		{"record the end of the run", `"endTime":"`},
 		{"record the outcome of the run", `"outcome":"`},
+		{"record that the server is off", `"poweredOffTime":"`},
 		{"record that the settings are pending", `"stagedTime":"`},
 		{"record that settings are staged", `"stagingTime":"`},
 		{"record the run", `"number":`},

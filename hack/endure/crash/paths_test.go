@@ -55,6 +55,10 @@ var paths = []path{
 		"record the power-on", "record that the script is served", "record that the agent is done", "record the outcome of the run", "void the boot", "record the end of the run",
 		"count the end of the run",
 	}},
+	{"configure-machine", configureMachine, []string{
+		"count the run", "record that settings are staged", "record that the settings are pending", "record that the server is off", "record the outcome of the run",
+		"record the end of the run", "count the end of the run",
+	}},
 	{"remove", remove, []string{"void the boot", "finalizer of the host", "finalizer of the boot"}},
 	{"remediate", remediate, []string{"hold"}},
 	{"move-source", moveSource, []string{"record that data is served", "record the report", "allow the move"}},

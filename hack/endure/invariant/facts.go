@@ -14,6 +14,9 @@ import (
 // hostFacts are what the rules read from a host. They are comparable: only changes are kept.
 type hostFacts struct {
 	exists, deleting, detached, external, maintained, tainted bool
+	// drained is true in a maintenance that permits a settings run. configures is true while a run is open, and runs counts them.
+	drained, configures bool
+	runs                int32
 
 	uid, consumer, claimID, quarantine string
 	phase                              v1alpha1.HostPhase
@@ -42,6 +45,8 @@ func factsOf(h *v1alpha1.BareMetalHost) hostFacts {
 		wanted: len(spec.PowerHolds) > 0, boots: state.Boots,
 		erases: policies.Erases(spec.CleaningPolicy), erasesAll: policies.AllDisks(spec.CleaningPolicy),
 	}
+	f.drained = spec.Maintenance != nil && spec.Maintenance.DrainedBy != ""
+	f.runs, f.configures = state.SettingsRuns, state.SettingsRuns > state.SettingsRunsEnded
 	_, f.blocked = h.Annotations[v1alpha1.BlockMoveAnnotation]
 	if spec.ConsumerRef != nil {
 		f.consumer, f.claimID = spec.ConsumerRef.Name, spec.ConsumerRef.ClaimID
@@ -71,7 +76,8 @@ func (f hostFacts) String() string {
 		what string
 	}{
 		{f.deleting, "deleting"}, {f.detached, "detached"}, {f.external, "external"}, {f.maintained, "maintenance"}, {f.wanted, "power-wanted"},
-		{f.held, "powerHoldStartTime"}, {f.heldOff, "powerHoldOffTime"}, {f.cleaning, "cleaning"}, {f.blocked, "move-blocked"}, {f.quarantine != "", "quarantine=" + f.quarantine},
+		{f.held, "powerHoldStartTime"}, {f.heldOff, "powerHoldOffTime"}, {f.cleaning, "cleaning"}, {f.blocked, "move-blocked"},
+		{f.drained, "drained"}, {f.configures, fmt.Sprintf("run=%d", f.runs)}, {f.quarantine != "", "quarantine=" + f.quarantine},
 	} {
 		if is.is {
 			b.WriteString(" " + is.what)
@@ -113,14 +119,26 @@ const (
 	noBoot, noMedia               = "Boot=None", mediaCommand
 )
 
+// isSetting is true for a command that changes the firmware settings of a server.
+func isSetting(command string) bool {
+	return strings.HasPrefix(command, "BIOS=") || strings.HasPrefix(command, "SecureBoot=")
+}
+
 // permits is true if a command to a host's server is in order in a state of the host, its boot and its machine. It follows ARCHITECTURE.md and not the
 // implementation.
 func permits(at moment, name, command string) bool {
 	h, m := at.host, at.machine
 	namespace, hostName, _ := strings.Cut(name, "/")
+	runs := h.exists && !h.detached && !h.external && h.configures && m.exists && m.providerID == inventory.ProviderID(namespace, hostName, h.consumer)
 	switch {
+	case runs && h.drained: // two users permit it: the one of the profile, and the one of the maintenance
+		return isSetting(command) || command == forceOff || command == shutDown || command == onCommand
+	case runs && !h.maintained && !m.deleting && command == onCommand: // the maintenance has ended, and the run had powered the server off
+		return true
 	case !h.exists, h.detached, h.maintained, h.external:
 		return false
+	case isSetting(command):
+		return h.configures && h.quarantine == "" && h.consumer == "" && !h.deleting
 	case h.consumer == "" && h.deleting:
 		return command == forceOff && at.boot.open()
 	case h.consumer == "":

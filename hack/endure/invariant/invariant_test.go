@@ -58,6 +58,13 @@ func quarantined(h *v1alpha1.BareMetalHost) {
 	h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Broken"}
 }
 
+// drained is a maintenance that permits a settings run, and runOpen a host with an open one.
+func drained(h *v1alpha1.BareMetalHost) {
+	h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "anna", DrainedBy: "anna"}
+}
+
+func runOpen(h *v1alpha1.BareMetalHost) { h.Spec.ProviderState.SettingsRuns = 1 }
+
 func external(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
 
 func detached(h *v1alpha1.BareMetalHost) {
@@ -178,6 +185,18 @@ func TestCommands(t *testing.T) {
 		"quarantined":                        {newHost(quarantined), nil, nil, "ForceOff", true},
 		"machine gone":                       {newHost(claimed, counts), begun, nil, "ForceOff", true},
 		"no host":                            {nil, nil, nil, "On", true},
+		"settings":                           {newHost(runOpen), nil, nil, "BIOS=a", false},
+		"settings, no run":                   {newHost(), nil, nil, "BIOS=a", true},
+		"settings, quarantined":              {newHost(runOpen, quarantined), nil, nil, "BIOS=a", true},
+		"settings, claimed":                  {newHost(runOpen, claimed), nil, newMachine(), "BIOS=a", true},
+		"settings, provisioned":              {newHost(runOpen, claimed, counted), done, run, "BIOS=a", true},
+		"settings, in maintenance":           {newHost(runOpen, claimed, counted, maintained), done, run, "BIOS=a", true},
+		"settings, drained":                  {newHost(runOpen, claimed, counted, drained), done, run, "BIOS=a", false},
+		"drained, off":                       {newHost(runOpen, claimed, counted, drained), done, run, "GracefulShutdown", false},
+		"drained, off, no run":               {newHost(claimed, counted, drained), done, run, "GracefulShutdown", true},
+		"drained, another machine":           {newHost(runOpen, claimed, counted, drained), done, newMachine(), "GracefulShutdown", true},
+		"maintenance over, on":               {newHost(runOpen, claimed, counted), done, run, "On", false},
+		"maintenance over, off":              {newHost(runOpen, claimed, counted), done, run, "ForceOff", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -261,6 +280,11 @@ func TestChanges(t *testing.T) {
 		"counted, no move waits":    {server{}, newHost(claimed), newHost(claimed, counted), []string{promise.Records}},
 		"counted back":              {server{}, newHost(claimed, counts), newHost(claimed), []string{promise.Numbers}},
 		"claimed by another claim":  {server{}, newHost(claimed), newHost(claimedAnew), []string{promise.Forgotten}},
+		"claimed in a run":          {server{}, newHost(runOpen), newHost(runOpen, claimed), []string{promise.Claimable}},
+		"claimed, and a run":        {server{}, newHost(), newHost(runOpen, claimed), []string{promise.Command, promise.Claimable}},
+		"a run of a machine":        {server{}, newHost(claimed), newHost(claimed, runOpen), []string{promise.Command}},
+		"a run in maintenance":      {server{}, newHost(claimed, drained), newHost(claimed, drained, runOpen), []string{}},
+		"runs counted back":         {server{}, newHost(runOpen), newHost(), []string{promise.Numbers}},
 		"nobody knows":              {server{}, newHost(claimed, counted), newHost(claimed, counted, bootUnknown), []string{promise.Records}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -62,6 +62,8 @@ func (c *Checker) hostChanged(name string, before, after hostFacts, written span
 		c.violatef(promise.Claimable, name, "claimed by %s in quarantine (%s)", after.consumer, after.quarantine+before.quarantine)
 	case after.consumer != "" && (after.maintained || after.external || after.detached || after.deleting || after.tainted):
 		c.violatef(promise.Claimable, name, "claimed by %s although it is not offered: %s", after.consumer, after)
+	case after.consumer != "" && (before.configures || after.configures):
+		c.violatef(promise.Claimable, name, "claimed by %s while settings run %d is open", after.consumer, after.runs)
 	case after.consumer == "":
 		c.released(name, before, after, written)
 	}
@@ -72,6 +74,10 @@ func (c *Checker) countChanged(name string, before, after hostFacts, every bool)
 	switch {
 	case after.boots < before.boots:
 		c.violatef(promise.Numbers, name, "the number of its boots fell from %d to %d", before.boots, after.boots)
+	case after.runs < before.runs:
+		c.violatef(promise.Numbers, name, "the number of its settings runs fell from %d to %d", before.runs, after.runs)
+	case after.configures && !before.configures && after.consumer != "" && !after.drained:
+		c.violatef(promise.Command, name, "settings run %d began on the server of machine %s", after.runs, after.consumer)
 	case after.phase == v1alpha1.PhaseBootUnknown && before.phase != after.phase:
 		c.violatef(promise.Records, name, "it is %s, and nobody took the record of its boot away", after.phase)
 	case !every:

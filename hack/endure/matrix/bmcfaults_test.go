@@ -149,7 +149,7 @@ func untouched(f bmctest.Fault) func(step) string {
 		bmctest.BusyInTransition, bmctest.DropsInTransition, bmctest.StalePower, bmctest.TransitionStates:
 		why, touched = "no command is given", append(touched, heldOff)
 	case bmctest.Down:
-		touched = append(touched, erasing, clearing, purging, freeing)
+		touched = append(touched, erasing, clearing, purging, freeing, configuring)
 	default:
 	}
 	return func(s step) string {

@@ -22,7 +22,7 @@ func (l *life) remove(o client.Object) {
 }
 
 func noMachine(s step) string {
-	if s.is(registering, available, quarantined, freeing) {
+	if s.is(registering, available, quarantined, freeing, configuring) {
 		return "there is no machine"
 	}
 	return ""
@@ -190,7 +190,7 @@ var deletions = []fault{
 		}
 	}, want: func(l *life, s step) {
 		switch {
-		case s.is(registering, available, quarantined, waiting, freeing):
+		case s.is(registering, available, quarantined, waiting, freeing, configuring):
 		case s.is(leaving...):
 			l.machineGone()
 		default:
@@ -209,7 +209,7 @@ var deletions = []fault{
 		l.remove(l.server.Host)
 	}, want: func(l *life, _ step) { env.Gone(l.T, l.server.Host.DeepCopy()) }},
 	{name: "namespace deleted", stays: true, inject: func(l *life, s step) {
-		if s.is(freeing) {
+		if s.is(freeing, configuring) {
 			l.extraOns++ // the record may go before the host: then the disks are erased again, as when the boot is deleted
 		}
 		if !s.is(registering) {

@@ -54,6 +54,7 @@ type life struct {
 	clock    *apifault.Clock
 
 	persistence v1alpha1.BootPersistence
+	profiles    bool // the provider applies BareMetalProfiles
 
 	// halts is how often the provider was halted: one that crashes cannot log out at the BMC, which ends its session some time.
 	halts int
@@ -84,7 +85,7 @@ type window struct{ from, to time.Time }
 
 func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step) *life {
 	t.Helper()
-	l := &life{T: t, persistence: persistence, WithT: NewWithT(t), site: rig.NewSite(t, env), api: &apifault.Faults{}, clock: &apifault.Clock{}}
+	l := &life{T: t, persistence: persistence, WithT: NewWithT(t), site: rig.NewSite(t, env), api: &apifault.Faults{}, clock: &apifault.Clock{}, profiles: s.is(configuring)}
 	l.server = l.site.Server(t, "h", rig.ServerOptions{
 		Sessions: true, Disk: s.is(withAgent...), Point: l.passAgent,
 		Boot: func(ctx context.Context, firmware *pxetest.Firmware) {
@@ -125,7 +126,7 @@ func settings() lifecycle.Settings {
 // start starts a provider.
 func (l *life) start() {
 	l.provider = l.site.Provider(l.T, rig.Options{
-		WrapTransport: l.api.Wrap, WrapBMC: func(next http.RoundTripper) http.RoundTripper { return &gated{l, next} }, Clock: l.clock, Settings: settings(), Log: debugLog(),
+		WrapTransport: l.api.Wrap, WrapBMC: func(next http.RoundTripper) http.RoundTripper { return &gated{l, next} }, Clock: l.clock, Settings: settings(), Log: debugLog(), Profiles: l.profiles,
 	}).Start(l.T).Ready(l.T)
 }
 

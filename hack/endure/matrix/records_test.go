@@ -21,7 +21,7 @@ func noRecord(s step) string {
 
 // notInDoubt returns where it does not matter what was served to the server for its claim: no machine has the host, or it continues without the record.
 func notInDoubt(s step) string {
-	if s.is(registering, available, waiting, quarantined, freeing) {
+	if s.is(registering, available, waiting, quarantined, freeing, configuring) {
 		return "no boot of the server is of a claim"
 	}
 	if s.is(leaving...) {
@@ -190,6 +190,9 @@ var recordFaults = []fault{
 		if s.is(erasing, clearing, purging) {
 			return "the host is being released: see the boot that is deleted in mid-erasure"
 		}
+		if s.is(configuring) {
+			return "the server is on: the run waits until a person powers it off"
+		}
 		return ""
 	}, inject: func(l *life, s step) {
 		if s.is(freeing) {
@@ -201,7 +204,7 @@ var recordFaults = []fault{
 		if s.is(leaving...) {
 			return notInDoubt(s)
 		}
-		if s.is(freeing) {
+		if s.is(freeing, configuring) {
 			return "the server is on"
 		}
 		return noRecord(s)
@@ -215,8 +218,8 @@ var recordFaults = []fault{
 		l.Expect(l.host().Spec.ConsumerRef).To(BeNil(), "a host was claimed whose boot is not void")
 	}},
 	{name: "boot without its status", stays: true, na: func(s step) string {
-		if s.is(clearing, purging, freeing) {
-			return "the record is missing for a moment, which ends the erasure: that is a fault of its own"
+		if s.is(clearing, purging, freeing, configuring) {
+			return "the record is missing for a moment, which ends the erasure, or the restart of the run: that is a fault of its own"
 		}
 		return noRecord(s)
 	}, inject: func(l *life, _ step) { l.restore(l.takeRecord()) }},

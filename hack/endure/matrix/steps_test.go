@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,6 +59,7 @@ const (
 	clearing    = "agent: disks cleared"
 	purging     = "agent: disks to be purged"
 	freeing     = "agent: free host erased"
+	configuring = "agent: settings applied"
 	quarantined = "quarantined"
 	maintenance = "maintenance"
 )
@@ -137,6 +139,19 @@ func eraseFree(l *life) {
 	l.held()
 }
 
+// configure brings a host that is registered to the end of the restart that applies the settings of a profile, which the agent has not reported.
+func configure(l *life) {
+	profile := &v1alpha1.BareMetalProfile{ObjectMeta: metav1.ObjectMeta{Namespace: l.site.Namespace, Name: "p"}}
+	profile.Spec.Hosts.Selector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"profile": "p"}}
+	profile.Spec.BIOSSettings = []v1alpha1.BIOSSetting{{Name: "WorkloadProfile", Value: new(intstr.FromString("LowLatency"))}}
+	profile.Spec.Rollout.State = v1alpha1.RolloutActive
+	env.Create(l.T, profile)
+	l.server.Host.Labels = map[string]string{"profile": "p"}
+	l.holdAt(rig.ResultPoint)
+	l.register()
+	l.held()
+}
+
 func powerOffForHold(l *life) {
 	provision(l)
 	l.holdAt("reset GracefulShutdown")
@@ -192,6 +207,7 @@ var steps = []step{
 	{clearing, eraseAll(rig.ResultPoint), goOn, endReleased, 3},
 	{purging, eraseAll(rig.PlanPoint), goOn, endReleased, 3},
 	{freeing, eraseFree, goOn, endAvailable, 2},
+	{configuring, configure, goOn, endAvailable, 1},
 	{quarantined, func(l *life) {
 		l.makeAvailable()
 		l.modify(func(h *v1alpha1.BareMetalHost) {
@@ -253,7 +269,7 @@ var claimed = slices.Concat(booting, leaving, []string{reported, running, heldOf
 var leaving = []string{releasing, cleaning, erasing, clearing, purging}
 
 // withAgent are the steps in which an agent runs.
-var withAgent = []string{writing, written, bootable, erasing, clearing, purging, freeing}
+var withAgent = []string{writing, written, bootable, erasing, clearing, purging, freeing, configuring}
 
 // policies are the cleaning policies of the steps in which all disks are erased.
 var policies = map[string]wire.ErasePolicy{clearing: wire.PolicyClear, purging: wire.PolicyPurge, freeing: wire.PolicyMetadata}

@@ -39,6 +39,7 @@ var operations = []operation{
 	{"host externally provisioned and not", 2, (*soak).lendOne},
 	{reregistered, 3, (*soak).reregister},
 	{"free host erased once", 2, (*soak).eraseOne},
+	{"firmware settings of a free host changed", 2, (*soak).configureOne},
 	{"host force-released without fencing", 2, (*soak).forceRelease},
 	{"MachineDeployment scaled", 4, (*soak).scale},
 	{"Machine of Cluster API deleted", 3, (*soak).deleteWorker},

@@ -125,7 +125,7 @@ func (s *soak) setUp(ctx context.Context) error {
 	}
 	s.profiler = fmt.Sprintf("127.0.0.1:%d", port)
 	args := append(s.lab.Rack.ManagerArgs(), "--boot-timeout="+bootTimeout.String(), "--shutdown-timeout="+shutDownTimeout.String(),
-		"--power-poll-interval=15s", "--power-active-interval=3s", "--profiler-address="+s.profiler)
+		"--power-poll-interval=15s", "--power-active-interval=3s", "--profiles", "--profiler-address="+s.profiler)
 	if s.plane, err = s.lab.StartPlane(ctx, "management", args, func(o *plane.Options) {
 		o.ManagerEnv = []string{"TMPDIR=" + s.temp}
 	}); err != nil {
@@ -149,6 +149,7 @@ func (s *soak) registerAll(ctx context.Context) error {
 		return err
 	}
 	var yaml strings.Builder
+	yaml.WriteString(profilesYAML())
 	problems := []error{s.register(ctx, &yaml, direct, probeHost, rack.Light)}
 	for i := range s.direct {
 		problems = append(problems, s.register(ctx, &yaml, direct, fmt.Sprintf("d-%03d", i+1), rack.Light))
