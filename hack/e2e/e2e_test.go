@@ -55,7 +55,7 @@ func TestAlone(t *testing.T) {
 		name string
 		test func(*testing.T, *site)
 	}{
-		{"cloud-init", testCloudInit}, {"a lossy link", testLossy}, {"sushy-tools and libvirt", testSushy}, {"ipmi_sim", testIPMISim}, {"a stranger", testStranger},
+		{"cloud-init", testCloudInit}, {"a lossy link", testLossy}, {"sushy-tools and libvirt", testSushy}, {"settings by sushy-tools", testSettings}, {"ipmi_sim", testIPMISim}, {"a stranger", testStranger},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -95,7 +95,7 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	return append(mediaArgs,
 		"--kubeconfig="+kubeconfig, "--namespace="+s.namespace, "--leader-elect=false", "--boot-config="+path,
 		fmt.Sprintf("--health-addr=127.0.0.1:%d", health), "--diagnostics-address=0", "--webhook-port=0", "--v=4",
-		"--boot-timeout=8m", "--boot-attempts=2", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s",
+		"--boot-timeout=8m", "--boot-attempts=2", "--power-active-interval=1s", "--power-poll-interval=5s", "--shutdown-timeout=2s", "--profiles",
 	)
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
@@ -65,7 +67,7 @@ func demo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	l.Rack.ImageBytes, l.Rack.Rate = imageBytes, linkRate
-	p, err := l.StartPlane(ctx, "management", l.Rack.ManagerArgs())
+	p, err := l.StartPlane(ctx, "management", append(l.Rack.ManagerArgs(), "--profiles"))
 	defer func() { err = errors.Join(err, p.Stop()) }()
 	if err != nil {
 		return err
@@ -103,9 +105,19 @@ const (
 var stages = map[string]string{"loader": "boot loader", "script": "boot script", "seed": "bootstrap data", "agent": "boots the agent"}
 
 func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane) error {
+	if err := p.Apply(ctx, profile); err != nil {
+		return err
+	}
 	if err := l.Register(ctx, p, "server-1", "server-2", "server-3", "server-4"); err != nil {
 		return err
 	}
+	if _, err := p.Kubectl(ctx, "-n", site.Namespace, "label", "baremetalhost", profiled, "workload=latency"); err != nil {
+		return err
+	}
+	if err := site.Until(ctx, 2*time.Minute, configured(p)); err != nil {
+		return err
+	}
+	report.linef(profiled, "has the firmware settings of its BareMetalProfile, after one restart")
 	if err := site.Until(ctx, time.Minute, site.HostsIn(p, v1alpha1.PhaseAvailable, 4)); err != nil {
 		return err
 	}
@@ -134,6 +146,33 @@ func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane)
 	fmt.Printf("\n%s\n", trim(out))
 	report.linef("demo", "done")
 	return err
+}
+
+// profiled is the server that gets other firmware settings before machines can have it.
+const profiled = "server-1"
+
+// profile is what settings it gets. It also changes hosts that are Available already: the server gets its label a moment after it is registered.
+const profile = `apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
+kind: BareMetalProfile
+metadata: {name: latency, namespace: ` + site.Namespace + `}
+spec:
+  hosts: {selector: {matchLabels: {workload: latency}}}
+  biosSettings: [{name: WorkloadProfile, value: LowLatency}]
+  rollout: {state: Active, scope: AvailableHosts}
+`
+
+// configured is nil once the server has its settings.
+func configured(p *plane.Plane) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var host v1alpha1.BareMetalHost
+		if err := p.Client.Get(ctx, client.ObjectKey{Namespace: site.Namespace, Name: profiled}, &host); err != nil {
+			return err
+		}
+		if state := host.Spec.ProviderState; state.SettingsRunsEnded == 0 || host.Status.SettingsProfile == "" {
+			return fmt.Errorf("host %s has %d settings runs, of which %d have ended", profiled, state.SettingsRuns, state.SettingsRunsEnded)
+		}
+		return nil
+	}
 }
 
 // bootCluster waits until the cluster is available. One worker joins with the data of its BareMetalConfig, which waits for the join token.
