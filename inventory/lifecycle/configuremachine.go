@@ -126,7 +126,7 @@ func restartMachine(v View, s Settings, step Step, run v1alpha1.BareMetalSetting
 	case !v.Provisioned():
 		return endRun(v, step, run, v1alpha1.SettingsFailed, "The machine no longer has the host. Some of the settings are pending, or took effect")
 	case run.PoweredOffTime == nil && takenFrom(v, run):
-		return endRun(v, step, run, v1alpha1.SettingsFailed, takenBefore(run, "the server was restarted")+". The settings are pending")
+		return undoStaging(v, s, step, run, over)
 	case run.PoweredOffTime == nil && over:
 		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("The settings are pending, and the server was not powered off within %s", settingsRunTimeout))
 	case run.PoweredOffTime == nil:
@@ -136,6 +136,24 @@ func restartMachine(v View, s Settings, step Step, run v1alpha1.BareMetalSetting
 	default:
 		return untilRunDeadline(run, onceBMCKnown(v, s, s.ActiveInterval, unknown, powerOnForRun(v, s, step, run)))
 	}
+}
+
+// undoStaging ends a run whose maintenance ended before the restart. The settings that are pending are removed first.
+func undoStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec, over bool) Step {
+	why, unknown, plan := takenBefore(run, "the server was restarted"), step, v.BIOS.runPlan(run, pastTime(v.Now, run.StagedTime.Time))
+	switch {
+	case plan != nil && plan.Conforms(): // a person has restarted the server
+		step = endRun(v, step, run, v1alpha1.SettingsApplied, "")
+	case plan != nil:
+		step = endStaging(v, step, run, plan, why)
+	case over:
+		return endStaging(v, step, run, nil, why)
+	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number: // they could not be read
+		step.RequeueAt, step.Message = v.BIOS.Reading.At.Add(verifyInterval), why
+	default:
+		step.Action, step.Message = ReadSettings, why+". The settings are being read"
+	}
+	return onceBMCKnown(v, s, s.PollInterval, unknown, step)
 }
 
 // powerOffForRun shuts the server of a machine down, and records once confirmed that it is off. The power is known.

@@ -88,7 +88,9 @@ var nextMachineRun = map[string]nextCase{
 	"machine run: ended, nothing staged": {machineRunView(maintenanceEnds), StateProvisioned, RecordSettings, v1alpha1.PhaseProvisioned, ""},
 	"machine run: ended, staging":        {machineRunView(stagingBegan, maintenanceEnds), StateProvisioned, ReadSettings, v1alpha1.PhaseProvisioned, ""},
 	"machine run: ended, pending":        {machineRunView(stagingBegan, maintenanceEnds, runRead(virtualization("Disabled", "Enabled"), time.Second)), StateProvisioned, ClearSettings, v1alpha1.PhaseProvisioned, ""},
-	"machine run: ended, staged":         {machineRunView(staged, maintenanceEnds), StateProvisioned, RecordSettings, v1alpha1.PhaseProvisioned, ""},
+	"machine run: ended, staged":         {machineRunView(staged, maintenanceEnds), StateProvisioned, ReadSettings, v1alpha1.PhaseProvisioned, ""},
+	"machine run: ended, to be removed":  {machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", "Enabled"), time.Second)), StateProvisioned, ClearSettings, v1alpha1.PhaseProvisioned, ""},
+	"machine run: ended, removed":        {machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", ""), time.Second)), StateProvisioned, RecordSettings, v1alpha1.PhaseProvisioned, ""},
 	"machine run: ended, off":            {machineRunView(staged, maintenanceEnds, serverOff, cycledOff), StateProvisioned, PowerOn, v1alpha1.PhaseProvisioned, ""},
 	"machine run: released":              {machineRunView(staged, unclaimed, serverOff, maintenanceEnds), StateConfiguring, RecordBoot, configuring, inRun},
 
@@ -115,8 +117,13 @@ func TestMachineRunRecords(t *testing.T) {
 		outcome v1alpha1.SettingsOutcome
 		message string
 	}{
-		"ended before":     {machineRunView(maintenanceEnds), v1alpha1.SettingsRefused, "maintenance ended before the BMC got the settings"},
-		"ended, staged":    {machineRunView(staged, maintenanceEnds), v1alpha1.SettingsFailed, "maintenance ended before the server was restarted"},
+		"ended before": {machineRunView(maintenanceEnds), v1alpha1.SettingsRefused, "maintenance ended before the BMC got the settings"},
+		"ended, removed": {
+			machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsRefused, "maintenance ended before the server was restarted",
+		},
+		"ended, stays pending": {
+			machineRunView(staged, maintenanceEnds, stagingRefused, clearFailed, runRead(virtualization("Disabled", "Enabled"), time.Second)), v1alpha1.SettingsFailed, "Some of the settings are pending",
+		},
 		"not powered off":  {machineRunView(staged, runOverdue), v1alpha1.SettingsFailed, "not powered off within"},
 		"not read":         {machineRunView(staged, cycledOff, runOverdue), v1alpha1.SettingsFailed, "could not be read"},
 		"old values, late": {machineRunView(staged, cycledOff, runOverdue, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsFailed, `VT is "Disabled"`},
