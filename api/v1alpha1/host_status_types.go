@@ -37,8 +37,8 @@ const (
 
 // BareMetalHostStatus is the observed state of a server. The provider writes it, and restores all of it when it is lost.
 type BareMetalHostStatus struct {
-	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, HardwareHealthy, PreflightPassed, InspectionConsistent, NodeMatched,
-	// RunsProvider and Paused.
+	// conditions are the conditions of the host: Ready, BMCReady, Verified, Available, Booted, BootProgress, HardwareHealthy, PreflightPassed, SettingsConform,
+	// InspectionConsistent, NodeMatched, RunsProvider and Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -53,7 +53,7 @@ type BareMetalHostStatus struct {
 	SettingsProfile string `json:"settingsProfile,omitempty"`
 
 	// phase summarises the state of the host. The provider sends no power or boot command in the phases BootUnknown,
-	// Orphaned, Detached, Maintenance and ExternallyProvisioned.
+	// Orphaned, Detached, Maintenance and ExternallyProvisioned, except for a settings run that spec.maintenance.drainedBy permits.
 	//
 	// - Registering: the host is not verified yet (BMC login, inventory, MAC
 	//   address, power).
