@@ -72,6 +72,7 @@ var nextMachineRun = map[string]nextCase{
 	"machine run: recorded by another":   {machineView(differs, recordedRun), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: tried":                 {machineView(differs, endedRun(v1alpha1.SettingsFailed)), StateMaintenance, Nothing, maintained, inMaintenance},
 	"machine run: differ since":          {machineView(differs, endedRun(v1alpha1.SettingsApplied)), StateMaintenance, RecordSettings, maintained, inMaintenance},
+	"machine run: differ after a run":    {machineView(differs, endedRun(v1alpha1.SettingsApplied), func(v *View) { v.BIOS.Record.RequestedBy = "anna" }), StateMaintenance, Nothing, maintained, inMaintenance},
 	"machine run: stages":                {machineRunView(stagingBegan), StateMaintenance, StageSettings, maintained, inMaintenance},
 	"machine run: staged":                {machineRunView(stagingBegan, accepted, runRead(virtualization("Disabled", "Enabled"), 10*time.Second)), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: powers off":            {machineRunView(staged), StateMaintenance, ShutDown, maintained, inMaintenance},
