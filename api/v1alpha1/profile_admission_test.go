@@ -35,7 +35,7 @@ func TestProfileRefused(t *testing.T) {
 		}, "spec.biosSettings[1]", "Duplicate value"},
 		{"no name", func(p profile) { p.Spec.BIOSSettings[0].Name = "" }, "spec.biosSettings[0].name", "Required value"},
 		{"no value", func(p profile) { p.Spec.BIOSSettings[0].Value = nil }, "spec.biosSettings[0].value", "Required value"},
-		{"a long value", func(p profile) { p.Spec.BIOSSettings[0] = setting("A", intstr.FromString(strings.Repeat("x", 257))) }, "spec.biosSettings[0].value", "must have at most 256 characters"},
+		{"a long value", func(p profile) { p.Spec.BIOSSettings[0] = setting("A", intstr.FromString(strings.Repeat("x", 257))) }, "spec.biosSettings[0].value", "Too long"},
 		{"a long name", func(p profile) { p.Spec.BIOSSettings[0] = setting(strings.Repeat("x", 129), on) }, "spec.biosSettings[0].name", "Too long"},
 		{"Secure Boot unknown", func(p profile) { p.Spec.SecureBoot = "On" }, "spec.secureBoot", `supported values: "Enabled", "Disabled"`},
 		{"a permission for nothing", func(p profile) { p.Spec.Allow = []v1alpha1.ProfilePermission{v1alpha1.PermitSecureBoot} }, "spec", "unless secureBoot is Disabled"},

@@ -134,7 +134,8 @@ type BIOSSetting struct {
 	// value is the wished value: a text or an integer. 8 and "8" are the same. Write true, false, on, off, yes, no and integers of more than
 	// 32 bits in quotes, because YAML reads them as other types.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="type(self) == int || size(self) <= 256",message="must have at most 256 characters"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=256
 	Value *intstr.IntOrString `json:"value,omitempty"`
 }
 
