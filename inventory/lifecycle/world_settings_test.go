@@ -192,7 +192,16 @@ func (w *world) newProfile(p uint64) {
 	}
 }
 
-func runIsOpen(w *world) bool { return w.v.Host.settingsRunOpen() }
+func runIsOpen(w *world) bool      { return w.v.Host.settingsRunOpen() }
+func isFreeAndStays(w *world) bool { return isFree(w) && !w.v.Host.Deleting }
+
+// wantRun makes a user wish for a run on a free host.
+func (w *world) wantRun(p uint64) {
+	w.v.BIOS.On, w.v.BIOS.Rollout = true, nil
+	w.newProfile(1 + p%8/2*2)
+	w.v.BIOS.Profile.Scope = v1alpha1.ScopeAvailableHosts
+	w.bmcRecovers()
+}
 
 // goOnWithRun makes a run go on.
 func goOnWithRun(w *world, p uint64) {
@@ -209,23 +218,25 @@ func goOnWithRun(w *world, p uint64) {
 var settingsEvents = []event{
 	{name: "a BareMetalProfile", weight: 5, when: always, do: func(w *world, p uint64) { w.v.BIOS.On = true; w.newProfile(p) }},
 	{name: "the BareMetalProfile is deleted", weight: 1, when: always, do: func(w *world, _ uint64) { w.v.BIOS.Profile = nil }},
-	{name: "a run begins", weight: 8, when: func(w *world) bool { return isFree(w) && !w.v.Host.Deleting }, do: func(w *world, p uint64) {
-		w.v.BIOS.On, w.v.BIOS.Rollout = true, nil
-		w.newProfile(1 + p%8/2*2)
-		w.v.BIOS.Profile.Scope = v1alpha1.ScopeAvailableHosts
-		w.bmcRecovers()
+	{name: "a run begins", weight: 8, when: isFreeAndStays, do: func(w *world, p uint64) {
+		w.wantRun(p)
 		for range 3 + p%10 {
 			w.reconcile()
 			w.pass(3 * time.Second)
 		}
 	}},
 	{name: "the run goes on", weight: 12, when: runIsOpen, do: goOnWithRun},
-	{name: "the BMC refuses what a run stages", weight: 4, when: runIsOpen, do: func(w *world, p uint64) {
-		w.bmcRecovers()
-		w.mood, w.firmware.partly = choose(p, refuses, pretends), p/2%2 == 0
-		w.reconcile()
-		w.pass(10 * time.Second)
-		if p/4%2 == 0 {
+	{name: "the BMC refuses what a run stages", weight: 4, when: isFreeAndStays, do: func(w *world, p uint64) {
+		w.wantRun(p)
+		for range 60 {
+			if w.reconcile(); w.job != nil && w.job.action == StageSettings {
+				w.mood, w.firmware.partly = choose(p, refuses, pretends), p/2%4 > 0
+				break
+			}
+			w.pass(time.Second / 2)
+		}
+		w.pass(time.Second)
+		if p/8%2 == 0 {
 			w.mood = obeys
 		}
 		w.pass(time.Minute)
@@ -237,6 +248,7 @@ var settingsEvents = []event{
 		return isFree(w) && runIsOpen(w) && w.visited == StateConfiguring && w.inServiceAt(StateConfiguring)
 	}, do: func(w *world, p uint64) {
 		w.claim(p)
+		w.reconcile()
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
 		w.bmcRecovers()
 		for range 40 {
