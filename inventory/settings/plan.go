@@ -3,6 +3,7 @@ package settings
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -156,8 +157,20 @@ func (p *planner) compare(e effects) {
 			p.plan.Changes = append(p.plan.Changes, change)
 		}
 	}
-	p.plan.Implied = append(p.plan.Implied, e.implied...)
+	p.plan.Implied = append(p.plan.Implied, p.impliedByAccepted(e)...)
 	slices.SortFunc(p.plan.Implied, func(a, b Change) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// impliedByAccepted returns the implied changes, without those that only refused wishes imply: they would not come.
+func (p *planner) impliedByAccepted(e effects) []Change {
+	accepted := maps.Clone(p.wished)
+	for _, r := range p.plan.Refusals {
+		delete(accepted, r.Name)
+	}
+	if len(accepted) == len(p.wished) {
+		return e.implied
+	}
+	return slices.DeleteFunc(p.Registry.evaluate(p.Current, accepted).implied, func(c Change) bool { return has(p.wished, c.Name) })
 }
 
 // forbidden refuses the change of an attribute that is read-only, immutable or hidden. GrayOut does not forbid a change (DSP0268).

@@ -34,6 +34,7 @@ const registryJSON = `{"Id": "BiosAttributeRegistry.v1_0_0", "Language": "en", "
     {"Type": "Map", "DependencyFor": "Sriov", "Dependency": {"MapFrom": [{"MapFromAttribute": "WorkloadProfile", "MapFromProperty": "CurrentValue", "MapFromCondition": "EQU", "MapFromValue": "Virtualization"}], "MapToAttribute": "Sriov", "MapToProperty": "ReadOnly", "MapToValue": true}},
     {"Type": "Map", "DependencyFor": "Sriov", "Dependency": {"MapFrom": [{"MapFromAttribute": "ProcVirtualization", "MapFromProperty": "CurrentValue", "MapFromCondition": "EQU", "MapFromValue": "Disabled"}], "MapToAttribute": "Sriov", "MapToProperty": "ReadOnly", "MapToValue": true}},
     {"Type": "Map", "DependencyFor": "PowerLimit", "Dependency": {"MapFrom": [{"MapFromAttribute": "PowerProfile", "MapFromProperty": "CurrentValue", "MapFromCondition": "NEQ", "MapFromValue": "Custom"}], "MapToAttribute": "PowerLimit", "MapToProperty": "ReadOnly", "MapToValue": true}},
+    {"Type": "Map", "DependencyFor": "PowerLimit", "Dependency": {"MapFrom": [{"MapFromAttribute": "PowerLimit", "MapFromProperty": "CurrentValue", "MapFromCondition": "EQU", "MapFromValue": 900}], "MapToAttribute": "Watchdog", "MapToProperty": "CurrentValue", "MapToValue": true}},
     {"Type": "Map", "DependencyFor": "LegacyShortcut", "Dependency": {"MapFrom": [{"MapFromAttribute": "LegacyShortcut", "MapFromProperty": "CurrentValue", "MapFromCondition": "EQU", "MapFromValue": "Enabled"}], "MapToAttribute": "BootMode", "MapToProperty": "CurrentValue", "MapToValue": "Bios"}},
     {"Type": "Map", "DependencyFor": "ProcVirtualization", "Dependency": {"MapFrom": [{"MapFromAttribute": "Watchdog", "MapFromProperty": "CurrentValue", "MapFromCondition": "EQU", "MapFromValue": true}], "MapToAttribute": "ProcVirtualization", "MapToProperty": "GrayOut", "MapToValue": true}}
   ]}}`
@@ -128,6 +129,8 @@ func TestPlan(t *testing.T) {
 		"writable by a wish":             {wishes: wishes("Sriov=Enabled", "ProcVirtualization=Enabled"), current: Values{"ProcVirtualization": Text("Disabled")}, want: "ProcVirtualization:Disabled>Enabled; Sriov:Disabled>Enabled", reboots: 1},
 		"a flag that is the current one": {wishes: wishes("PowerLimit=500"), want: "!PowerLimit DependsOn", says: []string{"PowerProfile (Balanced)"}},
 		"a flag that a wish lifts":       {wishes: wishes("PowerLimit=500", "PowerProfile=Custom"), want: "PowerLimit:400>500; PowerProfile:Balanced>Custom", reboots: 1},
+		"implied by a wish":              {wishes: wishes("PowerLimit=900", "PowerProfile=Custom"), want: "PowerLimit:400>900; PowerProfile:Balanced>Custom; (Watchdog:false>true)", reboots: 1},
+		"implied by a refused wish":      {wishes: wishes("PowerLimit=900"), want: "!PowerLimit DependsOn"},
 		"grayed out":                     {wishes: wishes("ProcVirtualization=Disabled"), current: Values{"Watchdog": Boolean(true)}, want: "ProcVirtualization:Enabled>Disabled", reboots: 1},
 		"an old value of a dependency":   {wishes: wishes("Watchdog=true"), current: Values{"WorkloadProfile": Text("Virtualization")}, want: "Watchdog:false>true", reboots: 1},
 	} {
@@ -346,7 +349,7 @@ func TestMapTerms(t *testing.T) {
 func TestParseRegistry(t *testing.T) {
 	g := NewWithT(t)
 	r := testRegistry(t)
-	g.Expect([]any{r.ID, r.Language, r.Ignored, len(r.Names()), r.Dependencies()}).To(Equal([]any{"BiosAttributeRegistry.v1_0_0", "en", 0, 15, 5}), "GrayOut is not kept")
+	g.Expect([]any{r.ID, r.Language, r.Ignored, len(r.Names()), r.Dependencies()}).To(Equal([]any{"BiosAttributeRegistry.v1_0_0", "en", 0, 15, 6}), "GrayOut is not kept")
 	r, err := ParseRegistry([]byte(`{"id": 7, "registryentries": {"attributes": [7, null, {}, {"attributename": "A", "Type": 8, "Value": "x", "LowerBound": []}, {"AttributeName": "A", "Type": "Boolean"}],
 		"Dependencies": [7, {"Type": "Map"}, {"Type": "Other", "Dependency": {"MapFrom": [{}], "MapToAttribute": "A"}}]}}`))
 	g.Expect(err).NotTo(HaveOccurred())
