@@ -243,7 +243,10 @@ func (m *Machine) deform(o object) object {
 func deformObject(o map[string]any, lower, wrong bool) map[string]any {
 	out := map[string]any{}
 	for name, value := range o {
+		attributes, named := value.(map[string]any)
 		switch {
+		case named && name == "Attributes": // their names are data: those of the attribute registry
+			value = deformValues(attributes, lower, wrong)
 		case wrong && name == "SerialNumber":
 			value = 12345
 		case wrong && (name == "Identifiers" || name == "PCIeDevices"):
@@ -255,6 +258,15 @@ func deformObject(o map[string]any, lower, wrong bool) map[string]any {
 			name = strings.ToLower(name)
 		}
 		out[name] = value
+	}
+	return out
+}
+
+// deformValues deforms the values of an object, and not its names.
+func deformValues(o map[string]any, lower, wrong bool) map[string]any {
+	out := map[string]any{}
+	for name, value := range o {
+		out[name] = deformValue(value, lower, wrong)
 	}
 	return out
 }

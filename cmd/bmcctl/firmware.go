@@ -121,7 +121,7 @@ func (f *firmware) readSecureBoot(ctx context.Context, client bmc.Client) error 
 	if kind := bmc.KindOf(err); kind == bmc.Unreachable || kind == bmc.Unauthorized {
 		return err
 	}
-	return nil //nolint:nilerr // keys that cannot be read are unknown, as the plan says
+	return nil // keys that cannot be read are unknown, as the plan says
 }
 
 // ignoreUnsupported returns nil for what a BMC does not offer.

@@ -89,7 +89,7 @@ const maxProfile = 1 << 20
 
 // readProfile reads a BareMetalProfile from a file.
 func readProfile(file string) (*v1alpha1.BareMetalProfile, error) {
-	f, err := os.Open(file)
+	f, err := os.Open(file) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func newPlanned(source string, profile *v1alpha1.BareMetalProfile, f *firmware) 
 		Source: source, Server: strings.TrimSpace(f.description.Vendor + " " + f.description.Model), Profile: profile.Name, Plan: settings.NewPlan(in), firmware: f,
 	}
 	if len(f.invalid) > 0 {
-		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("These attributes have no valid value: %s", strings.Join(f.invalid, ", ")))
+		p.Plan.Notes = append(p.Plan.Notes, "These attributes have no valid value: "+strings.Join(f.invalid, ", "))
 	}
 	if f.bios.DefaultsPending {
 		p.Plan.Notes = append(p.Plan.Notes, "A reset of all attributes to their defaults is pending: the next restart changes more than this plan")

@@ -208,7 +208,7 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 	default:
 		known.Action = ReadSettings
 	}
-	known.Message = fmt.Sprintf("The BMC gets the settings, until %s", timestamp(deadline))
+	known.Message = "The BMC gets the settings, until " + timestamp(deadline)
 	return onceBMCKnown(v, s, s.PollInterval, unknown, known)
 }
 

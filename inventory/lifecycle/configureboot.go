@@ -202,7 +202,7 @@ func judgeSettings(v View, step Step, run v1alpha1.BareMetalSettingsSpec, boot v
 	case plan == nil:
 		return endRun(v, step, run, v1alpha1.SettingsFailed, "The server was restarted, and the settings cannot be read: "+v.BIOS.Reading.Problem)
 	default:
-		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("After the restart of the server, %s", describeUnapplied(v, run, plan)))
+		return endRun(v, step, run, v1alpha1.SettingsFailed, "After the restart of the server, "+describeUnapplied(v, run, plan))
 	}
 	return step
 }

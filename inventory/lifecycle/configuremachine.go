@@ -235,6 +235,6 @@ func driftReadingDue(v View) bool {
 	case r == nil:
 		return !v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero()
 	default:
-		return r.Profile != p.SettingsProfile || v.BMC.HealthReadAt.After(r.At)
+		return r.Profile != p.SettingsProfile || r.At.After(v.Now) || pastTime(v.Now, v.BMC.HealthReadAt).After(r.At)
 	}
 }

@@ -255,7 +255,7 @@ func endInspection(v View, s Settings, step Step) Step {
 	case v.BMC.Power != v1alpha1.PowerOff:
 		change := issueCommand(v, s, ForceOff, CommandForceOff)
 		known = step
-		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, fmt.Sprintf("The server is being powered off after its %s", what)
+		known.Action, known.RequeueAt, known.Message = change.Action, change.RequeueAt, "The server is being powered off after its "+what
 	case !v.BMC.confirmedOff(v.Now, s):
 		known = step
 		known.RequeueAt, known.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff

@@ -121,10 +121,13 @@ func settingsReadingDue(v View) bool {
 		return false
 	case r == nil:
 		return !v.offered() || !v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero()
+	case r.At.After(v.Now): // the clock was set back: nothing says what it is later than
+		return true
 	case r.Problem != "":
 		return !v.Now.Before(r.At.Add(partialInspectInterval))
 	default:
-		return r.Profile != p.SettingsProfile || r.Plan == nil || v.BMC.HealthReadAt.After(r.At) || last != nil && last.VoidedTime != nil && last.VoidedTime.After(r.At)
+		return r.Profile != p.SettingsProfile || r.Plan == nil || pastTime(v.Now, v.BMC.HealthReadAt).After(r.At) ||
+			last != nil && last.VoidedTime != nil && pastTime(v.Now, last.VoidedTime.Time).After(r.At)
 	}
 }
 

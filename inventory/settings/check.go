@@ -146,7 +146,7 @@ func checkKind(w Wish, kind Kind) (Value, *Refusal) {
 }
 
 func notAllowed(w Wish, format string, args ...any) *Refusal {
-	return &Refusal{Name: w.Name, Value: w.Value, Reason: ReasonNotAllowed, Message: fmt.Sprintf("%s ", w.Name) + fmt.Sprintf(format, args...)}
+	return &Refusal{Name: w.Name, Value: w.Value, Reason: ReasonNotAllowed, Message: w.Name + " " + fmt.Sprintf(format, args...)}
 }
 
 // maxListedValues is how many values of an enumeration a message lists.

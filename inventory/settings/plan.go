@@ -95,9 +95,9 @@ func NewPlan(in Input) Plan {
 	p.planSecureBoot()
 	p.countReboots()
 	if p.Registry == nil {
-		p.note("The BMC has no attribute registry: only the names and the types of the wishes are checked, against the current values")
+		p.notef("The BMC has no attribute registry: only the names and the types of the wishes are checked, against the current values")
 	} else if p.Registry.Ignored > 0 {
-		p.note("%d entries of the attribute registry cannot be read", p.Registry.Ignored)
+		p.notef("%d entries of the attribute registry cannot be read", p.Registry.Ignored)
 	}
 	slices.SortFunc(p.plan.Refusals, func(a, b Refusal) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
@@ -105,7 +105,7 @@ func NewPlan(in Input) Plan {
 	return p.plan
 }
 
-func (p *planner) note(format string, args ...any) {
+func (p *planner) notef(format string, args ...any) {
 	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
 }
 

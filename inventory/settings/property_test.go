@@ -2,10 +2,10 @@ package settings
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -185,7 +185,7 @@ func FuzzParseRegistry(f *testing.F) {
 		}
 		current := Values{name: Text("0")}
 		for _, n := range r.Names() {
-			current[n] = Text(fmt.Sprint(len(n) % 3))
+			current[n] = Text(strconv.Itoa(len(n) % 3))
 		}
 		plan := NewPlan(Input{Wishes: []Wish{{name, value}, {"A", "1"}}, Registry: r, Current: current, Pending: Values{"B": Text("1")}})
 		if plan.Blocked() && plan.Attributes() != nil {

@@ -45,7 +45,7 @@ func (p *planner) planSecureBoot() {
 	}
 	p.plan.SecureBoot = &SecureBootChange{From: in.Enabled, To: *in.Want}
 	if *in.Want && !in.KeysKnown {
-		p.note("The BMC does not show the keys of Secure Boot: whether they accept the provider's shim is not known before the boot")
+		p.notef("The BMC does not show the keys of Secure Boot: whether they accept the provider's shim is not known before the boot")
 	}
 }
 

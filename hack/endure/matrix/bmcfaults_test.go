@@ -59,6 +59,13 @@ func bmcFault(f bmctest.Fault) fault {
 			}
 		}
 		row.want = func(l *life, s step) { l.escalate(s, true) }
+	case bmctest.OldSchema:
+		row.stays, row.want = true, func(l *life, s step) {
+			if s.is(configuring) {
+				l.settingsUnreadable()
+			}
+			l.reach(s.end)
+		}
 	case bmctest.RebootMidCall:
 		row.stays, row.inject = true, func(l *life, _ step) { l.Expect(l.server.Misbehave(f, 1)).To(Succeed()) }
 	case bmctest.IgnoresOverrideWithMode, bmctest.IgnoresOnce:
@@ -129,6 +136,22 @@ func cleaningFails(l *life, _ step) {
 	})
 	l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
 	l.reach(endAvailable)
+}
+
+// settingsUnreadable demands that a host whose settings cannot be read after its restart goes into quarantine, and ends that as a person does whose BMC has them again.
+func (l *life) settingsUnreadable() {
+	l.Helper()
+	l.told(v1alpha1.AvailableCondition, v1alpha1.ReasonConfiguring, "may still report the old settings")
+	l.clock.Pass(11 * time.Minute)
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+		phase(v1alpha1.PhaseQuarantined)(g, h)
+		g.Expect(h.Spec.Quarantine.Reason).To(Equal(v1alpha1.ReasonSettingsNotApplied))
+		g.Expect(h.Spec.Quarantine.Message).To(ContainSubstring("the settings cannot be read"))
+		g.Expect(h.Spec.ProviderState.SettingsRunsEnded).To(Equal(h.Spec.ProviderState.SettingsRuns))
+	})
+	l.endFault()
+	l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
+	l.retry()
 }
 
 // untouched says in which steps nothing is asked of a BMC that has to do with a fault.
