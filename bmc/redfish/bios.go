@@ -134,7 +134,7 @@ func (b *bios) BIOS(ctx context.Context) (bmc.BIOS, error) {
 	}
 	if err != nil {
 		result.RegistryProblem = err.Error()
-		return result, nil //nolint:nilerr // a BMC need not have a registry, and the result says why it has none
+		return result, nil //nolint:nilerr // a BMC need not have a registry, and the result says why it is missing
 	}
 	result.RegistryPath = path
 	result.Registry, err = json.Marshal(registry)

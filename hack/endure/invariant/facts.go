@@ -129,11 +129,8 @@ func isSetting(command string) bool {
 func permits(at moment, name, command string) bool {
 	h, m := at.host, at.machine
 	namespace, hostName, _ := strings.Cut(name, "/")
-	runs := h.exists && !h.detached && !h.external && h.configures && m.exists && m.providerID == inventory.ProviderID(namespace, hostName, h.consumer)
 	switch {
-	case runs && h.drained: // two users permit it: the one of the profile, and the one of the maintenance
-		return isSetting(command) || command == forceOff || command == shutDown || command == onCommand
-	case runs && !h.maintained && !m.deleting && command == onCommand: // the maintenance has ended, and the run had powered the server off
+	case permitsMachineRun(at, inventory.ProviderID(namespace, hostName, h.consumer), command):
 		return true
 	case !h.exists, h.detached, h.maintained, h.external:
 		return false
@@ -159,6 +156,18 @@ func permits(at moment, name, command string) bool {
 	default:
 		return permitsBoot(h, at.boot, command)
 	}
+}
+
+// permitsMachineRun is permits for the server of a machine in a settings run.
+func permitsMachineRun(at moment, providerID, command string) bool {
+	h, m := at.host, at.machine
+	if !h.exists || h.detached || h.external || !h.configures || !m.exists || m.providerID != providerID {
+		return false
+	}
+	if h.drained { // two users permit it: the one of the profile, and the one of the maintenance
+		return isSetting(command) || command == forceOff || command == shutDown || command == onCommand
+	}
+	return !h.maintained && !m.deleting && command == onCommand // the maintenance has ended, and the run had powered the server off
 }
 
 // permitsUnclaimed is permits for a free server that its agent inspects, or erases on request. The first attempt begins with a server that is off.

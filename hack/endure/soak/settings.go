@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -15,9 +16,9 @@ var workloads = map[string]string{"fast": "LowLatency", "slow": "Custom"}
 
 // profilesYAML is a profile for each of the workloads. Their hosts are those under the whole of Cluster API: their servers have disks, and run the agent.
 func profilesYAML() string {
-	text := ""
+	var text strings.Builder
 	for name, value := range workloads {
-		text += fmt.Sprintf(`---
+		fmt.Fprintf(&text, `---
 apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
 kind: BareMetalProfile
 metadata: {name: %s, namespace: %s}
@@ -27,7 +28,7 @@ spec:
   rollout: {state: Active, scope: AvailableHosts, maxUnavailable: 4, maxFailures: 10000}
 `, name, whole, settingsLabel, name, value)
 	}
-	return text
+	return text.String()
 }
 
 // configureOne lets another profile select a free host, so that its server gets other firmware settings by one restart. The host is not busy meanwhile: other operations
