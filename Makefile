@@ -126,9 +126,9 @@ test-all: ## Hours: everything, as .ci/nightly runs it; root, Debian 12. Continu
 
 ## Run one part of the tests
 .PHONY: contract
-contract: lab-programs ## 8 min: Cluster API's contract, beside its real managers and by the real clusterctl.
+contract: lab-programs ## 30 min: Cluster API's contract, beside its real managers and by the real clusterctl.
 	@hack/balancer.sh
-	@hack/gotest.sh contract "-race -count=1 -p 3 -timeout 30m ./hack/contract/..." # three suites at once: they wait more than they work
+	@hack/gotest.sh contract "-race -count=1 -p 3 -timeout 60m ./hack/contract/..." # three suites at once: they wait more than they work
 
 .PHONY: crash-full
 crash-full: lab-programs ## 20 min: halt the manager before and after each of its writes and BMC commands; a fresh one ends as if nothing had happened.
