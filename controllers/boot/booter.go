@@ -121,7 +121,8 @@ func (b *Booter) addSubjects(keys tokenKeys) {
 		reports:     newLimiters(reportRate, reportBurst), progress: newProgressLimiter(), sent: newImagesSent(),
 	}
 	b.media = &media{
-		settings: b.Settings, keys: keys, lookup: b.lookup, tokens: b.tokens, bootstrap: b.bootstrap, stages: b.stages, loaders: lru.New(4096),
+		settings: b.Settings, keys: keys, lookup: b.lookup, shared: b.lookup.sharing(), tokens: b.tokens, bootstrap: b.bootstrap, stages: b.stages,
+		loaders: lru.New(4096),
 	}
 	b.leases = &leases{
 		client: b.Client, apiReader: b.APIReader, log: b.Log, namespace: b.Namespace, tenants: b.Tenants, lookup: b.lookup, records: b.records, stages: b.stages,

@@ -26,6 +26,11 @@ func (r *bootRecords) bootOf(ctx context.Context, host types.NamespacedName) (*v
 	return r.written.Get(ctx, r.client, host)
 }
 
+// sharedBootOf is bootOf without a copy: the boot shares its content with the cache, and must not be changed.
+func (r *bootRecords) sharedBootOf(ctx context.Context, host types.NamespacedName) (*v1alpha1.BareMetalBoot, error) {
+	return r.written.Get(ctx, sharedClient{r.client}, host)
+}
+
 // patch writes a boot with an optimistic lock: the change was decided for the version in before.
 func (r *bootRecords) patch(ctx context.Context, before, boot *v1alpha1.BareMetalBoot) error {
 	return r.written.Patch(ctx, r.client, before, boot)

@@ -71,8 +71,11 @@ var guardTargets = []target{
 	{"pxe/server", []string{"-test.run=Connections"}, []mutant{
 		{"HTTP connections are not limited for each client", "connections.changed", "!c.clients.Enter(address)", ""},
 	}},
-	{"pxe/internal/tftp", []string{"-test.run=TransfersOfAClient"}, []mutant{
+	{"pxe/internal/tftp", []string{"-test.run=TransfersOfAClient|StartsAgain|TransferEnds|Timeouts"}, []mutant{
 		{"TFTP transfers are not limited for each client", "Server.enter", "!s.clients.Enter(from.Addr())", ""},
+		{"a client that starts again gets blocks of its earlier transfer", "loop.handle", "t.isRepeated(packet)", "true"},
+		{"a TFTP transfer has no end", "loop.sweep", "now.Before(t.deadline) && now.Before(t.end)", "now.Before(t.deadline)"},
+		{"a forged address is sent as much as a client that answers", "transfer.repeat", "t.sends >= maxFirstSends", "t.sends >= maxSends"},
 	}},
 	{"inventory/usertemplate", nil, []mutant{
 		{"a template calls any function", "checker.argument", "!slices.Contains(c.functions, n.Ident)", "false"},
