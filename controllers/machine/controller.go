@@ -252,6 +252,9 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 		return false, err
 	}
 	hasProviderID = own.Spec.ProviderID != ""
+	if controllerutil.ContainsFinalizer(before, v1alpha1.MachineFinalizer) && !controllerutil.ContainsFinalizer(own, v1alpha1.MachineFinalizer) {
+		return hasProviderID, nil // the API server has deleted the machine
+	}
 	for i := range after.Status.Conditions { // the first patch may have raised the generation, with this controller's own changes
 		if c := &after.Status.Conditions[i]; c.ObservedGeneration == before.Generation {
 			c.ObservedGeneration = own.Generation
