@@ -210,7 +210,6 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 	}
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
-	r.events.recordReleaseStarted(host, view, step)
 	if step.Action == lifecycle.RecordErasure {
 		view.Erasure.Record = r.erasureRecords.recordErasure(ctx, host, boot)
 		if step = lifecycle.Next(view, r.Settings); step.Action == lifecycle.RecordErasure { // the error makes the reconcile repeat it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -221,7 +223,9 @@ func (e *jobExecutor) recordCommand(j job, command lifecycle.Command, err error)
 	switch {
 	case err == nil:
 		e.observations.updateServerByJob(j, func(h *hostObservation) { h.notePowerCommand(command, e.clock.Now()) })
-		e.events.recordJobEvent(j, powerCommandEvents[command].reason, "Power", powerCommandEvents[command].note)
+		if command == lifecycle.CommandForceOff { // it may have interrupted an operating system
+			e.events.recordJobEvent(j, corev1.EventTypeNormal, controllers.EventForceOff, "Power", "The BMC accepted the command to force the server off")
+		}
 	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed || kind == bmc.Busy):
 		e.observations.updateServerByJob(j, func(h *hostObservation) { h.notePowerCommand(command, e.clock.Now()) })
 	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:

@@ -57,7 +57,6 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	}
 	r.noHostBackoff.forget(client.ObjectKeyFromObject(s.machine))
 	ctrl.LoggerFrom(ctx).Info("Claimed a host", "BareMetalHost", client.ObjectKeyFromObject(host))
-	r.recordClaimedEvent(s.machine, host)
 	s.setHost([]v1alpha1.BareMetalHost{*host})
 	s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
 	return true, nil // the change of the host enqueues the machine again
@@ -81,7 +80,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMet
 		return nil, err
 	}
 	err = claim.Claim(ctx, r.Client, host, terms)
-	countNotClaimed(err)
+	countClaim(err)
 	return nil, err
 }
 
