@@ -36,6 +36,7 @@ func (p *Provider) addControllers(ctx context.Context) error {
 		return fmt.Errorf("set up the connections to the workload clusters: %w", err)
 	}
 	p.Clusters = clusters
+	progressDelay := controllers.ProgressDelay(o.Settings.BootTimeout)
 	ownNode, err := host.OwnNode(ctx, reader, o.Controllers.NodeName)
 	if err != nil {
 		return err
@@ -44,12 +45,13 @@ func (p *Provider) addControllers(ctx context.Context) error {
 		(&host.Reconciler{
 			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
 			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken,
+			ProgressDelay: progressDelay,
 		}).SetupWithManager(ctx, p, options(concurrency.Host)),
 		(&erasure.RequestReconciler{
 			Client: c, APIReader: reader, Recorder: p.recorder("capbm-erasure"), Clock: o.Clock, WatchFilter: o.WatchFilter,
 		}).SetupWithManager(p, options(1)),
 		(&machine.Reconciler{
-			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter,
+			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter, ProgressDelay: progressDelay,
 		}).SetupWithManager(ctx, p, options(concurrency.Machine)),
 		(&cluster.Reconciler{Client: c, Kubeconfigs: kubeconfigs, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Cluster)),
 		(&template.Reconciler{Client: c, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Template)),

@@ -69,6 +69,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
 	Node *corev1.Node
+	// ProgressDelay is how long the progress of a boot or of a release stays unwritten in the status of a host. With 0 it is throttled as other progress.
+	ProgressDelay time.Duration
 	// WatchFilter, if not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
@@ -149,7 +151,8 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.erasureRecords = &erasureRecords{apiReader: r.APIReader, recorder: r.Erasures}
 	r.performer = r.newPerformer()
 	r.status = &statusWriter{
-		client: r.Client, settings: r.Settings, observations: r.observations, writeCache: r.writeCache, throttle: controllers.NewThrottle(), events: r.events,
+		client: r.Client, settings: r.Settings, observations: r.observations, writeCache: r.writeCache, throttle: controllers.NewThrottle(), progressDelay: r.ProgressDelay,
+		events: r.events,
 	}
 }
 

@@ -26,7 +26,9 @@ type statusWriter struct {
 	observations *observations
 	writeCache   *controllers.WriteCache[*v1alpha1.BareMetalHost]
 	throttle     *controllers.Throttle
-	events       *eventRecorder
+	// progressDelay is how long the progress of a boot or of a release stays unwritten.
+	progressDelay time.Duration
+	events        *eventRecorder
 }
 
 // firstStatusGrace is the time in which the BMC of a new host is expected to answer all requests. Until then the status is not written: that saves one
@@ -60,10 +62,18 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 		return 0, nil
 	}
 	// A host that is no longer available is always written immediately: machines claim hosts by their status.
-	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !isSignificantChange(before.Status, host.Status) {
-		if wait := w.throttle.Delay(key, view.Now); wait > 0 {
-			return wait, nil
-		}
+	var wait time.Duration
+	switch {
+	case asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition):
+		wait = w.throttle.Delay(key, view.Now)
+	case isSignificantChange(before.Status, host.Status):
+	case controllers.IsBootProgress(conditions.Get(before, v1alpha1.BootedCondition), conditions.Get(host, v1alpha1.BootedCondition)):
+		wait = w.throttle.DelayProgress(key, view.Now, w.progressDelay)
+	default:
+		wait = w.throttle.Delay(key, view.Now)
+	}
+	if wait > 0 {
+		return wait, nil
 	}
 	if err := w.client.Status().Patch(ctx, host, patch); err != nil {
 		return 0, err

@@ -50,3 +50,47 @@ func TestUnavailableIsWrittenImmediately(t *testing.T) {
 		})
 	}
 }
+
+// TestBootProgressIsNotWritten: the status of a host that boots is written at a transition and for a problem, and for progress only after its delay. A problem that ends is
+// written, too.
+func TestBootProgressIsNotWritten(t *testing.T) {
+	g := NewWithT(t)
+	scheme := runtime.NewScheme()
+	g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", Generation: 1}}
+	host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
+	r, now := &Reconciler{Client: api, ProgressDelay: 5 * time.Minute}, time.Now()
+	r.connect(nil, nil)
+	view := lifecycle.View{Host: lifecycle.Host{Spec: host.Spec}, Now: now, BMC: lifecycle.BMC{Inspected: true, Power: v1alpha1.PowerOn, PowerAt: now}}
+	write := func(reason string, after time.Duration) (wait time.Duration, written string) {
+		t.Helper()
+		var current v1alpha1.BareMetalHost
+		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &current)).To(Succeed())
+		view.Now = now.Add(after)
+		wait, err := r.status.writeStatus(t.Context(), &current, view, lifecycle.Step{
+			State: lifecycle.StateBooting, Phase: v1alpha1.PhaseBooting, Reason: reason, Message: reason,
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &current)).To(Succeed())
+		return wait, conditions.GetReason(&current, v1alpha1.BootedCondition)
+	}
+	for _, step := range []struct {
+		reason  string
+		after   time.Duration
+		wait    time.Duration
+		written string
+	}{
+		{v1alpha1.ReasonWaitingForDHCP, 0, 0, v1alpha1.ReasonWaitingForDHCP},
+		{v1alpha1.ReasonWaitingForLoader, 0, 5 * time.Minute, v1alpha1.ReasonWaitingForDHCP},
+		{v1alpha1.ReasonWaitingForKernel, time.Minute, 4 * time.Minute, v1alpha1.ReasonWaitingForDHCP},
+		{v1alpha1.ReasonArtifactUnavailable, time.Minute, 0, v1alpha1.ReasonArtifactUnavailable},
+		{v1alpha1.ReasonWaitingForKernel, time.Minute, 0, v1alpha1.ReasonWaitingForKernel},
+		{v1alpha1.ReasonWaitingForData, 2 * time.Minute, 5 * time.Minute, v1alpha1.ReasonWaitingForKernel},
+		{v1alpha1.ReasonWaitingForReport, 7 * time.Minute, 0, v1alpha1.ReasonWaitingForReport},
+	} {
+		wait, written := write(step.reason, step.after)
+		g.Expect(wait).To(Equal(step.wait), step.reason)
+		g.Expect(written).To(Equal(step.written), step.reason)
+	}
+}

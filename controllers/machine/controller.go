@@ -44,6 +44,8 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Recorder records events of machines and of the hosts that they claim. Nil records none.
 	Recorder events.EventRecorder
+	// ProgressDelay is how long the progress of a boot or of a release stays unwritten in the status of a machine. With 0 it is throttled as other progress.
+	ProgressDelay time.Duration
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
 
@@ -218,8 +220,8 @@ func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMeta
 	return 0, nil
 }
 
-// writeDelay returns how long the write of a machine must wait, zero for none. Only progress waits; a transition is written at once. The reason why
-// the machine has no host is written at once too: the next reconcile depends on it, and noHostBackoff limits how often it changes.
+// writeDelay returns how long the write of a machine must wait, zero for none. Only progress waits; a transition is written at once. A machine learns from its host once in each
+// phase, and at once what is wrong. The reason why the machine has no host is written at once too: the next reconcile depends on it, and noHostBackoff limits how often it changes.
 func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
 	transitions := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
 		m = m.DeepCopy()
@@ -234,6 +236,9 @@ func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.T
 	}
 	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
 		return 0
+	}
+	if controllers.IsBootProgress(conditions.Get(before, v1alpha1.HostBootedCondition), conditions.Get(m, v1alpha1.HostBootedCondition)) {
+		return r.throttle.DelayProgress(client.ObjectKeyFromObject(m), now, r.ProgressDelay)
 	}
 	return r.throttle.Delay(client.ObjectKeyFromObject(m), now)
 }
