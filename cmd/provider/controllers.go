@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -21,10 +24,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/webhook"
 )
 
-func (p *Provider) addControllers(ctx context.Context) error {
-	o, options := p.opts, func(concurrency int) controller.Options {
-		return controller.Options{MaxConcurrentReconciles: concurrency}
+// The delay before a failed reconcile is repeated doubles between these limits.
+const (
+	firstRetryDelay = 100 * time.Millisecond
+	maxRetryDelay   = time.Minute
+)
+
+// options are the options of a controller. The default rate limiter also lets only ten failed reconciles a second through, of all objects: 500 of them take 50 seconds.
+func options(concurrency int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: concurrency,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetryDelay, maxRetryDelay),
 	}
+}
+
+func (p *Provider) addControllers(ctx context.Context) error {
+	o := p.opts
 	p.pool = bmc.NewPool(o.Controllers.Drivers, o.Controllers.Pool)
 	c, reader, concurrency := client.WithFieldOwner(p.GetClient(), controllers.FieldOwner), p.GetAPIReader(), o.Controllers.Concurrency
 	kubeconfigs, err := controllers.SetupKubeconfigs(ctx, p, o.Controllers.Clusters)

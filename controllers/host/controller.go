@@ -114,7 +114,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
-		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfMachine)).
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfMachine), builder.WithPredicates(machineChanges)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfOwnerMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
@@ -196,20 +196,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.advance(ctx, host)
 }
 
-// advance decides the next step of a host, performs it, and writes the status.
+// maxRounds is the maximum number of steps that one reconcile performs: the record of a boot, its count, and the first command.
+const maxRounds = 3
+
+// advance performs the next step of a host. After the record or the count of a boot it performs the step after that, too: nothing has to happen between them. Each step is
+// decided by what this process has written until then, as in a reconcile of its own, which would wait for a worker.
 func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) (ctrl.Result, error) {
+	for round := 1; ; round++ {
+		result, again, err := r.performNext(ctx, host)
+		if err != nil || !again || round == maxRounds {
+			return result, err
+		}
+		key := client.ObjectKeyFromObject(host)
+		host = &v1alpha1.BareMetalHost{}
+		if err := r.Client.Get(ctx, key, host); err != nil || !controllers.HasWatchFilter(host, r.WatchFilter) {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		host = r.writeCache.Read(host)
+	}
+}
+
+// performNext decides the next step of a host, performs it, and writes the status. again is true if the step after it can be decided at once.
+func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHost) (result ctrl.Result, again bool, err error) {
 	key := client.ObjectKeyFromObject(host)
 	boot, err := r.boots.get(ctx, key)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, false, err
 	}
 	view, step, err := r.decide(ctx, host, boot)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, false, err
 	}
 	if err := r.boots.ensureOwner(ctx, host, boot, step); err != nil {
 		r.queue.Leave(key, view.Now)
-		return controllers.Result(err)
+		result, err = controllers.Result(err)
+		return result, false, err
 	}
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
@@ -217,7 +238,8 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		view.Erasure.Record = r.erasureRecords.recordErasure(ctx, host, boot)
 		if step = lifecycle.Next(view, r.Settings); step.Action == lifecycle.RecordErasure { // the error makes the reconcile repeat it
 			_, err := r.status.writeStatus(ctx, host, view, step)
-			return controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Erasure.Record.Err), err))
+			result, err = controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Erasure.Record.Err), err))
+			return result, false, err
 		}
 		logWithoutRecord(ctx, view, step)
 		ctrl.LoggerFrom(ctx).V(4).Info("Step after the record", "state", step.State, "action", step.Action, "reason", step.Reason)
@@ -227,12 +249,19 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict
 			r.queue.Leave(key, view.Now) // other hosts must not wait for the cause of this error
 		}
-		return controllers.Result(err)
+		result, err = controllers.Result(err)
+		return result, false, err
 	}
 	r.events.recordStepEvents(ctx, host, view, step)
 	if writesRecord(step.Action) {
-		return ctrl.Result{}, nil // the event of this write enqueues the host, and the status is written then
+		return ctrl.Result{}, startsBoot(step) && boot != nil, nil // the event of this write enqueues the host, and the status is written then
 	}
+	result, err = r.writeStatus(ctx, host, view, step, wait)
+	return result, false, err
+}
+
+// writeStatus writes the status after a step, and returns when to reconcile the host again. wait is how long the step itself must wait.
+func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, wait time.Duration) (ctrl.Result, error) {
 	statusDelay, err := r.status.writeStatus(ctx, host, view, step)
 	if err != nil {
 		return controllers.Result(err)
@@ -280,6 +309,11 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 		r.writeCache.Record(host)
 	}
 	return added, err
+}
+
+// startsBoot is true for a step that records or counts a boot that goes on.
+func startsBoot(step lifecycle.Step) bool {
+	return step.Action == lifecycle.CountBoot || step.Action == lifecycle.RecordBoot && step.Boot.VoidedTime == nil && step.Boot.Failure == nil
 }
 
 // writesRecord is true for actions that write to the spec or metadata of the host or of its boot, or to status.powerRestore. They always write: the lifecycle chooses them only if

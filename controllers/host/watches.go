@@ -25,6 +25,9 @@ var deleteEvents = predicate.Funcs{
 	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // predicates.Any of Cluster API calls all four
 }
 
+// machineChanges selects the events of machines that a host depends on: not the changes of their statuses, which follow those of the host.
+var machineChanges = predicate.Funcs{UpdateFunc: controllers.DesiredStateChanged}
+
 // enqueuer enqueues hosts that no event of the API server enqueues.
 type enqueuer struct {
 	channel chan event.TypedGenericEvent[types.NamespacedName] // the source of the controller
