@@ -37,5 +37,28 @@ func (b *Boots) Patch(ctx context.Context, c client.Client, before, boot *v1alph
 	return err
 }
 
+// ApplyStages is the function ApplyStages, whose result Get returns until the cache shows it: the next write of this process does not conflict with it.
+func (b *Boots) ApplyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, observed ...v1alpha1.ObservedStage) error {
+	return b.record(applyStages(ctx, c, boot, observed))
+}
+
+// ApplyProblem is the function ApplyProblem, whose result Get returns until the cache shows it.
+func (b *Boots) ApplyProblem(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.BootProblem) error {
+	return b.record(applyProblem(ctx, c, boot, p))
+}
+
+// ApplyAgentProgress is the function ApplyAgentProgress, whose result Get returns until the cache shows it.
+func (b *Boots) ApplyAgentProgress(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.AgentProgress) error {
+	return b.record(applyAgentProgress(ctx, c, boot, p))
+}
+
+// record stores the API server's answer to a write of a status.
+func (b *Boots) record(answer *v1alpha1.BareMetalBoot, err error) error {
+	if err == nil && answer.ResourceVersion != "" {
+		b.writeCache.Record(answer)
+	}
+	return err
+}
+
 // Forget drops the entry of a host that is gone.
 func (b *Boots) Forget(host types.NamespacedName) { b.writeCache.Forget(host) }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -48,16 +49,22 @@ func (w *WriteCache[T]) Record(object T) {
 	defer w.mu.Unlock()
 	key := client.ObjectKeyFromObject(object)
 	last, ok := w.entries[key]
-	if !ok || slices.Contains(last.older, object.GetResourceVersion()) {
-		return // nothing changed
-	}
 	older := slices.Clone(last.older)
 	if last.written {
 		older = append(older, last.object.GetResourceVersion())
 	}
+	if !ok || slices.ContainsFunc(older, func(known string) bool { return !isNewer(object.GetResourceVersion(), known) }) {
+		return // nothing changed, or another goroutine has recorded a later write
+	}
 	written := object.DeepCopyObject().(T) //nolint:forcetypeassert // it is a copy
 	written.SetManagedFields(nil)          // as in the cache
 	w.entries[key] = writeCacheEntry[T]{written, true, older}
+}
+
+// isNewer is true for a version that is newer than another one of the same object.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
 }
 
 // Forget drops the entry of an object that is gone.

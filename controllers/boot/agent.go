@@ -29,6 +29,7 @@ type agents struct {
 	settings    lifecycle.Settings
 	guard       *agentGuard
 	lookup      *lookup
+	records     *bootRecords
 	bootstrap   *bootstrapReader
 	images      *imageStore
 	inspections *inspections

@@ -158,7 +158,7 @@ func (s *agents) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	s.log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
 		"log", result.Log[max(0, len(result.Log)-agent.MaxLog):])
 	// It is written before the answer: an agent that got its answer does not repeat its result.
-	if err := controllers.ApplyProblem(ctx, s.client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
+	if err := s.records.written.ApplyProblem(ctx, s.client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
 		return agent.Answer{}, err
 	}
 	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {

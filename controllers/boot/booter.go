@@ -112,7 +112,7 @@ func (b *Booter) addSubjects(keys tokenKeys) {
 		stages: b.stages, events: b.events,
 	}
 	b.agents = &agents{
-		client: b.Client, log: b.Log, clock: b.Clock, settings: b.Settings, lookup: b.lookup, bootstrap: b.bootstrap, images: b.images, stages: b.stages, events: b.events,
+		client: b.Client, log: b.Log, clock: b.Clock, settings: b.Settings, lookup: b.lookup, records: b.records, bootstrap: b.bootstrap, images: b.images, stages: b.stages, events: b.events,
 		guard: &agentGuard{
 			settings: b.Settings, keys: keys, lookup: b.lookup, tokens: b.tokens, admission: b.admission, binding: bound, stages: b.stages,
 		},

@@ -35,6 +35,18 @@ type statusWriter struct {
 // write for each host when a fleet is registered.
 const firstStatusGrace = 5 * time.Second
 
+// bootStatusGrace is the time in which a server is expected to be on after its host was claimed. Until then its status is not written: one write has the claim, the boot and the
+// power. Machines do not claim by the status alone, but by spec.consumerRef, which is written first.
+const bootStatusGrace = 10 * time.Second
+
+// powersOnForBoot is true while a boot goes on whose server is about to be powered on.
+func powersOnForBoot(view lifecycle.View, step lifecycle.Step) bool {
+	boots := step.State == lifecycle.StateClaimed || step.State == lifecycle.StateBooting
+	awaitsPower := view.Host.Boot != nil && view.Host.Boot.PoweredOnTime != nil && step.State == lifecycle.StateBooting
+	goesOn := step.Action != lifecycle.Nothing || view.BMC.Busy || awaitsPower
+	return boots && goesOn && view.BMC.Power != v1alpha1.PowerOn && view.BMCProblem() == nil && view.Observed.Problem == nil && !view.PauseRequested()
+}
+
 // writeStatus writes the status with one patch if anything changed. It leaves the status as it is during the first requests of this process to the BMC,
 // so that a restart writes nothing.
 //
@@ -66,6 +78,8 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 	switch {
 	case asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition):
 		wait = w.throttle.Delay(key, view.Now)
+	case powersOnForBoot(view, step):
+		wait = w.throttle.DelayProgress(key, view.Now, bootStatusGrace)
 	case isSignificantChange(before.Status, host.Status):
 	case controllers.IsBootProgress(conditions.Get(before, v1alpha1.BootedCondition), conditions.Get(host, v1alpha1.BootedCondition)):
 		wait = w.throttle.DelayProgress(key, view.Now, w.progressDelay)

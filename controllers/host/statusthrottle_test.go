@@ -94,3 +94,47 @@ func TestBootProgressIsNotWritten(t *testing.T) {
 		g.Expect(written).To(Equal(step.written), step.reason)
 	}
 }
+
+// TestStatusOfAClaim: while a server is about to be powered on for a boot, its status is not written. The first write shows that it is on. A host that has to wait, or whose server
+// does not come on, is shown as claimed.
+func TestStatusOfAClaim(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		action  lifecycle.Action
+		power   v1alpha1.PowerState
+		after   time.Duration
+		problem bool
+		waits   time.Duration
+	}{
+		"its boot override is set": {action: lifecycle.SetNetworkBoot, power: v1alpha1.PowerOff, waits: 10 * time.Second},
+		"it does not come on":      {action: lifecycle.PowerOn, power: v1alpha1.PowerOff, after: 10 * time.Second},
+		"it is on":                 {action: lifecycle.Nothing, power: v1alpha1.PowerOn},
+		"it waits":                 {action: lifecycle.Nothing, power: v1alpha1.PowerOff},
+		"its BMC is away":          {action: lifecycle.SetNetworkBoot, power: v1alpha1.PowerOff, problem: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			scheme := runtime.NewScheme()
+			g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
+			host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", Generation: 2}}
+			host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+			host.Status = v1alpha1.BareMetalHostStatus{ObservedGeneration: 1, Phase: v1alpha1.PhaseAvailable}
+			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
+			r := &Reconciler{Client: api}
+			r.connect(nil, nil)
+			view := lifecycle.View{
+				Host: lifecycle.Host{Spec: host.Spec}, Now: now, BMC: lifecycle.BMC{Inspected: true, Power: v1alpha1.PowerOff, PowerAt: now},
+			}
+			step := lifecycle.Step{State: lifecycle.StateClaimed, Phase: v1alpha1.PhaseClaimed, Reason: v1alpha1.ReasonPreparing, Action: lifecycle.SetNetworkBoot}
+			g.Expect(r.status.writeStatus(t.Context(), host.DeepCopy(), view, step)).To(Equal(10 * time.Second))
+			step.Action, view.BMC.Power, view.Now = c.action, c.power, now.Add(c.after)
+			if c.problem {
+				view.BMC.Problem = &lifecycle.BMCProblem{Reason: v1alpha1.ReasonBMCUnreachable, Message: "no answer"}
+			}
+			g.Expect(r.status.writeStatus(t.Context(), host.DeepCopy(), view, step)).To(Equal(c.waits))
+			var written v1alpha1.BareMetalHost
+			g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
+			g.Expect(written.Status.Phase == v1alpha1.PhaseClaimed).To(Equal(c.waits == 0))
+		})
+	}
+}
