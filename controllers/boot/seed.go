@@ -43,7 +43,8 @@ func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, fro
 		}
 		return s.lookup.attemptOf(ctx, boot)
 	}
-	a, err := s.binding.withToken(ctx, t, read, func(a attempt) error {
+	serves := func(known *v1alpha1.BareMetalBootSpec) bool { return known.DataServedTime == nil }
+	a, err := s.binding.withToken(ctx, t, serves, read, func(a attempt) error {
 		if lifecycle.StateOf(a.view) != lifecycle.StateBooting || a.deadlinePassed(s.settings) {
 			return refused("the boot of %s is over", name)
 		}
@@ -55,7 +56,7 @@ func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, fro
 		}
 		bootstrap, err := s.bootstrap.bootstrapPart(ctx, a, first || seed.HasUserData(file))
 		if err != nil {
-			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
+			a.recordProblem(s.stages, bootstrapReason(err), err)
 			return err
 		}
 		if first {
@@ -99,7 +100,10 @@ func (s *seeds) cachedSeed(ctx context.Context, t presentedToken, file string) (
 // It accepts any source address. A system may change its address between its seed and its report. A report gives access to nothing, and its sender has read the
 // seed or the files of the system.
 func (s *seeds) Report(ctx context.Context, name, token string, outcome pxe.Outcome, from netip.Addr) error {
-	a, err := s.binding.withToken(ctx, presentedToken{name, token, forReport, from}, s.lookup.attemptOf, func(a attempt) error {
+	news := func(known *v1alpha1.BareMetalBootSpec) bool {
+		return known.ReportedTime == nil || known.ReportAddress == ""
+	}
+	a, err := s.binding.withToken(ctx, presentedToken{name, token, forReport, from}, news, s.lookup.attemptOf, func(a attempt) error {
 		boot := &a.boot.Spec
 		if a.view.Host.CurrentBoot() == nil || boot.Failure != nil || boot.DataServedTime == nil || !a.view.Consumer.Found || a.view.Consumer.Deleting ||
 			boot.ReportedTime == nil && a.deadlinePassed(s.settings) {
