@@ -28,8 +28,8 @@ type seeds struct {
 	events    *eventRecorder
 }
 
-// BootstrapData returns the bootstrap data to the first client that asks for a file of the seed with the token. For that first request everything is read from
-// the API server. Later requests read only the boot, which is voided before its claim ends, and the Secret for the files that contain it.
+// BootstrapData returns the bootstrap data to the first client that asks for a file of the seed with the token. For that first request host, machine and
+// Cluster are read from the API server. Later requests read only the boot, which is voided before its claim ends. The Secret is read for the files that contain it, as it is then.
 func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, from netip.Addr) (seed.Data, error) {
 	t := presentedToken{name, token, forSeed, from}
 	if data, ok, err := s.cachedSeed(ctx, t, file); ok || err != nil {
@@ -54,7 +54,7 @@ func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, fro
 		if err := bind(&a.boot.Spec.DataAddress, from, "bootstrap data"); err != nil {
 			return s.binding.failAttempt(ctx, a, err)
 		}
-		bootstrap, err := s.bootstrap.bootstrapPart(ctx, a, first || seed.HasUserData(file))
+		bootstrap, err := s.bootstrap.bootstrapPart(ctx, a, seed.HasUserData(file))
 		if err != nil {
 			a.recordProblem(s.stages, bootstrapReason(err), err)
 			return err

@@ -66,6 +66,7 @@ var bootTargets = []target{
 		{"a report without disks hides the written disks", "judgeNoDisks", "len(a.boot.Spec.WrittenDisks) > 0", ""},
 		{"a second requester does not end a boot", "bind", "secondRequesterError{what, *bound, from.String()}", "nil"},
 		{"the bootstrap data is decided on by the cache", "seeds.BootstrapData", "s.lookup.liveAttemptOf", "s.lookup.attemptOf"},
+		{"a Secret is served as the cache shows it", "New", "dataReader{apiReader: b.APIReader, namespace: b.Namespace}", "dataReader{apiReader: b.Client, namespace: b.Namespace}"},
 		{"a token is valid for any purpose", "makeToken", "string(p)", ""},
 		{"a token is valid for any boot", "makeToken", "int64(number)", "0"},
 		{"an empty key makes valid tokens", "tokenKeys.opens", "len(key) == 0", "false"},
