@@ -19,7 +19,7 @@ import (
 // the boot server, which refuses it. Media that stay in a drive may hold data of the last machine, so failed ejections are counted.
 func (e *jobExecutor) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	set := j.lastOverride != nil
-	clearErr := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
+	clearErr := j.clearOverrideIfNeeded(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
 	var ejectErr error
 	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(clearErr) != bmc.Unauthorized { // one refused login is enough
 		if ejectErr = media.EjectMedia(ctx); bmc.KindOf(ejectErr) == bmc.Unsupported {

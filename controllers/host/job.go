@@ -58,6 +58,8 @@ type job struct {
 	boot          v1alpha1.BareMetalBootSpec
 	method        v1alpha1.BootMethod
 	hasNextMethod bool
+	// confirm confirms that the job is still wanted, right before its first request that changes something; nil if that was confirmed before the first request.
+	confirm func(context.Context) error
 }
 
 // Results of a job that are unrelated to the state of the BMC.
@@ -159,14 +161,24 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 
 // run rechecks a job, executes it and reads the resulting power state.
 func (r *jobRunner) run(ctx context.Context, j job, c bmc.Client) error {
-	if j.action.Commands() {
+	confirm := func(ctx context.Context) error {
 		// While the job was queued, the host may have been claimed or paused.
 		if err := r.recheck.recheckCommand(ctx, j); err != nil {
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Info("Started a BMC command", "action", j.action)
-	} else if err := r.recheck.recheckRead(ctx, j); err != nil {
+		return nil
+	}
+	recheck := func(ctx context.Context) error { return r.recheck.recheckRead(ctx, j) }
+	deferred := j.action == lifecycle.ClearBootOverride // the BMC has usually cleared it, and is only read
+	if j.action.Commands() && !deferred {
+		recheck = confirm
+	}
+	if err := recheck(ctx); err != nil {
 		return err
+	}
+	if deferred {
+		j.confirm = confirm
 	}
 	err := r.executor.execute(ctx, j, c)
 	if err != nil && !errors.As(err, new(*finalError)) || readsNoPower(j.action) {

@@ -176,7 +176,10 @@ var guardTargets = []target{
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
-	{"controllers/host", []string{"-test.run=Erasure|SerialNumber"}, []mutant{
+	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive"}, []mutant{
+		{"a command is confirmed by the cache", "rechecker.recheckCommand", "r.apiReader.Get(ctx, j.key, &host)", "r.client.Get(ctx, j.key, &host)"},
+		{"a command for a boot is confirmed by the cache", "rechecker.recheckCommand", "controllers.GetBoot(ctx, r.apiReader, j.key)", "controllers.GetBoot(ctx, r.client, j.key)"},
+		{"an override is cleared without a confirmation", "job.clearOverrideIfNeeded", "j.confirm != nil", "false"},
 		{"a machine of another namespace is ignored", "serverOfProviderID", `host != ""`, `host != "" && namespace == m.Namespace`},
 		{"an outdated serial number identifies the server", "erasureRequests.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
