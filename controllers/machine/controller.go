@@ -68,7 +68,7 @@ type scope struct {
 	cluster      *clusterv1.Cluster
 	host         *v1alpha1.BareMetalHost    // the host of the machine, set by reconcileHost
 	addresses    clusterv1.MachineAddresses // the addresses before this reconcile
-	isNew        bool                       // this reconcile added the finalizer: no host was claimed before
+	isNew        bool                       // the machine was read without the finalizer
 	undecided    bool                       // this reconcile ended in an error, so Ready stays as it was
 	requeueAfter time.Duration              // when to reconcile again without an event; zero waits for an event
 }
@@ -122,11 +122,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if stop, err := r.reconcilePaused(ctx, s); err != nil || stop {
 		return controllers.Result(err)
 	}
-	if err := r.ensureFinalizer(ctx, s); err != nil {
-		return controllers.Result(err)
-	}
 	s.before = s.machine.DeepCopy()
+	s.addFinalizer()
 	defer func() {
+		if err := r.writeFinalizer(ctx, s); err != nil {
+			if reterr == nil {
+				result, reterr = controllers.Result(err)
+			}
+			return
+		}
 		wait, err := r.writeOrDelay(ctx, s.before, s)
 		if reterr = kerrors.NewAggregate([]error{reterr, err}); reterr == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
 			result.RequeueAfter = wait
@@ -287,15 +291,31 @@ func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Pa
 	return apply(patch)
 }
 
-// ensureFinalizer adds the finalizer to a machine that is not being deleted. It uses an optimistic lock, which Cluster API's EnsureFinalizer
-// (v1.14.2) does not. A successful write proves that no other process added the finalizer before, and no process claims a host before the finalizer.
-// No upstream issue found. Delete when EnsureFinalizer uses an optimistic lock.
-func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
-	before := s.machine.DeepCopy()
-	if !s.machine.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer) {
+// addFinalizer adds the finalizer to a machine that is not being deleted. It is written with the choice of a host, or by writeFinalizer.
+func (s *scope) addFinalizer() {
+	s.isNew = s.machine.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer)
+}
+
+// writeFinalizer writes the finalizer of a machine, unless it was written with the choice of a host.
+func (r *Reconciler) writeFinalizer(ctx context.Context, s *scope) error {
+	if !s.isNew || controllerutil.ContainsFinalizer(s.before, v1alpha1.MachineFinalizer) {
 		return nil
 	}
-	err := r.recordWrite(s.machine, r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
-	s.isNew = err == nil
-	return err
+	return r.writeMetadata(ctx, s, func(*v1alpha1.BareMetalMachine) {})
+}
+
+// writeMetadata writes a change of the metadata of a machine, and the finalizer of a new one, with an optimistic lock, which Cluster API's EnsureFinalizer (v1.14.2) does not use. A
+// successful write proves that no other process wrote the finalizer before, and no process claims a host before the finalizer. Other changes of this reconcile are written at
+// its end. No upstream issue found. Delete when EnsureFinalizer uses an optimistic lock.
+func (r *Reconciler) writeMetadata(ctx context.Context, s *scope, change func(*v1alpha1.BareMetalMachine)) error {
+	written := s.before.DeepCopy()
+	if s.isNew {
+		controllerutil.AddFinalizer(written, v1alpha1.MachineFinalizer)
+	}
+	change(written)
+	if err := r.recordWrite(written, r.Client.Patch(ctx, written, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{}))); err != nil {
+		return err
+	}
+	s.before, s.machine.ResourceVersion = written, written.ResourceVersion
+	return nil
 }

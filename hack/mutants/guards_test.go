@@ -166,7 +166,15 @@ var guardTargets = []target{
 			"for id := range parsed { keys[id] = parsed[id] }; _ = strings.TrimSuffix(name, keySuffix)"},
 		{"an error shows the key", "Recorder.key", "PrivateKeyName, name", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name"},
 	}},
-	{"controllers/machine", []string{"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff"}, []mutant{
+	{"controllers/machine", []string{
+		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused",
+	}, []mutant{
+		{"the cache proves that a machine has no host before a claim", "Reconciler.claim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
+			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
+		{"the cache proves that a deleted machine has no host", "Reconciler.reconcileDelete", "r.Client, r.APIReader", "r.Client"},
+		{"a boot of an earlier machine of the name counts", "Reconciler.reconcileBoot", "controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))",
+			"controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))"},
+		{"the choice of a host has no lock", "Reconciler.writeMetadata", "client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(s.before)"},
 		{"a MachineHealthCheck judges a machine whose server is kept off", "isKeptDown", "strings.HasPrefix(annotation, prefix)", "strings.HasPrefix(annotation, prefix) && false"},
 		{"a remediation is not counted", "isKeptDown", "!strings.HasPrefix(hold.Holder, v1alpha1.RemediationHolderPrefix)", "true"},
 		{"an annotation of a user is removed", "Reconciler.reconcileSkipRemediation", "set && !own", "own && false"},
