@@ -2,7 +2,9 @@ package controllers
 
 import (
 	"context"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,10 +33,21 @@ func (b *Boots) Get(ctx context.Context, c client.Reader, host types.NamespacedN
 // Patch writes a boot with an optimistic lock: the change was decided for the version in before.
 func (b *Boots) Patch(ctx context.Context, c client.Client, before, boot *v1alpha1.BareMetalBoot) error {
 	err := c.Patch(ctx, boot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err == nil {
+	switch {
+	case err == nil:
 		b.writeCache.Record(boot)
+	case apierrors.IsConflict(err):
+		b.writeCache.NoteConflict(before, time.Now())
 	}
 	return err
+}
+
+// Outdated returns how long to wait before anything is decided for a boot that Get returned: longer than zero while a write of that version has conflicted.
+func (b *Boots) Outdated(boot *v1alpha1.BareMetalBoot) time.Duration {
+	if boot == nil {
+		return 0
+	}
+	return b.writeCache.Outdated(boot, time.Now())
 }
 
 // ApplyStages is the function ApplyStages, whose result Get returns until the cache shows it: the next write of this process does not conflict with it.

@@ -83,7 +83,7 @@ func (r *bootRecords) updateKnown(
 	ctx context.Context, key types.NamespacedName, expected writes, change func(boot *v1alpha1.BareMetalBoot, live bool) error,
 ) (*v1alpha1.BareMetalBoot, error) {
 	boot, err := r.bootOf(ctx, key)
-	if err != nil || boot == nil || expected == nil || !expected(&boot.Spec) {
+	if err != nil || boot == nil || expected == nil || !expected(&boot.Spec) || r.written.Outdated(boot) > 0 {
 		return nil, nil //nolint:nilnil,nilerr // the API server is asked
 	}
 	before := boot.DeepCopy()

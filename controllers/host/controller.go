@@ -113,14 +113,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueObject,
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
+		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost, builder.WithPredicates(predicate.NewPredicateFuncs(r.watches.ofOwnHost))).
 		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfMachine), builder.WithPredicates(machineChanges)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfOwnerMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
 				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deleteEvents))).
-		WatchesMetadata(&v1alpha1.BareMetalInspection{}, controllers.EnqueueObject).
+		WatchesMetadata(&v1alpha1.BareMetalInspection{}, controllers.EnqueueObject, builder.WithPredicates(predicate.NewPredicateFuncs(r.watches.ofOwnHost))).
 		Watches(&v1alpha1.BareMetalErasureRequest{}, handler.EnqueueRequestsFromMapFunc(hostOfErasureRequest), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfSecret)).
 		WatchesRawSource(enqueued).
@@ -136,7 +136,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	}
 	r.observations, r.writeCache = newObservations(), &controllers.WriteCache[*v1alpha1.BareMetalHost]{}
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
-	r.watches = &watchMapper{client: r.Client}
+	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
 	r.queue = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue)
 	r.events = &eventRecorder{recorder: r.Recorder, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
@@ -190,6 +190,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	host = r.writeCache.Read(host)
+	if wait := r.writeCache.Outdated(host, time.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil // the event of a newer version comes earlier
+	}
 	if added, err := r.ensureFinalizer(ctx, host); err != nil || added {
 		return ctrl.Result{}, err
 	}
@@ -222,6 +225,9 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 	boot, err := r.boots.get(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, false, err
+	}
+	if wait := r.boots.written.Outdated(boot); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, false, nil // the event of a newer version comes earlier
 	}
 	view, step, err := r.decide(ctx, host, boot)
 	if err != nil {

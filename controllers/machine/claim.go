@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -85,6 +86,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMet
 	}
 	err = claim.Claim(ctx, r.Client, host, terms)
 	countClaim(err)
+	if apierrors.IsConflict(err) {
+		r.assumed.Lost(host)
+	}
 	return nil, err
 }
 
@@ -191,6 +195,9 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 		return nil, waitReason{}, err
 	}
 	want.FailureDomain = s.owner.Spec.FailureDomain
+	if r.WatchFilter != "" { // other managers choose among the same hosts
+		want.Start = s.machine.Name
+	}
 	if s.machine.Spec.ReuseHost {
 		want.Reuse = claim.Owner(s.owner, s.machine)
 	}

@@ -91,7 +91,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log))).
 		Watches(&v1alpha1.BareMetalHost{}, r.onHost()).
-		Watches(&v1alpha1.BareMetalBoot{}, onBoot()).
+		Watches(&v1alpha1.BareMetalBoot{}, r.onBoot()).
 		WithOptions(options).
 		Complete(r)
 }
@@ -113,6 +113,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		return ctrl.Result{}, nil
 	}
 	s.machine = r.writeCache.Read(s.machine)
+	if wait := r.writeCache.Outdated(s.machine, time.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil // the event of a newer version comes earlier
+	}
 	if controllers.MovedAway(s.machine) {
 		return controllers.Result(controllers.RemoveFinalizer(ctx, r.Client, s.machine, v1alpha1.MachineFinalizer))
 	}
@@ -314,6 +317,9 @@ func (r *Reconciler) writeMetadata(ctx context.Context, s *scope, change func(*v
 	}
 	change(written)
 	if err := r.recordWrite(written, r.Client.Patch(ctx, written, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{}))); err != nil {
+		if apierrors.IsConflict(err) {
+			r.writeCache.NoteConflict(s.before, time.Now())
+		}
 		return err
 	}
 	s.before, s.machine.ResourceVersion = written, written.ResourceVersion
