@@ -208,6 +208,7 @@ func TestClearIsConfirmed(t *testing.T) {
 			j.action, j.lastOverride = lifecycle.ClearBootOverride, &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode"}
 			looks, fake := 0, &scriptedBMC{read: bmc.BootOverride{Target: c.read}}
 			j.confirm = func(context.Context) error { looks++; return c.err }
+			r.observations.update(j.key, func(h *hostObservation) { h.bmc.OverrideSet = true })
 			err := r.performer.jobs.executor.execute(t.Context(), j, fake)
 			if c.err == nil {
 				g.Expect(err).NotTo(HaveOccurred())
@@ -215,6 +216,7 @@ func TestClearIsConfirmed(t *testing.T) {
 				g.Expect(err).To(MatchError(c.err))
 			}
 			g.Expect(looks).To(Equal(c.looks))
+			g.Expect(r.observations.get(j.key).bmc.OverrideSet).To(Equal(c.err != nil), "what was not confirmed is still to be done")
 			g.Expect(fake.requested).To(HaveLen(c.writes))
 		})
 	}

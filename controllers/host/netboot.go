@@ -170,8 +170,11 @@ func (h *hostObservation) noteOverrideCleared(err error) {
 	}
 }
 
-// answeredByBMC is true for an error that is the BMC's answer: a retry would get the same answer.
+// answeredByBMC is true for an error that is the BMC's answer: a retry would get the same answer. A job that could not be confirmed has asked the BMC nothing.
 func answeredByBMC(err error) bool {
+	if errors.Is(err, errOutdated) || errors.Is(err, errRecheckFailed) {
+		return false
+	}
 	kind := bmc.KindOf(err)
 	return kind == bmc.Failed || kind == bmc.Unsupported || kind == bmc.NotFound
 }
