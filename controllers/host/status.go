@@ -47,6 +47,12 @@ func powersOnForBoot(view lifecycle.View, step lifecycle.Step) bool {
 	return boots && goesOn && view.BMC.Power != v1alpha1.PowerOn && view.BMCProblem() == nil && view.Observed.Problem == nil && !view.PauseRequested()
 }
 
+// startsRunning is true for a server that is on in a boot attempt which the status does not show yet: each attempt is shown once, when its server is on.
+func startsRunning(view lifecycle.View, observed hostObservation) bool {
+	b := view.Host.CurrentBoot()
+	return b != nil && b.PoweredOnTime != nil && b.ReportedTime == nil && b.Number != observed.shownBoot && view.BMC.Power == v1alpha1.PowerOn
+}
+
 // writeStatus writes the status with one patch if anything changed. It leaves the status as it is during the first requests of this process to the BMC,
 // so that a restart writes nothing.
 //
@@ -80,7 +86,7 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 		wait = w.throttle.Delay(key, view.Now)
 	case powersOnForBoot(view, step):
 		wait = w.throttle.DelayProgress(key, view.Now, bootStatusGrace)
-	case isSignificantChange(before.Status, host.Status):
+	case isSignificantChange(before.Status, host.Status), startsRunning(view, observed):
 	case controllers.IsBootProgress(conditions.Get(before, v1alpha1.BootedCondition), conditions.Get(host, v1alpha1.BootedCondition)):
 		wait = w.throttle.DelayProgress(key, view.Now, w.progressDelay)
 	default:
@@ -94,6 +100,9 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 	}
 	w.writeCache.Record(host)
 	w.throttle.Done(key)
+	if startsRunning(view, observed) {
+		w.observations.update(key, func(h *hostObservation) { h.shownBoot = view.Host.Boot.Number })
+	}
 	w.events.recordStatusEvents(before, host, view.Now, step.Message)
 	return 0, nil
 }

@@ -138,3 +138,26 @@ func TestStatusOfAClaim(t *testing.T) {
 		})
 	}
 }
+
+// TestEachAttemptIsShown: the status shows each attempt of a boot once, when its server is on. What follows in the attempt is progress.
+func TestEachAttemptIsShown(t *testing.T) {
+	g := NewWithT(t)
+	now := metav1.Now()
+	attempt := func(number int32) lifecycle.View {
+		spec := v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}}
+		spec.ProviderState.Boots = number
+		boot := &v1alpha1.BareMetalBootSpec{Number: number, Attempt: number, ClaimID: "c", MachineName: "m", PoweredOnTime: &now}
+		return lifecycle.View{Host: lifecycle.Host{Spec: spec, Boot: boot}, BMC: lifecycle.BMC{Power: v1alpha1.PowerOn}}
+	}
+	observed := hostObservation{}
+	g.Expect(startsRunning(attempt(1), observed)).To(BeTrue())
+	observed.shownBoot = 1
+	g.Expect(startsRunning(attempt(1), observed)).To(BeFalse())
+	g.Expect(startsRunning(attempt(2), observed)).To(BeTrue())
+	off := attempt(2)
+	off.BMC.Power = v1alpha1.PowerOff
+	g.Expect(startsRunning(off, observed)).To(BeFalse())
+	reported := attempt(2)
+	reported.Host.Boot.ReportedTime = &now
+	g.Expect(startsRunning(reported, observed)).To(BeFalse())
+}
