@@ -3,6 +3,7 @@ package boot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -76,7 +77,7 @@ func (s *agents) confirmPlan(ctx context.Context, a attempt) (attempt, error) {
 	}
 	now.known = a.known
 	if a.boot.Spec.Purpose == v1alpha1.PurposeProvision {
-		return now, s.guard.checkAgentBoot(now)
+		return now, errors.Join(s.guard.checkAgentBoot(now), checkMachine(now))
 	}
 	if lifecycle.BootFor(now.view, s.settings) != lifecycle.BootAgent {
 		return now, refused("%s/%s is paused, or in maintenance, or not managed: no erasure begins", now.host.Namespace, now.host.Name)

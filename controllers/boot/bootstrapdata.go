@@ -76,6 +76,24 @@ func (r *bootstrapReader) bootstrapPart(ctx context.Context, a attempt, whole bo
 	return bootstrapData{network: network}, err
 }
 
+var errNoSecretName = errors.New("the Machine names no bootstrap Secret")
+
+// bootstrapForSeed reads what a file of the seed needs. The first request needs a Machine with bootstrap data whatever its file: it is the one that the data is served for.
+func (r *bootstrapReader) bootstrapForSeed(ctx context.Context, a attempt, first bool, file string) (bootstrapData, error) {
+	if first && a.consumer.BootstrapSecretName() == "" {
+		return bootstrapData{}, errNoSecretName
+	}
+	return r.bootstrapPart(ctx, a, seed.HasUserData(file))
+}
+
+// checkMachine refuses an attempt whose Machine is gone, though its BareMetalMachine is not. a was read from the API server.
+func checkMachine(a attempt) error {
+	if a.consumer.BootstrapSecretName() == "" {
+		return refused("the Machine of %s/%s is gone, or names no bootstrap Secret", a.host.Namespace, a.host.Name)
+	}
+	return nil
+}
+
 // readBootstrapData reads the bootstrap Secret, and the host's network. It is called before the script is served as well as before the seed is: the command line
 // depends on the format, and a boot that cannot be finished is not started.
 func (r *bootstrapReader) readBootstrapData(ctx context.Context, a attempt) (bootstrapData, error) {
@@ -85,7 +103,7 @@ func (r *bootstrapReader) readBootstrapData(ctx context.Context, a attempt) (boo
 	}
 	name, namespace := a.consumer.BootstrapSecretName(), a.host.Namespace
 	if name == "" {
-		return bootstrapData{}, errors.New("the Machine names no bootstrap Secret")
+		return bootstrapData{}, errNoSecretName
 	}
 	var secret corev1.Secret
 	if err := r.data.read(ctx, namespace, name, &secret); err != nil {

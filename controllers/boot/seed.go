@@ -54,7 +54,7 @@ func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, fro
 		if err := bind(&a.boot.Spec.DataAddress, from, "bootstrap data"); err != nil {
 			return s.binding.failAttempt(ctx, a, err)
 		}
-		bootstrap, err := s.bootstrap.bootstrapPart(ctx, a, seed.HasUserData(file))
+		bootstrap, err := s.bootstrap.bootstrapForSeed(ctx, a, first, file)
 		if err != nil {
 			a.recordProblem(s.stages, bootstrapReason(err), err)
 			return err

@@ -99,7 +99,7 @@ func (l *loop) handle(m *ipv4.Message, now time.Time) {
 	}
 }
 
-// kindOf returns the kind of a packet, 0 if it has none.
+// kindOf returns the kind of a packet, 0 for a shorter one.
 func kindOf(packet []byte) uint16 {
 	if len(packet) < 2 {
 		return 0
