@@ -127,7 +127,6 @@ test-all: ## Hours: everything, as .ci/nightly runs it; root, Debian 12. Continu
 ## Run one part of the tests
 .PHONY: contract
 contract: lab-programs ## 8 min: Cluster API's contract, beside its real managers and by the real clusterctl.
-	@hack/balancer.sh
 	@hack/gotest.sh contract "-race -count=1 -p 3 -timeout 30m ./hack/contract/..." # three suites at once: they wait more than they work
 
 .PHONY: crash-full
