@@ -130,7 +130,7 @@ func (h *Handler) renderScript(ctx context.Context, mac net.HardwareAddr, from n
 		return d.again("The boot is being prepared", 1, self) // the answer of Lookup was stale
 	case answer.Boot == Disk:
 		return d.disk(mac, answer.BIOS)
-	case answer.Boot == Soon:
+	case answer.Boot == NotYet:
 		return d.again("The boot is being prepared", 5, self)
 	case answer.Boot != Network:
 		return nil, errors.Join(ErrRefused, errors.New("there is nothing to boot for "+mac.String()))

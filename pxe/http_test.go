@@ -207,7 +207,7 @@ func TestSoon(t *testing.T) {
 		t.Error("the script is asked for")
 		return pxe.Script{}, pxe.ErrRefused
 	}
-	l.booter.Answer.Boot = pxe.Soon
+	l.booter.Answer.Boot = pxe.NotYet
 	for range 30 { // more often than the limit of failed attempts
 		script := l.do(http.MethodGet, "/ipxe/"+mac)
 		g.Expect(script.Code).To(Equal(http.StatusOK))

@@ -27,8 +27,8 @@ const (
 	Disk Boot = "Disk"
 	// Network boots the script.
 	Network Boot = "Network"
-	// Soon is for a server whose network boot is being prepared: it is not powered on yet. A request for its script is asked to retry.
-	Soon Boot = "Soon"
+	// NotYet is for a server whose network boot is being prepared: it is not powered on yet. A request for its script is asked to retry.
+	NotYet Boot = "NotYet"
 )
 
 // Stage is a stage of a boot.

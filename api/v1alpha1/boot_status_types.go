@@ -104,6 +104,9 @@ type ObservedStage struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Client string `json:"client,omitempty"`
+	// mediumTransfer is how the client received the boot medium. Only the stage Media has it.
+	// +optional
+	MediumTransfer MediumTransfer `json:"mediumTransfer,omitempty"`
 	// queuePosition is the position in the queue of servers that wait for a boot slot. Only the stage Waiting has it.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -116,6 +119,17 @@ type ObservedStage struct {
 	// +optional
 	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
 }
+
+// MediumTransfer is how a client received a boot medium.
+// +kubebuilder:validation:Enum=Parts;Whole
+type MediumTransfer string
+
+const (
+	// MediumParts means that the client reads the parts that it needs, so that each further request shows what the server does.
+	MediumParts MediumTransfer = "Parts"
+	// MediumWhole means that the client received the whole medium in one answer. What boots from the copy causes no further request.
+	MediumWhole MediumTransfer = "Whole"
+)
 
 // ObservedAgent is how an agent introduced itself. The boot server cannot check it.
 type ObservedAgent struct {

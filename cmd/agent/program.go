@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/bootclient"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/efi"
@@ -24,7 +25,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/lldp"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/runner"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/session"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/system"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
@@ -82,12 +82,12 @@ func program(args []string) error {
 	return nil
 }
 
-// newSession wires the boot of a server that was booted by firmware. A nil dial is the default of server.Config.
+// newSession wires the boot of a server that was booted by firmware. A nil dial is the default of bootclient.Config.
 func newSession(
 	p system.Parameters, firmware wire.FirmwareMode, dial func(context.Context, string, string) (net.Conn, error), disks runner.Disks, log *slog.Logger,
 	tail *system.Log,
 ) (*session.Session, error) {
-	client, err := server.New(server.Config{URL: p.Server, Host: p.Host, Token: p.Token, Pins: p.Pins, Dial: dial})
+	client, err := bootclient.New(bootclient.Config{URL: p.Server, Host: p.Host, Token: p.Token, Pins: p.Pins, Dial: dial})
 	if err != nil {
 		return nil, err
 	}

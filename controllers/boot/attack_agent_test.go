@@ -237,7 +237,6 @@ func TestOlderAgentOverHTTP(t *testing.T) {
 	}
 }
 
-// The addresses of the parties.
 const (
 	serverAddress  = "127.0.81.9"
 	malloryAddress = "127.0.81.200"

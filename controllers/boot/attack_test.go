@@ -598,7 +598,7 @@ func TestThreatModel(t *testing.T) {
 	rows, attacks := attackRows(t, "../../docs/development/attacks.md")
 	g.Expect(attacks).To(Equal(model), "both pages list the same attacks")
 	tests := content(t, ".") + content(t, "../host") + content(t, "../bootstrap") + content(t, "..") + content(t, "../../bmc") + content(t, "../../pxe") + content(t, "../../cmd/manager") +
-		content(t, "../../cmd/agent/internal/server") + content(t, "../../cmd/agent/internal/erase") + content(t, "../../inventory/outbound") + content(t, "../gateway") + content(t, "../node") + content(t, "../../inventory/usertemplate")
+		content(t, "../../cmd/agent/internal/bootclient") + content(t, "../../cmd/agent/internal/erase") + content(t, "../../inventory/outbound") + content(t, "../gateway") + content(t, "../node") + content(t, "../../inventory/usertemplate")
 	g.Expect(len(rows)).To(BeNumerically(">", 5))
 	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 	for _, row := range rows {

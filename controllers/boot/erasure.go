@@ -165,7 +165,8 @@ func missingDisks(a attempt, disks []v1alpha1.ErasedDisk) []string {
 	return missing
 }
 
-// mayBeKept is true if an entry of keep names a disk, or is a label: which labels a disk has is only known to the agent.
+// mayBeKept is true if an entry of keep has the serial number or the WWN of the disk. It is also true if an entry has a label, because only the agent knows the labels
+// of a disk.
 func mayBeKept(keep []wire.KeptDisk, d, reported wire.DiskIdentity) bool {
 	return slices.ContainsFunc(keep, func(k wire.KeptDisk) bool {
 		return k.Label != "" || diskname.IsNamed(d, k) || diskname.IsNamed(reported, k)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,19 +104,15 @@ func (m *media) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt, 
 	return a, nil
 }
 
-// wholeMedium starts the client of the stage Media if the client received the whole medium: no further request shows what the server does with it.
-const wholeMedium = "whole medium"
-
 // observeMedia records the stages that a request shows. Loaders and kernels count from the power-on: a BMC may read ahead when the medium is inserted. A kernel
 // counts after a loader, which is behind it in the medium: a BMC that copies the medium reads the kernel first.
 func (m *media) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, part pxe.MediaPart) {
 	seen := controllers.ObservedStage(boot, v1alpha1.StageMedia)
 	switch {
-	case part == pxe.MediaWhole && (seen == nil || !strings.HasPrefix(seen.Client, wholeMedium)):
-		whole := m.stages.seenStage(boot, v1alpha1.StageMedia, r.From, strings.TrimSpace(wholeMedium+" "+r.Client))
-		m.stages.enqueueSeen(boot, whole, string(v1alpha1.StageMedia)+" "+wholeMedium)
+	case part == pxe.MediaWhole && (seen == nil || seen.MediumTransfer != v1alpha1.MediumWhole):
+		m.observeMedium(boot, r, v1alpha1.MediumWhole)
 	case seen == nil:
-		m.stages.recordStage(boot, v1alpha1.StageMedia, r.From, r.Client)
+		m.observeMedium(boot, r, v1alpha1.MediumParts)
 	}
 	switch {
 	case boot.Spec.PoweredOnTime == nil:
@@ -128,6 +123,13 @@ func (m *media) observeMedia(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, p
 		m.stages.recordStage(boot, v1alpha1.StageKernel, r.From, r.Client)
 	default:
 	}
+}
+
+// observeMedium records the stage Media.
+func (m *media) observeMedium(boot *v1alpha1.BareMetalBoot, r pxe.MediaRequest, transfer v1alpha1.MediumTransfer) {
+	seen := m.stages.seenStage(boot, v1alpha1.StageMedia, r.From, r.Client)
+	seen.MediumTransfer = transfer
+	m.stages.enqueueSeen(boot, seen, string(seen.Stage)+" "+string(transfer))
 }
 
 // observeMediaRefusal records that a client with the token was refused the medium, unless another one got it. So the condition does not claim that no request came.

@@ -208,8 +208,8 @@ func TestMediaStages(t *testing.T) {
 		"booted":          {false, []pxe.MediaPart{pxe.MediaHeaders, pxe.MediaLoader, pxe.MediaKernel, pxe.MediaKernel}, []string{"Media (192.0.2.66, curl/8)", "Loader (192.0.2.66, curl/8)", "Kernel (192.0.2.66, curl/8)"}},
 		"read ahead":      {true, []pxe.MediaPart{pxe.MediaLoader, pxe.MediaKernel}, []string{"Media (192.0.2.66, curl/8)"}},
 		"copied in parts": {false, []pxe.MediaPart{pxe.MediaHeaders, pxe.MediaKernel, pxe.MediaHeaders, pxe.MediaLoader}, []string{"Media (192.0.2.66, curl/8)", "Loader (192.0.2.66, curl/8)"}},
-		"copied":          {false, []pxe.MediaPart{pxe.MediaWhole, pxe.MediaWhole}, []string{"Media (192.0.2.66, whole medium curl/8)"}},
-		"size and copied": {false, []pxe.MediaPart{pxe.MediaSize, pxe.MediaWhole, pxe.MediaSize}, []string{"Media (192.0.2.66, curl/8)", "Media (192.0.2.66, whole medium curl/8)"}},
+		"copied":          {false, []pxe.MediaPart{pxe.MediaWhole, pxe.MediaWhole}, []string{"Media (192.0.2.66, curl/8, the whole medium)"}},
+		"size and copied": {false, []pxe.MediaPart{pxe.MediaSize, pxe.MediaWhole, pxe.MediaSize}, []string{"Media (192.0.2.66, curl/8)", "Media (192.0.2.66, curl/8, the whole medium)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -54,7 +54,7 @@ func (s *scripts) Lookup(ctx context.Context, mac net.HardwareAddr) (pxe.Answer,
 	case lifecycle.BootDisk:
 		answer.Boot = pxe.Disk
 	case lifecycle.BootAfterPowerOn:
-		answer.Boot = pxe.Soon
+		answer.Boot = pxe.NotYet
 	case lifecycle.BootNetwork:
 		answer.Boot, answer.Files, answer.Namespace = pxe.Network, files(a.consumer.BareMetalMachine.Spec.Boot), host.Namespace
 	case lifecycle.BootAgent:

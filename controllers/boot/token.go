@@ -16,7 +16,6 @@ import (
 // the booted system, where the seed's token must not be.
 type purpose string
 
-// The purposes of tokens.
 const (
 	forSeed   purpose = "seed"
 	forReport purpose = "report"

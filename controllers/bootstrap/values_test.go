@@ -31,7 +31,7 @@ func TestValues(t *testing.T) {
 	start(t, "")
 	w := newWorld(t)
 	w.config.Spec.UserData = ""
-	w.config.Spec.UserDataFrom = &bootstrapv1.DataSource{ConfigMapKeyRef: ref("data", "user-data")}
+	w.config.Spec.UserDataFrom = &bootstrapv1.ValueSource{ConfigMapKeyRef: ref("data", "user-data")}
 	w.config.Spec.Values = []bootstrapv1.ConfigValue{
 		{Name: "plain", Value: new("a")}, {Name: "token", SecretKeyRef: ref("tokens", "join")}, {Name: "mirror", ConfigMapKeyRef: ref("site", "mirror")},
 	}
@@ -71,7 +71,7 @@ func TestUserDataSecret(t *testing.T) {
 	start(t, "")
 	w := newWorld(t)
 	w.config.Spec.UserData, w.config.Spec.Commands, w.config.Spec.Sentinel = "", nil, bootstrapv1.SentinelUserData
-	w.config.Spec.UserDataFrom = &bootstrapv1.DataSource{SecretKeyRef: ref("kubeconfig", "value")}
+	w.config.Spec.UserDataFrom = &bootstrapv1.ValueSource{SecretKeyRef: ref("kubeconfig", "value")}
 	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "kubeconfig"}, StringData: map[string]string{"value": "admin"}})
 	w.create(t)
 	w.expect(t, bootstrapv1.ReasonSecretNotLabeled)

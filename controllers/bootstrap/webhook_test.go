@@ -158,7 +158,7 @@ func TestCRDValidation(t *testing.T) {
 	namespace := env.Namespace(t)
 	for want, change := range map[string]func(*bootstrapv1.BareMetalConfigSpec){
 		"set userData or userDataFrom, not both": func(s *bootstrapv1.BareMetalConfigSpec) {
-			s.UserDataFrom = &bootstrapv1.DataSource{ConfigMapKeyRef: ref("a", "b")}
+			s.UserDataFrom = &bootstrapv1.ValueSource{ConfigMapKeyRef: ref("a", "b")}
 		},
 		"commands are required with sentinel: Commands":  func(s *bootstrapv1.BareMetalConfigSpec) { s.Commands = nil },
 		"commands must be empty with sentinel: UserData": func(s *bootstrapv1.BareMetalConfigSpec) { s.Sentinel = bootstrapv1.SentinelUserData },
@@ -173,7 +173,7 @@ func TestCRDValidation(t *testing.T) {
 		"spec.values[0].name":                                        func(s *bootstrapv1.BareMetalConfigSpec) { s.Values[0].Name = "a-b" },
 		"spec.values[1]: Duplicate value":                            func(s *bootstrapv1.BareMetalConfigSpec) { s.Values = append(s.Values, s.Values[0]) },
 		"set one of secretKeyRef and configMapKeyRef": func(s *bootstrapv1.BareMetalConfigSpec) {
-			s.UserData, s.UserDataFrom = "", &bootstrapv1.DataSource{}
+			s.UserData, s.UserDataFrom = "", &bootstrapv1.ValueSource{}
 		},
 		"spec.userData: Too long": func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = strings.Repeat("x", 262145) },
 	} {

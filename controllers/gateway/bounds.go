@@ -33,7 +33,7 @@ func nodeList(nodes int) bounds {
 const (
 	maxNode     = 16 << 10 // on average
 	maxNodeList = 128 << 20
-	// largeAnswer and manyValues are where an answer needs a lane, so that many clusters together do not fill the memory, and largeAnswerTime how long it may take from there on.
+	// largeAnswer and manyValues are where an answer needs a slot, so that many clusters together do not fill the memory, and largeAnswerTime how long it may take from there on.
 	largeAnswer     = 256 << 10
 	manyValues      = 20_000
 	largeAnswerTime = time.Minute
@@ -113,16 +113,18 @@ func (b *boundedBody) throttle(cost int) error {
 		}
 	}
 	if s := &b.scanner; !s.stream && b.leave == nil && (s.read > largeAnswer || s.values > manyValues) {
-		return b.enterLane()
+		return b.awaitSlot()
 	}
 	return nil
 }
 
-func laneOf(cluster client.ObjectKey) origin.Lane { return origin.Lane{Namespace: cluster.Namespace} }
+func limitKeyOf(cluster client.ObjectKey) origin.LimitKey {
+	return origin.LimitKey{Namespace: cluster.Namespace}
+}
 
-// enterLane waits for the turn of a large answer. The time of the answer counts from then on, also while the API server sends nothing.
-func (b *boundedBody) enterLane() error {
-	leave, err := b.route.gateway.lanes.Enter(b.ctx, laneOf(b.route.cluster))
+// awaitSlot waits for the slot of a large answer. The time of the answer counts from then on, also while the API server sends nothing.
+func (b *boundedBody) awaitSlot() error {
+	leave, err := b.route.gateway.largeAnswerLimiter.Enter(b.ctx, limitKeyOf(b.route.cluster))
 	if err != nil {
 		return err
 	}

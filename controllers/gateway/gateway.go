@@ -52,8 +52,9 @@ type Gateway struct {
 	opts     Options
 	listener net.Listener
 	identity identity
-	lanes    *origin.Lanes // of large answers
-	quiet    slog.Handler  // for what a tenant's API server can cause at any rate
+	quiet    slog.Handler // for what a tenant's API server can cause at any rate
+	// largeAnswerLimiter limits how many large answers are read at once.
+	largeAnswerLimiter *origin.FairLimiter
 
 	mu        sync.Mutex
 	byToken   map[string]*route
@@ -116,7 +117,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, fmt.Errorf("listen for the clients of workload clusters: %w", err)
 	}
 	return &Gateway{
-		opts: o, listener: listener, identity: own, lanes: origin.NewLanes(largeAnswers), quiet: logr.ToSlogHandler(o.Log.V(2)),
+		opts: o, listener: listener, identity: own, largeAnswerLimiter: origin.NewFairLimiter(largeAnswers), quiet: logr.ToSlogHandler(o.Log.V(2)),
 		byToken: map[string]*route{}, byCluster: map[client.ObjectKey]*route{},
 	}, nil
 }

@@ -216,7 +216,7 @@ func TestLargeAnswers(t *testing.T) {
 	busy := func() error {
 		soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		leave, err := n.lanes.Enter(soon, laneOf(clusterC))
+		leave, err := n.largeAnswerLimiter.Enter(soon, limitKeyOf(clusterC))
 		if err == nil {
 			leave()
 		}
@@ -236,7 +236,7 @@ func TestLargeAnswers(t *testing.T) {
 	for range 3 {
 		g.Eventually(stalled, 20*time.Second).Should(Receive(HaveOccurred()))
 	}
-	leave, err := n.lanes.Enter(t.Context(), laneOf(clusterC))
+	leave, err := n.largeAnswerLimiter.Enter(t.Context(), limitKeyOf(clusterC))
 	g.Expect(err).NotTo(HaveOccurred())
 	leave()
 }

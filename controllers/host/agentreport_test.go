@@ -15,8 +15,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// inspectionPatience is how long a test waits for the start of an inspection: two readings, PowerSettle apart, must show that the server is off.
-const inspectionPatience = time.Minute
+// inspectionTimeout is how long a test waits for the start of an inspection: two readings, PowerSettle apart, must show that the server is off.
+const inspectionTimeout = time.Minute
 
 // newInspectedServer returns a server that the agent inspects.
 func newInspectedServer(t *testing.T, namespace, name string) *controllerstest.Server {
@@ -31,7 +31,7 @@ func waitForAgent(t *testing.T, server *controllerstest.Server) {
 	t.Helper()
 	g := NewWithT(t)
 	wait(t, server, phase(v1alpha1.PhaseInspecting))
-	g.Eventually(server.On, inspectionPatience).Should(BeTrue())
+	g.Eventually(server.On, inspectionTimeout).Should(BeTrue())
 	g.Expect(server.CommandNames()).NotTo(ContainElement(ContainSubstring("Off")), "a server that is off is not powered off")
 }
 
@@ -96,7 +96,7 @@ func TestInspectionByAgent(t *testing.T) {
 		h.Annotations = map[string]string{v1alpha1.InspectAnnotation: "anna: new disks"}
 	})
 	wait(t, server, phase(v1alpha1.PhaseInspecting))
-	g.Eventually(server.On, inspectionPatience).Should(BeTrue())
+	g.Eventually(server.On, inspectionTimeout).Should(BeTrue())
 	reportHardware(t, server, threads+1)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
 	wait(t, server, reason(v1alpha1.InspectionConsistentCondition, v1alpha1.ReasonInspectionContradicts))
@@ -120,7 +120,7 @@ func TestInspectionOfClaimedHost(t *testing.T) {
 	waitForAgent(t, server)
 	env.NewClaim(t, server.Host.Namespace, "m")
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = controllerstest.Claimed("m") })
-	g.Eventually(func() v1alpha1.BareMetalBootSpec { return controllerstest.BootOf(t, env, server.Host).Spec }, inspectionPatience).Should(And(
+	g.Eventually(func() v1alpha1.BareMetalBootSpec { return controllerstest.BootOf(t, env, server.Host).Spec }, inspectionTimeout).Should(And(
 		HaveField("Purpose", v1alpha1.PurposeProvision), HaveField("MachineName", "m"), HaveField("Number", BeEquivalentTo(2))))
 	g.Expect(server.CommandNames()).To(ContainElement("ForceOff"))
 }

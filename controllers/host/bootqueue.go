@@ -137,7 +137,10 @@ func (q *bootQueue) bootSlots(ctx context.Context, now time.Time) (map[types.Nam
 		case err != nil || !controllers.HasWatchFilter(&host, q.watchFilter):
 			continue
 		}
-		view := lifecycle.View{Now: now, Host: lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}, PowerLoss: lifecycle.PowerLoss{Restore: host.Status.PowerRestore}, Observed: lifecycle.Observed{WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)}}
+		view := lifecycle.View{
+			Now: now, Host: lifecycle.Host{Spec: host.Spec, Boot: &boot.Spec}, PowerLoss: lifecycle.PowerLoss{Restore: host.Status.PowerRestore},
+			Observed: lifecycle.Observed{WaitedAt: controllers.WaitedAt(boot), AgentAt: controllers.AgentAt(boot)},
+		}
 		if until := view.BootsUntil(q.settings); now.Before(until) {
 			all[client.ObjectKeyFromObject(&host)] = bootSlot{host.Spec.FailureDomain, until}
 		}

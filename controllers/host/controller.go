@@ -218,6 +218,7 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 			return controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Erasure.Record.Err), err))
 		}
 		logWithoutRecord(ctx, view, step)
+		ctrl.LoggerFrom(ctx).V(4).Info("Step after the record", "state", step.State, "action", step.Action, "reason", step.Reason)
 	}
 	wait, err := r.performer.perform(ctx, host, boot, view, step)
 	if err != nil {

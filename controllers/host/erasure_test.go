@@ -64,7 +64,7 @@ func serverToErase(t *testing.T, policy wire.ErasePolicy) *controllerstest.Serve
 		g.Expect(boot.Spec.Purpose).To(Equal(v1alpha1.PurposeClean))
 		g.Expect(boot.Spec.PoweredOnTime).NotTo(BeNil())
 		g.Expect(server.On()).To(BeTrue())
-	}, inspectionPatience).Should(Succeed())
+	}, inspectionTimeout).Should(Succeed())
 	return server
 }
 
@@ -113,7 +113,7 @@ func TestErasureIsNotRecorded(t *testing.T) {
 		g.Expect(h.Spec.ConsumerRef).NotTo(BeNil())
 	})
 	calls := r.calls.Load()
-	g.Eventually(r.calls.Load, inspectionPatience).Should(BeNumerically(">", calls), "it is repeated")
+	g.Eventually(r.calls.Load, inspectionTimeout).Should(BeNumerically(">", calls), "it is repeated")
 	g.Expect(env.Client.Get(t.Context(), keyOf(server.Host), server.Host)).To(Succeed())
 	g.Expect(server.Host.Spec.ConsumerRef).NotTo(BeNil())
 	r.fails.Store(false)

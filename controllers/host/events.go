@@ -74,7 +74,7 @@ func (r *eventRecorder) recordStepEvents(ctx context.Context, host *v1alpha1.Bar
 
 // recordBootEvent records the start or the failure of a boot.
 func (r *eventRecorder) recordBootEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
-	before, now := cmp.Or(view.Host.CurrentBoot(), view.Host.OwnBoot()), step.Boot
+	before, now := cmp.Or(view.Host.CurrentBoot(), view.Host.HostBoot()), step.Boot
 	switch {
 	case now.VoidedTime != nil && lifecycle.IsRequestedErasure(now) && now.AgentDoneTime != nil && now.Failure == nil && view.Host.Spec.Quarantine == nil:
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventRequestedErasureDone, "Erase", "Erased the disks, as BareMetalErasureRequest %s requested", now.ErasureRequest.Name)

@@ -83,6 +83,9 @@ const resubmitDelay = 100 * time.Millisecond
 // inspectTimeout limits one inspection: large servers have hundreds of resources, and slow BMCs take a second for each.
 const inspectTimeout = 5 * time.Minute
 
+// mediaTimeout limits a job that inserts or ejects a boot medium: BMCs take a minute to eject one, and fetch the next one before they answer.
+const mediaTimeout = 5 * time.Minute
+
 // timeout limits the job. Zero is the pool's default.
 func (j job) timeout() time.Duration {
 	switch {

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -96,9 +95,6 @@ func offeredMethods(capabilities []string) []v1alpha1.BootMethod {
 	}
 	return offered
 }
-
-// mediaTimeout limits a job that inserts or ejects a boot medium: BMCs take a minute to eject one, and fetch the next one before they answer.
-const mediaTimeout = 5 * time.Minute
 
 // errNoMedia means that the provider offers no boot media to a BMC.
 var errNoMedia = errors.New("the provider offers no boot media for this BMC: set its flag --boot-media-url")

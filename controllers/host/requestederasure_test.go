@@ -40,7 +40,7 @@ func waitForEraser(t *testing.T, server *controllerstest.Server, request *v1alph
 	t.Helper()
 	g := NewWithT(t)
 	wait(t, server, phase(v1alpha1.PhaseCleaning))
-	g.Eventually(server.On, inspectionPatience).Should(BeTrue())
+	g.Eventually(server.On, inspectionTimeout).Should(BeTrue())
 	boot := controllerstest.BootOf(t, env, server.Host)
 	g.Expect(boot.Spec.Purpose).To(Equal(v1alpha1.PurposeClean))
 	g.Expect(boot.Spec.CleaningPolicy).To(Equal(wire.PolicyClear))
@@ -218,7 +218,7 @@ func TestRequestedErasureIsNotRecorded(t *testing.T) {
 	})
 	g.Expect(env.Client.Delete(t.Context(), order)).To(Succeed()) // it is recorded also if the request is gone
 	calls := r.calls.Load()
-	g.Eventually(r.calls.Load, inspectionPatience).Should(BeNumerically(">", calls), "it is repeated")
+	g.Eventually(r.calls.Load, inspectionTimeout).Should(BeNumerically(">", calls), "it is repeated")
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.VoidedTime).To(BeNil())
 	r.fails.Store(false)
 	wait(t, server, phase(v1alpha1.PhaseAvailable))
@@ -254,7 +254,7 @@ func TestRequestedErasureFails(t *testing.T) {
 			g.Expect(boot.Spec.Attempt).To(Equal(attempt + 1))
 			g.Expect(boot.Spec.PoweredOnTime).NotTo(BeNil())
 			g.Expect(server.On()).To(BeTrue())
-		}, inspectionPatience).Should(Succeed())
+		}, inspectionTimeout).Should(Succeed())
 		g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, controllers.NewStageAt(boot, v1alpha1.StageAgent, time.Now()))).To(Succeed())
 		g.Expect(controllers.ApplyProblem(t.Context(), env.Client, keyOf(boot), v1alpha1.BootProblem{
 			BootFailure: v1alpha1.BootFailure{Reason: wire.ReasonEraseFailed, Message: "disk DISK-1 was not erased: it is frozen"}, Number: boot.Spec.Number,
@@ -316,7 +316,7 @@ func TestRequestedErasureOfClaimedHost(t *testing.T) {
 	g.Expect(controllerstest.BootOf(t, env, server.Host).Spec.ClaimID).To(Equal(boot.Spec.ClaimID))
 	g.Expect(server.CommandNames()).NotTo(ContainElement("ForceOff"))
 	endErasure(t, server)
-	g.Eventually(func() v1alpha1.BareMetalBootSpec { return controllerstest.BootOf(t, env, server.Host).Spec }, inspectionPatience).Should(And(
+	g.Eventually(func() v1alpha1.BareMetalBootSpec { return controllerstest.BootOf(t, env, server.Host).Spec }, inspectionTimeout).Should(And(
 		HaveField("Purpose", v1alpha1.PurposeProvision), HaveField("MachineName", "m"), HaveField("Number", BeEquivalentTo(2))))
 	g.Expect(r.recorded.Load()).NotTo(BeNil())
 }

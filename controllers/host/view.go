@@ -70,7 +70,7 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	if g.recordsErasures {
 		view.Erasure.Record.Outcome = lifecycle.RecordDue
 	}
-	if view.Host.Deleting && (view.Host.Claimed() || view.Host.StrayBoot() != nil || view.Host.OwnBoot() != nil) {
+	if view.Host.Deleting && (view.Host.Claimed() || view.Host.StrayBoot() != nil || view.Host.HostBoot() != nil) {
 		if view.Host.NamespaceDeleting, err = namespaceDeleting(ctx, g.apiReader, host.Namespace); err != nil {
 			return lifecycle.View{}, err
 		}

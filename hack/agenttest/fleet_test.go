@@ -55,12 +55,12 @@ func TestServersAtOnce(t *testing.T) {
 		machines[i] = start(t, hosts[i])
 	}
 	for i, m := range machines {
-		g.Eventually(m.exited, imagingPatience).Should(BeClosed())
+		g.Eventually(m.exited, imagingTimeout).Should(BeClosed())
 		if strings.Contains(m.said(), "Kernel panic") && !f.done(hosts[i].host) {
 			// Many emulated processors at once have made a kernel panic before the agent started (QEMU 7.2). The provider would repeat the attempt.
 			t.Logf("the kernel of %s panicked: started again", hosts[i].host)
 			again := start(t, hosts[i])
-			g.Eventually(again.exited, imagingPatience).Should(BeClosed())
+			g.Eventually(again.exited, imagingTimeout).Should(BeClosed())
 		}
 	}
 	took, used := time.Since(begun), processorTime(t)-before

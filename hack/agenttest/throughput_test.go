@@ -28,8 +28,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image"
 )
 
-// imagingPatience is how long an image of 1.5 GiB may take: at least three times what it takes on a quiet machine with two processors.
-const imagingPatience = 20 * time.Minute
+// imagingTimeout is how long an image of 1.5 GiB may take: at least three times what it takes on a quiet machine with two processors.
+const imagingTimeout = 20 * time.Minute
 
 // diskArgs are the arguments of QEMU for a disk of 24 GiB in a file.
 func diskArgs(file string) []string {
@@ -96,7 +96,7 @@ func imagePlan(of image.Info) agent.Plan {
 func (r *running) awaitImage(s *server) {
 	r.t.Helper()
 	g := NewWithT(r.t)
-	g.Eventually(func() bool { return s.Result() != nil || r.isOff() }, imagingPatience, "200ms").Should(BeTrue())
+	g.Eventually(func() bool { return s.Result() != nil || r.isOff() }, imagingTimeout, "200ms").Should(BeTrue())
 	result := s.Result()
 	g.Expect(result).NotTo(BeNil(), "the server went off before")
 	g.Expect(result.Failure).To(BeNil())
@@ -198,7 +198,7 @@ func prepared(t *testing.T, file string) (*image.Service, image.Source) {
 			return StopTrying(err.Error())
 		}
 		return err
-	}, imagingPatience, "200ms").Should(Succeed())
+	}, imagingTimeout, "200ms").Should(Succeed())
 	return service, from
 }
 
@@ -239,7 +239,7 @@ func dd(t *testing.T, disk string) float64 {
 	out, err := exec.CommandContext(t.Context(), "sh", "-euc", `cd "$1"; cp "$2" "$3"; truncate -s %4 "$3"; find . | cpio --quiet -o -H newc >>"$3"`, "sh", folder, ramdisk, initrd).CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
 	m := start(t, machine{commandLine: "rdinit=/dd", memory: minMemory, args: diskArgs(disk), initrd: initrd})
-	g.Eventually(m.exited, imagingPatience).Should(BeClosed())
+	g.Eventually(m.exited, imagingTimeout).Should(BeClosed())
 	found := ddResult.FindStringSubmatch(m.said())
 	g.Expect(found).To(HaveLen(3), m.said())
 	began, err := strconv.ParseFloat(found[1], 64)

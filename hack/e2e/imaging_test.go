@@ -49,8 +49,8 @@ var imagingStages = []v1alpha1.BootStage{
 	v1alpha1.StageReportedIn,
 }
 
-// imagingPatience is how long an image with its boot may take, five times what it takes on a quiet machine with two processors.
-const imagingPatience = 25 * time.Minute
+// imagingTimeout is how long an image with its boot may take, five times what it takes on a quiet machine with two processors.
+const imagingTimeout = 25 * time.Minute
 
 // TestImaging: servers get an image on an empty disk, boot it, and are erased at their release. All of one disk is erased, with a proof.
 func TestImaging(t *testing.T) {
@@ -109,12 +109,12 @@ func (r *emulated) provisionAndErase(t *testing.T, c imagingCase) {
 	}
 	r.writeImage(t, image)
 	if c.cut {
-		r.await(t, imagingPatience, "the image is being written", func() bool { return r.chassis.diskUsage(t) > 32<<20 })
+		r.await(t, imagingTimeout, "the image is being written", func() bool { return r.chassis.diskUsage(t) > 32<<20 })
 		NewWithT(t).Expect(r.record.Spec.CommitAllowedTime).To(BeNil())
 		r.bmc.SetPower(false)
 		r.lostAttempts = 1
 	}
-	r.awaitProvisioned(t, imagingPatience, r.observed(v1alpha1.StageDHCP).Client, imagingStages...)
+	r.awaitProvisioned(t, imagingTimeout, r.observed(v1alpha1.StageDHCP).Client, imagingStages...)
 	if c.machine.mode() == v1alpha1.BootModeUEFI {
 		r.chassis.bootsAgentEntry(t, r.record.Spec.MachineName)
 	}
@@ -171,7 +171,7 @@ func (r *server) releaseErasedDisk(t *testing.T, file string) {
 	written := r.record.Spec.WrittenDisks
 	g.Expect(written).To(HaveLen(1))
 	g.Expect(env.Client.Delete(t.Context(), r.claim.BareMetalMachine, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	r.await(t, imagingPatience, "the disk is erased, and the host is Available again", func() bool {
+	r.await(t, imagingTimeout, "the disk is erased, and the host is Available again", func() bool {
 		return r.host.Spec.ConsumerRef == nil && r.host.Status.Phase == v1alpha1.PhaseAvailable && r.host.Status.Power == v1alpha1.PowerOff
 	})
 	g.Expect(r.host.Spec.Quarantine).To(BeNil())

@@ -83,12 +83,12 @@ func testVirtualMedia(t *testing.T, image string) (*site, *server) {
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, image)
 	})
-	r.await(t, imagingPatience, "the image is on the disk", func() bool {
+	r.await(t, imagingTimeout, "the image is on the disk", func() bool {
 		return r.record.Spec.Purpose == v1alpha1.PurposeProvision && r.record.Spec.CommitAllowedTime != nil
 	})
 	// sushy-tools never ends an override for one boot: the firmware would try the empty drive and the network, for minutes.
 	g.Expect(libvirt.EndOverride(t.Context(), machine.Name, peertest.OpticalDrive)).To(Succeed())
-	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
+	r.awaitProvisioned(t, imagingTimeout, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodVirtualMedia))
 	// Without the count of the bytes of the image that the agent was sent, it would get the bootstrap data 15 minutes after the power-on.
 	g.Expect(r.observed(v1alpha1.StageData).Time.Sub(r.observed(v1alpha1.StageAgent).Time.Time)).To(BeNumerically("<", 10*time.Minute))
@@ -117,7 +117,7 @@ func TestUefiHTTP(t *testing.T) {
 	r.boot(t, func(c *controllerstest.Claim) {
 		c.BareMetalMachine.Spec.Boot, c.BareMetalMachine.Spec.Image = v1alpha1.BootSource{}, osImage(t, "small-gpt.qcow2")
 	})
-	r.awaitProvisioned(t, imagingPatience, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
+	r.awaitProvisioned(t, imagingTimeout, "", v1alpha1.StageMedia, v1alpha1.StageAgent, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn)
 	g := NewWithT(t)
 	g.Expect(r.record.Spec.Method).To(Equal(v1alpha1.MethodUefiHTTP))
 	g.Expect(s.gives(netip.MustParseAddr(r.observed(v1alpha1.StageMedia).Address))).To(BeTrue(), "the firmware fetches the medium")

@@ -125,8 +125,8 @@ func HostLabel(host string) string {
 	return hex.EncodeToString(hash[:])[:validation.LabelValueMaxLength]
 }
 
-// Superseded returns the records of a host that may be deleted: all but the current one and the one before it. The order is that of recordedTime, and not that of
-// the numbers: a host that is deleted and registered again counts its boots from 1. Records of other hosts are never returned.
+// Superseded returns the records of a host that may be deleted: all but the current one and the one before it. They are ordered by recordedTime and not by number: a
+// host that is deleted and registered again counts its boots from 1. Records of other hosts are never returned.
 func Superseded(records []v1alpha1.BareMetalErasure, current *v1alpha1.BareMetalErasure) []v1alpha1.BareMetalErasure {
 	others := slices.DeleteFunc(slices.Clone(records), func(r v1alpha1.BareMetalErasure) bool {
 		return r.Namespace != current.Namespace || r.Spec.HostName != current.Spec.HostName || r.Name == current.Name

@@ -5,7 +5,6 @@ import "github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 // Boot is what a host must boot now.
 type Boot string
 
-// The answers of BootFor.
 const (
 	// BootNothing boots nothing: the boot server does not answer.
 	BootNothing Boot = "Nothing"

@@ -90,7 +90,7 @@ const slotGrace = time.Minute
 // fails or is void, and until slotGrace after its deadline at most: a host that is not reconciled, or whose BMC does not answer, loses its slot then. After a loss of power it
 // counts until its Node is Ready, and for restoreTimeout at most.
 func (v View) BootsUntil(s Settings) time.Time {
-	b := cmp.Or(v.Host.CurrentBoot(), v.Host.OwnBoot())
+	b := cmp.Or(v.Host.CurrentBoot(), v.Host.HostBoot())
 	if b == nil || b.ReportedTime != nil || b.Failure != nil {
 		return v.PowerLoss.restoreUntil(v.Now)
 	}

@@ -13,7 +13,6 @@ import (
 // RecordOutcome is what became of the BareMetalErasure of the erasure in the host's boot.
 type RecordOutcome string
 
-// The outcomes.
 const (
 	// RecordNone means that this provider records no erasures.
 	RecordNone RecordOutcome = ""

@@ -43,7 +43,7 @@ func (v View) inspectionOver(attempt v1alpha1.BareMetalBootSpec) bool {
 // may begin with a server that the attempt before has powered on, and has no PoweredOffTime then.
 func (v View) mayRunAgent(s Settings) bool {
 	b := v.Host.InspectionBoot()
-	return b != nil && (b.PoweredOnTime != nil || b.PoweredOffTime == nil) && !v.ownBootOutdated(s)
+	return b != nil && (b.PoweredOnTime != nil || b.PoweredOffTime == nil) && !v.hostBootOutdated(s)
 }
 
 // byAgent is true for a host that the agent inspects.
@@ -204,9 +204,9 @@ func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBo
 // endInspectionAttempt ends an attempt to inspect the server. After the last one the inspection has failed.
 func endInspectionAttempt(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
 	switch {
-	case v.ownBootOutdated(s):
+	case v.hostBootOutdated(s):
 		return voidInspection(v, step, fmt.Sprintf("%s. That was more than %s ago, so the server is left as it is: the record of the inspection may come from a backup",
-			after, ownBootGrace))
+			after, hostBootGrace))
 	case attempt.Attempt < maxAttempts(v, s) && (v.Host.PausedCluster != "" || v.QueuePosition != nil):
 		step.Message, step.RequeueAt = after+". The next attempt waits until no Cluster of the namespace is paused, and for a boot slot", v.Now.Add(s.ActiveInterval)
 		return step

@@ -138,7 +138,7 @@ func (o Observed) bootedMedium() bool {
 // MethodWorked is true if the current boot shows that its method works on this server. In an attempt with a medium, the medium must
 // have been requested.
 func (v View) MethodWorked() bool {
-	b := cmp.Or(v.Host.CurrentBoot(), v.Host.OwnBoot())
+	b := cmp.Or(v.Host.CurrentBoot(), v.Host.HostBoot())
 	switch {
 	case b == nil:
 		return false
@@ -157,7 +157,7 @@ func maxAttempts(v View, s Settings) int32 {
 // hasNextMethod is true if another attempt may begin now, and would use another method. Without that the attempt has its whole time: until its deadline it is served,
 // and a move must not begin before.
 func hasNextMethod(v View, s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
-	paused := v.Host.Paused || v.Consumer != nil && v.Consumer.Paused || ofNoMachine(&attempt) && v.Host.PausedCluster != ""
+	paused := v.Host.Paused || v.Consumer != nil && v.Consumer.Paused || isHostBoot(&attempt) && v.Host.PausedCluster != ""
 	claimed := IsRequestedErasure(&attempt) && v.Host.Claimed()
 	return mayRepeat(attempt) && !paused && !claimed && v.QueuePosition == nil && attempt.Attempt < maxAttempts(v, s) && methodFor(v, attempt.Attempt+1) != MethodOf(&attempt)
 }

@@ -15,7 +15,6 @@ import (
 // Booting. A Paused host keeps the phase that it had.
 type State string
 
-// The states of a host.
 const (
 	StateDeleting              State = "Deleting"
 	StatePaused                State = "Paused"

@@ -36,6 +36,9 @@ func (o Observed) describeObservation(attempt v1alpha1.BareMetalBootSpec, stage 
 // StageClient describes who was observed in a stage, as far as it is known: 192.0.2.77, agent v1.0.0, UEFI, Secure Boot Enabled.
 func StageClient(s v1alpha1.ObservedStage) string {
 	parts := []string{s.Address, s.Client}
+	if s.MediumTransfer == v1alpha1.MediumWhole {
+		parts = append(parts, "the whole medium")
+	}
 	if s.QueuePosition > 0 {
 		parts = append(parts, fmt.Sprintf("number %d in the boot queue of its network", s.QueuePosition))
 	}

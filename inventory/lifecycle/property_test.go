@@ -37,22 +37,8 @@ func pick[T any](d draw, name string, of ...T) T { return rapid.SampledFrom(of).
 func drawView(t *rapid.T) View {
 	d := draw{t}
 	v := View{
-		Now: noon, Host: Host{Namespace: "dc", Name: "host-1", Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"), Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"), Spec: d.spec()},
-
-		Identity: Identity{MACTakenBy: pick(d, "macTaken", nil, nil, nil, otherHost("host-2")), TakenMAC: pick(d, "takenMAC", "", "52:54:00:00:00:01"), BMCTakenBy: pick(d, "bmcTaken", nil, nil, nil, otherHost("host-3")), NotPermitted: pick(d, "notPermitted", nil, nil, nil, nil, nil, errNotPermitted), Replacement: pick(d, "replaced", nil, nil, nil, anotherServer()), Server: pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}), HardwareTakenBy: pick(d, "hardwareTaken", nil, nil, nil, otherHost("host-6"))},
-
-		Claims: Claims{SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}), DataServedOn: pick(d, "servedBy", "", "", "", "host-5"), UnrecordedConsumer: pick(d, "saidToRun", "", "", "m-0"), BootMachinePending: d.flag("bootMachineWaits")},
-
-		BMC: d.bmc(), Consumer: d.consumer(),
-		Observed: Observed{Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
-			"", v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
-			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)}, Problem: pick(d, "bootProblem", nil, nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}, &v1alpha1.BootFailure{Reason: v1alpha1.ReasonBootSourceInvalid, Message: "m"},
-			&v1alpha1.BootFailure{Reason: wire.ReasonDiskFailed, Message: "m"}, &v1alpha1.BootFailure{Reason: wire.ReasonCommitUnknown, Message: "m"}), Media: pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}), WaitedAt: pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")), RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")), NodeLostAt: pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")), Node: d.node()},
-
-		Provider: Provider{MediaURL: pick(d, "mediaURL", "", "http://192.0.2.1")},
-
-		PowerLoss: PowerLoss{Restore: d.powerRestore(), Outage: pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}), PoweredOffTime: pick(d, "poweredOff", time.Time{}, d.ago("poweredOffTime"))},
-
+		Now: noon, Host: d.host(), Identity: d.identity(), Claims: d.claims(), BMC: d.bmc(), Consumer: d.consumer(), Observed: d.observed(), PowerLoss: d.powerLoss(),
+		Provider:      Provider{MediaURL: pick(d, "mediaURL", "", "http://192.0.2.1")},
 		QueuePosition: pick(d, "line", nil, nil, &QueuePosition{Number: 37, Booting: 250}),
 	}
 	if v.Consumer != nil {
@@ -62,6 +48,59 @@ func drawView(t *rapid.T) View {
 	d.boot(&v)
 	d.requests(&v)
 	return v
+}
+
+// host draws the host, except for its boot and its consumer.
+func (d draw) host() Host {
+	return Host{
+		Namespace: "dc", Name: "host-1", Spec: d.spec(), Deleting: d.flag("deleting"), DeletedForMove: d.flag("deletedForMove"), NamespaceDeleting: d.flag("namespace"),
+		Paused: d.flag("paused"), MoveBlocked: d.flag("moveBlocked"),
+	}
+}
+
+func (d draw) identity() Identity {
+	return Identity{
+		Server:          pick(d, "identity", v1alpha1.HostIdentity{}, v1alpha1.HostIdentity{BMC: "192.0.2.1"}),
+		NotPermitted:    pick(d, "notPermitted", nil, nil, nil, nil, nil, errNotPermitted),
+		MACTakenBy:      pick(d, "macTaken", nil, nil, nil, otherHost("host-2")),
+		TakenMAC:        pick(d, "takenMAC", "", "52:54:00:00:00:01"),
+		BMCTakenBy:      pick(d, "bmcTaken", nil, nil, nil, otherHost("host-3")),
+		HardwareTakenBy: pick(d, "hardwareTaken", nil, nil, nil, otherHost("host-6")),
+		Replacement:     pick(d, "replaced", nil, nil, nil, anotherServer()),
+	}
+}
+
+func (d draw) claims() Claims {
+	return Claims{
+		SharesConsumerWith: pick(d, "sharesConsumer", nil, nil, nil, []string{"host-4"}),
+		DataServedOn:       pick(d, "servedBy", "", "", "", "host-5"),
+		UnrecordedConsumer: pick(d, "saidToRun", "", "", "m-0"),
+		BootMachinePending: d.flag("bootMachineWaits"),
+	}
+}
+
+// observed draws what was observed of a boot. An agent is drawn with it, and an image with the boot.
+func (d draw) observed() Observed {
+	problem := func(reason string) *v1alpha1.BootFailure { return &v1alpha1.BootFailure{Reason: reason, Message: "m"} }
+	return Observed{
+		Furthest: v1alpha1.ObservedStage{Time: metav1.NewTime(d.ago("seenAt")), Stage: pick(d, "stage",
+			"", v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent, v1alpha1.StageData, v1alpha1.StageCommitted,
+			v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapFailed)},
+		Problem: pick(d, "bootProblem",
+			nil, nil, problem("r"), problem(v1alpha1.ReasonBootSourceInvalid), problem(wire.ReasonDiskFailed), problem(wire.ReasonCommitUnknown)),
+		Media:       pick(d, "media", v1alpha1.ObservedStage{}, v1alpha1.ObservedStage{Stage: v1alpha1.StageMedia, Time: metav1.NewTime(noon), Address: "192.0.2.9"}),
+		WaitedAt:    pick(d, "waited", time.Time{}, time.Time{}, d.ago("waitedAt")),
+		RestartedAt: pick(d, "restarted", time.Time{}, d.ago("restartedAt")),
+		NodeLostAt:  pick(d, "nodeLost", time.Time{}, d.ago("nodeLostAt")),
+		Node:        d.node(),
+	}
+}
+
+func (d draw) powerLoss() PowerLoss {
+	return PowerLoss{
+		PoweredOffTime: pick(d, "poweredOff", time.Time{}, d.ago("poweredOffTime")), Restore: d.powerRestore(),
+		Outage: pick(d, "outage", nil, &Outage{Lost: 2, Unknown: 1}, &Outage{Lost: 2, Running: 1}, &Outage{Lost: 1, Unknown: 2}, &Outage{}),
+	}
 }
 
 // bmc draws what is known through the BMC.
@@ -134,7 +173,7 @@ func (d draw) boot(v *View) {
 		Agent:      d.flag("agent"), CommitAllowedTime: d.moment("commitAllowed"), AgentDoneTime: d.moment("agentDone"),
 	}
 	v.Host.Boot.Agent = v.Host.Boot.Agent || v.Host.Boot.Purpose != v1alpha1.PurposeProvision
-	if v.Host.Boot.Purpose == v1alpha1.PurposeClean && d.flag("ofNoMachine") {
+	if v.Host.Boot.Purpose == v1alpha1.PurposeClean && d.flag("isHostBoot") {
 		v.Host.Boot.ClaimID, v.Host.Boot.MachineName, v.Host.Boot.CleaningPolicy = "uid-1", "", wire.PolicyClear
 		v.Host.Boot.ErasureRequest = &v1alpha1.BootErasureRequest{Name: "order-1", SerialNumber: "SN1"}
 	}
@@ -309,7 +348,10 @@ func outageLikely(d draw, v *View) {
 	}
 	provisioned(v)
 	v.Consumer.Found, v.Host.Spec.WhenPoweredOff, v.PowerLoss.PoweredOffTime = true, v1alpha1.WhenPoweredOffPowerOn, noon.Add(-time.Duration(rapid.IntRange(0, 1200).Draw(d.T, "off for"))*time.Second)
-	v.Identity.MACTakenBy, v.Identity.BMCTakenBy, v.Identity.NotPermitted, v.Identity.Replacement, v.Identity.HardwareTakenBy = nil, pick(d, "taken", nil, nil, nil, otherHost("host-9")), nil, pick(d, "other server", nil, nil, nil, anotherServer()), nil
+	v.Identity = Identity{
+		Server: v.Identity.Server, TakenMAC: v.Identity.TakenMAC,
+		BMCTakenBy: pick(d, "taken", nil, nil, nil, otherHost("host-9")), Replacement: pick(d, "other server", nil, nil, nil, anotherServer()),
+	}
 	v.Consumer.Persistence, v.Consumer.Paused, v.Consumer.Deleting, v.Consumer.ClusterFound, v.Consumer.DeletedForMove = v1alpha1.PersistenceInstalled, false, false, true, false
 	v.Host.Deleting, v.Host.Paused, v.Host.MoveBlocked, v.Host.Spec.Maintenance, v.Host.Spec.ExternallyProvisioned = false, false, false, nil, false
 	v.Host.Spec.PowerHolds, v.Host.Spec.ProviderState.PowerHoldStartTime, v.Requests.Power, v.Requests.Detached, v.Requests.ReleaseUnfenced = nil, nil, PowerRequests{}, Annotation{}, Annotation{}

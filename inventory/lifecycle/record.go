@@ -41,7 +41,7 @@ func (v View) InFlight() bool { return v.booting() && v.Host.bootCounted() }
 
 // StrayBoot returns the open boot of a claim although the host is unclaimed: something other than the provider cleared spec.consumerRef. It is nil without one.
 func (h Host) StrayBoot() *v1alpha1.BareMetalBootSpec {
-	if h.Claimed() || !IsOpen(h.Boot) || ofNoMachine(h.Boot) {
+	if h.Claimed() || !IsOpen(h.Boot) || isHostBoot(h.Boot) {
 		return nil
 	}
 	return h.Boot
@@ -91,7 +91,7 @@ func (h Host) bootUnknownCause() string {
 		return ""
 	case b.Number < h.Spec.ProviderState.Boots && (h.bootedSinceClaim() || b.ClaimID == ref.ClaimID):
 		return fmt.Sprintf("BareMetalBoot %q has the number %d, and spec.providerState.boots is %d: it is older than the host", h.Name, b.Number, h.Spec.ProviderState.Boots)
-	case b.Number >= h.Spec.ProviderState.Boots && IsOpen(b) && !ofNoMachine(b):
+	case b.Number >= h.Spec.ProviderState.Boots && IsOpen(b) && !isHostBoot(b):
 		return fmt.Sprintf("BareMetalBoot %q is that of another claim, of BareMetalMachine %q", h.Name, b.MachineName)
 	default:
 		return ""

@@ -45,8 +45,8 @@ func IsRequestedErasure(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && b.ErasureRequest != nil
 }
 
-// ofNoMachine is true for the record of a boot that began while no machine had the host.
-func ofNoMachine(b *v1alpha1.BareMetalBootSpec) bool {
+// isHostBoot is true for the record of a host boot: an inspection, or an erasure on request. It began while no machine had the host.
+func isHostBoot(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && (b.Purpose == v1alpha1.PurposeInspect || IsRequestedErasure(b))
 }
 
@@ -59,8 +59,8 @@ func (h Host) RequestedErasureBoot() *v1alpha1.BareMetalBootSpec {
 	return nil
 }
 
-// OwnBoot returns the open boot of the host that is without a machine: an inspection, or an erasure on request. It is nil without one.
-func (h Host) OwnBoot() *v1alpha1.BareMetalBootSpec {
+// HostBoot returns the open host boot; nil without one.
+func (h Host) HostBoot() *v1alpha1.BareMetalBootSpec {
 	return cmp.Or(h.InspectionBoot(), h.RequestedErasureBoot())
 }
 
@@ -71,13 +71,13 @@ func (v View) erasesOnRequest(s Settings) bool {
 	return b != nil && b.AgentDoneTime == nil && b.Failure == nil && v.Host.bootCounted() && v.Now.Before(v.Deadline(s))
 }
 
-// ownBootGrace is how long after the deadline of an attempt the record of a boot without a machine still leads to an action on the server. An older record may come from a
+// hostBootGrace is how long after the deadline of an attempt the record of a host boot still leads to an action on the server. An older record may come from a
 // backup: the server may have been given to a machine since.
-const ownBootGrace = time.Hour
+const hostBootGrace = time.Hour
 
-// ownBootOutdated is true for the record of an attempt without a machine that is too old to act on the server.
-func (v View) ownBootOutdated(s Settings) bool {
-	return !v.Now.Before(v.Deadline(s).Add(ownBootGrace))
+// hostBootOutdated is true for the record of a host boot whose attempt is too old to act on the server.
+func (v View) hostBootOutdated(s Settings) bool {
+	return !v.Now.Before(v.Deadline(s).Add(hostBootGrace))
 }
 
 // mayRunEraser is true if the erasure has powered the server on, so that the agent may run on it. A record of that is not enough, because it may come from a
@@ -85,7 +85,7 @@ func (v View) ownBootOutdated(s Settings) bool {
 // powered on, and has no PoweredOffTime then.
 func (v View) mayRunEraser(s Settings) bool {
 	switch b := v.Host.RequestedErasureBoot(); {
-	case b == nil || v.ownBootOutdated(s):
+	case b == nil || v.hostBootOutdated(s):
 		return false
 	case b.PoweredOffTime == nil:
 		return true
@@ -283,9 +283,9 @@ func endRequestedAttempt(v View, s Settings, step, unknown Step, attempt v1alpha
 		return failErasing(step, attempt, after+". A machine has claimed the host, so there is no other attempt")
 	case refusal != "" && v.bmcRead():
 		return failErasing(step, attempt, after+". Another attempt is not possible: "+refusal)
-	case v.ownBootOutdated(s):
+	case v.hostBootOutdated(s):
 		return failErasing(step, attempt, fmt.Sprintf(
-			"%s. That was more than %s ago, so the server is left as it is: the record of the erasure may come from a backup", after, ownBootGrace))
+			"%s. That was more than %s ago, so the server is left as it is: the record of the erasure may come from a backup", after, hostBootGrace))
 	}
 	next := step
 	switch {

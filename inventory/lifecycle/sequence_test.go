@@ -131,7 +131,7 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 			}
 		}
 		again := *w
-		if w.gone || w.recordFails && w.v.Host.OwnBoot() != nil { // an erasure that waits for its record is not at rest
+		if w.gone || w.recordFails && w.v.Host.HostBoot() != nil { // an erasure that waits for its record is not at rest
 			return
 		}
 		again.forget()
@@ -154,7 +154,7 @@ func (w *world) forgivable() bool {
 	}
 	s, c, v := w.v.Host.Spec, w.machine(), w.v
 	switch {
-	case w.view().Host.OwnBoot() != nil:
+	case w.view().Host.HostBoot() != nil:
 		return false
 	case v.booting() && v.Host.Boot.PoweredOnTime != nil && hasNextMethod(v, w.s, *v.Host.Boot): // without its stages the attempt may make room for the next method
 		return false

@@ -12,7 +12,6 @@ import (
 // Action is what to do next with a host.
 type Action string
 
-// The actions.
 const (
 	// Nothing waits until Step.RequeueAt, or until a fact changes.
 	Nothing Action = "Nothing"

@@ -208,7 +208,6 @@ type Consumer struct {
 // Command is a power command to a BMC.
 type Command string
 
-// The power commands to a BMC.
 const (
 	CommandPowerOn  Command = "PowerOn"
 	CommandShutDown Command = "ShutDown"

@@ -210,6 +210,8 @@ var agentEvents = []event{
 		func(w *world, _ uint64) { w.v.Host.PausedCluster = "c" }, func(w *world) { w.v.Host.PausedCluster = "" }),
 	toggle("a disk is missing", 1, func(w *world) bool { return w.disk.missing },
 		func(w *world, _ uint64) { w.disk.missing = true }, func(w *world) { w.disk.missing = false }),
+	toggle("reports of agents prove no erasure", 1, func(w *world) bool { return w.recordUnproven },
+		func(w *world, _ uint64) { w.recordUnproven = true }, func(w *world) { w.recordUnproven = false }),
 	toggle("erasures cannot be recorded", 1, func(w *world) bool { return w.recordFails },
 		func(w *world, _ uint64) { w.recordFails = true }, func(w *world) { w.recordFails = false }),
 	toggle("a disk cannot be purged", 1, func(w *world) bool { return w.v.Inspection.NotPurgeable.Any() },
@@ -226,13 +228,13 @@ var agentEvents = []event{
 		}
 	}},
 	{name: "the agent gives up", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.OwnBoot())
+		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.HostBoot())
 		return b != nil && b.Agent && mayRepeat(*b) && w.v.Observed.Furthest.Stage != ""
 	}, do: func(w *world, p uint64) {
 		w.v.Observed.Problem = &v1alpha1.BootFailure{Reason: choose(p, wire.ReasonDiskFailed, wire.ReasonDiskFailed, wire.ReasonNoDiskMatches), Message: "x"}
 	}},
 	{name: "a second address presents the agent's token", weight: 2, when: func(w *world) bool {
-		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.OwnBoot())
+		b := cmp.Or(w.v.Host.CurrentBoot(), w.v.Host.HostBoot())
 		return b != nil && b.Agent && b.DataServedTime == nil && BootFor(w.v, w.s) == BootAgent
 	}, do: func(w *world, _ uint64) {
 		b := *w.v.Host.Boot

@@ -434,7 +434,7 @@ func (w *world) endInterventions() {
 	w.v.Identity.NotPermitted = nil
 	w.v.Identity.MACTakenBy, w.v.Identity.BMCTakenBy, w.v.Identity.HardwareTakenBy, w.v.Identity.Replacement, w.v.Claims.SharesConsumerWith, w.v.Claims.UnrecordedConsumer, w.noSecret = nil, nil, nil, nil, nil, "", false
 	w.v.Claims.BootMachinePending, w.v.Host.BootHasForeignFinalizer = false, false
-	w.v.QueuePosition, w.v.Host.PausedCluster, w.recordFails, w.v.Erasure.Machine, w.v.Erasure.SerialNumber = nil, "", false, nil, "SN1"
+	w.v.QueuePosition, w.v.Host.PausedCluster, w.recordFails, w.recordUnproven, w.v.Erasure.Machine, w.v.Erasure.SerialNumber = nil, "", false, false, nil, "SN1"
 }
 
 // claimable is true when the host's status and spec allow a claim.

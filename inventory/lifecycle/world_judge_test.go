@@ -55,7 +55,7 @@ func (w *world) judgeStep(v View, step Step) {
 
 // judgeBoot judges the record of a boot attempt.
 func (w *world) judgeBoot(v View, step Step) {
-	before, b := cmp.Or(v.Host.CurrentBoot(), v.Host.OwnBoot()), step.Boot
+	before, b := cmp.Or(v.Host.CurrentBoot(), v.Host.HostBoot()), step.Boot
 	w.judgeAgentBoot(v, before, b)
 	if before != nil && before.Number != b.Number && agentOver(v, w.s, *before) == "" && methodOver(v, w.s, *before) != "" {
 		w.seen.early++
@@ -244,7 +244,7 @@ func (w *world) judgeCommand(v View, a Action) {
 		w.brokenf(promise.Absence, "%s although something is missing", a)
 	case !v.Host.Claimed():
 		w.judgeFree(v, a)
-	case v.Host.OwnBoot() != nil && !v.Provisioned() && !released:
+	case v.Host.HostBoot() != nil && !v.Provisioned() && !released:
 		w.judgeInspection(v, a)
 	case released:
 		w.judgeReleased(v, a)
@@ -291,7 +291,7 @@ func (w *world) judgeBooting(v View, a Action, off bool) {
 func (w *world) judgeFree(v View, a Action) {
 	switch {
 	case v.Host.Deleting && (v.Host.StrayBoot() != nil || v.mayRunAgent(w.s) || v.mayRunEraser(w.s)) && (a == ForceOff || a == EjectMedia && v.BMC.Power == v1alpha1.PowerOff):
-	case v.Host.OwnBoot() != nil && v.Host.Spec.Quarantine == nil:
+	case v.Host.HostBoot() != nil && v.Host.Spec.Quarantine == nil:
 		w.judgeInspection(v, a)
 	case v.Host.Spec.Quarantine != nil:
 		w.brokenf(promise.Command, "%s to a host in quarantine", a)

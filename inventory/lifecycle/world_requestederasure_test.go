@@ -38,10 +38,16 @@ func wrongWithRequestedErasure(v View, later bool) string {
 	}
 }
 
-var errNoKey = errors.New("the key is missing")
+var (
+	errNoKey    = errors.New("the key is missing")
+	errUnproven = errors.New("a disk was not verified")
+)
 
 // recordErasure writes a BareMetalErasure.
 func (w *world) recordErasure() ErasureRecord {
+	if w.recordUnproven {
+		return ErasureRecord{Outcome: RecordUnproven, Err: errUnproven}
+	}
 	if w.recordFails {
 		return ErasureRecord{Outcome: RecordFailed, Err: errNoKey}
 	}

@@ -73,6 +73,7 @@ type world struct {
 	showsTransitions bool // readings say "powering on" or "powering off" during a transition
 	failures         int
 	recordFails      bool  // a BareMetalErasure cannot be written
+	recordUnproven   bool  // the reports of agents prove no erasure
 	requests         int   // how many BareMetalErasureRequests were created
 	bootsBefore      int32 // what the last one says of spec.providerState.boots
 	job              *job
@@ -359,7 +360,7 @@ func (w *world) perform(v View, step Step) bool {
 		w.disk.data = w.disk.data && step.Boot.ClaimID != "" // a record that is created for a free host knows of no disk
 	case CountBoot:
 		w.v.Host.Spec.ProviderState.Boots, w.v.Host.MoveBlocked = step.Boot.Number, w.v.Host.MoveBlocked || step.Boot.Purpose == v1alpha1.PurposeProvision
-		w.dirty = w.dirty || !ofNoMachine(step.Boot)
+		w.dirty = w.dirty || !isHostBoot(step.Boot)
 		w.disk.used = w.disk.used || step.Boot.Purpose == v1alpha1.PurposeProvision
 	case ForgetBoot:
 		w.v.Host.Boot, w.v.Host.BootDeleting = nil, false
@@ -608,11 +609,11 @@ func (w *world) atRest() bool {
 	if v.Host.MoveBlocked && v.InFlight() && !released && !w.last.RequeueAt.IsZero() {
 		return false // it will allow the move then
 	}
-	// A host boot ends at its deadline. If the BMC is not used, it ends ownBootGrace later, when the host is reconciled next.
-	own := v.Host.OwnBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(ownBootGrace+incapableInspectInterval))
+	// A host boot ends at its deadline. If the BMC is not used, it ends hostBootGrace later, when the host is reconciled next.
+	hostBoot := v.Host.HostBoot() != nil && v.Now.Before(v.Deadline(w.s).Add(hostBootGrace+incapableInspectInterval))
 	switch w.last.State {
 	case StateDeleting, StateReleasing, StateCleaning:
-		if own || v.releasing() && v.Host.Spec.ReleaseUnfencedAfterSeconds != nil && !v.releaseOverdue() {
+		if hostBoot || v.releasing() && v.Host.Spec.ReleaseUnfencedAfterSeconds != nil && !v.releaseOverdue() {
 			return false // the release ends when it is overdue
 		}
 		return foreign || kept && !v.Host.erasing() || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot // an erasure that waits for its server ends at the deadlines of its attempts
@@ -625,12 +626,12 @@ func (w *world) atRest() bool {
 	case StateProvisioned:
 		return foreign || !v.awaitsPowerReading()
 	case StateFree:
-		if v.Host.OwnBoot() != nil {
+		if v.Host.HostBoot() != nil {
 			return false
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.Identity.hasConflict() || methodObstacles(v) != ""))
 	case StateClaimed:
-		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && !own
+		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && !hostBoot
 	default:
 		return true
 	}

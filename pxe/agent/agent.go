@@ -29,7 +29,6 @@ const Version = 3
 // HeaderVersion is the header with the Version of the agent, in each of its requests. An agent without it has version 1.
 const HeaderVersion = "Capbm-Agent-Version"
 
-// The parameters of the kernel command line with which an agent finds its boot server.
 const (
 	// ParamServer is the URL of the boot server, without a slash at its end.
 	ParamServer = "capbm.server"
@@ -54,7 +53,6 @@ const (
 // certificate. The boot server asks no other client for one, because iPXE ends the handshake then, if it was built without a certificate (EPERM_CLIENT_CERT).
 const TLSProtocol = "capbm-agent"
 
-// The endpoints, below Path.
 const (
 	EndpointPlan      = "plan"
 	EndpointInventory = "inventory"
@@ -104,7 +102,6 @@ type Server struct {
 // Purpose is what a plan is for.
 type Purpose string
 
-// The purposes of plans.
 const (
 	// Inspect reads the hardware. It opens no disk for writing.
 	Inspect Purpose = "Inspect"

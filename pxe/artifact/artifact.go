@@ -58,12 +58,12 @@ type Options struct {
 
 // Cache stores files by their checksums. It is safe for concurrent use.
 type Cache struct {
-	opts       Options
-	client     *http.Client
-	lanes      *origin.Lanes
-	space      *space.Store  // by path
-	logLimiter *rate.Limiter // limits the messages about failed fetches
-	fetches    *origin.Jobs[file]
+	opts         Options
+	client       *http.Client
+	fetchLimiter *origin.FairLimiter
+	space        *space.Store  // by path
+	logLimiter   *rate.Limiter // limits the messages about failed fetches
+	fetches      *origin.Jobs[file]
 }
 
 // file is an artifact for a namespace.
@@ -86,7 +86,7 @@ func New(opts Options) (*Cache, error) {
 		return nil, err
 	}
 	c := &Cache{
-		opts: opts, client: &http.Client{Transport: origin.NewTransport(opts.Outbound)}, lanes: origin.NewLanes(origin.FetchBounds), logLimiter: rate.NewLimiter(1, 50),
+		opts: opts, client: &http.Client{Transport: origin.NewTransport(opts.Outbound)}, fetchLimiter: origin.NewFairLimiter(origin.FetchBounds), logLimiter: rate.NewLimiter(1, 50),
 		space: space.New(space.Options{MaxBytes: opts.MaxBytes, Retention: opts.Retention, Delete: remove, Full: fullError(opts.MaxBytes), Revoked: errRevoked}),
 	}
 	if err := c.loadDir(); err != nil {

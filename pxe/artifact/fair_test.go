@@ -41,7 +41,7 @@ func hanging(t *testing.T) (origin *httptest.Server, now, most *atomic.Int32, re
 	return origin, now, most, release
 }
 
-// TestDrippingOrigins: one namespace uses all shared lanes while it is alone. Then the file of another namespace is fetched at once, even from
+// TestDrippingOrigins: one namespace uses all shared slots while it is alone. Then the file of another namespace is fetched at once, even from
 // an origin that the first keeps busy.
 func TestDrippingOrigins(t *testing.T) {
 	g := NewWithT(t)

@@ -17,7 +17,7 @@ import (
 // verifyOrFetch verifies a file of the cache, or fetches it. Users see the error. It has no part of the response, not even its checksum (see origin.ErrNoFile).
 func (c *Cache) verifyOrFetch(ctx context.Context, f file) error {
 	if c.space.Contains(f.path) {
-		leave, err := c.lanes.Enter(ctx, origin.Lane{Namespace: f.namespace})
+		leave, err := c.fetchLimiter.Enter(ctx, origin.LimitKey{Namespace: f.namespace})
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (c *Cache) verifyOrFetch(ctx context.Context, f file) error {
 		return fmt.Errorf("the URL is not valid: %w", origin.WithoutURL(err))
 	}
 	from := origin.NewWebFile(parsed, c.client)
-	if err := c.fetchInLane(ctx, f, from); err != nil {
+	if err := c.fetchInSlot(ctx, f, from); err != nil {
 		c.logFailure(f.namespace, from.Name(), err)
 		return fmt.Errorf("fetch %s: %w", from.Name(), err)
 	}
@@ -59,11 +59,11 @@ func (c *Cache) logFailure(namespace, from string, err error) {
 	c.opts.Log.Info("Failed to fetch a boot artifact", "namespace", namespace, "origin", from, "cause", fmt.Sprintf("%.500s", cause.Error()))
 }
 
-// fetchInLane fetches a file once a lane is free, unless it was fetched for another namespace in the meantime.
-func (c *Cache) fetchInLane(ctx context.Context, f file, from *origin.WebFile) error {
+// fetchInSlot fetches a file once a slot is free, unless it was fetched for another namespace in the meantime.
+func (c *Cache) fetchInSlot(ctx context.Context, f file, from *origin.WebFile) error {
 	waiting, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	leave, err := c.lanes.Enter(waiting, origin.Lane{Namespace: f.namespace, Origin: from.Host()})
+	leave, err := c.fetchLimiter.Enter(waiting, origin.LimitKey{Namespace: f.namespace, Origin: from.Host()})
 	if err != nil {
 		return errors.New("it waits for other files of the namespace that are being fetched")
 	}
@@ -109,13 +109,13 @@ func (c *Cache) receive(f file, body io.Reader, cancel context.CancelCauseFunc) 
 		return err
 	}
 	defer func() { _ = os.Remove(written.Name()) }() // a renamed file is no longer here
-	room := c.space.Reserve(f.namespace, func(cause error) {
+	reservation := c.space.Reserve(f.namespace, func(cause error) {
 		_ = written.Truncate(0) // frees the space at once; if it fails, the end of the fetch does
 		cancel(cause)
 	})
-	defer room.Release()
+	defer reservation.Release()
 	sum := f.sum.New()
-	size, err := c.write(io.MultiWriter(counted{room}, written, sum), body)
+	size, err := c.write(io.MultiWriter(counted{reservation}, written, sum), body)
 	if err := errors.Join(err, written.Close()); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (c *Cache) receive(f file, body io.Reader, cancel context.CancelCauseFunc) 
 			Cause: fmt.Errorf("%w: it is %s:%s and should be %s", ErrChecksum, f.sum.Kind, got, f.Checksum),
 		}
 	}
-	return room.Commit(f.path, size, func() error { return os.Rename(written.Name(), f.path) })
+	return reservation.Commit(f.path, size, func() error { return os.Rename(written.Name(), f.path) })
 }
 
 // write writes a body, and returns its size.
@@ -138,10 +138,10 @@ func (c *Cache) write(to io.Writer, body io.Reader) (int64, error) {
 }
 
 // counted counts bytes before they are written to a file, and frees space for them.
-type counted struct{ room *space.Reservation }
+type counted struct{ reservation *space.Reservation }
 
 func (c counted) Write(p []byte) (int, error) {
-	if err := c.room.Add(int64(len(p))); err != nil {
+	if err := c.reservation.Add(int64(len(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -114,14 +114,14 @@ func TestBootFiles(t *testing.T) {
 
 // TestSoon: firmware of a server that is not powered on yet gets no answer, in any mode, so that it asks again. An operating system gets its address.
 func TestSoon(t *testing.T) {
-	soon := pxe.Answer{Known: true, Boot: pxe.Soon}
+	notYet := pxe.Answer{Known: true, Boot: pxe.NotYet}
 	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {
 		for name, client := range map[string][]dhcpv4.Modifier{
 			"BIOS": pxeClient(iana.INTEL_X86PC), "UEFI": pxeClient(iana.EFI_X86_64), "UEFI HTTP": httpClient(iana.EFI_X86_64_HTTP), "iPXE": ipxeClient(),
 		} {
 			t.Run(string(mode)+", "+name, func(t *testing.T) {
 				g := NewWithT(t)
-				b := booter(soon)
+				b := booter(notYet)
 				b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) {
 					t.Error("an address is given")
 					return pxe.Lease{}, nil
@@ -139,7 +139,7 @@ func TestSoon(t *testing.T) {
 		}
 	}
 	g := NewWithT(t)
-	b := booter(soon)
+	b := booter(notYet)
 	offer, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
 	g.Expect(what).To(Equal(ResultAnswered))
 	g.Expect(offer.YourIPAddr.String()).To(Equal("192.0.2.77"))

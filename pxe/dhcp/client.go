@@ -163,7 +163,7 @@ func LoaderClients() []LoaderClient {
 func bootFile(n bootconfig.Network, client Client, answer pxe.Answer, mac net.HardwareAddr) string {
 	name := LoaderFor(client.Arch, answer.SecureBoot)
 	switch {
-	case answer.Boot == pxe.Ignore || answer.Boot == pxe.Soon || !client.Boots():
+	case answer.Boot == pxe.Ignore || answer.Boot == pxe.NotYet || !client.Boots():
 		return ""
 	case client.IPXE:
 		return n.URL + pxe.ScriptPath(mac)

@@ -66,7 +66,7 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 		t.Fatalf("an unknown machine got an answer: %s", reply)
 	case n.Mode == bootconfig.Off:
 		t.Fatalf("an answer where DHCP is off: %s", reply)
-	case answer.Boot == pxe.Soon && Classify(request).Boots():
+	case answer.Boot == pxe.NotYet && Classify(request).Boots():
 		t.Fatalf("firmware of a server that is not powered on yet is answered: %s", reply)
 	case answer.Boot == pxe.Ignore && named != "":
 		t.Fatalf("a boot file for a server that boots nothing: %s", named)
@@ -92,7 +92,7 @@ func promises(t interface{ Fatalf(string, ...any) }, s *Server, b pxe.Booter, re
 
 var answers = []pxe.Answer{
 	{Known: true}, {Known: true, Boot: pxe.Network}, {Known: true, Boot: pxe.Network, SecureBoot: true}, {Known: true, Boot: pxe.Disk}, {Known: true, Boot: pxe.Disk, BIOS: true},
-	{Known: true, Boot: pxe.Soon},
+	{Known: true, Boot: pxe.NotYet},
 }
 
 // fromOutside is the arrival of a routed request, from an address of no network.

@@ -116,7 +116,7 @@ func (x *exchange) serverID() netip.Addr {
 
 func (s *Server) compose(ctx context.Context, x *exchange, kind dhcpv4.MessageType) error {
 	switch {
-	case x.answer.Boot == pxe.Soon && x.client.Boots():
+	case x.answer.Boot == pxe.NotYet && x.client.Boots():
 		// Firmware that gets no answer asks again. With an answer without a boot file it gives up, and the boot is lost.
 		return NoReply(ResultNothing, "it is not powered on yet")
 	case x.file == "" && (x.in.proxy || x.network.Mode == bootconfig.Proxy):

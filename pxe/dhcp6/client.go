@@ -55,7 +55,7 @@ const noArch = iana.Arch(0xffff)
 func bootURL(n bootconfig.Network, client dhcp.Client, answer pxe.Answer, mac net.HardwareAddr) string {
 	loader := dhcp.LoaderFor(client.Arch, answer.SecureBoot)
 	switch {
-	case answer.Boot == pxe.Ignore || answer.Boot == pxe.Soon:
+	case answer.Boot == pxe.Ignore || answer.Boot == pxe.NotYet:
 		return ""
 	case client.IPXE:
 		return n.URL + pxe.ScriptPath(mac)

@@ -378,13 +378,13 @@ func TestProxy(t *testing.T) {
 
 // TestSoon: firmware of a server that is not powered on yet gets no answer, so that it asks again. An operating system gets its address.
 func TestSoon(t *testing.T) {
-	soon := pxe.Answer{Known: true, Boot: pxe.Soon}
+	notYet := pxe.Answer{Known: true, Boot: pxe.NotYet}
 	for name, client := range map[string][]dhcpv6.Modifier{
 		"UEFI": {firmware(classPXE, iana.EFI_X86_64)}, "UEFI HTTP": {firmware(classHTTP, iana.EFI_X86_64_HTTP)}, "iPXE": {firmware(classPXE, iana.EFI_X86_64), iPXE},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWire(t, newBooter(soon), network(bootconfig.Authoritative))
+			w := newWire(t, newBooter(notYet), network(bootconfig.Authoritative))
 			w.expectSilence(message(dhcpv6.MessageTypeSolicit, client...)) // an operating system is answered
 			w.expectSilence(message(dhcpv6.MessageTypeInformationRequest, append(client, without(dhcpv6.OptionIANA))...))
 			g.Eventually(func() float64 { return w.counted("solicit", "nothing") + w.counted("information-request", "nothing") }).Should(Equal(2.0))

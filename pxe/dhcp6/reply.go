@@ -99,7 +99,7 @@ func (s *Server) lookUp(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) compose(ctx context.Context, x *exchange) error {
-	if x.answer.Boot == pxe.Soon && x.client.Boots() && x.request.MessageType != dhcpv6.MessageTypeDecline {
+	if x.answer.Boot == pxe.NotYet && x.client.Boots() && x.request.MessageType != dhcpv6.MessageTypeDecline {
 		// Firmware that gets no answer asks again. With an answer without a boot file it gives up, and the boot is lost.
 		return dhcp.NoReply(dhcp.ResultNothing, "it is not powered on yet")
 	}

@@ -186,7 +186,7 @@ func (s *Service) delete(key string) error {
 
 // verify reads an image that an earlier process left, and makes it ready.
 func (s *Service) verify(ctx context.Context, j *job) error {
-	leave, err := s.conversions.Enter(ctx, origin.Lane{Namespace: j.namespace})
+	leave, err := s.conversions.Enter(ctx, origin.LimitKey{Namespace: j.namespace})
 	if err != nil {
 		return err
 	}

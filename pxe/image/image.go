@@ -65,7 +65,6 @@ var ErrNotYet = errors.New("the image is not ready yet")
 // Step is what is done for an image that is not ready.
 type Step string
 
-// The steps.
 const (
 	Waiting     Step = "Waiting" // for other images of the namespace, or for a free processor
 	Downloading Step = "Downloading"

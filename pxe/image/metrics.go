@@ -102,7 +102,7 @@ func (s *Service) Describe(to chan<- *prometheus.Desc) { s.metrics.Describe(to) 
 func (s *Service) Collect(to chan<- prometheus.Metric) { s.metrics.Collect(to) }
 
 // metricsHandler serves the metrics as the JSON of Prometheus' metric families. The decoders of its own formats (prometheus/common v0.67.5) are unsafe for answers
-// of a process that tenants may have taken over: that of text dereferences nil for "{}", and that of protobuf allocates as much as the answer says.
+// of a process that tenants may have taken over: the text decoder dereferences nil for "{}", and the protobuf decoder allocates as much as the answer says.
 func (s *Service) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s)

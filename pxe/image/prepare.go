@@ -28,8 +28,8 @@ const (
 )
 
 // download writes the source to the disk and verifies its checksum. It returns true if another namespace made the image ready in the meantime.
-func (s *Service) download(ctx context.Context, j *job, file source.File, r *room) (done bool, err error) {
-	leave, err := s.downloads.Enter(ctx, origin.Lane{Namespace: j.namespace, Origin: file.Host()})
+func (s *Service) download(ctx context.Context, j *job, file source.File, r *reservation) (done bool, err error) {
+	leave, err := s.downloads.Enter(ctx, origin.LimitKey{Namespace: j.namespace, Origin: file.Host()})
 	if err != nil {
 		return false, err
 	}
@@ -39,7 +39,7 @@ func (s *Service) download(ctx context.Context, j *job, file source.File, r *roo
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	t := &transfer{service: s, job: j, room: r, sum: j.sum.New()}
+	t := &transfer{service: s, job: j, reservation: r, sum: j.sum.New()}
 	for range maxResumes {
 		before := t.written
 		if err = t.attempt(ctx, file); err == nil || !errors.As(err, new(*origin.ReadError)) || ctx.Err() != nil || t.written == before {
@@ -66,12 +66,12 @@ func differs(j *job) error {
 
 // transfer is the download of one file, in one or several attempts.
 type transfer struct {
-	service *Service
-	job     *job
-	room    *room
-	sum     hash.Hash
-	written int64
-	size    int64
+	service     *Service
+	job         *job
+	reservation *reservation
+	sum         hash.Hash
+	written     int64
+	size        int64
 }
 
 // attempt downloads the file, or the rest of it.
@@ -84,10 +84,10 @@ func (t *transfer) attempt(ctx context.Context, file source.File) error {
 	}
 	defer func() { _ = body.Close() }()
 	if body.Offset != t.written { // from the beginning
-		if err := t.room.source.Truncate(0); err != nil {
+		if err := t.reservation.source.Truncate(0); err != nil {
 			return err
 		}
-		t.room.Sub(t.written)
+		t.reservation.Sub(t.written)
 		t.written = 0
 		t.sum.Reset()
 	}
@@ -160,14 +160,14 @@ func (t *transfer) reserve(head []byte) error {
 	default:
 		peak += t.size
 	}
-	return t.room.Hold(peak)
+	return t.reservation.Hold(peak)
 }
 
 func (t *transfer) write(p []byte) error {
-	if err := t.room.Add(int64(len(p))); err != nil {
+	if err := t.reservation.Add(int64(len(p))); err != nil {
 		return err
 	}
-	if _, err := t.room.source.WriteAt(p, t.written); err != nil {
+	if _, err := t.reservation.source.WriteAt(p, t.written); err != nil {
 		return err
 	}
 	_, _ = t.sum.Write(p) // never fails
@@ -177,12 +177,12 @@ func (t *transfer) write(p []byte) error {
 }
 
 // convert makes the raw disk and the manifest, and gives them their final name.
-func (s *Service) convert(ctx context.Context, j *job, r *room) error {
+func (s *Service) convert(ctx context.Context, j *job, r *reservation) error {
 	if _, ok := s.use(j.namespace, j.key); ok {
 		return nil
 	}
 	j.progress.set(Waiting, 0, 0)
-	leave, err := s.conversions.Enter(ctx, origin.Lane{Namespace: j.namespace})
+	leave, err := s.conversions.Enter(ctx, origin.LimitKey{Namespace: j.namespace})
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (s *Service) convert(ctx context.Context, j *job, r *room) error {
 		return nil
 	}
 	m, err := convert.Convert(ctx, r.source, r.data, convert.Options{
-		MaxSize: s.opts.MaxImageSize, Raw: j.raw, Room: r, Temporary: r.plain,
+		MaxSize: s.opts.MaxImageSize, Raw: j.raw, Reservation: r, Temporary: r.plain,
 		Progress: func(done, total int64) { j.progress.set(Converting, done, total) },
 	})
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -206,7 +206,7 @@ func (s *Service) convert(ctx context.Context, j *job, r *room) error {
 }
 
 // publish writes the manifest, and renames the folder when all is on the disk: a folder with a final name is complete.
-func (s *Service) publish(j *job, r *room, m *manifest.Manifest) error {
+func (s *Service) publish(j *job, r *reservation, m *manifest.Manifest) error {
 	encoded, err := m.Encode()
 	if err != nil {
 		return err

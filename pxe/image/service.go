@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -30,8 +29,8 @@ type Service struct {
 	opts        Options
 	transport   *http.Transport
 	folders     *folders
-	downloads   *origin.Lanes
-	conversions *origin.Lanes
+	downloads   *origin.FairLimiter
+	conversions *origin.FairLimiter
 	space       *space.Store  // by the name of the folder
 	logLimiter  *rate.Limiter // limits the messages about failures
 	metrics     *serviceMetrics
@@ -54,28 +53,11 @@ type job struct {
 	progress progress
 }
 
-// progress is what a job does at the moment.
-type progress struct {
-	step        atomic.Value // Step
-	done, total atomic.Int64
-}
-
-func (p *progress) set(step Step, done, total int64) {
-	p.step.Store(step)
-	p.done.Store(done)
-	p.total.Store(total)
-}
-
-func (p *progress) error() error {
-	step, _ := p.step.Load().(Step)
-	return &NotReady{Step: step, Done: p.done.Load(), Total: p.total.Load()}
-}
-
 // New returns a Service for a folder. It deletes what an earlier process did not complete. Close it.
 func New(opts Options) (*Service, error) {
 	opts.setDefaults()
 	s := &Service{
-		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewLanes(origin.FetchBounds), conversions: origin.NewLanes(conversionBounds),
+		opts: opts, folders: newFolders(opts.Dir), transport: origin.NewTransport(opts.Outbound), downloads: origin.NewFairLimiter(origin.FetchBounds), conversions: origin.NewFairLimiter(conversionBounds),
 		logLimiter: rate.NewLimiter(1, 50), metrics: newServiceMetrics(), ready: map[string]Info{},
 	}
 	s.space = space.New(space.Options{
@@ -186,15 +168,15 @@ func (s *Service) prepare(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	ctx, room, err := s.openRoom(ctx, j)
+	ctx, r, err := s.reserve(ctx, j)
 	if err != nil {
 		return err
 	}
-	defer room.close()
-	if done, err := s.download(ctx, j, file, room); done || err != nil {
+	defer r.close()
+	if done, err := s.download(ctx, j, file, r); done || err != nil {
 		return causeOf(ctx, err)
 	}
-	return causeOf(ctx, s.convert(ctx, j, room))
+	return causeOf(ctx, s.convert(ctx, j, r))
 }
 
 // name is the URL without its query, which may contain a token.

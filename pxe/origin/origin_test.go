@@ -16,16 +16,16 @@ import (
 	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
-// TestPropertyLanes: a namespace with fewer fetches than its own lanes does not wait for other namespaces unless all lanes are
-// taken; no lane is free while a waiting fetch may use it; and the bounds hold.
-func TestPropertyLanes(t *testing.T) {
+// TestPropertyFairLimiter: a namespace with fewer fetches than its own slots does not wait for other namespaces unless all slots are
+// taken; no slot is free while a waiting fetch may use it; and the bounds hold.
+func TestPropertyFairLimiter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := NewLanes(FetchBounds)
-		var inside []Lane
-		collect := func(before []*laneWaiter) {
+		l := NewFairLimiter(FetchBounds)
+		var inside []LimitKey
+		collect := func(before []*limitWaiter) {
 			for _, w := range before {
 				if !slices.Contains(l.waiting, w) {
-					inside = append(inside, w.lane)
+					inside = append(inside, w.key)
 				}
 			}
 		}
@@ -38,8 +38,8 @@ func TestPropertyLanes(t *testing.T) {
 				l.leave(left)
 				collect(before)
 			} else {
-				w := &laneWaiter{
-					lane:    Lane{strconv.Itoa(rapid.IntRange(0, 80).Draw(t, "namespace")), strconv.Itoa(rapid.IntRange(0, 9).Draw(t, "origin"))},
+				w := &limitWaiter{
+					key:     LimitKey{strconv.Itoa(rapid.IntRange(0, 80).Draw(t, "namespace")), strconv.Itoa(rapid.IntRange(0, 9).Draw(t, "origin"))},
 					entered: make(chan struct{}),
 				}
 				l.waiting = append(l.waiting, w)
@@ -47,73 +47,73 @@ func TestPropertyLanes(t *testing.T) {
 				l.admit()
 				collect(before)
 			}
-			all, byNamespace, byLane := 0, map[string]int{}, map[Lane]int{}
+			all, byNamespace, byKey := 0, map[string]int{}, map[LimitKey]int{}
 			for _, in := range inside {
 				all++
 				byNamespace[in.Namespace]++
-				byLane[in]++
+				byKey[in]++
 			}
-			if l.all != all || !maps.Equal(l.byNamespace, byNamespace) || !maps.Equal(l.byLane, byLane) {
-				t.Fatalf("%d, %v, %v are counted, and inside are %v", l.all, l.byNamespace, l.byLane, inside)
+			if l.all != all || !maps.Equal(l.byNamespace, byNamespace) || !maps.Equal(l.byKey, byKey) {
+				t.Fatalf("%d, %v, %v are counted, and inside are %v", l.all, l.byNamespace, l.byKey, inside)
 			}
 			if all > 128 {
 				t.Fatalf("%d fetches", all)
 			}
-			for in, n := range byLane {
+			for in, n := range byKey {
 				if n > 2 {
 					t.Fatalf("%d fetches of %v", n, in)
 				}
 			}
 			for _, w := range l.waiting {
-				n := byNamespace[w.lane.Namespace]
-				if byLane[w.lane] < 2 && all < 128 && (n < 2 || all < 16) {
-					t.Fatalf("%v waits, with %d fetches of its namespace and %d in all", w.lane, n, all)
+				n := byNamespace[w.key.Namespace]
+				if byKey[w.key] < 2 && all < 128 && (n < 2 || all < 16) {
+					t.Fatalf("%v waits, with %d fetches of its namespace and %d in all", w.key, n, all)
 				}
 			}
 		}
 	})
 }
 
-// TestLanesOfAll: each namespace has its own lanes while there are any.
-func TestLanesOfAll(t *testing.T) {
+// TestFairLimiterMaximum: each namespace has its own slots while there are any.
+func TestFairLimiterMaximum(t *testing.T) {
 	g := NewWithT(t)
-	l := NewLanes(FetchBounds)
+	l := NewFairLimiter(FetchBounds)
 	for i := range FetchBounds.Max {
-		l.waiting = append(l.waiting, &laneWaiter{lane: Lane{strconv.Itoa(i / 2), strconv.Itoa(i)}, entered: make(chan struct{})})
+		l.waiting = append(l.waiting, &limitWaiter{key: LimitKey{strconv.Itoa(i / 2), strconv.Itoa(i)}, entered: make(chan struct{})})
 		l.admit()
 	}
 	g.Expect(l.all).To(Equal(FetchBounds.Max))
-	l.waiting = append(l.waiting, &laneWaiter{lane: Lane{"another", "origin"}, entered: make(chan struct{})})
+	l.waiting = append(l.waiting, &limitWaiter{key: LimitKey{"another", "origin"}, entered: make(chan struct{})})
 	l.admit()
 	g.Expect(l.all).To(Equal(FetchBounds.Max))
-	l.leave(Lane{"0", "0"})
+	l.leave(LimitKey{"0", "0"})
 	g.Expect(l.all).To(Equal(FetchBounds.Max))
 	g.Expect(l.byNamespace).To(HaveKeyWithValue("another", 1))
 }
 
-// TestLanesOrder: the namespace with the fewest fetches is next.
-func TestLanesOrder(t *testing.T) {
+// TestFairLimiterOrder: the namespace with the fewest fetches is next.
+func TestFairLimiterOrder(t *testing.T) {
 	g := NewWithT(t)
-	l := NewLanes(FetchBounds)
+	l := NewFairLimiter(FetchBounds)
 	for i := range FetchBounds.Shared {
-		_, err := l.Enter(t.Context(), Lane{"many", strconv.Itoa(i)})
+		_, err := l.Enter(t.Context(), LimitKey{"many", strconv.Itoa(i)})
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	wait := func(namespace string) *laneWaiter {
-		w := &laneWaiter{lane: Lane{namespace, "waits"}, entered: make(chan struct{})}
+	wait := func(namespace string) *limitWaiter {
+		w := &limitWaiter{key: LimitKey{namespace, "waits"}, entered: make(chan struct{})}
 		l.waiting = append(l.waiting, w)
 		return w
 	}
 	first, second := wait("many"), wait("few")
-	l.leave(Lane{"many", "0"})
+	l.leave(LimitKey{"many", "0"})
 	g.Expect(second.entered).To(BeClosed())
 	g.Expect(first.entered).NotTo(BeClosed())
-	l.leave(Lane{"many", "1"})
+	l.leave(LimitKey{"many", "1"})
 	g.Expect(first.entered).To(BeClosed())
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := l.Enter(ctx, Lane{"many", "none"})
+	_, err := l.Enter(ctx, LimitKey{"many", "none"})
 	g.Expect(err).To(MatchError(context.Canceled))
 	g.Expect(l.waiting).To(BeEmpty(), "a fetch that gave up does not wait")
 	g.Expect(l.all).To(Equal(FetchBounds.Shared))

@@ -49,7 +49,7 @@ func (r MinRate) Meter(ctx context.Context, body io.Reader, cancel context.Cance
 	return m
 }
 
-// metered counts the bytes read from a body. A timer that each byte resets would let an origin keep a lane with a byte now and then.
+// metered counts the bytes read from a body. A timer that each byte resets would let an origin keep a slot with a byte now and then.
 type metered struct {
 	body        io.Reader
 	windowBytes atomic.Int64 // since the window started

@@ -124,10 +124,10 @@ func TestAskedTooEarly(t *testing.T) {
 	content.Store("good")
 	booter := newBooter(t, &content)
 	var looked, asked atomic.Int32
-	network, soon := booter.Answer, pxe.Answer{Known: true, Boot: pxe.Soon}
+	network, notYet := booter.Answer, pxe.Answer{Known: true, Boot: pxe.NotYet}
 	booter.Lookups = func() (pxe.Answer, error) {
 		if looked.Add(1) <= 2 {
-			return soon, nil
+			return notYet, nil
 		}
 		return network, nil
 	}

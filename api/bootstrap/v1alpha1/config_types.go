@@ -77,7 +77,7 @@ type BareMetalConfigSpec struct {
 
 	// userDataFrom refers to the user data in a Secret or ConfigMap. It is a template, too.
 	// +optional
-	UserDataFrom *DataSource `json:"userDataFrom,omitempty"`
+	UserDataFrom *ValueSource `json:"userDataFrom,omitempty"`
 
 	// values are values for the templates.
 	// +optional
@@ -112,9 +112,9 @@ type BareMetalConfigSpec struct {
 	WaitFor WaitFor `json:"waitFor,omitempty"`
 }
 
-// DataSource refers to data in a Secret or ConfigMap in the namespace of the config.
+// ValueSource refers to a value in a Secret or ConfigMap in the namespace of the config.
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef) != has(self.configMapKeyRef)",message="set one of secretKeyRef and configMapKeyRef"
-type DataSource struct {
+type ValueSource struct {
 	// secretKeyRef refers to a key of a Secret. The Secret must have the label baremetalconfig.bootstrap.cluster.x-k8s.io/value-secret.
 	// +optional
 	SecretKeyRef *KeyReference `json:"secretKeyRef,omitempty"`

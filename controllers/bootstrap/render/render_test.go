@@ -194,7 +194,7 @@ func TestNoValueInErrors(t *testing.T) {
 	s := spec()
 	_, err := BootstrapData(s, "#cloud-config\n<% index .Taints (len .Values.token) %>", data())
 	g.Expect(err).To(MatchError("user data: line 2: index out of range"))
-	s.UserData, s.UserDataFrom = "", &bootstrapv1.DataSource{SecretKeyRef: &bootstrapv1.KeyReference{Name: "x", Key: "y"}}
+	s.UserData, s.UserDataFrom = "", &bootstrapv1.ValueSource{SecretKeyRef: &bootstrapv1.KeyReference{Name: "x", Key: "y"}}
 	for text, want := range map[string]string{
 		"#cloud-config\n<% .Values.password_hunter2 %>": "user data: line 2: it cannot be evaluated",
 		"#cloud-config\n\n<% \"hunter2\" hunter2 %>":    "user data: line 3: it does not parse",
@@ -281,7 +281,7 @@ func TestCheck(t *testing.T) {
 		func(s *bootstrapv1.BareMetalConfigSpec) { s.UserData = "" },
 		func(s *bootstrapv1.BareMetalConfigSpec) {
 			s.Format, s.UserData = "ignition", ""
-			s.UserDataFrom = &bootstrapv1.DataSource{ConfigMapKeyRef: &bootstrapv1.KeyReference{Name: "x", Key: "y"}}
+			s.UserDataFrom = &bootstrapv1.ValueSource{ConfigMapKeyRef: &bootstrapv1.KeyReference{Name: "x", Key: "y"}}
 		},
 	} {
 		s := spec()

@@ -239,7 +239,7 @@ func (s *suite) configFailures(t *testing.T) {
 	source := &corev1.ConfigMap{ObjectMeta: meta(rendering, "failing"), Data: map[string]string{"data": "<% .Values.none %>"}}
 	g.Expect(c.Create(ctx, source)).To(Succeed())
 	config := &bootstrapv1.BareMetalConfig{ObjectMeta: meta(rendering, "failing"), Spec: bootstrapv1.BareMetalConfigSpec{
-		UserDataFrom: &bootstrapv1.DataSource{ConfigMapKeyRef: &bootstrapv1.KeyReference{Name: "failing", Key: "data"}}, Commands: []string{"true"},
+		UserDataFrom: &bootstrapv1.ValueSource{ConfigMapKeyRef: &bootstrapv1.KeyReference{Name: "failing", Key: "data"}}, Commands: []string{"true"},
 		WaitFor: bootstrapv1.WaitForInfrastructure,
 	}}
 	g.Expect(c.Create(ctx, config)).To(Succeed())

@@ -17,7 +17,6 @@ const (
 	mbrSignature = 510
 )
 
-// The types of partitions in an MBR.
 const (
 	typeProtective = 0xee // UEFI specification, 5.2.3
 	typeEFISystem  = 0xef

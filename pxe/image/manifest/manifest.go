@@ -34,7 +34,6 @@ type Digest [sha256.Size]byte
 // Table is a kind of partition table.
 type Table string
 
-// The kinds of partition tables.
 const (
 	GPT     Table = "gpt"
 	MBR     Table = "mbr"

@@ -20,7 +20,7 @@ func TestProtect(t *testing.T) {
 	for _, keep := range []wire.KeptDisk{{SerialNumber: "s1 "}, {WWN: "0x5000C500A0B1C2D3"}, {Label: "ceph-data"}, {Label: "DATA"}} {
 		g := NewWithT(t)
 		g.Expect(Protect(disk, true, []wire.KeptDisk{{SerialNumber: "other"}, keep})).To(
-			And(HaveField("Why", ContainSubstring("spec.storage.keep")), HaveField("Outside", true)), "%+v", keep)
+			And(HaveField("Why", ContainSubstring("spec.storage.keep")), HaveField("Excluded", true)), "%+v", keep)
 	}
 	for _, keep := range []wire.KeptDisk{
 		{}, {Label: " "}, {Label: "data"}, {Label: "Ceph-Data"}, {SerialNumber: "S"}, {WWN: "5000c500"}, {WWN: "0x"}, {SerialNumber: "DATA"}, {WWN: "DATA"}, {Label: "S1"},
@@ -31,13 +31,13 @@ func TestProtect(t *testing.T) {
 	g := NewWithT(t)
 	shared := disk
 	shared.Found = []Signature{{Type: "vmfs"}}
-	g.Expect(Protect(shared, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Outside", false)))
+	g.Expect(Protect(shared, false, nil)).To(And(HaveField("Why", ContainSubstring("vmfs")), HaveField("Excluded", false)))
 	g.Expect(Protect(shared, true, nil)).To(Equal(Protection{}))
 	shared.Transport = wire.TransportFibreChannel
-	g.Expect(Protect(shared, false, nil).Outside).To(BeTrue())
+	g.Expect(Protect(shared, false, nil).Excluded).To(BeTrue())
 	mounted := disk
 	mounted.Mounted = []string{"/"}
-	g.Expect(Protect(mounted, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Outside", false)))
+	g.Expect(Protect(mounted, true, nil)).To(And(HaveField("Why", ContainSubstring("mounted")), HaveField("Excluded", false)))
 }
 
 // TestOtherDisksNameIsNoLabel: a tenant who knows which disk is kept cannot keep another one by writing that name as a label.

@@ -19,8 +19,8 @@ const minSize = 4 << 30
 type Protection struct {
 	// Why is a clause for messages.
 	Why string
-	// Outside is true if the disk is to be left alone as it is: it is kept, or it is no disk of the server.
-	Outside bool
+	// Excluded is true if a plan for all disks leaves the disk out: it is kept, or it is not a disk of the server. Such a plan fails on other protected disks.
+	Excluded bool
 }
 
 // Protect returns why no plan may touch a disk. A disk that the plan names by serial number is protected only if it is kept, mounted, read-only or reached by
@@ -30,7 +30,7 @@ func Protect(d Disk, named bool, keep []wire.KeptDisk) Protection {
 	at := slices.IndexFunc(d.Found, hasShared)
 	switch {
 	case slices.ContainsFunc(keep, d.isKept):
-		return Protection{Why: "the host's spec.storage.keep names it", Outside: true}
+		return Protection{Why: "the host's spec.storage.keep names it", Excluded: true}
 	case len(d.Mounted) > 0:
 		return Protection{Why: "it is mounted at " + d.Mounted[0]}
 	case d.ReadOnly:
@@ -40,13 +40,13 @@ func Protect(d Disk, named bool, keep []wire.KeptDisk) Protection {
 	case named && (d.Unreadable == "" || len(keep) == 0): // what cannot be read may have a label to keep
 		return Protection{}
 	case d.VirtualMedia:
-		return Protection{Why: "it is virtual media", Outside: true}
+		return Protection{Why: "it is virtual media", Excluded: true}
 	case d.Transport == wire.TransportUSB:
-		return Protection{Why: "it is a USB disk", Outside: true}
+		return Protection{Why: "it is a USB disk", Excluded: true}
 	case d.Removable:
-		return Protection{Why: "it is removable", Outside: true}
+		return Protection{Why: "it is removable", Excluded: true}
 	case at >= 0:
-		return Protection{Why: fmt.Sprintf("it has %s, which other servers may use", d.Found[at].Type), Outside: d.Remote()}
+		return Protection{Why: fmt.Sprintf("it has %s, which other servers may use", d.Found[at].Type), Excluded: d.Remote()}
 	case d.Unreadable != "":
 		return Protection{Why: "what is on it is unknown: " + d.Unreadable}
 	case d.Zoned:

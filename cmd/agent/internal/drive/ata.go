@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -168,7 +169,7 @@ func ParseIdentity(data []byte) (Identity, error) {
 		}
 	}
 	id.AccessibleMax = word(119)>>14 == 1 && word(119)&(1<<8) != 0
-	id.Sanitize = sanitizeCommands(word(59))
+	id.Sanitize = sanitizesOfATA(word(59))
 	return id, nil
 }
 
@@ -185,22 +186,6 @@ func checksum(data []byte) error {
 		return errors.New("the IDENTIFY DEVICE data has a wrong checksum")
 	}
 	return nil
-}
-
-func sanitizeCommands(word uint16) []Command {
-	if word&(1<<12) == 0 {
-		return nil
-	}
-	var out []Command
-	for _, c := range []struct {
-		bit     int
-		command Command
-	}{{13, ATASanitizeCrypto}, {15, ATASanitizeBlock}, {14, ATASanitizeOverwrite}} {
-		if word&(1<<c.bit) != 0 {
-			out = append(out, c.command)
-		}
-	}
-	return out
 }
 
 func security(status, normal, thorough uint16) Security {
@@ -237,4 +222,42 @@ func (d *Drive) identifyATA() (Identity, error) {
 		return Identity{}, fmt.Errorf("ATA IDENTIFY DEVICE: %w", err)
 	}
 	return ParseIdentity(data)
+}
+
+func (d *Drive) probeATA(f *Facts) error {
+	id, err := d.identifyATA()
+	if err != nil {
+		return err
+	}
+	d.identity = id
+	f.Rotational = f.Rotational && !id.SolidState
+	f.Encrypts = id.Encrypts
+	f.SecurityFrozen, f.Locked = id.Security.Frozen, id.Security.Locked
+	f.Commands = append(f.Commands, id.Sanitize...)
+	f.offer(id.Security.Supported && id.Security.Enhanced, ATAEnhancedErase)
+	f.offer(id.Security.Supported, ATAErase)
+	f.Times[ATAErase], f.Times[ATAEnhancedErase] = id.Security.Normal, id.Security.Thorough
+	if len(id.Sanitize) > 0 {
+		status, err := d.sanitizeStatusATA()
+		switch {
+		case errors.Is(err, errPartial):
+			// How a sanitize operation ends could not be read: a controller that hides that cannot be used for it.
+			f.Commands = slices.DeleteFunc(f.Commands, func(c Command) bool { return slices.Contains(id.Sanitize, c) })
+			f.warnf("its sanitize commands are not used: %v", err)
+		case err != nil:
+			return err
+		}
+		f.Sanitizing, f.FailureMode, f.SanitizeFrozen = status.State == SanitizeRuns, status.State == SanitizeFailed, status.Frozen
+	}
+	if f.Sanitizing || f.FailureMode || f.Locked {
+		return nil // it refuses other commands
+	}
+	f.Hidden, f.HiddenBy, err = d.hiddenATA(id)
+	if err != nil {
+		f.warnf("whether a part of it is hidden is unknown: %v", err)
+	}
+	if f.Hidden > 0 {
+		f.warnf("%d bytes of it are hidden by %s: an overwrite does not reach them", f.Hidden, f.HiddenBy)
+	}
+	return nil
 }

@@ -5,26 +5,47 @@ import (
 	"fmt"
 )
 
-// sanitizeATA are the commands of SANITIZE DEVICE: the feature, the key that the LBA must have, and the count (ACS-5, 7.35). The bit FAILURE MODE of the count
-// stays 0: a drive on which the operation fails gives no access to data until another one succeeds.
-var sanitizeATA = map[Command]struct {
+// sanitizeATA are the commands of SANITIZE DEVICE: the bit of word 59 that offers it, the feature, the key that the LBA must have, and the count (ACS-5, 7.35). The bit
+// FAILURE MODE of the count stays 0: a drive on which the operation fails gives no access to data until another one succeeds.
+var sanitizeATA = []struct {
+	command        Command
+	bit            int
 	feature, count uint16
 	lba            uint64
 }{
-	ATASanitizeCrypto: {feature: 0x11, lba: 0x43727970}, // "Cryp"
-	ATASanitizeBlock:  {feature: 0x12, lba: 0x426b4572}, // "BkEr"
+	{ATASanitizeCrypto, 13, 0x11, 0, 0x43727970}, // "Cryp"
+	{ATASanitizeBlock, 15, 0x12, 0, 0x426b4572},  // "BkEr"
 	// "OW" in the highest 16 bits, and below it the pattern: zeros. The count is that of the passes; 0 would be 16.
-	ATASanitizeOverwrite: {feature: 0x14, lba: 0x4f57 << 32, count: 1},
+	{ATASanitizeOverwrite, 14, 0x14, 1, 0x4f57 << 32},
+}
+
+// sanitizesOfATA returns the sanitize commands that word 59 of IDENTIFY DEVICE offers.
+func sanitizesOfATA(word uint16) []Command {
+	if word&(1<<12) == 0 {
+		return nil
+	}
+	var out []Command
+	for _, s := range sanitizeATA {
+		if word&(1<<s.bit) != 0 {
+			out = append(out, s.command)
+		}
+	}
+	return out
 }
 
 func (d *Drive) startSanitizeATA(command Command) error {
-	c := sanitizeATA[command]
-	_, err := d.ata(ataCommand{command: ataSanitize, feature: c.feature, count: c.count, lba: c.lba, extended: true, timeout: startTimeout, registers: true})
-	// A controller that returns a part of the registers has returned STATUS: the drive has accepted the command.
-	if err != nil && !errors.Is(err, errPartial) {
-		return fmt.Errorf("ATA SANITIZE DEVICE: %w", err)
+	for _, s := range sanitizeATA {
+		if s.command != command {
+			continue
+		}
+		_, err := d.ata(ataCommand{command: ataSanitize, feature: s.feature, count: s.count, lba: s.lba, extended: true, timeout: startTimeout, registers: true})
+		// A controller that returns a part of the registers has returned STATUS: the drive has accepted the command.
+		if err != nil && !errors.Is(err, errPartial) {
+			return fmt.Errorf("ATA SANITIZE DEVICE: %w", err)
+		}
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s is no command of SANITIZE DEVICE", command)
 }
 
 // ATASanitizeState is what SANITIZE STATUS EXT returns.

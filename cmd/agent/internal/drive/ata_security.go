@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,14 @@ func (d *Drive) removePassword() error {
 		return d.securityCommand("SECURITY DISABLE PASSWORD", ataDisablePassword, passwordBlock(false), askTimeout)
 	default:
 		return nil
+	}
+}
+
+// securityErase erases the drive with SECURITY ERASE UNIT.
+func securityErase(command Command) func(context.Context, *Drive, Facts, Watcher) error {
+	return func(ctx context.Context, d *Drive, f Facts, watch Watcher) error {
+		limit := 2*cmp.Or(f.Times[command], unknownErase) + time.Hour
+		return d.blocking(ctx, watch, f.Times[command], limit, func() error { return d.securityErase(ctx, command == ATAEnhancedErase) })
 	}
 }
 

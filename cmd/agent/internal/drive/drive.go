@@ -2,7 +2,9 @@
 // this drive, and what stands in their way.
 //
 // The commands are those of the NVM Express Base Specification 2.1, of ATA (ACS-5, through the translation of SAT-5), of SCSI (SPC-6 and SBC-5) and of the TCG
-// Storage Architecture Core Specification 2.01. Nothing here decides what is erased, or which command is chosen: package method and package sanitize do.
+// Storage Architecture Core Specification 2.01. Nothing here decides what is erased, or which command is chosen: package erase does.
+//
+// A new command is a constant and a row in command.go, what offers and sends it in the file of its protocol, and a row in the table of package erase.
 package drive
 
 import (

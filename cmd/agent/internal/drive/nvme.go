@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -155,7 +156,6 @@ func (d *Drive) mayBeShared(c Controller) bool {
 // SanitizeState is the state of the most recent sanitize operation.
 type SanitizeState int
 
-// The states.
 const (
 	SanitizeNever SanitizeState = iota
 	SanitizeRuns
@@ -283,5 +283,115 @@ func (d *Drive) formatNVMe(ctx context.Context, ses uint32, targets []uint32) er
 	return nil
 }
 
+// format formats the namespaces that are erased.
+func format(command Command, ses uint32) func(context.Context, *Drive, Facts, Watcher) error {
+	return func(ctx context.Context, d *Drive, f Facts, watch Watcher) error {
+		return d.blocking(ctx, watch, f.Times[command], time.Duration(len(d.targets))*formatTimeout, func() error { return d.formatNVMe(ctx, ses, d.targets) })
+	}
+}
+
 // formatTimeout is how long a format may take. Drives that erase block by block take minutes.
 const formatTimeout = 4 * time.Hour
+
+func (d *Drive) probeNVMe(f *Facts) error {
+	data, err := d.identify(cnsController, 0)
+	if err != nil {
+		return fmt.Errorf("NVMe Identify Controller: %w", err)
+	}
+	c, err := ParseController(data)
+	if err != nil {
+		return err
+	}
+	d.controller = c
+	f.Shared, f.FormatsAll = d.mayBeShared(c), c.FormatsAll
+	f.offer(c.SanitizeCrypto, NVMeSanitizeCrypto)
+	f.offer(c.SanitizeBlock, NVMeSanitizeBlock)
+	f.offer(c.Format && c.FormatCrypto, NVMeFormatCrypto)
+	f.offer(c.Format, NVMeFormatUser)
+	// A crypto erase has to make all user data in the subsystem unreadable (8.1.24): a controller that has it encrypts all of it.
+	f.Encrypts = c.SanitizeCrypto
+	if c.Security {
+		d.probeLocking(f)
+	}
+	if c.RPMB {
+		f.warnf("it has replay protected memory blocks (RPMB), which no command erases")
+	}
+	if boot, err := d.logPage(logBootPartition, 16); err == nil && binary.LittleEndian.Uint32(boot[4:])&0x7fff != 0 { // BPSZ
+		f.warnf("it has boot partitions, which no command of this agent erases")
+	}
+	if c.SanitizeCrypto || c.SanitizeBlock {
+		status, err := d.sanitizeStatusNVMe()
+		if err != nil {
+			return err
+		}
+		f.Sanitizing, f.FailureMode, f.Running = status.State == SanitizeRuns, status.State == SanitizeFailed, status.Command
+		f.Times[NVMeSanitizeCrypto], f.Times[NVMeSanitizeBlock] = status.Crypto, status.Block
+	}
+	return d.probeNamespaces(f)
+}
+
+// probeNamespaces finds the namespaces that are erased, and those that this server does not have.
+func (d *Drive) probeNamespaces(f *Facts) error {
+	excluded, err := namespacesOf(d.Excluded)
+	if err != nil {
+		return err
+	}
+	if d.targets, err = namespacesOf(append([]Port{d.Port}, d.Others...)); err != nil {
+		return err
+	}
+	for _, id := range d.targets {
+		if f.MayNotRead || f.Sanitizing || f.FailureMode {
+			continue
+		}
+		data, err := d.identify(cnsNamespace, id)
+		if err != nil {
+			return fmt.Errorf("NVMe Identify Namespace %d: %w", id, err)
+		}
+		n, err := ParseNamespace(data)
+		if err != nil {
+			return err
+		}
+		f.MayNotRead = n.Protected || d.reportsDeallocated(id)
+	}
+	cns := byte(cnsActive)
+	if d.controller.Management {
+		cns = cnsAllocated
+	}
+	data, err := d.identify(cns, 0)
+	if err != nil {
+		return fmt.Errorf("NVMe Identify, namespace list: %w", err)
+	}
+	all, err := ParseNamespaceList(data)
+	if err != nil {
+		return err
+	}
+	for _, id := range all {
+		if !slices.Contains(d.targets, id) && !slices.Contains(excluded, id) {
+			f.Unattached++
+		}
+	}
+	if d.controller.Several && f.Unattached > 0 {
+		f.Shared = true // a controller that is off now may have these namespaces, and not be in the list
+	}
+	return nil
+}
+
+// namespacesOf returns the identifiers of namespaces.
+func namespacesOf(ports []Port) ([]uint32, error) {
+	var ids []uint32
+	for _, port := range ports {
+		id, err := port.Namespace()
+		if err != nil {
+			return nil, fmt.Errorf("the identifier of the namespace: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// reportsDeallocated is true if reads of deallocated blocks return an error: DULBE, bit 16 of the feature Error Recovery (NVM Command Set Specification 1.1,
+// 4.1.3.2).
+func (d *Drive) reportsDeallocated(namespace uint32) bool {
+	c := AdminCommand{Opcode: opGetFeatures, Namespace: namespace, CDW10: featErrors, Timeout: askTimeout}
+	return d.Port.Admin(&c) == nil && c.Result&(1<<16) != 0
+}

@@ -7,7 +7,6 @@ import (
 	"slices"
 )
 
-// The SCSI commands.
 const (
 	opTestUnitReady   = 0x00 // SPC-6, 6.48
 	opRequestSense    = 0x03 // SPC-6, 6.39
@@ -133,3 +132,34 @@ func (d *Drive) sanitizeStatusSCSI() (SanitizeStatus, error) {
 
 // ParseProtection is true if the logical blocks have protection information, from the parameter data of READ CAPACITY (16): PROT_EN (SBC-5, 5.22.2).
 func ParseProtection(data []byte) bool { return len(data) >= 32 && data[12]&1 != 0 }
+
+func (d *Drive) probeSCSI(f *Facts) error {
+	pages, err := d.vitalPages()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(pages, vpdATA) {
+		d.Kind = ATA
+		return d.probeATA(f)
+	}
+	d.Kind = SCSI
+	for _, s := range sanitizeSCSI {
+		f.offer(d.supportsSanitize(s.action), s.command)
+	}
+	// A cryptographic erase has to make all logical blocks unreadable (SBC-5, 4.12): a drive that has it encrypts all of them.
+	f.Encrypts = slices.Contains(f.Commands, SCSISanitizeCrypto)
+	d.probeLocking(f)
+	if len(f.Commands) == 1 {
+		return nil
+	}
+	status, err := d.sanitizeStatusSCSI()
+	if err != nil {
+		return err
+	}
+	f.Sanitizing, f.FailureMode = status.State == SanitizeRuns, status.State == SanitizeFailed
+	cdb := []byte{opReadCapacity, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0}
+	if data, err := d.scsi(cdb, 32); err == nil {
+		f.MayNotRead = ParseProtection(data)
+	}
+	return nil
+}

@@ -65,3 +65,18 @@ func (d *Drive) locking() (Locking, error) {
 	}
 	return ParseDiscovery(data)
 }
+
+// probeLocking reads the TCG features. A drive without them, or that does not let them be read, is not locked.
+func (d *Drive) probeLocking(f *Facts) {
+	l, err := d.locking()
+	if err != nil {
+		return
+	}
+	f.OpalLocked = l.Enabled && l.Locked
+	if l.Encrypts {
+		f.Encrypts = true
+	}
+	if l.Enabled && !l.Locked {
+		f.warnf("TCG locking is set up on it, and nothing is locked now: the next owner cannot change that without its password or PSID")
+	}
+}

@@ -1,7 +1,7 @@
-// Package erase carries out the plan Clean: it erases the disks of the server and proves it. Package drive sends the commands of drives.
+// Package erase carries out the plan Clean: it erases the disks of the server, and verifies the result. Package drive sends the commands of drives.
 //
-// select.go decides which disks are erased, method.go and obstacle.go by which methods, unit.go in which order, overwrite.go and metadata.go write zeros, and verify.go
-// decides whether it is true.
+// select.go decides which disks are erased, method.go and obstacle.go by which methods, and unit.go in which order. overwrite.go and metadata.go write zeros, and verify.go
+// verifies the result.
 //
 // The order on each disk, for the policies Clear and Purge:
 //

@@ -35,7 +35,6 @@ type Method struct {
 // Media is what a row of the table is for.
 type Media string
 
-// The media.
 const (
 	anyMedia   Media = ""
 	solidState Media = "solid state"
@@ -54,7 +53,6 @@ type Row struct {
 	Time string
 }
 
-// The standards.
 const (
 	clear2  = "NIST SP 800-88 Rev. 2, 3.1.1 (Clear)"
 	purge2  = "NIST SP 800-88 Rev. 2, 3.1.2 (Purge)"

@@ -162,7 +162,7 @@ func TestPropertyChoose(t *testing.T) {
 				t.Fatalf("%+v for %s", c, policy)
 			case c.Class == wire.PolicyPurge && (c.Command == drive.Overwrite || crypto && !f.Encrypts):
 				t.Fatalf("%+v is no purge", c)
-			case f.ExcludesPart && strings.Contains(string(c.Command), "Sanitize"), f.FailureMode && c.Command == drive.Overwrite:
+			case f.ExcludesPart && c.Command.Sanitizes(), f.FailureMode && c.Command == drive.Overwrite:
 				t.Fatalf("%+v is forbidden", c)
 			}
 		}

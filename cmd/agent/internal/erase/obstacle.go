@@ -2,7 +2,6 @@ package erase
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
@@ -30,16 +29,11 @@ func (o Obstacle) Message(f drive.Facts) string {
 
 func everything(Row, wire.ErasePolicy, drive.Facts) bool { return true }
 
-// of forbids commands.
-func of(commands ...drive.Command) func(Row, wire.ErasePolicy, drive.Facts) bool {
-	return func(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return slices.Contains(commands, r.Command) }
-}
+func anyCommand(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command != drive.Overwrite }
 
-// sanitizes are the commands that work while a drive is in the failure mode of a sanitize operation.
-var sanitizes = []drive.Command{
-	drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock, drive.ATASanitizeCrypto, drive.ATASanitizeBlock, drive.ATASanitizeOverwrite,
-	drive.SCSISanitizeCrypto, drive.SCSISanitizeBlock, drive.SCSISanitizeOverwrite,
-}
+func sanitizes(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command.Sanitizes() }
+
+func allButSanitizes(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return !r.Command.Sanitizes() }
 
 // Obstacles are all of them.
 var Obstacles = []Obstacle{
@@ -57,28 +51,27 @@ var Obstacles = []Obstacle{
 		Name: "an earlier sanitize operation failed on it", Forbids: "all methods except sanitizing again",
 		Remedy:  "sanitize it with the tool of its vendor, or destroy it; the agent does not leave the failure mode, because the data would be accessible again",
 		applies: func(f drive.Facts) bool { return f.FailureMode },
-		forbids: func(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
+		forbids: allButSanitizes,
 	},
 	{
 		Name: "its NVMe subsystem may have several controllers, so another server may use it", Forbids: "to sanitize and to format it",
 		Remedy:  "erase it by hand after a look at both sides",
 		applies: func(f drive.Facts) bool { return f.Shared },
-		forbids: of(drive.NVMeSanitizeCrypto, drive.NVMeSanitizeBlock, drive.NVMeFormatCrypto, drive.NVMeFormatUser),
+		forbids: anyCommand,
 	},
 	{
 		Name: "a namespace of the same NVMe drive must not be touched", Forbids: "to sanitize it, and to format it where that formats all namespaces",
 		Remedy:  "do not keep a part of a drive whose other parts must be purged",
 		applies: func(f drive.Facts) bool { return f.ExcludesPart },
 		forbids: func(r Row, _ wire.ErasePolicy, f drive.Facts) bool {
-			format := r.Command == drive.NVMeFormatCrypto || r.Command == drive.NVMeFormatUser
-			return slices.Contains(sanitizes, r.Command) || format && f.FormatsAll
+			return r.Command.Sanitizes() || r.Command != drive.Overwrite && f.FormatsAll
 		},
 	},
 	{
 		Name: "it has NVMe namespaces that this server does not have", Forbids: "all methods except sanitizing it",
 		Remedy:  "attach or delete these namespaces",
 		applies: func(f drive.Facts) bool { return f.Unattached > 0 },
-		forbids: func(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return !slices.Contains(sanitizes, r.Command) },
+		forbids: allButSanitizes,
 		detail: func(f drive.Facts) string {
 			return fmt.Sprintf("it has %d NVMe namespaces that this server does not have", f.Unattached)
 		},
@@ -95,11 +88,14 @@ var Obstacles = []Obstacle{
 	{
 		Name: "the firmware of the server has frozen its ATA security", Forbids: "the ATA security erases",
 		Remedy:  "switch the server off and on, suspend it once, or look for a setting of the firmware that freezes drives",
-		applies: func(f drive.Facts) bool { return f.SecurityFrozen }, forbids: of(drive.ATAErase, drive.ATAEnhancedErase),
+		applies: func(f drive.Facts) bool { return f.SecurityFrozen },
+		forbids: func(r Row, _ wire.ErasePolicy, _ drive.Facts) bool {
+			return r.Command == drive.ATAErase || r.Command == drive.ATAEnhancedErase
+		},
 	},
 	{
 		Name: "its ATA sanitize commands are frozen", Forbids: "the ATA sanitize commands",
 		Remedy:  "switch the server off and on",
-		applies: func(f drive.Facts) bool { return f.SanitizeFrozen }, forbids: of(drive.ATASanitizeCrypto, drive.ATASanitizeBlock, drive.ATASanitizeOverwrite),
+		applies: func(f drive.Facts) bool { return f.SanitizeFrozen }, forbids: sanitizes,
 	},
 }

@@ -32,7 +32,10 @@ func (u *unit) removeBootstrapData(ctx context.Context) {
 		if device == nil {
 			continue
 		}
-		err := u.overwrite(ctx, device, inSectors(t.ranges, device), func(int64) {})
+		var err error
+		for _, a := range inSectors(t.ranges, device) { // one after another: a bad sector in one must not save the others
+			err = errors.Join(err, u.overwrite(ctx, device, []area{a}, func(int64) {}))
+		}
 		if err = errors.Join(err, device.Close()); err != nil {
 			t.warnf("the bootstrap data could not be overwritten before the erase: %v", err)
 		}

@@ -25,7 +25,7 @@ func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
 	ranges := map[string][]area{}
 	refused := map[string]result{}
 	for _, r := range plan.Ranges {
-		s.place(r, all, ranges, refused)
+		s.place(plan, r, all, ranges, refused)
 	}
 	s.results = append(s.results, missing(plan, all)...)
 	for _, d := range all {
@@ -45,7 +45,8 @@ func selectDisks(plan agent.CleanPlan, all []disk.Disk) selection {
 	return s
 }
 
-// namespaceName is the name of an NVMe namespace. The number before the n is that of the controller or, where the kernel joins paths, that of the subsystem.
+// namespaceName is the name of an NVMe namespace. The number before the n is the number of the controller. Where the kernel joins paths, it is the number of the
+// subsystem.
 var namespaceName = regexp.MustCompile(`^(nvme\d+)n\d+$`)
 
 // unit returns the unit of a disk, which it adds if there is none.
@@ -64,8 +65,8 @@ func (s *selection) unit(d disk.Disk) *unit {
 	return u
 }
 
-// place finds the disk of a range.
-func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string][]area, refused map[string]result) {
+// place finds the disk of a range. If the plan erases only the disks of its ranges, disks that cannot be told apart are refused: the provider wrote only one of them.
+func (s *selection) place(plan agent.CleanPlan, r agent.DiskRange, all []disk.Disk, ranges map[string][]area, refused map[string]result) {
 	var found []disk.Disk
 	for _, d := range all {
 		if d.Is(r.Disk) {
@@ -78,7 +79,13 @@ func (s *selection) place(r agent.DiskRange, all []disk.Disk, ranges map[string]
 	case len(found) == 0:
 		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", "it has bootstrap data and is not there: find it and erase it"))
 	case len(found) > 1:
-		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))))
+		why := fmt.Sprintf("%d disks match this, and only one of them has the bootstrap data", len(found))
+		s.results = append(s.results, failed(wire.DiskErasure{Disk: r.Disk}, "", why))
+		for _, d := range found {
+			if OnlyWritten(plan) {
+				refused[d.Name] = failed(identify(d), "", strings.TrimSuffix(why+", so it is not erased: "+disk.Protect(d, false, plan.Keep).Why, ": "))
+			}
+		}
 	case r.Offset < 0 || r.Length < 0 || r.Length > found[0].SizeBytes || r.Offset > found[0].SizeBytes-r.Length:
 		refused[found[0].Name] = failed(identify(found[0]), wire.ReasonPlanInvalid, fmt.Sprintf("the range of %d bytes at %d is not on the disk", r.Length, r.Offset))
 	default:
@@ -142,28 +149,34 @@ func decide(d disk.Disk, all []disk.Disk, plan agent.CleanPlan) result {
 		judged.Unreadable = "" // it may be locked, or a sanitize operation may be in progress: its drive is asked first
 	}
 	p := disk.Protect(judged, bySerial, plan.Keep)
+	permanent := "" // the reason of what another attempt does not change: a drive may answer later, and Metadata asks no drive
+	if IsQuick(plan) && len(proven) > 0 {
+		permanent = wire.ReasonDiskProtected
+	}
 	switch {
 	case OnlyWritten(plan) && len(named) == 0:
 		return excluded(d, cmp.Or(p.Why, "the policy erases only the disks that the provider wrote"))
 	case p.Why != "" && len(proven) > 0:
 		return failed(is, wire.ReasonDiskProtected, "it has bootstrap data and must not be touched: "+p.Why)
-	case p.Outside:
+	case p.Excluded:
 		return excluded(d, p.Why)
 	case d.Remote() && len(named) == 0:
 		return excluded(d, "it is a disk of a storage system (by "+string(d.Transport)+")")
 	case d.Remote() && len(proven) == 0:
-		return excluded(d, fmt.Sprintf("it is a disk of a storage system (by %s), and has no partition with the bootstrap data of this server: if this server used it, erase it by hand, "+
-			"or name it in spec.storage.keep", d.Transport))
+		return failed(is, wire.ReasonDiskProtected, fmt.Sprintf("it is a disk of a storage system (by %s), and has no partition with the bootstrap data of this server: if this server used it, "+
+			"erase it by hand, and name it in spec.storage.keep", d.Transport))
 	case unexpected(plan, d):
-		return failed(is, "", "the server did not have it when the machine claimed it: remove it, or inspect the server again if it belongs to it")
+		return failed(is, permanent, "the server did not have it when the machine claimed it: remove it, or inspect the server again if it belongs to it")
 	case p.Why != "":
-		return failed(is, "", p.Why)
+		return failed(is, permanent, p.Why)
+	case IsQuick(plan) && plan.AllDisks && d.Unreadable != "":
+		return failed(is, permanent, "it cannot be read: "+d.Unreadable)
 	case len(d.Holders) > 0:
 		// The ramdisk has no modules of md and of the device mapper, so nothing can be taken apart here that another system would find again.
 		return failed(is, wire.ReasonDiskBusy, "it is held by "+strings.Join(d.Holders, ", ")+", which the agent does not take apart")
 	}
 	if why := disk.MayBeKept(d, all, plan.Keep); why != "" {
-		return failed(is, "", why)
+		return failed(is, permanent, why)
 	}
 	return result{ErasedDisk: agent.ErasedDisk{DiskErasure: is}}
 }

@@ -83,14 +83,14 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 	}{
 		{"its bootstrap data", wire.TransportFibreChannel, []disk.Signature{{Type: "gpt"}, data}, whole, wire.Erased},
 		{"that of a configuration drive", wire.TransportISCSI, []disk.Signature{{Type: "vfat", Label: "config-2", Partition: 1, Offset: whole.Offset + 54}}, whole, wire.Erased},
-		{"that of another server", wire.TransportFibreChannel, []disk.Signature{{Type: "gpt"}, foreign}, whole, wire.LeftOut},
-		{"nothing", wire.TransportFibreChannel, nil, whole, wire.LeftOut},
+		{"that of another server", wire.TransportFibreChannel, []disk.Signature{{Type: "gpt"}, foreign}, whole, agent.Failed},
+		{"nothing", wire.TransportFibreChannel, nil, whole, agent.Failed},
 		{"VMFS", wire.TransportFibreChannel, []disk.Signature{{Type: "vmfs"}}, whole, wire.LeftOut},
 		{"OCFS2 by NVMe over TCP", wire.TransportNVMeOverFabrics, []disk.Signature{{Type: "ocfs2"}}, whole, wire.LeftOut},
-		{"bootstrap data elsewhere", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id, Offset: size / 4, Length: 4096}, wire.LeftOut},
-		{"another file system there", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "EFI", Partition: 2, Offset: data.Offset}}, whole, wire.LeftOut},
-		{"a file system without a table", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "CIDATA", Offset: data.Offset}}, whole, wire.LeftOut},
-		{"no range", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id}, wire.LeftOut},
+		{"bootstrap data elsewhere", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id, Offset: size / 4, Length: 4096}, agent.Failed},
+		{"another file system there", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "EFI", Partition: 2, Offset: data.Offset}}, whole, agent.Failed},
+		{"a file system without a table", wire.TransportFibreChannel, []disk.Signature{{Type: "vfat", Label: "CIDATA", Offset: data.Offset}}, whole, agent.Failed},
+		{"no range", wire.TransportFibreChannel, []disk.Signature{data}, agent.DiskRange{Disk: id}, agent.Failed},
 		{"a disk of the server", wire.TransportSAS, nil, whole, wire.Erased},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,11 +100,18 @@ func TestNamedDiskOfAStorageSystem(t *testing.T) {
 			plan := agent.CleanPlan{Policy: wire.PolicyClear, Ranges: []agent.DiskRange{c.named}}
 			results, _ := r.run(t, plan)
 			g.Expect(results["sda"].Outcome).To(Equal(c.outcome), results["sda"].Message)
-			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome == wire.LeftOut))
+			g.Expect(hasSecret(d, 0)).To(Equal(c.outcome != wire.Erased))
 			plan.Policy = wire.PolicyMetadata
 			found := disk.Disk{InspectedDisk: wire.InspectedDisk{SerialNumber: "S-sda", SizeBytes: size, Transport: c.transport}, Found: c.found}
-			left := decide(found, []disk.Disk{found}, plan).Outcome == wire.LeftOut
-			g.Expect(left).To(Equal(c.outcome == wire.LeftOut), "Metadata leaves it, too")
+			refused := decide(found, []disk.Disk{found}, plan)
+			want := c.outcome
+			if want == wire.Erased {
+				want = ""
+			}
+			g.Expect(refused.Outcome).To(Equal(want), "Metadata decides the same")
+			if c.outcome == agent.Failed {
+				g.Expect(refused.reason).To(Equal(wire.ReasonDiskProtected), "another attempt would not help")
+			}
 		})
 	}
 }
@@ -161,6 +168,7 @@ func TestMetadataOnlyWritten(t *testing.T) {
 		{"it is held", false, true, func(d *disk.Disk) { d.Holders = []string{"md127"} }, nil, agent.Failed, "held by md127"},
 		{"it is unreadable, and none is kept", false, true, func(d *disk.Disk) { d.Unreadable = "input/output error" }, nil, "", ""},
 		{"it is unreadable, and one is kept", false, true, func(d *disk.Disk) { d.Unreadable = "input/output error" }, label, agent.Failed, "input/output error"},
+		{"it is unreadable, and all disks are erased", true, true, func(d *disk.Disk) { d.Unreadable = "input/output error" }, nil, agent.Failed, "input/output error"},
 		{"another one is unreadable", true, false, func(d *disk.Disk) { d.Unreadable = "input/output error" }, nil, agent.Failed, "input/output error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -191,6 +199,27 @@ func TestRangeOfAnUnknownDisk(t *testing.T) {
 		g.Expect(failureOf(selectDisks(plan, nil).results)).To(HaveField("Message", ContainSubstring("it has bootstrap data and is not there")), policy)
 		g.Expect(failureOf(selectDisks(plan, []disk.Disk{one, two}).results)).To(HaveField("Message", ContainSubstring("2 disks match this")), policy)
 	}
+}
+
+// TestDisksThatCannotBeToldApart: a plan for the disks that the provider wrote touches neither of two disks with one identity: the other one may have data of a user.
+func TestDisksThatCannotBeToldApart(t *testing.T) {
+	g := NewWithT(t)
+	r := &rack{}
+	same := func(d *disk.Disk) { d.SerialNumber, d.WWN = "S1", "" }
+	drives := []*drivetest.Drive{r.add("nvme0n1", only(drive.Block, nil), same), r.add("nvme0n2", only(drive.Block, nil), same)}
+	before := [][]byte{bytes.Clone(drives[0].Medium(0)), bytes.Clone(drives[1].Medium(0))}
+	plan := agent.CleanPlan{Policy: wire.PolicyMetadata, Ranges: []agent.DiskRange{{Disk: wire.DiskIdentity{SerialNumber: "S1", SizeBytes: size}, Length: sector}}}
+	results, failure := r.run(t, plan)
+	g.Expect(failure).To(HaveField("Message", ContainSubstring("2 disks match this")))
+	for i, d := range drives {
+		g.Expect(bytes.Equal(d.Medium(0), before[i])).To(BeTrue())
+	}
+	g.Expect(results["nvme0n1"].Outcome).To(Equal(agent.Failed))
+	g.Expect(results["nvme0n2"].Outcome).To(Equal(agent.Failed))
+	plan.AllDisks = true
+	_, failure = r.run(t, plan)
+	g.Expect(failure).NotTo(BeNil())
+	g.Expect(bytes.Equal(drives[0].Medium(0), before[0]) || bytes.Equal(drives[1].Medium(0), before[1])).To(BeFalse(), "a plan for all disks erases both")
 }
 
 // TestPlanInvalid: a plan that cannot be carried out touches nothing. A range that names no disk fails the plan, and the disks are erased: it is unknown which of them has

@@ -52,15 +52,16 @@ type target struct {
 // ioTimeout is how long a read, a write or a flush of at most a MiB may take: the kernel resets a drive that does not answer, and tries again.
 const ioTimeout = 10 * time.Minute
 
-// extendDeadline is called when the drive has answered. within is how long the next answer may take.
+// extendDeadline records that the drive has answered, and that its next answer must come within a time.
 func (u *unit) extendDeadline(within time.Duration) {
 	u.deadline.Store(time.Now().Add(within).UnixNano())
 }
 
-// overdue is how long ago the deadline passed; negative before it.
+// overdue returns how long ago the deadline passed. It is negative before the deadline.
 func (u *unit) overdue() time.Duration { return time.Since(time.Unix(0, u.deadline.Load())) }
 
-// abandoned ends a unit that does not answer, so that it does nothing more if it answers later. Its goroutine may still run, so the results share nothing with it.
+// abandoned ends a unit that does not answer: a late answer then has no effect. It makes new results, because the goroutine of the unit may still change those of the
+// targets.
 func (u *unit) abandoned(why string) []result {
 	u.cancel()
 	var out []result
@@ -114,7 +115,7 @@ func (t *target) warnf(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
 
-// erase erases the open targets. An error is that of all that are still open.
+// erase erases the pending targets. An error is the error of all targets that are still pending.
 func (u *unit) erase(ctx context.Context) error {
 	if u.policy == wire.PolicyMetadata { // which sends no command to the drive
 		u.overwriteAll(ctx, metadataMethod)
@@ -146,8 +147,8 @@ func (u *unit) erase(ctx context.Context) error {
 	return u.try(ctx, methods)
 }
 
-// resumed accepts a sanitize operation that was in progress at the start as the erase of this plan. It has to meet the policy, and all samples have to be blank after it:
-// there are no samples of before that would prove more. Anything else is erased again.
+// resumed is true if a sanitize operation that was in progress at the start counts as the erasure of this plan. It must meet the policy, and all samples must be blank
+// after it: no samples were read before it that could prove a change. Otherwise the targets are erased again.
 func (u *unit) resumed(ctx context.Context, running drive.Command) bool {
 	methods, _ := choose(u.policy, u.facts)
 	at := slices.IndexFunc(methods, func(m Method) bool { return m.Command == running })
@@ -253,7 +254,7 @@ func (u *unit) recheck(ctx context.Context) {
 	}
 }
 
-// probe asks the drive about the open targets. A drive that does not answer commands is overwritten. An NVMe drive is not: it may have namespaces that this server does
+// probe asks the drive about the pending targets. A drive that does not answer commands is overwritten. An NVMe drive is not: it may have namespaces that this server does
 // not see.
 func (u *unit) probe() {
 	open := u.pending()

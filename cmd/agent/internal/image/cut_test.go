@@ -67,7 +67,7 @@ func (j *judge) again(tb testing.TB, d *disktest.Disk, allowed bool) {
 	state := Empty
 	if allowed {
 		var err error
-		if state, err = Look(d, j.diskSize, j.sector, unique); err != nil {
+		if state, err = ReadState(d, j.diskSize, j.sector, unique); err != nil {
 			tb.Fatal(err)
 		}
 		recorded := j.source != wire.DataSourceNone || j.diskSize > j.size

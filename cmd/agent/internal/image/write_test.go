@@ -28,10 +28,10 @@ func TestWrite(t *testing.T) {
 				t.Errorf("the result is %+v", r)
 			}
 			c.checkContent(t, d.Clone(), s, r)
-			if state, err := Look(d, c.diskSize, c.sector, unique); err != nil || state != Complete && (c.source != wire.DataSourceNone || c.diskSize > c.size) {
+			if state, err := ReadState(d, c.diskSize, c.sector, unique); err != nil || state != Complete && (c.source != wire.DataSourceNone || c.diskSize > c.size) {
 				t.Errorf("look says %s, %v", state, err)
 			}
-			if state, err := Look(d, c.diskSize, c.sector, strings.Replace(unique, "0", "1", 1)); err != nil || state != Unknown {
+			if state, err := ReadState(d, c.diskSize, c.sector, strings.Replace(unique, "0", "1", 1)); err != nil || state != Unknown {
 				t.Errorf("for another attempt look says %s, %v", state, err)
 			}
 		})

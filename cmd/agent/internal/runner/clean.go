@@ -45,7 +45,7 @@ func (c *Cleaner) Run(ctx context.Context, plan *agent.Plan, report func(agent.P
 	if err != nil && !failure.HasReason(err, wire.ReasonEraseFailed) {
 		return resultOf(err)
 	}
-	release, err := hold(ctx, c.Disks, all, c.Log)
+	release, err := pinDisks(ctx, c.Disks, all, c.Log)
 	defer release()
 	if err != nil {
 		return resultOf(err)

@@ -153,22 +153,22 @@ func awaitDisks(ctx context.Context, disks Disks, log *slog.Logger, found func([
 	}
 }
 
-// hold opens the disks for reading until release is called: the kernel gives the name of an open disk to no other disk, also if the open one goes away. It fails if a name
-// belongs to another disk, or to one with another size, than when the disks were listed.
-func hold(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logger) (release func(), err error) {
-	var held []ReadCloser
+// pinDisks opens the disks for reading until release is called: the kernel gives the name of an open disk to no other disk, also if the open one goes away. It fails if a
+// name no longer belongs to the disk that was listed, or if the disk has another size.
+func pinDisks(ctx context.Context, disks DiskReader, all []disk.Disk, log *slog.Logger) (release func(), err error) {
+	var pinned []ReadCloser
 	release = func() {
-		for _, h := range held {
-			_ = h.Close() // nothing was written through it
+		for _, p := range pinned {
+			_ = p.Close() // nothing was written through it
 		}
 	}
 	for _, d := range all {
-		h, err := disks.Read(d)
+		opened, err := disks.Read(d)
 		if err != nil {
 			log.Warn("A disk cannot be held open", "disk", d.Name, "serial", d.SerialNumber, "error", err)
 			continue
 		}
-		held = append(held, h)
+		pinned = append(pinned, opened)
 	}
 	again, err := disks.List(ctx)
 	if err != nil {

@@ -72,7 +72,7 @@ func (p *Provisioner) provision(ctx context.Context, plan agent.ProvisionPlan, r
 		}
 	}
 	unwritten := &agent.Written{Disk: selected.ID(), Name: selected.Name, Model: selected.Model}
-	release, err := hold(ctx, p.Disks, []disk.Disk{selected}, p.Log)
+	release, err := pinDisks(ctx, p.Disks, []disk.Disk{selected}, p.Log)
 	defer release()
 	if err != nil {
 		return unwritten, nil, err
@@ -105,7 +105,7 @@ func others(all []disk.Disk, selected disk.Disk) []disk.Disk {
 func (p *Provisioner) findCommitted(all []disk.Disk, selected disk.Disk, plan agent.ProvisionPlan) (*agent.Written, error) {
 	var empty bool
 	for _, d := range all {
-		state, err := p.look(d, plan.CommittedGUID)
+		state, err := p.stateOf(d, plan.CommittedGUID)
 		switch {
 		case state == image.Complete:
 			p.Log.Info("An earlier attempt completed the disk", "name", d.Name, "serial", d.SerialNumber)
@@ -123,12 +123,13 @@ func (p *Provisioner) findCommitted(all []disk.Disk, selected disk.Disk, plan ag
 	return nil, nil //nolint:nilnil // nothing is complete
 }
 
-func (p *Provisioner) look(d disk.Disk, guid string) (image.State, error) {
+// stateOf reads what the attempt with a partition GUID left on a disk.
+func (p *Provisioner) stateOf(d disk.Disk, guid string) (image.State, error) {
 	opened, err := p.Disks.Read(d)
 	if err != nil {
 		return image.Unknown, err
 	}
-	state, err := image.Look(opened, d.SizeBytes, d.Sector(), guid)
+	state, err := image.ReadState(opened, d.SizeBytes, d.Sector(), guid)
 	return state, errors.Join(err, opened.Close())
 }
 

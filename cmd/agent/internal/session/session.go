@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// Server is the boot server: server.Client implements it. Each request waits for the network for a bounded time, and returns when its context ends.
+// Server is the boot server: bootclient.Client implements it. Each request waits for the network for a bounded time, and returns when its context ends.
 type Server interface {
 	// Plan asks for the plan.
 	Plan(ctx context.Context, hello agent.Hello) (*agent.Plan, error)

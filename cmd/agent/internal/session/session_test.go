@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/bootclient"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent/agenttest"
 )
@@ -23,7 +23,7 @@ func newSession(t *testing.T, boots *agenttest.Server, run RunnerFunc) *Session 
 	boots.Host, boots.Token = "default/host-1", "t"
 	web := httptest.NewServer(boots)
 	t.Cleanup(web.Close)
-	client, err := server.New(server.Config{URL: web.URL, Host: boots.Host, Token: "t"})
+	client, err := bootclient.New(bootclient.Config{URL: web.URL, Host: boots.Host, Token: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}

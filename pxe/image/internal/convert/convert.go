@@ -4,7 +4,7 @@
 //
 // A small file may contain a huge disk. Three bounds keep that from being an attack. The disk has at most Options.MaxSize bytes. Zeros are legitimate and
 // cost no space, so only blocks of 4 KiB that are not all zeros count as data. The data is limited to MaxRatio times the size of the source, plus
-// dataAllowance. And each chunk with data is counted against the caller's disk space before it is written (Options.Room). What is left is time, which
+// dataAllowance. And each chunk with data is counted against the caller's disk space before it is written (Options.Reservation). What is left is time, which
 // the context bounds.
 package convert
 
@@ -36,8 +36,8 @@ const (
 	consumedStep = 16 << 20
 )
 
-// Room counts disk space before it is used. *space.Reservation is one.
-type Room interface {
+// Reservation counts disk space before it is used. *space.Reservation is one.
+type Reservation interface {
 	// Add counts n bytes before they are written. An error means that there is no space.
 	Add(n int64) error
 	// Sub counts n bytes that were deleted.
@@ -50,8 +50,8 @@ type Options struct {
 	MaxSize int64
 	// Raw takes the content of the source as a raw disk, whatever it begins with. It may be compressed.
 	Raw bool
-	// Room counts the bytes of all files that the conversion writes.
-	Room Room
+	// Reservation counts the bytes of all files that the conversion writes.
+	Reservation Reservation
 	// Temporary is where the content of a compressed qcow2 file is stored while it is read, which is not in ascending order.
 	Temporary *os.File
 	// Progress gets what was read of the source, or of the disk in a qcow2 file, and the size of that, in bytes. It may be nil.
@@ -202,7 +202,7 @@ func (c *conversion) unpack(ctx context.Context, content io.Reader) (int64, erro
 
 // write writes a chunk and counts it first.
 func (c *conversion) write(to io.WriterAt, p []byte, offset int64) error {
-	if err := c.Room.Add(int64(len(p))); err != nil {
+	if err := c.Reservation.Add(int64(len(p))); err != nil {
 		return err
 	}
 	_, err := to.WriteAt(p, offset)
@@ -288,7 +288,7 @@ func (c *conversion) describe(ctx context.Context, data *os.File) (*manifest.Man
 			if _, err := data.ReadAt(padded, index*manifest.ChunkSize); err != nil {
 				return nil, err
 			}
-			if err := c.Room.Add(header.Size - c.size); err != nil {
+			if err := c.Reservation.Add(header.Size - c.size); err != nil {
 				return nil, err
 			}
 			digest = sha256.Sum256(padded)
@@ -323,7 +323,7 @@ func (c *consumer) Read(p []byte) (int, error) {
 		if err := unix.Fallocate(int(c.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, c.freed, step); err != nil {
 			c.kept = true
 		} else {
-			c.Room.Sub(step)
+			c.Reservation.Sub(step)
 			c.freed = c.read
 		}
 	}

@@ -46,7 +46,7 @@ func (a *account) Add(n int64) error {
 func (a *account) Sub(n int64) { a.used -= n }
 
 // run converts a source, and returns the data and the encoded manifest.
-func run(ctx context.Context, dir string, source []byte, room *account, maxSize int64) (data []byte, encoded []byte, err error) {
+func run(ctx context.Context, dir string, source []byte, reservation *account, maxSize int64) (data []byte, encoded []byte, err error) {
 	var files [3]*os.File
 	for i := range files {
 		if files[i], err = os.CreateTemp(dir, ""); err != nil {
@@ -57,8 +57,8 @@ func run(ctx context.Context, dir string, source []byte, room *account, maxSize 
 	if _, err := files[0].Write(source); err != nil {
 		return nil, nil, err
 	}
-	room.used = int64(len(source))
-	m, err := Convert(ctx, files[0], files[1], Options{MaxSize: maxSize, Room: room, Temporary: files[2]})
+	reservation.used = int64(len(source))
+	m, err := Convert(ctx, files[0], files[1], Options{MaxSize: maxSize, Reservation: reservation, Temporary: files[2]})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -149,8 +149,8 @@ func TestPropertySame(t *testing.T) {
 				}
 			}
 		}
-		room := func() *account { return &account{limit: 1 << 30} }
-		data, want, err := run(context.Background(), dir, disk, room(), 1<<40)
+		reservation := func() *account { return &account{limit: 1 << 30} }
+		data, want, err := run(context.Background(), dir, disk, reservation(), 1<<40)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestPropertySame(t *testing.T) {
 		for name, source := range map[string][]byte{
 			"qcow2": qcow2(disk, bits), string(kind): pack(kind, disk), "qcow2." + string(kind): pack(kind, qcow2(disk, bits)),
 		} {
-			got, encoded, err := run(context.Background(), dir, source, room(), 1<<40)
+			got, encoded, err := run(context.Background(), dir, source, reservation(), 1<<40)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -266,7 +266,7 @@ func TestPanic(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = source.WriteString("x")
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = Convert(t.Context(), source, nil, Options{MaxSize: 1 << 40}) // without Room
+	_, err = Convert(t.Context(), source, nil, Options{MaxSize: 1 << 40}) // without Reservation
 	g.Expect(err).To(MatchError(ContainSubstring("makes its decoder fail")))
 	g.Expect(source.Close()).To(Succeed())
 }
@@ -275,10 +275,10 @@ func TestPanic(t *testing.T) {
 func TestSpace(t *testing.T) {
 	g := NewWithT(t)
 	disk := bytes.Repeat([]byte{1}, 100<<20)
-	room := &account{limit: 1 << 30}
-	_, _, err := run(t.Context(), t.TempDir(), disk, room, 1<<40)
+	reservation := &account{limit: 1 << 30}
+	_, _, err := run(t.Context(), t.TempDir(), disk, reservation, 1<<40)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(room.most).To(BeNumerically("<=", 100<<20+2*consumedStep))
+	g.Expect(reservation.most).To(BeNumerically("<=", 100<<20+2*consumedStep))
 }
 
 // benchmark converts an image of 256 MiB, of which a quarter is data, and reports the most memory that the conversion has in use.
@@ -323,7 +323,7 @@ func benchmark(b *testing.B, source []byte, size int64) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		if _, err := Convert(b.Context(), files[0], files[1], Options{MaxSize: 1 << 40, Room: &account{limit: 1 << 40}}); err != nil {
+		if _, err := Convert(b.Context(), files[0], files[1], Options{MaxSize: 1 << 40, Reservation: &account{limit: 1 << 40}}); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

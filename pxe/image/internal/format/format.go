@@ -19,7 +19,6 @@ import (
 // Kind is a format of a file.
 type Kind string
 
-// The kinds.
 const (
 	Raw   Kind = "raw"
 	QCOW2 Kind = "qcow2"

@@ -16,7 +16,6 @@ import (
 // Reason is why a file could not be opened.
 type Reason string
 
-// The reasons.
 const (
 	Unreachable  Reason = "ImageUnreachable"
 	Unauthorized Reason = "ImageUnauthorized"

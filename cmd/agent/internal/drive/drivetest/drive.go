@@ -18,7 +18,6 @@ import (
 // State is the state of a sanitize operation.
 type State int
 
-// The states.
 const (
 	Idle State = iota
 	Running

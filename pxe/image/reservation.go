@@ -9,7 +9,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/space"
 )
 
-// The files of an image.
 const (
 	partialPrefix = "part-" // of the folders of incomplete images
 	sourceName    = "source"
@@ -18,8 +17,8 @@ const (
 	manifestName  = "manifest"
 )
 
-// room is the disk space of an image that is being prepared.
-type room struct {
+// reservation is the disk space of an image that is being prepared, with its files.
+type reservation struct {
 	*space.Reservation
 
 	folder              string
@@ -27,13 +26,13 @@ type room struct {
 	cancel              context.CancelCauseFunc // ends the context of the work
 }
 
-// openRoom makes the folder of an image, without any space. The context ends when the space is needed for another namespace.
-func (s *Service) openRoom(ctx context.Context, j *job) (context.Context, *room, error) {
+// reserve makes the folder of an image, without any space. The context ends when the space is needed for another namespace.
+func (s *Service) reserve(ctx context.Context, j *job) (context.Context, *reservation, error) {
 	folder, err := os.MkdirTemp(s.opts.Dir, partialPrefix)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &room{folder: folder}
+	r := &reservation{folder: folder}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	err = os.Chmod(folder, 0o755) //nolint:gosec // the boot server, which may have another user, reads it; images are no secret to it
 	for name, file := range map[string]**os.File{sourceName: &r.source, plainName: &r.plain, dataName: &r.data} {
@@ -54,7 +53,7 @@ func (s *Service) openRoom(ctx context.Context, j *job) (context.Context, *room,
 	return ctx, r, nil
 }
 
-// causeOf returns why an error came in the context of a room: the end of the room has consequences of many kinds.
+// causeOf returns the cause of an error in the context of a reservation: the end of the reservation has consequences of many kinds.
 func causeOf(ctx context.Context, err error) error {
 	if revoked := new(Error); err != nil && errors.As(context.Cause(ctx), &revoked) {
 		return revoked
@@ -63,7 +62,7 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 // keepData deletes all files but the data, which has size bytes without holes.
-func (r *room) keepData(size int64) error {
+func (r *reservation) keepData(size int64) error {
 	for _, f := range []*os.File{r.source, r.plain} {
 		if err := errors.Join(f.Truncate(0), os.Remove(f.Name())); err != nil {
 			return err
@@ -74,7 +73,7 @@ func (r *room) keepData(size int64) error {
 }
 
 // close deletes what is left. A complete image is no longer here.
-func (r *room) close() {
+func (r *reservation) close() {
 	r.cancel(nil)
 	for _, f := range []*os.File{r.source, r.plain, r.data} {
 		if f != nil {

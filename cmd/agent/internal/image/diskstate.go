@@ -21,11 +21,11 @@ const (
 	Unknown State = "Unknown"
 )
 
-// Look reads what the attempt with the partition GUID committed left on a disk. It writes nothing.
+// ReadState reads what the attempt with the partition GUID committed left on a disk. It writes nothing.
 //
 // LBA 0 is written last, when all else is on the medium. The attempt is known by the data partition's GUID, or by the record that a disk without one has.
 // The answer is about one disk: a caller asks for all disks, since the attempt may have selected another one.
-func Look(r io.ReaderAt, size int64, sector int, committed string) (State, error) {
+func ReadState(r io.ReaderAt, size int64, sector int, committed string) (State, error) {
 	unique, err := gpt.ParseGUID(committed)
 	if err != nil {
 		return Unknown, err

@@ -1,8 +1,8 @@
-// Package server is the agent's side of the protocol in pxe/agent: an HTTP client of the boot server.
+// Package bootclient is the agent's side of the protocol in pxe/agent: an HTTP client of the boot server.
 //
 // Each method makes one request, and returns an error that package retry can judge: final if the boot server has decided, and otherwise worth another attempt.
 // No method depends on the clock of the server, which may be wrong: certificates are known by their keys.
-package server
+package bootclient
 
 import (
 	"bytes"

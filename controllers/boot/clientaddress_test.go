@@ -89,7 +89,7 @@ func TestBeforePowerOn(t *testing.T) {
 			w.dhcp(honest)
 			answer, err := w.Lookup(ctx, booting)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(answer.Boot).To(Equal(pxe.Soon))
+			g.Expect(answer.Boot).To(Equal(pxe.NotYet))
 			for _, from := range []netip.Addr{honest, stranger, anywhere6} {
 				_, err := w.script(from)
 				g.Expect(err).To(MatchError(pxe.ErrNotYet))

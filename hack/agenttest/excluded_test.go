@@ -14,43 +14,43 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 )
 
-// sparedSize is the size of the disks that must not be touched. An SD card has a power of two.
-const sparedSize = 8 << 20
+// excludedSize is the size of the disks that must not be touched. An SD card has a power of two.
+const excludedSize = 8 << 20
 
 // gpfsType is the type of a partition of GPFS, as it is stored: 37affc90-ef7d-4e96-91c3-2d7ae055b174.
 const gpfsType = "\x90\xfc\xaf\x37\x7d\xef\x96\x4e\x91\xc3\x2d\x7a\xe0\x55\xb1\x74"
 
-// sparedDrives are drives with what a result has to say about them.
-type sparedDrives struct {
+// excludedDrives are drives with what a result has to say about them.
+type excludedDrives struct {
 	args []string
 	// files and before are their files and what is in these, by the ID of the drive.
 	files  map[string]string
 	before map[string][]byte
 	// want are the results, by serial number and namespace.
-	want map[string]sparedResult
+	want map[string]excludedResult
 }
 
-// sparedResult is what a result says about a drive. message is a part of its message, and method that of a drive that is erased.
-type sparedResult struct {
+// excludedResult is what a result says about a drive. message is a part of its message, and method that of a drive that is erased.
+type excludedResult struct {
 	paths           int
 	outcome         wire.ErasureOutcome
 	message, method string
 }
 
 // add adds a drive. options are more of QEMU's -drive.
-func (d *sparedDrives) add(t *testing.T, id string, content []byte, options, device string) {
+func (d *excludedDrives) add(t *testing.T, id string, content []byte, options, device string) {
 	t.Helper()
 	d.files[id], d.before[id] = diskFile(t, content), content
 	d.attach(id, d.files[id], options, device)
 }
 
-func (d *sparedDrives) attach(id, file, options, device string) {
+func (d *excludedDrives) attach(id, file, options, device string) {
 	d.args = append(d.args, "-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.filename=%s%s", id, file, options), "-device", device+",drive="+id)
 }
 
 // plantedContent is what a last owner wrote, with text at offsets.
 func plantedContent(text map[int]string) []byte {
-	content := bytes.Repeat([]byte(planted), sparedSize/len(planted))
+	content := bytes.Repeat([]byte(planted), excludedSize/len(planted))
 	for at, t := range text {
 		copy(content[at:], t)
 	}
@@ -66,17 +66,17 @@ const (
 	goneDisk      = "GONE"
 )
 
-// newSparedDrives returns a drive for each row of the list "What is never touched" in docs/cleaning.md that QEMU has a drive for, and two that are erased.
+// newExcludedDrives returns a drive for each row of the list "What is never touched" in docs/cleaning.md that QEMU has a drive for, and two that are erased.
 // There is no LUN of a storage system among them, and nothing is mounted or held.
-func newSparedDrives(t *testing.T) *sparedDrives {
+func newExcludedDrives(t *testing.T) *excludedDrives {
 	t.Helper()
 	const failed, leftOut = agent.Failed, wire.LeftOut
-	d := &sparedDrives{files: map[string]string{}, before: map[string][]byte{}}
+	d := &excludedDrives{files: map[string]string{}, before: map[string][]byte{}}
 	d.args = []string{
 		"-device", "virtio-scsi-pci,id=scsi", "-device", "qemu-xhci,id=usb", "-device", "sdhci-pci,id=sd",
 		"-device", "nvme,id=parts,serial=PARTS", "-device", "nvme,id=zns,serial=ZONED", "-device", "nvme,id=meta,serial=NOSIZE",
 	}
-	d.want = map[string]sparedResult{
+	d.want = map[string]excludedResult{
 		// spec.storage.keep.
 		"WWN": {1, leftOut, "spec.storage.keep names it", ""}, "FSLABEL": {1, leftOut, "spec.storage.keep names it", ""},
 		"PARTS n2": {1, leftOut, "spec.storage.keep names it", ""},
@@ -137,7 +137,7 @@ var namespaceOf = regexp.MustCompile(`^nvme\d+(n\d+)$`)
 // TestErasureLeavesAlone: the drives of the list "What is never touched" get no write, with a plan to erase all disks, and each has its result.
 func TestErasureLeavesAlone(t *testing.T) {
 	g := NewWithT(t)
-	d := newSparedDrives(t)
+	d := newExcludedDrives(t)
 	w := newSegment(t, "10.85.0.0/24")
 	w.dnsmasq(t, "10.85.0.100,10.85.0.150,2m")
 	cleaned := runPlan(t, w, d.args, agent.Plan{

@@ -1,4 +1,4 @@
-package server
+package bootclient
 
 import (
 	"crypto/ecdsa"

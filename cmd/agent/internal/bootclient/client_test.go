@@ -1,4 +1,4 @@
-package server_test
+package bootclient_test
 
 import (
 	"context"
@@ -22,12 +22,12 @@ import (
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/bootclient"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/failure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/image"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/retry"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/server"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/gpt/gpttest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/image/manifest"
@@ -87,7 +87,7 @@ func body(v any) http.HandlerFunc {
 	}
 }
 
-func newClient(t *testing.T, a *answers) *server.Client {
+func newClient(t *testing.T, a *answers) *bootclient.Client {
 	t.Helper()
 	s := httptest.NewServer(a)
 	t.Cleanup(func() {
@@ -96,7 +96,7 @@ func newClient(t *testing.T, a *answers) *server.Client {
 			t.Error(a.problem)
 		}
 	})
-	c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret"})
+	c, err := bootclient.New(bootclient.Config{URL: s.URL, Host: host, Token: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +114,11 @@ func TestPlan(t *testing.T) {
 		{"a plan", []http.HandlerFunc{body(plan)}, func(p *agent.Plan, err error) bool { return err == nil && p.Title == "rack1-1" }, 1},
 		{"not yet", []http.HandlerFunc{status(202, ""), body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 2},
 		{"busy", []http.HandlerFunc{status(429, "busy"), status(503, "restarts"), body(plan)}, func(_ *agent.Plan, err error) bool { return err == nil }, 3},
-		{"over", []http.HandlerFunc{status(401, "void")}, func(_ *agent.Plan, err error) bool { return errors.Is(err, server.ErrBootOver) && retry.IsFinal(err) }, 1},
+		{"over", []http.HandlerFunc{status(401, "void")}, func(_ *agent.Plan, err error) bool {
+			return errors.Is(err, bootclient.ErrBootOver) && retry.IsFinal(err)
+		}, 1},
 		{"refused", []http.HandlerFunc{status(403, "no disk")}, func(_ *agent.Plan, err error) bool {
-			r, ok := errors.AsType[*server.RefusedError](err)
+			r, ok := errors.AsType[*bootclient.RefusedError](err)
 			return ok && strings.Contains(r.Message, "no disk") && retry.IsFinal(err)
 		}, 1},
 		{"version", []http.HandlerFunc{status(409, "2")}, func(_ *agent.Plan, err error) bool { return failure.HasReason(err, wire.ReasonVersionDiffers) }, 1},
@@ -231,7 +233,7 @@ func TestDialEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const requests = 3
 		started, ended := make(chan struct{}, requests), make(chan struct{}, requests)
-		c, err := server.New(server.Config{URL: "http://192.0.2.1", Host: host, Token: "secret", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c, err := bootclient.New(bootclient.Config{URL: "http://192.0.2.1", Host: host, Token: "secret", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			started <- struct{}{}
 			<-ctx.Done() // the boot server is unreachable
 			ended <- struct{}{}
@@ -271,7 +273,7 @@ func TestPins(t *testing.T) {
 		pins []string
 		ok   bool
 	}{{[]string{good}, true}, {[]string{other, good}, true}, {[]string{other}, false}} {
-		c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret", Pins: test.pins})
+		c, err := bootclient.New(bootclient.Config{URL: s.URL, Host: host, Token: "secret", Pins: test.pins})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +281,7 @@ func TestPins(t *testing.T) {
 			t.Errorf("%v: %v", test.pins, err)
 		}
 	}
-	for name, c := range map[string]server.Config{
+	for name, c := range map[string]bootclient.Config{
 		"no pins":    {URL: "https://192.0.2.1", Host: host, Token: "t"},
 		"a bad pin":  {URL: "https://192.0.2.1", Host: host, Token: "t", Pins: []string{"abc"}},
 		"no token":   {URL: "http://192.0.2.1", Host: host},
@@ -287,7 +289,7 @@ func TestPins(t *testing.T) {
 		"a bad URL":  {URL: "ftp://192.0.2.1", Host: host, Token: "t"},
 		"no address": {URL: "http://", Host: host, Token: "t"},
 	} {
-		if _, err := server.New(c); err == nil {
+		if _, err := bootclient.New(c); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -318,7 +320,7 @@ func TestKey(t *testing.T) {
 	defer s.Close()
 	pin := sha256.Sum256(s.Certificate().RawSubjectPublicKeyInfo)
 	for agents := range 2 {
-		c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret", Pins: []string{base64.RawURLEncoding.EncodeToString(pin[:])}})
+		c, err := bootclient.New(bootclient.Config{URL: s.URL, Host: host, Token: "secret", Pins: []string{base64.RawURLEncoding.EncodeToString(pin[:])}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +350,7 @@ func TestImpostor(t *testing.T) {
 	}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	s.StartTLS()
-	c, err := server.New(server.Config{URL: s.URL, Host: host, Token: "secret", Pins: []string{base64.RawURLEncoding.EncodeToString(make([]byte, 32))}})
+	c, err := bootclient.New(bootclient.Config{URL: s.URL, Host: host, Token: "secret", Pins: []string{base64.RawURLEncoding.EncodeToString(make([]byte, 32))}})
 	if err != nil {
 		t.Fatal(err)
 	}
