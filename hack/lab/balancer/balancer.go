@@ -51,10 +51,10 @@ func (b *Balancer) Add(ctx context.Context, address, backendAddress string) (rem
 		b.endpoints[address] = e
 		e.running.Go(func() { e.accept(ctx) })
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	checking, cancel := context.WithCancel(ctx)
 	added := &backend{address: backendAddress, cancel: cancel, sessions: map[*session]bool{}}
 	e.add(added)
-	e.running.Go(func() { e.watch(ctx, added, b.interval, b.check) })
+	e.running.Go(func() { e.watch(checking, added, b.interval, b.check) })
 	return sync.OnceFunc(func() { b.remove(address, e, added) }), nil
 }
 
