@@ -63,7 +63,7 @@ var (
 
 // ofKind returns a filter that accepts objects of some kinds, and the Machines of some owners.
 func ofKind(machinesOf []string, kinds ...string) func(corev1.ObjectReference, []metav1.OwnerReference) bool {
-	return func(object corev1.ObjectReference, owners []metav1.OwnerReference) bool { //nolint:gocritic // the framework gives the reference by value
+	return func(object corev1.ObjectReference, owners []metav1.OwnerReference) bool {
 		owned := object.Kind == "Machine" && slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return slices.Contains(machinesOf, o.Kind) })
 		return owned || slices.Contains(kinds, object.Kind)
 	}

@@ -2,7 +2,6 @@ package capispecs
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"time"
@@ -114,7 +113,7 @@ func writeJoinSecret(ctx context.Context, input clusterctl.ApplyCustomClusterTem
 	out, err := proc.Run(ctx, nil, filepath.Join(shared.lab.Bin, "kubeadm"), "token", "create", "--print-join-command", "--kubeconfig="+workload.GetKubeconfigPath())
 	Expect(err).NotTo(HaveOccurred())
 	command := joinCommand.FindStringSubmatch(out)
-	Expect(command).To(HaveLen(3), fmt.Sprintf("kubeadm printed no token: %s", out))
+	Expect(command).To(HaveLen(3), "kubeadm printed no token: "+out)
 	Expect(c.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: input.Namespace, Name: input.ClusterName + joinSuffix, Labels: map[string]string{bootstrapv1.ValueSecretLabel: ""},

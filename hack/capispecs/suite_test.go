@@ -86,7 +86,7 @@ var _ = ginkgo.BeforeSuite(func() {
 	shared.failed = false
 })
 
-var _ = ginkgo.ReportAfterEach(func(report ginkgo.SpecReport) { //nolint:gocritic // Ginkgo gives the report by value
+var _ = ginkgo.ReportAfterEach(func(report ginkgo.SpecReport) {
 	shared.failed = shared.failed || report.Failed()
 })
 

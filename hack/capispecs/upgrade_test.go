@@ -44,7 +44,7 @@ type release struct{ manager, agent string }
 func (r release) start() {
 	shared.plane.StopProvider()
 	for _, server := range shared.lab.Rack.Servers() {
-		server.Hardware.Program = r.agent
+		server.Program = r.agent
 	}
 	Expect(shared.plane.StartProvider(ctx, r.manager)).To(Succeed())
 }
