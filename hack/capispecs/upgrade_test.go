@@ -93,8 +93,9 @@ func endCluster(cluster *clusterv1.Cluster) {
 	framework.DumpSpecResourcesAndCleanup(ctx, cluster.Name, shared.proxy, shared.lab.Repository.Config, artifacts, namespace, func() {}, cluster, shared.config.GetIntervals, false)
 }
 
-// replaceWorker deletes the worker of a cluster. It starts another manager while the server of the old machine is held in its erasure, and that of the new machine in its
-// boot. Then both continue, and the boot is not repeated.
+// replaceWorker replaces the worker of a cluster. It starts another manager while the server of the old machine is held in its erasure, and that of the new machine in its
+// boot. Then both continue, and the boot is not repeated. The MachineDeployment has a second replica meanwhile: a MachineSet creates no machine for one that is still being
+// deleted.
 func replaceWorker(cluster *clusterv1.Cluster, startOther func()) {
 	c := shared.proxy.GetClient()
 	machine, old := worker(Default, cluster)
@@ -102,9 +103,11 @@ func replaceWorker(cluster *clusterv1.Cluster, startOther func()) {
 	Expect(candidates).To(HaveLen(1))
 	erased, booting := newHold(old, runsAgent), newHold(candidates[0], bootsDisk)
 	ginkgo.By(fmt.Sprintf("Deleting the worker on %s, and holding %s in its boot", old, candidates[0]))
+	scaleWorkers(cluster, 2)
+	Eventually(booting.reached).Should(BeClosed())
 	Expect(c.Delete(ctx, machine)).To(Succeed())
 	Eventually(erased.reached).Should(BeClosed())
-	Eventually(booting.reached).Should(BeClosed())
+	scaleWorkers(cluster, 1)
 	attempt := boot(Default, cluster.Namespace, candidates[0]).Spec.Attempt
 
 	ginkgo.By("Starting the other manager")
@@ -122,6 +125,18 @@ func replaceWorker(cluster *clusterv1.Cluster, startOther func()) {
 	Expect(boot(Default, cluster.Namespace, candidates[0]).Spec.Attempt).To(Equal(attempt), "the boot was repeated")
 	expectProof(cluster.Namespace, old, machine.Spec.InfrastructureRef.Name)
 	framework.VerifyClusterAvailable(ctx, framework.VerifyClusterAvailableInput{Getter: c, Name: cluster.Name, Namespace: cluster.Namespace})
+}
+
+// scaleWorkers sets the number of the workers of a cluster.
+func scaleWorkers(cluster *clusterv1.Cluster, replicas int32) {
+	c := shared.proxy.GetClient()
+	var deployments clusterv1.MachineDeploymentList
+	Expect(c.List(ctx, &deployments, client.InNamespace(cluster.Namespace))).To(Succeed())
+	Expect(deployments.Items).To(HaveLen(1))
+	d := &deployments.Items[0]
+	before := d.DeepCopy()
+	d.Spec.Replicas = &replicas
+	Expect(c.Patch(ctx, d, client.MergeFrom(before))).To(Succeed())
 }
 
 // worker returns the worker of a cluster, and the name of its host.
