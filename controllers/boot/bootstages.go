@@ -22,6 +22,8 @@ import (
 const (
 	// batchDelay is how long a writer waits for more stages of a host, so that stages which follow each other closely are written together.
 	batchDelay = 2 * time.Second
+	// progressDelay is batchDelay for the progress of an agent, which is limited already: later it would be that of a step that is over.
+	progressDelay = 500 * time.Millisecond
 	// maxWriters is how many hosts are written at once.
 	maxWriters = 4
 	// writeTimeout is the timeout for writing one host.
