@@ -38,7 +38,7 @@ type idleFile struct {
 
 func newIdleFiles() *idleFiles { return &idleFiles{files: map[idleKey][]idleFile{}} }
 
-// take returns a file that no other request uses, nil if there is none.
+// take returns a file that no other request uses; nil while others use all of them.
 func (i *idleFiles) take(key idleKey) io.ReadSeekCloser {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -208,8 +208,8 @@ func (o *options) leaseName() string {
 	return fmt.Sprintf("%s-%08x", name, sum.Sum32())
 }
 
-// each calls f with every flag of concurrency and its default. A worker waits for the writes of a step: with ten workers, 500 hosts that boot at once wait 20 seconds for their
-// first step while the API server is not the bound. With 40 it is. A claim is several requests in sequence, and so has workers of its own.
+// each calls f with every flag of concurrency and its default. A worker waits for the writes of a step: with ten workers, 500 hosts that booted at once waited 20 seconds for
+// their first step (docs/decisions/0017-no-bmc-call-in-a-reconcile.md).
 func (c *concurrency) each(f func(value *int, name string, byDefault int, what string)) {
 	f(&c.host, "baremetalhost-concurrency", 40, "Maximum number of BareMetalHosts that are reconciled concurrently.")
 	f(&c.machine, "baremetalmachine-concurrency", 20, "Maximum number of BareMetalMachines that are reconciled concurrently.")

@@ -30,7 +30,7 @@ const (
 	maxRetryDelay   = time.Minute
 )
 
-// options are the options of a controller. The default rate limiter also lets only ten failed reconciles a second through, of all objects: 500 of them take 50 seconds.
+// options are the options of a controller. The default rate limiter also limits the failed reconciles of all objects together, to ten a second after the first hundred.
 func options(concurrency int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: concurrency,

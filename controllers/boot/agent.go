@@ -3,7 +3,6 @@ package boot
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -77,7 +76,7 @@ func (s *agents) confirmPlan(ctx context.Context, a attempt) (attempt, error) {
 	}
 	now.known = a.known
 	if a.boot.Spec.Purpose == v1alpha1.PurposeProvision {
-		return now, errors.Join(s.guard.checkAgentBoot(now), checkMachine(now))
+		return now, cmp.Or(s.guard.checkAgentBoot(now), requireMachine(now))
 	}
 	if lifecycle.BootFor(now.view, s.settings) != lifecycle.BootAgent {
 		return now, refused("%s/%s is paused, or in maintenance, or not managed: no erasure begins", now.host.Namespace, now.host.Name)

@@ -68,7 +68,7 @@ func provisioning(a attempt) error {
 		a.image() == nil {
 		return refused("the boot of %s/%s writes no image, or is over", a.host.Namespace, a.host.Name)
 	}
-	return checkMachine(a)
+	return requireMachine(a)
 }
 
 // writtenDisk converts the request of an agent for the record of the boot.

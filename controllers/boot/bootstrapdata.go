@@ -76,18 +76,16 @@ func (r *bootstrapReader) bootstrapPart(ctx context.Context, a attempt, whole bo
 	return bootstrapData{network: network}, err
 }
 
-var errNoSecretName = errors.New("the Machine names no bootstrap Secret")
-
 // bootstrapForSeed reads what a file of the seed needs. The first request needs a Machine with bootstrap data whatever its file: it is the one that the data is served for.
 func (r *bootstrapReader) bootstrapForSeed(ctx context.Context, a attempt, first bool, file string) (bootstrapData, error) {
-	if first && a.consumer.BootstrapSecretName() == "" {
-		return bootstrapData{}, errNoSecretName
+	if err := requireMachine(a); first && err != nil {
+		return bootstrapData{}, err
 	}
 	return r.bootstrapPart(ctx, a, seed.HasUserData(file))
 }
 
-// checkMachine refuses an attempt whose Machine is gone, though its BareMetalMachine is not. a was read from the API server.
-func checkMachine(a attempt) error {
+// requireMachine refuses an attempt whose Machine is gone, although its BareMetalMachine is not, or has no bootstrap data.
+func requireMachine(a attempt) error {
 	if a.consumer.BootstrapSecretName() == "" {
 		return refused("the Machine of %s/%s is gone, or names no bootstrap Secret", a.host.Namespace, a.host.Name)
 	}
@@ -103,7 +101,7 @@ func (r *bootstrapReader) readBootstrapData(ctx context.Context, a attempt) (boo
 	}
 	name, namespace := a.consumer.BootstrapSecretName(), a.host.Namespace
 	if name == "" {
-		return bootstrapData{}, errNoSecretName
+		return bootstrapData{}, errors.New("the Machine names no bootstrap Secret")
 	}
 	var secret corev1.Secret
 	if err := r.data.read(ctx, namespace, name, &secret); err != nil {

@@ -46,6 +46,7 @@ var bootTargets = []target{
 			"if err != nil && false { return pxe.Script{}, err }"},
 		{"the bootstrap data is served to any address", "seeds.BootstrapData", "_, err := s.admission.admit(ctx, a, \"\", from, true); err != nil",
 			"_, err := s.admission.admit(ctx, a, \"\", from, true); false"},
+		{"what is for a machine is given although its Machine is gone", "requireMachine", `a.consumer.BootstrapSecretName() == ""`, "false"},
 		{"a token is valid for another attempt after a restore", "makeToken", "p != forReport", "false"},
 		{"an event from before a restore counts after it", "keyOf", "boot.Spec.StartTime.Unix()", "0"},
 		{"the bootstrap data of a medium comes before the image", "agents.Data", "err := s.awaitImage(a); err != nil", "err := s.awaitImage(a); false"},

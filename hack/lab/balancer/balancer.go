@@ -160,7 +160,7 @@ func (e *endpoint) accept(ctx context.Context) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			time.Sleep(acceptDelay)
+			time.Sleep(acceptDelay) // accept is not a reconcile, and the end of the lab does not wait longer than this
 		}
 	}
 }

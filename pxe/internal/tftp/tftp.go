@@ -34,7 +34,7 @@ const (
 
 // Server serves boot loaders.
 type Server struct {
-	// Open returns the file with a name, false if there is none. local is the server's address that received the request. It must not block, as all transfers
+	// Open returns the file with a name, or false without such a file. local is the server's address that received the request. It must not block, as all transfers
 	// wait for it.
 	Open func(name string, local netip.Addr) ([]byte, bool)
 	// Fetched is called when a client has fetched a file, or when all but the last blocks are acknowledged and the last are sent. The first part of the name, up
