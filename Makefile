@@ -98,23 +98,27 @@ test: lab-programs ## 10 min: what a change of the code can break. No root, no p
 		-- "-p 1 -timeout 30m $(PURE)" \
 		"-timeout 30m -run $(WRITES) $(WRITERS)" \
 		"-race -timeout 30m -skip $(WRITES)|^TestCorpus $(WRITERS)" \
-		"-timeout 15m -skip ^TestMutants$$ ./hack/mutants"
+		"-timeout 15m -skip ^Test(Spec)?Mutants$$ ./hack/mutants"
 
 .PHONY: verify
 verify: generate ## 2 min: generated files are up to date, code is formatted and linted, go.mod is tidy.
 	@hack/build.sh golangci-lint kustomize
 	@folder=$$(mktemp -d); hack/release.sh $$folder $(VERSION) $(IMAGE); rm -r $$folder
 	go mod tidy
-	go -C hack/image mod tidy # a module of its own, of Go code of ours
-	@files="api config docs/reference go.mod go.sum hack/image/go.mod hack/image/go.sum"; test -z "$$(git status --porcelain -- $$files)" || { git --no-pager diff -- $$files; git status --short -- $$files; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
-	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run ./...
-	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run -c .golangci-kal.yml ./api/...
-	cd hack/image && GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(CURDIR)/$(BIN)/golangci-lint run ./...
+	for module in image capispecs; do go -C hack/$$module mod tidy; done # modules of their own, of Go code of ours
+	@files="api config docs/reference go.mod go.sum hack/image/go.mod hack/image/go.sum hack/capispecs/go.mod hack/capispecs/go.sum"; test -z "$$(git status --porcelain -- $$files)" || { git --no-pager diff -- $$files; git status --short -- $$files; echo "verify: commit what 'make generate' and 'go mod tidy' write" >&2; exit 1; }
+	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run --allow-parallel-runners ./...
+	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(BIN)/golangci-lint run --allow-parallel-runners -c .golangci-kal.yml ./api/...
+	for module in image capispecs; do (cd hack/$$module && GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(CURDIR)/$(BIN)/golangci-lint run --allow-parallel-runners ./...); done
 	go -C hack/image test ./...
 
 .PHONY: test-system
 test-system: lab-programs ## 12 min: the tenth SHARD of crashes and faults, and the rules of Cluster API's contract.
 	@hack/gotest.sh system "-count=1 -p 3 -parallel 12 -timeout 30m ./hack/endure/crash ./hack/endure/matrix ./hack/contract/rules"
+
+.PHONY: test-specs
+test-specs: lab-programs ## 2 min: Cluster API's QuickStartSpec with all kinds of this provider: owners, finalizers, and no write at rest.
+	@hack/capispecs.sh ci
 
 .PHONY: test-vm
 test-vm: e2e-programs ## 6 min: real firmware in QEMU boots by BIOS, by Secure Boot and from virtual media, gets an image and is erased; root, Debian 12.
@@ -126,9 +130,17 @@ test-all: ## Hours: everything, as .ci/nightly runs it; root, Debian 12. Continu
 
 ## Run one part of the tests
 .PHONY: contract
-contract: lab-programs ## 8 min: Cluster API's contract, beside its real managers and by the real clusterctl.
-	@hack/balancer.sh
-	@hack/gotest.sh contract "-race -count=1 -p 3 -timeout 30m ./hack/contract/..." # three suites at once: they wait more than they work
+contract: lab-programs ## 30 min: Cluster API's contract, beside its real managers and by the real clusterctl.
+	@hack/gotest.sh contract "-race -count=1 -p 3 -timeout 60m ./hack/contract/..." # three suites at once: they wait more than they work
+
+.PHONY: capi-specs
+capi-specs: lab-programs ## 40 min: Cluster API's specs for providers, and the upgrade of the manager: LABEL=NAME runs one, V=1 prints its steps.
+	@hack/build.sh kube-scheduler
+	@hack/capispecs.sh '$(or $(LABEL),nightly)'
+
+.PHONY: capi-specs-mutants
+capi-specs-mutants: lab-programs ## Break what a spec must notice, one part at a time. SPEC_MUTANTS="part of a name,another"
+	@SPEC_MUTANTS='$(or $(SPEC_MUTANTS),all)' hack/gotest.sh spec-mutants "-count=1 -timeout 150m -run ^TestSpecMutants$$ ./hack/mutants"
 
 .PHONY: crash-full
 crash-full: lab-programs ## 20 min: halt the manager before and after each of its writes and BMC commands; a fresh one ends as if nothing had happened.
@@ -185,7 +197,7 @@ bench-check: lab-programs ## 2 min: 20 hosts through all phases of bench-fleet; 
 
 .PHONY: mutants-full
 mutants-full: lab-programs ## 60 min and more: break the guards of hack/mutants, one at a time; tests must notice. MUTANTS="part of a name,another"
-	@SHARD=all MUTANTS=$(or $(MUTANTS),all) hack/gotest.sh mutants "-count=1 -timeout 150m ./hack/mutants"
+	@SHARD=all MUTANTS=$(or $(MUTANTS),all) hack/gotest.sh mutants "-count=1 -timeout 150m -skip ^TestSpecMutants$$ ./hack/mutants"
 
 .PHONY: properties-full
 properties-full: ## 5 min: the properties of the lifecycle over CHECKS=5000 sequences, and how often each state and transition was visited.

@@ -70,7 +70,7 @@ func TestParts(t *testing.T) {
 		t.Errorf("the workflows have the parts\n%s\nand .ci/nightly has\n%s", got, want)
 	}
 	ci := readPage(t, ".ci/run")
-	for _, part := range []string{"verify", "test", "test-system", "test-vm", "demo"} {
+	for _, part := range []string{"verify", "test", "test-system", "test-specs", "test-vm", "demo"} {
 		if !regexp.MustCompile(`["; ]` + part + `["; $]`).MatchString(ci) {
 			t.Errorf(".ci/run does not run %s", part)
 		}

@@ -33,7 +33,7 @@ var errorPolicies = map[bmc.Kind]errorPolicy{
 }
 
 // Result maps an error of the API server to the result of a reconcile. NotFound ends it: the object is gone. A conflict requeues: the cache is about
-// to show what another writer wrote.
+// to show what another writer wrote. WriteCache.Outdated keeps the next reconcile from deciding for the version that conflicted.
 func Result(err error) (ctrl.Result, error) {
 	switch {
 	case apierrors.IsNotFound(err):

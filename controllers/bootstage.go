@@ -60,6 +60,11 @@ func WaitedAt(boot *v1alpha1.BareMetalBoot) time.Time {
 // ApplyStages writes stages, each at most once, to the status of a boot. It also writes the furthest stage that is known, and what is awaited after
 // it.
 func ApplyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, observed ...v1alpha1.ObservedStage) error {
+	_, err := applyStages(ctx, c, boot, observed)
+	return err
+}
+
+func applyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, observed []v1alpha1.ObservedStage) (*v1alpha1.BareMetalBoot, error) {
 	furthest := lastStage(boot)
 	owner := make([]string, 0, len(observed))
 	for _, s := range observed {
@@ -93,8 +98,9 @@ func ApplyNode(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoo
 	if len(stages) > 0 && stageRank(v1alpha1.StageNode) > stageRank(furthest) {
 		furthest = v1alpha1.StageNode
 	}
-	return applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), "node",
+	_, err := applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), "node",
 		v1alpha1.BareMetalBootStatus{Stage: furthest, Progress: lifecycle.AwaitedStage(&boot.Spec, furthest), Node: node, Stages: stages})
+	return err
 }
 
 // NodeOf returns the Node that was observed in the current boot, nil if the status shows none.
@@ -107,35 +113,57 @@ func NodeOf(boot *v1alpha1.BareMetalBoot) *v1alpha1.ObservedNode {
 
 // ApplyProblem writes to the status of a boot what keeps the boot server from serving it.
 func ApplyProblem(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.BootProblem) error {
+	_, err := applyProblem(ctx, c, boot, p)
+	return err
+}
+
+func applyProblem(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.BootProblem) (*v1alpha1.BareMetalBoot, error) {
 	return applyBootStatus(ctx, c, boot, "problem", v1alpha1.BareMetalBootStatus{Problem: &p})
 }
 
 // ApplyAgentProgress writes to the status of a boot what its agent does. The field owner differs from that of the stage Agent.
 func ApplyAgentProgress(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.AgentProgress) error {
+	_, err := applyAgentProgress(ctx, c, boot, p)
+	return err
+}
+
+func applyAgentProgress(ctx context.Context, c client.Client, boot types.NamespacedName, p v1alpha1.AgentProgress) (*v1alpha1.BareMetalBoot, error) {
 	return applyBootStatus(ctx, c, boot, "agent-progress", v1alpha1.BareMetalBootStatus{Progress: Clip(lifecycle.AgentProgressText(&p), maxProgress), Agent: &p})
 }
 
 // ApplyImage writes to the status of a boot the state of its machine's image.
 func ApplyImage(ctx context.Context, c client.Client, boot types.NamespacedName, image v1alpha1.ImageStatus) error {
-	return applyBootStatus(ctx, c, boot, "image", v1alpha1.BareMetalBootStatus{Image: &image})
+	_, err := applyBootStatus(ctx, c, boot, "image", v1alpha1.BareMetalBootStatus{Image: &image})
+	return err
 }
 
 // ApplyFailure writes to the status of a boot that it failed.
 func ApplyFailure(ctx context.Context, c client.Client, boot types.NamespacedName, reason string) error {
-	return applyBootStatus(ctx, c, boot, "failure", v1alpha1.BareMetalBootStatus{Progress: Clip("failed: "+reason, maxProgress)})
+	_, err := applyBootStatus(ctx, c, boot, "failure", v1alpha1.BareMetalBootStatus{Progress: Clip("failed: "+reason, maxProgress)})
+	return err
 }
 
 // maxProgress is the maximum length of status.progress in bytes.
 const maxProgress = 64
 
-func applyBootStatus(ctx context.Context, c client.Client, boot types.NamespacedName, owner string, status v1alpha1.BareMetalBootStatus) error {
+// applyBootStatus applies a part of the status of a boot, and returns the boot as the API server answered.
+func applyBootStatus(
+	ctx context.Context, c client.Client, boot types.NamespacedName, owner string, status v1alpha1.BareMetalBootStatus,
+) (*v1alpha1.BareMetalBoot, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
-		return fmt.Errorf("convert the status of a boot: %w", err)
+		return nil, fmt.Errorf("convert the status of a boot: %w", err)
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalBoot"))
 	u.SetNamespace(boot.Namespace)
 	u.SetName(boot.Name)
-	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(stageOwner+"-"+owner), client.ForceOwnership)
+	if err := c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(stageOwner+"-"+owner), client.ForceOwnership); err != nil {
+		return nil, err
+	}
+	answer := &v1alpha1.BareMetalBoot{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, answer); err != nil {
+		return nil, fmt.Errorf("convert a boot: %w", err)
+	}
+	return answer, nil
 }

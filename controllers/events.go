@@ -12,14 +12,10 @@ import (
 // decides records the event once the decision is written, or once the BMC accepted the command. So a restart repeats no event.
 const (
 	EventRegistered = "Registered"
-	EventClaimed    = "Claimed"
 
 	EventBootStarted = "BootStarted"
-	EventPowerOn     = "PowerOn"
-	EventShutDown    = "ShutDown"
 	EventForceOff    = "ForceOff"
-	// EventBootStage is a prefix of the name of a BootStage, as in BootDHCP and BootLoader.
-	// The stage of the bootstrap data has the reason EventServed.
+	// EventBootStage is a prefix of the name of a BootStage that is a failure, as in BootRestarted. The status of the boot shows the other stages.
 	EventBootStage     = "Boot"
 	EventServed        = "BootstrapDataServed"
 	EventRefused       = "BootRequestRefused"
@@ -31,8 +27,6 @@ const (
 	EventAgentDone     = "AgentDone"
 	EventProvisioned   = "Provisioned"
 
-	EventReleaseStarted          = "ReleaseStarted"
-	EventCleaningStarted         = "CleaningStarted"
 	EventInspectionStarted       = "InspectionStarted"
 	EventRequestedErasureStarted = "RequestedErasureStarted"
 	EventRequestedErasureDone    = "RequestedErasureDone"
@@ -44,7 +38,7 @@ const (
 	EventSettingsFailed          = "SettingsFailed"
 	EventSettingsRunEnded        = "SettingsRunEnded"
 	EventCleaningInterrupted     = "CleaningInterrupted"
-	EventCleaned                 = "Cleaned"
+	EventBootOverrideKept        = "BootOverrideKept"
 	EventReleased                = "Released"
 	EventReleasedUnfenced        = "ReleasedUnfenced"
 	EventQuarantined             = "Quarantined"

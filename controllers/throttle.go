@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// Limits on progress reports, which require no action: throttleBurst objects at once, then throttleRate objects per second, and at most
-// throttleMaxDelay until a status is written. The API server has other work while a thousand servers boot.
+// Limits on changes that require no action: throttleBurst objects at once, then throttleRate objects per second, and at most throttleMaxDelay until a status is written. The API
+// server has other work while a thousand servers boot.
 const (
 	throttleBurst    = 20
 	throttleRate     = 2
@@ -54,6 +55,22 @@ func (t *Throttle) Delay(key types.NamespacedName, now time.Time) time.Duration 
 	return since.Add(throttleMaxDelay).Sub(now)
 }
 
+// DelayProgress is Delay for progress of a boot or of a release: it stays unwritten for a time, and takes no token. The next transition writes it earlier. If delay is zero, it is
+// throttled as other progress.
+func (t *Throttle) DelayProgress(key types.NamespacedName, now time.Time, delay time.Duration) time.Duration {
+	if t == nil || delay == 0 {
+		return t.Delay(key, now)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since, pending := t.pendingSince[key]
+	if !pending {
+		since = now
+		t.pendingSince[key] = now
+	}
+	return max(since.Add(delay).Sub(now), 0)
+}
+
 // Done records that the status of an object was written, or that nothing of it is unwritten any more.
 func (t *Throttle) Done(key types.NamespacedName) {
 	if t == nil {
@@ -62,6 +79,22 @@ func (t *Throttle) Done(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pendingSince, key)
+}
+
+// ProgressDelay returns how long progress of a boot stays unwritten in the statuses of its host and its machine. The BareMetalBoot shows it at once. So a boot that hangs shows
+// there where it hangs, after a part of the time of its attempt, and one that does not hang writes nothing.
+func ProgressDelay(bootTimeout time.Duration) time.Duration { return bootTimeout / 6 }
+
+// progressReasons are the reasons of Booted and HostBooted that follow each other in a boot or a release without a problem. What is wrong has another reason.
+var progressReasons = []string{
+	v1alpha1.ReasonPreparing, v1alpha1.ReasonWaitingForBootSlot, v1alpha1.ReasonWaitingForDHCP, v1alpha1.ReasonWaitingForLoader, v1alpha1.ReasonWaitingForNetworkSlot,
+	v1alpha1.ReasonWaitingForScript, v1alpha1.ReasonWaitingForKernel, v1alpha1.ReasonWaitingForData, v1alpha1.ReasonWaitingForReport, v1alpha1.ReasonWaitingForMachine,
+	v1alpha1.ReasonWaitingForMedia, v1alpha1.ReasonWaitingForMediaBoot, v1alpha1.ReasonWaitingForAgent, v1alpha1.ReasonAgentRuns, v1alpha1.ReasonReleasing, v1alpha1.ReasonCleaning,
+}
+
+// IsBootProgress is true if the condition about a boot shows the progress of a boot or of a release, before and after a change. before is nil for a new condition.
+func IsBootProgress(before, after *metav1.Condition) bool {
+	return after != nil && slices.Contains(progressReasons, after.Reason) && (before == nil || slices.Contains(progressReasons, before.Reason))
 }
 
 // WithoutMessages returns only the types and statuses of conditions. If they are equal before and after, no transition occurred.

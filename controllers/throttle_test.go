@@ -40,6 +40,48 @@ func TestThrottle(t *testing.T) {
 	none.Done(object(1))
 }
 
+// TestDelayProgress: progress of a boot waits for its own time, takes no token, and does not delay what is wrong.
+func TestDelayProgress(t *testing.T) {
+	g := NewWithT(t)
+	throttle, now := controllers.NewThrottle(), time.Now()
+	for i := range 100 {
+		g.Expect(throttle.DelayProgress(object(i), now, 5*time.Minute)).To(Equal(5 * time.Minute))
+	}
+	g.Expect(throttle.DelayProgress(object(0), now.Add(time.Minute), 5*time.Minute)).To(Equal(4 * time.Minute))
+	g.Expect(throttle.DelayProgress(object(0), now.Add(6*time.Minute), 5*time.Minute)).To(BeZero())
+	throttle.Done(object(0))
+	g.Expect(throttle.DelayProgress(object(0), now.Add(6*time.Minute), 5*time.Minute)).To(Equal(5*time.Minute), "the next progress")
+	g.Expect(throttle.Delay(object(1), now)).To(BeZero(), "a problem has a token")
+	g.Expect(throttle.DelayProgress(object(2), now, 0)).To(BeZero(), "without a delay it is throttled")
+	var none *controllers.Throttle
+	g.Expect(none.DelayProgress(object(1), now, time.Minute)).To(BeZero())
+}
+
+// TestIsBootProgress: from one stage to the next is progress. What is wrong, and its end, is not.
+func TestIsBootProgress(t *testing.T) {
+	condition := func(reason string) *metav1.Condition {
+		return &metav1.Condition{Type: "Booted", Status: metav1.ConditionFalse, Reason: reason}
+	}
+	for name, c := range map[string]struct {
+		before, after *metav1.Condition
+		want          bool
+	}{
+		"the first":             {nil, condition("Preparing"), true},
+		"a stage":               {condition("Preparing"), condition("WaitingForDHCP"), true},
+		"a problem":             {condition("WaitingForLoader"), condition("ArtifactUnavailable"), false},
+		"the end of a problem":  {condition("ArtifactUnavailable"), condition("WaitingForKernel"), false},
+		"the server is off":     {condition("Booted"), condition("PoweredOff"), false},
+		"a power hold":          {condition("PoweredOff"), condition("PowerHold"), false},
+		"the machine is lost":   {condition("WaitingForReport"), condition("StateLost"), false},
+		"a release":             {condition("Releasing"), condition("Cleaning"), true},
+		"no condition any more": {condition("Cleaning"), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(controllers.IsBootProgress(c.before, c.after)).To(Equal(c.want))
+		})
+	}
+}
+
 // TestPropertyThrottle: a status that waits as long as Delay says is written then, whatever other objects do, and within half a minute.
 func TestPropertyThrottle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,67 @@ func TestWriteCache(t *testing.T) {
 	n.Record(version("a", 6))
 	n.Forget(types.NamespacedName{Namespace: "dc", Name: "h"})
 	g.Expect(n.Read(version("a", 4)).ResourceVersion).To(Equal("4"))
+}
+
+// TestWriteCacheOrder: the answers of two writes may be recorded in any order, and after the cache showed them. Read never goes back.
+func TestWriteCacheOrder(t *testing.T) {
+	g := NewWithT(t)
+	var n controllers.WriteCache[*v1alpha1.BareMetalHost]
+	n.Read(version("a", 9))
+	n.Record(version("a", 11))
+	n.Record(version("a", 10))
+	g.Expect(n.Read(version("a", 9)).ResourceVersion).To(Equal("11"))
+	g.Expect(n.Read(version("a", 11)).ResourceVersion).To(Equal("11"))
+	n.Record(version("a", 10))
+	g.Expect(n.Read(version("a", 11)).ResourceVersion).To(Equal("11"))
+}
+
+// TestConflict: after a conflict nothing is written for that version: until a newer one is read, or for a delay that doubles to 30 seconds.
+func TestConflict(t *testing.T) {
+	g := NewWithT(t)
+	var n controllers.WriteCache[*v1alpha1.BareMetalHost]
+	now := time.Now()
+	g.Expect(n.Outdated(version("a", 1), now)).To(BeZero())
+	for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30} {
+		delay := time.Duration(seconds) * time.Second
+		n.NoteConflict(version("a", 1), now)
+		g.Expect(n.Outdated(version("a", 1), now)).To(Equal(delay))
+		now = now.Add(delay)
+		g.Expect(n.Outdated(version("a", 1), now)).To(BeZero(), "it is tried again")
+	}
+	n.NoteConflict(version("a", 1), now)
+	g.Expect(n.Outdated(version("a", 2), now)).To(BeZero(), "the cache shows what the other writer wrote")
+	g.Expect(n.Outdated(version("a", 1), now)).To(BeZero(), "that ended the conflict")
+	n.NoteConflict(version("a", 2), now)
+	g.Expect(n.Outdated(version("a", 2), now)).To(Equal(time.Second), "another conflict")
+	n.Forget(types.NamespacedName{Namespace: "dc", Name: "h"})
+	g.Expect(n.Outdated(version("a", 2), now)).To(BeZero())
+}
+
+// TestPropertyConflicts: with a cache that is behind by any number of versions, a reconcile every 100 ms and other writers, at most six writes conflict for each version in a minute.
+func TestPropertyConflicts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var n controllers.WriteCache[*v1alpha1.BareMetalHost]
+		now, server, cache, conflicts := time.Now(), 2, 1, 0
+		behind := rapid.IntRange(1, 60).Draw(t, "seconds behind")
+		for range behind * 10 {
+			read := n.Read(version("a", cache))
+			if n.Outdated(read, now) == 0 {
+				if read.ResourceVersion == strconv.Itoa(server) {
+					t.Fatal("the cache is behind")
+				}
+				n.NoteConflict(read, now)
+				conflicts++
+			}
+			now = now.Add(100 * time.Millisecond)
+		}
+		if conflicts > 6 {
+			t.Fatalf("%d conflicts in %d seconds", conflicts, behind)
+		}
+		if cache = server; n.Outdated(n.Read(version("a", cache)), now) != 0 {
+			t.Fatal("it waits although the cache shows the newest version")
+		}
+	})
 }
 
 // TestPropertyWriteCache: while there is no other writer, Read returns no version older than the cache's, and none older than the last write.

@@ -1,7 +1,6 @@
 package pxe
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,8 +46,8 @@ func newGuard(log logr.Logger) *guard {
 	return &guard{log: log, attempts: newAttemptLimiter(), logLimiter: rate.NewLimiter(1, 50)}
 }
 
-// requestError has the error of a request that was not served. It is in the request's context: a wrapped ResponseWriter would prevent the kernel from sending files
-// (sendfile).
+// requestError has the error of a request that was not served. withBounds puts it into the request's context: a wrapped ResponseWriter would prevent the kernel from
+// sending files (sendfile).
 type requestError struct{ err error }
 
 type requestErrorKey struct{}
@@ -56,18 +55,18 @@ type requestErrorKey struct{}
 // open guards a route without secrets.
 func (g *guard) open(what string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := &requestError{}
 		// The content of a path differs from boot to boot.
 		w.Header().Set("Cache-Control", "no-store")
-		next(w, r.WithContext(context.WithValue(r.Context(), requestErrorKey{}, v)))
-		requests.WithLabelValues(what, v.outcome()).Inc()
-		if v.err != nil && g.logLimiter.Allow() {
+		next(w, r)
+		err := errorOf(r)
+		requests.WithLabelValues(what, outcomeOf(err)).Inc()
+		if err != nil && g.logLimiter.Allow() {
 			// The path may contain a token, and is not logged.
 			log := g.log.WithValues("client", clientOf(r), "request", what)
-			if errors.Is(v.err, ErrRefused) {
-				log.Info("Refused an HTTP request", "why", v.err.Error())
+			if errors.Is(err, ErrRefused) {
+				log.Info("Refused an HTTP request", "why", err.Error())
 			} else {
-				log.Error(v.err, "Failed to answer an HTTP request")
+				log.Error(err, "Failed to answer an HTTP request")
 			}
 		}
 	}
@@ -133,13 +132,13 @@ func errorOf(r *http.Request) error {
 	return nil
 }
 
-func (v *requestError) outcome() string {
+func outcomeOf(err error) string {
 	switch {
-	case v.err == nil:
+	case err == nil:
 		return outcomeServed
-	case errors.Is(v.err, errLimited):
+	case errors.Is(err, errLimited):
 		return outcomeLimited
-	case errors.Is(v.err, ErrRefused):
+	case errors.Is(err, ErrRefused):
 		return outcomeRefused
 	default:
 		return outcomeError

@@ -2,6 +2,7 @@ package pxe
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"math"
 	"net/http"
@@ -24,7 +25,6 @@ const (
 // withBounds wraps the routes: it bounds bodies and waiting, and cleans paths. The ServeMux would redirect the client to the clean path, which shim does not
 // follow: it asks for grubx64.efi behind two slashes.
 func (h *Handler) withBounds(next http.Handler) http.Handler {
-	next = http.MaxBytesHandler(next, maxBody)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), timeout: cmp.Or(h.ClientTimeout, time.Minute)}
 		p.extend()
@@ -32,9 +32,11 @@ func (h *Handler) withBounds(next http.Handler) http.Handler {
 			// A read deadline would cut off a long answer too, so it is set only if there is a body.
 			_ = p.control.SetReadDeadline(time.Now().Add(p.timeout)) // a recorder has no deadlines
 		}
-		clean := *r
+		// This is the only copy of the request: the guard of the route finds its requestError in the context.
+		clean := r.WithContext(context.WithValue(r.Context(), requestErrorKey{}, &requestError{}))
 		clean.URL = &url.URL{Path: path.Clean("/" + strings.ReplaceAll(r.URL.Path, `\`, "/")), RawQuery: r.URL.RawQuery}
-		next.ServeHTTP(p, &clean)
+		clean.Body = http.MaxBytesReader(p, r.Body, maxBody)
+		next.ServeHTTP(p, clean)
 	})
 }
 

@@ -95,6 +95,7 @@ type mediaServer struct {
 	*Handler
 
 	layouts *lru.Cache // from a mediaKey to a *mediaLayout
+	idle    *idleFiles
 
 	mu   sync.Mutex
 	boot map[string]*bootImages // by architecture
@@ -104,7 +105,7 @@ type mediaServer struct {
 type mediaKey struct{ host, token, base string }
 
 func newMediaServer(h *Handler) *mediaServer {
-	return &mediaServer{Handler: h, layouts: lru.New(maxMediaLayouts), boot: map[string]*bootImages{}}
+	return &mediaServer{Handler: h, layouts: lru.New(maxMediaLayouts), idle: newIdleFiles(), boot: map[string]*bootImages{}}
 }
 
 // mediaType is the registered type of images that UEFI boots (UEFI 2.10, section 24.7.3.1). BMCs ignore the type.
@@ -148,7 +149,7 @@ func (m *mediaServer) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", medium.Time, content)
 	if content.err != nil {
 		recordError(r, content.err)
-		m.Booter.ObserveFailure(medium.MAC, content.err)
+		m.observeFailure(medium, content.err) // such as a file that is no longer in the cache: the next request fetches it
 		return
 	}
 	medium.Observe(opened.part(w, r))
@@ -169,7 +170,7 @@ func (m *mediaServer) observeFailure(medium Medium, err error) {
 	}
 }
 
-// openedMedium is a medium whose files are open.
+// openedMedium is a medium whose files can be read.
 type openedMedium struct {
 	image *iso.Image
 	tag   string
@@ -235,12 +236,15 @@ func (m *mediaServer) open(r *http.Request, request MediaRequest, medium Medium)
 	opened = &openedMedium{tag: l.tag}
 	contents := map[string]io.ReaderAt{}
 	for i, index := range medium.contents() {
-		f := &mediaFile{size: l.image.File(mediaFilePath(i)).Size, open: func() (io.ReadSeekCloser, error) { return m.openFile(medium.answer(), index) }}
-		opened.files, contents[mediaFilePath(i)] = append(opened.files, f), f
-		if medium.Agent {
-			continue // its files are always here, so that only the one that is read is opened
+		f := &mediaFile{
+			size: l.image.File(mediaFilePath(i)).Size, open: func() (io.ReadSeekCloser, error) { return m.openFile(medium.answer(), index) },
+			idle: m.idle, key: idleKey{l, i},
 		}
-		if err := f.ensure(); err != nil {
+		opened.files, contents[mediaFilePath(i)] = append(opened.files, f), f
+		if medium.Agent || m.Artifacts.Use(medium.Namespace, medium.Files[index]) {
+			continue // the file is here, so that only the one that is read is opened
+		}
+		if err := f.fetch(); err != nil {
 			opened.close()
 			return nil, err
 		}

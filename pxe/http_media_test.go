@@ -146,6 +146,37 @@ func TestMediumCannotBeRead(t *testing.T) {
 	g.Expect(l.media.Parts()).To(HaveEach(pxe.MediaSize))
 }
 
+// TestMediumKeepsItsFiles: many ranges open a file once. A medium keeps the files with which its reading began, and another medium has those that replaced them.
+func TestMediumKeepsItsFiles(t *testing.T) {
+	g := NewWithT(t)
+	l := newMediaLab(t)
+	kernel := filepath.Join(l.handler.AgentFiles.Dir, "amd64", "kernel")
+	openKernels := func() (n int) {
+		descriptors, err := os.ReadDir("/proc/self/fd")
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, d := range descriptors {
+			// It is empty for a descriptor that was closed meanwhile. That of a replaced file ends with " (deleted)".
+			if target, _ := os.Readlink("/proc/self/fd/" + d.Name()); strings.HasPrefix(target, kernel) {
+				n++
+			}
+		}
+		return n
+	}
+	old := l.do(http.MethodGet, mediumPath).Body.Bytes()
+	g.Expect(openKernels()).To(Equal(1))
+	for start := 0; start < len(old); start += 64 << 10 {
+		l.do(http.MethodGet, mediumPath, "Range", fmt.Sprintf("bytes=%d-%d", start, start+64<<10-1))
+	}
+	g.Expect(openKernels()).To(Equal(1))
+
+	next := bytes.Repeat([]byte("the next kernel;"), 20_000)[:200_001]
+	g.Expect(os.WriteFile(kernel+".new", next, 0o600)).To(Succeed())
+	g.Expect(os.Rename(kernel+".new", kernel)).To(Succeed())
+	g.Expect(bytes.Equal(l.do(http.MethodGet, mediumPath).Body.Bytes(), old)).To(BeTrue())
+	g.Expect(bytes.Contains(l.do(http.MethodGet, pxe.MediaPath("dc/h2", "token-h2")).Body.Bytes(), next)).To(BeTrue())
+	g.Expect(openKernels()).To(Equal(2))
+}
+
 // TestMediumOfBootSource: a machine with spec.boot boots its own kernel and initrds from the medium.
 func TestMediumOfBootSource(t *testing.T) {
 	g := NewWithT(t)

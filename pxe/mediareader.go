@@ -9,10 +9,12 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso"
 )
 
-// mediaFile is a file in a medium, for one request. It is opened when it is first read.
+// mediaFile is a file in a medium, for one request. It is opened when it is first read, unless an earlier request left it open.
 type mediaFile struct {
 	open   func() (io.ReadSeekCloser, error)
 	size   int64
+	idle   *idleFiles
+	key    idleKey
 	opened io.ReadSeekCloser
 }
 
@@ -24,10 +26,26 @@ func (f *mediaFile) ensure() error {
 	if f.opened != nil {
 		return nil
 	}
+	if opened := f.idle.take(f.key); opened != nil {
+		if f.accept(opened) == nil {
+			return nil
+		}
+		// It was changed where it is. The error is that of the file which is there now.
+	}
+	return f.fetch()
+}
+
+// fetch opens the file that is there now, and starts to fetch one that is not there.
+func (f *mediaFile) fetch() error {
 	opened, err := f.open()
 	if err != nil {
 		return err
 	}
+	return f.accept(opened)
+}
+
+// accept takes an open file, or closes one that has another size than the medium says.
+func (f *mediaFile) accept(opened io.ReadSeekCloser) error {
 	size, err := opened.Seek(0, io.SeekEnd)
 	if err == nil && size != f.size {
 		err = fmt.Errorf("%w: it has %d bytes instead of %d", errMediaChanged, size, f.size)
@@ -40,9 +58,11 @@ func (f *mediaFile) ensure() error {
 	return nil
 }
 
+// close leaves the file to the next request.
 func (f *mediaFile) close() {
 	if f.opened != nil {
-		_ = f.opened.Close()
+		f.idle.put(f.key, f.opened)
+		f.opened = nil
 	}
 }
 

@@ -210,7 +210,7 @@ func TestBootRole(t *testing.T) {
 		for _, s := range b.Status.Stages {
 			stages = append(stages, s.Stage)
 		}
-		g.Expect(stages).To(ConsistOf(v1alpha1.StageStarted, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel,
+		g.Expect(stages).To(ConsistOf(v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel,
 			v1alpha1.StageData, v1alpha1.StageReportedIn))
 		g.Expect([]string{b.Spec.ScriptAddress, b.Spec.DataAddress, b.Spec.ReportAddress}).To(HaveEach("127.0.82.99"))
 		g.Expect(b.Spec.DHCPTime).NotTo(BeNil())

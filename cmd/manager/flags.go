@@ -210,11 +210,11 @@ func (o *options) leaseName() string {
 	return fmt.Sprintf("%s-%08x", name, sum.Sum32())
 }
 
-// each calls f with every flag of concurrency and its default. A claim is several requests in sequence. With as few concurrent machines as hosts, the
-// machines that wait for a host would wait for the boots of the others.
+// each calls f with every flag of concurrency and its default. A worker waits for the writes of a step: with ten workers, 500 hosts that booted at once waited 20 seconds for
+// their first step (docs/decisions/0017-no-bmc-call-in-a-reconcile.md).
 func (c *concurrency) each(f func(value *int, name string, byDefault int, what string)) {
-	f(&c.host, "baremetalhost-concurrency", 10, "Maximum number of BareMetalHosts that are reconciled concurrently.")
-	f(&c.machine, "baremetalmachine-concurrency", 30, "Maximum number of BareMetalMachines that are reconciled concurrently.")
+	f(&c.host, "baremetalhost-concurrency", 40, "Maximum number of BareMetalHosts that are reconciled concurrently.")
+	f(&c.machine, "baremetalmachine-concurrency", 20, "Maximum number of BareMetalMachines that are reconciled concurrently.")
 	f(&c.cluster, "baremetalcluster-concurrency", 10, "Maximum number of BareMetalClusters that are reconciled concurrently.")
 	f(&c.template, "baremetalmachinetemplate-concurrency", 10, "Maximum number of BareMetalMachineTemplates that are reconciled concurrently.")
 	f(&c.remediation, "baremetalremediation-concurrency", 10, "Maximum number of BareMetalRemediations that are reconciled concurrently.")

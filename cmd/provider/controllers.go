@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
@@ -22,10 +25,22 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/webhook"
 )
 
-func (p *Provider) addControllers(ctx context.Context) error {
-	o, options := p.opts, func(concurrency int) controller.Options {
-		return controller.Options{MaxConcurrentReconciles: concurrency}
+// The delay before a failed reconcile is repeated doubles between these limits.
+const (
+	firstRetryDelay = 100 * time.Millisecond
+	maxRetryDelay   = time.Minute
+)
+
+// options are the options of a controller. The default rate limiter also limits the failed reconciles of all objects together, to ten a second after the first hundred.
+func options(concurrency int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: concurrency,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetryDelay, maxRetryDelay),
 	}
+}
+
+func (p *Provider) addControllers(ctx context.Context) error {
+	o := p.opts
 	p.pool = bmc.NewPool(o.Controllers.Drivers, o.Controllers.Pool)
 	c, reader, concurrency := client.WithFieldOwner(p.GetClient(), controllers.FieldOwner), p.GetAPIReader(), o.Controllers.Concurrency
 	kubeconfigs, err := controllers.SetupKubeconfigs(ctx, p, o.Controllers.Clusters)
@@ -37,6 +52,7 @@ func (p *Provider) addControllers(ctx context.Context) error {
 		return fmt.Errorf("set up the connections to the workload clusters: %w", err)
 	}
 	p.Clusters = clusters
+	progressDelay := controllers.ProgressDelay(o.Settings.BootTimeout)
 	ownNode, err := host.OwnNode(ctx, reader, o.Controllers.NodeName)
 	if err != nil {
 		return err
@@ -45,12 +61,13 @@ func (p *Provider) addControllers(ctx context.Context) error {
 		(&host.Reconciler{
 			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
 			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken, Profiles: o.Controllers.Profiles,
+			ProgressDelay: progressDelay,
 		}).SetupWithManager(ctx, p, options(concurrency.Host)),
 		(&erasure.RequestReconciler{
 			Client: c, APIReader: reader, Recorder: p.recorder("capbm-erasure"), Clock: o.Clock, WatchFilter: o.WatchFilter,
 		}).SetupWithManager(p, options(1)),
 		(&machine.Reconciler{
-			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter,
+			Client: c, APIReader: reader, Recorder: p.recorder("capbm-machine"), WatchFilter: o.WatchFilter, ProgressDelay: progressDelay,
 		}).SetupWithManager(ctx, p, options(concurrency.Machine)),
 		(&cluster.Reconciler{Client: c, Kubeconfigs: kubeconfigs, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Cluster)),
 		(&template.Reconciler{Client: c, WatchFilter: o.WatchFilter}).SetupWithManager(ctx, p, options(concurrency.Template)),

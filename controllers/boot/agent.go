@@ -29,6 +29,7 @@ type agents struct {
 	settings    lifecycle.Settings
 	guard       *agentGuard
 	lookup      *lookup
+	records     *bootRecords
 	bootstrap   *bootstrapReader
 	images      *imageStore
 	inspections *inspections
@@ -42,18 +43,14 @@ type agents struct {
 // Plan returns the plan of an agent. The first request binds the boot to the agent.
 func (s *agents) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello) (agent.Plan, error) {
 	var plan agent.Plan
-	a, err := s.guard.withAgent(ctx, r, false, func(a attempt) error {
+	first := func(known *v1alpha1.BareMetalBootSpec) bool { return known.DataAddress == "" }
+	a, err := s.guard.withAgent(ctx, r, false, first, func(a attempt) error {
 		if a.boot.Spec.AgentDoneTime != nil {
 			return refused("the agent of %s is done", r.Host)
 		}
 		var err error
-		if a.boot.Spec.Purpose == v1alpha1.PurposeClean { // the cache may not have the last change of what is kept
-			if a, err = s.lookup.liveAttemptOf(ctx, a.boot); err != nil {
-				return err
-			}
-			if lifecycle.BootFor(a.view, s.settings) != lifecycle.BootAgent {
-				return refused("%s is paused, or in maintenance, or not managed: no erasure begins", r.Host)
-			}
+		if a, err = s.confirmPlan(ctx, a); err != nil {
+			return err
 		}
 		if err = s.checkServer(a, hello.Server); err == nil {
 			plan, err = s.planFor(ctx, a, hello.Server)
@@ -66,6 +63,25 @@ func (s *agents) Plan(ctx context.Context, r pxe.AgentRequest, hello agent.Hello
 	s.reportUnknownServer(a, hello.Server)
 	s.stages.recordAgent(a.boot, r.From, hello)
 	return plan, nil
+}
+
+// confirmPlan reads what a plan that writes to disks depends on from the API server: the cache may not have the last change of what is kept, or of who has the host.
+func (s *agents) confirmPlan(ctx context.Context, a attempt) (attempt, error) {
+	if a.boot.Spec.Purpose == v1alpha1.PurposeInspect || a.boot.Spec.Purpose == v1alpha1.PurposeConfigure { // neither writes to a disk
+		return a, nil
+	}
+	now, err := s.lookup.liveAttemptOf(ctx, a.boot)
+	if err != nil {
+		return a, err
+	}
+	now.known = a.known
+	if a.boot.Spec.Purpose == v1alpha1.PurposeProvision {
+		return now, cmp.Or(s.guard.checkAgentBoot(now), requireMachine(now))
+	}
+	if lifecycle.BootFor(now.view, s.settings) != lifecycle.BootAgent {
+		return now, refused("%s/%s is paused, or in maintenance, or not managed: no erasure begins", now.host.Namespace, now.host.Name)
+	}
+	return now, nil
 }
 
 // planFor returns the plan of a boot for an agent on a server.
@@ -94,7 +110,7 @@ func (s *agents) planFor(ctx context.Context, a attempt, server agent.Server) (a
 	info, err := s.images.prepareImage(ctx, a.host.Namespace, image)
 	if err != nil {
 		if reason, ok := imageReason(err); ok {
-			s.stages.recordProblem(a.boot, reason, err)
+			a.recordProblem(s.stages, reason, err)
 		}
 		return plan, fmt.Errorf("%w: %w", pxe.ErrNotYet, err)
 	}

@@ -18,8 +18,8 @@ import (
 // maxWrittenDisks is the maximum number of written disks that a boot records, as in the API.
 const maxWrittenDisks = 16
 
-// Data records where the bootstrap data will be, and returns it. Everything is read from the API server: the disk gets the data of the machine that has the host
-// now.
+// Data records where the bootstrap data will be, and returns it. Host, machine and Cluster are read from the API server: the disk gets the data of the machine that has the
+// host now.
 func (s *agents) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataRequest, base string) (seed.DataPartition, error) {
 	written, err := writtenDisk(where)
 	if err != nil {
@@ -27,7 +27,8 @@ func (s *agents) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 	}
 	var partition seed.DataPartition
 	var first bool
-	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
+	always := func(*v1alpha1.BareMetalBootSpec) bool { return true }
+	a, err := s.guard.withAgent(ctx, r, true, always, func(a attempt) error {
 		if err := provisioning(a); err != nil {
 			return err
 		}
@@ -36,12 +37,12 @@ func (s *agents) Data(ctx context.Context, r pxe.AgentRequest, where agent.DataR
 		}
 		bootstrap, err := s.bootstrap.readBootstrapData(ctx, a)
 		if err != nil {
-			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
+			a.recordProblem(s.stages, bootstrapReason(err), err)
 			return err
 		}
 		if partition, err = seed.Partition(s.bootstrap.seedData(a, bootstrap), a.image().DataSource, base, where.SectorSize); err != nil {
 			err = invalidDataError{err}
-			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
+			a.recordProblem(s.stages, bootstrapReason(err), err)
 			return err
 		}
 		if first = a.boot.Spec.DataServedTime == nil; first {
@@ -67,7 +68,7 @@ func provisioning(a attempt) error {
 		a.image() == nil {
 		return refused("the boot of %s/%s writes no image, or is over", a.host.Namespace, a.host.Name)
 	}
-	return nil
+	return requireMachine(a)
 }
 
 // writtenDisk converts the request of an agent for the record of the boot.
@@ -133,7 +134,8 @@ func (s *agents) Commit(ctx context.Context, r pxe.AgentRequest, request agent.C
 	if err != nil {
 		return err
 	}
-	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
+	permits := func(known *v1alpha1.BareMetalBootSpec) bool { return known.CommitAllowedTime == nil }
+	a, err := s.guard.withAgent(ctx, r, true, permits, func(a attempt) error {
 		if err := provisioning(a); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
@@ -29,12 +28,12 @@ type agentGuard struct {
 }
 
 // withAgent is withToken for a request of an agent. It refuses an agent whose boot is over, and a client that is not the server.
-func (g *agentGuard) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, change func(attempt) error) (attempt, error) {
+func (g *agentGuard) withAgent(ctx context.Context, r pxe.AgentRequest, live bool, expected writes, change func(attempt) error) (attempt, error) {
 	read := g.lookup.attemptOf
 	if live {
 		read = g.lookup.liveAttemptOf
 	}
-	return g.binding.withToken(ctx, presentedToken{r.Host, r.Token, forAgent, r.From}, read, func(a attempt) error {
+	return g.binding.withToken(ctx, presentedToken{r.Host, r.Token, forAgent, r.From}, expected, read, func(a attempt) error {
 		if err := g.checkAgentBoot(a); err != nil {
 			return err
 		}
@@ -46,7 +45,8 @@ func (g *agentGuard) withAgent(ctx context.Context, r pxe.AgentRequest, live boo
 				return err
 			}
 		}
-		if err := g.checkVersion(a.boot, r); err != nil {
+		if err := versionError(r); err != nil {
+			a.recordProblem(g.stages, wire.ReasonVersionDiffers, err)
 			return err
 		}
 		return change(a)
@@ -66,7 +66,7 @@ func (g *agentGuard) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attem
 	case boot.Spec.DataAddress == "":
 		return attempt{}, fmt.Errorf("%w: %w", pxe.ErrNotYet, errNoConfirmation) // the cache may be behind
 	case !isAgent(&boot.Spec, r):
-		return g.withAgent(ctx, r, false, func(attempt) error { return nil })
+		return g.withAgent(ctx, r, false, nil, func(attempt) error { return nil })
 	}
 	a, err := g.lookup.attemptOf(ctx, boot)
 	if err != nil {
@@ -83,20 +83,20 @@ func (g *agentGuard) cachedAgent(ctx context.Context, r pxe.AgentRequest) (attem
 func (g *agentGuard) CheckToken(ctx context.Context, r pxe.AgentRequest) error {
 	boot, err := g.tokens.openedBoot(ctx, presentedToken{r.Host, r.Token, forAgent, r.From})
 	if err == nil && isAgent(&boot.Spec, r) {
-		err = g.checkVersion(boot, r)
+		if err = versionError(r); err != nil {
+			g.stages.recordProblem(boot, wire.ReasonVersionDiffers, err)
+		}
 	}
 	return err
 }
 
-// checkVersion refuses an agent of another version of the protocol, also after it has its plan: it may misread the answer, and the boot server the request. The attempt
+// versionError refuses an agent of another version of the protocol, also after it has its plan: it may misread the answer, and the boot server the request. The attempt
 // fails, and the next one boots the agent that is installed now.
-func (g *agentGuard) checkVersion(boot *v1alpha1.BareMetalBoot, r pxe.AgentRequest) error {
+func versionError(r pxe.AgentRequest) error {
 	if r.Version == agent.Version {
 		return nil
 	}
-	err := fmt.Errorf("%w: the agent has protocol version %d, and the boot server has %d: install kernel and ramdisk of the same release", pxe.ErrVersion, r.Version, agent.Version)
-	g.stages.recordProblem(boot, wire.ReasonVersionDiffers, err)
-	return err
+	return fmt.Errorf("%w: the agent has protocol version %d, and the boot server has %d: install kernel and ramdisk of the same release", pxe.ErrVersion, r.Version, agent.Version)
 }
 
 // checkAgentBoot returns nil while the agent of a boot is served. After the permission to make the disk bootable that is so until the boot is reported or has

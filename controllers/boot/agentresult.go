@@ -30,9 +30,10 @@ func (s *agents) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 	var first bool
 	var unproven string
 	disks := erasedDisks(result.Disks)
-	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
+	ends := func(known *v1alpha1.BareMetalBootSpec) bool { return known.AgentDoneTime == nil }
+	a, err := s.guard.withAgent(ctx, r, true, ends, func(a attempt) error {
 		boot := &a.boot.Spec
-		if boot.AgentDoneTime != nil {
+		if first = false; boot.AgentDoneTime != nil {
 			return nil
 		}
 		var err error
@@ -127,7 +128,7 @@ func diskWarning(disks []v1alpha1.ErasedDisk) string {
 
 // agentFailed records why a plan failed. The lifecycle decides what follows. A result that is recorded already, whose answer was lost, is counted once.
 func (s *agents) agentFailed(ctx context.Context, r pxe.AgentRequest, result agent.Result) (agent.Answer, error) {
-	a, err := s.guard.withAgent(ctx, r, false, func(attempt) error { return nil })
+	a, err := s.guard.withAgent(ctx, r, false, nil, func(attempt) error { return nil })
 	if err != nil {
 		return agent.Answer{}, err
 	}
@@ -160,7 +161,7 @@ func (s *agents) agentFailed(ctx context.Context, r pxe.AgentRequest, result age
 	s.log.Info("An agent failed", "host", client.ObjectKeyFromObject(a.boot), "boot", a.boot.Spec.Number, "reason", reason, "message", problem.Message,
 		"log", result.Log[max(0, len(result.Log)-agent.MaxLog):])
 	// It is written before the answer: an agent that got its answer does not repeat its result.
-	if err := controllers.ApplyProblem(ctx, s.client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
+	if err := s.records.written.ApplyProblem(ctx, s.client, client.ObjectKeyFromObject(a.boot), problem); err != nil {
 		return agent.Answer{}, err
 	}
 	if a.boot.Spec.Purpose == v1alpha1.PurposeClean {

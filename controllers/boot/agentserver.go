@@ -63,7 +63,7 @@ func (s *agents) checkServer(a attempt, server agent.Server) error {
 		return nil
 	}
 	why := inventory.DescribeOtherServer(expected, found)
-	s.stages.recordProblem(a.boot, wire.ReasonOtherServer, errors.New(why))
+	a.recordProblem(s.stages, wire.ReasonOtherServer, errors.New(why))
 	return otherServerError(why)
 }
 

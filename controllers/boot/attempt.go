@@ -26,8 +26,17 @@ type attempt struct {
 	boot     *v1alpha1.BareMetalBoot
 	consumer *controllers.Consumer
 	view     lifecycle.View
+	// known is true for a boot as this process knows it: nothing is refused, recorded or reported for it, until the API server has been asked.
+	known bool
 	// found are the disks in the report of the last inspection, for the judgement of an erasure on request.
 	found []wire.DiskIdentity
+}
+
+// recordProblem records why the boot cannot be served.
+func (a attempt) recordProblem(w *stageWriter, reason string, err error) {
+	if !a.known {
+		w.recordProblem(a.boot, reason, err)
+	}
 }
 
 // title identifies the boot at the console of the server.

@@ -303,7 +303,6 @@ func TestEvents(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 	events := func() (events []string) {
 		for len(w.events) > 0 {
-			// The observed stages of the boot have events too.
 			if event := <-w.events; strings.Contains(event, " BootRequestRefused ") || strings.Contains(event, " BootstrapDataServed ") {
 				events = append(events, event)
 			}

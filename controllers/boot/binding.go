@@ -34,7 +34,7 @@ type binding struct {
 
 // withToken is bootRecords.update for the boot that the token opens. The attempt is read with read, which the caller chooses.
 func (b *binding) withToken(
-	ctx context.Context, s presentedToken, read func(context.Context, *v1alpha1.BareMetalBoot) (attempt, error), change func(attempt) error,
+	ctx context.Context, s presentedToken, expected writes, read func(context.Context, *v1alpha1.BareMetalBoot) (attempt, error), change func(attempt) error,
 ) (attempt, error) {
 	key := s.key()
 	switch cached, err := b.tokens.cachedBoot(ctx, s); {
@@ -48,19 +48,20 @@ func (b *binding) withToken(
 		return attempt{}, fmt.Errorf("%s asks too often with its token: %d requests at once, and %d a second, are answered", s.host, budgetBurst, budgetRate)
 	}
 	var a attempt
-	boot, err := b.records.update(ctx, key, func(boot *v1alpha1.BareMetalBoot) error {
+	boot, err := b.records.update(ctx, key, expected, func(boot *v1alpha1.BareMetalBoot, live bool) error {
 		a = attempt{boot: boot}
 		if !b.keys.opens(s.token, s.purpose, boot) {
 			return refused("the token is not that of the current boot of %s", s.host)
 		}
-		known, err := read(ctx, boot)
+		whole, err := read(ctx, boot)
 		if err != nil {
 			return err
 		}
-		a = known
+		a = whole
+		a.known = !live
 		return change(a)
 	})
-	if apierrors.IsNotFound(err) && a.host == nil {
+	if errors.Is(err, errNoBoot) || apierrors.IsNotFound(err) && a.host == nil {
 		b.keys.opens(s.token, s.purpose, &v1alpha1.BareMetalBoot{}) // takes as long as for an existing boot
 		err = refused("there is no boot of %s", s.host)
 	}
@@ -153,7 +154,7 @@ func (b *binding) enrol(ctx context.Context, a attempt, r pxe.AgentRequest) erro
 	case lifecycle.UsesMedium(boot) && r.Key == "":
 		err := refused("the agent of %s asks over plain HTTP, and its token is on a boot medium that others may have read: "+
 			"set http.tls in the configuration file of the boot server", r.Host)
-		b.stages.recordProblem(a.boot, v1alpha1.ReasonAgentKeyMissing, err)
+		a.recordProblem(b.stages, v1alpha1.ReasonAgentKeyMissing, err)
 		return err
 	}
 	first := boot.DataAddress == ""
@@ -204,6 +205,9 @@ func (b *binding) refuseSecond(ctx context.Context, a attempt, second error) err
 
 // refuseAgent ends the validity of the agent's token. The lifecycle ends the attempt.
 func (b *binding) refuseAgent(ctx context.Context, a attempt, why error) error {
+	if a.known {
+		return why
+	}
 	before, now := a.boot.DeepCopy(), metav1.NewTime(b.clock.Now())
 	a.boot.Spec.AgentRefusedTime = &now
 	if err := b.records.patch(ctx, before, a.boot); err != nil {
@@ -215,6 +219,9 @@ func (b *binding) refuseAgent(ctx context.Context, a attempt, why error) error {
 
 // failAttempt ends a boot, and with it the validity of its tokens.
 func (b *binding) failAttempt(ctx context.Context, a attempt, why error) error {
+	if a.known {
+		return why
+	}
 	before := a.boot.DeepCopy()
 	a.boot.Spec.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonSecondRequester, Message: why.Error()}
 	if err := b.records.patch(ctx, before, a.boot); err != nil {

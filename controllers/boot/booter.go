@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/agent"
@@ -92,7 +91,7 @@ func New(b *Booter) *Booter {
 	}
 	b.bootstrap = &bootstrapReader{data: data, keys: keys}
 	b.images = &imageStore{images: b.Images, data: data, tokens: b.tokens}
-	b.events = &eventRecorder{client: b.Client, clock: b.Clock, recorder: b.Recorder, throttle: controllers.NewThrottle(), refusals: lru.New(4096)}
+	b.events = &eventRecorder{client: b.Client, recorder: b.Recorder, refusals: lru.New(4096)}
 	b.stages = &stageWriter{client: b.Client, log: b.Log, clock: b.Clock, records: b.records, events: b.events, queue: newStageQueue()}
 	b.addSubjects(keys)
 	return b
@@ -113,7 +112,7 @@ func (b *Booter) addSubjects(keys tokenKeys) {
 		stages: b.stages, events: b.events,
 	}
 	b.agents = &agents{
-		client: b.Client, log: b.Log, clock: b.Clock, settings: b.Settings, lookup: b.lookup, bootstrap: b.bootstrap, images: b.images, stages: b.stages, events: b.events,
+		client: b.Client, log: b.Log, clock: b.Clock, settings: b.Settings, lookup: b.lookup, records: b.records, bootstrap: b.bootstrap, images: b.images, stages: b.stages, events: b.events,
 		guard: &agentGuard{
 			settings: b.Settings, keys: keys, lookup: b.lookup, tokens: b.tokens, admission: b.admission, binding: bound, stages: b.stages,
 		},
@@ -121,7 +120,8 @@ func (b *Booter) addSubjects(keys tokenKeys) {
 		reports:     newLimiters(reportRate, reportBurst), progress: newProgressLimiter(), sent: newImagesSent(),
 	}
 	b.media = &media{
-		settings: b.Settings, keys: keys, lookup: b.lookup, tokens: b.tokens, bootstrap: b.bootstrap, stages: b.stages, loaders: lru.New(4096),
+		settings: b.Settings, keys: keys, lookup: b.lookup, shared: b.lookup.sharing(), tokens: b.tokens, bootstrap: b.bootstrap, stages: b.stages,
+		loaders: lru.New(4096),
 	}
 	b.leases = &leases{
 		client: b.Client, apiReader: b.APIReader, log: b.Log, namespace: b.Namespace, tenants: b.Tenants, lookup: b.lookup, records: b.records, stages: b.stages,

@@ -21,7 +21,9 @@ import (
 
 const (
 	// batchDelay is how long a writer waits for more stages of a host, so that stages which follow each other closely are written together.
-	batchDelay = 500 * time.Millisecond
+	batchDelay = 2 * time.Second
+	// progressDelay is batchDelay for the progress of an agent, which is limited already: later it would be that of a step that is over.
+	progressDelay = 500 * time.Millisecond
 	// maxWriters is how many hosts are written at once.
 	maxWriters = 4
 	// writeTimeout is the timeout for writing one host.
@@ -99,7 +101,7 @@ func (w *stageWriter) write(ctx context.Context, host types.NamespacedName, n *p
 		w.writeAgentProgress(ctx, host, n.agent)
 	}
 	if n.problem != nil {
-		w.forgetFailedWrite(writeKey{host, problemKey(n.problem)}, controllers.ApplyProblem(ctx, w.client, host, *n.problem))
+		w.forgetFailedWrite(writeKey{host, problemKey(n.problem)}, w.records.written.ApplyProblem(ctx, w.client, host, *n.problem))
 	}
 	if n.problem == nil { // the cache does not show that one yet
 		w.writeOtherServer(ctx, host, n.otherServer)
@@ -111,7 +113,7 @@ func (w *stageWriter) writeAgentProgress(ctx context.Context, host types.Namespa
 	if p == nil || w.agentIsDone(ctx, host, p.Number) {
 		return
 	}
-	if err := controllers.ApplyAgentProgress(ctx, w.client, host, *p); client.IgnoreNotFound(err) != nil {
+	if err := w.records.written.ApplyAgentProgress(ctx, w.client, host, *p); client.IgnoreNotFound(err) != nil {
 		w.log.Error(err, "Failed to write the progress of an agent", "host", host)
 	}
 }
@@ -137,7 +139,7 @@ func (w *stageWriter) writeStages(ctx context.Context, host types.NamespacedName
 	if len(seen) == 0 {
 		return nil
 	}
-	return controllers.ApplyStages(ctx, w.client, boot, seen...)
+	return w.records.written.ApplyStages(ctx, w.client, boot, seen...)
 }
 
 // forgetFailedWrite forgets a write that failed, so that the next observation of the same stage is written.

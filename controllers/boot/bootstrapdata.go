@@ -76,6 +76,22 @@ func (r *bootstrapReader) bootstrapPart(ctx context.Context, a attempt, whole bo
 	return bootstrapData{network: network}, err
 }
 
+// bootstrapForSeed reads what a file of the seed needs. The first request needs a Machine with bootstrap data whatever its file: it is the one that the data is served for.
+func (r *bootstrapReader) bootstrapForSeed(ctx context.Context, a attempt, first bool, file string) (bootstrapData, error) {
+	if err := requireMachine(a); first && err != nil {
+		return bootstrapData{}, err
+	}
+	return r.bootstrapPart(ctx, a, seed.HasUserData(file))
+}
+
+// requireMachine refuses an attempt whose Machine is gone, although its BareMetalMachine is not, or has no bootstrap data.
+func requireMachine(a attempt) error {
+	if a.consumer.BootstrapSecretName() == "" {
+		return refused("the Machine of %s/%s is gone, or names no bootstrap Secret", a.host.Namespace, a.host.Name)
+	}
+	return nil
+}
+
 // readBootstrapData reads the bootstrap Secret, and the host's network. It is called before the script is served as well as before the seed is: the command line
 // depends on the format, and a boot that cannot be finished is not started.
 func (r *bootstrapReader) readBootstrapData(ctx context.Context, a attempt) (bootstrapData, error) {

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,9 +34,7 @@ func keyOf(boot *v1alpha1.BareMetalBoot) attemptKey {
 // eventRecorder records the events of boots on their hosts.
 type eventRecorder struct {
 	client   client.Client // reads from the cache
-	clock    clock.PassiveClock
 	recorder events.EventRecorder
-	throttle *controllers.Throttle
 	refusals *lru.Cache // attemptKeys whose first refusal has an event
 }
 
@@ -59,23 +56,16 @@ func (r *eventRecorder) recordRefusalEvent(a attempt, from netip.Addr, err error
 	r.recordEvent(a.boot, corev1.EventTypeWarning, controllers.EventRefused, "Refuse", "Refused a request from %s in boot attempt %d: %s", from, a.boot.Spec.Attempt, err)
 }
 
-// recordStageEvent records a stage when it is first observed in a boot attempt. recordServedEvent has recorded the stage of the bootstrap data already, and changes of the
-// queue position are only in the status. While many hosts boot at once, the throttle drops the events of stages that are no failure.
+// recordStageEvent records a stage that is a failure. The status of the boot shows the other stages.
 func (r *eventRecorder) recordStageEvent(boot *v1alpha1.BareMetalBoot, s v1alpha1.ObservedStage) {
-	if s.Stage == v1alpha1.StageData || s.Stage == v1alpha1.StageWaiting && controllers.ObservedStage(boot, s.Stage) != nil {
-		return
-	}
-	kind := corev1.EventTypeNormal
-	if s.Stage == v1alpha1.StageBootstrapFailed || s.Stage == v1alpha1.StageRestarted {
-		kind = corev1.EventTypeWarning
-	} else if !r.throttle.Allow(r.clock.Now()) {
+	if s.Stage != v1alpha1.StageBootstrapFailed && s.Stage != v1alpha1.StageRestarted {
 		return
 	}
 	note := fmt.Sprintf("Boot attempt %d reached the stage %s", boot.Spec.Attempt, s.Stage)
 	if by := lifecycle.StageClient(s); by != "" {
 		note += " (" + by + ")"
 	}
-	r.recordEvent(boot, kind, controllers.EventBootStage+string(s.Stage), "Boot", "%s", note)
+	r.recordEvent(boot, corev1.EventTypeWarning, controllers.EventBootStage+string(s.Stage), "Boot", "%s", note)
 }
 
 // recordProblemEvent records why a boot cannot be served.

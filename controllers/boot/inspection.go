@@ -27,7 +27,7 @@ const (
 
 // Inventory writes what the agent found to the BareMetalInspection of the host.
 func (s *agents) Inventory(ctx context.Context, r pxe.AgentRequest, found wire.Inspection) error {
-	a, err := s.guard.withAgent(ctx, r, true, func(a attempt) error {
+	a, err := s.guard.withAgent(ctx, r, true, nil, func(a attempt) error {
 		if a.boot.Spec.Purpose != v1alpha1.PurposeInspect || a.boot.Spec.AgentDoneTime != nil {
 			return refused("the boot of %s inspects nothing, or is over", r.Host)
 		}

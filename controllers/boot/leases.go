@@ -47,6 +47,7 @@ type leases struct {
 	records   *bootRecords
 	stages    *stageWriter
 	events    *eventRecorder
+	created   createdLeases
 }
 
 // Lease returns the address that a server keeps. In the order of preference it is
@@ -100,6 +101,7 @@ func (l *leases) Decline(ctx context.Context, mac net.HardwareAddr, address neti
 		}
 		network = lease.Labels[NetworkLabel]
 		release(&lease, declineProbation)
+		l.created.remove(lease.Name)
 		return l.client.Update(ctx, &lease)
 	})
 	if err != nil {
@@ -169,8 +171,28 @@ func (a *allocation) hostLeases(ctx context.Context) (held, had []*coordinationv
 			had = append(had, l)
 		}
 	}
+	created, err := a.notShown(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	held = append(held, created...)
 	slices.SortFunc(held, byAcquireTime)
 	return held, had, nil
+}
+
+// notShown returns the Lease objects that this process created for the host in the pool, and that the cache does not show yet.
+func (a *allocation) notShown(ctx context.Context) (created []*coordinationv1.Lease, err error) {
+	for _, l := range a.created.of(a.holder, time.Now()) {
+		switch err := a.client.Get(ctx, client.ObjectKeyFromObject(l), &coordinationv1.Lease{}); {
+		case err == nil: // as it is now
+			a.created.remove(l.Name)
+		case client.IgnoreNotFound(err) != nil:
+			return nil, err
+		case a.pool.Prefix.Contains(leaseAddress(l.Name)):
+			created = append(created, l)
+		}
+	}
+	return created, nil
 }
 
 // byAcquireTime compares two Lease objects by the time at which their holders acquired them.
@@ -227,6 +249,7 @@ func (a *allocation) releaseReplaced(ctx context.Context, held []*coordinationv1
 			continue // it is for another interface of this server now, which takes it
 		}
 		release(l, replacedProbation)
+		a.created.remove(l.Name)
 		if err := a.client.Update(ctx, l); err != nil {
 			a.log.Error(err, "Failed to release an address that a reservation replaced", "host", a.holder.host, "lease", l.Name)
 		}

@@ -271,6 +271,7 @@ func (a *allocation) acquire(ctx context.Context, address netip.Addr, takeFromGo
 	if err != nil {
 		return pxe.Lease{}, err
 	}
+	a.created.add(lease, time.Now())
 	return pxe.Lease{Address: address, New: true}, nil
 }
 
@@ -290,6 +291,7 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromG
 	case holds.mac == a.holder.mac: // the same server, as another host
 	case a.mayMove(ctx, holds, address): // reserved for this interface now
 		release(lease, movedProbation)
+		a.created.remove(lease.Name)
 		if err := a.client.Update(ctx, lease); err != nil {
 			return pxe.Lease{}, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,7 @@ func (l *lookup) attemptOf(ctx context.Context, boot *v1alpha1.BareMetalBoot) (a
 	}
 	own := host.Spec.ConsumerRef == nil && (boot.Spec.Purpose == v1alpha1.PurposeInspect || lifecycle.OutlivesClaim(&boot.Spec))
 	if controllers.CurrentBoot(host, boot) == nil && !own || boot.Spec.Number != host.Spec.ProviderState.Boots {
+		host = &v1alpha1.BareMetalHost{} // the other may share its content with the cache
 		if err := l.apiReader.Get(ctx, key, host); err != nil {
 			return attempt{}, err
 		}
@@ -93,6 +95,20 @@ func (l *lookup) viewOfClaim(ctx context.Context, c client.Client, host *v1alpha
 		return attempt{}, refused("the boot of %s/%s belongs to another machine", host.Namespace, host.Name)
 	}
 	return l.view(ctx, c, host, boot)
+}
+
+// sharing returns the same lookup without copies: what it returns shares its content with the cache, and must not be changed.
+func (l *lookup) sharing() *lookup {
+	shared := *l
+	shared.client = sharedClient{l.client}
+	return &shared
+}
+
+// sharedClient is a client whose Get copies nothing out of the cache. What it returns must not be changed.
+type sharedClient struct{ client.Client }
+
+func (c sharedClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return c.Client.Get(ctx, key, o, append(slices.Clip(opts), client.UnsafeDisableDeepCopy)...)
 }
 
 // liveClient is a client whose Get reads from the API server. Cluster API's functions take a client, not a reader.

@@ -20,6 +20,7 @@ type media struct {
 	settings  lifecycle.Settings
 	keys      tokenKeys
 	lookup    *lookup
+	shared    *lookup // lookup without copies
 	tokens    *tokenChecker
 	bootstrap *bootstrapReader
 	stages    *stageWriter
@@ -30,7 +31,7 @@ type media struct {
 // bootstrap data. It has the token of the agent, or of the seed, which is checked against the API server when it is presented. The client is the BMC, or the
 // firmware of the server, so its address binds nothing.
 func (m *media) Media(ctx context.Context, r pxe.MediaRequest) (pxe.Medium, error) {
-	a, err := m.mediaAttempt(ctx, r)
+	a, err := m.mediaAttempt(ctx, r, m.shared)
 	if err != nil {
 		return pxe.Medium{}, err
 	}
@@ -52,7 +53,7 @@ func (m *media) Media(ctx context.Context, r pxe.MediaRequest) (pxe.Medium, erro
 // MediaScript returns what the medium boots. It reads the bootstrap Secret, as the script of a network boot does, so that a boot that cannot be finished is not
 // started, but nothing of it is in the medium.
 func (m *media) MediaScript(ctx context.Context, r pxe.MediaRequest) (pxe.Script, error) {
-	a, err := m.mediaAttempt(ctx, r)
+	a, err := m.mediaAttempt(ctx, r, m.lookup)
 	if err != nil {
 		return pxe.Script{}, err
 	}
@@ -80,13 +81,14 @@ func (m *media) MediaScript(ctx context.Context, r pxe.MediaRequest) (pxe.Script
 	}, nil
 }
 
-// mediaAttempt returns the attempt that a token opens, if it boots from a medium now. A BMC may fetch the medium before the server is powered on.
-func (m *media) mediaAttempt(ctx context.Context, r pxe.MediaRequest) (attempt, error) {
+// mediaAttempt returns the attempt that a token opens, if it boots from a medium now. A BMC may fetch the medium before the server is powered on. The boot shares its
+// content with the cache.
+func (m *media) mediaAttempt(ctx context.Context, r pxe.MediaRequest, from *lookup) (attempt, error) {
 	boot, err := m.tokens.openedBoot(ctx, presentedToken{r.Host, r.Token, forMedia, r.From})
 	if err != nil {
 		return attempt{}, err
 	}
-	a, err := m.lookup.attemptOf(ctx, boot)
+	a, err := from.attemptOf(ctx, boot)
 	if err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			err = refused("host %s does not exist", r.Host)

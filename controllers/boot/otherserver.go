@@ -44,7 +44,7 @@ func (w *stageWriter) writeOtherServer(ctx context.Context, host types.Namespace
 		return
 	}
 	if err == nil {
-		err = controllers.ApplyProblem(ctx, w.client, host, *p)
+		err = w.records.written.ApplyProblem(ctx, w.client, host, *p)
 	}
 	w.forgetFailedWrite(writeKey{host, p.Reason}, err)
 	if err == nil {

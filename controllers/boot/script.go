@@ -78,8 +78,8 @@ func files(source v1alpha1.BootSource) []artifact.Artifact {
 	return out
 }
 
-// Admit decides about a client as Script does, but from the cache alone. Script may still refuse a client that Admit admits, because it reads the boot from the
-// API server.
+// Admit decides about a client as Script does, but from the cache alone. Script may still refuse a client that Admit admits, because the API server
+// confirms what it decides.
 func (s *scripts) Admit(ctx context.Context, mac net.HardwareAddr, from netip.Addr) error {
 	host, err := s.lookup.clientHost(ctx, mac)
 	if err != nil {
@@ -119,13 +119,15 @@ func (s *scripts) Script(ctx context.Context, mac net.HardwareAddr, from netip.A
 	}
 	var script pxe.Script
 	var a attempt
-	boot, err := s.records.update(ctx, client.ObjectKeyFromObject(cached), func(boot *v1alpha1.BareMetalBoot) error {
+	first := func(known *v1alpha1.BareMetalBootSpec) bool { return known.ScriptAddress == "" }
+	boot, err := s.records.update(ctx, client.ObjectKeyFromObject(cached), first, func(boot *v1alpha1.BareMetalBoot, live bool) error {
 		a = attempt{boot: boot}
-		known, err := s.lookup.attemptOf(ctx, boot)
+		whole, err := s.lookup.attemptOf(ctx, boot)
 		if err != nil {
 			return err
 		}
-		a = known
+		a = whole
+		a.known = !live
 		script, err = s.script(ctx, a, mac, from)
 		return err
 	})
@@ -159,7 +161,7 @@ func (s *scripts) script(ctx context.Context, a attempt, mac net.HardwareAddr, f
 	}
 	bootstrap, err := s.bootstrap.bootstrapForScript(ctx, a)
 	if err != nil {
-		s.stages.recordProblem(a.boot, bootstrapReason(err), err)
+		a.recordProblem(s.stages, bootstrapReason(err), err)
 		return pxe.Script{}, errors.Join(pxe.ErrNotYet, err)
 	}
 	if a.boot.Spec.ScriptAddress == "" {

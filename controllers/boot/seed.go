@@ -28,8 +28,8 @@ type seeds struct {
 	events    *eventRecorder
 }
 
-// BootstrapData returns the bootstrap data to the first client that asks for a file of the seed with the token. For that first request everything is read from
-// the API server. Later requests read only the boot, which is voided before its claim ends, and the Secret for the files that contain it.
+// BootstrapData returns the bootstrap data to the first client that asks for a file of the seed with the token. For that first request host, machine and
+// Cluster are read from the API server. Later requests read only the boot, which is voided before its claim ends. The Secret is read for the files that contain it, as it is then.
 func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, from netip.Addr) (seed.Data, error) {
 	t := presentedToken{name, token, forSeed, from}
 	if data, ok, err := s.cachedSeed(ctx, t, file); ok || err != nil {
@@ -43,7 +43,8 @@ func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, fro
 		}
 		return s.lookup.attemptOf(ctx, boot)
 	}
-	a, err := s.binding.withToken(ctx, t, read, func(a attempt) error {
+	serves := func(known *v1alpha1.BareMetalBootSpec) bool { return known.DataServedTime == nil }
+	a, err := s.binding.withToken(ctx, t, serves, read, func(a attempt) error {
 		if lifecycle.StateOf(a.view) != lifecycle.StateBooting || a.deadlinePassed(s.settings) {
 			return refused("the boot of %s is over", name)
 		}
@@ -53,9 +54,9 @@ func (s *seeds) BootstrapData(ctx context.Context, name, token, file string, fro
 		if err := bind(&a.boot.Spec.DataAddress, from, "bootstrap data"); err != nil {
 			return s.binding.failAttempt(ctx, a, err)
 		}
-		bootstrap, err := s.bootstrap.bootstrapPart(ctx, a, first || seed.HasUserData(file))
+		bootstrap, err := s.bootstrap.bootstrapForSeed(ctx, a, first, file)
 		if err != nil {
-			s.stages.recordProblem(a.boot, bootstrapReason(err), err)
+			a.recordProblem(s.stages, bootstrapReason(err), err)
 			return err
 		}
 		if first {
@@ -99,7 +100,10 @@ func (s *seeds) cachedSeed(ctx context.Context, t presentedToken, file string) (
 // It accepts any source address. A system may change its address between its seed and its report. A report gives access to nothing, and its sender has read the
 // seed or the files of the system.
 func (s *seeds) Report(ctx context.Context, name, token string, outcome pxe.Outcome, from netip.Addr) error {
-	a, err := s.binding.withToken(ctx, presentedToken{name, token, forReport, from}, s.lookup.attemptOf, func(a attempt) error {
+	news := func(known *v1alpha1.BareMetalBootSpec) bool {
+		return known.ReportedTime == nil || known.ReportAddress == ""
+	}
+	a, err := s.binding.withToken(ctx, presentedToken{name, token, forReport, from}, news, s.lookup.attemptOf, func(a attempt) error {
 		boot := &a.boot.Spec
 		if a.view.Host.CurrentBoot() == nil || boot.Failure != nil || boot.DataServedTime == nil || !a.view.Consumer.Found || a.view.Consumer.Deleting ||
 			boot.ReportedTime == nil && a.deadlinePassed(s.settings) {

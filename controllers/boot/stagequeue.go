@@ -70,7 +70,11 @@ func (s *stageQueue) add(host types.NamespacedName, change func(*pendingStatus))
 		s.pending[host] = n
 	}
 	change(n)
-	s.hosts.AddAfter(host, batchDelay)
+	delay := batchDelay
+	if n.agent != nil {
+		delay = progressDelay
+	}
+	s.hosts.AddAfter(host, delay)
 	return true
 }
 

@@ -81,9 +81,14 @@ func (c *tokenChecker) mayLookUp(host string) error {
 // withinBudget is true for a request within the budget of a host, given as "namespace/name".
 func (c *tokenChecker) withinBudget(host string) bool { return c.budgets.allow(host, c.clock.Now()) }
 
-// cachedBoot returns the boot of a host from the cache. Without one it is empty, so that a check of the token takes as long as for an existing boot.
+// cachedBoot returns the boot of a host from the cache. Without one it is empty, so that a check of the token takes as long as for an existing boot. The boot of a medium
+// is not copied for each of thousands of requests, and must not be changed.
 func (c *tokenChecker) cachedBoot(ctx context.Context, s presentedToken) (*v1alpha1.BareMetalBoot, error) {
-	boot, err := c.records.bootOf(ctx, s.key())
+	read := c.records.bootOf
+	if s.purpose == forMedia {
+		read = c.records.sharedBootOf
+	}
+	boot, err := read(ctx, s.key())
 	if boot == nil {
 		boot = &v1alpha1.BareMetalBoot{}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,8 +42,11 @@ func (p *performer) perform(
 			delete(changed.Annotations, annotation)
 		}
 		err := p.client.Patch(ctx, changed, client.MergeFromWithOptions(host, client.MergeFromWithOptimisticLock{}))
-		if err == nil {
+		switch {
+		case err == nil:
 			p.writeCache.Record(changed)
+		case apierrors.IsConflict(err):
+			p.writeCache.NoteConflict(host, time.Now())
 		}
 		return err
 	}

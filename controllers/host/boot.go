@@ -108,7 +108,8 @@ func (r *bootRecords) writeBoot(ctx context.Context, host *v1alpha1.BareMetalHos
 	return r.written.Patch(ctx, r.client, boot, changed)
 }
 
-// countBoot sets the host's boot count to the number of the boot, which puts the boot under way, and blocks a move until the boot ends.
+// countBoot sets the host's boot count to the number of the boot, which puts the boot under way, and blocks a move until the boot ends. If the status of the boot shows an
+// earlier one, the stage Started replaces that.
 func (r *bootRecords) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoot, step lifecycle.Step, write func(func(*v1alpha1.BareMetalHost)) error) error {
 	err := write(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.ProviderState.Boots = step.Boot.Number
@@ -119,8 +120,8 @@ func (r *bootRecords) countBoot(ctx context.Context, boot *v1alpha1.BareMetalBoo
 			h.Annotations[v1alpha1.BlockMoveAnnotation] = "capbm: a boot is under way"
 		}
 	})
-	if err == nil {
-		logStatusError(ctx, controllers.ApplyStages(ctx, r.client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.clock.Now())))
+	if err == nil && boot.Status.Stage != "" { // the status of a host's first boot shows nothing that is outdated
+		logStatusError(ctx, r.written.ApplyStages(ctx, r.client, boot, controllers.NewStageAt(boot, v1alpha1.StageStarted, r.clock.Now())))
 	}
 	return err
 }

@@ -128,7 +128,9 @@ func TestBootUnknown(t *testing.T) {
 			test.lose(t, server)
 			wait(t, server, phase(v1alpha1.PhaseBootUnknown))
 			g.Expect(conditions.GetReason(server.Host, v1alpha1.ReadyCondition)).To(Equal(v1alpha1.ReasonBootUnknown))
-			g.Expect(conditions.GetMessage(server.Host, v1alpha1.ReadyCondition)).To(ContainSubstring(test.remedy))
+			wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { // it may have been seen missing first
+				g.Expect(conditions.GetMessage(h, v1alpha1.ReadyCondition)).To(ContainSubstring(test.remedy))
+			})
 			g.Expect(server.CommandNames()).To(Equal(commands))
 
 			if controllerstest.BootOf(t, env, server.Host) != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -18,12 +19,11 @@ import (
 // the boot server, which refuses it. Media that stay in a drive may hold data of the last machine, so failed ejections are counted.
 func (e *jobExecutor) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 	set := j.lastOverride != nil
-	clearErr := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
+	clearErr := j.clearOverrideIfNeeded(ctx, c, bmc.BootMethod(ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{}).Method), set, set)
 	var ejectErr error
-	media, hasDrives := c.(bmc.VirtualMedia)
-	if hasDrives && bmc.KindOf(clearErr) != bmc.Unauthorized { // one refused login is enough
+	if media, ok := c.(bmc.VirtualMedia); ok && bmc.KindOf(clearErr) != bmc.Unauthorized { // one refused login is enough
 		if ejectErr = media.EjectMedia(ctx); bmc.KindOf(ejectErr) == bmc.Unsupported {
-			hasDrives, ejectErr = false, nil // a BMC without virtual drives has nothing to eject
+			ejectErr = nil // a BMC without virtual drives has nothing to eject
 		}
 	}
 	switch { // the first error of the join determines the kind
@@ -42,22 +42,8 @@ func (e *jobExecutor) cleanUp(ctx context.Context, j job, c bmc.Client) error {
 		h.bmc.CleanUpTriedAt = e.clock.Now()
 		h.bmc.CleanUpError = controllers.Clip(maskMedia(ejectErr.Error()), controllers.MaxText)
 	})
-	if ejectErr == nil {
-		e.events.recordJobEvent(j, controllers.EventCleaned, "Release", describeCleanUp(clearErr == nil, hasDrives))
+	if clearErr != nil && ejectErr == nil { // a failed ejection is retried, and ends in a quarantine
+		e.events.recordJobEvent(j, corev1.EventTypeWarning, controllers.EventBootOverrideKept, "Release", "The BMC did not clear the boot override: "+maskMedia(clearErr.Error()))
 	}
 	return asFinal(errors.Join(clearErr, ejectErr))
-}
-
-// describeCleanUp says what a clean-up did to the boot override and to the virtual media.
-func describeCleanUp(cleared, ejected bool) string {
-	switch {
-	case cleared && ejected:
-		return "Cleared the boot override and ejected the virtual media"
-	case cleared:
-		return "Cleared the boot override. The BMC has no virtual media"
-	case ejected:
-		return "Ejected the virtual media, but the BMC did not clear the boot override"
-	default:
-		return "The BMC has no virtual media, and did not clear the boot override"
-	}
 }

@@ -73,11 +73,11 @@ func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alph
 	}
 	if ref := host.Spec.ConsumerRef; ref != nil {
 		var hosts v1alpha1.BareMetalHostList
-		if err := f.client.List(ctx, &hosts, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}); err != nil {
+		if err := f.client.List(ctx, &hosts, here, client.MatchingFields{controllers.ConsumerIndex: ref.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list the other hosts of the machine: %w", err)
 		}
-		for _, other := range hosts.Items {
-			if other.UID != host.UID {
+		for i := range hosts.Items {
+			if other := &hosts.Items[i]; other.UID != host.UID {
 				view.Claims.SharesConsumerWith = append(view.Claims.SharesConsumerWith, other.Name)
 			}
 		}

@@ -71,6 +71,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
 	Node *corev1.Node
+	// ProgressDelay is how long the progress of a boot or of a release stays unwritten in the status of a host. With 0 it is throttled as other progress.
+	ProgressDelay time.Duration
 	// WatchFilter, if not empty, is the value of the label cluster.x-k8s.io/watch-filter of the hosts to reconcile.
 	WatchFilter string
 
@@ -121,20 +123,20 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueObject,
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost).
-		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfMachine)).
+		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost, builder.WithPredicates(predicate.NewPredicateFuncs(r.watches.ofOwnHost))).
+		Watches(&v1alpha1.BareMetalMachine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfMachine), builder.WithPredicates(machineChanges)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfOwnerMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfCluster),
 			builder.WithPredicates(predicates.Any(mgr.GetScheme(), ctrl.LoggerFrom(ctx),
 				predicates.ClusterCreateNotPaused(mgr.GetScheme(), ctrl.LoggerFrom(ctx)),
 				predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)), deleteEvents))).
-		WatchesMetadata(&v1alpha1.BareMetalInspection{}, controllers.EnqueueObject).
+		WatchesMetadata(&v1alpha1.BareMetalInspection{}, controllers.EnqueueObject, builder.WithPredicates(predicate.NewPredicateFuncs(r.watches.ofOwnHost))).
 		Watches(&v1alpha1.BareMetalErasureRequest{}, handler.EnqueueRequestsFromMapFunc(hostOfErasureRequest), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfSecret)).
 		WatchesRawSource(enqueued).
 		WithOptions(options)
 	if r.Profiles {
-		hosts = hosts.Watches(&v1alpha1.BareMetalSettings{}, controllers.EnqueueObject).
+		hosts = hosts.Watches(&v1alpha1.BareMetalSettings{}, controllers.EnqueueObject, builder.WithPredicates(predicate.NewPredicateFuncs(r.watches.ofOwnHost))).
 			Watches(&v1alpha1.BareMetalProfile{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsOfProfile), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	return hosts.Complete(r)
@@ -159,7 +161,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	}
 	r.observations, r.writeCache = newObservations(), &controllers.WriteCache[*v1alpha1.BareMetalHost]{}
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
-	r.watches = &watchMapper{client: r.Client}
+	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
 	r.queue = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue)
 	r.events = &eventRecorder{recorder: r.Recorder, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
@@ -175,7 +177,8 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.erasureRecords = &erasureRecords{apiReader: r.APIReader, recorder: r.Erasures}
 	r.performer = r.newPerformer()
 	r.status = &statusWriter{
-		client: r.Client, settings: r.Settings, observations: r.observations, writeCache: r.writeCache, throttle: controllers.NewThrottle(), events: r.events,
+		client: r.Client, settings: r.Settings, observations: r.observations, writeCache: r.writeCache, throttle: controllers.NewThrottle(), progressDelay: r.ProgressDelay,
+		events: r.events,
 	}
 }
 
@@ -226,35 +229,62 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	host = r.writeCache.Read(host)
+	if wait := r.writeCache.Outdated(host, time.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil // the event of a newer version comes earlier
+	}
 	if added, err := r.ensureFinalizer(ctx, host); err != nil || added {
 		return ctrl.Result{}, err
 	}
 	return r.advance(ctx, host)
 }
 
-// advance decides the next step of a host, performs it, and writes the status.
+// maxRounds is the maximum number of steps that one reconcile performs: the record of a boot, its count, and the first command.
+const maxRounds = 3
+
+// advance performs the next step of a host. After the record or the count of a boot it performs the step after that, too: nothing has to happen between them. Each step is
+// decided by what this process has written until then, as in a reconcile of its own, which would wait for a worker.
 func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) (ctrl.Result, error) {
+	for round := 1; ; round++ {
+		result, again, err := r.performNext(ctx, host)
+		if err != nil || !again || round == maxRounds {
+			return result, err
+		}
+		key := client.ObjectKeyFromObject(host)
+		host = &v1alpha1.BareMetalHost{}
+		if err := r.Client.Get(ctx, key, host); err != nil || !controllers.HasWatchFilter(host, r.WatchFilter) {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		host = r.writeCache.Read(host)
+	}
+}
+
+// performNext decides the next step of a host, performs it, and writes the status. again is true if the step after it can be decided at once.
+func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHost) (result ctrl.Result, again bool, err error) {
 	key := client.ObjectKeyFromObject(host)
 	boot, err := r.boots.get(ctx, key)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, false, err
+	}
+	if wait := r.boots.written.Outdated(boot); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, false, nil // the event of a newer version comes earlier
 	}
 	view, step, err := r.decide(ctx, host, boot)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, false, err
 	}
 	if err := r.boots.ensureOwner(ctx, host, boot, step); err != nil {
 		r.queue.Leave(key, view.Now)
-		return controllers.Result(err)
+		result, err = controllers.Result(err)
+		return result, false, err
 	}
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
-	r.events.recordReleaseStarted(host, view, step)
 	if step.Action == lifecycle.RecordErasure {
 		view.Erasure.Record = r.erasureRecords.recordErasure(ctx, host, boot)
 		if step = lifecycle.Next(view, r.Settings); step.Action == lifecycle.RecordErasure { // the error makes the reconcile repeat it
 			_, err := r.status.writeStatus(ctx, host, view, step)
-			return controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Erasure.Record.Err), err))
+			result, err = controllers.Result(errors.Join(fmt.Errorf("record the erasure of the disks: %w", view.Erasure.Record.Err), err))
+			return result, false, err
 		}
 		logWithoutRecord(ctx, view, step)
 		ctrl.LoggerFrom(ctx).V(4).Info("Step after the record", "state", step.State, "action", step.Action, "reason", step.Reason)
@@ -264,12 +294,19 @@ func (r *Reconciler) advance(ctx context.Context, host *v1alpha1.BareMetalHost) 
 		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict
 			r.queue.Leave(key, view.Now) // other hosts must not wait for the cause of this error
 		}
-		return controllers.Result(err)
+		result, err = controllers.Result(err)
+		return result, false, err
 	}
 	r.events.recordStepEvents(ctx, host, view, step)
 	if writesRecord(step.Action) {
-		return ctrl.Result{}, nil // the event of this write enqueues the host, and the status is written then
+		return ctrl.Result{}, startsBoot(step) && boot != nil, nil // the event of this write enqueues the host, and the status is written then
 	}
+	result, err = r.writeStatus(ctx, host, view, step, wait)
+	return result, false, err
+}
+
+// writeStatus writes the status after a step, and returns when to reconcile the host again. wait is how long the step itself must wait.
+func (r *Reconciler) writeStatus(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step, wait time.Duration) (ctrl.Result, error) {
 	statusDelay, err := r.status.writeStatus(ctx, host, view, step)
 	if err != nil {
 		return controllers.Result(err)
@@ -325,6 +362,11 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, host *v1alpha1.BareMet
 		r.writeCache.Record(host)
 	}
 	return added, err
+}
+
+// startsBoot is true for a step that records or counts a boot that goes on.
+func startsBoot(step lifecycle.Step) bool {
+	return step.Action == lifecycle.CountBoot || step.Action == lifecycle.RecordBoot && step.Boot.VoidedTime == nil && step.Boot.Failure == nil
 }
 
 // writesRecord is true for actions that write to the spec or metadata of the host or of its boot, or to status.powerRestore. They always write: the lifecycle chooses them only if

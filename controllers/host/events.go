@@ -34,24 +34,6 @@ func (r *eventRecorder) recordEvent(host *v1alpha1.BareMetalHost, kind, reason, 
 	controllers.RecordEvent(r.recorder, host, nil, kind, reason, action, note, args...)
 }
 
-// recordReleaseStarted records the start of a release, before its first command. It records it once: the status shows a release in progress, and memory
-// bridges the time until the status is written.
-func (r *eventRecorder) recordReleaseStarted(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
-	if step.Phase != v1alpha1.PhaseReleasing && step.Phase != v1alpha1.PhaseCleaning || view.Consumer == nil ||
-		host.Status.Phase == v1alpha1.PhaseReleasing || host.Status.Phase == v1alpha1.PhaseCleaning {
-		return
-	}
-	recorded := false
-	r.observations.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
-		recorded = h.releaseReportedFor.Equal(view.Consumer.DeletingSince) && !h.releaseReportedFor.IsZero()
-		h.releaseReportedFor = view.Consumer.DeletingSince
-	})
-	if !recorded {
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventReleaseStarted, "Release",
-			"Started to release the host from BareMetalMachine %s", view.Host.Spec.ConsumerRef.Name)
-	}
-}
-
 // recordStepEvents records what a step wrote to the host's spec and metadata.
 func (r *eventRecorder) recordStepEvents(ctx context.Context, host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	switch step.Action {
@@ -63,8 +45,6 @@ func (r *eventRecorder) recordStepEvents(ctx context.Context, host *v1alpha1.Bar
 		ctrl.LoggerFrom(ctx).Info("Recorded the cleaning", "startTime", fmt.Sprint(step.CleaningStartTime), "message", step.Message)
 		if step.CleaningStartTime == nil {
 			r.recordEvent(host, corev1.EventTypeWarning, controllers.EventCleaningInterrupted, "Release", "%s", step.Message)
-		} else {
-			r.recordEvent(host, corev1.EventTypeNormal, controllers.EventCleaningStarted, "Release", "%s: started the cleaning", step.Message)
 		}
 	case lifecycle.RecordSettings, lifecycle.CountSettings, lifecycle.EndSettings:
 		r.recordSettingsEvent(host, view, step)
@@ -158,17 +138,10 @@ func (r *eventRecorder) recordReleasedEvents(ctx context.Context, host *v1alpha1
 	}
 }
 
-// powerCommandEvents are the events of accepted power commands.
-var powerCommandEvents = map[lifecycle.Command]struct{ reason, note string }{
-	lifecycle.CommandPowerOn:  {controllers.EventPowerOn, "The BMC accepted the command to power on the server"},
-	lifecycle.CommandShutDown: {controllers.EventShutDown, "The BMC accepted the request to shut down the operating system"},
-	lifecycle.CommandForceOff: {controllers.EventForceOff, "The BMC accepted the command to force the server off"},
-}
-
 // recordJobEvent records an event of a job, which has no host object.
-func (r *eventRecorder) recordJobEvent(j job, reason, action, note string) {
+func (r *eventRecorder) recordJobEvent(j job, kind, reason, action, note string) {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name, UID: j.uid}}
-	r.recordEvent(host, corev1.EventTypeNormal, reason, action, "%s", note)
+	r.recordEvent(host, kind, reason, action, "%s", note)
 }
 
 // transitionEvent is the event of a host that enters or leaves a phase.

@@ -83,5 +83,5 @@ func TestEventsOfAPowerHold(t *testing.T) {
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.ProviderState.PowerHoldStartTime).To(BeNil())
 	})
-	expectEvents(t, namespace, "Registered", "PowerHoldStarted", "ForceOff", "PowerHoldOff", "PowerHoldEnded", "PowerOn", "PowerRestored")
+	expectEvents(t, namespace, "Registered", "PowerHoldStarted", "ForceOff", "PowerHoldOff", "PowerHoldEnded", "PowerRestored")
 }

@@ -241,7 +241,7 @@ func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	})
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonWaitingForMachine))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation))
+		g.Expect(h.Annotations).To(HaveKey(v1alpha1.BlockMoveAnnotation), "no move waits")
 		g.Expect(h.Status.Addresses).To(HaveLen(1))
 	})
 	controllerstest.Modify(t, env, claim.BareMetalMachine, func(m *v1alpha1.BareMetalMachine) {

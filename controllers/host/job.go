@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -61,6 +63,8 @@ type job struct {
 	wantsSecureBoot bool
 	// settings is what a job about firmware settings needs.
 	settings settingsWork
+	// confirm confirms that the job is still wanted, right before its first request that changes something; nil if that was confirmed before the first request.
+	confirm func(context.Context) error
 }
 
 // Results of a job that are unrelated to the state of the BMC.
@@ -167,14 +171,24 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 
 // run rechecks a job, executes it and reads the resulting power state.
 func (r *jobRunner) run(ctx context.Context, j job, c bmc.Client) error {
-	if j.action.Commands() {
+	confirm := func(ctx context.Context) error {
 		// While the job was queued, the host may have been claimed or paused.
 		if err := r.recheck.recheckCommand(ctx, j); err != nil {
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Info("Started a BMC command", "action", j.action)
-	} else if err := r.recheck.recheckRead(ctx, j); err != nil {
+		return nil
+	}
+	recheck := func(ctx context.Context) error { return r.recheck.recheckRead(ctx, j) }
+	deferred := j.action == lifecycle.ClearBootOverride // the BMC has usually cleared it, and is only read
+	if j.action.Commands() && !deferred {
+		recheck = confirm
+	}
+	if err := recheck(ctx); err != nil {
 		return err
+	}
+	if deferred {
+		j.confirm = confirm
 	}
 	err := r.executor.execute(ctx, j, c)
 	if err != nil && !errors.As(err, new(*finalError)) || readsNoPower(j.action) {
@@ -233,7 +247,9 @@ func (e *jobExecutor) recordCommand(j job, command lifecycle.Command, err error)
 	switch {
 	case err == nil:
 		e.observations.updateServerByJob(j, func(h *hostObservation) { h.notePowerCommand(command, e.clock.Now()) })
-		e.events.recordJobEvent(j, powerCommandEvents[command].reason, "Power", powerCommandEvents[command].note)
+		if command == lifecycle.CommandForceOff { // it may have interrupted an operating system
+			e.events.recordJobEvent(j, corev1.EventTypeNormal, controllers.EventForceOff, "Power", "The BMC accepted the command to force the server off")
+		}
 	case command == lifecycle.CommandPowerOn && (kind == bmc.Unreachable || kind == bmc.Failed || kind == bmc.Busy):
 		e.observations.updateServerByJob(j, func(h *hostObservation) { h.notePowerCommand(command, e.clock.Now()) })
 	case command != lifecycle.CommandPowerOn && kind == bmc.Unreachable:

@@ -190,6 +190,38 @@ func TestClearOverrideIfNeeded(t *testing.T) {
 	}
 }
 
+// TestClearIsConfirmed: an override is read without a look at the API server, and cleared only after one.
+func TestClearIsConfirmed(t *testing.T) {
+	for name, c := range map[string]struct {
+		read   bmc.BootTarget
+		looks  int
+		writes int
+		err    error
+	}{
+		"cleared by the BMC":          {bmc.BootNone, 0, 0, nil},
+		"still there":                 {bmc.BootPXE, 1, 1, nil},
+		"still there, in maintenance": {bmc.BootPXE, 1, 0, errOutdated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r, j := newTestReconciler(t)
+			j.action, j.lastOverride = lifecycle.ClearBootOverride, &v1alpha1.BootOverrideStatus{Target: "PXE", Method: "NoMode"}
+			looks, fake := 0, &scriptedBMC{read: bmc.BootOverride{Target: c.read}}
+			j.confirm = func(context.Context) error { looks++; return c.err }
+			r.observations.update(j.key, func(h *hostObservation) { h.bmc.OverrideSet = true })
+			err := r.performer.jobs.executor.execute(t.Context(), j, fake)
+			if c.err == nil {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(c.err))
+			}
+			g.Expect(looks).To(Equal(c.looks))
+			g.Expect(r.observations.get(j.key).bmc.OverrideSet).To(Equal(c.err != nil), "what was not confirmed is still to be done")
+			g.Expect(fake.requested).To(HaveLen(c.writes))
+		})
+	}
+}
+
 // TestBusyUntilResultIsRecorded: the BMC counts as busy until the result of a job is recorded, whatever the pool reports for its key.
 func TestBusyUntilResultIsRecorded(t *testing.T) {
 	g := NewWithT(t)

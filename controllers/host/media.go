@@ -172,7 +172,7 @@ func (d *bootDevices) removeOldMedium(ctx context.Context, j job, c bmc.Client) 
 		}
 	}
 	if last := j.lastOverride; last != nil && last.BootMethod == v1alpha1.MethodUefiHTTP && j.method != v1alpha1.MethodUefiHTTP {
-		if err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(last.Method), true, true); err != nil && !answeredByBMC(err) {
+		if err := j.clearOverrideIfNeeded(ctx, c, bmc.BootMethod(last.Method), true, true); err != nil && !answeredByBMC(err) {
 			return err
 		}
 	}

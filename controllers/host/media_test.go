@@ -138,7 +138,7 @@ func TestMethodFallsBack(t *testing.T) {
 	waitForBoot(t, server, 1, v1alpha1.MethodPXE)
 	clock.forward(methodTimeout)
 	waitForBoot(t, server, 2, v1alpha1.MethodVirtualMedia)
-	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On", "ForceOff", "Media=" + mediumOf(server, 2), "Boot=CD", "On"}))
+	g.Eventually(server.CommandNames).Should(Equal([]string{"Boot=PXE", "On", "ForceOff", "Media=" + mediumOf(server, 2), "Boot=CD", "On"}))
 	var given []string
 	for len(recorded.Events) > 0 {
 		if e := <-recorded.Events; strings.Contains(e, "BootStarted") {
@@ -222,7 +222,7 @@ func TestOldMediumIsRemoved(t *testing.T) {
 			waitForBoot(t, server, 1, method)
 			clock.forward(methodTimeout)
 			waitForBoot(t, server, 2, v1alpha1.MethodPXE)
-			g.Expect(server.CommandNames()).To(Equal(want(server)))
+			g.Eventually(server.CommandNames).Should(Equal(want(server)))
 			g.Expect(server.Image()).To(BeEmpty())
 			expectNoSecret(t, server, recorded)
 		})

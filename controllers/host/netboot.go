@@ -127,9 +127,9 @@ func (d *bootDevices) setOverride(ctx context.Context, j job, c bmc.Client, over
 	return err
 }
 
-// clearOverrideIfNeeded reads the boot override and clears it. It does nothing if the BMC reports no override, unless mayHide is true: the override may
-// be set without being reported. set is true if the provider set an override.
-func clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMethod, set, mayHide bool) error {
+// clearOverrideIfNeeded reads the boot override and clears it, after the job was confirmed. It does nothing if the BMC reports no override, unless mayHide is true: the override
+// may be set without being reported. set is true if the provider set an override.
+func (j job) clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMethod, set, mayHide bool) error {
 	const op = "Clear the boot override"
 	current, err := c.BootOverride(ctx)
 	switch {
@@ -137,6 +137,11 @@ func clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMet
 		return nil
 	case err != nil && bmc.KindOf(err) != bmc.Unsupported:
 		return err
+	}
+	if j.confirm != nil {
+		if err := j.confirm(ctx); err != nil {
+			return err
+		}
 	}
 	result, err := c.SetBootOverride(ctx, bmc.BootOverride{Target: bmc.BootNone}, method)
 	if err == nil && result.Doubt != "" {
@@ -149,7 +154,7 @@ func clearOverrideIfNeeded(ctx context.Context, c bmc.Client, method bmc.BootMet
 // doubt, so that it does not write to a working BMC while the server boots. A refusal is not retried: the boot server also decides what a host boots.
 func (d *bootDevices) clearBootOverride(ctx context.Context, j job, c bmc.Client) error {
 	override := ptr.Deref(j.lastOverride, v1alpha1.BootOverrideStatus{})
-	err := clearOverrideIfNeeded(ctx, c, bmc.BootMethod(override.Method), true, override.Warning != "")
+	err := j.clearOverrideIfNeeded(ctx, c, bmc.BootMethod(override.Method), true, override.Warning != "")
 	if err != nil && !answeredByBMC(err) {
 		return err
 	}
@@ -165,8 +170,11 @@ func (h *hostObservation) noteOverrideCleared(err error) {
 	}
 }
 
-// answeredByBMC is true for an error that is the BMC's answer: a retry would get the same answer.
+// answeredByBMC is true for an error that is the BMC's answer: a retry would get the same answer. A job that could not be confirmed has asked the BMC nothing.
 func answeredByBMC(err error) bool {
+	if errors.Is(err, errOutdated) || errors.Is(err, errRecheckFailed) {
+		return false
+	}
 	kind := bmc.KindOf(err)
 	return kind == bmc.Failed || kind == bmc.Unsupported || kind == bmc.NotFound
 }

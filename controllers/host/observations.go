@@ -46,8 +46,8 @@ type hostObservation struct {
 	endedOperation   *v1alpha1.Operation          // last operation that ended
 	runningOperation *v1alpha1.Operation          // operation in progress
 
-	reported           eventState // last recorded by events
-	releaseReportedFor time.Time  // deletion time of the machine whose release has a ReleaseStarted event
+	reported  eventState // last recorded by events
+	shownBoot int32      // number of the last boot attempt whose server the status showed as on
 
 	recheckFailures       int       // consecutive commands that could not be rechecked
 	commandsDeferredUntil time.Time // no command is tried before, because of recheckFailures

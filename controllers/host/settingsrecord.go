@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,9 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalsettings,verbs=get;list;watch;create;patch;record
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalsettings/status,verbs=patch
+
+// settingsResource is the resource of the records, as errors name it.
+var settingsResource = v1alpha1.GroupVersion.WithResource("baremetalsettings").GroupResource()
 
 // maxSettingValue is the maximum length of a value in the record of a run, as in the API.
 const maxSettingValue = 256
@@ -76,12 +80,18 @@ func (r *settingsRecords) record(ctx context.Context, host *v1alpha1.BareMetalHo
 		return err
 	}
 	if decided := view.BIOS.Record; decided != nil && !equality.Semantic.DeepEqual(*decided, before.Spec) {
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("baremetalsettings").GroupResource(), host.Name, errRecordChanged)
+		return apierrors.NewConflict(settingsResource, host.Name, errRecordChanged)
 	}
 	object := before.DeepCopy()
 	object.Spec = spec
 	setSettingsOwner(object, host)
+	if r.written.Outdated(before, time.Now()) > 0 { // the API server would answer with another conflict
+		return apierrors.NewConflict(settingsResource, host.Name, errRecordChanged)
+	}
 	if err := r.client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if apierrors.IsConflict(err) {
+			r.written.NoteConflict(before, time.Now())
+		}
 		return fmt.Errorf("record the settings run: %w", err)
 	}
 	r.written.Record(object)

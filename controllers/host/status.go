@@ -26,12 +26,32 @@ type statusWriter struct {
 	observations *observations
 	writeCache   *controllers.WriteCache[*v1alpha1.BareMetalHost]
 	throttle     *controllers.Throttle
-	events       *eventRecorder
+	// progressDelay is how long the progress of a boot or of a release stays unwritten.
+	progressDelay time.Duration
+	events        *eventRecorder
 }
 
 // firstStatusGrace is the time in which the BMC of a new host is expected to answer all requests. Until then the status is not written: that saves one
 // write for each host when a fleet is registered.
 const firstStatusGrace = 5 * time.Second
+
+// bootStatusGrace is the time in which a server is expected to be on after its host was claimed. Until then its status is not written: one write has the claim, the boot and the
+// power. Machines do not claim by the status alone, but by spec.consumerRef, which is written first.
+const bootStatusGrace = 10 * time.Second
+
+// powersOnForBoot is true while a boot goes on whose server is about to be powered on.
+func powersOnForBoot(view lifecycle.View, step lifecycle.Step) bool {
+	boots := step.State == lifecycle.StateClaimed || step.State == lifecycle.StateBooting
+	awaitsPower := view.Host.Boot != nil && view.Host.Boot.PoweredOnTime != nil && step.State == lifecycle.StateBooting
+	goesOn := step.Action != lifecycle.Nothing || view.BMC.Busy || awaitsPower
+	return boots && goesOn && view.BMC.Power != v1alpha1.PowerOn && view.BMCProblem() == nil && view.Observed.Problem == nil && !view.PauseRequested()
+}
+
+// startsRunning is true for a server that is on in a boot attempt which the status does not show yet: each attempt is shown once, when its server is on.
+func startsRunning(view lifecycle.View, observed hostObservation) bool {
+	b := view.Host.CurrentBoot()
+	return b != nil && b.PoweredOnTime != nil && b.ReportedTime == nil && b.Number != observed.shownBoot && view.BMC.Power == v1alpha1.PowerOn
+}
 
 // writeStatus writes the status with one patch if anything changed. It leaves the status as it is during the first requests of this process to the BMC,
 // so that a restart writes nothing.
@@ -60,16 +80,29 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 		return 0, nil
 	}
 	// A host that is no longer available is always written immediately: machines claim hosts by their status.
-	if asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition) || !isSignificantChange(before.Status, host.Status) {
-		if wait := w.throttle.Delay(key, view.Now); wait > 0 {
-			return wait, nil
-		}
+	var wait time.Duration
+	switch {
+	case asking && !conditions.IsTrue(before, v1alpha1.AvailableCondition):
+		wait = w.throttle.Delay(key, view.Now)
+	case powersOnForBoot(view, step):
+		wait = w.throttle.DelayProgress(key, view.Now, bootStatusGrace)
+	case isSignificantChange(before.Status, host.Status), startsRunning(view, observed):
+	case controllers.IsBootProgress(conditions.Get(before, v1alpha1.BootedCondition), conditions.Get(host, v1alpha1.BootedCondition)):
+		wait = w.throttle.DelayProgress(key, view.Now, w.progressDelay)
+	default:
+		wait = w.throttle.Delay(key, view.Now)
+	}
+	if wait > 0 {
+		return wait, nil
 	}
 	if err := w.client.Status().Patch(ctx, host, patch); err != nil {
 		return 0, err
 	}
 	w.writeCache.Record(host)
 	w.throttle.Done(key)
+	if startsRunning(view, observed) {
+		w.observations.update(key, func(h *hostObservation) { h.shownBoot = view.Host.Boot.Number })
+	}
 	w.events.recordStatusEvents(before, host, view.Now, step.Message)
 	return 0, nil
 }

@@ -25,6 +25,9 @@ var deleteEvents = predicate.Funcs{
 	DeleteFunc:  func(event.DeleteEvent) bool { return true }, // predicates.Any of Cluster API calls all four
 }
 
+// machineChanges selects the events of machines that a host depends on: not the changes of their statuses, which follow those of the host.
+var machineChanges = predicate.Funcs{UpdateFunc: controllers.DesiredStateChanged}
+
 // enqueuer enqueues hosts that no event of the API server enqueues.
 type enqueuer struct {
 	channel chan event.TypedGenericEvent[types.NamespacedName] // the source of the controller
@@ -42,6 +45,17 @@ func (e *enqueuer) enqueue(key types.NamespacedName) {
 // watchMapper maps a watched object to the hosts that an event of it enqueues.
 type watchMapper struct {
 	client client.Client // reads from the cache
+	filter string        // of the hosts to reconcile
+}
+
+// ofOwnHost is true for an object that has the name of a host which this manager reconciles. It is true for a host that the cache does not show: its boot may have to be forgotten.
+func (m *watchMapper) ofOwnHost(o client.Object) bool {
+	if m.filter == "" {
+		return true
+	}
+	var host v1alpha1.BareMetalHost
+	err := m.client.Get(context.Background(), client.ObjectKeyFromObject(o), &host) // reading the cache does not block
+	return err != nil || controllers.HasWatchFilter(&host, m.filter)
 }
 
 func (m *watchMapper) requestsForHosts(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
@@ -53,7 +67,9 @@ func (m *watchMapper) requestsForHosts(ctx context.Context, opts ...client.ListO
 	}
 	requests := make([]reconcile.Request, 0, len(hosts.Items))
 	for i := range hosts.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+		if controllers.HasWatchFilter(&hosts.Items[i], m.filter) { // the others are for other managers
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
+		}
 	}
 	return requests
 }

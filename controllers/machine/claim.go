@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -24,8 +25,8 @@ import (
 // reconcileClaim claims a host in two writes: first the machine records which version of which host it claims, then the host names the machine. So
 // two processes that both lead for a moment claim the same host (docs/decisions/0004-claims-have-two-writes.md).
 //
-// Before the first write it lists the machine's hosts from the API server, since the cache may be behind. A machine that just got its finalizer needs
-// no such list. The list is slow: the API server's cache has to catch up with etcd.
+// Before the first write it lists the machine's hosts from the API server, since the cache may be behind. A machine that gets its finalizer with that write needs no such list.
+// The list is slow: the API server's cache has to catch up with etcd.
 func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error) {
 	if s.host != nil {
 		return false, nil
@@ -57,7 +58,6 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 	}
 	r.noHostBackoff.forget(client.ObjectKeyFromObject(s.machine))
 	ctrl.LoggerFrom(ctx).Info("Claimed a host", "BareMetalHost", client.ObjectKeyFromObject(host))
-	r.recordClaimedEvent(s.machine, host)
 	s.setHost([]v1alpha1.BareMetalHost{*host})
 	s.setBooted(metav1.ConditionFalse, v1alpha1.ReasonPreparing, "The host was just claimed")
 	return true, nil // the change of the host enqueues the machine again
@@ -66,22 +66,29 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 // claim claims a host for a machine, after it recorded the choice if the machine has not recorded it. If the machine already has hosts, claim returns
 // them and claims none.
 func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost, isChosen bool) (claimed []v1alpha1.BareMetalHost, err error) {
-	if !s.isNew {
+	isFirst := s.isNew && !isChosen // the lock of the choice proves it
+	if !isFirst {
 		if claimed, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil || len(claimed) > 0 {
 			return claimed, err
 		}
 	}
-	if !isChosen {
-		if err := r.recordChoice(ctx, s, host); err != nil {
-			return nil, err
-		}
+	if isChosen {
+		err = r.writeFinalizer(ctx, s)
+	} else {
+		err = r.recordChoice(ctx, s, host)
+	}
+	if err != nil {
+		return nil, err
 	}
 	terms, err := r.terms(ctx, s.machine, host)
 	if err != nil {
 		return nil, err
 	}
 	err = claim.Claim(ctx, r.Client, host, terms)
-	countNotClaimed(err)
+	countClaim(err)
+	if apierrors.IsConflict(err) {
+		r.assumed.Lost(host)
+	}
 	return nil, err
 }
 
@@ -122,14 +129,13 @@ func (r *Reconciler) chosenHost(ctx context.Context, m *v1alpha1.BareMetalMachin
 	}
 }
 
-// recordChoice records the choice of a machine. Other changes of this reconcile are written at its end.
+// recordChoice records the choice of a machine, with the finalizer of a new one.
 func (r *Reconciler) recordChoice(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost) error {
-	written := s.before.DeepCopy()
-	if err := r.recordWrite(written, claim.Choose(ctx, r.Client, written, host)); err != nil {
+	choose := func(m *v1alpha1.BareMetalMachine) { claim.Choose(m, host) }
+	if err := r.writeMetadata(ctx, s, choose); err != nil {
 		return err
 	}
-	s.before = written
-	s.machine.Annotations, s.machine.ResourceVersion = maps.Clone(written.Annotations), written.ResourceVersion
+	s.machine.Annotations = maps.Clone(s.before.Annotations)
 	return nil
 }
 
@@ -189,6 +195,9 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 		return nil, waitReason{}, err
 	}
 	want.FailureDomain = s.owner.Spec.FailureDomain
+	if r.WatchFilter != "" { // other managers choose among the same hosts
+		want.Start = s.machine.Name
+	}
 	if s.machine.Spec.ReuseHost {
 		want.Reuse = claim.Owner(s.owner, s.machine)
 	}

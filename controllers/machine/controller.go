@@ -44,6 +44,8 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Recorder records events of machines and of the hosts that they claim. Nil records none.
 	Recorder events.EventRecorder
+	// ProgressDelay is how long the progress of a boot or of a release stays unwritten in the status of a machine. With 0 it is throttled as other progress.
+	ProgressDelay time.Duration
 	// WatchFilter, where not empty, is the value of the label cluster.x-k8s.io/watch-filter of the machines to reconcile.
 	WatchFilter string
 
@@ -66,7 +68,7 @@ type scope struct {
 	cluster      *clusterv1.Cluster
 	host         *v1alpha1.BareMetalHost    // the host of the machine, set by reconcileHost
 	addresses    clusterv1.MachineAddresses // the addresses before this reconcile
-	isNew        bool                       // this reconcile added the finalizer: no host was claimed before
+	isNew        bool                       // the machine was read without the finalizer
 	undecided    bool                       // this reconcile ended in an error, so Ready stays as it was
 	requeueAfter time.Duration              // when to reconcile again without an event; zero waits for an event
 }
@@ -89,7 +91,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log))).
 		Watches(&v1alpha1.BareMetalHost{}, r.onHost()).
-		Watches(&v1alpha1.BareMetalBoot{}, onBoot()).
+		Watches(&v1alpha1.BareMetalBoot{}, r.onBoot()).
 		WithOptions(options).
 		Complete(r)
 }
@@ -111,6 +113,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		return ctrl.Result{}, nil
 	}
 	s.machine = r.writeCache.Read(s.machine)
+	if wait := r.writeCache.Outdated(s.machine, time.Now()); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil // the event of a newer version comes earlier
+	}
 	if controllers.MovedAway(s.machine) {
 		return controllers.Result(controllers.RemoveFinalizer(ctx, r.Client, s.machine, v1alpha1.MachineFinalizer))
 	}
@@ -120,16 +125,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if stop, err := r.reconcilePaused(ctx, s); err != nil || stop {
 		return controllers.Result(err)
 	}
-	if err := r.ensureFinalizer(ctx, s); err != nil {
-		return controllers.Result(err)
-	}
 	s.before = s.machine.DeepCopy()
-	defer func() {
-		wait, err := r.writeOrDelay(ctx, s.before, s)
-		if reterr = kerrors.NewAggregate([]error{reterr, err}); reterr == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
-			result.RequeueAfter = wait
-		}
-	}()
+	s.addFinalizer()
+	defer func() { result, reterr = r.writeAtEnd(ctx, s, result, reterr) }()
 	setNotPaused(s.machine)
 	restoreLabels(s.machine, s.owner)
 	if err := r.advance(ctx, s); err != nil {
@@ -139,6 +137,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		return controllers.Result(err)
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+}
+
+// writeAtEnd writes what a reconcile changed, and returns the result of the reconcile, given that of its phases.
+func (r *Reconciler) writeAtEnd(ctx context.Context, s *scope, result ctrl.Result, failure error) (ctrl.Result, error) {
+	if err := r.writeFinalizer(ctx, s); err != nil {
+		if failure == nil {
+			return controllers.Result(err)
+		}
+		return result, failure
+	}
+	wait, err := r.writeOrDelay(ctx, s.before, s)
+	if failure = kerrors.NewAggregate([]error{failure, err}); failure == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+		result.RequeueAfter = wait
+	}
+	return result, failure
 }
 
 // advance runs the phases. Each reconcile determines the failure again, so a failure that is over blocks nothing. A reconcile that ends in an error
@@ -218,8 +231,8 @@ func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMeta
 	return 0, nil
 }
 
-// writeDelay returns how long the write of a machine must wait, zero for none. Only progress waits; a transition is written at once. The reason why
-// the machine has no host is written at once too: the next reconcile depends on it, and noHostBackoff limits how often it changes.
+// writeDelay returns how long the write of a machine must wait, zero for none. Only progress waits; a transition is written at once. A machine learns from its host once in each
+// phase, and at once what is wrong. The reason why the machine has no host is written at once too: the next reconcile depends on it, and noHostBackoff limits how often it changes.
 func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
 	transitions := func(m *v1alpha1.BareMetalMachine) *v1alpha1.BareMetalMachine {
 		m = m.DeepCopy()
@@ -234,6 +247,9 @@ func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.T
 	}
 	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
 		return 0
+	}
+	if controllers.IsBootProgress(conditions.Get(before, v1alpha1.HostBootedCondition), conditions.Get(m, v1alpha1.HostBootedCondition)) {
+		return r.throttle.DelayProgress(client.ObjectKeyFromObject(m), now, r.ProgressDelay)
 	}
 	return r.throttle.Delay(client.ObjectKeyFromObject(m), now)
 }
@@ -252,6 +268,9 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 		return false, err
 	}
 	hasProviderID = own.Spec.ProviderID != ""
+	if controllerutil.ContainsFinalizer(before, v1alpha1.MachineFinalizer) && !controllerutil.ContainsFinalizer(own, v1alpha1.MachineFinalizer) {
+		return hasProviderID, nil // the API server has deleted the machine
+	}
 	for i := range after.Status.Conditions { // the first patch may have raised the generation, with this controller's own changes
 		if c := &after.Status.Conditions[i]; c.ObservedGeneration == before.Generation {
 			c.ObservedGeneration = own.Generation
@@ -279,15 +298,34 @@ func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Pa
 	return apply(patch)
 }
 
-// ensureFinalizer adds the finalizer to a machine that is not being deleted. It uses an optimistic lock, which Cluster API's EnsureFinalizer
-// (v1.14.2) does not. A successful write proves that no other process added the finalizer before, and no process claims a host before the finalizer.
-// No upstream issue found. Delete when EnsureFinalizer uses an optimistic lock.
-func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
-	before := s.machine.DeepCopy()
-	if !s.machine.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer) {
+// addFinalizer adds the finalizer to a machine that is not being deleted. It is written with the choice of a host, or by writeFinalizer.
+func (s *scope) addFinalizer() {
+	s.isNew = s.machine.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer)
+}
+
+// writeFinalizer writes the finalizer of a machine, unless it was written with the choice of a host.
+func (r *Reconciler) writeFinalizer(ctx context.Context, s *scope) error {
+	if !s.isNew || controllerutil.ContainsFinalizer(s.before, v1alpha1.MachineFinalizer) {
 		return nil
 	}
-	err := r.recordWrite(s.machine, r.Client.Patch(ctx, s.machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
-	s.isNew = err == nil
-	return err
+	return r.writeMetadata(ctx, s, func(*v1alpha1.BareMetalMachine) {})
+}
+
+// writeMetadata writes a change of the metadata of a machine, and the finalizer of a new one, with an optimistic lock, which Cluster API's EnsureFinalizer (v1.14.2) does not use. A
+// successful write proves that no other process wrote the finalizer before, and no process claims a host before the finalizer. Other changes of this reconcile are written at
+// its end. No upstream issue found. Delete when EnsureFinalizer uses an optimistic lock.
+func (r *Reconciler) writeMetadata(ctx context.Context, s *scope, change func(*v1alpha1.BareMetalMachine)) error {
+	written := s.before.DeepCopy()
+	if s.isNew {
+		controllerutil.AddFinalizer(written, v1alpha1.MachineFinalizer)
+	}
+	change(written)
+	if err := r.recordWrite(written, r.Client.Patch(ctx, written, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{}))); err != nil {
+		if apierrors.IsConflict(err) {
+			r.writeCache.NoteConflict(s.before, time.Now())
+		}
+		return err
+	}
+	s.before, s.machine.ResourceVersion = written, written.ResourceVersion
+	return nil
 }

@@ -15,17 +15,13 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// recordClaimedEvent records that a machine claimed a host.
-func (r *Reconciler) recordClaimedEvent(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
-	metrics.Claimed()
-	controllers.RecordEvent(r.Recorder, m, host, corev1.EventTypeNormal, controllers.EventClaimed, "Claim", "Claimed BareMetalHost %s", host.Name)
-}
-
-// countNotClaimed counts a failed claim.
-func countNotClaimed(err error) {
+// countClaim counts a claim by its error. It is no event: the status of the machine names its host.
+func countClaim(err error) {
 	if err != nil {
 		metrics.ClaimFailed(apierrors.IsConflict(err))
+		return
 	}
+	metrics.Claimed()
 }
 
 // firstProvisioned is true at the first call for a machine. The cache may show the machine before the last write, and the controller then repeats

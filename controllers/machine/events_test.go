@@ -50,3 +50,31 @@ func TestProvisionedEvent(t *testing.T) {
 	g.Expect(look(runs)).To(Succeed())
 	g.Expect(recorder.Events).To(BeEmpty(), "the event was recorded before")
 }
+
+// TestLastWrite: the write that removes the finalizer of a machine is its last one. Its status has no object any more.
+func TestLastWrite(t *testing.T) {
+	g := NewWithT(t)
+	now := metav1.Now()
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "dc", Name: "m", UID: "a", Finalizers: []string{v1alpha1.MachineFinalizer}, DeletionTimestamp: &now,
+	}})
+	var writes []string
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			writes = append(writes, "machine")
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes = append(writes, sub)
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	var m v1alpha1.BareMetalMachine
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
+	before := m.DeepCopy()
+	m.Finalizers, m.Status.HostRef = nil, nil
+	_, err := r.writeOrDelay(t.Context(), before, &scope{machine: &m})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(writes).To(Equal([]string{"machine"}))
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(&m), &m)).NotTo(Succeed())
+}

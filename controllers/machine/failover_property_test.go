@@ -59,13 +59,11 @@ func newLeader(api client.WithWatch) *leader {
 
 // start starts a reconcile of a machine as the leader's cache shows it, and returns at its first request or at its end.
 func (l *leader) start(ctx context.Context, m *v1alpha1.BareMetalMachine) {
-	s := &scope{machine: m.DeepCopy(), owner: &clusterv1.Machine{}}
+	s := &scope{machine: m.DeepCopy(), before: m.DeepCopy(), owner: &clusterv1.Machine{}}
+	s.addFinalizer()
 	go func() {
-		err := l.r.ensureFinalizer(ctx, s)
-		s.before = s.machine.DeepCopy()
-		if err == nil {
-			_, _ = l.r.reconcileClaim(ctx, s) // the test checks the hosts, not the result
-		}
+		_, _ = l.r.reconcileClaim(ctx, s) // the test checks the hosts, not the result
+		_ = l.r.writeFinalizer(ctx, s)
 		l.arrived <- false
 	}()
 	l.waits = <-l.arrived

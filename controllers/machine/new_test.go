@@ -45,57 +45,125 @@ func claimWorld(t *testing.T, machine *v1alpha1.BareMetalMachine, hosts ...strin
 	return r
 }
 
-// TestNewMachine: the reconcile that added the finalizer need not list the machine's hosts. Every other reconcile lists them, also with a stale
-// cache: no machine gets two hosts.
+// TestNewMachine: the first write of a machine has its finalizer and its choice of a host, and needs no list of the machine's hosts. Every other reconcile lists them, also with a
+// stale cache: no machine gets two hosts.
 func TestNewMachine(t *testing.T) {
 	g := NewWithT(t)
 	machine := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}}
 	r := claimWorld(t, machine, "h-1", "h-2", "h-3")
+	api := r.Client.(client.WithWatch)
 	var shown v1alpha1.BareMetalMachine
-	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), &shown)).To(Succeed())
+	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(machine), &shown)).To(Succeed())
 	scopeOf := func(m *v1alpha1.BareMetalMachine) *scope {
-		return &scope{machine: m.DeepCopy(), owner: &clusterv1.Machine{}}
+		return &scope{machine: m.DeepCopy(), before: m.DeepCopy(), owner: &clusterv1.Machine{}}
 	}
-	behind := scopeOf(&shown)
+	behind, second := scopeOf(&shown), scopeOf(&shown)
 
 	deleted := scopeOf(&shown)
 	deleted.machine.DeletionTimestamp = new(metav1.Now())
-	g.Expect(r.ensureFinalizer(t.Context(), deleted)).To(Succeed())
+	deleted.addFinalizer()
 	g.Expect(deleted.machine.Finalizers).To(BeEmpty())
 	g.Expect(deleted.isNew).To(BeFalse())
 
-	s := scopeOf(&shown)
-	g.Expect(r.ensureFinalizer(t.Context(), s)).To(Succeed())
-	g.Expect(s.machine.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))
-	g.Expect(s.isNew).To(BeTrue())
-	lists := 0
-	r.APIReader = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+	lists, writes := 0, 0
+	r.APIReader = interceptor.NewClient(api, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			lists++
 			return c.List(ctx, list, opts...)
 		},
 	})
-	s.before = s.machine.DeepCopy()
+	r.Client = interceptor.NewClient(api, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if _, ok := o.(*v1alpha1.BareMetalMachine); ok {
+				writes++
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	s := scopeOf(&shown)
+	s.addFinalizer()
+	g.Expect(s.isNew).To(BeTrue())
 	_, err := r.reconcileClaim(t.Context(), s)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.host).NotTo(BeNil())
 	g.Expect(lists).To(BeZero())
+	g.Expect(r.writeFinalizer(t.Context(), s)).To(Succeed())
+	g.Expect(writes).To(Equal(1), "the finalizer and the choice")
+	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(machine), &shown)).To(Succeed())
+	g.Expect(shown.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))
+	choice, ok := claim.ChoiceOf(&shown)
+	g.Expect(ok).To(BeTrue())
+	g.Expect(choice.Name).To(Equal(s.host.Name))
 
-	again := scopeOf(s.machine) // without any knowledge of the claim
-	again.machine.Status.HostRef = nil
-	g.Expect(r.ensureFinalizer(t.Context(), again)).To(Succeed(), "it is there")
+	again := scopeOf(&shown) // without any knowledge of the claim
+	again.addFinalizer()
 	g.Expect(again.isNew).To(BeFalse())
-	again.before = again.machine.DeepCopy()
 	_, err = r.reconcileClaim(t.Context(), again)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again.host.Name).To(Equal(s.host.Name))
 	g.Expect(lists).To(Equal(1))
-	hosts, err := claim.HostsOf(t.Context(), r.APIReader, "dc", "m")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(hosts).To(HaveLen(1))
 
-	// Another process leads now, and its cache shows the machine before the claim.
-	next := &Reconciler{Client: r.Client, APIReader: r.APIReader}
-	g.Expect(apierrors.IsConflict(next.ensureFinalizer(t.Context(), behind))).To(BeTrue())
-	g.Expect(behind.isNew).To(BeFalse())
+	// Another process leads now, and its cache shows the machine before the claim, and a free host or none.
+	next := &Reconciler{Client: api, APIReader: r.APIReader}
+	behind.addFinalizer()
+	g.Expect(behind.isNew).To(BeTrue())
+	g.Expect(apierrors.IsConflict(next.writeFinalizer(t.Context(), behind))).To(BeTrue())
+	var hosts v1alpha1.BareMetalHostList
+	g.Expect(api.List(t.Context(), &hosts)).To(Succeed())
+	for i := range hosts.Items {
+		next.freeHosts.update(&hosts.Items[i])
+	}
+	second.addFinalizer()
+	_, err = next.reconcileClaim(t.Context(), second)
+	g.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+	claimed, err := claim.HostsOf(t.Context(), api, "dc", "m")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(claimed).To(HaveLen(1))
+}
+
+// TestFinalizerAlone: a machine for which no host fits gets its finalizer, with an optimistic lock.
+func TestFinalizerAlone(t *testing.T) {
+	g := NewWithT(t)
+	machine := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}}
+	r := claimWorld(t, machine)
+	var shown v1alpha1.BareMetalMachine
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), &shown)).To(Succeed())
+	s := &scope{machine: shown.DeepCopy(), before: shown.DeepCopy(), owner: &clusterv1.Machine{}}
+	s.addFinalizer()
+	_, err := r.reconcileClaim(t.Context(), s)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.host).To(BeNil())
+	g.Expect(r.writeFinalizer(t.Context(), s)).To(Succeed())
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), &shown)).To(Succeed())
+	g.Expect(shown.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))
+	g.Expect(shown.Annotations).NotTo(HaveKey(v1alpha1.ChosenHostAnnotation))
+}
+
+// hostless is a cache that shows no hosts.
+type hostless struct{ client.Client }
+
+func (h hostless) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*v1alpha1.BareMetalHostList); ok {
+		return nil
+	}
+	return h.Client.List(ctx, list, opts...)
+}
+
+// TestFinalizerNeedsTheAPIServer: a machine that is deleted keeps its finalizer while the API server shows that it has a host. The cache may be minutes old.
+func TestFinalizerNeedsTheAPIServer(t *testing.T) {
+	g := NewWithT(t)
+	now := metav1.Now()
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "dc", Name: "m", UID: "a", Finalizers: []string{v1alpha1.MachineFinalizer}, DeletionTimestamp: &now,
+	}}, "h-1")
+	r.Client = hostless{r.Client}
+	var m v1alpha1.BareMetalMachine
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
+	var host v1alpha1.BareMetalHost
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "h-1"}, &host)).To(Succeed())
+	g.Expect(claim.Claim(t.Context(), r.Client, &host, claim.Terms{Machine: "m"})).To(Succeed())
+	s := &scope{machine: &m, before: m.DeepCopy(), owner: &clusterv1.Machine{}}
+	g.Expect(r.reconcileDelete(t.Context(), s)).To(Succeed())
+	g.Expect(m.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))
+	g.Expect(s.host).To(HaveField("Name", "h-1"))
 }

@@ -61,28 +61,39 @@ func (r *Reconciler) onHost() handler.EventHandler {
 }
 
 // onBoot enqueues the machine that a boot is for: after EventBatchDelay if only the status, or the record of what was served, changed.
-func onBoot() handler.EventHandler {
-	enqueue := func(o client.Object, add func(reconcile.Request)) {
+func (r *Reconciler) onBoot() handler.EventHandler {
+	enqueue := func(ctx context.Context, o client.Object, add func(reconcile.Request)) {
 		if boot, ok := o.(*v1alpha1.BareMetalBoot); ok && boot.Spec.MachineName != "" {
-			add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: boot.Namespace, Name: boot.Spec.MachineName}})
+			r.enqueueOwn(ctx, client.ObjectKey{Namespace: boot.Namespace, Name: boot.Spec.MachineName}, add)
 		}
 	}
 	return handler.Funcs{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q controllers.Queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q controllers.Queue) {
 			if controllers.BootChanged(e) {
-				enqueue(e.ObjectNew, q.Add)
+				enqueue(ctx, e.ObjectNew, q.Add)
 				return
 			}
-			enqueue(e.ObjectNew, func(request reconcile.Request) { q.AddAfter(request, controllers.EventBatchDelay) })
+			enqueue(ctx, e.ObjectNew, func(request reconcile.Request) { q.AddAfter(request, controllers.EventBatchDelay) })
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q controllers.Queue) { enqueue(e.Object, q.Add) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q controllers.Queue) { enqueue(ctx, e.Object, q.Add) },
 	}
+}
+
+// enqueueOwn enqueues a machine unless the cache shows that it is for another manager.
+func (r *Reconciler) enqueueOwn(ctx context.Context, key client.ObjectKey, add func(reconcile.Request)) {
+	if r.WatchFilter != "" {
+		var m v1alpha1.BareMetalMachine
+		if err := r.Client.Get(ctx, key, &m); err == nil && !controllers.HasWatchFilter(&m, r.WatchFilter) {
+			return
+		}
+	}
+	add(reconcile.Request{NamespacedName: key})
 }
 
 // enqueueConsumers enqueues the consumer of a host. For a host without a consumer it enqueues the machines whose status.hostRef names it.
 func (r *Reconciler) enqueueConsumers(ctx context.Context, host *v1alpha1.BareMetalHost, add func(reconcile.Request)) {
 	if ref := host.Spec.ConsumerRef; ref != nil {
-		add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: ref.Name}})
+		r.enqueueOwn(ctx, client.ObjectKey{Namespace: host.Namespace, Name: ref.Name}, add)
 		return
 	}
 	for _, m := range r.machinesByIndex(ctx, host.Namespace, client.MatchingFields{hostIndex: host.Name}) {
@@ -104,16 +115,18 @@ func (r *Reconciler) enqueueWaiting(ctx context.Context, host *v1alpha1.BareMeta
 	}
 }
 
-// machinesByIndex returns the machines of a namespace that an index finds. They are objects of the cache and must not be changed.
+// machinesByIndex returns the machines of this manager in a namespace that an index finds. They are objects of the cache and must not be changed.
 func (r *Reconciler) machinesByIndex(ctx context.Context, namespace string, which client.MatchingFields) []*v1alpha1.BareMetalMachine {
 	var machines v1alpha1.BareMetalMachineList
 	if err := r.Client.List(ctx, &machines, client.InNamespace(namespace), which, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the machines that a change of a host affects")
 		return nil
 	}
-	found := make([]*v1alpha1.BareMetalMachine, len(machines.Items))
+	found := make([]*v1alpha1.BareMetalMachine, 0, len(machines.Items))
 	for i := range machines.Items {
-		found[i] = &machines.Items[i]
+		if controllers.HasWatchFilter(&machines.Items[i], r.WatchFilter) {
+			found = append(found, &machines.Items[i])
+		}
 	}
 	return found
 }

@@ -70,3 +70,21 @@ func TestWriteDelay(t *testing.T) {
 		})
 	}
 }
+
+// TestProgressOfABoot: the progress of a boot stays unwritten for its delay, also while few servers boot. What is wrong is written at once.
+func TestProgressOfABoot(t *testing.T) {
+	g := NewWithT(t)
+	r, now := &Reconciler{ProgressDelay: 5 * time.Minute, throttle: controllers.NewThrottle()}, time.Now()
+	machine := func(reason string, phase v1alpha1.HostPhase) *v1alpha1.BareMetalMachine {
+		m := &v1alpha1.BareMetalMachine{Status: v1alpha1.BareMetalMachineStatus{Phase: string(phase)}}
+		conditions.Set(m, metav1.Condition{Type: v1alpha1.HostBootedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: reason})
+		return m
+	}
+	claimed, booting := machine(v1alpha1.ReasonPreparing, v1alpha1.PhaseClaimed), machine(v1alpha1.ReasonWaitingForDHCP, v1alpha1.PhaseBooting)
+	g.Expect(r.writeDelay(claimed, booting, now)).To(Equal(5 * time.Minute))
+	g.Expect(r.writeDelay(claimed, booting, now.Add(5*time.Minute))).To(BeZero())
+	g.Expect(r.writeDelay(claimed, machine(v1alpha1.ReasonArtifactUnavailable, v1alpha1.PhaseBooting), now)).To(BeZero())
+	for _, reason := range []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerHold, v1alpha1.ReasonPowerDisputed} {
+		g.Expect(r.writeDelay(machine(v1alpha1.ReasonBooted, v1alpha1.PhaseProvisioned), machine(reason, v1alpha1.PhaseProvisioned), now)).To(BeZero(), reason)
+	}
+}

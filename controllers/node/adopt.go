@@ -46,8 +46,6 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	}
 	if controllers.ObservedStage(s.boot, v1alpha1.StageNode) == nil {
 		metrics.BootStage(stage.Stage, stage.Time.Sub(s.boot.Spec.StartTime.Time))
-		controllers.RecordEvent(r.Recorder, s.host, nil, corev1.EventTypeNormal, controllers.EventBootStage+string(stage.Stage), "Boot",
-			"Boot attempt %d: the Node appeared (%s)", s.boot.Spec.Attempt, stage.Client)
 	}
 	return nil
 }

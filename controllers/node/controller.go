@@ -171,6 +171,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // scopeOf returns nil for a machine whose Node need not be read: no host fetched its bootstrap data, or nothing may be done to it.
 func (r *Reconciler) scopeOf(ctx context.Context, request ctrl.Request) (*scope, error) {
+	if r.WatchFilter != "" { // other managers' machines are dropped before their hosts are listed
+		var m v1alpha1.BareMetalMachine
+		if err := r.Client.Get(ctx, request.NamespacedName, &m); err != nil || !controllers.HasWatchFilter(&m, r.WatchFilter) {
+			return nil, client.IgnoreNotFound(err)
+		}
+	}
 	var hosts v1alpha1.BareMetalHostList
 	err := r.Client.List(ctx, &hosts, client.InNamespace(request.Namespace), client.MatchingFields{controllers.ConsumerIndex: request.Name})
 	if err != nil || len(hosts.Items) != 1 {

@@ -168,7 +168,11 @@ func (s *Server) obey(ctx context.Context, system *pxetest.System) (outcome, err
 		s.SetPower(false) //nolint:contextcheck // the server continues after the agent
 	case next == agent.PowerOff:
 		s.event(AgentPowers)
-		s.SetPower(false) //nolint:contextcheck // as above
+		select {
+		case <-ctx.Done(): // it was switched off meanwhile
+		case <-time.After(s.opts.ShutdownTime):
+			s.SetPower(false) //nolint:contextcheck // as above
+		}
 	case next == agent.Reboot:
 		s.event(AgentReboots)
 		return restarts, nil

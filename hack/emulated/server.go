@@ -40,6 +40,8 @@ type Options struct {
 	Persist time.Duration
 	// RetryDelay is the time from a failed network boot to the next: firmware that has no other boot device does not give up.
 	RetryDelay time.Duration
+	// ShutdownTime is how long the ramdisk of an agent takes to power the server off, after the agent reported its result.
+	ShutdownTime time.Duration
 	// Installs, if not nil, is true for a system that was booted over the network and runs from the disk at the next boot. The default is that all do.
 	Installs func(*pxetest.System) bool
 	// BeforeNetwork and BeforeDisk, if not nil, are called before each boot with that device. They may change the firmware, and they may block.

@@ -71,8 +71,11 @@ var guardTargets = []target{
 	{"pxe/server", []string{"-test.run=Connections"}, []mutant{
 		{"HTTP connections are not limited for each client", "connections.changed", "!c.clients.Enter(address)", ""},
 	}},
-	{"pxe/internal/tftp", []string{"-test.run=TransfersOfAClient"}, []mutant{
+	{"pxe/internal/tftp", []string{"-test.run=TransfersOfAClient|StartsAgain|TransferEnds|Timeouts"}, []mutant{
 		{"TFTP transfers are not limited for each client", "Server.enter", "!s.clients.Enter(from.Addr())", ""},
+		{"a client that starts again gets blocks of its earlier transfer", "loop.handle", "t.isRepeated(packet)", "true"},
+		{"a TFTP transfer has no end", "loop.sweep", "now.Before(t.deadline) && now.Before(t.end)", "now.Before(t.deadline)"},
+		{"a forged address is sent as much as a client that answers", "transfer.repeat", "t.sends >= maxFirstSends", "t.sends >= maxSends"},
 	}},
 	{"inventory/usertemplate", nil, []mutant{
 		{"a template calls any function", "checker.argument", "!slices.Contains(c.functions, n.Ident)", "false"},
@@ -166,7 +169,15 @@ var guardTargets = []target{
 			"for id := range parsed { keys[id] = parsed[id] }; _ = strings.TrimSuffix(name, keySuffix)"},
 		{"an error shows the key", "Recorder.key", "PrivateKeyName, name", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name"},
 	}},
-	{"controllers/machine", []string{"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff"}, []mutant{
+	{"controllers/machine", []string{
+		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused",
+	}, []mutant{
+		{"the cache proves that a machine has no host before a claim", "Reconciler.claim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
+			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
+		{"the cache proves that a deleted machine has no host", "Reconciler.reconcileDelete", "r.Client, r.APIReader", "r.Client"},
+		{"a boot of an earlier machine of the name counts", "Reconciler.reconcileBoot", "controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))",
+			"controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))"},
+		{"the choice of a host has no lock", "Reconciler.writeMetadata", "client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(s.before)"},
 		{"a MachineHealthCheck judges a machine whose server is kept off", "isKeptDown", "strings.HasPrefix(annotation, prefix)", "strings.HasPrefix(annotation, prefix) && false"},
 		{"a remediation is not counted", "isKeptDown", "!strings.HasPrefix(hold.Holder, v1alpha1.RemediationHolderPrefix)", "true"},
 		{"an annotation of a user is removed", "Reconciler.reconcileSkipRemediation", "set && !own", "own && false"},
@@ -176,7 +187,10 @@ var guardTargets = []target{
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
-	{"controllers/host", []string{"-test.run=Erasure|SerialNumber"}, []mutant{
+	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive"}, []mutant{
+		{"a command is confirmed by the cache", "rechecker.recheckCommand", "r.apiReader.Get(ctx, j.key, &host)", "r.client.Get(ctx, j.key, &host)"},
+		{"a command for a boot is confirmed by the cache", "rechecker.recheckCommand", "controllers.GetBoot(ctx, r.apiReader, j.key)", "controllers.GetBoot(ctx, r.client, j.key)"},
+		{"an override is cleared without a confirmation", "job.clearOverrideIfNeeded", "j.confirm != nil", "false"},
 		{"a machine of another namespace is ignored", "serverOfProviderID", `host != ""`, `host != "" && namespace == m.Namespace`},
 		{"an outdated serial number identifies the server", "erasureRequests.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},

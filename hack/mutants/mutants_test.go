@@ -49,11 +49,12 @@ func targets() []target {
 func TestPlaces(t *testing.T) {
 	seen := map[string]bool{}
 	var folders []string
-	for _, target := range targets() {
+	all := slices.Concat(targets(), specTargets)
+	for _, target := range all {
 		folders = append(folders, "./"+target.folder)
 	}
 	imported := importsOf(t, folders)
-	for _, target := range targets() {
+	for _, target := range all {
 		t.Run(target.folder, func(t *testing.T) {
 			checked, err := newPackage(target.folder, imported)
 			if err != nil {

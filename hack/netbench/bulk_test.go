@@ -7,9 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -95,67 +93,4 @@ func (b *bench) awaitURL(s *server, path, begin string) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(string(out)).To(ContainSubstring(begin))
 	}, "120s", "200ms").Should(Succeed())
-}
-
-// TestTFTP loads a boot loader over TFTP, with 1 client and with 100 at once.
-func TestTFTP(t *testing.T) {
-	b := newBench(t)
-	kernel, initrd := b.files(1 << 20)
-	const loads = 400
-	info, err := os.Stat(filepath.Join(loaders, loader))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	size := float64(info.Size())
-	t.Logf("%-10s %8s %12s %16s", "server", "clients", "MB/s", "CPU ms a file")
-	rates := map[int]float64{}
-	for _, c := range []struct {
-		name  string
-		start func() *server
-	}{
-		{"ours", func() *server { return b.ours(initrd, kernel).server }},
-		{"tftpd-hpa", func() *server { return b.tftpd(loaders) }},
-	} {
-		s := c.start()
-		NewWithT(t).Eventually(func() error { return b.tftp() }, "90s", "200ms").Should(Succeed())
-		for _, clients := range []int{1, 100} {
-			before, start := s.cpu(t), time.Now()
-			b.tftpLoads(clients, loads)
-			took, cpu := time.Since(start), s.cpu(t)-before
-			rate := size * loads / 1e6 / took.Seconds()
-			ratio := ""
-			if rates[clients] == 0 {
-				rates[clients] = rate
-			} else {
-				ratio = fmt.Sprintf("  (ours: %.2f times as much)", rates[clients]/rate)
-			}
-			t.Logf("%-10s %8d %12.1f %16.2f%s", c.name, clients, rate, float64(cpu.Microseconds())/1000/loads, ratio)
-		}
-		s.stop()
-	}
-}
-
-// tftp loads the boot loader once, as firmware does: with blocks of the size of an Ethernet frame.
-func (b *bench) tftp() error {
-	return b.loading(tools("usr/bin/curl"), "--silent", "--show-error", "--max-time", "30", "--tftp-blksize", "1468",
-		"--output", "/dev/null", "tftp://"+serverAddress+"/"+loader).Run()
-}
-
-// tftpLoads lets so many clients load the boot loader so often together.
-func (b *bench) tftpLoads(clients, loads int) {
-	b.t.Helper()
-	turns := make(chan struct{})
-	var wg sync.WaitGroup
-	for range clients {
-		wg.Go(func() {
-			for range turns {
-				if err := b.tftp(); err != nil {
-					b.t.Errorf("load over TFTP: %v", err)
-				}
-			}
-		})
-	}
-	for range loads {
-		turns <- struct{}{}
-	}
-	close(turns)
-	wg.Wait()
 }

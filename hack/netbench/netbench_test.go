@@ -1,5 +1,5 @@
 // Package netbench_test measures our boot server under real load generators, with other common servers for comparison, in one
-// run on one machine: DHCP with kea and dnsmasq (perfdhcp), TFTP with tftpd-hpa (curl), HTTP with nginx (wrk). Nothing is
+// run on one machine: DHCP with kea and dnsmasq (perfdhcp), TFTP with tftpd-hpa (curl, and a client with windows), HTTP with nginx (wrk). Nothing is
 // asserted about speed: the numbers are printed, and only their ratios mean something elsewhere. `make netbench` runs it, as
 // root; docs/development/network-boot.md quotes the outcome.
 package netbench_test

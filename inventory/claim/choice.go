@@ -1,11 +1,9 @@
 package claim
 
 import (
-	"context"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -33,13 +31,10 @@ func (c Choice) Open(host *v1alpha1.BareMetalHost) bool {
 	return host.Name == c.Name && host.UID == c.UID && host.ResourceVersion == c.ResourceVersion && host.Spec.ConsumerRef == nil
 }
 
-// Choose records in a machine which version of a host it claims, with one optimistic-lock patch. If the machine changed since it was read, the error is a
-// conflict (apierrors.IsConflict) and nothing is written. On success m holds the patched machine.
-func Choose(ctx context.Context, c client.Client, m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) error {
-	before := m.DeepCopy()
+// Choose records in a machine which version of a host it claims. The caller writes the machine with an optimistic lock, before the claim.
+func Choose(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	if m.Annotations == nil {
 		m.Annotations = map[string]string{}
 	}
 	m.Annotations[v1alpha1.ChosenHostAnnotation] = strings.Join([]string{host.Name, string(host.UID), host.ResourceVersion}, "/")
-	return c.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

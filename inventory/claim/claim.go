@@ -91,6 +91,16 @@ func (a *Assumed) isTaken(host *v1alpha1.BareMetalHost, machine string) bool {
 	return true
 }
 
+// Lost records that another process changed a host before its claim: no machine gets the version that conflicted. The assumption ends when a newer version is seen.
+func (a *Assumed) Lost(host *v1alpha1.BareMetalHost) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.hosts == nil {
+		a.hosts = map[types.NamespacedName]assumption{}
+	}
+	a.hosts[client.ObjectKeyFromObject(host)] = assumption{resourceVersion: host.ResourceVersion}
+}
+
 // Drop ends the assumption that a machine gets a host, after its claim failed. It keeps an assumption for another machine.
 func (a *Assumed) Drop(host *v1alpha1.BareMetalHost, machine string) {
 	a.mu.Lock()

@@ -132,6 +132,11 @@ func TestAssumed(t *testing.T) {
 	g.Expect(gets("m1", "11")).To(BeFalse(), "Drop keeps an assumption for another machine")
 	assumed.Drop(&version("11")[0], "m2")
 	g.Expect(gets("m1", "11")).To(BeTrue())
+
+	assumed.Lost(&version("12")[0])
+	assumed.Drop(&version("12")[0], "m1")
+	g.Expect(gets("m1", "12")).To(BeFalse(), "its claim conflicted: the version is outdated for every machine")
+	g.Expect(gets("m1", "13")).To(BeTrue())
 }
 
 // TestAssumedAtOnce: concurrent picks from one list all get different hosts.

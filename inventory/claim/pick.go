@@ -4,6 +4,7 @@ package claim
 
 import (
 	"cmp"
+	"hash/fnv"
 	"iter"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type Want struct {
 	Tolerations []v1alpha1.HostToleration
 	// Preferences rank the hosts that fit.
 	Preferences []Preference
+	// Start varies the order among hosts of equal ranks, so that processes that choose at the same time do not choose the same host. Empty is the order of the names.
+	Start string
 	// Reuse is the owner (see Owner) whose former hosts rank before all others; empty for no such preference.
 	Reuse string
 }
@@ -48,7 +51,7 @@ type Preference struct {
 //   - the greatest sum of the weights of the preferences that the host meets;
 //   - the smallest, so that big hosts stay free for machines that need them: memory, then CPUs, then the largest disk;
 //   - the failure domain with the most free hosts that fit;
-//   - the name.
+//   - the name, or with Start an order that differs for each of its values.
 //
 // taken excludes hosts that were just claimed, which hosts may not show yet.
 func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, *Diagnosis) {
@@ -76,9 +79,20 @@ func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alph
 			cmp.Compare(b.weight, a.weight),
 			compareSize(a.host, b.host),
 			cmp.Compare(inDomain[b.host.Spec.FailureDomain], inDomain[a.host.Spec.FailureDomain]),
+			cmp.Compare(want.position(a.host.Name), want.position(b.host.Name)),
 			strings.Compare(a.host.Name, b.host.Name),
 		)
 	}).host, diagnosis
+}
+
+// position returns the position of a host in the order that Start asks for.
+func (w Want) position(host string) uint32 {
+	if w.Start == "" {
+		return 0
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(w.Start + "/" + host)) // never fails
+	return sum.Sum32()
 }
 
 // Each iterates over a list of hosts.

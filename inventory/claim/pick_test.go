@@ -430,3 +430,26 @@ func TestAnnotationsKeepHosts(t *testing.T) {
 	got, _ = Pick(Each([]v1alpha1.BareMetalHost{cycled}), anything(), nobody)
 	g.Expect(got).NotTo(BeNil(), "nobody is kept waiting by a wish that is dropped")
 }
+
+// TestStart: among hosts of equal ranks, different values of Start lead to different hosts, and each always to the same. Ranks come first.
+func TestStart(t *testing.T) {
+	g := NewWithT(t)
+	var hosts []v1alpha1.BareMetalHost
+	for i := range 16 {
+		hosts = append(hosts, host(fmt.Sprintf("h-%02d", i)))
+	}
+	free := func(*v1alpha1.BareMetalHost) bool { return false }
+	pick := func(start string, hosts []v1alpha1.BareMetalHost) string {
+		picked, _ := Pick(Each(hosts), Want{Selector: labels.Everything(), Start: start}, free)
+		return picked.Name
+	}
+	g.Expect(pick("", hosts)).To(Equal("h-00"))
+	chosen := map[string]bool{}
+	for i := range 16 {
+		name := fmt.Sprintf("m-%d", i)
+		chosen[pick(name, hosts)] = true
+		g.Expect(pick(name, hosts)).To(Equal(pick(name, hosts)))
+		g.Expect(pick(name, append(slices.Clone(hosts), host("smaller", sized(1))))).To(Equal("smaller"))
+	}
+	g.Expect(len(chosen)).To(BeNumerically(">", 4))
+}

@@ -99,9 +99,5 @@ func awaitUnpaused(v View, s Settings, after string) Step {
 // awaitBootSlot waits in the boot queue for the next attempt. An attempt that follows at once keeps the slot of the one before. This is for an attempt
 // that could not follow at once, as in maintenance.
 func awaitBootSlot(v View, after string) Step {
-	step := v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
-	if v.Host.MoveBlocked {
-		step.Action = AllowMove
-	}
-	return step
+	return v.QueuePosition.wait(v, Step{Phase: v1alpha1.PhaseBooting, Message: after + ". The next attempt waits for a boot slot. "})
 }

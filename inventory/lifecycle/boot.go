@@ -15,7 +15,7 @@ func stayProvisioned(v View, s Settings) Step {
 	if v.awaitsPowerReading() || v.Now.Before(v.PowerLoss.restoreUntil(v.Now)) {
 		s.PollInterval = s.ActiveInterval
 	}
-	step := allowMoveOrPoll(v, s)
+	step := pollBMC(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseProvisioned, "", ""
 	if run := v.openRun(); run != nil && run.RequestedBy != "" && v.BIOS.On && step.Action != AllowMove { // its maintenance has ended
 		return driveMachineRun(v, s, step)
@@ -74,13 +74,11 @@ func recordStateLoss(v View, s Settings) Step {
 	}
 	step := pollBMC(v, s)
 	switch {
-	case erased && !v.Host.MoveBlocked:
+	case erased:
 	case current == nil:
 		step = failBoot(*newBoot(v, 1), v1alpha1.ReasonStateLost, message)
-	case current.Failure == nil && !erased:
+	case current.Failure == nil:
 		step = failBoot(*current, v1alpha1.ReasonStateLost, message)
-	case v.Host.MoveBlocked:
-		step = Step{Action: AllowMove}
 	}
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost, message
 	return step
@@ -90,7 +88,7 @@ func recordStateLoss(v View, s Settings) Step {
 const erasureStarted = "The erasure of the machine's disks was started. Delete the Machine to have it replaced"
 
 func stayBootFailed(v View, s Settings) Step {
-	step := allowMoveOrPoll(v, s)
+	step := pollBMC(v, s)
 	if v.Host.Boot.Failure == nil { // a move forgot that the machine was being deleted
 		step.Phase, step.Reason = v1alpha1.PhaseBootFailed, v1alpha1.ReasonCleaning
 		step.Message = erasureStarted
@@ -101,7 +99,7 @@ func stayBootFailed(v View, s Settings) Step {
 }
 
 // awaitProviderID waits for the machine to get its provider ID. From then on the server gets no command at all, so a remaining boot override is
-// cleared before, and a boot medium is ejected, if the BMC can be reached. A move is allowed here: the spec records that the host reported in.
+// cleared before, and a boot medium is ejected, if the BMC can be reached.
 func awaitProviderID(v View, _ Settings) Step {
 	step := Step{Phase: v1alpha1.PhaseBooting, Reason: v1alpha1.ReasonWaitingForMachine, Message: "The server reported in"}
 	switch {
@@ -109,8 +107,6 @@ func awaitProviderID(v View, _ Settings) Step {
 		step.Action = ClearBootOverride
 	case v.mediaLeft():
 		step.Action = EjectMedia
-	case v.Host.MoveBlocked:
-		step.Action = AllowMove
 	case v.BMC.OverrideSet && v.bmcBlocked(), v.BMC.MediaInserted && v.bmcBlocked():
 		step.RequeueAt = v.BMC.Problem.RetryAt
 	}

@@ -57,8 +57,8 @@ func withDeletionNote(v View, step Step) string {
 	return step.Message + machineDeletionNote(v, step.State)
 }
 
-// moveAllowedStates are the states in which a host that does not boot allows a move before it does anything else. The states of a claimed host
-// choose that moment themselves. Paused is in the list because a waiting move has paused the Cluster, and would otherwise wait forever.
+// moveAllowedStates are the states in which a host that does not boot allows a move before it does anything else. `clusterctl move` pauses the Cluster before it looks, so a claimed
+// host whose boot is over is Paused then. Until then it keeps the annotation: removing it after each boot is a write for a move that seldom comes.
 var moveAllowedStates = []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateConfiguring, StateFree}
 
 func moveWaits(v View, step Step) bool {

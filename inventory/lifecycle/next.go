@@ -241,14 +241,6 @@ func pollBMC(v View, s Settings) Step {
 	return step
 }
 
-// allowMoveOrPoll allows a waiting move, or polls the BMC. It serves the states of a claimed host whose records survive a move.
-func allowMoveOrPoll(v View, s Settings) Step {
-	if v.Host.MoveBlocked {
-		return Step{Action: AllowMove}
-	}
-	return pollBMC(v, s)
-}
-
 // onceBMCKnown returns known, the step that follows from the facts, if the facts are fresh. Otherwise it returns the step that queries the BMC, or
 // waits for it. That step has the phase and the message of known while older readings are usable: the condition of a waiting host would otherwise
 // change with every read of the power. Without usable readings it has those of unknown, with the message of the query.

@@ -14,7 +14,7 @@ var nextPowerHold = map[string]nextCase{
 	"a machine that is on is wanted on":       {claimedView(provisioned, poweredOn, powerOnRequested), StatePowerHold, DropRequests, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"a machine is held off, and wanted on":    {claimedView(provisioned, powerHeld, powerHeldOff, powerOnRequested), StatePowerHold, Nothing, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"a hold is recorded first":                {claimedView(provisioned, poweredOn, powerHeld), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
-	"held: lets a move go on":                 {bootingView(provisioned, poweredOn, powerHeld), StatePowerHold, AllowMove, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
+	"held: after a boot":                      {bootingView(provisioned, poweredOn, powerHeld), StatePowerHold, RecordPowerHold, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"held: shut down":                         {claimedView(provisioned, poweredOn, powerHeld, powerHoldSince), StatePowerHold, ShutDown, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"held: at once":                           {claimedView(provisioned, poweredOn, forceHeld, powerHoldSince), StatePowerHold, ForceOff, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},
 	"held: shutting down":                     {claimedView(provisioned, poweredOn, powerHeld, powerHoldSince, commanded(CommandShutDown, 10*time.Second)), StatePowerHold, Nothing, v1alpha1.PhasePowerHold, v1alpha1.ReasonPowerHold},

@@ -12,17 +12,17 @@ import (
 var nextRunning = map[string]nextCase{
 	"quarantined and claimed runs":     {claimedView(quarantined, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"the record is missing, installed": {bootingView(noRecord, moveFree, provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"reported in lets a move go on":    {bootingView(poweredOn, func(v *View) { v.Host.Boot.ReportedTime = &metav1.Time{Time: noon} }), StateReportedIn, AllowMove, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
+	"reported in, and no move waits":   {bootingView(poweredOn, func(v *View) { v.Host.Boot.ReportedTime = &metav1.Time{Time: noon} }), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
 	"reported in":                      {bootingView(poweredOn, func(v *View) { v.Host.MoveBlocked, v.Host.Boot.ReportedTime = false, &metav1.Time{Time: noon} }), StateReportedIn, Nothing, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine},
 	"provisioned":                      {claimedView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
-	"provisioned lets a move go on":    {bootingView(provisioned, poweredOn), StateProvisioned, AllowMove, v1alpha1.PhaseProvisioned, ""},
+	"provisioned, and no move waits":   {bootingView(provisioned, poweredOn), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"provisioned, everything unknown":  {claimedView(provisioned, func(v *View) { v.BMC = BMC{} }), StateProvisioned, Inspect, v1alpha1.PhaseProvisioned, ""},
 	"provisioned, installed and off":   {claimedView(provisioned), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, v1alpha1.ReasonPowerUnconfirmed},
 	"state lost":                       {claimedView(provisioned, ephemeral), StateLost, RecordBoot, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost},
 	"off only just now":                {claimedView(provisioned, ephemeral, func(v *View) { v.BMC.PowerSince = v.BMC.PowerAt }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
 	"state lost and on again": {
 		bootingView(provisioned, ephemeral, poweredOn, func(v *View) { v.Host.Boot.Failure = &v1alpha1.BootFailure{Reason: v1alpha1.ReasonStateLost} }),
-		StateLost, AllowMove, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
+		StateLost, Nothing, v1alpha1.PhaseStateLost, v1alpha1.ReasonStateLost,
 	},
 	"firmware asks, and the Node is well": {
 		bootingView(provisioned, ephemeral, poweredOn, reported, restarted), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, "",
@@ -45,8 +45,8 @@ var nextRunning = map[string]nextCase{
 	"reported in, an override stands": {
 		bootingView(poweredOn, overrideSet, reported), StateReportedIn, ClearBootOverride, v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
-	"reported in, an override stands, and a move waits meanwhile": {
-		bootingView(poweredOn, overrideSet, reported, func(v *View) { v.Host.MoveBlocked, v.BMC.Busy = true, true }), StateReportedIn, AllowMove,
+	"reported in, an override stands, and the BMC is busy": {
+		bootingView(poweredOn, overrideSet, reported, func(v *View) { v.Host.MoveBlocked, v.BMC.Busy = true, true }), StateReportedIn, Nothing,
 		v1alpha1.PhaseBooting, v1alpha1.ReasonWaitingForMachine,
 	},
 	"reported in, an override stands, BMC down": {

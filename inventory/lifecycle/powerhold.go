@@ -51,8 +51,6 @@ func applyPowerHold(v View, s Settings) Step {
 	change := Step{}
 	now := metav1.NewTime(v.Now)
 	switch since, offTime, wanted := v.Host.Spec.ProviderState.PowerHoldStartTime, v.Host.Spec.ProviderState.PowerHoldOffTime, len(holds) > 0; {
-	case v.Host.MoveBlocked:
-		change.Action = AllowMove
 	case since == nil && !wanted:
 		change = onceBMCKnown(v, s, s.ActiveInterval, Step{}, recordPowerOnRequest(v, now))
 	case since == nil:

@@ -93,7 +93,6 @@ func TestPowerOnAfterOutage(t *testing.T) {
 		"an override is left":                                 {[]func(*View){lost, overrideSet}, ClearBootOverride, "boot override is being cleared"},
 		"a medium is left":                                    {[]func(*View){lost, mediumLeft}, EjectMedia, "medium is being ejected"},
 		"the BMC does not answer":                             {[]func(*View){lost, bmcDown}, Nothing, "Waiting for the BMC"},
-		"a move waits":                                        {[]func(*View){lost, func(v *View) { v.Host.MoveBlocked = true }}, AllowMove, ""},
 		"lost again, soon after it had returned":              {[]func(*View){lost, poweredOnBefore(2, 50*time.Minute), restored(40 * time.Minute)}, Nothing, "it did that 2 times"},
 		"lost again, an hour after that":                      {[]func(*View){lost, poweredOnBefore(2, 80*time.Minute), restored(65 * time.Minute)}, RecordPowerRestore, "40 servers"},
 		"off alone, long after it was tried":                  {[]func(*View){lost, poweredOnBefore(1, 2*time.Hour), neighbours(Outage{Running: 39})}, Nothing, "39 other servers"},

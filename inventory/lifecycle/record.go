@@ -100,7 +100,7 @@ func (h Host) bootUnknownCause() string {
 
 // stayBootUnknown only polls a host whose boot is unknown, and says how to end that.
 func stayBootUnknown(v View, s Settings) Step {
-	step := allowMoveOrPoll(v, s)
+	step := pollBMC(v, s)
 	step.Phase, step.Reason = v1alpha1.PhaseBootUnknown, v1alpha1.ReasonBootUnknown
 	step.Message = fmt.Sprintf("%s. It is unknown which bootstrap data the server got, so nothing is done. %s, or delete the Machine to have it replaced",
 		v.Host.bootUnknownCause(), v.Host.bootUnknownRemedy())

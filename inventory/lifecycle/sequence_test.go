@@ -98,10 +98,9 @@ func TestPropertyEverySequenceComesToRest(t *testing.T) {
 // leftUndone says what is still to be done for a host at rest; "" if nothing is.
 func (w *world) leftUndone() string {
 	v := w.view()
-	machine := []State{StateProvisioned, StatePowerHold, StateLost, StateBootUnknown, StateBootFailed, StateReportedIn, StateClaimed, StateBooting}
 	outside := []State{StatePaused, StateOrphaned, StateDetached, StateMaintenance, StateExternallyProvisioned, StateQuarantined, StateFree}
 	switch {
-	case v.Host.MoveBlocked && !v.InFlight() && slices.Contains(slices.Concat(machine, outside), w.last.State):
+	case v.Host.MoveBlocked && !v.InFlight() && slices.Contains(outside, w.last.State):
 		return "a move waits"
 	case w.last.State == StateExternallyProvisioned && v.releasing():
 		return "the release of an externally provisioned host does not end"

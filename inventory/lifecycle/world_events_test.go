@@ -108,11 +108,23 @@ var protections = []event{
 	toggle("the record of the boot is lost", 2, func(w *world) bool { return w.lostBoot != nil }, (*world).loseBoot, (*world).restoreBoot),
 	toggle("a move deletes the machine", 1, func(w *world) bool { return hasMachine(w) && w.machine().DeletedForMove },
 		func(w *world, _ uint64) {
-			if claimContinues(w) && !w.v.Host.MoveBlocked {
+			if claimContinues(w) && w.allowsMove() {
 				w.change(func(c *Consumer) { c.Deleting, c.DeletedForMove, c.DeletingSince = true, true, w.v.Now })
 			}
 		},
 		func(w *world) { w.move() }),
+}
+
+// allowsMove pauses the Cluster, as `clusterctl move` does before it looks, and is true if the host does not block the move then.
+func (w *world) allowsMove() bool {
+	if w.v.Host.MoveBlocked && hasMachine(w) && w.absent == nil {
+		before := w.machine().Paused
+		w.change(func(c *Consumer) { c.Paused = true })
+		if w.reconcile(); hasMachine(w) {
+			w.change(func(c *Consumer) { c.Paused = before })
+		}
+	}
+	return !w.v.Host.MoveBlocked
 }
 
 // move is the result of `clusterctl move`: the host and its machine are recreated without a status, and the provider has no readings.
@@ -195,13 +207,19 @@ var events = []event{
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = true, w.v.Now })
 	}},
 	{name: "the Machine is being deleted", weight: 1, when: claimContinues, do: func(w *world, _ uint64) { w.change(func(c *Consumer) { c.OwnerDeleting = true }) }},
-	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.Host.MoveBlocked && !w.v.Host.Deleting }, do: func(w *world, p uint64) {
+	{name: "the host is moved", weight: 3, when: func(w *world) bool { return !w.v.Host.Deleting }, do: func(w *world, p uint64) {
+		if !w.allowsMove() {
+			return
+		}
 		w.move()
 		if hasMachine(w) && w.absent == nil && p%2 == 0 {
 			w.absent, w.v.Consumer = w.v.Consumer, &Consumer{} // the machine is moved later
 		}
 	}},
-	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) && !w.v.Host.MoveBlocked }, do: func(w *world, p uint64) {
+	{name: "a move forgets that the machine is being deleted", weight: 8, when: func(w *world) bool { return hasMachine(w) && !claimContinues(w) }, do: func(w *world, p uint64) {
+		if !w.allowsMove() || !hasMachine(w) {
+			return
+		}
 		w.change(func(c *Consumer) { c.Deleting, c.DeletingSince = false, time.Time{} })
 		w.move()
 		w.reconcile()
@@ -212,7 +230,11 @@ var events = []event{
 			}
 		}
 	}},
-	{name: "a move deletes the host", weight: 2, when: func(w *world) bool { return !w.v.Host.MoveBlocked }, do: func(w *world, _ uint64) { w.v.Host.Deleting, w.v.Host.DeletedForMove = true, true }},
+	{name: "a move deletes the host", weight: 2, when: always, do: func(w *world, _ uint64) {
+		if w.allowsMove() {
+			w.v.Host.Deleting, w.v.Host.DeletedForMove = true, true
+		}
+	}},
 	{name: "the host is deleted", weight: 3, when: always, do: func(w *world, p uint64) {
 		w.v.Host.Deleting = true
 		if p%3 == 0 {

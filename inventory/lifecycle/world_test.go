@@ -614,12 +614,13 @@ func (w *world) atRest() bool {
 	v := w.view()
 	kept := w.on && v.Provider.RunsHere && !v.Requests.PowerOffProvider.Set                                                                         // its server is not powered off
 	foreign := v.Identity.NotPermitted != nil || v.Identity.BMCTakenBy != nil || v.Identity.HardwareTakenBy != nil || v.Identity.Replacement != nil // the readings of its BMC are ignored
-	unasked := foreign || w.last.State == StateOrphaned || w.last.State == StateBooting && (w.last.Reason == v1alpha1.ReasonPaused || w.last.Reason == v1alpha1.ReasonWaitingForBootSlot)
+	queued := w.last.State == StateBooting && w.last.Reason == v1alpha1.ReasonWaitingForBootSlot                                                    // until another host ends its boot
+	unasked := foreign || queued || w.last.State == StateOrphaned || w.last.State == StateBooting && w.last.Reason == v1alpha1.ReasonPaused
 	if !w.last.RequeueAt.IsZero() && !unasked && (v.BMC.Problem != nil || !v.BMC.PowerAt.After(w.switchedAt) || v.BMC.notOff() != w.on || v.BMC.powerChanging()) {
 		return false // it will read the power again, and the reading is new
 	}
 	released := slices.Contains([]State{StateDeleting, StateReleasing, StateCleaning}, w.last.State) // whose end allows the move
-	if v.Host.MoveBlocked && v.InFlight() && !released && !w.last.RequeueAt.IsZero() {
+	if v.Host.MoveBlocked && v.InFlight() && !released && !queued && !w.last.RequeueAt.IsZero() {
 		return false // it will allow the move then
 	}
 	// A host boot ends at its deadline. If the BMC is not used, it ends hostBootGrace later, when the host is reconciled next.

@@ -29,6 +29,9 @@ type Artifact struct {
 // partialPrefix is the prefix of the names of incomplete files.
 const partialPrefix = "part-"
 
+// saveInterval is how often the time of the last use of a file is saved on the disk. It is short compared with Options.Retention.
+const saveInterval = time.Minute
+
 // ErrChecksum means that a file is not the one that its checksum names.
 var ErrChecksum = errors.New("the checksum differs")
 
@@ -125,9 +128,31 @@ func (c *Cache) Open(namespace string, a Artifact) (*os.File, error) {
 		c.space.Forget(f.path)
 		return nil, errors.Join(opened.Close(), c.start(f))
 	}
-	now := time.Now()
-	_ = os.Chtimes(f.path, now, now) // the last use, for the next process; the file may be deleted already
+	c.saveUse(f.path)
 	return opened, nil
+}
+
+// Use records that a namespace uses a file now, as Open does, without opening it. It returns false for a file that Open does not have at once, or whose checksum is
+// not valid.
+func (c *Cache) Use(namespace string, a Artifact) bool {
+	sum, err := origin.ParseChecksum(a.Checksum)
+	if err != nil {
+		return false
+	}
+	path := filepath.Join(c.opts.Dir, sum.FileName())
+	if !c.space.Use(namespace, path) {
+		return false
+	}
+	c.saveUse(path)
+	return true
+}
+
+// saveUse saves the time of the last use for the next process.
+func (c *Cache) saveUse(path string) {
+	if c.space.SaveUse(path, saveInterval) {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // the file may be deleted already
+	}
 }
 
 // start fetches a file in the background unless a fetch is running, and returns the state of the fetch as an error.

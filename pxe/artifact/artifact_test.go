@@ -115,6 +115,35 @@ func TestWrongFileIsNeverServedAndHeals(t *testing.T) {
 	g.Eventually(func() (string, error) { return read(t, cache, a) }).Should(Equal("kernel"))
 }
 
+// TestUse: a use without opening keeps a file as Open does. It is on the disk for the next process, but not each time.
+func TestUse(t *testing.T) {
+	g := NewWithT(t)
+	origin := echo(t)
+	cache := newCache(t, Options{Outbound: loopback, MaxBytes: 10, Retention: time.Hour})
+	one, two := Artifact{origin.URL + "/first", sum("/first")}, Artifact{origin.URL + "/second", sum("/second")}
+	g.Expect(cache.Use("dc", one)).To(BeFalse(), "it is not here yet")
+	g.Expect(cache.Use("dc", Artifact{Checksum: "sha256:x"})).To(BeFalse())
+	g.Expect(read(t, cache, one)).To(Equal("/first"))
+	g.Expect(cache.Use("dc", one)).To(BeTrue())
+	old := time.Now().Add(-2 * time.Hour)
+	g.Expect(os.Chtimes(pathOf(cache, one), old, old)).To(Succeed())
+	g.Expect(cache.Use("dc", one)).To(BeTrue())
+	g.Expect(read(t, cache, one)).To(Equal("/first"))
+	info, err := os.Stat(pathOf(cache, one))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.ModTime()).To(BeTemporally("~", old, time.Second), "it was saved less than a minute ago")
+	_, err = read(t, cache, two)
+	g.Expect(err).To(MatchError(ContainSubstring("no room for it")), "the first one is in use")
+
+	cache.Close()
+	cache = newCache(t, Options{Outbound: loopback, Dir: cache.opts.Dir, MaxBytes: 10, Retention: time.Hour})
+	g.Expect(cache.Use("dc", one)).To(BeFalse(), "it is not verified yet")
+	g.Expect(read(t, cache, one)).To(Equal("/first"))
+	info, err = os.Stat(pathOf(cache, one))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.ModTime()).To(BeTemporally("~", time.Now(), time.Minute))
+}
+
 func TestErrors(t *testing.T) {
 	g := NewWithT(t)
 	origin := httptest.NewServer(http.NotFoundHandler())

@@ -104,7 +104,8 @@ func (f *fleet) createMachine(ctx context.Context, name string, n int, host *rac
 	return f.createBareMetalMachine(ctx, owner, n, host)
 }
 
-// createOwner creates the Machine of the nth machine and its bootstrap data.
+// createOwner creates the Machine of the nth machine and its bootstrap data. The Secret has an owner, as one of a bootstrap provider has: the provider labels only a
+// Secret without an owner for clusterctl.
 func (f *fleet) createOwner(ctx context.Context, name string, n int) (*clusterv1.Machine, error) {
 	meta := f.machineMeta(name, n)
 	secret := &corev1.Secret{
@@ -115,7 +116,11 @@ func (f *fleet) createOwner(ctx context.Context, name string, n int) (*clusterv1
 		ClusterName: namespace, Bootstrap: clusterv1.Bootstrap{DataSecretName: &name},
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "BareMetalMachine", Name: name},
 	}}
-	return owner, errors.Join(f.client.Create(ctx, secret), f.client.Create(ctx, owner))
+	if err := f.client.Create(ctx, owner); err != nil {
+		return nil, err
+	}
+	secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))}
+	return owner, f.client.Create(ctx, secret)
 }
 
 func (f *fleet) machineMeta(name string, n int) metav1.ObjectMeta {

@@ -93,9 +93,10 @@ func costs(name string, objects int, took time.Duration, before, after *snapshot
 // ofTheServer is true for the API server's requests to itself, which it also sends at rest, and for the benchmark's probes.
 func ofTheServer(what string) bool {
 	verb, resource, _ := strings.Cut(what, " ")
+	resource, _, _ = strings.Cut(resource, " ") // without the answer
 	switch {
-	case resource == "leases": // its identity. The creation and deletion of the provider's addresses do count
-		return verb != "POST" && verb != "DELETE"
+	case resource == "leases": // its identity and that of the leader, which are only updated. The requests for the provider's addresses do count
+		return verb != "POST" && verb != "DELETE" && verb != "GET"
 	case resource == "", verb == "CONNECT":
 		return true
 	}

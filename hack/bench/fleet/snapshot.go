@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ import (
 // snapshot has all counters at one time.
 type snapshot struct {
 	cpu           map[string]time.Duration
-	requests      map[string]float64 // to the API server, by verb and resource, without those of the benchmark itself
+	requests      map[string]float64 // to the API server, by verb, resource and answer (see answered), without those of the benchmark itself
 	bmc, commands int
 	boot          map[string]float64
 	waits         map[string]*dto.Histogram // by queue
@@ -167,7 +168,7 @@ func (f *fleet) countRequests(ctx context.Context, s *snapshot) error {
 		for _, pair := range m.GetLabel() {
 			l[pair.GetName()] = pair.GetValue()
 		}
-		s.requests[requestName(l["verb"], l["resource"], l["subresource"])] += m.GetCounter().GetValue()
+		s.requests[requestName(l["verb"], l["resource"], l["subresource"])+answered(l["code"])] += m.GetCounter().GetValue()
 	}
 	for what, n := range f.own.sums() {
 		s.requests[what] -= n
@@ -195,6 +196,14 @@ func requestName(verb, resource, subresource string) string {
 		resource += "/" + subresource
 	}
 	return verb + " " + resource
+}
+
+// answered distinguishes the requests that had no effect: a conflict (409), which is repeated, and an object that is gone (404). It is empty for others.
+func answered(code string) string {
+	if code == "409" || code == "404" {
+		return " " + code
+	}
+	return ""
 }
 
 func scrape(ctx context.Context, client *http.Client, url string) (families, error) {
@@ -239,7 +248,7 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := c.next.RoundTrip(r)
 	if err == nil && !strings.HasPrefix(what, "WATCH") {
 		c.own.mu.Lock()
-		c.own.counts[what]++
+		c.own.counts[what+answered(strconv.Itoa(response.StatusCode))]++
 		c.own.mu.Unlock()
 	}
 	return response, err

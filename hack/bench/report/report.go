@@ -38,7 +38,8 @@ type Phase struct {
 	Seconds float64
 	// CPU is the CPU time in milliseconds per object: of the manager, of kube-apiserver, of etcd, and of the emulated fleet.
 	CPU map[string]float64
-	// Requests are the requests to the API server per object, by verb and resource, without those of the benchmark itself.
+	// Requests are the requests to the API server per object, by verb and resource, without those of the benchmark itself. Those that were answered with 409 or 404 have
+	// that code after the resource; older runs do not distinguish them.
 	Requests map[string]float64
 	// BMCRequests and BMCCommands are the requests and commands to BMCs per object.
 	BMCRequests, BMCCommands float64
@@ -107,6 +108,9 @@ func All(_, _ string) bool { return true }
 
 // Writes selects the requests that change something.
 func Writes(verb, _ string) bool { return !slices.Contains([]string{"GET", "LIST", "WATCH"}, verb) }
+
+// Conflicts selects the requests that were answered with a conflict.
+func Conflicts(_, resource string) bool { return strings.HasSuffix(resource, " 409") }
 
 // Read reads a run.
 func Read(path string) (*Run, error) {

@@ -49,7 +49,6 @@ func TestClass(t *testing.T) {
 	ctx := contracttest.Context(t, 15*time.Minute)
 	l := contracttest.Lab(ctx, t)
 	g := NewWithT(t)
-	g.Expect(l.Rack.Balance(ctx)).To(Succeed())
 	s := &suite{T: t, Plane: contracttest.Plane(ctx, t, l, "management", l.Rack.ManagerArgs()), lab: l}
 	var servers []string
 	for i := range controlPlanes + workers {

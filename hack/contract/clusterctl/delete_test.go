@@ -125,7 +125,7 @@ func (s *story) deleteBootstrap(t *testing.T) { //nolint:thelper // a step: a fa
 	g.Expect(s.hosts(t, s.source, v1alpha1.PhaseAvailable)).To(HaveLen(5))
 }
 
-// deleteProvider deletes the hosts and then the provider with everything that it installed. clusterctl refuses while a record of an erasure exists. The BMCs' Secrets
+// deleteProvider deletes the hosts and then the provider with everything that it installed. clusterctl refuses while a record or a request of an erasure exists. The BMCs' Secrets
 // belong to the user, and stay.
 func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a failure is to name its line
 	g := NewWithT(t)
@@ -140,7 +140,7 @@ func (s *story) deleteProvider(t *testing.T) { //nolint:thelper // a step: a fai
 	g.Expect(records.Items).To(HaveLen(1), "the record that was moved")
 	_, err = s.source.Clusterctl(s.ctx, remove...)
 	g.Expect(err).To(MatchError(ContainSubstring("found existing objects for provider CRDs")), "the record would be lost")
-	_, err = s.source.Kubectl(s.ctx, "delete", "baremetalerasures", "--all", "--all-namespaces", "--timeout=60s")
+	_, err = s.source.Kubectl(s.ctx, "delete", "baremetalerasurerequests,baremetalerasures", "--all", "--all-namespaces", "--timeout=60s")
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = s.source.Kubectl(s.ctx, "delete", "namespace", keyNamespace, "--timeout=60s") // the provider has its key in its own namespace
 	g.Expect(err).NotTo(HaveOccurred())

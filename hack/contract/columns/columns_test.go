@@ -92,7 +92,7 @@ func TestBoots(t *testing.T) {
 	}
 	wide := get(t, "-n", register(t, v1alpha1.StageScript, v1alpha1.StageData), "baremetalboots", "-o", "wide")
 	NewWithT(t).Expect(strings.Fields(wide[0])).To(Equal([]string{
-		"NAME", "PURPOSE", "MACHINE", "NUMBER", "STAGE", "PROGRESS", "STARTED", "AGE", "ATTEMPT", "METHOD", "SCRIPT", "DATA", "VOIDED", "FAILURE",
+		"NAME", "PURPOSE", "MACHINE", "NUMBER", "STAGE", "PROGRESS", "STARTED", "AGE", "ATTEMPT", "METHOD", "SCRIPT", "MAC", "DATA", "VOIDED", "FAILURE",
 	}))
 }
 

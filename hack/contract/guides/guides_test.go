@@ -143,7 +143,7 @@ func newLab(ctx context.Context, t *testing.T) *lab {
 	g.Expect(l.useLabTemplate()).To(Succeed())
 	// A server without a system does not react to a graceful shutdown.
 	l.plane = contracttest.Plane(ctx, t, l.Lab, "guides", append(l.Rack.ManagerArgs(), "--shutdown-timeout=10s"))
-	l.applyEtcdSecrets(ctx, t)
+	t.Cleanup(l.Supply(ctx, l.plane)) // a page may create a cluster, and delete it
 	l.env = append(os.Environ(), "PATH="+bin+":"+l.Bin+":"+os.Getenv("PATH"), "HOME="+l.folder, "XDG_CONFIG_HOME="+l.folder,
 		"KUBECONFIG="+l.plane.Kubeconfig, "PS4=+ ", "BMC_USERNAME="+rack.Username, "BMC_PASSWORD="+rack.Password)
 	// Machines claim the smallest host, and IPMI tells no size: server-4 and server-1 run the cluster, and server-6 stays free.
@@ -233,19 +233,6 @@ func (l *lab) check(ctx context.Context, t *testing.T, empty bool) {
 	g := NewWithT(t)
 	g.Expect(site.Until(ctx, 3*time.Minute, site.HostsIn(l.plane, v1alpha1.PhaseAvailable, hosts))).To(Succeed())
 	g.Expect(site.Until(ctx, 3*time.Minute, l.running(machines))).To(Succeed())
-	if empty { // a page may have made a cluster and deleted it
-		g.Expect(l.Rack.ForgetCluster(ctx)).To(Succeed())
-		l.applyEtcdSecrets(ctx, t)
-	}
-}
-
-// applyEtcdSecrets creates the Secrets for the cluster's etcd, which Cluster API deletes with the cluster.
-func (l *lab) applyEtcdSecrets(ctx context.Context, t *testing.T) {
-	t.Helper()
-	g := NewWithT(t)
-	secrets, err := l.Rack.EtcdSecrets(site.Namespace, clusterName)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(l.plane.Apply(ctx, secrets)).To(Succeed())
 }
 
 // running is nil if this number of Machines is Running, and there are no others.

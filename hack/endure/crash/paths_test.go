@@ -35,12 +35,12 @@ type path struct {
 var paths = []path{
 	{"provision", provision, []string{
 		"create of baremetalboots", "finalizer of the host", "claim", "record the boot", "count the boot", "record the power-on", "record that the script is served",
-		"record that data is served", "record the report", "allow the move", "status of baremetalboots",
+		"record that data is served", "record the report", "status of baremetalboots",
 	}},
 	{"release", release, []string{"begin the cleaning", "void the boot", "release"}},
 	{"image", writeImage, []string{
 		"claim", "record the boot", "count the boot", "record the power-on", "record that the script is served", "record that data is served", "record the permission",
-		"record that the agent is done", "record the report", "allow the move",
+		"record that the agent is done", "record the report",
 	}},
 	{"erase", eraseDisk, allErased},
 	{"clear", clearDisks, allErased},
@@ -105,11 +105,6 @@ func (r *run) provisioned() {
 		}
 		if node.Spec.ProviderID != m.Spec.ProviderID {
 			return fmt.Errorf("the Node has the provider ID %q", node.Spec.ProviderID)
-		}
-		for _, h := range r.hosts() {
-			if _, blocked := h.Annotations[v1alpha1.BlockMoveAnnotation]; blocked {
-				return fmt.Errorf("host %s blocks a move", h.Name)
-			}
 		}
 		return nil
 	})

@@ -54,7 +54,7 @@ func bmcFault(f bmctest.Fault) fault {
 			}
 			l.until(moment, func() bool { return false })
 			l.explained()
-			if !s.is(override) { // the boot of that step continues, and its deadline would pass too
+			if !s.is(off, override) { // the boot of these steps continues, and its deadline would pass too
 				l.stops = append(l.stops, func() { l.clock.Pass(20 * time.Minute) }) // until the inventory is read again
 			}
 		}

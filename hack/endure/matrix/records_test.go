@@ -99,7 +99,6 @@ func isUnknown(why string) func(*life, step) {
 		}
 		l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Status.Phase).To(Equal(v1alpha1.PhaseBootUnknown))
-			g.Expect(h.Annotations).NotTo(HaveKey(v1alpha1.BlockMoveAnnotation), "a move waits for it")
 		})
 		l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootUnknown, why)
 		l.told(v1alpha1.BootedCondition, v1alpha1.ReasonBootUnknown, ", or delete the Machine to have it replaced")

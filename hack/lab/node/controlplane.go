@@ -3,9 +3,10 @@ package node
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -27,9 +28,6 @@ const (
 	// advertised is the API server's own address in kubeadm's configuration. kubeadm refuses a loopback address, and no client connects to this one.
 	advertised = "192.0.2.1"
 )
-
-// APIPort is the port of the API server of a control plane server behind a balancer, at the server's own address.
-const APIPort = 6443
 
 // clusterConfig is the part of kubeadm's configuration that the lab reads.
 type clusterConfig struct {
@@ -129,14 +127,6 @@ func (n *Node) kubeadm(ctx context.Context, config string, phase ...string) erro
 	return err
 }
 
-// listens returns the address of the server's API server.
-func (n *Node) listens(config *clusterConfig) string {
-	if n.Balanced {
-		return netip.AddrPortFrom(n.address, APIPort).String()
-	}
-	return config.endpoint
-}
-
 // runControlPlane starts the first control plane server.
 func (n *Node) runControlPlane(ctx context.Context) error {
 	config, err := n.startControlPlane(ctx)
@@ -153,6 +143,11 @@ func (n *Node) runControlPlane(ctx context.Context) error {
 		n.kubeadm(ctx, initConfig, "bootstrap-token", "--kubeconfig="+admin)); err != nil {
 		return err
 	}
+	if n.Extras.KubeProxy {
+		if err := n.kubeadm(ctx, initConfig, "addon", "kube-proxy", "--kubeconfig="+admin); err != nil {
+			return err
+		}
+	}
 	// What `kubeadm init` does outside of its phases: the ClusterRoleBinding of administrators.
 	if _, err := proc.Run(ctx, nil, filepath.Join(n.Bin, "kubectl"), "--kubeconfig="+admin, "create", "clusterrolebinding", "kubeadm:cluster-admins",
 		"--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins"); err != nil {
@@ -161,7 +156,7 @@ func (n *Node) runControlPlane(ctx context.Context) error {
 	return n.markControlPlane(ctx, admin)
 }
 
-// startControlPlane starts an API server and a controller manager with certificates that kubeadm makes from the cluster's CAs.
+// startControlPlane starts an API server, a controller manager and, as an extra, a scheduler with certificates that kubeadm makes from the cluster's CAs.
 func (n *Node) startControlPlane(ctx context.Context) (*clusterConfig, error) {
 	config, err := n.prepareInit()
 	if err != nil {
@@ -171,14 +166,27 @@ func (n *Node) startControlPlane(ctx context.Context) (*clusterConfig, error) {
 	if err := errors.Join(n.kubeadm(ctx, initConfig, "certs", "all"), n.kubeadm(ctx, initConfig, "kubeconfig", "all", "--kubeconfig-dir="+etc)); err != nil {
 		return nil, err
 	}
-	if err := n.pointTo(etc, n.listens(config)); err != nil {
+	port, err := pxetest.FreePort(n.address)
+	if err != nil {
+		return nil, err
+	}
+	n.api = netip.AddrPortFrom(n.address, port)
+	if err := n.pointTo(etc, n.api.String()); err != nil {
 		return nil, err
 	}
 	if err := n.startAPIServer(ctx, config); err != nil {
 		return nil, err
 	}
+	if n.leave, err = n.Balancer.Add(ctx, config.endpoint, n.api.String()); err != nil {
+		return nil, fmt.Errorf("control plane endpoint: %w", err)
+	}
 	if err := n.startControllerManager(ctx); err != nil {
 		return nil, err
+	}
+	if n.Extras.Scheduler {
+		if err := n.startScheduler(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return config, n.writeStaticPods()
 }
@@ -195,7 +203,7 @@ func (n *Node) markControlPlane(ctx context.Context, admin string) error {
 
 // pointTo changes the server in the kubeconfigs of the server's own components to the real address of the API server.
 func (n *Node) pointTo(dir, endpoint string) error {
-	for _, name := range []string{"controller-manager.conf", "kubelet.conf"} {
+	for _, name := range []string{"controller-manager.conf", "scheduler.conf", "kubelet.conf"} {
 		path := filepath.Join(dir, name)
 		content, err := os.ReadFile(path) //nolint:gosec // in the server's own folder
 		if err != nil {
@@ -209,15 +217,22 @@ func (n *Node) pointTo(dir, endpoint string) error {
 	return nil
 }
 
+// etcdPrefix returns the prefix of a cluster's keys in the etcd of all clusters of the rack, by the cluster's CA: all control plane servers of the cluster have it,
+// and a cluster that is created again under its name has another one.
+func etcdPrefix(ca []byte) string {
+	sum := sha256.Sum256(bytes.TrimSpace(ca))
+	return "/clusters/" + hex.EncodeToString(sum[:8])
+}
+
 func (n *Node) startAPIServer(ctx context.Context, config *clusterConfig) error {
-	host, port, err := net.SplitHostPort(n.listens(config))
-	if err != nil {
-		return fmt.Errorf("control plane endpoint: %w", err)
-	}
 	file := func(name string) string { return filepath.Join(n.path(pki), name) }
-	return n.start(ctx, "kube-apiserver", proc.Healthy("https://"+n.listens(config)+"/readyz"),
-		"--bind-address="+host, "--secure-port="+port, "--advertise-address="+advertised, "--endpoint-reconciler-type=none",
-		"--etcd-servers="+strings.Join(config.etcd.endpoints, ","), "--etcd-cafile="+file("etcd/ca.crt"),
+	ca, err := os.ReadFile(file("ca.crt"))
+	if err != nil {
+		return err
+	}
+	return n.start(ctx, "kube-apiserver", proc.Healthy("https://"+n.api.String()+"/readyz"),
+		"--bind-address="+n.api.Addr().String(), fmt.Sprintf("--secure-port=%d", n.api.Port()), "--advertise-address="+advertised, "--endpoint-reconciler-type=none",
+		"--etcd-prefix="+etcdPrefix(ca), "--etcd-servers="+strings.Join(config.etcd.endpoints, ","), "--etcd-cafile="+file("etcd/ca.crt"),
 		"--etcd-certfile="+file("apiserver-etcd-client.crt"), "--etcd-keyfile="+file("apiserver-etcd-client.key"),
 		"--client-ca-file="+file("ca.crt"), "--tls-cert-file="+file("apiserver.crt"), "--tls-private-key-file="+file("apiserver.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file="+file("sa.pub"),
@@ -230,6 +245,9 @@ func (n *Node) startAPIServer(ctx context.Context, config *clusterConfig) error 
 	)
 }
 
+// The lease of a leader is long: on a busy machine a process may not renew it for a while, and a process that lost it is not started again.
+const leaseDuration, renewDeadline = "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s"
+
 func (n *Node) startControllerManager(ctx context.Context) error {
 	port, err := pxetest.FreePort(n.address)
 	if err != nil {
@@ -239,14 +257,26 @@ func (n *Node) startControllerManager(ctx context.Context) error {
 	file := func(name string) string { return filepath.Join(n.path(pki), name) }
 	return n.start(ctx, "kube-controller-manager", proc.Healthy("https://"+netip.AddrPortFrom(n.address, port).String()+"/healthz"),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
-		"--bind-address="+n.address.String(), fmt.Sprintf("--secure-port=%d", port), fmt.Sprintf("--leader-elect=%t", n.Balanced),
+		"--bind-address="+n.address.String(), fmt.Sprintf("--secure-port=%d", port), "--leader-elect",
 		"--cluster-signing-cert-file="+file("ca.crt"), "--cluster-signing-key-file="+file("ca.key"), "--root-ca-file="+file("ca.crt"),
 		"--service-account-private-key-file="+file("sa.key"), "--use-service-account-credentials",
 		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
-		// The leader of a server that is switched off is gone at once, and not after the lease. A process that lost its lease on a busy machine is not
-		// started again.
-		"--leader-elect-lease-duration=20s", "--leader-elect-renew-deadline=15s",
+		leaseDuration, renewDeadline,
+		// The leader of a server that is switched off is gone at once, and not after the lease. kube-scheduler does that always.
 		"--feature-gates=ControllerManagerReleaseLeaderElectionLockOnExit=true",
+	)
+}
+
+func (n *Node) startScheduler(ctx context.Context) error {
+	port, err := pxetest.FreePort(n.address)
+	if err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(n.path("/etc/kubernetes"), "scheduler.conf")
+	return n.start(ctx, "kube-scheduler", proc.Healthy("https://"+netip.AddrPortFrom(n.address, port).String()+"/healthz"),
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		"--bind-address="+n.address.String(), fmt.Sprintf("--secure-port=%d", port),
+		"--leader-elect", leaseDuration, renewDeadline,
 	)
 }
 
@@ -264,8 +294,8 @@ spec:
     image: registry.k8s.io/%[1]s
 `
 
-// writeStaticPods writes the Pods that the kubelet shows for the control plane. The hollow kubelet only pretends to run them: the programs run next to it,
-// or not at all, since nothing is scheduled here.
+// writeStaticPods writes the Pods that the kubelet shows for the control plane. The hollow kubelet only pretends to run them: the programs run next to it, and the
+// scheduler only as an extra.
 func (n *Node) writeStaticPods() error {
 	dir := n.path(manifests)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

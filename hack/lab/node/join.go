@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,9 +52,6 @@ func (n *Node) join(ctx context.Context, path string) error {
 // upstream issue found; delete when they take a folder). So the phases of `kubeadm init`, which take a folder, make the server's certificates and
 // kubeconfigs from the CAs in the bootstrap data and the configuration in the cluster. The kubelet joins as a worker's does.
 func (n *Node) joinControlPlane(ctx context.Context, join *joinConfiguration, kubelet []string) error {
-	if !n.Balanced {
-		return errors.New("a further control plane server needs a balancer at the endpoint: see rack.Balance")
-	}
 	cluster, err := n.fetchClusterConfig(ctx, join)
 	if err != nil {
 		return fmt.Errorf("read kubeadm's configuration from the cluster: %w", err)

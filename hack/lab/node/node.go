@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/balancer"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
@@ -25,14 +26,25 @@ type Node struct {
 	Dir, Bin string
 	// Version is the version of Kubernetes of the image; empty for that of the programs.
 	Version string
-	// Balanced is true if a balancer has the endpoint of the control plane. A control plane server then serves at its own address, at APIPort, and others
-	// may join.
-	Balanced bool
+	// Balancer has the control plane endpoints of all clusters. The API server of a control plane server has the address of the server, and the server adds it to
+	// the endpoint of its cluster.
+	Balancer *balancer.Balancer
+	Extras   Extras
 
 	name    string
 	address netip.Addr
 	running []*proc.Process
-	temp    string // folder for temporary files of the programs
+	temp    string         // folder for temporary files of the programs
+	api     netip.AddrPort // of a control plane server: where its API server serves
+	leave   func()         // removes the API server from the balancer; nil before it was added
+}
+
+// Extras are what few suites need in the control plane of a cluster.
+type Extras struct {
+	// Scheduler runs a kube-scheduler on each control plane server. Without it Pods are only scheduled by a test.
+	Scheduler bool
+	// KubeProxy creates the objects of kube-proxy, as `kubeadm init` does.
+	KubeProxy bool
 }
 
 // Run runs the booted system until ctx ends: it starts the node, reports in, and keeps the node alive.
@@ -70,7 +82,12 @@ func (n *Node) bootstrap(ctx context.Context, system *pxetest.System) error {
 	}
 }
 
+// stop removes the server from the balancer, and ends its programs in the reverse order of their start.
 func (n *Node) stop() {
+	if n.leave != nil {
+		n.leave()
+		n.leave = nil
+	}
 	for _, process := range slices.Backward(n.running) {
 		process.Stop()
 	}
@@ -119,7 +136,8 @@ func (n *Node) start(ctx context.Context, name string, ready func(context.Contex
 		}
 		n.temp = temp
 	}
-	process, err := proc.Start(ctx, n.Dir, name, []string{"TMPDIR=" + n.temp}, filepath.Join(n.Bin, name), args...)
+	// At the end of ctx all would end at once. stop ends them in order: a leader releases its lease while its API server serves.
+	process, err := proc.Start(context.WithoutCancel(ctx), n.Dir, name, []string{"TMPDIR=" + n.temp}, filepath.Join(n.Bin, name), args...)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	kubeadmv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +50,8 @@ type Options struct {
 	ManagerEnv []string
 	// APIServerArgs are further flags of kube-apiserver, as name=value.
 	APIServerArgs []string
+	// FeatureGates are further feature gates of Cluster API's managers, as name=true.
+	FeatureGates []string
 	// Alone runs this provider's manager with only kube-apiserver and etcd: without Cluster API's managers, the bootstrap provider and their webhooks, and
 	// without kube-controller-manager.
 	Alone bool
@@ -78,7 +81,8 @@ type Plane struct {
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, v1alpha1.AddToScheme, bootstrapv1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, kubeadmv1.AddToScheme, controlplanev1.AddToScheme, v1alpha1.AddToScheme,
+		bootstrapv1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}
@@ -123,7 +127,7 @@ func Start(ctx context.Context, opts Options) (*Plane, error) {
 	}
 	opts.Log("clusterctl installed Cluster API and this provider")
 	for _, m := range managers {
-		if _, err := p.startManager(ctx, m, "", capiFeatureGates); err != nil {
+		if _, err := p.startManager(ctx, m, "", "--feature-gates="+strings.Join(slices.Concat(featureGates, opts.FeatureGates), ",")); err != nil {
 			return p, err
 		}
 	}
@@ -210,8 +214,8 @@ type manager struct {
 	webhooks                           bool
 }
 
-// capiFeatureGates enables ClusterClasses and bootstrap data in Ignition format.
-const capiFeatureGates = "--feature-gates=ClusterTopology=true,KubeadmBootstrapFormatIgnition=true"
+// featureGates enable ClusterClasses and bootstrap data in Ignition format.
+var featureGates = []string{"ClusterTopology=true", "KubeadmBootstrapFormatIgnition=true"}
 
 // managers are Cluster API's managers.
 var managers = []manager{

@@ -25,12 +25,15 @@ func (r *Rack) OtherManagerArgs() []string {
 // The configuration files of the two boot servers.
 const bootConfig, otherBootConfig = "boot.yaml", "other-boot.yaml"
 
+// Addresses of servers end with these numbers.
+const firstLease, lastLease = 1, 250
+
 // leases is the range of addresses of the boot server.
 func (r *Rack) leases() string {
 	return fmt.Sprintf("%s-%s", r.Address(1, firstLease), r.Address(1, lastLease))
 }
 
-// MakeRoom gives boot servers that start later addresses for some 14,000 servers instead of 250. The balancer of the rack does not know these addresses.
+// MakeRoom gives boot servers that start later addresses for some 14,000 servers instead of 250.
 func (r *Rack) MakeRoom() error {
 	return r.writeBootConfig(bootConfig, r.Address(1), fmt.Sprintf("%s-%s", r.Address(200, 1), r.Address(254, 254)))
 }

@@ -12,15 +12,17 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 )
 
-// etcd is the external etcd of the clusters in the rack. With an external etcd, kubeadm's control plane provider does not connect to Pods.
+// etcd is the external etcd of all clusters in the rack, each of which has its own prefix of keys. With an external etcd, kubeadm's control plane provider does
+// not connect to Pods.
 type etcd struct {
 	endpoint    string
 	process     *proc.Process
@@ -54,25 +56,7 @@ func startEtcd(ctx context.Context, r *Rack) (*etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e, r.waitForEtcd(ctx, e.process)
-}
-
-func (r *Rack) waitForEtcd(ctx context.Context, process *proc.Process) error {
-	return process.Wait(ctx, time.Minute, listens(r.Address(1).String(), r.ports["etcd"]))
-}
-
-// ForgetCluster empties the etcd of the clusters, so that another cluster can be created after one was deleted.
-func (r *Rack) ForgetCluster(ctx context.Context) error {
-	r.etcd.process.Stop()
-	if err := os.RemoveAll(filepath.Join(r.Dir, "etcd", "data")); err != nil {
-		return err
-	}
-	process, err := r.etcd.process.Again(ctx)
-	if err != nil {
-		return err
-	}
-	r.etcd.process = process
-	return r.waitForEtcd(ctx, process)
+	return e, e.process.Wait(ctx, time.Minute, listens(r.Address(1).String(), r.ports["etcd"]))
 }
 
 // makeCertificates makes a CA and certificates for etcd and for the API servers.
@@ -114,21 +98,18 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// EtcdSecrets returns the Secrets of a cluster's external etcd for Cluster API, as YAML.
-func (r *Rack) EtcdSecrets(namespace, cluster string) (string, error) {
-	var out strings.Builder
-	for name, data := range map[string]map[string]string{
-		cluster + "-etcd":                  {"tls.crt": string(r.etcd.ca)},
-		cluster + "-apiserver-etcd-client": {"tls.crt": string(r.etcd.client), "tls.key": string(r.etcd.key)},
-	} {
-		secret, err := yaml.Marshal(map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret", "stringData": data,
-			"metadata": map[string]any{"namespace": namespace, "name": name, "labels": map[string]string{"cluster.x-k8s.io/cluster-name": cluster}},
-		})
-		if err != nil {
-			return "", err
+// EtcdSecrets returns the Secrets of a cluster's external etcd for Cluster API. KubeadmControlPlane becomes the owner of Secrets of this type.
+func (r *Rack) EtcdSecrets(namespace, cluster string) []*corev1.Secret {
+	named := func(name string, data map[string][]byte) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: cluster + "-" + name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
+			},
+			Type: clusterv1.ClusterSecretType, Data: data,
 		}
-		out.WriteString("---\n" + string(secret))
 	}
-	return out.String(), nil
+	return []*corev1.Secret{
+		named("etcd", map[string][]byte{corev1.TLSCertKey: r.etcd.ca}),
+		named("apiserver-etcd-client", map[string][]byte{corev1.TLSCertKey: r.etcd.client, corev1.TLSPrivateKeyKey: r.etcd.key}),
+	}
 }

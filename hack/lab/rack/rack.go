@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/emulated"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/balancer"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/node"
-	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/proc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
@@ -31,13 +32,18 @@ type Rack struct {
 	ImageBytes int64
 	// IPMIEvery selects the servers whose BMC has IPMI: every nth. New sets 3. The others have Redfish.
 	IPMIEvery int
+	// Extras are what control plane servers run that are switched on from now on, besides what each cluster of the lab needs.
+	Extras node.Extras
 
-	ports    map[string]uint16 // of the control plane
+	ports    map[string]uint16 // of etcd and of the endpoints of clusters
 	etcd     *etcd
-	servers  []*Server
-	balancer *proc.Process // nil without a balancer
+	balancer *balancer.Balancer
 	// beside is a network that boot servers serve beside the rack; nil for none.
 	beside *Network
+
+	mu        sync.Mutex
+	servers   []*Server
+	endpoints uint8 // how many were assigned
 }
 
 // networks is the number of networks from 127.64.0.0/16 on, of which a rack takes one.
@@ -45,7 +51,7 @@ const networks = 128
 
 // New makes a rack without servers, and the etcd of its clusters. Close it, also after an error.
 func New(ctx context.Context, dir, bin string, event func(server, what string)) (*Rack, error) {
-	r := &Rack{Bin: bin, Event: event, IPMIEvery: 3, ImageBytes: 1 << 20, ports: map[string]uint16{}}
+	r := &Rack{Bin: bin, Event: event, IPMIEvery: 3, ImageBytes: 1 << 20, ports: map[string]uint16{}, balancer: balancer.New(checkInterval, serves)}
 	r.Username, r.Password, r.PowerDelay, r.DiskBytes, r.RetryDelay = Username, Password, time.Second, 8<<30, 3*time.Second
 	r.Installs = func(system *pxetest.System) bool { return strings.Contains(system.CommandLine, node.Install) }
 	var err error
@@ -70,24 +76,16 @@ func New(ctx context.Context, dir, bin string, event func(server, what string)) 
 // Close switches all servers off.
 func (r *Rack) Close() {
 	_ = r.Site.Close() // it may have been closed
-	if r.balancer != nil {
-		r.balancer.Stop()
-	}
 	if r.etcd != nil {
 		r.etcd.process.Stop()
 	}
 }
 
-// Endpoint is the endpoint of the cluster's API server.
-func (r *Rack) Endpoint() (host string, port uint16) {
-	return r.Address(10).String(), r.ports["api"]
-}
-
 // TemplateVariables are those of the cluster templates.
 func (r *Rack) TemplateVariables() ([]string, error) {
-	host, port := r.Endpoint()
+	endpoint := r.Endpoint()
 	vars := []string{
-		"CONTROL_PLANE_ENDPOINT_HOST=" + host, fmt.Sprintf("CONTROL_PLANE_ENDPOINT_PORT=%d", port),
+		"CONTROL_PLANE_ENDPOINT_HOST=" + endpoint.Host, fmt.Sprintf("CONTROL_PLANE_ENDPOINT_PORT=%d", endpoint.Port),
 		"BOOT_PERSISTENCE=Ephemeral", "ETCD_ENDPOINT=" + r.etcd.endpoint, fmt.Sprintf("EXTERNAL_ETCD_ENDPOINTS=[%q]", r.etcd.endpoint), "KUBE_VIP_ENABLED=false",
 	}
 	kernel, initrd := r.Origin.Kernel(), r.Origin.Initrd("")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -36,8 +37,10 @@ type Option func(*Server)
 // Light makes a server whose operating system only reports in, so that many servers cost little.
 func Light(s *Server) { s.light = true }
 
-// Add adds a server to the rack, powered off.
+// Add adds a server to the rack, powered off. It may be called concurrently.
 func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	number := len(r.servers) + 1
 	s := &Server{rack: r}
 	for _, option := range options {
@@ -66,7 +69,11 @@ func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server
 }
 
 // Servers are the servers of the rack.
-func (r *Rack) Servers() []*Server { return r.servers }
+func (r *Rack) Servers() []*Server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.servers)
+}
 
 // run runs an operating system until ctx ends, or until it crashes.
 func (s *Server) run(ctx context.Context, life *emulated.Life, again bool, booted func(), event func(string)) error {
@@ -88,7 +95,7 @@ func (s *Server) run(ctx context.Context, life *emulated.Life, again bool, boote
 		return life.Report(ctx) // cloud-init continues with what it had not done
 	}
 	dir := filepath.Join(s.rack.Dir, s.Name, fmt.Sprintf("life-%d", life.Number))
-	n := node.Node{Dir: dir, Bin: s.rack.Bin, Version: version, Balanced: s.rack.balancer != nil}
+	n := node.Node{Dir: dir, Bin: s.rack.Bin, Version: version, Balancer: s.rack.balancer, Extras: s.rack.Extras}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

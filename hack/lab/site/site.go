@@ -93,15 +93,20 @@ func (l *Lab) StartPlane(ctx context.Context, name string, managerArgs []string,
 	return plane.Start(ctx, opts)
 }
 
-// Register registers servers as hosts.
+// Register adds servers to the rack, and registers them as hosts.
 func (l *Lab) Register(ctx context.Context, p *plane.Plane, servers ...string) error {
+	return l.RegisterIn(ctx, p, Namespace, servers...)
+}
+
+// RegisterIn is Register in another namespace. No two servers of a rack have the same name.
+func (l *Lab) RegisterIn(ctx context.Context, p *plane.Plane, namespace string, servers ...string) error {
 	var yaml strings.Builder
 	for _, name := range servers {
 		s, err := l.Rack.Add(ctx, name)
 		if err != nil {
 			return err
 		}
-		yaml.WriteString(s.HostYAML(Namespace))
+		yaml.WriteString(s.HostYAML(namespace))
 	}
 	return p.Apply(ctx, yaml.String())
 }
@@ -122,13 +127,11 @@ type Cluster struct {
 	Variables []string
 }
 
-// CreateCluster applies what `clusterctl generate cluster` writes.
+// CreateCluster applies what `clusterctl generate cluster` writes. The cluster has the rack's Endpoint, unless Variables have another one.
 func (l *Lab) CreateCluster(ctx context.Context, p *plane.Plane, c Cluster) error {
 	c.Name, c.Namespace = cmp.Or(c.Name, ClusterName), cmp.Or(c.Namespace, Namespace)
-	secrets := ""
 	if !c.StackedEtcd {
-		var err error
-		if secrets, err = l.Rack.EtcdSecrets(c.Namespace, c.Name); err != nil {
+		if err := create(ctx, p.Client, l.Rack.EtcdSecrets(c.Namespace, c.Name)); err != nil {
 			return err
 		}
 	}
@@ -148,7 +151,7 @@ func (l *Lab) CreateCluster(ctx context.Context, p *plane.Plane, c Cluster) erro
 	if err != nil {
 		return err
 	}
-	return p.Apply(ctx, secrets+"---\n"+yaml)
+	return p.Apply(ctx, yaml)
 }
 
 // Until waits until a check is nil, and returns its last error after the timeout.

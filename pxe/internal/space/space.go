@@ -37,6 +37,8 @@ type Store struct {
 type entry struct {
 	size int64
 	used time.Time
+	// saved is when the last use was last saved on the disk: see SaveUse.
+	saved time.Time
 	// verified is true once this process has verified the content. What an earlier process left may be damaged.
 	verified bool
 	// holders are the namespaces that use the entry, with the time of the last use.
@@ -84,6 +86,18 @@ func (s *Store) Use(namespace, key string) bool {
 		return false
 	}
 	t.use(namespace)
+	return true
+}
+
+// SaveUse is true if the caller should save the time of the last use of an entry on the disk, for the next process: at most once in an interval.
+func (s *Store) SaveUse(key string, interval time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.entries[key]
+	if t == nil || time.Since(t.saved) < interval {
+		return false
+	}
+	t.saved = time.Now()
 	return true
 }
 

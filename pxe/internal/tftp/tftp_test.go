@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/quota"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/pxetest"
 )
 
 // lab is a server with one boot loader.
@@ -150,45 +151,45 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// peer is a client that the test controls.
-type peer struct {
-	g    Gomega
-	conn *net.UDPConn
-	from *net.UDPAddr // the source of the last answer
+// testPeer is a client that the test controls.
+type testPeer struct {
+	g      Gomega
+	conn   *net.UDPConn
+	server *net.UDPAddr
 }
 
-func (l *lab) peer() *peer {
+func (l *lab) peer() *testPeer {
 	g := NewWithT(l.t)
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	g.Expect(err).NotTo(HaveOccurred())
 	l.t.Cleanup(func() { _ = conn.Close() })
-	return &peer{g: g, conn: conn, from: net.UDPAddrFromAddrPort(l.address)}
+	return &testPeer{g: g, conn: conn, server: net.UDPAddrFromAddrPort(l.address)}
 }
 
-func (p *peer) send(op uint16, rest ...string) {
+func (p *testPeer) send(op uint16, rest ...string) {
 	packet := binary.BigEndian.AppendUint16(nil, op)
 	packet = append(packet, strings.Join(rest, "\x00")...)
-	_, err := p.conn.WriteToUDP(append(packet, 0), p.from)
+	_, err := p.conn.WriteToUDP(append(packet, 0), p.server)
 	p.g.Expect(err).NotTo(HaveOccurred())
 }
 
-func (p *peer) ack(block uint16) {
+func (p *testPeer) ack(block uint16) {
 	packet := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, opAck), block)
-	_, err := p.conn.WriteToUDP(packet, p.from)
+	_, err := p.conn.WriteToUDP(packet, p.server)
 	p.g.Expect(err).NotTo(HaveOccurred())
 }
 
-func (p *peer) read() []byte {
+func (p *testPeer) read() []byte {
 	buffer := make([]byte, 2000)
 	p.g.Expect(p.conn.SetReadDeadline(time.Now().Add(20 * time.Second))).To(Succeed())
 	n, from, err := p.conn.ReadFromUDP(buffer)
 	p.g.Expect(err).NotTo(HaveOccurred())
-	p.from = from
+	p.g.Expect(from.String()).To(Equal(p.server.String()), "answers come from the port that was asked")
 	return buffer[:n]
 }
 
 // silent is true if nothing arrives for some time.
-func (p *peer) silent(d time.Duration) bool {
+func (p *testPeer) silent(d time.Duration) bool {
 	p.g.Expect(p.conn.SetReadDeadline(time.Now().Add(d))).To(Succeed())
 	_, _, err := p.conn.ReadFromUDP(make([]byte, 2000))
 	return err != nil
@@ -269,6 +270,58 @@ func TestDuplicates(t *testing.T) {
 	p.g.Eventually(l.idle).Should(BeTrue())
 }
 
+// TestStartsAgain: a client that sends another request from the same port gets no block of its earlier transfer, and a repeated request starts nothing.
+func TestStartsAgain(t *testing.T) {
+	l := start(t, 5000)
+	aborted, busy := testutil.ToFloat64(requests.WithLabelValues(outcomeAborted)), testutil.ToFloat64(requests.WithLabelValues(outcomeBusy))
+	p := l.peer()
+	p.send(opRead, "snponly.efi", "octet", "timeout", "10")
+	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
+	p.ack(0)
+	p.g.Expect(p.read()).To(Equal(data(1, l.loader[:512])))
+	p.send(opRead, "snponly.efi", "octet", "timeout", "10") // late
+	p.ack(1)
+	p.g.Expect(p.read()).To(Equal(data(2, l.loader[512:1024])))
+	p.g.Expect(testutil.ToFloat64(requests.WithLabelValues(outcomeBusy))).To(Equal(busy + 1))
+	p.send(opRead, "snponly.efi", "octet", "blksize", "1024", "timeout", "10")
+	p.g.Expect(string(p.read())).To(Equal("\x00\x06blksize\x001024\x00timeout\x0010\x00"))
+	p.ack(0)
+	p.g.Expect(p.read()).To(Equal(data(1, l.loader[:1024])))
+	p.g.Expect(testutil.ToFloat64(requests.WithLabelValues(outcomeAborted))).To(Equal(aborted + 1))
+	for block := uint16(1); block < 5; block++ {
+		p.ack(block)
+		p.g.Expect(p.read()).To(Equal(data(block+1, l.loader[int(block)*1024:min(int(block+1)*1024, 5000)])))
+	}
+	// The last acknowledgement is lost, and the client wants the same file again.
+	p.send(opRead, "snponly.efi", "octet", "blksize", "1024", "timeout", "10")
+	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
+	p.send(opError, "\x00\x00over")
+	p.g.Eventually(l.idle).Should(BeTrue())
+}
+
+// TestManyClients: many clients with windows of several sizes get their file at once from one socket.
+func TestManyClients(t *testing.T) {
+	l := start(t, 200_000)
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			g := NewGomega(func(message string, _ ...int) { t.Error(message) })
+			// Each has its own address, as 16 transfers of one are the maximum.
+			conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 1, byte(1+i))})
+			g.Expect(err).NotTo(HaveOccurred())
+			defer func() { _ = conn.Close() }()
+			c := &pxetest.TFTPClient{Conn: conn, Server: l.address, BlockSize: 1448, Window: i % 20}
+			for range 3 {
+				var content bytes.Buffer
+				g.Expect(c.Fetch("snponly.efi", &content)).To(Succeed())
+				g.Expect(bytes.Equal(content.Bytes(), l.loader)).To(BeTrue())
+			}
+		})
+	}
+	wg.Wait()
+	NewWithT(t).Eventually(l.idle).Should(BeTrue())
+}
+
 // TestReadOnly: a write request is refused with the code of RFC 1350 for it.
 func TestReadOnly(t *testing.T) {
 	l := start(t, 10)
@@ -299,7 +352,7 @@ func TestSizeOnly(t *testing.T) {
 func TestLastAcknowledgement(t *testing.T) {
 	l := start(t, 600)
 	p := l.peer()
-	p.send(opRead, "52-54-00-00-00-01/snponly.efi", "octet", "timeout", "5")
+	p.send(opRead, "52-54-00-00-00-01/snponly.efi", "octet", "timeout", "3")
 	p.g.Expect(binary.BigEndian.Uint16(p.read())).To(Equal(opOptionAck))
 	p.ack(0)
 	p.g.Expect(p.read()).To(Equal(data(1, l.loader[:512])))
@@ -307,8 +360,9 @@ func TestLastAcknowledgement(t *testing.T) {
 	p.ack(1)
 	p.g.Expect(p.read()).To(Equal(data(2, l.loader[512:])))
 	p.g.Eventually(l.fetched).Should(Receive(Equal("52:54:00:00:00:01 127.0.0.1 snponly.efi")))
-	p.g.Expect(p.conn.Close()).To(Succeed())
-	p.g.Eventually(l.idle, "30s").Should(BeTrue())
+	p.g.Expect(p.read()).To(Equal(data(2, l.loader[512:])), "it may be lost, and is sent again")
+	p.send(opError, "\x00\x00over")
+	p.g.Eventually(l.idle).Should(BeTrue())
 	p.g.Expect(l.fetched).To(BeEmpty(), "it is called once")
 }
 
@@ -411,7 +465,7 @@ func newLossy(t *testing.T, server netip.AddrPort, n int) string {
 			if err != nil {
 				return
 			}
-			seen.Store(sender) // the server answers from a separate port for each transfer
+			seen.Store(sender)
 			if packets.Add(1)%int64(n) != 0 {
 				_, _ = to.WriteToUDP(buffer[:size], target.Load())
 			}

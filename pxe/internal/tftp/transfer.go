@@ -1,10 +1,11 @@
 package tftp
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -39,45 +40,82 @@ func (e timeoutError) Error() string {
 	return fmt.Sprintf("the client does not acknowledge block %d", e.block)
 }
 
-// transfer sends a file over its own socket, which is connected to the client, so that packets of other senders do not arrive.
+// transfer sends a file to a client. It reacts to packets and to timeouts, and never waits.
 type transfer struct {
-	conn    *net.UDPConn
 	request request
+	packet  []byte // the request as it was received
+	from    netip.AddrPort
+	peer    peer
 	content []byte
-	end     time.Time
+	// fetched is called once the client acknowledged all but the last blocks and these were sent. Their acknowledgement may be lost: firmware runs the
+	// boot loader at once.
+	fetched func()
+	// ended is true once the result is recorded.
+	ended bool
+
 	// answered is true once the client answered: it exists, and wants the file.
 	answered  bool
 	roundTrip time.Duration // of the last answer
 	// sent counts the bytes of the file that were sent, with retransmissions.
 	sent int
-	// fetched is called once the client acknowledged all but the last blocks and these were sent. Their acknowledgement may be lost: firmware runs the
-	// boot loader at once.
-	fetched func()
+	// Blocks up to acked are acknowledged, and blocks up to until are sent. until is 0 until the client acknowledges the options, as block 0.
+	acked, until int
+	// sends is how often the last packets were sent, sentAt when they were sent last, and deadline when they are sent again. wait is the time in between.
+	sends            int
+	wait             time.Duration
+	sentAt, deadline time.Time
+	end              time.Time
 }
 
-// run sends the file until its last block is acknowledged.
-func (t *transfer) run() error {
-	t.end = time.Now().Add(transferTimeout)
+// last is the number of the last block. A file ends with a block that is not full, which may be empty.
+func (t *transfer) last() int { return len(t.content)/t.request.block + 1 }
+
+// begin sends the acknowledgement of the options, or without options the first blocks.
+func (t *transfer) begin(now time.Time, s *socket) {
+	t.end, t.wait = now.Add(transferTimeout), firstTimeout
 	if len(t.request.options) > 0 {
-		ack := t.request.optionAck(len(t.content))
-		if _, err := t.await(0, 0, func() error { return t.write(ack) }); err != nil {
-			return err
-		}
+		t.send(now, s)
+		return
 	}
-	// A file ends with a block that is not full, which may be empty.
-	last := len(t.content)/t.request.block + 1
-	for next := 1; next <= last; {
-		until := min(next+t.request.window-1, last)
-		acked, err := t.await(next-1, until, func() error {
-			defer t.reportFetched(until == last && t.answered)
-			return t.sendBlocks(next, until)
-		})
-		if err != nil {
-			return err
-		}
-		next = acked + 1
+	t.advance(now, s)
+}
+
+// advance sends the blocks that follow the acknowledged ones.
+func (t *transfer) advance(now time.Time, s *socket) {
+	t.until, t.sends, t.wait = min(t.acked+t.request.window, t.last()), 0, firstTimeout
+	if t.roundTrip > 0 {
+		t.wait = max(minTimeout, min(4*t.roundTrip, firstTimeout))
 	}
-	t.reportFetched(true)
+	t.send(now, s)
+}
+
+// send sends what the client has to acknowledge next.
+func (t *transfer) send(now time.Time, s *socket) {
+	if t.request.timeout > 0 {
+		t.wait = t.request.timeout
+	}
+	t.sends++
+	t.sentAt, t.deadline = now, now.Add(t.wait)
+	if t.until == 0 {
+		s.queue(t, t.peer, t.request.optionAck(len(t.content)), nil)
+		return
+	}
+	for block := t.acked + 1; block <= t.until && !t.ended; block++ {
+		start := (block - 1) * t.request.block
+		content := t.content[start:min(start+t.request.block, len(t.content))]
+		t.sent += len(content)
+		s.queueBlock(t, uint16(block), content) //nolint:gosec // it starts again from 0 after 65535
+	}
+	t.reportFetched(t.until == t.last() && t.answered)
+}
+
+// repeat sends the packets of the last send again. An error ends the transfer.
+func (t *transfer) repeat(now time.Time, s *socket) error {
+	if !t.answered && t.sends >= maxFirstSends || t.sends >= maxSends || !now.Before(t.end) {
+		return timeoutError{t.until}
+	}
+	t.wait = min(2*t.wait, maxRetryTimeout)
+	t.send(now, s)
 	return nil
 }
 
@@ -88,90 +126,47 @@ func (t *transfer) reportFetched(fetched bool) {
 	}
 }
 
-func (t *transfer) sendBlocks(from, to int) error {
-	packet := make([]byte, 0, headerLength+t.request.block)
-	for block := from; block <= to; block++ {
-		packet = binary.BigEndian.AppendUint16(packet[:0], opData)
-		packet = binary.BigEndian.AppendUint16(packet, uint16(block)) //nolint:gosec // it starts again from 0 after 65535
-		start := (block - 1) * t.request.block
-		packet = append(packet, t.content[start:min(start+t.request.block, len(t.content))]...)
-		if err := t.write(packet); err != nil {
-			return err
-		}
-		t.sent += len(packet) - headerLength
-	}
-	return nil
+// isRepeated is true for the request of this transfer, which a client repeats until it has an answer. A client that acknowledged a block and was sent the last ones
+// has the file, and requests it again.
+func (t *transfer) isRepeated(packet []byte) bool {
+	return bytes.Equal(packet, t.packet) && (!t.answered || t.until < t.last())
 }
 
-func (t *transfer) write(packet []byte) error {
-	if err := t.conn.SetWriteDeadline(time.Now().Add(firstTimeout)); err != nil {
-		return err
+// receive handles a packet of the client that is no request. over is true if it ends the transfer, with an error unless the client has the file.
+func (t *transfer) receive(packet []byte, now time.Time, s *socket) (over bool, err error) {
+	if len(packet) < headerLength {
+		return false, nil
 	}
-	_, err := t.conn.Write(packet)
-	return err
-}
-
-// await sends something until the client acknowledges a block later than before and not later than until, and returns that block. Options are acknowledged as
-// block 0: before and until are 0 then.
-func (t *transfer) await(before, until int, send func() error) (int, error) {
-	wait := firstTimeout
-	if t.roundTrip > 0 {
-		wait = max(minTimeout, min(4*t.roundTrip, firstTimeout))
-	}
-	for try := 1; ; try++ {
-		sent := time.Now()
-		if err := send(); err != nil {
-			return 0, err
+	number := binary.BigEndian.Uint16(packet[2:])
+	switch kindOf(packet) {
+	case opAck:
+		return t.acknowledge(number, now, s), nil
+	case opError:
+		if number == codeOptions && t.acked == 0 {
+			return true, errSizeOnly
 		}
-		if t.request.timeout > 0 {
-			wait = t.request.timeout
-		}
-		acked, err := t.awaitOnce(before, until, time.Now().Add(wait))
-		var netErr net.Error
-		switch {
-		case err == nil && try == 1:
-			t.roundTrip = max(time.Since(sent), t.roundTrip*7/8)
-			return acked, nil
-		case err == nil: // the answer may be to an earlier packet, so it is no measurement
-			return acked, nil
-		case !errors.As(err, &netErr) || !netErr.Timeout():
-			return 0, err
-		case !t.answered && try >= maxFirstSends, try >= maxSends, time.Now().After(t.end):
-			return 0, timeoutError{until}
-		}
-		wait = min(2*wait, maxRetryTimeout)
+		message, _, _ := strings.Cut(string(packet[headerLength:]), "\x00")
+		return true, clientError{number, message}
+	default:
+		return false, nil
 	}
 }
 
-func (t *transfer) awaitOnce(before, until int, deadline time.Time) (int, error) {
-	if err := t.conn.SetReadDeadline(deadline); err != nil {
-		return 0, err
+// acknowledge handles the acknowledgement of the blocks up to one with a number. It returns true for the last block.
+func (t *transfer) acknowledge(number uint16, now time.Time, s *socket) bool {
+	t.answered = true
+	// A repeated acknowledgement is ignored: answering each with a block would double every packet from then on (RFC 1123, section 4.2.3.1).
+	acked := t.acked + int(number-uint16(t.acked)) //nolint:gosec // modulo 65536
+	if acked > t.until || acked == t.acked && t.until != 0 {
+		return false
 	}
-	buffer := make([]byte, maxRequest)
-	for {
-		n, err := t.conn.Read(buffer)
-		if err != nil {
-			return 0, err
-		}
-		if n < headerLength {
-			continue
-		}
-		number := binary.BigEndian.Uint16(buffer[2:])
-		switch binary.BigEndian.Uint16(buffer) {
-		case opAck:
-			t.answered = true
-			// A repeated acknowledgement is ignored: answering each with a block would double every packet from then on (RFC 1123,
-			// section 4.2.3.1).
-			if acked := before + int(number-uint16(before)); acked <= until && (acked > before || until == 0) { //nolint:gosec // modulo 65536
-				return acked, nil
-			}
-		case opError:
-			if number == codeOptions && before == 0 {
-				return 0, errSizeOnly
-			}
-			message, _, _ := strings.Cut(string(buffer[headerLength:n]), "\x00")
-			return 0, clientError{number, message}
-		default:
-		}
+	if t.sends == 1 { // otherwise the answer may be to an earlier packet, and is no measurement
+		t.roundTrip = max(now.Sub(t.sentAt), t.roundTrip*7/8)
 	}
+	if t.acked = acked; acked == t.last() {
+		t.reportFetched(true)
+		return true
+	}
+	t.advance(now, s)
+	return false
 }
