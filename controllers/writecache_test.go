@@ -63,10 +63,11 @@ func TestConflict(t *testing.T) {
 	var n controllers.WriteCache[*v1alpha1.BareMetalHost]
 	now := time.Now()
 	g.Expect(n.Outdated(version("a", 1), now)).To(BeZero())
-	for _, delay := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+	for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30} {
+		delay := time.Duration(seconds) * time.Second
 		n.NoteConflict(version("a", 1), now)
-		g.Expect(n.Outdated(version("a", 1), now)).To(Equal(delay * time.Second))
-		now = now.Add(delay * time.Second)
+		g.Expect(n.Outdated(version("a", 1), now)).To(Equal(delay))
+		now = now.Add(delay)
 		g.Expect(n.Outdated(version("a", 1), now)).To(BeZero(), "it is tried again")
 	}
 	n.NoteConflict(version("a", 1), now)

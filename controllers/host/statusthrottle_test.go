@@ -134,7 +134,11 @@ func TestStatusOfAClaim(t *testing.T) {
 			g.Expect(r.status.writeStatus(t.Context(), host.DeepCopy(), view, step)).To(Equal(c.waits))
 			var written v1alpha1.BareMetalHost
 			g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
-			g.Expect(written.Status.Phase == v1alpha1.PhaseClaimed).To(Equal(c.waits == 0))
+			if c.waits == 0 {
+				g.Expect(written.Status.Phase).To(Equal(v1alpha1.PhaseClaimed))
+			} else {
+				g.Expect(written.Status.Phase).NotTo(Equal(v1alpha1.PhaseClaimed))
+			}
 		})
 	}
 }

@@ -127,18 +127,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	}
 	s.before = s.machine.DeepCopy()
 	s.addFinalizer()
-	defer func() {
-		if err := r.writeFinalizer(ctx, s); err != nil {
-			if reterr == nil {
-				result, reterr = controllers.Result(err)
-			}
-			return
-		}
-		wait, err := r.writeOrDelay(ctx, s.before, s)
-		if reterr = kerrors.NewAggregate([]error{reterr, err}); reterr == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
-			result.RequeueAfter = wait
-		}
-	}()
+	defer func() { result, reterr = r.writeAtEnd(ctx, s, result, reterr) }()
 	setNotPaused(s.machine)
 	restoreLabels(s.machine, s.owner)
 	if err := r.advance(ctx, s); err != nil {
@@ -148,6 +137,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		return controllers.Result(err)
 	}
 	return ctrl.Result{RequeueAfter: s.requeueAfter}, nil
+}
+
+// writeAtEnd writes what a reconcile changed, and returns the result of the reconcile, given that of its phases.
+func (r *Reconciler) writeAtEnd(ctx context.Context, s *scope, result ctrl.Result, failure error) (ctrl.Result, error) {
+	if err := r.writeFinalizer(ctx, s); err != nil {
+		if failure == nil {
+			return controllers.Result(err)
+		}
+		return result, failure
+	}
+	wait, err := r.writeOrDelay(ctx, s.before, s)
+	if failure = kerrors.NewAggregate([]error{failure, err}); failure == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+		result.RequeueAfter = wait
+	}
+	return result, failure
 }
 
 // advance runs the phases. Each reconcile determines the failure again, so a failure that is over blocks nothing. A reconcile that ends in an error

@@ -16,8 +16,8 @@ var specTargets = []target{
 		{"a boot has no owner", "setOwner", "boot.OwnerReferences = append(boot.OwnerReferences, owner)", ""},
 	}},
 	{"controllers/machine", nil, []mutant{
-		{"a machine has no finalizer", "Reconciler.ensureFinalizer", "!controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer)",
-			"!controllerutil.RemoveFinalizer(s.machine, v1alpha1.MachineFinalizer)"},
+		{"a machine has no finalizer", "scope.addFinalizer", "controllerutil.AddFinalizer(s.machine, v1alpha1.MachineFinalizer)",
+			"controllerutil.RemoveFinalizer(s.machine, v1alpha1.MachineFinalizer)"},
 		{"a machine has the provider ID of another one", "Reconciler.reconcileBoot", "m.Spec.ProviderID = id", `m.Spec.ProviderID = id + "0"`},
 		{"a machine is never provisioned", "Reconciler.reconcileBoot", "m.Status.Initialization.Provisioned = new(true)", ""},
 	}},

@@ -46,9 +46,10 @@ func (l *loop) run(ctx context.Context) error {
 	failures := 0 // in a row
 	for {
 		n, err := l.socket.receive()
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end of ctx has closed the socket
+		}
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err == nil:
 			failures = 0
 		case errors.Is(err, os.ErrDeadlineExceeded):
