@@ -43,7 +43,11 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compare(t, "specs", specs, find(t, filepath.Join(strings.TrimSpace(string(module)), "e2e"), `(?m)^func (\w+Spec)\(ctx context\.Context`))
+	dir := strings.TrimSpace(string(module)) // .../test@v1.14.2
+	compare(t, "specs", specs, find(t, filepath.Join(dir, "e2e"), `(?m)^func (\w+Spec)\(ctx context\.Context`))
+	if _, version, _ := strings.Cut(filepath.Base(dir), "@v"); !strings.Contains(string(content), "Cluster API "+version+" does not ") {
+		t.Errorf("the page says which specs a version of Cluster API does not pass, and not of %s: try them, and correct the page", version)
+	}
 	compare(t, "labels", labels, find(t, ".", `ginkgo\.Label\("([a-z-]+)"`))
 }
 
