@@ -9,8 +9,9 @@
 # A program is kept until its pinned version changes: a downloaded one until its line of hack/downloads.sha256 changes, a built one until its module's
 # go.mod or go.sum, its flags or the Go version change. lab and manager are of this module: they are built each time, which is quick if nothing changed.
 #
-# Three modules hold the lab's programs (kube, etcd, capi), since they select different versions of the same libraries;
-# a fourth (tools) holds what developers run. Those in bootstrapproviders hold managers for golden Secrets, which CI does not build.
+# Three modules hold the lab's programs (kube, etcd, capi), since they select different versions of the same libraries. capi has those of this
+# project's go.mod, so that what Cluster API's programs and ours share is compiled once (laws_test.go).
+# A fourth (tools) holds what developers run. Those in bootstrapproviders hold managers for golden Secrets, which CI does not build.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
