@@ -57,7 +57,6 @@ lookup() {
     talos-bootstrap)         echo "bootstrapproviders/talos github.com/siderolabs/cluster-api-bootstrap-provider-talos 110" ;;
     controller-gen)          echo "tools sigs.k8s.io/controller-tools/cmd/controller-gen 20" ;;
     crd-ref-docs)            echo "tools github.com/elastic/crd-ref-docs 20" ;;
-    kustomize)               echo "tools sigs.k8s.io/kustomize/kustomize/v5 20" ;;
     gotestsum)               echo "tools gotest.tools/gotestsum 10" ;;
     golangci-lint)           echo "tools sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter 180" ;; # golangci-lint with the linter of the API types as its module
     lab)                     echo ".. ./hack/lab 60" ;;
@@ -81,10 +80,6 @@ release() {
     etcd)
       version=$(pinned etcd go.etcd.io/etcd/server/v3)
       echo "github.com/etcd-io/etcd/releases/download/$version/etcd-$version-$platform.tar.gz etcd-$version-$platform/etcd"
-      ;;
-    kustomize)
-      version=$(pinned tools sigs.k8s.io/kustomize/kustomize/v5)
-      echo "github.com/kubernetes-sigs/kustomize/releases/download/kustomize/$version/kustomize_${version}_linux_$goarch.tar.gz kustomize"
       ;;
   esac
 }
@@ -249,7 +244,7 @@ fetch_pid=
 check_go
 if [ "${1:-}" = --releases ]; then # for hack/downloads.sh
   goarch=$2
-  for name in kube-apiserver kube-controller-manager kubeadm kubectl etcd clusterctl kustomize; do release "$name"; done
+  for name in kube-apiserver kube-controller-manager kubeadm kubectl etcd clusterctl; do release "$name"; done
   exit
 fi
 
