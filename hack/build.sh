@@ -146,7 +146,7 @@ compile() {
   read -r module package _ flags <<<"$(lookup "$1")"
   case $1 in
     manager) package=$(cd "$root" && go list -f '{{join .Imports " "}}' "$package") settings=() ;; # without linking it: each lab links its own
-    lab) ;;
+    lab) settings+=(-ldflags "-s -w") ;;
     *) settings+=(-p 2 -buildvcs=false -ldflags "-s -w $flags"); export GOFLAGS= ;;
   esac
   # shellcheck disable=SC2086 # packages of the manager
