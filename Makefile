@@ -7,7 +7,7 @@ IMAGE ?= ghcr.io/capbm-io/cluster-api-provider-baremetal:$(VERSION)
 BIN := .cache/bin
 ARCH ?= amd64
 LAB_PROGRAMS := etcd kube-apiserver kube-controller-manager kubectl kubeadm hollow-kubelet \
-	capi-core capi-kubeadm-bootstrap capi-kubeadm-control-plane clusterctl kustomize
+	capi-core capi-kubeadm-bootstrap capi-kubeadm-control-plane clusterctl
 
 # What tests wait for may take its time on a busy machine.
 export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT ?= 30s
@@ -46,7 +46,7 @@ agent: ## Write kernel and ramdisk of the agent to out/agent/ARCH, for amd64 and
 
 .PHONY: release
 release: ## Write the files of a release page to out/release/VERSION, and a clusterctl repository to out/. IMAGE=NAME:TAG. RELEASE_KEY=FILE signs. Debian.
-	@hack/build.sh kustomize
+	@hack/build.sh kubectl
 	@hack/releasepage.sh out $(VERSION) $(IMAGE)
 	@ls out/release/$(VERSION)
 
@@ -102,7 +102,7 @@ test: lab-programs ## 10 min: what a change of the code can break. No root, no p
 
 .PHONY: verify
 verify: generate ## 2 min: generated files are up to date, code is formatted and linted, go.mod is tidy.
-	@hack/build.sh golangci-lint kustomize
+	@hack/build.sh golangci-lint kubectl
 	@folder=$$(mktemp -d); hack/release.sh $$folder $(VERSION) $(IMAGE); rm -r $$folder
 	go mod tidy
 	for module in image capispecs; do go -C hack/$$module mod tidy; done # modules of their own, of Go code of ours
@@ -182,7 +182,7 @@ upgrade: ## 5 min: the agent of the release before works with this boot server, 
 
 .PHONY: monitoring
 monitoring: ## 1 min: promtool checks and tests the alerts; they and the dashboard fit what a manager shows; Debian.
-	@hack/build.sh etcd kube-apiserver kubectl kustomize
+	@hack/build.sh etcd kube-apiserver kubectl
 	@hack/promtool.sh
 	@hack/gotest.sh monitoring "-race -count=1 -timeout 15m -run $(MONITORING) ./cmd/manager"
 
@@ -209,7 +209,7 @@ fuzz: ## 11 min: fuzz the parsers of untrusted input, each for FUZZTIME=30s.
 
 .PHONY: imagecheck
 imagecheck: ## 4 min: build the image and a release; skopeo and umoci read them, runc runs the image as the Deployment does; root, Debian. PLATFORMS="darwin/arm64"
-	@hack/build.sh etcd kube-apiserver kustomize
+	@hack/build.sh etcd kube-apiserver kubectl
 	@hack/imagecheck.sh
 	@# Fetch and compile what the test needs, which has no network.
 	@hack/image.sh $(IMAGE) $(VERSION) .cache/image/first.tar amd64 arm64

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -241,4 +242,36 @@ func goFiles(t *testing.T) map[string][]file {
 		slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	}
 	return folders
+}
+
+// TestVersionsOfClusterAPI: hack/capi has the versions of go.mod of the modules that both have. Go compiles a package for both modules once only if all that it imports is the
+// same, too: with other versions of k8s.io/utils and golang.org/x/net, make demo compiled nearly all of Kubernetes' libraries twice.
+func TestVersionsOfClusterAPI(t *testing.T) {
+	ours, shared := modules(t, "go.mod"), 0
+	for name, version := range modules(t, "hack/capi/go.mod") {
+		if ours[name] == "" {
+			continue
+		}
+		shared++
+		if version != ours[name] {
+			t.Errorf("hack/capi/go.mod has %s %s, and go.mod has %s: go -C hack/capi get %[1]s@%[3]s", name, version, ours[name])
+		}
+	}
+	if shared < 50 {
+		t.Errorf("only %d modules are in both", shared)
+	}
+}
+
+// modules returns the versions of the modules that a go.mod requires.
+func modules(t *testing.T, file string) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`).FindAllStringSubmatch(string(content), -1) {
+		versions[line[1]] = line[2]
+	}
+	return versions
 }

@@ -9,8 +9,9 @@
 # A program is kept until its pinned version changes: a downloaded one until its line of hack/downloads.sha256 changes, a built one until its module's
 # go.mod or go.sum, its flags or the Go version change. lab and manager are of this module: they are built each time, which is quick if nothing changed.
 #
-# Three modules hold the lab's programs (kube, etcd, capi), since they select different versions of the same libraries;
-# a fourth (tools) holds what developers run. Those in bootstrapproviders hold managers for golden Secrets, which CI does not build.
+# Three modules hold the lab's programs (kube, etcd, capi), since they select different versions of the same libraries. capi has those of this
+# project's go.mod, so that what Cluster API's programs and ours share is compiled once (laws_test.go).
+# A fourth (tools) holds what developers run. Those in bootstrapproviders hold managers for golden Secrets, which CI does not build.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -56,7 +57,6 @@ lookup() {
     talos-bootstrap)         echo "bootstrapproviders/talos github.com/siderolabs/cluster-api-bootstrap-provider-talos 110" ;;
     controller-gen)          echo "tools sigs.k8s.io/controller-tools/cmd/controller-gen 20" ;;
     crd-ref-docs)            echo "tools github.com/elastic/crd-ref-docs 20" ;;
-    kustomize)               echo "tools sigs.k8s.io/kustomize/kustomize/v5 20" ;;
     gotestsum)               echo "tools gotest.tools/gotestsum 10" ;;
     golangci-lint)           echo "tools sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter 180" ;; # golangci-lint with the linter of the API types as its module
     lab)                     echo ".. ./hack/lab 60" ;;
@@ -80,10 +80,6 @@ release() {
     etcd)
       version=$(pinned etcd go.etcd.io/etcd/server/v3)
       echo "github.com/etcd-io/etcd/releases/download/$version/etcd-$version-$platform.tar.gz etcd-$version-$platform/etcd"
-      ;;
-    kustomize)
-      version=$(pinned tools sigs.k8s.io/kustomize/kustomize/v5)
-      echo "github.com/kubernetes-sigs/kustomize/releases/download/kustomize/$version/kustomize_${version}_linux_$goarch.tar.gz kustomize"
       ;;
   esac
 }
@@ -150,7 +146,7 @@ compile() {
   read -r module package _ flags <<<"$(lookup "$1")"
   case $1 in
     manager) package=$(cd "$root" && go list -f '{{join .Imports " "}}' "$package") settings=() ;; # without linking it: each lab links its own
-    lab) ;;
+    lab) settings+=(-ldflags "-s -w") ;;
     *) settings+=(-p 2 -buildvcs=false -ldflags "-s -w $flags"); export GOFLAGS= ;;
   esac
   # shellcheck disable=SC2086 # packages of the manager
@@ -248,7 +244,7 @@ fetch_pid=
 check_go
 if [ "${1:-}" = --releases ]; then # for hack/downloads.sh
   goarch=$2
-  for name in kube-apiserver kube-controller-manager kubeadm kubectl etcd clusterctl kustomize; do release "$name"; done
+  for name in kube-apiserver kube-controller-manager kubeadm kubectl etcd clusterctl; do release "$name"; done
   exit
 fi
 

@@ -24,7 +24,6 @@ published() {
   case $1 in
     dl.k8s.io/*) fetch print "$1.sha256" | cut -d' ' -f1 ;;
     */etcd/*) fetch print "$folder/SHA256SUMS" | awk -v file="$file" '$2 == file { print $1 }' ;;
-    */kustomize/*) fetch print "$folder/checksums.txt" | awk -v file="$file" '$2 == file { print $1 }' ;;
   esac
 }
 

@@ -15,7 +15,7 @@ bootstrap=$1/bootstrap-$name/$version
 
 mkdir -p "$infrastructure" "$bootstrap"
 rm -f "$infrastructure"/*.yaml "$bootstrap"/*.yaml
-build() { "$root/.cache/bin/kustomize" build "$root/config/$1" -o "$2"; }
+build() { "$root/.cache/bin/kubectl" kustomize "$root/config/$1" -o "$2"; }
 
 build default "$infrastructure/infrastructure-components.yaml"
 build single-pod "$infrastructure/single-pod-components.yaml"

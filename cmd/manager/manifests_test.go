@@ -35,8 +35,8 @@ func build(t *testing.T, folder string) manifests {
 	t.Helper()
 	g := NewWithT(t)
 	root := controllerstest.Root()
-	content, err := exec.CommandContext(t.Context(), filepath.Join(root, ".cache", "bin", "kustomize"), "build", filepath.Join(root, "config", folder)).Output()
-	g.Expect(err).NotTo(HaveOccurred(), "make test builds kustomize")
+	content, err := exec.CommandContext(t.Context(), filepath.Join(root, ".cache", "bin", "kubectl"), "kustomize", filepath.Join(root, "config", folder)).Output()
+	g.Expect(err).NotTo(HaveOccurred(), "make test builds kubectl")
 	content = regexp.MustCompile(`\$\{[A-Z_]+:=([^}]*)\}`).ReplaceAll(content, []byte("$1"))
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
 	var all manifests

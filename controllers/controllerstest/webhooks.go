@@ -46,8 +46,8 @@ func (e *Env) InstallWebhooks(t *testing.T, webhooks Webhooks) *envtest.WebhookI
 	t.Helper()
 	g := NewWithT(t)
 	manifests := filepath.Join(t.TempDir(), "webhooks.yaml")
-	kustomize := exec.CommandContext(t.Context(), filepath.Join(Root(), ".cache", "bin", "kustomize"), //nolint:gosec // one of the lab's programs
-		"build", filepath.Join(Root(), webhooks.Folder), "-o", manifests)
+	kustomize := exec.CommandContext(t.Context(), filepath.Join(Root(), ".cache", "bin", "kubectl"), //nolint:gosec // one of the lab's programs
+		"kustomize", filepath.Join(Root(), webhooks.Folder), "-o", manifests)
 	out, err := kustomize.CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred(), "%s (make test builds it)", out)
 	options := &envtest.WebhookInstallOptions{Paths: []string{manifests}, LocalServingHost: "127.0.0.1", MaxTime: longWait}

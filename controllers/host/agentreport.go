@@ -20,6 +20,14 @@ import (
 //
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=baremetalinspections,verbs=get;list;watch;patch
 
+// agentReports reads what agents reported in BareMetalInspections, and keeps hosts the owners of their reports.
+type agentReports struct {
+	client       client.Client
+	apiReader    client.Reader
+	metadata     client.Reader // the cache
+	observations *observations
+}
+
 // agentReport is what this process knows of the report of an agent. The zero value is no report.
 type agentReport struct {
 	version  reportVersion      // of the report

@@ -34,14 +34,6 @@ type gatherer struct {
 	recordsErasures bool // erasures are recorded as BareMetalErasures
 }
 
-// agentReports reads what agents reported in BareMetalInspections, and keeps hosts the owners of their reports.
-type agentReports struct {
-	client       client.Client
-	apiReader    client.Reader
-	metadata     client.Reader // the cache
-	observations *observations
-}
-
 // observe gathers the facts that the lifecycle decides by:
 //   - the API objects of the host: controllers.View
 //   - whether this process runs on the server: runsOn

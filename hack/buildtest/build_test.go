@@ -49,7 +49,7 @@ type project struct {
 func newProject(t *testing.T, files map[string][]byte) *project {
 	t.Helper()
 	p := &project{root: t.TempDir()}
-	for _, name := range []string{"build.sh", "fetch.sh", "progress.sh", "downloads.sh", "etcd/go.mod", "etcd/go.sum", "kube/go.mod", "kube/go.sum", "capi/go.mod", "capi/go.sum", "tools/go.mod", "tools/go.sum"} {
+	for _, name := range []string{"build.sh", "fetch.sh", "progress.sh", "downloads.sh", "etcd/go.mod", "etcd/go.sum", "kube/go.mod", "kube/go.sum", "capi/go.mod", "capi/go.sum"} {
 		p.write(t, "hack/"+name, read(t, "../"+name), 0o700)
 	}
 	p.write(t, "go.mod", []byte("module example.org/project\n\ngo 1.26.0\n"), 0o600)
@@ -124,11 +124,10 @@ func releases(t *testing.T) map[string]string {
 	paths := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
-		name := strings.FieldsFunc(strings.TrimSuffix(path.Base(fields[0]), "-linux-"+runtime.GOARCH), func(r rune) bool { return r == '_' })[0]
-		name, _, _ = strings.Cut(name, "-v")
+		name, _, _ := strings.Cut(strings.TrimSuffix(path.Base(fields[0]), "-linux-"+runtime.GOARCH), "-v")
 		paths[name] = fields[0]
 	}
-	if len(paths) != 7 {
+	if len(paths) != 6 {
 		t.Fatalf("%d releases: %v", len(paths), paths)
 	}
 	return paths

@@ -36,8 +36,6 @@ func newPublisher(t *testing.T) *publisher {
 				files[release+".sha256"] = []byte(sum(content))
 			case strings.Contains(release, "/etcd/"):
 				files[folder+"SHA256SUMS"] = fmt.Appendf(files[folder+"SHA256SUMS"], "%s  %s\n", sum(content), name)
-			case strings.Contains(release, "/kustomize/"):
-				files[folder+"checksums.txt"] = fmt.Appendf(files[folder+"checksums.txt"], "%s  %s\n", sum(content), name)
 			}
 		}
 	}
@@ -93,7 +91,7 @@ func TestUpdateRefuses(t *testing.T) {
 	}{
 		"another checksum":          {ending("amd64/kubectl.sha256"), []byte(sum(nil)), testServer, "and its project publishes " + sum(nil)},
 		"no list any more":          {ending("/SHA256SUMS"), nil, testServer, "404"},
-		"no line in the list":       {ending("/checksums.txt"), []byte("nothing"), testServer, "the project publishes no checksum of "},
+		"no line in the list":       {ending("/SHA256SUMS"), []byte("nothing"), testServer, "the project publishes no checksum of "},
 		"a mirror for its own ones": {"", nil, "LAB_MIRROR", "LAB_MIRROR is set"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package capispecs
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,27 +11,43 @@ import (
 	"testing"
 )
 
-// TestDocs: docs/development/capi-specs.md has each spec of Cluster API's module, and each label of this suite. A new version of Cluster API may have more specs.
+// TestDocs: docs/development/capi-specs.md has each spec of Cluster API's module, and each label of this suite with its seconds. A new version of Cluster API may have more
+// specs.
 func TestDocs(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root(), "docs", "development", "capi-specs.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| ([^|]+) \\| (–|`[^|]*`) \\|").FindAllStringSubmatch(string(content), -1)
+	rows := regexp.MustCompile("(?m)^\\| ([^|]+) \\| (–|`[^|]*`) \\| ([^|]+) \\|").FindAllStringSubmatch(string(content), -1)
 	var specs, labels []string
+	run := 0
 	for _, row := range rows {
-		if strings.HasSuffix(row[1], "Spec") {
-			specs = append(specs, row[1])
-		}
-		for _, label := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(row[2], -1) {
+		found := regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(row[2], -1)
+		for _, label := range found {
 			labels = append(labels, label[1])
 		}
+		if seconds := regexp.MustCompile(`\d+`).FindAllString(row[3], -1); len(seconds) != len(found) {
+			t.Errorf("%s has the labels %s and the seconds %s", row[1], row[2], row[3])
+		}
+		if strings.HasSuffix(row[1], "Spec") {
+			specs = append(specs, row[1])
+			if len(found) > 0 {
+				run++
+			}
+		}
+	}
+	if want := fmt.Sprintf("%d of the %d specs run here", run, len(specs)); !strings.Contains(string(content), want) {
+		t.Errorf("the page does not say %q", want)
 	}
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api/test").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	compare(t, "specs", specs, find(t, filepath.Join(strings.TrimSpace(string(module)), "e2e"), `(?m)^func (\w+Spec)\(ctx context\.Context`))
+	dir := strings.TrimSpace(string(module)) // .../test@v1.14.2
+	compare(t, "specs", specs, find(t, filepath.Join(dir, "e2e"), `(?m)^func (\w+Spec)\(ctx context\.Context`))
+	if _, version, _ := strings.Cut(filepath.Base(dir), "@v"); !strings.Contains(string(content), "Cluster API "+version+" does not ") {
+		t.Errorf("the page says which specs a version of Cluster API does not pass, and not of %s: try them, and correct the page", version)
+	}
 	compare(t, "labels", labels, find(t, ".", `ginkgo\.Label\("([a-z-]+)"`))
 }
 

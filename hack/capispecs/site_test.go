@@ -57,7 +57,7 @@ func (s *suite) addFlavors() {
 		}
 		var template strings.Builder
 		for _, folder := range folders {
-			built, err := proc.Run(ctx, nil, filepath.Join(s.lab.Bin, "kustomize"), "build", "--load-restrictor", "LoadRestrictionsNone", folder)
+			built, err := proc.Run(ctx, nil, filepath.Join(s.lab.Bin, "kubectl"), "kustomize", "--load-restrictor", "LoadRestrictionsNone", folder)
 			Expect(err).NotTo(HaveOccurred())
 			template.WriteString("---\n" + built)
 		}

@@ -21,7 +21,7 @@ import (
 
 // Build builds the agent as the program out. root is the project's folder.
 func Build(ctx context.Context, root, out string) error {
-	_, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-o", out, "./cmd/agent")
+	_, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-ldflags=-s -w", "-o", out, "./cmd/agent")
 	return err
 }
 

@@ -30,7 +30,7 @@ func withDefaults(content []byte) []byte {
 // deployments builds a folder of config, and returns its Deployments.
 func deployments(t *testing.T, folder string) []appsv1.Deployment {
 	t.Helper()
-	built := must(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kustomize"), "build", filepath.Join(controllerstest.Root(), "config", folder))
+	built := must(t, filepath.Join(controllerstest.Root(), ".cache", "bin", "kubectl"), "kustomize", filepath.Join(controllerstest.Root(), "config", folder))
 	var all []appsv1.Deployment
 	for document := range strings.SplitSeq(built, "\n---\n") {
 		var d appsv1.Deployment

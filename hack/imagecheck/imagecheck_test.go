@@ -44,7 +44,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	controllerstest.Need(m, "make imagecheck", ".cache/image/first.tar", ".cache/bin/kustomize")
+	controllerstest.Need(m, "make imagecheck", ".cache/image/first.tar", ".cache/bin/kubectl")
 	os.Exit(netns.Main(m, func() int {
 		err := netns.Do("ip link set lo up", "ip link add "+device+" type veth peer name peer0",
 			"ip address add "+bootAddress+"/24 dev "+device, "ip address add "+bootAddressV6+"/64 dev "+device+" nodad",

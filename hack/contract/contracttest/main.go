@@ -17,7 +17,7 @@ func Main(m *testing.M) {
 		gomega.SetDefaultEventuallyTimeout(30 * time.Second)
 	}
 	var programs []string
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubeadm", "hollow-kubelet", "capi-core", "clusterctl", "kustomize"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubeadm", "hollow-kubelet", "capi-core", "clusterctl"} {
 		programs = append(programs, ".cache/bin/"+name)
 	}
 	controllerstest.Need(m, "make lab-programs", programs...)

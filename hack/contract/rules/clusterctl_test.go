@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -331,27 +330,6 @@ func linksOf(value any) []string {
 	return out
 }
 
-// ownerChain follows the owners of what belongs to the cluster: all lead to it. Hosts and their Secrets belong to nobody, and move by a label; boots belong
-// to their hosts.
-func (s *suite) ownerChain(t *testing.T) {
-	g := NewWithT(t)
-	seen := 0
-	for _, kind := range kinds {
-		for _, o := range s.objects(t, kind) {
-			seen++
-			g.Expect(s.ownersOf(t, o, 5)).To(ContainElement("Cluster/"+site.ClusterName), "%s %s", kind, o.GetName())
-		}
-	}
-	g.Expect(seen).To(BeNumerically(">=", 6), "three machines, two templates and a cluster")
-	for _, o := range s.objects(t, "BareMetalHost") {
-		g.Expect(o.GetOwnerReferences()).To(BeEmpty())
-	}
-	for _, o := range s.objects(t, "BareMetalBoot") {
-		g.Expect(s.ownersOf(t, o, 5)).To(ConsistOf("BareMetalHost/" + o.GetName()))
-		g.Expect(o.GetOwnerReferences()[0].BlockOwnerDeletion).To(HaveValue(BeFalse()), "the host would wait for its boot, and the boot for its host")
-	}
-}
-
 // objects returns the objects of a kind of ours in the cluster's namespace.
 func (s *suite) objects(t *testing.T, kind string) []unstructured.Unstructured {
 	t.Helper()
@@ -359,23 +337,6 @@ func (s *suite) objects(t *testing.T, kind string) []unstructured.Unstructured {
 	list.SetGroupVersionKind(groupVersionOf(kind).WithKind(kind + "List"))
 	NewWithT(t).Expect(s.plane.Client.List(t.Context(), list, client.InNamespace(site.Namespace))).To(Succeed())
 	return list.Items
-}
-
-// ownersOf returns the owners of an object and theirs, up to so many levels.
-func (s *suite) ownersOf(t *testing.T, o unstructured.Unstructured, levels int) []string {
-	t.Helper()
-	var out []string
-	if levels == 0 {
-		return out
-	}
-	for _, ref := range o.GetOwnerReferences() {
-		owner := &unstructured.Unstructured{}
-		owner.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-		s.get(t, o.GetNamespace(), ref.Name, owner)
-		NewWithT(t).Expect(owner.GetUID()).To(Equal(ref.UID))
-		out = append(append(out, ref.Kind+"/"+ref.Name), s.ownersOf(t, *owner, levels-1)...)
-	}
-	return out
 }
 
 // move lets clusterctl write what it would move to a folder: all of the cluster, the hosts with their boots, and the Secrets of their BMCs. TestClusterctl of

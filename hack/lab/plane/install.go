@@ -115,7 +115,7 @@ func copyFile(from, to string) error {
 }
 
 func build(ctx context.Context, bin, source, target string) error {
-	_, err := proc.Run(ctx, nil, filepath.Join(bin, "kustomize"), "build", "--load-restrictor", "LoadRestrictionsNone", source, "-o", target)
+	_, err := proc.Run(ctx, nil, filepath.Join(bin, "kubectl"), "kustomize", "--load-restrictor", "LoadRestrictionsNone", source, "-o", target)
 	return err
 }
 

@@ -50,8 +50,8 @@ func New(ctx context.Context, root string, log func(format string, args ...any),
 		return l, err
 	}
 	log("building the manager and the agent (a minute or two with an empty Go cache)")
-	// With the same settings as for the image, so that Go compiles each package once for both.
-	if _, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-o", l.Manager(), "./cmd/manager"); err != nil {
+	// With the same settings as for the image, so that Go compiles each package once for both. The linker writes no symbols, as for the image: nobody debugs a manager of the lab.
+	if _, err := proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", root, "build", "-trimpath", "-ldflags=-s -w", "-o", l.Manager(), "./cmd/manager"); err != nil {
 		return l, err
 	}
 	if err := emulated.Build(ctx, root, l.agent()); err != nil {
