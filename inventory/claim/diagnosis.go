@@ -67,16 +67,40 @@ func (d *Diagnosis) describeDomains() string {
 	return fmt.Sprintf("the hosts are in %s. Ask for one of these, or correct the spec.failureDomain of the hosts", inventory.ListNames(names))
 }
 
+// Exclusion is a reason, and the number of hosts that it excluded from a machine.
+type Exclusion struct {
+	// Reason completes a sentence that begins with the number of hosts, such as "in maintenance".
+	Reason string
+	// Hosts is the number of hosts, at least 1.
+	Hosts int
+}
+
+// Exclusions returns the reasons that excluded hosts, the most frequent one first. Each excluded host is counted once.
+func (d *Diagnosis) Exclusions() []Exclusion {
+	exclusions := make([]Exclusion, 0, len(d.excluded))
+	for reason, hosts := range d.excluded {
+		exclusions = append(exclusions, Exclusion{withSelector(reason, &d.want), hosts})
+	}
+	slices.SortFunc(exclusions, func(a, b Exclusion) int {
+		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), strings.Compare(a.Reason, b.Reason))
+	})
+	return exclusions
+}
+
 // reasons lists how many hosts each reason excluded, the most frequent reason first.
 func (d *Diagnosis) reasons() string {
-	reasons := slices.SortedFunc(maps.Keys(d.excluded), func(a, b string) int {
-		return cmp.Or(cmp.Compare(d.excluded[b], d.excluded[a]), strings.Compare(a, b))
-	})
-	for i, reason := range reasons {
-		reasons[i] = fmt.Sprintf("%d %s", d.excluded[reason], reason)
-		if reason == excludedBySelector {
-			reasons[i] += fmt.Sprintf(" %q", d.want.Selector)
-		}
+	exclusions := d.Exclusions()
+	texts := make([]string, len(exclusions))
+	for i, e := range exclusions {
+		texts[i] = fmt.Sprintf("%d %s", e.Hosts, e.Reason)
 	}
-	return strings.Join(reasons, ", ")
+	return strings.Join(texts, ", ")
+}
+
+// withSelector adds the selector to the reason that names it.
+func withSelector(reason string, want *Want) string {
+	if reason == excludedBySelector {
+		return fmt.Sprintf("%s %q", reason, want.Selector)
+	}
+	return reason
 }
