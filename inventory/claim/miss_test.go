@@ -54,9 +54,7 @@ func TestMissAgreesWithPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHost(t, "a")
 		h.Spec.ConsumerRef = nil
-		w := anything()
-		w.Hardware.CPU = rapid.Int32Range(0, 16).Draw(t, "CPU")
-		w.FailureDomain = rapid.SampledFrom([]string{"", "r1", "r9"}).Draw(t, "domain")
+		w := drawWant(t)
 		miss, reason := missOf(&h, &w), exclusionReason(&h, &w)
 		if reason == "" && len(miss.Reasons) > 0 || reason != "" && (len(miss.Reasons) == 0 || miss.Reasons[0] != withSelector(reason, &w)) {
 			t.Fatalf("Pick says %q, and the miss %q", reason, miss.Reasons)
