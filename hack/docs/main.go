@@ -1,5 +1,5 @@
 // Command docs writes the generated parts of the documentation. `docs reference` writes those of docs/reference that follow from the --help of the
-// programs.
+// programs, and the tables of reasons, which follow from inventory/why.
 package main
 
 import (

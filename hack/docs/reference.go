@@ -41,6 +41,13 @@ func reference(ctx context.Context, root string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(reasonsPage)))
+	if err != nil {
+		return nil, err
+	}
+	if pages[reasonsPage], err = replaceReasons(string(page)); err != nil {
+		return nil, fmt.Errorf("%s: %w", reasonsPage, err)
+	}
 	return pages, nil
 }
 

@@ -86,8 +86,8 @@ func Explain(kind string, o *Objects) (Explanation, bool) {
 		Subject: subject.Ref, At: subject.Ref, State: Done, Wanted: o.wanted(&subject), Seen: o.lastSeen(), Notes: o.notes(&subject), Unread: slices.Clone(o.Unread),
 	}
 	found := o.find(&subject)
-	if found == nil && o.mayHideCause(&subject) {
-		found = unreadFinding(subject.Ref, o.Unread[0])
+	if hidden := o.hidden(&subject); found == nil && hidden != nil {
+		found = unreadFinding(subject.Ref, hidden)
 	}
 	if found == nil {
 		e.Command = o.command(describeObject, subject.Ref)
@@ -96,8 +96,8 @@ func Explain(kind string, o *Objects) (Explanation, bool) {
 	e.State, e.At, e.Reason, e.Since, e.Usual = found.row.State, found.at, found.row.Reason, found.since, found.row.Usual
 	e.WaitsFor = clean(cmp.Or(found.awaited, Plain(found.row.Means)))
 	e.Message, e.Do, e.NoHost = clean(found.message), Plain(found.row.Do), found.noHost
-	e.Cause = clean(cmp.Or(found.cause, found.row.Cause))
-	e.Command = cmp.Or(found.command, o.command(found.row.Next, found.at))
+	e.Cause = clean(cmp.Or(found.cause, found.row.Cause, causeInMessage))
+	e.Command = cmp.Or(found.command, o.command(cmp.Or(found.row.Next, describeObject), found.at))
 	return e, true
 }
 

@@ -29,7 +29,7 @@ type finder func(*Objects) *finding
 // chain are the finders for a machine and everything above it, in the order in which a machine needs its objects. The first finding counts.
 var chain = []finder{
 	(*Objects).paused, (*Objects).clusterFinding, (*Objects).deletionFinding, (*Objects).claimFinding, (*Objects).hostFinding, (*Objects).bootFinding,
-	(*Objects).machineBootFinding, (*Objects).nodeFinding, (*Objects).ownerFinding,
+	(*Objects).machineBootFinding, (*Objects).nodeFinding,
 }
 
 // find returns why the subject is not as wanted; nil if it is.
@@ -42,6 +42,9 @@ func (o *Objects) find(subject *object) *finding {
 		finders = []finder{readyOf(subject)}
 	case KindErasureRequest:
 		finders = []finder{conditionOf(subject, v1alpha1.ErasedCondition)}
+	case KindMachine, KindBareMetalMachine:
+	default: // the Cluster or an owner, of which this is one machine
+		finders = slices.Concat(chain, []finder{availableOf(subject)})
 	}
 	for _, find := range finders {
 		if found := find(o); found != nil {
@@ -61,8 +64,8 @@ func conditionOf(subject *object, kind string) finder {
 			return unreported(subject)
 		}
 		found := conditionFinding(subject, c)
-		if found != nil && found.row.Reason == v1alpha1.ReasonNoHostMatches {
-			found.addHosts(o)
+		if found != nil && subject.Kind == KindMachineTemplate && c.Reason == v1alpha1.ReasonNoHostMatches {
+			found.addHosts(o, &o.MachineTemplate.Spec.Template.Spec)
 		}
 		return found
 	}
@@ -85,11 +88,17 @@ func conditionFinding(at *object, c *metav1.Condition) *finding {
 
 // unknownReason explains a reason of Cluster API, or of another version of the provider.
 func unknownReason(c *metav1.Condition) Row {
+	state := Waits
+	if c.Status == metav1.ConditionFalse {
+		state = Fault
+	}
 	return Row{
-		Reason: c.Reason, State: Waits, Means: fmt.Sprintf("The condition %s is %s", c.Type, c.Status), Next: describeObject,
-		Cause: "the message of the condition has the cause",
+		Reason: c.Reason, State: state, Means: fmt.Sprintf("The condition %s is %s", c.Type, c.Status), Next: describeObject, Cause: causeInMessage,
 	}
 }
+
+// causeInMessage is the cause where the table has none.
+const causeInMessage = "the message of the condition has the cause"
 
 // unreported explains an object without conditions.
 func unreported(at *object) *finding {
@@ -100,24 +109,21 @@ func unreported(at *object) *finding {
 }
 
 // unreadFinding says that an object was not read that may have the cause.
-func unreadFinding(at Ref, unread Unread) *finding {
+func unreadFinding(at Ref, unread *Unread) *finding {
 	return &finding{at: at, row: Row{
 		State: Unknown, Means: fmt.Sprintf("%s: %s", unread.Kind, unread.Cause), Next: describeObject,
 		Do: "Ask for the role that permits it, or ask a person who has it", Cause: "it is unknown, since not all objects could be read",
 	}}
 }
 
-// mayHideCause is true if an object was not read that the state of the subject depends on. An object that does not exist hides nothing: another one says so.
-func (o *Objects) mayHideCause(subject *object) bool {
-	if !slices.ContainsFunc(o.Unread, func(u Unread) bool { return u.Cause != NotFound }) {
-		return false
+// hidden returns an object that was not read and that the state of the subject depends on; nil without one. An object that does not exist hides nothing: another one says so.
+func (o *Objects) hidden(subject *object) *Unread {
+	at := slices.IndexFunc(o.Unread, func(u Unread) bool { return u.Cause != NotFound })
+	dependsOnMachine := subject.Kind == KindCluster || subject.Kind == KindMachine || subject.isOwner
+	if at < 0 || !dependsOnMachine || o.BareMetalMachine != nil {
+		return nil
 	}
-	switch subject.Kind {
-	case KindCluster, KindMachine:
-		return o.BareMetalMachine == nil
-	default:
-		return subject.isOwner && o.Machine == nil
-	}
+	return &o.Unread[at]
 }
 
 // paused returns the first object of the chain that is paused.
@@ -169,20 +175,15 @@ func (o *Objects) clusterFinding() *finding {
 	return readyOf(&at)(o)
 }
 
-// ownerFinding returns why the owner has fewer machines than it wants, if the chain has no machine that says so.
-func (o *Objects) ownerFinding() *finding {
-	if o.Owner.Kind == "" {
-		return nil
+// availableOf returns a finder for the condition Available of the Cluster or an owner, as Cluster API sets it. It counts if no machine of the chain has the cause.
+func availableOf(subject *object) finder {
+	return func(*Objects) *finding {
+		c := subject.condition(clusterv1.AvailableCondition)
+		if c == nil || c.Status == metav1.ConditionTrue {
+			return nil
+		}
+		return conditionFinding(subject, c)
 	}
-	at, ok := o.get(o.Owner.Kind)
-	if !ok {
-		return nil
-	}
-	c := at.condition(clusterv1.AvailableCondition)
-	if c == nil || c.Status == metav1.ConditionTrue {
-		return nil
-	}
-	return conditionFinding(&at, c)
 }
 
 // deletionFinding returns what the deletion of the machine waits for.
@@ -229,7 +230,7 @@ func (o *Objects) claimFinding() *finding {
 			return inner
 		}
 	case c.Reason == v1alpha1.ReasonNoHostFits:
-		found.addHosts(o)
+		found.addHosts(o, &o.BareMetalMachine.Spec)
 	}
 	return found
 }
@@ -240,7 +241,11 @@ func (o *Objects) machineBootFinding() *finding {
 	if !ok || o.Host != nil {
 		return nil
 	}
-	return conditionFinding(&at, at.condition(v1alpha1.HostBootedCondition))
+	found := conditionFinding(&at, at.condition(v1alpha1.HostBootedCondition))
+	if found != nil {
+		o.addStage(found)
+	}
+	return found
 }
 
 // nodeFinding returns what is wrong with the Node of a machine that has booted.
@@ -254,7 +259,11 @@ func (o *Objects) nodeFinding() *finding {
 	if !ok {
 		return nil
 	}
-	if c := at.condition(clusterv1.MachineNodeHealthyCondition); c != nil && c.Status != metav1.ConditionTrue {
+	kind := clusterv1.MachineNodeHealthyCondition
+	if o.BareMetalMachine == nil { // only Cluster API says how far the machine is
+		kind = clusterv1.ReadyCondition
+	}
+	if c := at.condition(kind); c == nil || c.Status != metav1.ConditionTrue {
 		return conditionFinding(&at, c)
 	}
 	return nil

@@ -69,7 +69,7 @@ func (o *Objects) bootFinding() *finding {
 		row.State, row.Usual = Fault, 0
 		return &finding{at: boot.Ref, row: row, message: f.Message, since: o.lastStageTime()}
 	}
-	if spec.Number == 0 || spec.ReportedTime != nil || spec.VoidedTime != nil {
+	if spec.Number == 0 || spec.ReportedTime != nil || spec.VoidedTime != nil || spec.AgentDoneTime != nil && spec.Purpose != v1alpha1.PurposeProvision {
 		return nil
 	}
 	awaited, ok := lifecycle.AwaitedAfter(spec, o.Boot.Status.Stage)

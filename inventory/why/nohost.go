@@ -21,17 +21,19 @@ type NoHost struct {
 }
 
 // addHosts adds why each host was not chosen, if the hosts were read.
-func (f *finding) addHosts(o *Objects) {
+func (f *finding) addHosts(o *Objects, spec *v1alpha1.BareMetalMachineSpec) {
 	if !o.HostsRead {
-		return
-	}
-	spec := o.machineSpec()
-	if spec == nil {
 		return
 	}
 	want, err := claim.WantOf(spec)
 	if err != nil {
 		return // the API server would have refused the selector
+	}
+	if f.at.Kind == KindMachineTemplate {
+		_, diagnosis := claim.Match(o.Hosts, want)
+		f.noHost = &NoHost{Total: diagnosis.Total, Excluded: diagnosis.Exclusions(), Nearest: claim.NearestMiss(claim.Each(o.Hosts), want)}
+		f.cause = diagnosis.String()
+		return
 	}
 	if o.Machine != nil {
 		want.FailureDomain = o.Machine.Spec.FailureDomain
@@ -47,17 +49,5 @@ func (f *finding) addHosts(o *Objects) {
 	if f.noHost.Nearest = claim.NearestMiss(claim.Each(o.Hosts), want); f.noHost.Nearest != nil {
 		f.cause = fmt.Sprintf("The nearest host is %s: %s. %s", f.noHost.Nearest.Host, strings.Join(f.noHost.Nearest.Reasons, ", "), f.cause)
 		f.command = fill(describeObject, Ref{Kind: KindHost, Namespace: f.at.Namespace, Name: f.noHost.Nearest.Host}, nil)
-	}
-}
-
-// machineSpec returns the spec that hosts are compared with; nil if it was not read.
-func (o *Objects) machineSpec() *v1alpha1.BareMetalMachineSpec {
-	switch {
-	case o.BareMetalMachine != nil:
-		return &o.BareMetalMachine.Spec
-	case o.MachineTemplate != nil:
-		return &o.MachineTemplate.Spec.Template.Spec
-	default:
-		return nil
 	}
 }

@@ -30,12 +30,11 @@ func (o *Objects) lastSeen() *Seen {
 	var seen *Seen
 	if o.Boot != nil {
 		if stage := o.lastStage(); stage != nil {
-			seen = &Seen{
-				What: fmt.Sprintf("stage %s of boot %d, attempt %d", stage.Stage, o.Boot.Spec.Number, o.Boot.Spec.Attempt), By: seenBy[stage.Stage], Time: stage.Time.Time,
-			}
+			what := fmt.Sprintf("stage %s of boot %d, attempt %d", stage.Stage, o.Boot.Spec.Number, o.Boot.Spec.Attempt)
 			if stage.Address != "" {
-				seen.What += ", address " + stage.Address
+				what += ", address " + stage.Address
 			}
+			seen = &Seen{What: clean(what), By: seenBy[stage.Stage], Time: stage.Time.Time}
 		}
 	}
 	if o.Host == nil || o.Host.Status.LastOperation == nil {
@@ -49,6 +48,5 @@ func (o *Objects) lastSeen() *Seen {
 	if seen == nil || at.After(seen.Time) {
 		return &Seen{What: clean(what), By: "BMC", Time: at}
 	}
-	seen.What = clean(seen.What)
 	return seen
 }

@@ -113,6 +113,7 @@ var hostPhases = []Row{
 	{
 		Reason: string(v1alpha1.PhaseDeleting), State: Waits, Usual: 5 * time.Minute, Next: describeObject,
 		Means: "The object is being deleted",
+		Do:    "Wait. If it stays, see [deletions that wait](../concepts/host-lifecycle.md#when-a-deletion-waits)",
 		Cause: "a machine still has the host, or its server is not confirmed to be off",
 	},
 }

@@ -13,15 +13,15 @@ const MaxText = 1024
 // urlCredentials matches the user and password of a URL. The API refuses them, and an error message of a BMC or a download may quote a URL from elsewhere.
 var urlCredentials = regexp.MustCompile(`://[^/?#\s]*@`)
 
-// clean makes a text of an object safe to print: one line of at most MaxText bytes, without control characters, marks that change the direction of text, and the
-// credentials of URLs.
+// clean makes a text of an object safe to print: one line of at most MaxText bytes, without characters that are not printed, such as marks that change the
+// direction of text, and without the credentials of URLs.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Cf, r):
-			return '?'
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			return -1
 		default:
 			return r
 		}
