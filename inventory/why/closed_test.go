@@ -24,11 +24,11 @@ var kindsOfReasons = []struct {
 	comment *regexp.Regexp
 	kinds   []string
 }{
-	{regexp.MustCompile(`^Reasons of HostClaimed and Deleting, and of ControlPlaneEndpointSet`), []string{"BareMetalMachine", "BareMetalCluster"}},
-	{regexp.MustCompile(`^Reasons of HostClaimed`), []string{"BareMetalMachine"}},
-	{regexp.MustCompile(`^Reasons of Ready of a BareMetalMachineTemplate`), []string{"BareMetalMachineTemplate"}},
-	{regexp.MustCompile(`^Reasons of (FailureDomainsReady|ControlPlaneEndpointSet|KubeconfigAccepted)`), []string{"BareMetalCluster"}},
-	{regexp.MustCompile(`^Reasons of DataSecretAvailable`), []string{"BareMetalConfig"}},
+	{regexp.MustCompile(`^Reasons of HostClaimed and Deleting, and of ControlPlaneEndpointSet`), []string{KindBareMetalMachine, KindBareMetalCluster}},
+	{regexp.MustCompile(`^Reasons of HostClaimed`), []string{KindBareMetalMachine}},
+	{regexp.MustCompile(`^Reasons of Ready of a BareMetalMachineTemplate`), []string{KindMachineTemplate}},
+	{regexp.MustCompile(`^Reasons of (FailureDomainsReady|ControlPlaneEndpointSet|KubeconfigAccepted)`), []string{KindBareMetalCluster}},
+	{regexp.MustCompile(`^Reasons of DataSecretAvailable`), []string{KindConfig}},
 	{regexp.MustCompile(`^Reasons of events`), nil},
 }
 
@@ -125,7 +125,7 @@ func checkRows(t *testing.T, known map[string]bool) {
 			seen[word{table.Kind, row.Reason}] = table.ID
 			g.Expect(row.Means).NotTo(BeEmpty(), of)
 			g.Expect(row.Lead != "").To(Equal(table.Lead != ""), of)
-			g.Expect(row.Means + row.Do + row.Cause).NotTo(MatchRegexp(`\\.$|  |\n`), of)
+			g.Expect(row.Means+row.Do+row.Cause).NotTo(MatchRegexp(`\.$|  |\n`), of)
 			switch row.State {
 			case Done:
 				g.Expect([]string{row.Do, row.Cause, string(row.Next)}).To(HaveEach(Or(BeEmpty(), ContainSubstring("bmcctl"), HavePrefix("[Move"))), "nothing is to be done for %s", of)
