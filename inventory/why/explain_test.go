@@ -66,7 +66,7 @@ func healthy() *Objects {
 	}
 }
 
-// pending removes the host of a chain, and says why it has none.
+// pending removes the host of a chain, and says why it has no host.
 func pending(o *Objects, reason, message string) {
 	o.Host, o.Boot, o.BareMetalMachine.Status.HostRef = nil, nil, nil
 	o.BareMetalMachine.Status.Conditions = []metav1.Condition{

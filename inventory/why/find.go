@@ -97,7 +97,7 @@ func unknownReason(c *metav1.Condition) Row {
 	}
 }
 
-// causeInMessage is the cause where the table has none.
+// causeInMessage is the cause where the table has no cause.
 const causeInMessage = "the message of the condition has the cause"
 
 // unreported explains an object without conditions.

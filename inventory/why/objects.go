@@ -137,7 +137,7 @@ func (o *Objects) get(kind string) (object, bool) {
 	return all[at], true
 }
 
-// condition returns a condition of the object; nil if it has none of that type.
+// condition returns a condition of the object; nil without one of that type.
 func (o *object) condition(kind string) *metav1.Condition {
 	at := slices.IndexFunc(o.conditions, func(c metav1.Condition) bool { return c.Type == kind })
 	if at < 0 {
