@@ -1,6 +1,8 @@
 package claim
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -40,11 +42,12 @@ func TestNearestMiss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := anything()
 			test.want(&w)
-			miss := NearestMiss(Each(test.hosts), w)
-			if miss != nil {
-				miss.unmet = 0
+			diagnosis := Diagnose(Each(test.hosts), w)
+			g := NewWithT(t)
+			g.Expect(diagnosis.Nearest).To(Equal(test.miss))
+			if test.miss != nil {
+				g.Expect(diagnosis.String()).To(HaveSuffix(fmt.Sprintf(". The nearest is %q: %s", test.miss.Host, strings.Join(test.miss.Reasons, ", "))))
 			}
-			NewWithT(t).Expect(miss).To(Equal(test.miss))
 		})
 	}
 }
@@ -55,9 +58,12 @@ func TestMissAgreesWithPick(t *testing.T) {
 		h := drawHost(t, "a")
 		h.Spec.ConsumerRef = nil
 		w := drawWant(t)
-		miss, reason := missOf(&h, &w), exclusionReason(&h, &w)
-		if reason == "" && len(miss.Reasons) > 0 || reason != "" && (len(miss.Reasons) == 0 || miss.Reasons[0] != withSelector(reason, &w)) {
-			t.Fatalf("Pick says %q, and the miss %q", reason, miss.Reasons)
+		reasons, reason := missReasons(&h, &w), exclusionReason(&h, &w)
+		if reason == "" && len(reasons) > 0 || reason != "" && (len(reasons) == 0 || reasons[0] != withSelector(reason, &w)) {
+			t.Fatalf("Pick says %q, and the miss %q", reason, reasons)
+		}
+		if o := obstaclesOf(&h, &w); o.all != len(reasons) {
+			t.Fatalf("%d obstacles, and the reasons %q", o.all, reasons)
 		}
 	})
 }

@@ -21,7 +21,7 @@ type requirement struct {
 	reason func(host *v1alpha1.BareMetalHost, want *Want) string
 }
 
-// requirements are all of them. A choice stops at the first that a host does not meet, and NearestMiss needs all of those.
+// requirements are all of them. A choice stops at the first that a host does not meet, and nearestMiss needs all of those.
 var requirements = []requirement{
 	{
 		func(h *v1alpha1.BareMetalHost, w *Want) bool { return !w.Selector.Matches(labels.Set(h.Labels)) },
