@@ -31,16 +31,21 @@ func (f *finding) addHosts(o *Objects, spec *v1alpha1.BareMetalMachineSpec) {
 	if o.Machine != nil {
 		want.FailureDomain = o.Machine.Spec.FailureDomain
 	}
-	var diagnosis *claim.Diagnosis
 	if f.at.Kind == KindMachineTemplate { // it counts the hosts that machines have, too
-		_, diagnosis = claim.Match(o.Hosts, want)
-	} else if picked, first := claim.Pick(claim.Each(o.Hosts), want, func(*v1alpha1.BareMetalHost) bool { return false }); picked != nil {
-		f.noHost = &NoHost{Total: first.Total, Excluded: first.Exclusions(), Fits: picked.Name}
-		f.cause = fmt.Sprintf("BareMetalHost %s fits now. The provider claims it when it reconciles the machine, unless another machine is first", picked.Name)
+		_, diagnosis := claim.Match(o.Hosts, want)
+		f.setNoHost(diagnosis)
 		return
-	} else {
-		diagnosis = claim.Diagnose(claim.Each(o.Hosts), want)
 	}
+	picked, diagnosis := claim.Pick(claim.Each(o.Hosts), want, func(*v1alpha1.BareMetalHost) bool { return false })
+	if picked == nil {
+		f.setNoHost(claim.Diagnose(claim.Each(o.Hosts), want))
+		return
+	}
+	f.noHost = &NoHost{Total: diagnosis.Total, Excluded: diagnosis.Exclusions(), Fits: picked.Name}
+	f.cause = fmt.Sprintf("BareMetalHost %s fits now. The provider claims it when it reconciles the machine, unless another machine is first", picked.Name)
+}
+
+func (f *finding) setNoHost(diagnosis *claim.Diagnosis) {
 	f.cause = diagnosis.String()
 	f.noHost = &NoHost{Total: diagnosis.Total, Excluded: diagnosis.Exclusions(), Nearest: diagnosis.Nearest}
 	if n := diagnosis.Nearest; n != nil {
