@@ -28,7 +28,7 @@ const (
 	// PageSize is the number of objects of one page of a list. It is the default of kubectl's --chunk-size.
 	PageSize = 500
 
-	requestTimeout    = 30 * time.Second // of one request, unless --request-timeout is set; a watch has no timeout
+	requestTimeout    = 30 * time.Second // of one request at most; a watch has no timeout
 	requestsPerSecond = 50               // a person waits for the answers; the default of client-go is 5
 )
 

@@ -52,14 +52,20 @@ func Pages[L client.ObjectList](ctx context.Context, c client.Reader, newList fu
 	}
 }
 
+// page lists the objects of one page. token is that of the page before; empty for the first page.
 func page(ctx context.Context, c client.Reader, list client.ObjectList, token string, options []client.ListOption) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return c.List(ctx, list, append(slices.Clone(options), client.Limit(PageSize), client.Continue(token))...)
+	return List(ctx, c, list, append(slices.Clone(options), client.Limit(PageSize), client.Continue(token))...)
 }
 
-// Page lists the objects of one page. It returns false if there are more.
-func Page(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) (all bool, err error) {
-	err = page(ctx, c, list, "", options)
-	return list.GetContinue() == "", err
+// Page lists the objects of one page, and returns the token of the next page, which is empty after the last page. token is that of the page before; empty for the first page.
+func Page(ctx context.Context, c client.Reader, list client.ObjectList, token string, options ...client.ListOption) (next string, err error) {
+	err = page(ctx, c, list, token, options)
+	return list.GetContinue(), err
+}
+
+// List lists objects with one request.
+func List(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return c.List(ctx, list, options...)
 }
