@@ -9,14 +9,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 )
 
@@ -115,18 +114,7 @@ func parse(set *pflag.FlagSet, args []string, c console, about string) (string, 
 }
 
 // clean returns a text as one line without control characters, because BMCs are not trusted.
-func clean(text string) string {
-	printable := strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(printable), " ")
-}
+func clean(text string) string { return terminal.Line(text) }
 
 const usage = `bmcctl shows the model and the capabilities of a BMC, tests whether they work, registers servers, erases their disks, and proves that.
 

@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -15,10 +14,18 @@ import (
 
 // severalMachines are the labels of the Machines of an object, for the kinds that have several.
 var severalMachines = map[string]func(name string) client.MatchingLabels{
-	why.KindCluster:         func(name string) client.MatchingLabels { return client.MatchingLabels{clusterv1.ClusterNameLabel: name} },
-	kindMachineDeployment:   func(name string) client.MatchingLabels { return client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: name} },
-	kindMachineSet:          func(name string) client.MatchingLabels { return client.MatchingLabels{clusterv1.MachineSetNameLabel: name} },
-	kindKubeadmControlPlane: func(name string) client.MatchingLabels { return client.MatchingLabels{clusterv1.MachineControlPlaneNameLabel: name} },
+	why.KindCluster: func(name string) client.MatchingLabels {
+		return client.MatchingLabels{clusterv1.ClusterNameLabel: name}
+	},
+	kindMachineDeployment: func(name string) client.MatchingLabels {
+		return client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: name}
+	},
+	kindMachineSet: func(name string) client.MatchingLabels {
+		return client.MatchingLabels{clusterv1.MachineSetNameLabel: name}
+	},
+	kindKubeadmControlPlane: func(name string) client.MatchingLabels {
+		return client.MatchingLabels{clusterv1.MachineControlPlaneNameLabel: name}
+	},
 }
 
 // worst reads the machines with these labels, and then the rest of the chain of the machine that needs attention most. It returns how many machines there are, and how many
@@ -32,18 +39,13 @@ func (r *reading) worst(ctx context.Context, labels client.MatchingLabels) (mach
 	if r.objects.Cluster == nil && get(ctx, r, why.KindCluster, cluster, &r.objects.Cluster, &clusterv1.Cluster{}) {
 		r.infrastructure(ctx)
 	}
-	var infrastructure v1alpha1.BareMetalMachineList
-	r.list(ctx, why.KindBareMetalMachine, &infrastructure, client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	infrastructure := r.bareMetalMachines(ctx, cluster)
 	var first *why.Objects
 	var firstExplanation *why.Explanation
 	for i := range list.Items {
 		o := r.objects // a copy: the chain of one machine
 		o.Machine = &list.Items[i]
-		ref := o.Machine.Spec.InfrastructureRef.Name
-		at := slices.IndexFunc(infrastructure.Items, func(m v1alpha1.BareMetalMachine) bool { return m.Name == ref })
-		if at >= 0 {
-			o.BareMetalMachine = &infrastructure.Items[at]
-		}
+		o.BareMetalMachine = infrastructure[o.Machine.Spec.InfrastructureRef.Name]
 		e, _ := why.Explain(why.KindMachine, &o)
 		if e.State != why.Done {
 			unready++
@@ -58,6 +60,17 @@ func (r *reading) worst(ctx context.Context, labels client.MatchingLabels) (mach
 		r.ownerOf(ctx, r.objects.Machine)
 	}
 	return len(list.Items), unready
+}
+
+// bareMetalMachines reads the BareMetalMachines of a Cluster, by name.
+func (r *reading) bareMetalMachines(ctx context.Context, cluster string) map[string]*v1alpha1.BareMetalMachine {
+	var list v1alpha1.BareMetalMachineList
+	r.list(ctx, why.KindBareMetalMachine, &list, client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	byName := map[string]*v1alpha1.BareMetalMachine{}
+	for i := range list.Items {
+		byName[list.Items[i].Name] = &list.Items[i]
+	}
+	return byName
 }
 
 // list reads a list with one request, whatever its length. It returns false if it was not read.
