@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -33,8 +34,8 @@ var keys = map[string]func(*Row) string{
 // Keys are the names by which hosts can be grouped.
 func Keys() []string { return slices.Sorted(maps.Keys(keys)) }
 
-// Groups counts the hosts by a key, which is one of Keys. Machines without a host do not count. Groups with hosts that need action come first, then those with more hosts of
-// that kind, then the name.
+// Groups counts the hosts by a key, which is one of Keys. Machines without a host do not count. The group with the most hosts that need action comes first; groups with the
+// same number are in the order of their names.
 func Groups(rows []Row, key string) ([]Group, error) {
 	of, ok := keys[key]
 	if !ok {
@@ -58,7 +59,9 @@ func Groups(rows []Row, key string) ([]Group, error) {
 	for _, g := range byName {
 		groups = append(groups, *g)
 	}
-	slices.SortFunc(groups, func(a, b Group) int { return cmp.Or(cmp.Compare(b.NeedAction, a.NeedAction), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.NeedAction, a.NeedAction), cmp.Compare(a.Name, b.Name))
+	})
 	return groups, nil
 }
 
@@ -84,7 +87,7 @@ func (g *Group) count(r *Row) {
 	if r.NeedsAction {
 		g.NeedAction++
 	}
-	if r.Health != "" && r.Health != "OK" {
+	if r.Health != "" && r.Health != string(wire.HealthOK) {
 		g.Unhealthy++
 	}
 }

@@ -69,3 +69,58 @@ func hostsError(err error, namespace string) error {
 		return err
 	}
 }
+
+// ReadNamed reads the hosts with these names in one namespace, and their boots and machines. An error means that a host could not be read, also because it does not exist.
+func ReadNamed(ctx context.Context, c client.Reader, namespace string, names []string) (*Objects, error) {
+	o := &Objects{}
+	for _, name := range names {
+		key := client.ObjectKey{Namespace: namespace, Name: name}
+		var host v1alpha1.BareMetalHost
+		if err := access.Get(ctx, c, key, &host); err != nil {
+			return nil, HostError(err, key)
+		}
+		o.Hosts = append(o.Hosts, host)
+		if err := also(ctx, c, o, why.KindBoot, key, &o.Boots); err != nil {
+			return nil, err
+		}
+		if ref := host.Spec.ConsumerRef; ref != nil {
+			if err := also(ctx, c, o, why.KindBareMetalMachine, client.ObjectKey{Namespace: namespace, Name: ref.Name}, &o.Machines); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return o, nil
+}
+
+// also reads an object that belongs to a host, and appends it to a list. An object that may not be read is recorded in o.
+func also[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, c client.Reader, o *Objects, kind string, key client.ObjectKey, list *[]T) error {
+	var object T
+	err := access.Get(ctx, c, key, P(&object))
+	cause := access.Cause(err)
+	switch {
+	case err == nil:
+		*list = append(*list, object)
+	case cause == "":
+		return fmt.Errorf("read %s %s: %w", kind, key.Name, err)
+	case cause != why.NotFound:
+		o.Unread = append(o.Unread, why.Unread{Kind: kind, Name: key.Name, Cause: cause})
+	}
+	return nil
+}
+
+// HostError explains why one host could not be read.
+func HostError(err error, key client.ObjectKey) error {
+	switch access.Cause(err) {
+	case why.NotFound:
+		return fmt.Errorf("there is no BareMetalHost %q in the namespace %q: kubectl baremetal status lists them", key.Name, key.Namespace)
+	case why.NotPermitted:
+		return fmt.Errorf("reading BareMetalHost %q in the namespace %q is not permitted: ask for the ClusterRole capbm-system-viewer", key.Name, key.Namespace)
+	case why.NotInstalled:
+		return hostsError(err, key.Namespace)
+	default:
+		return err
+	}
+}
