@@ -134,3 +134,8 @@ func health(h *v1alpha1.BareMetalHost) string {
 	}
 	return reported
 }
+
+// DropMachinesWithoutHost removes the machines that have no host, for a selection of hosts to which they do not belong.
+func (o *Objects) DropMachinesWithoutHost() {
+	o.Machines = slices.DeleteFunc(o.Machines, func(m v1alpha1.BareMetalMachine) bool { return m.Status.HostRef == nil })
+}
