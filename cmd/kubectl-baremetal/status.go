@@ -20,7 +20,7 @@ type status struct {
 	output                outputFlag
 	all, hosts, following bool
 	selector, by          string
-	names                 []string
+	hostNames             []string
 	options               []client.ListOption
 }
 
@@ -59,7 +59,7 @@ A host needs action if it has a fault, or if it waits more than twice as long as
 }
 
 func (s *status) validate(args []string) error {
-	s.names = args
+	s.hostNames = args
 	if err := s.output.validate(); err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (s *status) run(ctx context.Context) error {
 }
 
 func (s *status) read(ctx context.Context, cluster *access.Cluster, namespace string) (*fleet.Objects, error) {
-	if len(s.names) > 0 {
-		return fleet.ReadNamed(ctx, cluster.Client, namespace, s.names)
+	if len(s.hostNames) > 0 {
+		return fleet.ReadNamed(ctx, cluster.Client, namespace, s.hostNames)
 	}
 	objects, _, err := fleet.Read(ctx, cluster.Client, namespace, s.options...)
 	return objects, err
@@ -110,10 +110,10 @@ func (s *status) read(ctx context.Context, cluster *access.Cluster, namespace st
 // document judges the hosts. Machines without a host are shown if all hosts are.
 func (s *status) document(objects *fleet.Objects, namespace string) *view.Status {
 	now := s.now()
-	if s.selector != "" {
-		objects.DropMachinesWithoutHost()
-	}
 	rows := fleet.Rows(objects, now)
+	if s.selector != "" || len(s.hostNames) > 0 {
+		rows = fleet.OfHosts(rows)
+	}
 	d := &view.Status{Time: now, Namespace: namespace, Total: fleet.Total(rows), By: s.by, Rows: rows, Unread: view.Unread(objects.Unread)}
 	d.Groups, _ = fleet.Groups(rows, s.by) // the key is valid
 	return d
@@ -130,7 +130,7 @@ func (s *status) print(d *view.Status) error {
 		return nil
 	case format == formatWide:
 		return d.WriteRows(s.out(), s.style(), true)
-	case format == formatTable && (s.hosts || len(s.names) > 0):
+	case format == formatTable && (s.hosts || len(s.hostNames) > 0):
 		return d.WriteRows(s.out(), s.style(), false)
 	case format == formatTable:
 		return d.WriteSummary(s.out(), s.style())

@@ -86,6 +86,11 @@ func Rows(o *Objects, now time.Time) []Row {
 	return rows
 }
 
+// OfHosts returns the rows of hosts, for a selection of hosts to which machines without a host do not belong.
+func OfHosts(rows []Row) []Row {
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.Kind != why.KindHost })
+}
+
 // hostRow is the row of a host.
 func hostRow(o *why.Objects, now time.Time) Row {
 	h := o.Host
@@ -133,9 +138,4 @@ func health(h *v1alpha1.BareMetalHost) string {
 		return string(wire.HealthWarning)
 	}
 	return reported
-}
-
-// DropMachinesWithoutHost removes the machines that have no host, for a selection of hosts to which they do not belong.
-func (o *Objects) DropMachinesWithoutHost() {
-	o.Machines = slices.DeleteFunc(o.Machines, func(m v1alpha1.BareMetalMachine) bool { return m.Status.HostRef == nil })
 }
