@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"os"
@@ -27,6 +28,8 @@ type tool struct {
 	connect func() (*access.Cluster, error)
 	// interactive is true if a person can answer questions.
 	interactive bool
+	// answers reads what a person answers. Questions share it, since it reads ahead.
+	answers *bufio.Reader
 	// kubectl runs kubectl with these arguments, for what kubectl does better: to drain a Node.
 	kubectl func(ctx context.Context, args ...string) error
 }
