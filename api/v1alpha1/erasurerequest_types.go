@@ -10,6 +10,9 @@ import (
 // before that, and when the request cannot be carried out any more.
 const ErasedCondition = "Erased"
 
+// RequestedByAnnotation on a BareMetalErasureRequest is who asks for the erasure, and why. kubectl baremetal erase sets it. Nothing depends on it.
+const RequestedByAnnotation = "baremetalerasurerequest.infrastructure.cluster.x-k8s.io/requested-by"
+
 // Reasons of the condition Erased.
 const (
 	// ReasonErased means that the request was carried out.

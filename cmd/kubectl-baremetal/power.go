@@ -36,7 +36,9 @@ func (t *tool) powerCommand() *cobra.Command {
 	}
 	force := false
 	off := &change{tool: t, action: "Power"}
-	off.plan = func(h *v1alpha1.BareMetalHost, r plan.Requester) (plan.Plan, error) { return plan.PowerOff(force)(h, r) }
+	off.plan = func(h *v1alpha1.BareMetalHost, r plan.Requester) (plan.Plan, error) {
+		return plan.PowerOff(force)(h, r)
+	}
 	offCommand := off.command("off HOST...", "Power servers off, and keep them off", "Power servers off: those of machines by a power hold, free ones by spec.power.",
 		`  kubectl baremetal power off server-1 --reason "new DIMM"`)
 	offCommand.Flags().BoolVar(&force, "force", false, "Power the server of a machine off at once, without a shutdown of its operating system.")
@@ -92,7 +94,7 @@ type powerRow struct {
 	Namespace     string               `json:"namespace"`
 	Name          string               `json:"name"`
 	Power         string               `json:"power,omitempty"`
-	Wanted        string               `json:"spec,omitempty"` // spec.power
+	Wanted        string               `json:"specPower,omitempty"` // spec.power
 	Phase         string               `json:"phase,omitempty"`
 	Holds         []v1alpha1.PowerHold `json:"powerHolds,omitempty"`
 	OffSince      *time.Time           `json:"offSince,omitempty"`
