@@ -3,19 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/eraserequest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -53,7 +51,6 @@ func erase(ctx context.Context, args []string, c console) error {
 	set.Usage = func() {}
 	e.flags(set)
 	err := set.Parse(args)
-	policies := []string{string(wire.PolicyMetadata), string(wire.PolicyClear), string(wire.PolicyPurge)}
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		writef(c.out, "%s\n%s", aboutErase, set.FlagUsagesWrapped(120))
@@ -62,7 +59,7 @@ func erase(ctx context.Context, args []string, c console) error {
 		return usageErrorf("%v", err)
 	case set.NArg() != 1:
 		return usageErrorf("bmcctl erase takes one host, but got %d: write bmcctl erase server-1 --policy Clear", set.NArg())
-	case !slices.Contains(policies, e.policy):
+	case !slices.Contains(eraserequest.Policies, e.policy):
 		return usageErrorf("--policy: %q is unknown: use Metadata, Clear or Purge", e.policy)
 	case e.expiresIn <= 0 || e.expiresIn > erasure.MaxRequestLife:
 		return usageErrorf("--expires-in must be between 1s and %s", erasure.MaxRequestLife)
@@ -83,14 +80,11 @@ func (e *eraseRequest) create(ctx context.Context, k client.Client, key client.O
 	case err != nil:
 		return err
 	}
-	known, err := serialOf(ctx, k, host)
+	wish := eraserequest.Wish{Policy: wire.ErasePolicy(e.policy), SerialNumber: e.serialNumber, ExpireTime: time.Now().Add(e.expiresIn)}
+	request, err := eraserequest.New(ctx, k, host, wish)
 	if err != nil {
 		return err
 	}
-	if err := e.refuse(host, known); err != nil {
-		return err
-	}
-	request := erasure.NewRequest(host, known, wire.ErasePolicy(e.policy), time.Now().Add(e.expiresIn).Truncate(time.Second))
 	if e.dryRun {
 		request.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalErasureRequest"))
 		content, err := yaml.Marshal(request)
@@ -103,38 +97,6 @@ func (e *eraseRequest) create(ctx context.Context, k client.Client, key client.O
 		return err
 	}
 	writef(e.console.out, "BareMetalErasureRequest %s: all disks of %s (serial number %s) will be erased (%s). It expires at %s.\n",
-		request.Name, host.Name, clean(known), e.policy, request.Spec.ExpireTime.Format(time.RFC3339))
+		request.Name, host.Name, clean(request.Spec.SerialNumber), e.policy, request.Spec.ExpireTime.Format(time.RFC3339))
 	return nil
-}
-
-// serialOf returns the serial number that the provider knows of a host's server: that of the BMC, or the one that the agent found.
-func serialOf(ctx context.Context, k client.Client, host *v1alpha1.BareMetalHost) (string, error) {
-	if h := host.Status.Hardware; h != nil && h.SerialNumber != "" {
-		return h.SerialNumber, nil
-	}
-	report := &v1alpha1.BareMetalInspection{}
-	err := k.Get(ctx, client.ObjectKeyFromObject(host), report)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("the BMC of %s reports no serial number, and its inspection could not be read: %w", host.Name, err)
-	}
-	return report.Spec.System.SerialNumber, nil
-}
-
-// refuse says why a request for a host makes no sense now.
-func (e *eraseRequest) refuse(host *v1alpha1.BareMetalHost, known string) error {
-	available := meta.FindStatusCondition(host.Status.Conditions, v1alpha1.AvailableCondition)
-	switch ref := host.Spec.ConsumerRef; {
-	case ref != nil:
-		return fmt.Errorf("BareMetalMachine %q has %s: delete its Machine, whose release erases the disks as spec.cleaningPolicy says", ref.Name, host.Name)
-	case known == "":
-		return fmt.Errorf("the serial number of %s is unknown: neither its BMC nor an inspection by the agent reports one. Set spec.inspection to Both, and try again after the inspection", host.Name)
-	case e.serialNumber != "" && !strings.EqualFold(strings.TrimSpace(e.serialNumber), strings.TrimSpace(known)):
-		return fmt.Errorf("the server of %s has the serial number %q, not %q", host.Name, known, e.serialNumber)
-	case e.policy == string(wire.PolicyPurge) && host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth:
-		return fmt.Errorf("whether the disks of %s can be purged is unknown, because the agent has not inspected them: set spec.inspection to Both, or use --policy Clear", host.Name)
-	case available != nil && (available.Reason == v1alpha1.ReasonInspectionPending || available.Reason == v1alpha1.ReasonInspecting):
-		return fmt.Errorf("%s is to be inspected first, which is a boot, and the request would not fit after it. Try again when it is available: %s", host.Name, available.Message)
-	default:
-		return nil
-	}
 }

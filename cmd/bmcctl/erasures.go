@@ -16,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/certificate"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
@@ -117,7 +118,7 @@ func (e *erasureExport) export(ctx context.Context, host string) error {
 		if i > 0 {
 			writef(e.console.out, "\n")
 		}
-		printCertificate(e.console.out, &document.Certificates[i])
+		certificate.Print(e.console.out, &document.Certificates[i])
 	}
 	return nil
 }

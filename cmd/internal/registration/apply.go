@@ -55,16 +55,19 @@ func (r *Registration) Run(ctx context.Context) error {
 	if err := r.report(); err != nil {
 		return err
 	}
-	r.preview(verdicts)
-	if !r.DryRun {
-		if r.Consent != nil {
-			if err := r.Consent(); err != nil {
-				return err
-			}
+	if r.Consent != nil && !r.DryRun {
+		r.preview(verdicts)
+		if err := r.Consent(); err != nil {
+			return err
 		}
+	}
+	if !r.DryRun {
 		if err := r.applyAll(ctx); err != nil {
 			return err
 		}
+	}
+	if r.Consent == nil || r.DryRun {
+		r.preview(verdicts)
 	}
 	r.summarize(verdicts)
 	return nil
@@ -347,7 +350,7 @@ func ranges(lines []int) string {
 	return "lines " + strings.Join(out, ", ")
 }
 
-// preview prints which hosts are created and changed.
+// preview prints which hosts are created and changed: before the user consents, or otherwise after it was done.
 func (r *Registration) preview(verdicts []string) {
 	for i, s := range r.servers {
 		if verdicts[i] != hostUnchanged {
