@@ -156,12 +156,10 @@ func (e *eraseRun) create(ctx context.Context, cluster *access.Cluster, host *v1
 			name = request.GenerateName + "..."
 		}
 		view.Printf(e.out(), "%s created%s\n", resourceName(why.KindErasureRequest, name), suffix)
-		view.Printf(e.streams.ErrOut, "kubectl baremetal why %s follows it, and kubectl baremetal erasures %s prints its record\n", resourceShort(request), terminal.Line(host.Name))
+	}
+	if e.dryRun == dryRunNone {
+		view.Printf(e.streams.ErrOut, "kubectl baremetal why baremetalerasurerequest/%s follows it, and kubectl baremetal erasures %s prints its record\n",
+			terminal.Line(request.Name), terminal.Line(host.Name))
 	}
 	return nil
-}
-
-// resourceShort is how the command why names a request.
-func resourceShort(request *v1alpha1.BareMetalErasureRequest) string {
-	return "baremetalerasurerequest/" + terminal.Line(request.Name)
 }

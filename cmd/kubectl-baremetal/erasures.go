@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,16 +96,19 @@ func readErasures(ctx context.Context, c client.Reader, namespace, host string) 
 	}, options...)
 	switch access.Cause(err) {
 	case why.NotPermitted:
-		return nil, fmt.Errorf("listing BareMetalErasures is not permitted: ask for the ClusterRole capbm-system-viewer")
+		return nil, errors.New("listing BareMetalErasures is not permitted: ask for the ClusterRole capbm-system-viewer")
 	case why.NotInstalled:
-		return nil, fmt.Errorf("the cluster has no BareMetalErasures: is it the management cluster, with this release of the provider?")
-	}
-	if err != nil {
-		return nil, err
+		return nil, errors.New("the cluster has no BareMetalErasures: is it the management cluster, with this release of the provider?")
+	default:
+		if err != nil {
+			return nil, err
+		}
 	}
 	records = slices.DeleteFunc(records, func(r v1alpha1.BareMetalErasure) bool { return host != "" && r.Spec.HostName != host })
 	erasure.SortNewestFirst(records)
-	slices.SortStableFunc(records, func(a, b v1alpha1.BareMetalErasure) int { return strings.Compare(a.Namespace+"/"+a.Spec.HostName, b.Namespace+"/"+b.Spec.HostName) })
+	slices.SortStableFunc(records, func(a, b v1alpha1.BareMetalErasure) int {
+		return strings.Compare(a.Namespace+"/"+a.Spec.HostName, b.Namespace+"/"+b.Spec.HostName)
+	})
 	return records, nil
 }
 
@@ -159,16 +164,16 @@ func erasureTable(records []v1alpha1.BareMetalErasure, namespaces, wide bool, no
 			host = r.Namespace + "/" + host
 		}
 		disks := r.Spec.Report.Disks
-		erased := view.Cell{Text: fmt.Sprintf("%d", erasedDisks(disks)), Level: view.Good}
+		erased := view.Cell{Text: strconv.Itoa(erasedDisks(disks)), Level: view.Good}
 		if erasedDisks(disks) < len(disks) {
 			erased.Level = view.Pending
 		}
 		cells := []view.Cell{
-			view.Text(host), view.Text(r.Spec.Server.SerialNumber), view.Text(string(r.Spec.Report.Policy)), view.Text(fmt.Sprintf("%d", len(disks))), erased,
+			view.Text(host), view.Text(r.Spec.Server.SerialNumber), view.Text(string(r.Spec.Report.Policy)), view.Text(strconv.Itoa(len(disks))), erased,
 			view.Text(view.Age(r.Spec.Report.EndTime.Time, now)), view.Text(r.Spec.MachineName),
 		}
 		if wide {
-			cells = append(cells, view.Text(fmt.Sprintf("%d", r.Spec.BootNumber)), view.Text(r.Name), view.Text(r.Spec.Signature.KeyID))
+			cells = append(cells, view.Text(strconv.Itoa(int(r.Spec.BootNumber))), view.Text(r.Name), view.Text(r.Spec.Signature.KeyID))
 		}
 		table.Add(cells...)
 	}

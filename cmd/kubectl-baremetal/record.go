@@ -17,7 +17,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
-// record records an event that says who asked for a change, and why. What ends a maintenance or a quarantine leaves nothing in the host that could say it. The change counts
+// record writes an event that says who asked for a change, and why. What ends a maintenance or a quarantine leaves nothing in the host that could say it. The change counts
 // also if the event cannot be written.
 func (c *change) record(ctx context.Context, one *planned) {
 	recordRequest(ctx, c.cluster.Client, c.streams.ErrOut, one.host, one.plan.Event, c.action, c.requester)
@@ -26,7 +26,7 @@ func (c *change) record(ctx context.Context, one *planned) {
 func recordRequest(ctx context.Context, c client.Client, errOut io.Writer, host *v1alpha1.BareMetalHost, reason, action string, r plan.Requester) {
 	event := requestEvent(host, reason, action, r)
 	if err := c.Create(ctx, event, client.FieldOwner(access.Owner)); err != nil {
-		view.Printf(errOut, "kubectl baremetal: the change of %s was made, and the event that says who asked for it could not be written: %s\n",
+		view.Printf(errOut, "kubectl baremetal: the event that says who asked for the change of %s could not be written: %s\n",
 			terminal.Line(host.Name), terminal.Line(err.Error()))
 	}
 }

@@ -41,7 +41,7 @@ contacts no cluster. The file is the record of who registered what, so the comma
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, "none, client (check the file, contact no cluster) or server (the API server validates everything). Nothing is changed.")
+	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, "none, client (print the objects, contact no cluster) or server (the API server validates everything). Nothing is changed.")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunServer
 	flags.BoolVarP(&r.yes, "yes", "y", false, "Do not ask for consent.")
 	flags.BoolVar(&r.replaceBMC, "replace-bmc", false, "Change the BMC address of existing hosts to that of the file. Without this flag, such a line is refused: it may be another server with the same name.")
