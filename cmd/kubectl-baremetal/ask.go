@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
@@ -71,18 +72,16 @@ func (t *tool) askConsent(ctx context.Context, word string, given bool, without 
 	if !t.interactive {
 		return usageErrorf("nothing was changed: a person has to consent. Without a terminal, use %s", without)
 	}
-	question, want := "Continue? [y/N]", []string{"y", "yes"}
+	question, accepted := "Continue? [y/N]", []string{"y", "yes"}
 	if word != "" {
-		question, want = "Type "+terminal.Line(word)+" to continue:", []string{strings.ToLower(word)}
+		question, accepted = "Type "+terminal.Line(word)+" to continue:", []string{word}
 	}
 	answer, err := t.ask(ctx, question)
 	if err != nil {
 		return err
 	}
-	for _, one := range want {
-		if strings.ToLower(answer) == one {
-			return nil
-		}
+	if slices.ContainsFunc(accepted, func(text string) bool { return strings.EqualFold(answer, text) }) {
+		return nil
 	}
 	return &exitError{exitFault, errors.New("nothing was changed")}
 }

@@ -156,10 +156,16 @@ func (c *change) read(ctx context.Context, names []string) ([]v1alpha1.BareMetal
 	err = access.Pages(ctx, c.cluster.Client, func() *v1alpha1.BareMetalHostList { return &v1alpha1.BareMetalHostList{} }, func(l *v1alpha1.BareMetalHostList) {
 		hosts = append(hosts, l.Items...)
 	}, client.InNamespace(c.cluster.Namespace), client.MatchingLabelsSelector{Selector: selector})
-	if err == nil && len(hosts) == 0 {
-		err = fmt.Errorf("no host in the namespace %q has the labels %s", c.cluster.Namespace, c.selector)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(hosts) == 0 && selector.Empty():
+		return nil, fmt.Errorf("there is no host in the namespace %q", c.cluster.Namespace)
+	case len(hosts) == 0:
+		return nil, fmt.Errorf("no host in the namespace %q has the labels %s", c.cluster.Namespace, c.selector)
+	default:
+		return hosts, nil
 	}
-	return hosts, err
 }
 
 // identify finds out who asks, and why. Who is what the API server says.

@@ -52,9 +52,6 @@ type reading struct {
 func (r *Reader) Explain(ctx context.Context, s Subject) (*Answer, error) {
 	answering := &reading{Reader: r}
 	kind, err := answering.subject(ctx, s)
-	if err == nil {
-		err = answering.err
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +81,18 @@ func (r *reading) subject(ctx context.Context, s Subject) (string, error) {
 		tried = []string{s.Kind}
 	}
 	for _, kind := range tried {
-		if found := r.start(ctx, kind, s.Name); found || r.err != nil {
-			if found && s.Kind == "" {
-				r.objects.Unread = nil // the kinds that were tried in vain do not belong to the chain
-			}
-			r.follow(ctx, kind)
-			return kind, r.err
+		found := r.start(ctx, kind, s.Name)
+		if r.err != nil {
+			return "", r.err
 		}
+		if !found {
+			continue
+		}
+		if s.Kind == "" {
+			r.objects.Unread = nil // the kinds that were tried in vain do not belong to the chain
+		}
+		r.follow(ctx, kind)
+		return kind, r.err
 	}
 	for _, unread := range r.objects.Unread {
 		if unread.Cause == why.NotPermitted || unread.Cause == why.NotInstalled && s.Kind != "" {
