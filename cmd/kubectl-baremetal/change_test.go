@@ -247,7 +247,7 @@ func TestPowerStatus(t *testing.T) {
 	h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "bob": "bob: a disk"}
 	b := newBench(h)
 	g.Expect(b.run(t, "power", "status", "server-1").out).To(Equal(
-		"NAME       POWER   OFF SINCE   SPEC   PHASE         BMC   LAST OPERATION   POWER HOLDS\nserver-1   On      -           -      Provisioned   -     -                bob: bob: a disk\n"))
+		"NAME       POWER   OFF SINCE   SPEC   PHASE         BMC   LAST OPERATION   POWER HOLDS\nserver-1   On      -           -      Provisioned   -     -                a disk (bob)\n"))
 	g.Expect(b.run(t, "power", "status").code).To(Equal(0))
 	g.Expect(b.run(t, "power", "status", "server-9").code).To(Equal(2))
 }

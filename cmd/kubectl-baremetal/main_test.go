@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +37,9 @@ type bench struct {
 	forbidden []string // kinds that the user may not read or write
 	answers   string   // what the user types; empty without a terminal
 	kubectl   [][]string
+	// used are the rights that the commands needed, as VERB RESOURCE.GROUP.
+	mu   sync.Mutex
+	used map[string]bool
 }
 
 // outcome is the result of a command.
@@ -44,14 +49,19 @@ type outcome struct {
 }
 
 func newBench(objects ...client.Object) *bench {
-	b := &bench{}
-	deny := func(c client.Client, o runtime.Object) error {
+	b := &bench{used: map[string]bool{}}
+	deny := func(c client.Client, o runtime.Object, verb string) error {
 		gvk, err := c.GroupVersionKindFor(o)
 		if err != nil {
 			return err
 		}
+		gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		b.mu.Lock()
+		b.used[strings.TrimSuffix(verb+" "+resource.Resource+"."+gvk.Group, ".")] = true
+		b.mu.Unlock()
 		for _, kind := range b.forbidden {
-			if strings.TrimSuffix(gvk.Kind, "List") == kind {
+			if gvk.Kind == kind {
 				return apierrors.NewForbidden(schema.GroupResource{Group: gvk.Group, Resource: kind}, "", errors.New("no"))
 			}
 		}
@@ -61,19 +71,19 @@ func newBench(objects ...client.Object) *bench {
 	b.client = fake.NewClientBuilder().WithScheme(access.Scheme()).WithObjects(objects...).WithIndex(&corev1.Event{}, "involvedObject.name", index).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-				if err := deny(c, o); err != nil {
+				if err := deny(c, o, "get"); err != nil {
 					return err
 				}
 				return c.Get(ctx, key, o, options...)
 			},
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-				if err := deny(c, list); err != nil {
+				if err := deny(c, list, "list"); err != nil {
 					return err
 				}
 				return c.List(ctx, list, options...)
 			},
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-				if err := deny(c, o); err != nil {
+				if err := deny(c, o, "create"); err != nil {
 					return err
 				}
 				if review, ok := o.(*authenticationv1.SelfSubjectReview); ok {
@@ -83,7 +93,7 @@ func newBench(objects ...client.Object) *bench {
 				return c.Create(ctx, o, options...)
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
-				if err := deny(c, o); err != nil {
+				if err := deny(c, o, "patch"); err != nil {
 					return err
 				}
 				return c.Patch(ctx, o, patch, options...)

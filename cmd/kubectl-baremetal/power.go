@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -172,7 +173,7 @@ func (p *powerStatus) table(rows []powerRow) *view.Table {
 			if i > 0 {
 				holds += "; "
 			}
-			holds += hold.Holder + ": " + hold.Reason
+			holds += strings.TrimPrefix(hold.Reason, hold.Holder+": ") + " (" + hold.Holder + ")"
 		}
 		table.Add(view.Text(row.Name), view.Text(cmp.Or(row.Power, "unknown")), view.Text(since), view.Text(row.Wanted), view.Text(row.Phase), view.Text(row.BMCReady),
 			view.Text(operation), view.Text(holds))
