@@ -32,9 +32,14 @@ recording: ## Record a demo as docs/demo.svg, the picture of the README.
 ## Build it
 # With the settings of the lab and the image: what they have compiled is not compiled again.
 .PHONY: build
-build: ## Build manager, bmcctl and bmcsim into .cache/bin.
+build: ## Build manager, bmcctl, bmcsim and kubectl-baremetal into .cache/bin.
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
-	@ls $(BIN)/manager $(BIN)/bmcctl $(BIN)/bmcsim
+	@ls $(BIN)/manager $(BIN)/bmcctl $(BIN)/bmcsim $(BIN)/kubectl-baremetal
+
+.PHONY: plugin
+plugin: ## Build kubectl-baremetal and its completion into .cache/bin: with that in PATH, "kubectl baremetal" works.
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/kubectl-baremetal
+	@ln -sf kubectl-baremetal $(BIN)/kubectl_complete-baremetal
 
 .PHONY: image
 image: ## Write the image and its SBOM to out/image/, as an OCI archive and without a container engine; Debian. ARCH=arm64 for the other architecture.
@@ -202,7 +207,7 @@ imagecheck: ## 4 min: build the image and a release; skopeo and umoci read them,
 	@# Fetch and compile what the test needs, which has no network.
 	@hack/image.sh $(IMAGE) $(VERSION) .cache/image/first.tar amd64 arm64
 	@hack/programs.sh $(VERSION) none darwin/arm64 .cache/image/first bmcsim
-	@for platform in $${PLATFORMS:-linux/arm64}; do hack/programs.sh $(VERSION) none $$platform .cache/image/first bmcctl bmcsim; done
+	@for platform in $${PLATFORMS:-linux/arm64}; do hack/programs.sh $(VERSION) none $$platform .cache/image/first bmcctl bmcsim kubectl-baremetal; done
 	@hack/gotest.sh imagecheck "-race -count=1 -timeout 20m ./hack/imagecheck"
 
 .PHONY: e2e
