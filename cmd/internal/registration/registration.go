@@ -82,7 +82,7 @@ func (r *Registration) Read(name string, in io.Reader) error {
 	return nil
 }
 
-// report prints the problems, line by line. It returns nil if there are none.
+// report prints the problems, line by line. It returns nil without problems.
 func (r *Registration) report() error {
 	if len(r.problems) == 0 {
 		return nil
