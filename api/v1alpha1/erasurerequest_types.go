@@ -77,7 +77,7 @@ type BareMetalErasureRequestStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// BareMetalErasureRequest requests the erasure of all disks of a server that no machine has, such as one that was bought used. `bmcctl erase HOST` creates one.
+// BareMetalErasureRequest requests the erasure of all disks of a server that no machine has, such as one that was bought used. `kubectl baremetal erase HOST` creates one.
 //
 // It begins when the server is off and nothing else needs the host. The host is not Available until it is over. The outcome is a BareMetalErasure with the UID of
 // the request as its claimID, or the quarantine of the host. The provider deletes the request at its expireTime. Delete it before that to withdraw it: an

@@ -63,12 +63,8 @@ func TestErasuresUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"erasures"}, "takes one host, but got 0: write bmcctl erasures server-1, or use --all"},
-		{[]string{"erasures", "a", "b"}, "takes one host, but got 2"},
-		{[]string{"erasures", "a", "--all"}, "do not name a host"},
-		{[]string{"erasures", "a", "-o", "yaml"}, `"yaml" is unknown: use text or json`},
-		{[]string{"erasures", "a", "--key", publicKeyFile}, "--key is for bmcctl erasures verify"},
-		{[]string{"erasures", "a", "--kubeconfig", "/none"}, "the kubeconfig: "},
+		{[]string{"erasures"}, "write bmcctl erasures verify erasures.json --key keys.pem"},
+		{[]string{"erasures", "server-1"}, "kubectl baremetal erasures prints those of a host"},
 		{[]string{"erasures", "verify"}, "takes one file, but got 0"},
 		{[]string{"erasures", "verify", exportedFile}, "needs --key FILE"},
 		{[]string{"erasures", "verify", exportedFile, "--key", "/none"}, "--key: open /none"},

@@ -103,7 +103,7 @@ func (p *programs) bmcsimHelp(ctx context.Context) (string, error) { return p.he
 func (p *programs) bmcctlHelp(ctx context.Context) (string, error) {
 	text, err := p.helpBlock(ctx, "bmcctl")
 	blocks := []string{text}
-	for _, command := range []string{"probe", "qualify", "media", "inventory", "erase", "erasures"} {
+	for _, command := range []string{"probe", "qualify", "media", "inventory", "erasures"} {
 		if err != nil {
 			return "", err
 		}

@@ -92,7 +92,7 @@ var requestReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonErased, State: Done,
 		Means: "The disks are erased. The message names the BareMetalErasure",
-		Do:    "`bmcctl erasures HOST` prints it",
+		Do:    "`kubectl baremetal erasures HOST` prints it",
 	},
 	{
 		Reason: v1alpha1.ReasonErasing, State: Waits, Usual: 4 * time.Hour, Next: describeObject,

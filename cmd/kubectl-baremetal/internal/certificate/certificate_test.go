@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // exportedFile is a golden file of inventory/erasure: two certificates.
-const exportedFile = "../../../inventory/erasure/testdata/certificates.json"
+const exportedFile = "../../../../inventory/erasure/testdata/certificates.json"
 
 // TestCertificateText: the text form is that of the golden file. Control characters that a drive reports do not reach the terminal.
 func TestCertificateText(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCertificateText(t *testing.T) {
 	}
 	want, err := os.ReadFile(path)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out.String()).To(Equal(string(want)), "go test ./cmd/internal/certificate -run TestCertificateText -update writes it")
+	g.Expect(out.String()).To(Equal(string(want)), "go test ./cmd/kubectl-baremetal/internal/certificate -run TestCertificateText -update writes it")
 
 	hostile := document.Certificates[0]
 	hostile.Certificate.Media[0].Model = "\x1b]0;owned\x07\nSerial number: FAKE"

@@ -51,7 +51,7 @@ func Print(w io.Writer, entry *erasure.Entry) {
 	}
 	writef(w, "\n%s\n\n", terminal.Line(c.Basis))
 	fields("", "Record", c.Record, "Signature", string(entry.Signature.Algorithm)+" "+entry.Signature.Value, "Key", entry.Signature.KeyID)
-	writef(w, "This text is not signed. To check the signature, export with -o json, and run bmcctl erasures verify.\n")
+	writef(w, "This text is not signed. To check the signature, export with -o export, and run bmcctl erasures verify.\n")
 	if c.Standard != "" {
 		printForm(w, len(c.Media))
 	}
