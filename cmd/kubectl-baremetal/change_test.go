@@ -52,6 +52,7 @@ func TestConsent(t *testing.T) {
 		"one host refuses":                 {args: []string{"power", "cycle", "server-1", "server-2", "--reason", "fan", "--wait=0"}, code: 1, err: "server-2 has no machine"},
 		"a name and a selector":            {args: []string{"power", "off", "server-1", "-l", "rack=r1", "--reason", "fan"}, code: 2, err: "cannot be mixed"},
 		"a name twice":                     {args: []string{"power", "off", "server-1", "server-1", "--reason", "fan"}, code: 2, err: "named twice"},
+		"no verb":                          {args: []string{"maintenance", "server-1"}, code: 2, err: "write kubectl baremetal maintenance start server-1"},
 		"no name":                          {args: []string{"power", "off", "--reason", "fan"}, code: 2, err: "name the hosts"},
 		"dry run":                          {args: []string{"power", "off", "server-1", "--dry-run"}},
 		"dry run by the server":            {args: []string{"power", "off", "server-1", "--dry-run=server", "--reason", "fan"}},

@@ -45,16 +45,16 @@ The kubeconfig of the workload cluster is --workload-kubeconfig, or otherwise th
 the server back, delete the Machine, which drains the Node too.`
 
 func (t *tool) drainCommand() *cobra.Command {
-	parent := &cobra.Command{
+	cmd := parent(&cobra.Command{
 		Use: "drain", Short: "Move the Pods of a server to other Nodes, and back", Long: aboutDrain,
 		Example: `  kubectl baremetal drain start server-1 --power-off --reason "new DIMM"
   kubectl baremetal drain end server-1 --reason "new DIMM is in"`,
-	}
+	}, "kubectl baremetal drain start server-1")
 	for _, end := range []bool{false, true} {
 		d := &drain{tool: t, end: end}
-		parent.AddCommand(d.command())
+		cmd.AddCommand(d.command())
 	}
-	return parent
+	return cmd
 }
 
 func (d *drain) command() *cobra.Command {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/eraserequest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/eraserequest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/fleet"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/plan"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/view"

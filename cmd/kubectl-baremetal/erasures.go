@@ -14,8 +14,8 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
-	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/certificate"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/certificate"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/view"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"

@@ -28,13 +28,13 @@ asked for it and why.
 To stop a machine you have to type the name of its host, or without a terminal to use --yes-its-claimed.`
 
 func (t *tool) powerCommand() *cobra.Command {
-	parent := &cobra.Command{
+	power := parent(&cobra.Command{
 		Use: "power", Short: "Power a server on or off, or see its power", Long: aboutPower,
 		Example: `  kubectl baremetal power status server-1
   kubectl baremetal power off server-1 --reason "new DIMM"
   kubectl baremetal power on server-1 --reason "new DIMM is in"
   kubectl baremetal power cycle server-1 --reason "does not answer"`,
-	}
+	}, "kubectl baremetal power off server-1")
 	force := false
 	off := &change{tool: t, action: "Power"}
 	off.plan = func(h *v1alpha1.BareMetalHost, r plan.Requester) (plan.Plan, error) {
@@ -55,12 +55,12 @@ func (t *tool) powerCommand() *cobra.Command {
 	}{{on, onCommand}, {off, offCommand}, {cycle, cycleCommand}} {
 		one.change.addFlags(one.command)
 		one.change.addWaitFlag(one.command, powerWait)
-		parent.AddCommand(one.command)
+		power.AddCommand(one.command)
 	}
 	off.addClaimedFlag(offCommand)
 	cycle.addClaimedFlag(cycleCommand)
-	parent.AddCommand(t.powerStatusCommand())
-	return parent
+	power.AddCommand(t.powerStatusCommand())
+	return power
 }
 
 // powerStatus is a run of power status.

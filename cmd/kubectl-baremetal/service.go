@@ -10,17 +10,17 @@ import (
 )
 
 // startAndEnd returns a command with the verbs start and end.
-func (t *tool) startAndEnd(parent *cobra.Command, action string, start, end plan.Func, shortStart, shortEnd string) *cobra.Command {
+func (t *tool) startAndEnd(cmd *cobra.Command, action string, start, end plan.Func, shortStart, shortEnd string) *cobra.Command {
 	for _, one := range []struct {
 		verb, short string
 		plan        plan.Func
 	}{{"start", shortStart, start}, {"end", shortEnd, end}} {
 		c := &change{tool: t, action: action, plan: one.plan}
-		cmd := c.command(one.verb+" HOST...", one.short, one.short+".", "  kubectl baremetal "+parent.Name()+" "+one.verb+` server-1 --reason "new fan"`)
-		c.addFlags(cmd)
-		parent.AddCommand(cmd)
+		verb := c.command(one.verb+" HOST...", one.short, one.short+".", "  kubectl baremetal "+cmd.Name()+" "+one.verb+` server-1 --reason "new fan"`)
+		c.addFlags(verb)
+		cmd.AddCommand(verb)
 	}
-	return parent
+	return parent(cmd, "kubectl baremetal "+cmd.Name()+" start server-1")
 }
 
 func (t *tool) maintenanceCommand() *cobra.Command {

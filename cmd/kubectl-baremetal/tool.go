@@ -116,6 +116,18 @@ Flags:
 "kubectl baremetal options" lists the flags of kubectl, such as --namespace and --context, which all commands have.
 `
 
+// parent makes a command that only has other commands print its help, and refuse an argument that is no command. example is what to write instead.
+func parent(cmd *cobra.Command, example string) *cobra.Command {
+	cmd.DisableFlagsInUseLine = true
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return usageErrorf("there is no command %q: write %s", args[0], example)
+	}
+	return cmd
+}
+
 // optionsCommand lists the flags of kubectl.
 func optionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
