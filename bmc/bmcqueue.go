@@ -15,7 +15,7 @@ type bmcQueue struct {
 	scheduled bool // it waits in a readyQueue, or one of its jobs runs
 	expired   bool // its idle connection is to be closed
 	used      time.Time
-	proven    bool // the last job reached the BMC
+	answering bool // the last job reached the BMC
 
 	client   Client
 	unclosed []Client   // clients whose logout failed
@@ -60,7 +60,7 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 		return err // the error is not from the BMC: the job gave up
 	}
 	if err == nil || e.Kind == Unsupported {
-		q.proven = true
+		q.answering = true
 		q.failures.clear(id)
 		q.closeUnclosed(ctx)
 		return err
@@ -69,7 +69,7 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 	if errors.Is(e, errLoginDeferred) { // nothing was tried
 		return e
 	}
-	q.proven = e.Kind != Unreachable
+	q.answering = e.Kind != Unreachable
 	return q.failures.record(err, e, id, time.Now())
 }
 

@@ -29,7 +29,7 @@ type Load struct {
 func (p *Pool) Load() Load {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	running := p.slow + p.proven.used + p.unproven.used
+	running := p.slow + p.answering.used + p.others.used
 	return Load{Waiting: max(0, len(p.busy)-running), Running: running, Slow: p.slow}
 }
 

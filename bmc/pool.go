@@ -36,10 +36,10 @@ type Job struct {
 //
 // An idle BMC costs some hundred bytes and no goroutine.
 type Pool struct {
-	opts     PoolOptions
-	drivers  map[string]*driverUse
-	proven   slots // for BMCs that the last job reached
-	unproven slots // for new BMCs, and those that did not answer
+	opts      PoolOptions
+	drivers   map[string]*driverUse
+	answering slots // for BMCs that the last job reached
+	others    slots // for new BMCs, and those that did not answer
 
 	ctx    context.Context //nolint:containedctx // the pool's jobs outlive the calls that submit them
 	cancel context.CancelFunc
@@ -119,12 +119,12 @@ func NewPool(drivers map[string]Driver, opts PoolOptions) *Pool {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Pool{
 		opts: opts, drivers: map[string]*driverUse{}, ctx: ctx, cancel: cancel,
-		proven: slots{limit: opts.Concurrency}, unproven: slots{limit: opts.Concurrency},
+		answering: slots{limit: opts.Concurrency}, others: slots{limit: opts.Concurrency},
 		busy: map[string]bool{}, bmcs: map[string]*bmcQueue{}, logins: newLogins(),
 	}
 	for scheme, driver := range drivers {
 		p.drivers[scheme] = &driverUse{Driver: driver, scheme: scheme}
-		p.queues = append(p.queues, &readyQueue{driver: p.drivers[scheme], slots: &p.proven}, &readyQueue{driver: p.drivers[scheme], slots: &p.unproven})
+		p.queues = append(p.queues, &readyQueue{driver: p.drivers[scheme], slots: &p.answering}, &readyQueue{driver: p.drivers[scheme], slots: &p.others})
 	}
 	p.wg.Go(p.sweep)
 	return p
@@ -201,7 +201,7 @@ func (p *Pool) enqueue(q *bmcQueue) {
 		driver = p.drivers[q.jobs[0].Endpoint.URL.Scheme]
 	}
 	for _, ready := range p.queues {
-		if ready.driver == driver && (ready.slots == &p.proven) == q.proven {
+		if ready.driver == driver && (ready.slots == &p.answering) == q.answering {
 			q.scheduled = true
 			ready.bmcs = append(ready.bmcs, q)
 			return

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -49,32 +48,7 @@ func HealthOf[From ~string](text From) wire.Health {
 // ClipReport makes the report of an agent fit for the API: it clips each text to maxText bytes, cuts each list to maxItems elements, and replaces negative numbers by 0. report is
 // a pointer to a struct without maps.
 func ClipReport(report any, maxText, maxItems int) {
-	clipValue(reflect.ValueOf(report), maxText, maxItems)
-}
-
-func clipValue(v reflect.Value, maxText, maxItems int) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(Clip(v.String(), maxText))
-	case reflect.Int32, reflect.Int64:
-		v.SetInt(max(v.Int(), 0))
-	case reflect.Slice:
-		if v.Len() > maxItems {
-			v.Set(v.Slice(0, maxItems))
-		}
-		for i := range v.Len() {
-			clipValue(v.Index(i), maxText, maxItems)
-		}
-	case reflect.Struct:
-		for _, field := range v.Fields() {
-			clipValue(field, maxText, maxItems)
-		}
-	case reflect.Pointer:
-		if !v.IsNil() {
-			clipValue(v.Elem(), maxText, maxItems)
-		}
-	default: // booleans
-	}
+	printable.Apply(report, printable.Rules{Text: func(text string) string { return Clip(text, maxText) }, Items: maxItems, NonNegative: true})
 }
 
 // ClipAll clips each text of a list to MaxText, and the list to MaxItems.

@@ -20,7 +20,7 @@ func tooEarly(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", pxe.ErrNotYet, fmt.Sprintf(format, args...))
 }
 
-// attempt is the current attempt of a boot, with its host and its machine. boot is nil if there is none.
+// attempt is the current attempt of a boot, with its host and its machine. boot is nil for a host without a boot.
 type attempt struct {
 	host     *v1alpha1.BareMetalHost
 	boot     *v1alpha1.BareMetalBoot

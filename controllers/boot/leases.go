@@ -29,6 +29,8 @@ const (
 	// replacedProbation is how long an address is leased to no host after its server got a reservation instead. It is longer than a server
 	// uses an address without asking again.
 	replacedProbation = 24 * time.Hour
+	// movedProbation is how long an address is leased to no interface when it moves to another one of its host. By then each boot server knows that.
+	movedProbation = cacheSyncDelay
 	// maxOnProbation is how many addresses may be on probation because of one host. Otherwise a host that declines every address would
 	// empty the pool.
 	maxOnProbation = 8

@@ -289,6 +289,11 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromG
 		return pxe.Lease{Address: address}, nil
 	case holds.mac == a.holder.mac: // the same server, as another host
 	case a.mayMove(ctx, holds, address): // reserved for this interface now
+		release(lease, movedProbation)
+		if err := a.client.Update(ctx, lease); err != nil {
+			return pxe.Lease{}, err
+		}
+		return pxe.Lease{}, addressError(fmt.Sprintf("%s moves from the interface %s to %s, for which bootAddresses reserves it now. That takes %s", address, holds.mac, a.holder.mac, movedProbation))
 	default:
 		free := takeFromGone
 		if takeFromGone {
@@ -309,7 +314,7 @@ func (a *allocation) takeOver(ctx context.Context, address netip.Addr, takeFromG
 }
 
 // mayMove is true for an address that is reserved for this interface and that another interface of the same host has: the order of the MAC addresses or of the
-// reservations was changed. It moves in a boot, when no operating system uses it.
+// reservations was changed. It moves in a boot, when no operating system uses it, and with a probation: a boot server whose cache is old still gives it to the other interface.
 func (a *allocation) mayMove(ctx context.Context, holds holder, address netip.Addr) bool {
 	if holds.host != a.holder.host || holds.uid != a.holder.uid || address != a.reservation() {
 		return false

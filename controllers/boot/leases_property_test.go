@@ -261,20 +261,9 @@ func (w *world) askFor(boot int, from nic, wanted netip.Addr) bool {
 	// A boot server whose cache still shows a deleted host answers for that one.
 	if known.UID == from.host {
 		w.has[from] = lease.Address
-		w.move(known, from)
 	}
 	w.check()
 	return true
-}
-
-// move takes the address of an interface from the others of its host, if it is reserved for the interface: its reservations were changed. Nothing else takes it from them.
-func (w *world) move(h *v1alpha1.BareMetalHost, to nic) {
-	reserved := (&allocation{host: h, holder: holderOf(h, to.mac), pool: w.pool}).reservation()
-	for _, other := range nicsOf(h) {
-		if other != to && w.has[other] == w.has[to] && w.has[to] == reserved {
-			delete(w.has, other)
-		}
-	}
 }
 
 // decline lets a server decline its address.

@@ -347,6 +347,11 @@ func TestTwoInterfaces(t *testing.T) {
 	g.Expect(l.ask(2)).To(Equal("+192.0.2.51"))
 	g.Expect(l.ask(1)).To(Equal("192.0.2.50"))
 	l.change(a, func(h *v1alpha1.BareMetalHost) { h.Spec.BootAddresses = []string{"192.0.2.51", "192.0.2.50"} })
+	for _, number := range []byte{1, 2, 1, 2} {
+		_, err := l.ask(number)
+		g.Expect(err).To(HaveOccurred(), "a boot server with an old cache may give it to the other interface")
+	}
+	l.age(movedProbation)
 	g.Expect(l.ask(1)).To(Equal("+192.0.2.51"), "in the next boot")
 	g.Expect(l.ask(2)).To(Equal("+192.0.2.50"))
 }

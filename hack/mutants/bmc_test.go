@@ -26,7 +26,7 @@ var bmcTargets = []target{
 		{"a server that is powering on counts as on", "power.PowerState", "bmc.PoweringOn", "bmc.PowerOn"},
 		{"a server that is powering off counts as off, to Redfish", "power.PowerState", "bmc.PoweringOff", "bmc.PowerOff"},
 		{"GPUs of one board are one", "addDevice", "known.own != d.own", "true"},
-		{"an answer without Members means that there is none", "service.collection", `!r.hasProperty("Members")`, "false"},
+		{"an answer without Members counts as an empty collection", "service.collection", `!r.hasProperty("Members")`, "false"},
 		{"a summary counts as the resource", "service.innerIsComplete", "err != nil || !inner.lacks(whole)", "err != nil || inner.lacks(whole) || true"},
 		{"a function that is switched off is a NIC", "offFunctions", `f.text("DeviceEnabled") == "false" || hasOthers && isOfType(f)`, "hasOthers && false"},
 		{"a controller without drives means that there are none", "inspection.readDisks", `strings.EqualFold(controller.text("Status", "State"), "Enabled")`, "false"},

@@ -31,8 +31,8 @@ func TestJobs(t *testing.T) {
 		start(2, 1, nil) // the first one runs
 		end <- errFailed
 		synctest.Wait()
-		start(3, 3, errFailed) // not repeated yet
-		time.Sleep(time.Minute)
+		start(3, 3, errFailed)  // not repeated yet
+		time.Sleep(time.Minute) // of the bubble's clock: RetryAfter is over
 		start(4, 4, errFailed)
 		start(5, 4, nil)
 		end <- nil
@@ -101,7 +101,7 @@ func TestErrorsAreForgotten(t *testing.T) {
 		}
 		synctest.Wait()
 		g.Expect(jobs.known).To(HaveLen(maxErrors))
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // of the bubble's clock: the errors are older than a moment
 		_, _ = jobs.Start("dc", "another", 0)
 		synctest.Wait()
 		g.Expect(jobs.known).To(HaveLen(1))

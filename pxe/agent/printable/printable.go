@@ -50,35 +50,51 @@ func lines(text string) string {
 // Clean makes each string of a value a Line of at most limit bytes, and cuts each list to at most items elements. A field with the tag printable:"lines" keeps
 // its line breaks and its length. v is a pointer to a value without maps, such as a type of package agent.
 func Clean(v any, limit, items int) {
-	clean(reflect.ValueOf(v), limit, items)
+	Apply(v, Rules{Text: func(text string) string { return Line(text, limit) }, Items: items})
 }
 
-func clean(v reflect.Value, limit, items int) {
+// Rules are what Apply makes of the fields of a value.
+type Rules struct {
+	// Text returns what replaces a text.
+	Text func(string) string
+	// Items is the maximum length of a list.
+	Items int
+	// NonNegative replaces negative numbers by 0.
+	NonNegative bool
+}
+
+// Apply applies rules to each field of a value, whatever fields its types have. v is a pointer to a value without maps.
+func Apply(v any, rules Rules) { rules.apply(reflect.ValueOf(v)) }
+
+func (r Rules) apply(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(Line(v.String(), limit))
+		v.SetString(r.Text(v.String()))
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		if r.NonNegative {
+			v.SetInt(max(v.Int(), 0))
+		}
 	case reflect.Slice:
-		if v.Len() > items {
-			v.Set(v.Slice(0, items))
+		if v.Len() > r.Items {
+			v.Set(v.Slice(0, r.Items))
 		}
 		for i := range v.Len() {
-			clean(v.Index(i), limit, items)
+			r.apply(v.Index(i))
 		}
 	case reflect.Struct:
 		for field, value := range v.Fields() {
-			if !field.IsExported() {
-				continue // the zone of a time.Time
-			}
-			if field.Tag.Get("printable") == "lines" {
+			switch {
+			case !field.IsExported(): // the zone of a time.Time
+			case field.Tag.Get("printable") == "lines":
 				value.SetString(lines(value.String()))
-				continue
+			default:
+				r.apply(value)
 			}
-			clean(value, limit, items)
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			clean(v.Elem(), limit, items)
+			r.apply(v.Elem())
 		}
-	default: // numbers
+	default: // booleans
 	}
 }

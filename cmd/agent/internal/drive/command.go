@@ -29,15 +29,15 @@ const (
 	Overwrite             Command = "Overwrite"
 )
 
-// way is how a drive carries out a command.
-type way struct {
+// implementation is how a drive carries out a command.
+type implementation struct {
 	// sanitizes is true for a sanitize operation: it erases the whole drive in the background, and works while the drive is in the failure mode of an earlier one.
 	sanitizes bool
 	erase     func(ctx context.Context, d *Drive, f Facts, watch Watcher) error
 }
 
-// ways are all commands of drives. The file of a protocol sends them.
-var ways = map[Command]way{
+// implementations are those of all commands of drives. The file of a protocol sends them.
+var implementations = map[Command]implementation{
 	NVMeSanitizeCrypto:    sanitize(func(d *Drive) error { return d.sanitizeNVMe(actionCrypto) }),
 	NVMeSanitizeBlock:     sanitize(func(d *Drive) error { return d.sanitizeNVMe(actionBlock) }),
 	NVMeFormatCrypto:      {erase: format(NVMeFormatCrypto, sesCrypto)},
@@ -53,7 +53,7 @@ var ways = map[Command]way{
 }
 
 // Sanitizes is true for a command that starts a sanitize operation.
-func (c Command) Sanitizes() bool { return ways[c].sanitizes }
+func (c Command) Sanitizes() bool { return implementations[c].sanitizes }
 
 // Watcher is called while a drive is erased. percent is from 0 to 100. nextReportWithin is the maximum time until the next call; a drive that exceeds it hangs.
 type Watcher func(percent int, nextReportWithin time.Duration)
@@ -75,8 +75,8 @@ const (
 var ErrFailureMode = errors.New("the sanitize operation failed, and the drive gives no access to data now: sanitize it with the tool of its vendor, or destroy it")
 
 // sanitize starts an operation and waits for it.
-func sanitize(start func(*Drive) error) way {
-	return way{sanitizes: true, erase: func(ctx context.Context, d *Drive, _ Facts, watch Watcher) error {
+func sanitize(start func(*Drive) error) implementation {
+	return implementation{sanitizes: true, erase: func(ctx context.Context, d *Drive, _ Facts, watch Watcher) error {
 		watch(0, startTimeout+slack)
 		if err := start(d); err != nil {
 			return err
@@ -87,11 +87,11 @@ func sanitize(start func(*Drive) error) way {
 
 // Erase erases the drive and returns when the drive has reported success. For NVMe drives it needs a Probe before it.
 func (d *Drive) Erase(ctx context.Context, command Command, f Facts, watch Watcher) error {
-	w, known := ways[command]
+	i, known := implementations[command]
 	if !known {
 		return fmt.Errorf("%s is no command of a drive", command)
 	}
-	return w.erase(ctx, d, f, watch)
+	return i.erase(ctx, d, f, watch)
 }
 
 // Await waits for the end of a sanitize operation that is in progress, also one that another program has started.

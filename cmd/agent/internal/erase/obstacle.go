@@ -29,7 +29,7 @@ func (o Obstacle) Message(f drive.Facts) string {
 
 func everything(Row, wire.ErasePolicy, drive.Facts) bool { return true }
 
-func commands(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command != drive.Overwrite }
+func anyCommand(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command != drive.Overwrite }
 
 func sanitizes(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command.Sanitizes() }
 
@@ -57,7 +57,7 @@ var Obstacles = []Obstacle{
 		Name: "its NVMe subsystem may have several controllers, so another server may use it", Forbids: "to sanitize and to format it",
 		Remedy:  "erase it by hand after a look at both sides",
 		applies: func(f drive.Facts) bool { return f.Shared },
-		forbids: commands,
+		forbids: anyCommand,
 	},
 	{
 		Name: "a namespace of the same NVMe drive must not be touched", Forbids: "to sanitize it, and to format it where that formats all namespaces",
