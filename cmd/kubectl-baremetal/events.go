@@ -27,12 +27,14 @@ func (t *tool) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events HOST",
 		Short: "Show what happened to a server, in one time line",
-		Long: `Show what happened to a server, in one time line with the newest last: Kubernetes events of the host and its machine, the stages of its boots, its inspection, erasures, and
-the changes of its conditions. Events of kubectl-baremetal say who asked for something, and why.
+		Long: `Show what happened to a server, in one time line with the newest last: Kubernetes events of the host and its machine, the stages of its boots, its inspection, erasures,
+the changes of its conditions, and the event log of its BMC. Events of kubectl-baremetal say who asked for something, and why.
 
-Kubernetes deletes events after an hour by default. The other sources stay. A host that was deleted still has its erasures.`,
+Kubernetes deletes events after an hour by default, also those of the BMC's log. The other sources stay. kubectl baremetal inspect HOST --bmc has the provider read the newest entries
+of the log again; you need no access to the BMC for that. Their times are those of the BMC's clock. A host that was deleted still has its erasures.`,
 		Example: `  kubectl baremetal events server-1
-  kubectl baremetal events server-1 --since 2h --source event,boot -o wide`,
+  kubectl baremetal events server-1 --since 2h --source event,boot -o wide
+  kubectl baremetal events server-1 --source bmc`,
 		ValidArgsFunction: t.completeHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := e.validate(args); err != nil {
@@ -42,7 +44,7 @@ Kubernetes deletes events after an hour by default. The other sources stay. A ho
 		},
 	}
 	cmd.Flags().DurationVar(&e.since, "since", 0, "Show only what happened in this time, such as 2h. 0 shows all.")
-	cmd.Flags().StringSliceVar(&e.sources, "source", nil, "Show only these `sources`: boot, condition, erasure, event, host, inspection.")
+	cmd.Flags().StringSliceVar(&e.sources, "source", nil, "Show only these `sources`: bmc, boot, condition, erasure, event, host, inspection.")
 	e.output.add(cmd, formatTable, formatWide, formatJSON, formatYAML, formatName)
 	complete(cmd, "source", timeline.Sources()...)
 	return cmd

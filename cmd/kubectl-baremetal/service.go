@@ -49,11 +49,11 @@ func (t *tool) inspectCommand() *cobra.Command {
 	c.plan = func(h *v1alpha1.BareMetalHost, r plan.Requester) (plan.Plan, error) { return plan.Inspect(byBMC)(h, r) }
 	cmd := c.command("inspect HOST...", "Have the hardware of servers read again",
 		`Have the hardware of servers read again. A host whose spec.inspection is Agent or Both boots the agent, which reads the hardware and writes nothing, when no machine has the host
-and its server is off. For other hosts, and with --bmc, the provider reads the inventory through the BMC now.`,
+and its server is off. For other hosts, and with --bmc, the provider reads the inventory and the event log through the BMC now; kubectl baremetal events shows the log.`,
 		`  kubectl baremetal inspect server-1 --reason "new DIMM"
   kubectl baremetal inspect server-1 --bmc --reason "new password"`)
 	c.addFlags(cmd)
 	c.addWaitFlag(cmd, time.Minute)
-	cmd.Flags().BoolVar(&byBMC, "bmc", false, "Read the inventory through the BMC now, also if the host has inspections by the agent.")
+	cmd.Flags().BoolVar(&byBMC, "bmc", false, "Read the inventory and the event log through the BMC now, also if the host has inspections by the agent.")
 	return cmd
 }

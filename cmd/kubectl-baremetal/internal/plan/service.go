@@ -97,7 +97,7 @@ func Inspect(byBMC bool) Func {
 		if !agent || byBMC {
 			return Plan{
 				Event: EventInspection, Change: setAnnotation(v1alpha1.RetryBMCAnnotation, r.Text()), Reached: withoutAnnotation(v1alpha1.RetryBMCAnnotation),
-				Does: []string{"Contact the BMC now: login, capabilities, inventory and power. The server is not touched"},
+				Does: []string{"Contact the BMC now: login, capabilities, inventory, event log and power. The server is not touched"},
 			}, nil
 		}
 		does := []string{"The provider boots the agent on the server, which reads the hardware and writes nothing. Until then machines cannot claim the host"}

@@ -29,11 +29,16 @@ func eventEntries(o *Objects) []Entry {
 		}
 		if e.InvolvedObject.Kind != why.KindHost {
 			entry.Object = e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
+		} else if e.Reason == reasonBMCLogEntry {
+			entry.Source, entry.By, entry.Time = SourceBMC, "BMC", e.EventTime.Time
 		}
 		entries = append(entries, entry)
 	}
 	return entries
 }
+
+// reasonBMCLogEntry is the reason of the events that are entries of the event log of the BMC.
+const reasonBMCLogEntry = "BMCLogEntry"
 
 // timeOf returns when an event happened last.
 func timeOf(e *corev1.Event) time.Time {

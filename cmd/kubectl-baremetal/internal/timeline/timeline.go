@@ -25,16 +25,18 @@ const (
 	SourceErasure    Source = "erasure"
 	SourceCondition  Source = "condition"
 	SourceHost       Source = "host"
+	// SourceBMC is the event log of the BMC, which the provider reads when a person has the BMC inspected. Its times are those of the BMC's clock.
+	SourceBMC Source = "bmc"
 )
 
 // Sources are all sources.
 func Sources() []string {
-	return []string{string(SourceBoot), string(SourceCondition), string(SourceErasure), string(SourceEvent), string(SourceHost), string(SourceInspection)}
+	return []string{string(SourceBMC), string(SourceBoot), string(SourceCondition), string(SourceErasure), string(SourceEvent), string(SourceHost), string(SourceInspection)}
 }
 
 // Entry is something that happened to a server.
 type Entry struct {
-	// Time is when it happened, by the clock of the management cluster.
+	// Time is when it happened, by the clock of the management cluster; for an entry of the event log of a BMC by its clock.
 	Time   time.Time `json:"time"`
 	Source Source    `json:"source"`
 	// What is one word, such as the reason of an event or the stage of a boot.

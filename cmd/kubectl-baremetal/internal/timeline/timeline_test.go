@@ -18,6 +18,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
@@ -74,6 +75,20 @@ func TestEntries(t *testing.T) {
 	g.Expect(ClockWarning(world().Host)).To(ContainSubstring("2h behind"))
 	g.Expect(Select(entries, start.Add(5*time.Minute), []string{"boot"})).To(HaveLen(2))
 	g.Expect(Entries(&Objects{})).To(BeEmpty())
+}
+
+// TestBMCLogEntries: an entry of the event log of a BMC has its own source, and the time of the BMC's clock, not the time at which the provider recorded it.
+func TestBMCLogEntries(t *testing.T) {
+	g := NewWithT(t)
+	o := &Objects{Events: []corev1.Event{{
+		ObjectMeta: meta("bmc-log-1"), InvolvedObject: corev1.ObjectReference{Kind: why.KindHost, Name: "server-1"}, Reason: controllers.EventBMCLogEntry, Message: "power supply 2: input lost",
+		EventTime: metav1.NewMicroTime(after(-600).Time), ReportingController: "capbm-bmc-log", Type: corev1.EventTypeWarning,
+	}}}
+	g.Expect(Entries(o)).To(HaveExactElements(And(
+		HaveField("Source", SourceBMC), HaveField("By", "BMC"), HaveField("Warning", true), HaveField("Object", ""), HaveField("Time", start.Add(-10*time.Hour)),
+	)))
+	g.Expect(Select(Entries(o), time.Time{}, []string{"bmc"})).To(HaveLen(1))
+	g.Expect(Sources()).To(HaveExactElements("bmc", "boot", "condition", "erasure", "event", "host", "inspection"))
 }
 
 // reader has the objects of world, and may not list these kinds.
