@@ -75,7 +75,7 @@ export SEED := $(shell echo $$((0x$$(git rev-parse 'HEAD^{tree}' 2>/dev/null | c
 endif
 
 # Packages whose tests are suites of their own, which other targets run.
-SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
+SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/bench/plugin$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
 PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... \
@@ -185,8 +185,8 @@ seedcheck: ## 1 min: cloud-init, netplan, systemd, NetworkManager and Ignition r
 	@hack/gotest.sh seedcheck "-race -count=1 -timeout 15m ./hack/seedcheck"
 
 .PHONY: bench-check
-bench-check: lab-programs ## 2 min: 20 hosts through all phases of bench-fleet; no host costs more API requests than it may.
-	@hack/gotest.sh bench "-count=1 -timeout 15m ./hack/bench/fleet"
+bench-check: lab-programs ## 3 min: 20 hosts through all phases of bench-fleet; no host, and no command of kubectl baremetal, costs more API requests than it may.
+	@hack/gotest.sh bench "-count=1 -timeout 15m ./hack/bench/fleet ./hack/bench/plugin"
 
 .PHONY: mutants-full
 mutants-full: lab-programs ## 60 min and more: break the guards of hack/mutants, one at a time; tests must notice. MUTANTS="part of a name,another"
@@ -259,6 +259,11 @@ bench-fleet: lab-programs ## 11 min: what N=500 hosts cost the manager, its API 
 	@go build -o $(BIN)/fleet ./hack/bench/fleet
 	@$(BIN)/fleet --hosts=$(N) $(if $(BOOTS),--boots=$(BOOTS)) $(if $(MANAGERS),--managers=$(MANAGERS)) $(if $(IDLE),--idle=$(IDLE)) \
 		$(if $(PROFILES),--profiles=$(PROFILES)) --out=hack/bench/results/$(N)$(if $(filter-out 1,$(MANAGERS)),-$(MANAGERS)managers).json
+
+.PHONY: bench-plugin
+bench-plugin: ## 5 min: what commands of kubectl baremetal take with HOSTS=10000 hosts, 300 of which boot.
+	@hack/build.sh etcd kube-apiserver
+	HOSTS=$(or $(HOSTS),10000) go test -run '^$$' -bench Plugin -benchtime 5x -timeout 60m ./hack/bench/plugin
 
 .PHONY: bench-compare
 bench-compare: ## How two runs of bench-fleet differ: OLD=FILE NEW=FILE.

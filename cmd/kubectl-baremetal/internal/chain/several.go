@@ -105,6 +105,9 @@ func (r *reading) hosts(ctx context.Context) {
 			r.objects.Hosts, r.objects.HostsRead = all, true
 			return
 		}
+		if left := list.GetRemainingItemCount(); left != nil && *left > int64((MaxRequests-r.requests)*access.PageSize) {
+			return // the pages that an answer may have would be read in vain
+		}
 	}
 }
 
