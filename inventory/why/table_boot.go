@@ -68,57 +68,57 @@ var bootReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonPreparing, State: Waits, Usual: 3 * time.Minute, Next: powerStatus,
 		Means: "The server is being powered off, gets its boot override, and is powered on",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForMedia, State: Waits, Usual: 10 * time.Minute, Next: describeBoot,
 		Means: "The server was powered on. Nothing has requested the boot medium",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForMediaBoot, State: Waits, Usual: 5 * time.Minute, Next: describeBoot,
 		Means: "The boot medium was requested. The server has not booted it",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForDHCP, State: Waits, Usual: 10 * time.Minute, Next: describeBoot,
 		Means: "The server was powered on. It has not requested a boot file",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForLoader, State: Waits, Usual: time.Minute, Next: describeBoot,
 		Means: "The server has not fetched its boot loader",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForScript, State: Waits, Usual: time.Minute, Next: describeBoot,
 		Means: "The boot loader has not fetched the script",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForKernel, State: Waits, Usual: 2 * time.Minute, Next: describeBoot,
 		Means: "The boot loader has not fetched the kernel",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForData, State: Waits, Usual: 5 * time.Minute, Next: describeBoot,
 		Means: "The operating system has not fetched its bootstrap data",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForAgent, State: Waits, Usual: 3 * time.Minute, Next: describeBoot,
 		Means: "The agent has not requested its plan",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonAgentRuns, State: Waits, Usual: 15 * time.Minute, Next: describeBoot,
 		Means: "The agent carries out its plan. The message has its progress",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForReport, State: Waits, Usual: 10 * time.Minute, Next: describeBoot,
 		Means: "The operating system has not reported that it is running",
-		Do:    "Wait; [stages and likely causes](../concepts/boot.md#stages)",
+		Do:    "Wait; [stages and likely causes](boot-stages.md)",
 	},
 	{
 		Reason: v1alpha1.ReasonWaitingForMachine, State: Waits, Usual: time.Minute, Next: managerLog,
