@@ -29,6 +29,13 @@ recording: ## Record a demo as docs/demo.svg, the picture of the README.
 	@$(MAKE) --no-print-directory demo | $(BIN)/recording "make demo" >docs/demo.svg.new
 	@mv docs/demo.svg.new docs/demo.svg
 
+.PHONY: recording-plugin
+recording-plugin: ## 4 min: record kubectl baremetal status, why and events in the lab, with faults, as docs/status.svg, docs/why.svg and docs/events.svg.
+	@hack/build.sh $(LAB_PROGRAMS) lab manager
+	@go build -o $(BIN)/recording ./hack/recording
+	@$(MAKE) --no-print-directory plugin
+	@hack/recording/plugin.sh
+
 ## Build it
 # With the settings of the lab and the image: what they have compiled is not compiled again.
 .PHONY: build
