@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -105,7 +106,13 @@ func newBench(objects ...client.Object) *bench {
 func (b *bench) run(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errs bytes.Buffer
-	tool := newTool(genericiooptions.IOStreams{In: strings.NewReader(b.answers), Out: &out, ErrOut: &errs})
+	code := b.tool(&out, &errs).run(t.Context(), args)
+	return outcome{code, out.String(), errs.String()}
+}
+
+// tool returns the program, with the answers of the user.
+func (b *bench) tool(out, errs io.Writer) *tool {
+	tool := newTool(genericiooptions.IOStreams{In: strings.NewReader(b.answers), Out: out, ErrOut: errs})
 	tool.now = func() time.Time { return now }
 	tool.interactive = b.answers != ""
 	tool.connect = func() (*access.Cluster, error) {
@@ -115,8 +122,7 @@ func (b *bench) run(t *testing.T, args ...string) outcome {
 		b.kubectl = append(b.kubectl, args)
 		return nil
 	}
-	code := tool.run(t.Context(), args)
-	return outcome{code, out.String(), errs.String()}
+	return tool
 }
 
 func (b *bench) host(t *testing.T, name string) *v1alpha1.BareMetalHost {

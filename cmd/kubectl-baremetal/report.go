@@ -37,10 +37,10 @@ func (t *tool) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report HOST",
 		Short: "Write a support bundle of a server to a file",
-		Long: `Write a support bundle of a server to an archive (tar.gz): the host, its boot, its machine and its cluster, the explanation, the time line, and the lines of the provider's logs that
-name the host or its machine.
+		Long: `Write a support bundle of a server to an archive (tar.gz): the host, its boot, its machine and its cluster, the explanation, the time line with the recorded entries of the
+BMC's log, the lines of the provider's logs that name the host or its machine, and the images of the provider.
 
-Addresses, hostnames of BMCs, serial numbers, MAC addresses and UUIDs are replaced by words such as ip-1, the same word for the same thing. What looks like a password or a token is
+Addresses, also of people, hostnames of BMCs and of image servers, serial numbers, MAC addresses and UUIDs are replaced by words such as ip-1, the same word for the same thing. What looks like a password or a token is
 removed. Secrets and bootstrap data are never read. Names of objects stay. Read the files before you send the archive.`,
 		Example: `  kubectl baremetal report server-1
   kubectl baremetal report server-1 --since 6h --file server-1.tar.gz`,
@@ -108,7 +108,11 @@ func (r *reportRun) readme(ctx context.Context, cluster *access.Cluster, parts *
 	if content, err := cluster.ServerVersion(ctx); err == nil {
 		view.Printf(&b, "API server: %s\n", strings.Join(strings.Fields(string(content)), " "))
 	}
-	view.Printf(&b, "Redacted: %t\n\nNot read:\n", !r.unredacted)
+	view.Printf(&b, "Redacted: %t\n\nContainers of the provider:\n", !r.unredacted)
+	for _, text := range parts.provider {
+		view.Printf(&b, "  %s\n", terminal.Line(parts.redactor.Text(text)))
+	}
+	view.Printf(&b, "\nNot read:\n")
 	for _, unread := range parts.unread {
 		view.Printf(&b, "  %s: %s\n", strings.TrimSpace(unread.Kind+" "+unread.Name), unread.Cause)
 	}

@@ -27,6 +27,7 @@ type reportParts struct {
 	files    []bundle.File
 	unread   []why.Unread
 	missing  []string // parts that are not objects, with the reason
+	provider []string // the containers of the provider, with their images
 }
 
 // objectTree is an object as JSON values.
@@ -134,6 +135,7 @@ func (r *reportRun) logs(ctx context.Context, cluster *access.Cluster, parts *re
 		pod := &pods.Items[i]
 		for c := range pod.Spec.Containers {
 			name := pod.Spec.Containers[c].Name
+			parts.provider = append(parts.provider, pod.Name+" "+name+": "+pod.Spec.Containers[c].Image)
 			lines, err := r.log(ctx, cluster, pod, name, match)
 			file := "logs/" + pod.Name + "-" + name + ".log"
 			if err != nil {

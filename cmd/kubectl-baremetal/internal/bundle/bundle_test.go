@@ -19,7 +19,10 @@ func TestText(t *testing.T) {
 	r := NewRedactor()
 	r.Learn(map[string]any{"status": map[string]any{"hardware": map[string]any{"serialNumber": "CZ3104ABCD", "dimms": []any{map[string]any{"serialNumber": "X1"}}}}})
 	r.Learn(map[string]any{"spec": map[string]any{"bmc": map[string]any{"address": "redfish://bmc-7.site.example/redfish/v1/Systems/1"}}})
+	r.Learn(map[string]any{"spec": map[string]any{"image": map[string]any{"url": "https://images.site.example/a.qcow2"}}})
 	for _, test := range []struct{ text, want string }{
+		{"https://images.site.example/a.qcow2", "https://host-1/a.qcow2"},
+		{"anna@site.example: new DIMM", "mail-1: new DIMM"},
 		{"dial tcp 192.0.2.10:443: connection refused", "dial tcp ip-1:443: connection refused"},
 		{"192.0.2.10, 192.0.2.11 and 127.0.0.1", "ip-1, ip-2 and 127.0.0.1"},
 		{"from 2001:db8::7 and ::1", "from ip-3 and ::1"},

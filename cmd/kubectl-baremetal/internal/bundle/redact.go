@@ -19,7 +19,9 @@ var (
 	urlQueries = regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
 	// assignments match words such as password=... on a command line or in a log line.
 	assignments = regexp.MustCompile(`(?i)\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;]+)`)
-	bearers     = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
+	// mails match the addresses of people, which are names of users in many clusters.
+	mails   = regexp.MustCompile(`\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b`)
+	bearers = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
 
 	uuids = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 	macs  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}\b`)
@@ -58,6 +60,9 @@ var identities = map[string]string{
 	"portID": "port",
 }
 
+// hosts are the fields with a URL whose host identifies a site, and the kind of its replacement.
+var hosts = map[string]string{"address": "bmc", "url": "host"}
+
 // minIdentity is the minimum length of an identity that is replaced in texts. A shorter one would be a part of other words.
 const minIdentity = 5
 
@@ -68,8 +73,10 @@ func (r *Redactor) Learn(tree any) {
 		if kind != "" && len(text) >= minIdentity {
 			r.remember(kind, text)
 		}
-		if host := hostOf(text); field == "address" && host != "" {
-			r.remember("bmc", host)
+		if kind := hosts[field]; kind != "" {
+			if host := hostOf(text); host != "" {
+				r.remember(kind, host)
+			}
 		}
 		return text
 	})
@@ -148,6 +155,7 @@ func (r *Redactor) Text(text string) string {
 	for _, known := range r.known {
 		text = strings.ReplaceAll(text, known, r.words["known "+strings.ToLower(known)])
 	}
+	text = mails.ReplaceAllStringFunc(text, func(found string) string { return r.word("mail", found) })
 	text = macs.ReplaceAllStringFunc(text, func(found string) string { return r.word("mac", strings.ReplaceAll(found, "-", ":")) })
 	text = uuids.ReplaceAllStringFunc(text, func(found string) string { return r.word("uuid", found) })
 	text = ipv4s.ReplaceAllStringFunc(text, r.address)
