@@ -24,7 +24,7 @@ import (
 
 var now = time.Date(2026, 11, 29, 10, 30, 0, 0, time.UTC)
 
-func meta(name string, labels map[string]string) metav1.ObjectMeta {
+func metaOf(name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "prod", Name: name, Labels: labels, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}
 }
 
@@ -35,33 +35,33 @@ func condition(kind string, status metav1.ConditionStatus, reason string) metav1
 // machine is a Machine of the MachineDeployment workers with its BareMetalMachine.
 func machine(name string, claimed metav1.Condition, host string) []client.Object {
 	labels := map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachineDeploymentNameLabel: "workers"}
-	m := &clusterv1.Machine{ObjectMeta: meta(name, labels), Spec: clusterv1.MachineSpec{
+	m := &clusterv1.Machine{ObjectMeta: metaOf(name, labels), Spec: clusterv1.MachineSpec{
 		ClusterName:       "c",
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{Kind: why.KindBareMetalMachine, Name: name + "-i", APIGroup: v1alpha1.GroupVersion.Group},
 		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: why.KindConfig, Name: name + "-b", APIGroup: bootstrapv1.GroupVersion.Group}},
 	}}
 	m.Status.Conditions = []metav1.Condition{condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionTrue, "NodeHealthy")}
-	infra := &v1alpha1.BareMetalMachine{ObjectMeta: meta(name+"-i", labels)}
+	infra := &v1alpha1.BareMetalMachine{ObjectMeta: metaOf(name+"-i", labels)}
 	infra.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: why.KindMachine, Name: name, UID: "u"}}
 	infra.Status.Conditions = []metav1.Condition{claimed, condition(v1alpha1.HostBootedCondition, metav1.ConditionTrue, v1alpha1.ReasonBooted)}
 	if host != "" {
 		infra.Status.HostRef = &v1alpha1.HostReference{Name: host}
 	}
-	return []client.Object{m, infra, &bootstrapv1.BareMetalConfig{ObjectMeta: meta(name+"-b", labels), Status: bootstrapv1.BareMetalConfigStatus{
+	return []client.Object{m, infra, &bootstrapv1.BareMetalConfig{ObjectMeta: metaOf(name+"-b", labels), Status: bootstrapv1.BareMetalConfigStatus{
 		Conditions: []metav1.Condition{condition("Ready", metav1.ConditionTrue, bootstrapv1.ReasonDataSecretCreated)},
 	}}}
 }
 
 // world is a cluster with a machine that runs and one that no host fits.
 func world() []client.Object {
-	cluster := &clusterv1.Cluster{ObjectMeta: meta("c", nil)}
+	cluster := &clusterv1.Cluster{ObjectMeta: metaOf("c", nil)}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: why.KindBareMetalCluster, Name: "c", APIGroup: v1alpha1.GroupVersion.Group}
-	infra := &v1alpha1.BareMetalCluster{ObjectMeta: meta("c", nil)}
+	infra := &v1alpha1.BareMetalCluster{ObjectMeta: metaOf("c", nil)}
 	infra.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionTrue, v1alpha1.ReasonEndpointSet)}
-	host := &v1alpha1.BareMetalHost{ObjectMeta: meta("server-1", nil), Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "runs-i"}}}
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metaOf("server-1", nil), Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "runs-i"}}}
 	host.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionTrue, "Ready"), condition(v1alpha1.BootedCondition, metav1.ConditionTrue, v1alpha1.ReasonBooted)}
-	boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta("server-1", nil)}
-	objects := []client.Object{cluster, infra, host, boot, &clusterv1.MachineDeployment{ObjectMeta: meta("workers", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c"}}}
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metaOf("server-1", nil)}
+	objects := []client.Object{cluster, infra, host, boot, &clusterv1.MachineDeployment{ObjectMeta: metaOf("workers", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c"}}}
 	objects = append(objects, machine("runs", condition(v1alpha1.HostClaimedCondition, metav1.ConditionTrue, v1alpha1.ReasonHostClaimed), "server-1")...)
 	return append(objects, machine("waits", condition(v1alpha1.HostClaimedCondition, metav1.ConditionFalse, v1alpha1.ReasonNoHostFits), "")...)
 }
