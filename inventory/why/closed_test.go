@@ -128,7 +128,7 @@ func checkRows(t *testing.T, known map[string]bool) {
 			g.Expect(row.Means+row.Do+row.Cause).NotTo(MatchRegexp(`\.$|  |\n`), of)
 			switch row.State {
 			case Done:
-				g.Expect([]string{row.Do, row.Cause, string(row.Next)}).To(HaveEach(Or(BeEmpty(), ContainSubstring("bmcctl"), HavePrefix("[Move"))), "nothing is to be done for %s", of)
+				g.Expect([]string{row.Do, row.Cause, string(row.Next)}).To(HaveEach(Or(BeEmpty(), ContainSubstring("kubectl baremetal"), ContainSubstring("bmcctl"), HavePrefix("[Move"))), "nothing is to be done for %s", of)
 				g.Expect(row.Usual).To(BeZero(), of)
 			case Waits, Fault:
 				g.Expect(row.Next).NotTo(BeEmpty(), of)
