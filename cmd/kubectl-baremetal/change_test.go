@@ -65,7 +65,7 @@ func TestConsent(t *testing.T) {
 			got := b.run(t, test.args...)
 			g.Expect(got.code).To(Equal(test.code), got.err)
 			g.Expect(got.err).To(ContainSubstring(test.err))
-			h := b.host(t, "server-1")
+			h := b.host(t, "server-1") //nolint:contextcheck // of the test
 			changed := h.Spec.Maintenance != nil || h.Annotations[hold] != ""
 			g.Expect(changed).To(Equal(test.changed))
 			if !test.changed {
@@ -284,7 +284,7 @@ func unpack(t *testing.T, name string) map[string]string {
 	g := NewWithT(t)
 	file, err := os.Open(name)
 	g.Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	compressed, err := gzip.NewReader(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	archive := tar.NewReader(compressed)

@@ -72,7 +72,7 @@ func (t *tool) names(ctx context.Context, kind schema.GroupVersionKind, inNamesp
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout) //nolint:contextcheck // cobra gives a completion no context in some of its calls
 	defer cancel()
 	cluster, err := t.connect()
 	if err != nil {

@@ -14,7 +14,7 @@ func (t *tool) runKubectl(ctx context.Context, args ...string) error {
 	if err != nil {
 		return fmt.Errorf("this command runs kubectl, which is not in PATH: %w", err)
 	}
-	command := exec.CommandContext(ctx, program, args...)
+	command := exec.CommandContext(ctx, program, args...)                                            //nolint:gosec // kubectl in PATH, as the user runs it
 	command.Stdin, command.Stdout, command.Stderr = t.streams.In, t.streams.ErrOut, t.streams.ErrOut // the standard output is for the result
 	command.Cancel = func() error {
 		if err := command.Process.Signal(os.Interrupt); err != nil { // Windows has no such signal

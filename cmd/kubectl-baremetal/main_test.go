@@ -232,8 +232,12 @@ BareMetalMachine: not permitted
 	g := NewWithT(t)
 	got := b.run(t, "status", "-o", "json")
 	var document struct {
-		Total struct{ Hosts, NeedAction int }
-		Rows  []struct{ Name, State string }
+		Total struct {
+			Hosts int `json:"hosts"`
+		} `json:"total"`
+		Rows []struct {
+			Name string `json:"name"`
+		} `json:"rows"`
 	}
 	g.Expect(json.Unmarshal([]byte(got.out), &document)).To(Succeed())
 	g.Expect(document.Total.Hosts).To(Equal(3))

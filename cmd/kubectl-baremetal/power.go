@@ -162,21 +162,19 @@ func (p *powerStatus) table(rows []powerRow) *view.Table {
 	table := &view.Table{Header: []string{"NAME", "POWER", "OFF SINCE", "SPEC", "PHASE", "BMC", "LAST OPERATION", "POWER HOLDS"}}
 	now := p.now()
 	for _, row := range rows {
-		since, operation, holds := "", "", ""
+		since, operation := "", ""
 		if row.OffSince != nil {
 			since = view.Age(*row.OffSince, now)
 		}
 		if op := row.LastOperation; op != nil {
 			operation = op.Name + " " + cmp.Or(string(op.Outcome), "in progress") + ", " + view.Age(op.StartTime.Time, now) + " ago"
 		}
-		for i, hold := range row.Holds {
-			if i > 0 {
-				holds += "; "
-			}
-			holds += strings.TrimPrefix(hold.Reason, hold.Holder+": ") + " (" + hold.Holder + ")"
+		holds := make([]string, 0, len(row.Holds))
+		for _, hold := range row.Holds {
+			holds = append(holds, strings.TrimPrefix(hold.Reason, hold.Holder+": ")+" ("+hold.Holder+")")
 		}
 		table.Add(view.Text(row.Name), view.Text(cmp.Or(row.Power, "unknown")), view.Text(since), view.Text(row.Wanted), view.Text(row.Phase), view.Text(row.BMCReady),
-			view.Text(operation), view.Text(holds))
+			view.Text(operation), view.Text(strings.Join(holds, "; ")))
 	}
 	return table
 }

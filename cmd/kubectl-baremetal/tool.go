@@ -46,7 +46,7 @@ func newTool(streams genericiooptions.IOStreams) *tool {
 
 // run runs a command and returns the exit code.
 func (t *tool) run(ctx context.Context, args []string) int {
-	root := t.command()
+	root := t.command() //nolint:contextcheck // commands get their context when they run
 	root.SetArgs(args)
 	return t.exitCode(root.ExecuteContext(ctx))
 }

@@ -134,9 +134,9 @@ func wantedOfHost(host *v1alpha1.BareMetalHost) string {
 	case host.Spec.ConsumerRef != nil:
 		return fmt.Sprintf("BareMetalHost %s runs BareMetalMachine %s", host.Name, host.Spec.ConsumerRef.Name)
 	case host.Spec.ExternallyProvisioned:
-		return fmt.Sprintf("Something other than the provider runs BareMetalHost %s", host.Name)
+		return "Something other than the provider runs BareMetalHost " + host.Name
 	default:
-		return fmt.Sprintf("A machine can claim BareMetalHost %s", host.Name)
+		return "A machine can claim BareMetalHost " + host.Name
 	}
 }
 

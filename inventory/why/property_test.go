@@ -204,7 +204,7 @@ func TestClean(t *testing.T) {
 		"https://admin:pw@bmc/redfish":   "https://bmc/redfish",
 		"a\nb\tc\x1b[2J":                 "a b c[2J",
 		"oci://registry/image@sha256:00": "oci://registry/image@sha256:00",
-		" https://admin:p\u200bw@bmc ":   "https://bmc",
+		" https://admin:p\u200bw@bmc ":   "https://bmc", //nolint:gocritic // spaces around it are removed
 		":\u200b//admin:pw@bmc":          "://bmc",
 		strings.Repeat("ü", MaxText):     strings.Repeat("ü", (MaxText-3)/2) + "...",
 	} {

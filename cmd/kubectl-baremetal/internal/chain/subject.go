@@ -40,7 +40,7 @@ type Subject struct {
 
 // ParseSubject reads the arguments of a command: NAME, KIND/NAME, or KIND NAME. The error says how to write it.
 func ParseSubject(args []string) (Subject, error) {
-	kind, name := "", ""
+	var kind, name string
 	switch len(args) {
 	case 1:
 		before, after, hasKind := strings.Cut(args[0], "/")

@@ -78,7 +78,7 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	switch {
 	case held && len(others) > 0:
 		return Plan{Event: EventPowerOn, Change: release, Does: []string{
-			fmt.Sprintf("Remove your power hold. The server stays off, because these power holds remain: %s", describe(others)),
+			"Remove your power hold. The server stays off, because these power holds remain: " + describe(others),
 		}}, nil
 	case held:
 		return Plan{Event: EventPowerOn, Change: release, Reached: back, Does: []string{"Remove your power hold: the provider powers the server on"}}, nil

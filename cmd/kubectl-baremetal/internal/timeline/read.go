@@ -80,11 +80,11 @@ func (o *Objects) lists(ctx context.Context, c client.Reader, key client.ObjectK
 		err := access.Pages(ctx, c, func() *corev1.EventList { return &corev1.EventList{} }, func(l *corev1.EventList) {
 			o.Events = append(o.Events, l.Items...)
 		}, in, client.MatchingFields{"involvedObject.name": name})
-		if err := o.unread(KindEvent, "", err); err != nil {
-			return err
+		if unread := o.unread(KindEvent, "", err); unread != nil {
+			return unread
 		}
-		if err != nil {
-			break // the others are not permitted either
+		if err != nil { // the others are not permitted either
+			break
 		}
 	}
 	o.Events = slices.DeleteFunc(o.Events, func(e corev1.Event) bool { return !slices.Contains(kinds, e.InvolvedObject.Kind) })

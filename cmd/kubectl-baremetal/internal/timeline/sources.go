@@ -68,14 +68,14 @@ func bootEntries(b *v1alpha1.BareMetalBoot) []Entry {
 	last := b.Spec.StartTime.Time
 	for i := range stages {
 		s := &stages[i]
-		text := fmt.Sprintf("boot %d", s.Number)
+		parts := []string{fmt.Sprintf("boot %d", s.Number)}
 		for _, part := range []struct{ name, value string }{{"address", s.Address}, {"client", s.Client}} {
 			if part.value != "" {
-				text += ", " + part.name + " " + part.value
+				parts = append(parts, part.name+" "+part.value)
 			}
 		}
 		entries = append(entries, Entry{
-			Time: s.Time.Time, Source: SourceBoot, What: string(s.Stage), Message: text, Warning: slices.Contains(failedStages, s.Stage),
+			Time: s.Time.Time, Source: SourceBoot, What: string(s.Stage), Message: strings.Join(parts, ", "), Warning: slices.Contains(failedStages, s.Stage),
 		})
 		if s.Number == b.Spec.Number && s.Time.After(last) {
 			last = s.Time.Time
