@@ -63,6 +63,7 @@ const (
 	EventBMCNotReady        = "BMCNotReady"
 	EventBMCReady           = "BMCReady"
 	EventBMCAsked           = "BMCAsked"
+	EventBMCLogEntry        = "BMCLogEntry"
 
 	EventNoHostFits   = "NoHostFits"
 	EventHostLost     = "HostLost"

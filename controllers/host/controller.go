@@ -167,7 +167,7 @@ func (r *Reconciler) newPerformer() *performer {
 				client: r.Client, apiReader: r.APIReader, settings: r.Settings, tenants: r.Tenants, observations: r.observations, gatherer: r.gatherer,
 			},
 			executor: &jobExecutor{
-				clock: r.Clock, observations: r.observations, events: r.events,
+				clock: r.Clock, observations: r.observations, events: r.events, log: &bmcLog{client: r.Client, clock: r.Clock},
 				boot: &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
 			},
 		},

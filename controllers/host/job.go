@@ -35,6 +35,7 @@ type jobExecutor struct {
 	clock        clock.PassiveClock
 	observations *observations
 	boot         *bootDevices
+	log          *bmcLog
 	events       *eventRecorder
 }
 
@@ -47,6 +48,7 @@ type job struct {
 	mode      bmc.BootMode
 	decidedAt time.Time
 	powerNew  bool // the decision used a new reading of the power state
+	readsLog  bool // a user requested the job: the event log is read, too
 
 	// What was known of the server when the job was submitted.
 	lastOverride *v1alpha1.BootOverrideStatus
@@ -108,7 +110,7 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Host.Spec.BootMode),
-		decidedAt: view.Now, powerNew: view.BMC.PowerNew,
+		decidedAt: view.Now, powerNew: view.BMC.PowerNew, readsLog: view.Requests.RetryBMC,
 	}
 	observed := r.observations.get(j.key)
 	if wait := observed.commandsDeferredUntil.Sub(r.clock.Now()); action.Commands() && wait > 0 {
@@ -205,6 +207,9 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 		return nil
 	case lifecycle.Inspect:
 		err := e.inspect(ctx, j, c)
+		if err == nil && j.readsLog {
+			e.readLog(ctx, j, c)
+		}
 		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
 			return asFinal(err) // the earlier inventory stays valid while the power state can be read
 		}
@@ -226,6 +231,13 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 	default:
 		return fmt.Errorf("%s is not a BMC action", j.action)
 	}
+}
+
+// readLog records the event log of the BMC. The time for the read of the power state stays reserved.
+func (e *jobExecutor) readLog(ctx context.Context, j job, c bmc.Client) {
+	reading, cancel := withReserve(ctx, powerReadReserve)
+	defer cancel()
+	e.log.record(reading, j, c)
 }
 
 // recordCommand records a power command that the BMC accepted, or may have received although its answer was lost or was an error. A server that was

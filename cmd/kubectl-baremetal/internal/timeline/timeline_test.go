@@ -1,0 +1,146 @@
+package timeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
+)
+
+var start = time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
+
+// after is a time some minutes after the start.
+func after(minutes int) metav1.Time {
+	return metav1.NewTime(start.Add(time.Duration(minutes) * time.Minute))
+}
+
+func meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "prod", Name: name, CreationTimestamp: metav1.NewTime(start)}
+}
+
+func world() *Objects {
+	host := &v1alpha1.BareMetalHost{ObjectMeta: meta("server-1"), Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "m"}}}
+	host.Status.LastOperation = &v1alpha1.Operation{Name: "PowerOn", StartTime: after(2), EndTime: new(after(3)), Outcome: v1alpha1.OperationFailed, Message: "busy"}
+	host.Status.BMC = &v1alpha1.BMCStatus{Warnings: []string{"the clock of the BMC is 2h behind: set the time servers of the BMC"}}
+	host.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonCredentialsRefused, LastTransitionTime: after(9)}}
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta("server-1"), Spec: v1alpha1.BareMetalBootSpec{
+		Number: 4, Attempt: 1, Purpose: v1alpha1.PurposeProvision, MachineName: "m", StartTime: after(4), Failure: &v1alpha1.BootFailure{Reason: "BootTimedOut", Message: "no loader"},
+	}}
+	boot.Status.Stages = []v1alpha1.ObservedStage{
+		{Stage: v1alpha1.StageDHCP, Number: 4, Time: after(5), Address: "192.0.2.7"}, {Stage: v1alpha1.StageLoader, Number: 4, Time: after(6)},
+	}
+	record := v1alpha1.BareMetalErasure{ObjectMeta: meta("e"), Spec: v1alpha1.BareMetalErasureSpec{HostName: "server-1", BootNumber: 3, Report: v1alpha1.ErasureReport{
+		Policy: wire.PolicyClear, StartTime: after(-30), EndTime: after(-20), Disks: []v1alpha1.ErasedDisk{{}, {}},
+	}}}
+	record.Spec.Report.Disks[0].Outcome = wire.Erased
+	record.Labels = map[string]string{v1alpha1.ErasureHostLabel: erasure.HostLabel("server-1")}
+	event := corev1.Event{
+		ObjectMeta: meta("server-1.1"), InvolvedObject: corev1.ObjectReference{Kind: why.KindHost, Name: "server-1"}, Reason: "BootDHCP", Message: "the firmware requested an address",
+		EventTime: metav1.NewMicroTime(after(5).Add(time.Second)), ReportingController: "capbm", Type: corev1.EventTypeNormal,
+	}
+	return &Objects{Host: host, Boot: boot, Erasures: []v1alpha1.BareMetalErasure{record}, Events: []corev1.Event{event}}
+}
+
+// TestEntries: all sources are in one order, nothing is twice, and what failed is marked.
+func TestEntries(t *testing.T) {
+	g := NewWithT(t)
+	entries := Entries(world())
+	var got []string
+	for _, e := range entries {
+		got = append(got, string(e.Source)+" "+e.What)
+	}
+	g.Expect(got).To(Equal([]string{
+		"erasure Erasing", "erasure Erased", "host Created", "host PowerOn", "boot Started", "event BootDHCP", "boot BootTimedOut", "boot Loader", "condition Ready=False",
+	}))
+	g.Expect(entries[1].Message).To(Equal("1 of 2 disks, policy Clear; the record is BareMetalErasure e"))
+	g.Expect(entries[3]).To(And(HaveField("Warning", true), HaveField("By", "BMC"), HaveField("Time", start.Add(3*time.Minute))))
+	g.Expect(entries[6].Message).To(Equal("boot 4 failed after this: no loader"))
+	g.Expect(entries[8].Warning).To(BeTrue())
+	g.Expect(ClockWarning(world().Host)).To(ContainSubstring("2h behind"))
+	g.Expect(Select(entries, start.Add(5*time.Minute), []string{"boot"})).To(HaveLen(2))
+	g.Expect(Entries(&Objects{})).To(BeEmpty())
+}
+
+// TestBMCLogEntries: an entry of the event log of a BMC has its own source, and the time of the BMC's clock, not the time at which the provider recorded it.
+func TestBMCLogEntries(t *testing.T) {
+	g := NewWithT(t)
+	o := &Objects{Events: []corev1.Event{{
+		ObjectMeta: meta("bmc-log-1"), InvolvedObject: corev1.ObjectReference{Kind: why.KindHost, Name: "server-1"}, Reason: controllers.EventBMCLogEntry, Message: "power supply 2: input lost",
+		EventTime: metav1.NewMicroTime(after(-600).Time), ReportingController: "capbm-bmc-log", Type: corev1.EventTypeWarning,
+	}}}
+	g.Expect(Entries(o)).To(HaveExactElements(And(
+		HaveField("Source", SourceBMC), HaveField("By", "BMC"), HaveField("Warning", true), HaveField("Object", ""), HaveField("Time", start.Add(-10*time.Hour)),
+	)))
+	g.Expect(Select(Entries(o), time.Time{}, []string{"bmc"})).To(HaveLen(1))
+	g.Expect(Sources()).To(HaveExactElements("bmc", "boot", "condition", "erasure", "event", "host", "inspection"))
+}
+
+// reader has the objects of world, and may not list these kinds.
+func reader(t *testing.T, forbidden ...string) client.Client {
+	t.Helper()
+	w := world()
+	objects := []client.Object{w.Host, w.Boot, &w.Erasures[0], &w.Events[0], &corev1.Event{
+		ObjectMeta: meta("other"), InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "server-1"},
+	}}
+	name := func(o client.Object) []string {
+		if event, ok := o.(*corev1.Event); ok {
+			return []string{event.InvolvedObject.Name}
+		}
+		return nil
+	}
+	return fake.NewClientBuilder().WithScheme(access.Scheme()).WithObjects(objects...).WithIndex(&corev1.Event{}, "involvedObject.name", name).
+		WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			gvk, err := c.GroupVersionKindFor(list)
+			if err != nil {
+				return err
+			}
+			for _, kind := range forbidden {
+				if gvk.Kind == kind+"List" {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New("no"))
+				}
+			}
+			return c.List(ctx, list, options...)
+		}}).Build()
+}
+
+// TestRead: what may not be read is reported and does not fail the rest. A host that was deleted still has its past.
+func TestRead(t *testing.T) {
+	g := NewWithT(t)
+	key := client.ObjectKey{Namespace: "prod", Name: "server-1"}
+	o, err := Read(t.Context(), reader(t), key)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.Events).To(HaveLen(1))
+	g.Expect(o.Erasures).To(HaveLen(1))
+	g.Expect(o.Unread).To(BeEmpty())
+
+	o, err = Read(t.Context(), reader(t, KindEvent, why.KindErasureRequest), key)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.Unread).To(Equal([]why.Unread{{Kind: why.KindErasureRequest, Cause: why.NotPermitted}, {Kind: KindEvent, Cause: why.NotPermitted}}))
+	g.Expect(Entries(o)).NotTo(BeEmpty())
+
+	c := reader(t)
+	g.Expect(c.Delete(t.Context(), &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "server-1"}})).To(Succeed())
+	o, err = Read(t.Context(), c, key)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.Host).To(BeNil())
+	g.Expect(Entries(o)).NotTo(BeEmpty())
+
+	_, err = Read(t.Context(), reader(t), client.ObjectKey{Namespace: "prod", Name: "none"})
+	g.Expect(err).To(MatchError(ContainSubstring(`there is no BareMetalHost "none"`)))
+}
