@@ -97,7 +97,7 @@ type SecureBooter interface {
 }
 
 // Monitor reads sensors, the event log and the clock. The error of each method is Unsupported if the BMC does not offer the data.
-// Only bmcctl and the conformance suite use it.
+// The provider reads its sensors only for metrics that a flag asks for; bmcctl and the conformance suite use all of it.
 type Monitor interface {
 	// Sensors reads the sensors that have a numeric reading.
 	Sensors(ctx context.Context) ([]Sensor, error)
