@@ -28,7 +28,7 @@ func (t *tool) eventsCommand() *cobra.Command {
 		Use:   "events HOST",
 		Short: "Show what happened to a server, in one time line",
 		Long: `Show what happened to a server, in one time line with the newest last: Kubernetes events of the host and its machine, the stages of its boots, its inspection, erasures, and
-the changes of its conditions. Events of kubectl-baremetal say who asked for something, and why.
+the changes of its conditions, and warnings in the logs of its BMC by the clock of the BMC. Events of kubectl-baremetal say who asked for something, and why.
 
 Kubernetes deletes events after an hour by default. The other sources stay. A host that was deleted still has its erasures.`,
 		Example: `  kubectl baremetal events server-1
@@ -42,7 +42,7 @@ Kubernetes deletes events after an hour by default. The other sources stay. A ho
 		},
 	}
 	cmd.Flags().DurationVar(&e.since, "since", 0, "Show only what happened in this time, such as 2h. 0 shows all.")
-	cmd.Flags().StringSliceVar(&e.sources, "source", nil, "Show only these `sources`: boot, condition, erasure, event, host, inspection.")
+	cmd.Flags().StringSliceVar(&e.sources, "source", nil, "Show only these `sources`: boot, condition, erasure, event, host, inspection, log.")
 	e.output.add(cmd, formatTable, formatWide, formatJSON, formatYAML, formatName)
 	complete(cmd, "source", timeline.Sources()...)
 	return cmd

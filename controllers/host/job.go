@@ -34,6 +34,7 @@ type jobExecutor struct {
 	observations *observations
 	boot         *bootDevices
 	events       *eventRecorder
+	sensorKinds  []string // of the sensors that metrics show
 }
 
 // job is BMC work for one host.
@@ -189,6 +190,8 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 	switch j.action {
 	case lifecycle.ReadPower:
 		return nil
+	case lifecycle.ReadHealth:
+		return e.readHealth(ctx, j, c)
 	case lifecycle.Inspect:
 		err := e.inspect(ctx, j, c)
 		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
@@ -261,6 +264,11 @@ func (r *jobRunner) finish(ctx context.Context, j job, start time.Time, err erro
 	r.enqueuer.enqueue(j.key)
 }
 
+// isOperation is true for the actions that the status shows. A reading that recurs is not one of them: it would write the status each time.
+func isOperation(action lifecycle.Action) bool {
+	return action != lifecycle.ReadPower && action != lifecycle.ReadHealth
+}
+
 // noteJobResult records the result of a job.
 func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
 	switch {
@@ -283,7 +291,7 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 			h.bmc.InspectedTime = now
 		}
 	}
-	if !start.IsZero() && j.action != lifecycle.ReadPower {
+	if !start.IsZero() && isOperation(j.action) {
 		h.noteOperation(string(j.action), start, now, err)
 	}
 }

@@ -103,8 +103,8 @@ func (t *Tracker) WantsDetails(now time.Time) bool {
 // WantsLogs is true if the next reading shall read the logs.
 func (t *Tracker) WantsLogs(now time.Time) bool { return now.Sub(t.Logs.readAt) >= logInterval }
 
-// ReadSoon makes the next reading read the logs and the parts: something has happened.
-func (t *Tracker) ReadSoon() { t.wantsDetails, t.Logs.readAt = true, time.Time{} }
+// ReadDetailsSoon makes the next reading read the parts: a log says that something has happened.
+func (t *Tracker) ReadDetailsSoon() { t.wantsDetails = true }
 
 // Note records a reading.
 func (t *Tracker) Note(r Reading, now time.Time) {
@@ -186,7 +186,7 @@ func (t *Tracker) effective(inventory Inventory) []v1alpha1.UnhealthyPart {
 	parts := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.UnhealthyPart) bool { return isExplained(p, all) })
 	slices.SortStableFunc(parts, func(a, b v1alpha1.UnhealthyPart) int {
 		return cmp.Or(cmp.Compare(a.Health, b.Health), // Critical sorts before Warning
-			cmp.Compare(slices.Index(classes, a.Class), slices.Index(classes, b.Class)), cmp.Compare(a.Name, b.Name))
+			cmp.Compare(slices.Index(classes, a.Class), slices.Index(classes, b.Class)), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) // 9 before 10
 	})
 	return slices.Compact(parts)
 }

@@ -103,9 +103,12 @@ func (l *Logs) FindAgain() { l.find = true }
 
 func (l *Logs) restore(kept []v1alpha1.LogEntry) { l.kept, l.restored = kept, len(kept) > 0 }
 
-// Note records a reading of the logs. The first reading of a log shows what is in it, and nothing of it is new.
+// Note records a reading of the logs; without a log, that none could be read. The first reading of a log shows what is in it, and nothing of it is new.
 func (l *Logs) Note(logs []Log, now time.Time) News {
 	news := News{Severe: map[wire.Health]int{}}
+	if l.readAt = now; len(logs) == 0 {
+		return news
+	}
 	var (
 		marks []mark
 		fresh []v1alpha1.LogEntry
@@ -138,7 +141,7 @@ func (l *Logs) Note(logs []Log, now time.Time) News {
 			marks = append(marks, m)
 		}
 	}
-	l.marks, l.readAt, l.restored, l.find = marks, now, false, false
+	l.marks, l.restored, l.find = marks, false, false
 	for _, e := range fresh {
 		news.Severe[e.Severity]++
 	}

@@ -29,7 +29,7 @@ const (
 
 // Sources are all sources.
 func Sources() []string {
-	return []string{string(SourceBoot), string(SourceCondition), string(SourceErasure), string(SourceEvent), string(SourceHost), string(SourceInspection)}
+	return []string{string(SourceBoot), string(SourceCondition), string(SourceErasure), string(SourceEvent), string(SourceHost), string(SourceInspection), string(SourceLog)}
 }
 
 // Entry is something that happened to a server.
@@ -67,6 +67,7 @@ func Entries(o *Objects) []Entry {
 	entries := eventEntries(o)
 	entries = append(entries, withoutEvents(bootEntries(o.Boot), entries)...)
 	entries = append(entries, hostEntries(o.Host)...)
+	entries = append(entries, logEntries(o.Host)...)
 	entries = append(entries, inspectionEntries(o.Inspection)...)
 	entries = append(entries, erasureEntries(o)...)
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Time.IsZero() })
