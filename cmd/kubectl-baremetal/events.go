@@ -27,7 +27,7 @@ func (t *tool) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events HOST",
 		Short: "Show what happened to a server, in one time line",
-		Long: `Show what happened to a server, in one time line with the newest last: Kubernetes events of the host and its machine, the stages of its boots, its inspection, erasures, and
+		Long: `Show what happened to a server, in one time line with the newest last: Kubernetes events of the host and its machine, the stages of its boots, its inspection, erasures,
 the changes of its conditions, and warnings in the logs of its BMC by the clock of the BMC. Events of kubectl-baremetal say who asked for something, and why.
 
 Kubernetes deletes events after an hour by default. The other sources stay. A host that was deleted still has its erasures.`,

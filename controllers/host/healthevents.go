@@ -31,18 +31,27 @@ func (r *eventRecorder) recordHealthEvents(host *v1alpha1.BareMetalHost, was, is
 	condition := conditions.Get(host, v1alpha1.HardwareHealthyCondition)
 	switch {
 	case condition == nil, was.health == is.health && was.parts == is.parts:
-	case is.parts != "":
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventHardwareUnhealthy, "Observe", "%s", condition.Message)
+	case is.parts != "" && len(host.Status.Health.Parts) > 0:
+		worst := host.Status.Health.Parts[0]
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventHardwareUnhealthy, actionFor(string(worst.Class), worst.Name, string(worst.Health)), "%s", condition.Message)
 	case is.health == v1alpha1.ReasonHardwareOK && (was.parts != "" || isUnhealthyReason(was.health)):
 		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventHardwareHealthy, "Observe", "The BMC reports no unhealthy component any more")
 	}
+}
+
+// maxAction is the maximum length of the action of an event that the API server accepts.
+const maxAction = 128
+
+// actionFor returns an action that differs for each subject. The recorder of client-go counts events that differ only in their note as one series, and keeps the note of the first.
+func actionFor(subject ...string) string {
+	return controllers.Clip("Observe "+strings.Join(subject, " "), maxAction)
 }
 
 // recordLogEvents records what is new in the logs of a BMC.
 func (r *eventRecorder) recordLogEvents(j job, news health.News) {
 	host := hostOf(j)
 	for _, e := range news.Entries {
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCLogEntry, "Observe", "%s: %s (entry %s of the log %s)", e.Severity, e.Message, e.ID, e.Log)
+		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCLogEntry, actionFor(e.ID, e.Log), "%s: %s (entry %s of the log %s)", e.Severity, e.Message, e.ID, e.Log)
 	}
 	if news.Omitted > 0 {
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCLogEntry, "Observe", "%d further entries of the BMC's logs have no event of their own", news.Omitted)

@@ -56,8 +56,9 @@ type Source struct {
 type mark struct {
 	Source
 
-	at   time.Time // of the newest entry
-	full bool
+	at    time.Time // of the newest entry
+	empty bool      // the log had no entry
+	full  bool
 }
 
 // Logs is what is remembered of the logs of one server.
@@ -160,11 +161,11 @@ func (l *Logs) markOf(name string) *mark {
 
 // next returns the mark after a reading. A log without an entry keeps no ID: whatever comes next is new.
 func next(before *mark, log Log) mark {
-	m := mark{Source: Source{Name: log.Name, Max: log.Max}}
+	m := mark{Source: Source{Name: log.Name, Max: log.Max}, empty: len(log.Entries) == 0}
 	if before != nil {
 		m.Max = cmp.Or(log.Max, before.Max)
 	}
-	if len(log.Entries) > 0 {
+	if !m.empty {
 		m.Newest, m.at = log.Entries[0].ID, log.Entries[0].Time
 	}
 	m.full = m.Max > 0 && log.Count*100 > m.Max*fullPercent
@@ -175,9 +176,9 @@ func next(before *mark, log Log) mark {
 // that began again has the same IDs. If that entry is gone the IDs decide, if they are numbers, and otherwise the times.
 func newer(m mark, log Log) (entries []Entry, cleared bool) {
 	if len(log.Entries) == 0 {
-		return nil, m.Newest != ""
+		return nil, !m.empty
 	}
-	if m.Newest == "" {
+	if m.empty {
 		return log.Entries, false
 	}
 	at := slices.IndexFunc(log.Entries, func(e Entry) bool { return e.ID == m.Newest })

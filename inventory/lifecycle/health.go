@@ -61,9 +61,9 @@ func (h Host) spread() uint32 {
 	return sum.Sum32() % spreadParts
 }
 
-// readsHealth is true for a host whose health is read over time: that of a server of which it is in doubt whose it is, is not.
+// readsHealth is true for a host whose health is read over time. A view without the facts of a foreign server has no inventory, so that the health of such a server is not read.
 func (v View) readsHealth(s Settings) bool {
-	return s.HealthInterval > 0 && v.BMC.Inspected && !v.BMC.Health.Unsupported && v.Identity.Replacement == nil && !v.Identity.hasConflict()
+	return s.HealthInterval > 0 && v.BMC.Inspected && !v.BMC.Health.Unsupported && !v.Identity.hasConflict()
 }
 
 func (v View) healthDue(s Settings) bool { return v.readsHealth(s) && !v.Now.Before(v.nextHealth(s)) }
