@@ -137,7 +137,7 @@ func TestReadHealth(t *testing.T) {
 		"too many":             {b: &healthBMC{reading: bmc.HealthReading{Rollup: bmc.HealthCritical, Read: []bmc.PartClass{bmc.PartFan}, Parts: slices.Repeat([]bmc.Part{{Class: bmc.PartFan, Name: verbose, Health: bmc.HealthCritical}}, 5000)}}, parts: 1},
 		"an error":             {b: &healthBMC{err: failed(bmc.Failed, "nonsense")}, failures: 1},
 		"it does not answer":   {b: &healthBMC{err: failed(bmc.Unreachable, "gone")}, failures: 1},
-		"it has none":          {b: &healthBMC{err: failed(bmc.Unsupported, "no")}, unsupported: true},
+		"it is not offered":    {b: &healthBMC{err: failed(bmc.Unsupported, "no")}, unsupported: true},
 		"a refused login":      {b: &healthBMC{err: failed(bmc.Unauthorized, "no")}, fails: true},
 		"no logs":              {b: &healthBMC{logsErr: failed(bmc.Unsupported, "no")}},
 		"logs cannot be read":  {b: &healthBMC{logsErr: failed(bmc.Failed, "no")}},
