@@ -97,7 +97,7 @@ type SecureBooter interface {
 }
 
 // Monitor reads sensors, the event log and the clock. The error of each method is Unsupported if the BMC does not offer the data.
-// The provider reads the event log on request. bmcctl and the conformance suite use the rest.
+// The provider reads the event log on request, and the sensors only for metrics that a flag asks for. bmcctl and the conformance suite use the rest.
 type Monitor interface {
 	// Sensors reads the sensors that have a numeric reading.
 	Sensors(ctx context.Context) ([]Sensor, error)

@@ -123,6 +123,7 @@ func (s *ipmiState) logInfo([]byte) ([]byte, types.CompletionCode) {
 	answer := make([]byte, 14)
 	answer[0] = types.SDRCommandSetVersion
 	binary.LittleEndian.PutUint16(answer[1:], uint16(len(s.machine.newest(maxLog)))) //nolint:gosec // at most mostLog
+	binary.LittleEndian.PutUint16(answer[3:], 0x4000)                                // free bytes
 	return answer, types.CodeOK
 }
 

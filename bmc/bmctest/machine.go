@@ -69,7 +69,8 @@ type Machine struct {
 	bootURI    string            // of a BMC with KeepsBootURI
 	bootedURI  string            // of the last boot
 	secure     bmc.SecureBoot
-	events     []bmc.Event // oldest first
+	events     []bmc.Event           // oldest first
+	health     map[string]bmc.Health // of the parts that are not OK, by name
 	commands   []Command
 	sessions   map[string]string
 	lastToken  int

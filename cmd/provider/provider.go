@@ -88,6 +88,8 @@ type ControllerOptions struct {
 	Pool bmc.PoolOptions
 	// MediaURLs are the URLs of the boot media as BMCs reach them. Without any, hosts boot by PXE only.
 	MediaURLs host.MediaURLs
+	// SensorKinds are the kinds of sensors that metrics show, some of metrics.SensorKinds.
+	SensorKinds []string
 	// Concurrency is how many objects of a kind are reconciled at once.
 	Concurrency Concurrency
 	// NodeName is the Node that the provider runs on. Empty outside of a cluster.

@@ -65,6 +65,8 @@ type Reconciler struct {
 	MediaToken func(ctx context.Context, boot *v1alpha1.BareMetalBoot) (string, error)
 	// Erasures records the erasures of disks. Nil records none.
 	Erasures ErasureRecorder
+	// SensorKinds are the kinds of sensors that EachSensor has. Without a kind no sensor is read.
+	SensorKinds []string
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
@@ -167,7 +169,7 @@ func (r *Reconciler) newPerformer() *performer {
 				client: r.Client, apiReader: r.APIReader, settings: r.Settings, tenants: r.Tenants, observations: r.observations, gatherer: r.gatherer,
 			},
 			executor: &jobExecutor{
-				clock: r.Clock, observations: r.observations, events: r.events, log: &bmcLog{client: r.Client, clock: r.Clock},
+				clock: r.Clock, observations: r.observations, events: r.events, sensorKinds: r.SensorKinds, log: &bmcLog{client: r.Client, clock: r.Clock},
 				boot: &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
 			},
 		},

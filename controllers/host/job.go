@@ -37,6 +37,7 @@ type jobExecutor struct {
 	boot         *bootDevices
 	log          *bmcLog
 	events       *eventRecorder
+	sensorKinds  []string // of the sensors that metrics show
 }
 
 // job is BMC work for one host.
@@ -205,6 +206,8 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 	switch j.action {
 	case lifecycle.ReadPower:
 		return nil
+	case lifecycle.ReadHealth:
+		return e.readHealth(ctx, j, c)
 	case lifecycle.Inspect:
 		err := e.inspect(ctx, j, c)
 		if err == nil && j.readsLog {
@@ -289,6 +292,11 @@ func (r *jobRunner) finish(ctx context.Context, j job, start time.Time, err erro
 	r.enqueuer.enqueue(j.key)
 }
 
+// isOperation is true for the actions that the status shows. A reading that recurs is not one of them: it would write the status each time.
+func isOperation(action lifecycle.Action) bool {
+	return action != lifecycle.ReadPower && action != lifecycle.ReadHealth
+}
+
 // noteJobResult records the result of a job.
 func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
 	switch {
@@ -311,7 +319,7 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 			h.bmc.InspectedTime = now
 		}
 	}
-	if !start.IsZero() && j.action != lifecycle.ReadPower {
+	if !start.IsZero() && isOperation(j.action) {
 		h.noteOperation(string(j.action), start, now, err)
 	}
 }

@@ -36,6 +36,8 @@ func offerHost(v View, s Settings) Step {
 	maxAge := s.PollInterval
 	if known.Reason == v1alpha1.ReasonPowerChanging || known.Reason == v1alpha1.ReasonInspectionPending || known.Reason == v1alpha1.ReasonErasurePending {
 		maxAge = s.ActiveInterval
+	} else {
+		known = withHealth(v, s, known)
 	}
 	step := onceBMCKnown(v, s, maxAge, Step{Phase: v1alpha1.PhaseRegistering}, known)
 	if step.Phase == v1alpha1.PhaseRegistering {

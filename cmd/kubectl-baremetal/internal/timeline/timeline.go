@@ -69,6 +69,7 @@ func Entries(o *Objects) []Entry {
 	entries := eventEntries(o)
 	entries = append(entries, withoutEvents(bootEntries(o.Boot), entries)...)
 	entries = append(entries, hostEntries(o.Host)...)
+	entries = append(entries, logEntries(o.Host)...)
 	entries = append(entries, inspectionEntries(o.Inspection)...)
 	entries = append(entries, erasureEntries(o)...)
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Time.IsZero() })
