@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -13,7 +14,8 @@ type HealthReader interface {
 	// ReadHealth reads the health by which the BMC summarises the server and, if the request wants it, the parts. When ctx reaches its deadline, or the BMC has too many parts,
 	// the reading contains what was read so far, and HealthReading.Read says what that is.
 	ReadHealth(ctx context.Context, request HealthRequest) (HealthReading, error)
-	// ReadLogs reads the newest entries of logs. Without a source it finds the logs of the server, of its BMC and of its chassis. It returns at most MaxLogs logs.
+	// ReadLogs reads the newest entries of logs, whatever their severity. Without a source it finds the logs of the server, of its BMC and of its chassis. It returns at most
+	// MaxLogs logs.
 	ReadLogs(ctx context.Context, sources []LogSource) ([]Log, error)
 }
 
@@ -110,11 +112,15 @@ type Log struct {
 	Entries []LogEntry
 }
 
-// LogEntry is an entry of a log, with its ID in the log.
+// LogEntry is an entry of a log.
 type LogEntry struct {
-	Event
-
+	// ID is the ID of the entry in its log.
 	ID string
+	// Time is when the event happened, by the BMC's clock; zero if the BMC does not record it.
+	Time time.Time
+	// Severity is OK, Warning or Critical; empty if it is unknown.
+	Severity Health
+	Message  string
 }
 
 // NewestFirst orders entries, and bounds their number and their texts. If all IDs are numbers it orders by them, because the clock of a BMC may be wrong, and otherwise by the time.
@@ -137,6 +143,35 @@ func NewestFirst(entries []LogEntry) []LogEntry {
 		entries[i].ID, entries[i].Message = cut(entries[i].ID, maxLogID), cut(entries[i].Message, maxLogText)
 	}
 	return entries
+}
+
+// Newest returns logs with only the newest entries of all of them, at most limit. Logs are compared by time. Within a log the order stays: an entry without a time, or one that was
+// written after the clock went back, counts as the entry before it.
+func Newest(logs []Log, limit int) []Log {
+	type dated struct {
+		log int
+		at  time.Time
+	}
+	var all []dated
+	for i, log := range logs {
+		at := time.Time{}
+		for _, e := range slices.Backward(log.Entries) { // from the oldest
+			if e.Time.After(at) {
+				at = e.Time
+			}
+			all = append(all, dated{i, at})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b dated) int { return a.at.Compare(b.at) })
+	counts := make([]int, len(logs))
+	for _, d := range all[max(0, len(all)-limit):] {
+		counts[d.log]++
+	}
+	newest := slices.Clone(logs)
+	for i := range newest {
+		newest[i].Entries = logs[i].Entries[:counts[i]]
+	}
+	return newest
 }
 
 // cut cuts text to a number of bytes, between two characters.

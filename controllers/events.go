@@ -66,7 +66,6 @@ const (
 	EventBMCNotReady        = "BMCNotReady"
 	EventBMCReady           = "BMCReady"
 	EventBMCAsked           = "BMCAsked"
-	EventBMCLogEntry        = "BMCLogEntry"
 
 	EventNoHostFits   = "NoHostFits"
 	EventHostLost     = "HostLost"

@@ -3,7 +3,6 @@ package bmctest
 import (
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
@@ -83,14 +82,8 @@ func (m *Machine) reading(request bmc.HealthRequest) bmc.HealthReading {
 	return reading
 }
 
-// logEntries is the event log without a protocol.
-func (m *Machine) logEntries() bmc.Log {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	log := bmc.Log{LogSource: bmc.LogSource{Name: "SEL"}, Count: len(m.events)}
-	for i, e := range m.events {
-		log.Entries = append(log.Entries, bmc.LogEntry{Event: e, ID: strconv.Itoa(i + 1)})
-	}
-	log.Entries = bmc.NewestFirst(log.Entries)
-	return log
+// readLog is the event log without a protocol.
+func (m *Machine) readLog() bmc.Log {
+	entries := m.logEntries()
+	return bmc.Log{LogSource: bmc.LogSource{Name: "SEL"}, Count: len(entries), Entries: bmc.NewestFirst(entries)}
 }

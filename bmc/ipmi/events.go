@@ -16,20 +16,7 @@ import (
 // maxGaps is the number of missing record IDs in a row after which the search for older entries ends.
 const maxGaps = 16
 
-// Events reads the newest entries of the system event log (IPMI 2.0, 31).
-func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
-	info, err := c.logInfo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := c.newestEntries(ctx, min(limit, int(info.Entries)), "")
-	var events []bmc.Event
-	for _, entry := range entries {
-		events = append(events, eventOf(entry))
-	}
-	return events, err
-}
-
+// logInfo reads how many entries the system event log has (IPMI 2.0, 31.2).
 func (c *conn) logInfo(ctx context.Context) (*storage.GetSELInfoResponse, error) {
 	info := &storage.GetSELInfoResponse{}
 	return info, c.do(ctx, "Read the event log", &storage.GetSELInfoRequest{}, info)
@@ -92,9 +79,9 @@ func (c *conn) readSEL(ctx context.Context, id uint16) (entry *types.SEL, next u
 	return entry, answer.NextRecordID, err
 }
 
-// eventOf converts an entry to an event with a readable message.
-func eventOf(entry *types.SEL) bmc.Event {
-	e := bmc.Event{Message: fmt.Sprintf("record of type %02Xh", uint8(entry.RecordType))}
+// entryOf converts an entry to one with a readable message.
+func entryOf(entry *types.SEL) bmc.LogEntry {
+	e := bmc.LogEntry{ID: recordID(entry), Message: fmt.Sprintf("record of type %02Xh", uint8(entry.RecordType))}
 	err := decode("Read the event log", func() error {
 		switch {
 		case entry.Standard != nil:

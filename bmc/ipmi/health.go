@@ -63,7 +63,7 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 	return reading, nil
 }
 
-// ReadLogs reads the newest entries of the system event log. A log without a new entry takes two requests.
+// ReadLogs reads the newest entries of the system event log (IPMI 2.0, 31). A log without a new entry takes two requests.
 func (c *conn) ReadLogs(ctx context.Context, sources []bmc.LogSource) ([]bmc.Log, error) {
 	info, err := c.logInfo(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *conn) ReadLogs(ctx context.Context, sources []bmc.LogSource) ([]bmc.Log
 		return nil, err
 	}
 	for _, entry := range entries {
-		log.Entries = append(log.Entries, bmc.LogEntry{Event: eventOf(entry), ID: recordID(entry)})
+		log.Entries = append(log.Entries, entryOf(entry))
 	}
 	log.Entries = bmc.NewestFirst(log.Entries)
 	return []bmc.Log{log}, nil

@@ -176,9 +176,18 @@ func isEntry(member resource) bool {
 }
 
 func (c *conn) entryOf(r resource) bmc.LogEntry {
-	event := eventOf(r)
-	event.Message = c.service.masker.masked(event.Message)
-	return bmc.LogEntry{Event: event, ID: r.id()}
+	entry := bmc.LogEntry{ID: r.id(), Message: c.service.masker.masked(cmp.Or(r.text("Message"), r.text("MessageId"), r.text("Name")))}
+	for _, name := range []string{"Created", "EventTimestamp"} {
+		if at, err := parseTime(r.text(name), ""); err == nil {
+			entry.Time = at
+			break
+		}
+	}
+	switch severity := bmc.Health(r.text("Severity")); severity {
+	case bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical:
+		entry.Severity = severity
+	}
+	return entry
 }
 
 // isNewestFirst is true for a page whose first entry is newer than its last one.

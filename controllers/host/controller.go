@@ -140,7 +140,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
 	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
 	r.queue = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue)
-	r.events = &eventRecorder{recorder: r.Recorder, observations: r.observations}
+	r.events = &eventRecorder{recorder: r.Recorder, client: r.Client, clock: r.Clock, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
 	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}
 	r.gatherer = &gatherer{
@@ -169,7 +169,7 @@ func (r *Reconciler) newPerformer() *performer {
 				client: r.Client, apiReader: r.APIReader, settings: r.Settings, tenants: r.Tenants, observations: r.observations, gatherer: r.gatherer,
 			},
 			executor: &jobExecutor{
-				clock: r.Clock, observations: r.observations, events: r.events, sensorKinds: r.SensorKinds, log: &bmcLog{client: r.Client, clock: r.Clock},
+				clock: r.Clock, observations: r.observations, events: r.events, sensorKinds: r.SensorKinds,
 				boot: &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
 			},
 		},

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,8 @@ import (
 // eventRecorder records the events of hosts. Where only memory shows that an event was recorded, it keeps that in the observations.
 type eventRecorder struct {
 	recorder     events.EventRecorder // nil records no events
+	client       client.Client        // records the entries of logs
+	clock        clock.PassiveClock
 	observations *observations
 }
 

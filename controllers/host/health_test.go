@@ -194,7 +194,7 @@ func TestLogTexts(t *testing.T) {
 	g := NewWithT(t)
 	logs := logsOf(slices.Repeat([]bmc.Log{{
 		LogSource: bmc.LogSource{Name: "SEL"},
-		Entries:   slices.Repeat([]bmc.LogEntry{{ID: verbose, Event: bmc.Event{Message: "\x1b[2J" + verbose, Severity: bmc.Health(verbose), Time: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}}}, 1000),
+		Entries:   slices.Repeat([]bmc.LogEntry{{ID: verbose, Message: "\x1b[2J" + verbose, Severity: bmc.Health(verbose), Time: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}}, 1000),
 	}}, 100))
 	g.Expect(logs).To(HaveLen(bmc.MaxLogs))
 	g.Expect(logs[0].Entries).To(HaveLen(bmc.MaxLogEntries))
@@ -205,6 +205,34 @@ func TestLogTexts(t *testing.T) {
 	g.Expect(e.Severity).To(BeEmpty())
 	g.Expect(e.Time.IsZero()).To(BeTrue(), "the API has no such year")
 	g.Expect(logsOf([]bmc.Log{{LogSource: bmc.LogSource{Name: "/a\x00b"}}, {LogSource: bmc.LogSource{Name: "/" + strings.Repeat("a", 300)}}})).To(BeEmpty())
+}
+
+// TestLogEvent: an entry of a log is one event, with the severity, the time of the BMC's clock and its place in the log. The API server accepts the event of any entry.
+func TestLogEvent(t *testing.T) {
+	g := NewWithT(t)
+	_, j := newTestReconciler(t)
+	j.uid = "1"
+	now, at := time.Now(), metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	entry := v1alpha1.LogEntry{Time: &at, Log: "SEL", ID: "7", Severity: "Critical", Message: "PSU 2: input lost"}
+	event := logEvent(j, entry, now)
+	g.Expect(event.Note).To(Equal("Critical: PSU 2: input lost (entry 7 of the log SEL)"))
+	g.Expect(event.Type).To(Equal("Warning"))
+	g.Expect(event.EventTime.Time).To(BeTemporally("==", at.Time))
+	g.Expect(logEvent(j, entry, now.Add(time.Hour)).Name).To(Equal(event.Name))
+	for what, other := range map[string]v1alpha1.LogEntry{
+		"ID":      {Time: &at, Log: "SEL", ID: "8", Severity: "Critical", Message: "PSU 2: input lost"},
+		"log":     {Time: &at, Log: "IML", ID: "7", Severity: "Critical", Message: "PSU 2: input lost"},
+		"time":    {Time: new(metav1.NewTime(at.Add(time.Second))), Log: "SEL", ID: "7", Severity: "Critical", Message: "PSU 2: input lost"},
+		"message": {Time: &at, Log: "SEL", ID: "7", Severity: "Critical", Message: "PSU 1: input lost"},
+	} {
+		g.Expect(logEvent(j, other, now).Name).NotTo(Equal(event.Name), what)
+	}
+	longest := v1alpha1.LogEntry{Log: strings.Repeat("l", 256), ID: strings.Repeat("i", maxLogID), Message: strings.Repeat("m", maxLogText)}
+	event = logEvent(j, longest, now)
+	g.Expect(event.Type).To(Equal("Normal"))
+	g.Expect(event.EventTime.Time).To(BeTemporally("==", now))
+	g.Expect(event.Note).To(HavePrefix("The BMC gives no time: "))
+	g.Expect(len(event.Note)).To(BeNumerically("<=", 1024))
 }
 
 // TestSensors: only sensors of the kinds that are asked for are kept, within limits, and old ones are not shown.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/health"
 )
 
 // partsKey returns what events compare of the parts that are not healthy.
@@ -45,30 +44,4 @@ const maxAction = 128
 // actionFor returns an action that differs for each subject. The recorder of client-go counts events that differ only in their note as one series, and keeps the note of the first.
 func actionFor(subject ...string) string {
 	return controllers.Clip("Observe "+strings.Join(subject, " "), maxAction)
-}
-
-// recordLogEvents records what is new in the logs of a BMC.
-func (r *eventRecorder) recordLogEvents(j job, news health.News) {
-	host := hostOf(j)
-	for _, e := range news.Entries {
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCLogEntry, actionFor(e.ID, e.Log), "%s: %s (entry %s of the log %s)", e.Severity, e.Message, e.ID, e.Log)
-	}
-	if news.Omitted > 0 {
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCLogEntry, "Observe", "%d further entries of the BMC's logs have no event of their own", news.Omitted)
-	}
-	for _, log := range news.Cleared {
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventBMCLogCleared, "Observe", "The log %s of the BMC was cleared, or began again", log)
-	}
-	for _, log := range news.Full {
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventBMCLogFull, "Observe",
-			"The log %s of the BMC is nearly full (%d entries at most), and takes no entry when it is. Save it, then clear it with %s", log.Name, log.Max, clearCommand(log.Name))
-	}
-}
-
-// clearCommand returns what clears a log. The provider does not clear logs.
-func clearCommand(log string) string {
-	if path, ok := strings.CutSuffix(log, "/Entries"); ok {
-		return "a POST to " + path + "/Actions/LogService.ClearLog"
-	}
-	return "ipmitool sel clear"
 }

@@ -10,14 +10,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/health"
-)
-
-// maxLogText is the maximum length of a text of a log entry, and maxLogID that of its ID, in the status.
-const (
-	maxLogText = 256
-	maxLogID   = 64
 )
 
 // readHealth reads the health of a server and, when they are due, the logs of its BMC and the sensors that metrics show. Its errors do not concern the power state, except a refused
@@ -58,7 +51,7 @@ func (e *jobExecutor) pollHealth(ctx context.Context, j job, c bmc.Client) error
 		return nil // the details took all of the time
 	}
 	if known = e.observations.get(j.key); known.health.WantsLogs(start) {
-		if err := e.readLogs(ctx, j, reader, known.health.Logs); err != nil {
+		if err := e.readLogs(ctx, j, reader); err != nil {
 			return err
 		}
 	}
@@ -70,33 +63,8 @@ func onlyRefused(ctx context.Context, err error) error {
 	if err == nil || bmc.KindOf(err) == bmc.Unauthorized {
 		return err
 	}
-	ctrl.LoggerFrom(ctx).V(4).Info("Failed to read logs or sensors of a BMC", "error", err.Error())
+	ctrl.LoggerFrom(ctx).V(4).Info("Failed to read logs or sensors of a BMC", "error", maskError(err).Error())
 	return nil
-}
-
-// readLogs reads the logs of a BMC, and records what is new in them.
-func (e *jobExecutor) readLogs(ctx context.Context, j job, reader bmc.HealthReader, known health.Logs) error {
-	var sources []bmc.LogSource
-	for _, s := range known.Sources() {
-		sources = append(sources, bmc.LogSource{Name: s.Name, Max: s.Max, Newest: s.Newest})
-	}
-	logs, err := reader.ReadLogs(ctx, sources)
-	var news health.News
-	e.observations.updateByJob(j, func(h *hostObservation) {
-		if h.replacement != nil {
-			return // the logs are those of another server
-		}
-		news = h.health.Logs.Note(logsOf(logs), e.clock.Now())
-		if len(news.Entries) > 0 {
-			h.health.ReadDetailsSoon()
-			h.bmc.Health.Soon = true
-		}
-	})
-	for severity, n := range news.Severe {
-		metrics.BMCLogEntries(severity, n)
-	}
-	e.events.recordLogEvents(j, news)
-	return onlyRefused(ctx, err)
 }
 
 // noteHealthTried records that the health was read, or could not be read.
@@ -163,32 +131,6 @@ func readingOf(read bmc.HealthReading) health.Reading {
 // classOf returns the class of the API.
 func classOf(class bmc.PartClass) v1alpha1.PartClass {
 	return controllers.OneOf(class, health.Classes()...)
-}
-
-// logsOf returns logs with texts that fit the API.
-func logsOf(logs []bmc.Log) []health.Log {
-	out := make([]health.Log, 0, len(logs))
-	for _, log := range logs[:min(len(logs), bmc.MaxLogs)] {
-		l := health.Log{Name: controllers.Clip(log.Name, controllers.MaxText), Max: log.Max, Count: log.Count}
-		if l.Name != log.Name {
-			continue // it could not be found again by this name
-		}
-		for _, e := range log.Entries[:min(len(log.Entries), bmc.MaxLogEntries)] {
-			l.Entries = append(l.Entries, health.Entry{
-				ID: controllers.Clip(e.ID, maxLogID), Time: validTime(e.Time), Severity: controllers.HealthOf(e.Severity), Message: controllers.Clip(e.Message, maxLogText),
-			})
-		}
-		out = append(out, l)
-	}
-	return out
-}
-
-// validTime returns a time that the API can show: the year has four digits (RFC 3339). Others are unknown.
-func validTime(at time.Time) time.Time {
-	if at.Year() < 1970 || at.Year() > 9999 {
-		return time.Time{}
-	}
-	return at.UTC()
 }
 
 // hostOf returns an object that names the host of a job, for events.

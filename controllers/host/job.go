@@ -35,7 +35,6 @@ type jobExecutor struct {
 	clock        clock.PassiveClock
 	observations *observations
 	boot         *bootDevices
-	log          *bmcLog
 	events       *eventRecorder
 	sensorKinds  []string // of the sensors that metrics show
 }
@@ -49,7 +48,7 @@ type job struct {
 	mode      bmc.BootMode
 	decidedAt time.Time
 	powerNew  bool // the decision used a new reading of the power state
-	readsLog  bool // a user requested the job: the event log is read, too
+	readsLog  bool // a user requested the job: the newest entries of the logs become events, too
 
 	// What was known of the server when the job was submitted.
 	lastOverride *v1alpha1.BootOverrideStatus
@@ -211,7 +210,7 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 	case lifecycle.Inspect:
 		err := e.inspect(ctx, j, c)
 		if err == nil && j.readsLog {
-			e.readLog(ctx, j, c)
+			err = e.readRequestedLogs(ctx, j, c)
 		}
 		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
 			return asFinal(err) // the earlier inventory stays valid while the power state can be read
@@ -234,13 +233,6 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 	default:
 		return fmt.Errorf("%s is not a BMC action", j.action)
 	}
-}
-
-// readLog records the event log of the BMC. The time for the read of the power state stays reserved.
-func (e *jobExecutor) readLog(ctx context.Context, j job, c bmc.Client) {
-	reading, cancel := withReserve(ctx, powerReadReserve)
-	defer cancel()
-	e.log.record(reading, j, c)
 }
 
 // recordCommand records a power command that the BMC accepted, or may have received although its answer was lost or was an error. A server that was

@@ -217,7 +217,7 @@ var guardTargets = []target{
 		{"a log that was cleared is not noticed", "newer", "err == nil && nextErr == nil && is < last", "false"},
 		{"the same ID is the same entry", "newer", "log.Entries[at].Time.Equal(m.at)", "true"},
 		{"each entry becomes an event", "Logs.limit", "min(maxEvents-len(events), len(fresh))", "len(fresh)"},
-		{"logins are kept", "severeOf", "e.Severity != wire.HealthWarning && e.Severity != wire.HealthCritical", "false"},
+		{"logins are kept", "severeOf", "IsSevere(e.Severity)", "true"},
 	}},
 	{"inventory/lifecycle", []string{"-test.run=Health"}, []mutant{
 		{"a health that the BMC does not offer is read again and again", "View.readsHealth", "!v.BMC.Health.Unsupported", ""},
@@ -225,9 +225,10 @@ var guardTargets = []target{
 		{"a BMC that fails is polled like the others", "View.nextHealth", "case poll.Failures > 0:", "case false:"},
 		{"the load has no limit", "View.healthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
 	}},
-	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestLogTexts|TestSensors"}, []mutant{
+	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestLog|TestSensors"}, []mutant{
 		{"the health of a replaced server counts", "hostObservation.noteHealth", "h.replacement != nil", "false"},
 		{"a failed reading of the health fails the host", "jobExecutor.readHealth", "return asFinal(err)", "return err"},
 		{"a name of a log is cut", "logsOf", "l.Name != log.Name", "false"},
+		{"an entry of a log has the time at which it was read", "logEvent", "entry.Time == nil", "true"},
 	}},
 }

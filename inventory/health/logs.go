@@ -2,6 +2,7 @@ package health
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -201,18 +202,45 @@ func newer(m mark, log Log) (entries []Entry, cleared bool) {
 func severeOf(log string, entries []Entry) []v1alpha1.LogEntry {
 	var severe []v1alpha1.LogEntry
 	for _, e := range entries {
-		if e.Severity != wire.HealthWarning && e.Severity != wire.HealthCritical {
-			continue
+		if IsSevere(e.Severity) {
+			severe = append(severe, entryOf(log, e))
 		}
-		kept := v1alpha1.LogEntry{Log: log, ID: e.ID, Severity: e.Severity, Message: e.Message}
-		if !e.Time.IsZero() {
-			at := metav1.NewTime(e.Time)
-			at = at.Rfc3339Copy()
-			kept.Time = &at
-		}
-		severe = append(severe, kept)
 	}
 	return severe
+}
+
+// IsSevere is true for warnings and critical entries.
+func IsSevere(severity wire.Health) bool {
+	return severity == wire.HealthWarning || severity == wire.HealthCritical
+}
+
+// Entries returns the entries of logs, whatever their severity.
+func Entries(logs []Log) []v1alpha1.LogEntry {
+	var all []v1alpha1.LogEntry
+	for _, log := range logs {
+		for _, e := range log.Entries {
+			all = append(all, entryOf(log.Name, e))
+		}
+	}
+	return all
+}
+
+func entryOf(log string, e Entry) v1alpha1.LogEntry {
+	entry := v1alpha1.LogEntry{Log: log, ID: e.ID, Severity: e.Severity, Message: e.Message}
+	if !e.Time.IsZero() {
+		at := metav1.NewTime(e.Time)
+		entry.Time = new(at.Rfc3339Copy())
+	}
+	return entry
+}
+
+// Text returns an entry in one line. The event of an entry has this text, and the time line of kubectl baremetal gives it to an entry of the status: so it shows an entry once.
+func Text(e v1alpha1.LogEntry) string {
+	message := cmp.Or(e.Message, "the entry has no text")
+	if e.Severity != "" {
+		message = string(e.Severity) + ": " + message
+	}
+	return fmt.Sprintf("%s (entry %s of the log %s)", message, e.ID, e.Log)
 }
 
 // keep adds entries to those that are kept. What the first reading of a process shows was mostly kept by the process before: it adds only entries after floor, which is zero in

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/health"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -29,16 +30,41 @@ func eventEntries(o *Objects) []Entry {
 		}
 		if e.InvolvedObject.Kind != why.KindHost {
 			entry.Object = e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
-		} else if e.Reason == reasonBMCLogEntry {
-			entry.Source, entry.By, entry.Time = SourceBMC, "BMC", e.EventTime.Time
+		} else if strings.HasPrefix(e.Reason, bmcLogPrefix) {
+			entry.Source, entry.By = SourceBMC, "BMC"
+			if e.Reason == reasonBMCLogEntry {
+				entry.Time = e.EventTime.Time
+			}
 		}
 		entries = append(entries, entry)
 	}
 	return entries
 }
 
-// reasonBMCLogEntry is the reason of the events that are entries of the event log of the BMC.
-const reasonBMCLogEntry = "BMCLogEntry"
+// reasonBMCLogEntry is the reason of the events that are entries of the logs of the BMC, and bmcLogPrefix is the prefix of the reasons of events about its logs.
+const (
+	reasonBMCLogEntry = "BMCLogEntry"
+	bmcLogPrefix      = "BMCLog"
+)
+
+// bmcEntries are the entries of the logs of the BMC that the status of the host keeps, except those that are events. An entry without a time has no place in the time line.
+func bmcEntries(h *v1alpha1.BareMetalHost, events []Entry) []Entry {
+	if h == nil || h.Status.Health == nil {
+		return nil
+	}
+	var entries []Entry
+	for _, kept := range h.Status.Health.Log {
+		e := at(kept.Time, SourceBMC, reasonBMCLogEntry, health.Text(kept))
+		e.By, e.Warning = "BMC", true
+		same := func(event Entry) bool {
+			return event.Source == SourceBMC && event.Message == e.Message && event.Time.Equal(e.Time)
+		}
+		if !slices.ContainsFunc(events, same) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
 
 // timeOf returns when an event happened last.
 func timeOf(e *corev1.Event) time.Time {

@@ -25,7 +25,7 @@ const (
 	SourceErasure    Source = "erasure"
 	SourceCondition  Source = "condition"
 	SourceHost       Source = "host"
-	// SourceBMC is the event log of the BMC, which the provider reads when a person has the BMC inspected. Its times are those of the BMC's clock.
+	// SourceBMC are the logs of the BMC: the events and the newest warnings and critical entries in the status of the host. Times of entries are those of the BMC's clock.
 	SourceBMC Source = "bmc"
 )
 
@@ -64,14 +64,12 @@ type Objects struct {
 	Unread []why.Unread
 }
 
-// Entries returns what happened, the newest last. Nothing is twice: a stage of a boot that an event reports is left to the event.
+// Entries returns what happened, the newest last. Nothing is twice: a stage of a boot or an entry of a log that an event reports is left to the event.
 func Entries(o *Objects) []Entry {
-	entries := eventEntries(o)
-	entries = append(entries, withoutEvents(bootEntries(o.Boot), entries)...)
-	entries = append(entries, hostEntries(o.Host)...)
-	entries = append(entries, logEntries(o.Host)...)
-	entries = append(entries, inspectionEntries(o.Inspection)...)
-	entries = append(entries, erasureEntries(o)...)
+	events := eventEntries(o)
+	entries := slices.Concat(
+		events, withoutEvents(bootEntries(o.Boot), events), hostEntries(o.Host), bmcEntries(o.Host, events), inspectionEntries(o.Inspection), erasureEntries(o),
+	)
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Time.IsZero() })
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Source, b.Source), cmp.Compare(a.What, b.What))

@@ -20,6 +20,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/health"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -77,17 +78,32 @@ func TestEntries(t *testing.T) {
 	g.Expect(Entries(&Objects{})).To(BeEmpty())
 }
 
-// TestBMCLogEntries: an entry of the event log of a BMC has its own source, and the time of the BMC's clock, not the time at which the provider recorded it.
+// TestBMCLogEntries: the logs of a BMC have their own source, and their entries the time of the BMC's clock, not the time at which the provider recorded them. An entry that is an
+// event and in the status is there once, and one without a time only as an event.
 func TestBMCLogEntries(t *testing.T) {
 	g := NewWithT(t)
-	o := &Objects{Events: []corev1.Event{{
-		ObjectMeta: meta("bmc-log-1"), InvolvedObject: corev1.ObjectReference{Kind: why.KindHost, Name: "server-1"}, Reason: controllers.EventBMCLogEntry, Message: "power supply 2: input lost",
-		EventTime: metav1.NewMicroTime(after(-600).Time), ReportingController: "capbm-bmc-log", Type: corev1.EventTypeWarning,
-	}}}
-	g.Expect(Entries(o)).To(HaveExactElements(And(
-		HaveField("Source", SourceBMC), HaveField("By", "BMC"), HaveField("Warning", true), HaveField("Object", ""), HaveField("Time", start.Add(-10*time.Hour)),
-	)))
-	g.Expect(Select(Entries(o), time.Time{}, []string{"bmc"})).To(HaveLen(1))
+	kept := []v1alpha1.LogEntry{
+		{Time: new(after(-600)), Log: "SEL", ID: "7", Severity: wire.HealthCritical, Message: "PSU 2: input lost"}, {Log: "SEL", ID: "8", Severity: wire.HealthWarning, Message: "no time"},
+		{Time: new(after(-700)), Log: "SEL", ID: "6", Severity: wire.HealthWarning, Message: "its event was deleted"},
+	}
+	event := func(reason, message string, at time.Time) corev1.Event {
+		return corev1.Event{
+			ObjectMeta: meta(reason), InvolvedObject: corev1.ObjectReference{Kind: why.KindHost, Name: "server-1"}, Reason: reason, Message: message,
+			EventTime: metav1.NewMicroTime(at), ReportingController: "capbm-bmc-log", Type: corev1.EventTypeWarning,
+		}
+	}
+	host := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Health: &v1alpha1.HealthStatus{Log: kept}}}
+	o := &Objects{Host: host, Events: []corev1.Event{
+		event(controllers.EventBMCLogEntry, health.Text(kept[0]), after(-600).Time), event(controllers.EventBMCLogEntry, "OK: power button (entry 5 of the log SEL)", after(-650).Time),
+		event(controllers.EventBMCLogCleared, "The log SEL of the BMC was cleared, or began again", after(1).Time),
+	}}
+	entry := func(what, message string, minutes int) OmegaMatcher {
+		return And(HaveField("Source", SourceBMC), HaveField("By", "BMC"), HaveField("Object", ""), HaveField("What", what), HaveField("Message", ContainSubstring(message)),
+			HaveField("Time", BeTemporally("==", after(minutes).Time)))
+	}
+	g.Expect(Entries(o)).To(HaveExactElements(entry("BMCLogEntry", "Warning: its event was deleted (entry 6 of the log SEL)", -700), entry("BMCLogEntry", "power button", -650),
+		entry("BMCLogEntry", "Critical: PSU 2: input lost (entry 7 of the log SEL)", -600), entry("BMCLogCleared", "cleared", 1)))
+	g.Expect(Select(Entries(o), time.Time{}, []string{"bmc"})).To(HaveLen(4))
 	g.Expect(Sources()).To(HaveExactElements("bmc", "boot", "condition", "erasure", "event", "host", "inspection"))
 }
 
