@@ -301,7 +301,7 @@ const SharedHardwareAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/
 const DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 // RetryBMCAnnotation on a host makes the provider contact its BMC immediately, even during the backoff after a refused login or another
-// error, and record the newest entries of its event log as events of the host. Its value may be who requested it. The provider removes the annotation when it contacts the BMC.
+// error, and record the newest entries of its logs as events of the host. Its value may be who requested it. The provider removes the annotation when it contacts the BMC.
 const RetryBMCAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/retry-bmc"
 
 // BlockMoveAnnotation makes `clusterctl move` wait while a boot is in progress.

@@ -28,10 +28,11 @@ func (t *tool) eventsCommand() *cobra.Command {
 		Use:   "events HOST",
 		Short: "Show what happened to a server, in one time line",
 		Long: `Show what happened to a server, in one time line with the newest last: Kubernetes events of the host and its machine, the stages of its boots, its inspection, erasures,
-the changes of its conditions, and the event log of its BMC. Events of kubectl-baremetal say who asked for something, and why.
+the changes of its conditions, and the logs of its BMC. Events of kubectl-baremetal say who asked for something, and why.
 
-Kubernetes deletes events after an hour by default, also those of the BMC's log. The other sources stay. kubectl baremetal inspect HOST --bmc has the provider read the newest entries
-of the log again; you need no access to the BMC for that. Their times are those of the BMC's clock. A host that was deleted still has its erasures.`,
+Kubernetes deletes events after an hour by default. The other sources stay, and of the BMC's log the newest eight warnings and critical entries. kubectl baremetal inspect HOST --bmc
+has the provider read the newest entries of any severity; you need no access to the BMC for that. Their times are those of the BMC's clock. A host that was deleted still has its
+erasures.`,
 		Example: `  kubectl baremetal events server-1
   kubectl baremetal events server-1 --since 2h --source event,boot -o wide
   kubectl baremetal events server-1 --source bmc`,

@@ -36,7 +36,7 @@ func Sources() []string {
 
 // Entry is something that happened to a server.
 type Entry struct {
-	// Time is when it happened, by the clock of the management cluster; for an entry of the event log of a BMC by its clock.
+	// Time is when it happened, by the clock of the management cluster; for an entry of a log of a BMC by its clock.
 	Time   time.Time `json:"time"`
 	Source Source    `json:"source"`
 	// What is one word, such as the reason of an event or the stage of a boot.
