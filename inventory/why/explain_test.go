@@ -123,6 +123,19 @@ func TestExplain(t *testing.T) {
 			Command: "kubectl describe baremetalboot server-1 -n prod",
 			Seen:    &Seen{What: "stage DHCP of boot 4, attempt 1, address 192.0.2.7", By: "DHCP", Time: start.Add(time.Minute)},
 		}},
+		"a boot whose stage the host does not show yet": {KindMachine, func(o *Objects) {
+			booting(o)
+			o.Boot.Status.Stage = v1alpha1.StageData
+			o.Boot.Status.Stages = append(o.Boot.Status.Stages, v1alpha1.ObservedStage{Stage: v1alpha1.StageData, Number: 4, Time: metav1.NewTime(start.Add(3 * time.Minute))})
+		}, Explanation{
+			State: Waits, At: Ref{Kind: KindHost, Namespace: "prod", Name: "server-1"}, Reason: v1alpha1.ReasonWaitingForReport, Since: start.Add(3 * time.Minute),
+			WaitsFor: "its report, or its Node", Message: "The operating system fetched its bootstrap data",
+		}},
+		"a stage of an earlier attempt": {KindHost, func(o *Objects) {
+			booting(o)
+			o.Boot.Spec.Number, o.Boot.Status.Stage = 5, v1alpha1.StageDHCP
+			o.Host.Status.Conditions[0].Reason = v1alpha1.ReasonPreparing
+		}, Explanation{State: Waits, Reason: v1alpha1.ReasonPreparing, Since: start}},
 		"a boot whose host may not be read": {KindBoot, func(o *Objects) { booting(o); o.Host = nil }, Explanation{
 			State: Waits, At: Ref{Kind: KindBoot, Namespace: "prod", Name: "server-1"}, Reason: v1alpha1.ReasonWaitingForLoader,
 		}},

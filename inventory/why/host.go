@@ -85,7 +85,8 @@ func (o *Objects) bootFinding() *finding {
 	return found
 }
 
-// addStage completes the finding of a boot in progress with what the tables of package lifecycle say of its stage.
+// addStage completes the finding of a boot in progress with what the tables of package lifecycle say of its stage. The provider writes the progress of a boot to the host and to the
+// machine minutes after the boot shows it, so the boot decides which stage that is.
 func (o *Objects) addStage(found *finding) {
 	var spec *v1alpha1.BareMetalBootSpec
 	if o.Boot != nil {
@@ -95,10 +96,30 @@ func (o *Objects) addStage(found *finding) {
 	if !ok {
 		return
 	}
+	if now, isLater := o.awaitedNow(); isLater && now.Reason != awaited.Reason {
+		if row, known := Lookup(found.at.Kind, now.Reason); known {
+			found.row, found.message, awaited = row, now.Observed, now
+		}
+	}
 	found.awaited, found.cause = awaited.Text, awaited.Cause
 	if at := o.lastStageTime(); !at.IsZero() {
 		found.since = at
 	}
+}
+
+// awaitedNow returns what the boot waits for after its furthest stage. It returns false before the first stage, and for stages of which the conditions know more: what the BMC does, and
+// which requests for a boot medium count.
+func (o *Objects) awaitedNow() (lifecycle.Awaited, bool) {
+	if o.Boot == nil {
+		return lifecycle.Awaited{}, false
+	}
+	spec, stage := &o.Boot.Spec, o.Boot.Status.Stage
+	observed := slices.ContainsFunc(o.Boot.Status.Stages, func(s v1alpha1.ObservedStage) bool { return s.Stage == stage && s.Number == spec.Number })
+	early := stage == v1alpha1.StageStarted || stage == v1alpha1.StageMedia || stage == v1alpha1.StageDHCP && lifecycle.MethodOf(spec) != v1alpha1.MethodPXE
+	if !observed || early {
+		return lifecycle.Awaited{}, false
+	}
+	return lifecycle.AwaitedAfter(spec, stage)
 }
 
 // lastStageTime is when the last stage of the boot was observed, or otherwise when the boot began; zero if that is unknown.

@@ -87,7 +87,7 @@ func Select(entries []Entry, since time.Time, sources []string) []Entry {
 // sameMoment is how far an event may be from the stage that it reports.
 const sameMoment = 5 * time.Second
 
-// withoutEvents returns the entries of a boot that no event reports. The event of a stage has the prefix Boot, or is BootstrapDataServed.
+// withoutEvents returns the entries of a boot that no event reports. Stages that are failures have events with the prefix Boot, and that of the data is BootstrapDataServed.
 func withoutEvents(boot, events []Entry) []Entry {
 	return slices.DeleteFunc(boot, func(b Entry) bool {
 		return slices.ContainsFunc(events, func(e Entry) bool {

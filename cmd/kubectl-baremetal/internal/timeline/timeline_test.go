@@ -41,10 +41,10 @@ func world() *Objects {
 	host.Status.BMC = &v1alpha1.BMCStatus{Warnings: []string{"the clock of the BMC is 2h behind: set the time servers of the BMC"}}
 	host.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonCredentialsRefused, LastTransitionTime: after(9)}}
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta("server-1"), Spec: v1alpha1.BareMetalBootSpec{
-		Number: 4, Attempt: 1, Purpose: v1alpha1.PurposeProvision, MachineName: "m", StartTime: after(4), Failure: &v1alpha1.BootFailure{Reason: "BootTimedOut", Message: "no loader"},
+		Number: 4, Attempt: 1, Purpose: v1alpha1.PurposeProvision, MachineName: "m", StartTime: after(4), Failure: &v1alpha1.BootFailure{Reason: "BootTimedOut", Message: "no report"},
 	}}
 	boot.Status.Stages = []v1alpha1.ObservedStage{
-		{Stage: v1alpha1.StageDHCP, Number: 4, Time: after(5), Address: "192.0.2.7"}, {Stage: v1alpha1.StageLoader, Number: 4, Time: after(6)},
+		{Stage: v1alpha1.StageLoader, Number: 4, Time: after(5), Address: "192.0.2.7"}, {Stage: v1alpha1.StageData, Number: 4, Time: after(6)},
 	}
 	record := v1alpha1.BareMetalErasure{ObjectMeta: meta("e"), Spec: v1alpha1.BareMetalErasureSpec{HostName: "server-1", BootNumber: 3, Report: v1alpha1.ErasureReport{
 		Policy: wire.PolicyClear, StartTime: after(-30), EndTime: after(-20), Disks: []v1alpha1.ErasedDisk{{}, {}},
@@ -52,8 +52,8 @@ func world() *Objects {
 	record.Spec.Report.Disks[0].Outcome = wire.Erased
 	record.Labels = map[string]string{v1alpha1.ErasureHostLabel: erasure.HostLabel("server-1")}
 	event := corev1.Event{
-		ObjectMeta: meta("server-1.1"), InvolvedObject: corev1.ObjectReference{Kind: why.KindHost, Name: "server-1"}, Reason: "BootDHCP", Message: "the firmware requested an address",
-		EventTime: metav1.NewMicroTime(after(5).Add(time.Second)), ReportingController: "capbm", Type: corev1.EventTypeNormal,
+		ObjectMeta: meta("server-1.1"), InvolvedObject: corev1.ObjectReference{Kind: why.KindHost, Name: "server-1"}, Reason: controllers.EventServed, Message: "served the bootstrap data",
+		EventTime: metav1.NewMicroTime(after(6).Add(time.Second)), ReportingController: "capbm", Type: corev1.EventTypeNormal,
 	}
 	return &Objects{Host: host, Boot: boot, Erasures: []v1alpha1.BareMetalErasure{record}, Events: []corev1.Event{event}}
 }
@@ -67,11 +67,11 @@ func TestEntries(t *testing.T) {
 		got = append(got, string(e.Source)+" "+e.What)
 	}
 	g.Expect(got).To(Equal([]string{
-		"erasure Erasing", "erasure Erased", "host Created", "host PowerOn", "boot Started", "event BootDHCP", "boot BootTimedOut", "boot Loader", "condition Ready=False",
+		"erasure Erasing", "erasure Erased", "host Created", "host PowerOn", "boot Started", "boot Loader", "boot BootTimedOut", "event BootstrapDataServed", "condition Ready=False",
 	}))
 	g.Expect(entries[1].Message).To(Equal("1 of 2 disks, policy Clear; the record is BareMetalErasure e"))
 	g.Expect(entries[3]).To(And(HaveField("Warning", true), HaveField("By", "BMC"), HaveField("Time", start.Add(3*time.Minute))))
-	g.Expect(entries[6].Message).To(Equal("boot 4 failed after this: no loader"))
+	g.Expect(entries[6].Message).To(Equal("boot 4 failed after this: no report"))
 	g.Expect(entries[8].Warning).To(BeTrue())
 	g.Expect(ClockWarning(world().Host)).To(ContainSubstring("2h behind"))
 	g.Expect(Select(entries, start.Add(5*time.Minute), []string{"boot"})).To(HaveLen(2))
