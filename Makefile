@@ -29,12 +29,24 @@ recording: ## Record a demo as docs/demo.svg, the picture of the README.
 	@$(MAKE) --no-print-directory demo | $(BIN)/recording "make demo" >docs/demo.svg.new
 	@mv docs/demo.svg.new docs/demo.svg
 
+.PHONY: recording-plugin
+recording-plugin: ## 4 min: record kubectl baremetal status, why and events in the lab, with faults, as docs/status.svg, docs/why.svg and docs/events.svg.
+	@hack/build.sh $(LAB_PROGRAMS) lab manager
+	@go build -o $(BIN)/recording ./hack/recording
+	@$(MAKE) --no-print-directory plugin
+	@hack/recording/plugin.sh
+
 ## Build it
 # With the settings of the lab and the image: what they have compiled is not compiled again.
 .PHONY: build
-build: ## Build manager, bmcctl and bmcsim into .cache/bin.
+build: ## Build manager, bmcctl, bmcsim and kubectl-baremetal into .cache/bin.
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
-	@ls $(BIN)/manager $(BIN)/bmcctl $(BIN)/bmcsim
+	@ls $(BIN)/manager $(BIN)/bmcctl $(BIN)/bmcsim $(BIN)/kubectl-baremetal
+
+.PHONY: plugin
+plugin: ## Build kubectl-baremetal and its completion into .cache/bin: with that in PATH, "kubectl baremetal" works.
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/kubectl-baremetal
+	@ln -sf kubectl-baremetal $(BIN)/kubectl_complete-baremetal
 
 .PHONY: image
 image: ## Write the image and its SBOM to out/image/, as an OCI archive and without a container engine; Debian. ARCH=arm64 for the other architecture.
@@ -70,7 +82,7 @@ export SEED := $(shell echo $$((0x$$(git rev-parse 'HEAD^{tree}' 2>/dev/null | c
 endif
 
 # Packages whose tests are suites of their own, which other targets run.
-SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
+SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/bench/plugin$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
 # Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
 PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./inventory/settings/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... \
@@ -192,8 +204,8 @@ seedcheck: ## 1 min: cloud-init, netplan, systemd, NetworkManager and Ignition r
 	@hack/gotest.sh seedcheck "-race -count=1 -timeout 15m ./hack/seedcheck"
 
 .PHONY: bench-check
-bench-check: lab-programs ## 2 min: 20 hosts through all phases of bench-fleet; no host costs more API requests than it may.
-	@hack/gotest.sh bench "-count=1 -timeout 15m ./hack/bench/fleet"
+bench-check: lab-programs ## 3 min: 20 hosts through all phases of bench-fleet; no host, and no command of kubectl baremetal, costs more API requests than it may.
+	@hack/gotest.sh bench "-count=1 -timeout 15m ./hack/bench/fleet ./hack/bench/plugin"
 
 .PHONY: mutants-full
 mutants-full: lab-programs ## 60 min and more: break the guards of hack/mutants, one at a time; tests must notice. MUTANTS="part of a name,another"
@@ -214,7 +226,7 @@ imagecheck: ## 4 min: build the image and a release; skopeo and umoci read them,
 	@# Fetch and compile what the test needs, which has no network.
 	@hack/image.sh $(IMAGE) $(VERSION) .cache/image/first.tar amd64 arm64
 	@hack/programs.sh $(VERSION) none darwin/arm64 .cache/image/first bmcsim
-	@for platform in $${PLATFORMS:-linux/arm64}; do hack/programs.sh $(VERSION) none $$platform .cache/image/first bmcctl bmcsim; done
+	@for platform in $${PLATFORMS:-linux/arm64}; do hack/programs.sh $(VERSION) none $$platform .cache/image/first bmcctl bmcsim kubectl-baremetal; done
 	@hack/gotest.sh imagecheck "-race -count=1 -timeout 20m ./hack/imagecheck"
 
 .PHONY: e2e
@@ -266,6 +278,11 @@ bench-fleet: lab-programs ## 11 min: what N=500 hosts cost the manager, its API 
 	@go build -o $(BIN)/fleet ./hack/bench/fleet
 	@$(BIN)/fleet --hosts=$(N) $(if $(BOOTS),--boots=$(BOOTS)) $(if $(MANAGERS),--managers=$(MANAGERS)) $(if $(IDLE),--idle=$(IDLE)) \
 		$(if $(PROFILES),--profiles=$(PROFILES)) --out=hack/bench/results/$(N)$(if $(filter-out 1,$(MANAGERS)),-$(MANAGERS)managers).json
+
+.PHONY: bench-plugin
+bench-plugin: ## 5 min: what commands of kubectl baremetal take with HOSTS=10000 hosts, 300 of which boot.
+	@hack/build.sh etcd kube-apiserver
+	HOSTS=$(or $(HOSTS),10000) go test -run '^$$' -bench Plugin -benchtime 5x -timeout 60m ./hack/bench/plugin
 
 .PHONY: bench-compare
 bench-compare: ## How two runs of bench-fleet differ: OLD=FILE NEW=FILE.

@@ -9,7 +9,7 @@ import (
 )
 
 // Client is a connection to one server's BMC. It is not safe for concurrent use. Optional capabilities have their own interfaces:
-// VirtualMedia, SecureBooter, SecureBootKeyReader, BIOSConfigurer, Monitor and BootRecorder. As converts a client to one of them.
+// VirtualMedia, SecureBooter, SecureBootKeyReader, BIOSConfigurer, Monitor, HealthReader and BootRecorder. As converts a client to one of them.
 //
 // Every error is an *Error, whose Kind determines what the caller can do about it.
 type Client interface {

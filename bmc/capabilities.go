@@ -99,13 +99,11 @@ type SecureBooter interface {
 	SetSecureBoot(ctx context.Context, enabled bool) error
 }
 
-// Monitor reads sensors, the event log and the clock. The error of each method is Unsupported if the BMC does not offer the data.
-// Only bmcctl and the conformance suite use it.
+// Monitor reads sensors and the clock. The error of each method is Unsupported if the BMC does not offer the data.
+// The provider reads the sensors only for metrics that a flag asks for. bmcctl and the conformance suite use the rest. HealthReader reads the logs.
 type Monitor interface {
 	// Sensors reads the sensors that have a numeric reading.
 	Sensors(ctx context.Context) ([]Sensor, error)
-	// Events reads the newest entries of the event log, newest first, at most limit.
-	Events(ctx context.Context, limit int) ([]Event, error)
 	// Clock reads the BMC's clock.
 	Clock(ctx context.Context) (time.Time, error)
 }
@@ -119,13 +117,4 @@ type Sensor struct {
 	// Unit is the unit of Value: Cel, RPM, V, W, %, ...
 	Unit   string
 	Health Health
-}
-
-// Event is an entry of the event log.
-type Event struct {
-	// Time is when the event happened, by the BMC's clock; zero if the BMC does not record it.
-	Time time.Time
-	// Severity is OK, Warning or Critical; empty if it is unknown.
-	Severity Health
-	Message  string
 }

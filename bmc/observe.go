@@ -48,6 +48,8 @@ type observedMedia struct {
 	VirtualMedia
 }
 
+var _ HealthReader = observed{}
+
 // observe returns a client that records its calls.
 func observe(c Client, scheme string, record func(Call)) Client {
 	if record == nil {
@@ -125,4 +127,24 @@ func (o observedMedia) InsertMedia(ctx context.Context, image string) (err error
 func (o observedMedia) EjectMedia(ctx context.Context) (err error) {
 	defer o.done("EjectMedia", time.Now(), &err)
 	return o.VirtualMedia.EjectMedia(ctx)
+}
+
+// ReadHealth implements HealthReader. The error is Unsupported if the driver does not.
+func (o observed) ReadHealth(ctx context.Context, request HealthRequest) (_ HealthReading, err error) {
+	reader, err := As[HealthReader](o.Client, "Read the health")
+	if err != nil {
+		return HealthReading{}, err
+	}
+	defer o.done("ReadHealth", time.Now(), &err)
+	return reader.ReadHealth(ctx, request)
+}
+
+// ReadLogs implements HealthReader. The error is Unsupported if the driver does not.
+func (o observed) ReadLogs(ctx context.Context, sources []LogSource) (_ []Log, err error) {
+	reader, err := As[HealthReader](o.Client, "Read the logs")
+	if err != nil {
+		return nil, err
+	}
+	defer o.done("ReadLogs", time.Now(), &err)
+	return reader.ReadLogs(ctx, sources)
 }

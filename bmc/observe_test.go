@@ -39,7 +39,7 @@ func (c *calls) operations() []string {
 // interfaces are those of a client.
 var interfaces = []reflect.Type{
 	reflect.TypeFor[bmc.Client](), reflect.TypeFor[bmc.VirtualMedia](), reflect.TypeFor[bmc.SecureBooter](), reflect.TypeFor[bmc.Monitor](),
-	reflect.TypeFor[bmc.BootRecorder](),
+	reflect.TypeFor[bmc.BootRecorder](), reflect.TypeFor[bmc.HealthReader](),
 }
 
 // as returns the client as each of the interfaces.
@@ -52,7 +52,9 @@ func as(g *WithT, c bmc.Client) []any {
 	g.Expect(err).NotTo(HaveOccurred())
 	recorder, err := bmc.As[bmc.BootRecorder](c, "")
 	g.Expect(err).NotTo(HaveOccurred())
-	return []any{c, media, secure, monitor, recorder}
+	reader, err := bmc.As[bmc.HealthReader](c, "")
+	g.Expect(err).NotTo(HaveOccurred())
+	return []any{c, media, secure, monitor, recorder, reader}
 }
 
 // callAll calls every method of a client that sends requests to its BMC, and returns their names.
@@ -77,6 +79,7 @@ func callAll(ctx context.Context, g *WithT, c bmc.Client) []string {
 // managerCalls are the methods that the manager calls (controllers/host).
 var managerCalls = []string{
 	"PowerState", "PowerOn", "ShutDown", "ForceOff", "BootOverride", "SetBootOverride", "Inspect", "Describe", "InsertMedia", "EjectMedia",
+	"ReadHealth", "ReadLogs",
 }
 
 // TestObserve: every call that the manager makes is observed once, with its operation and its result. Other calls work and are not observed.
@@ -122,6 +125,12 @@ func TestObserveCapabilities(t *testing.T) {
 	err := result(t, pool, bmc.Job{Key: "a", Endpoint: endpoint("a")}, func(ctx context.Context, c bmc.Client) error {
 		_, ok := c.(bmc.VirtualMedia)
 		g.Expect(ok).To(BeFalse())
+		reader, err := bmc.As[bmc.HealthReader](c, "Read the health")
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = reader.ReadHealth(ctx, bmc.HealthRequest{})
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
+		_, err = reader.ReadLogs(ctx, nil)
+		g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
 		media, err := bmc.As[bmc.VirtualMedia](c, "Eject media")
 		if err != nil {
 			return err

@@ -59,6 +59,9 @@ const (
 	EventPowerUnconfirmed  = "PowerUnconfirmed"
 	EventHardwareUnhealthy = "HardwareUnhealthy"
 	EventHardwareHealthy   = "HardwareHealthy"
+	EventBMCLogEntry       = "BMCLogEntry"
+	EventBMCLogCleared     = "BMCLogCleared"
+	EventBMCLogFull        = "BMCLogFull"
 
 	EventDetached           = "Detached"
 	EventReattached         = "Reattached"

@@ -5,7 +5,7 @@
 # same manifests as a repository for clusterctl in folders. The manifests name IMAGE (NAME:TAG) by the digest of the index that is built here. If IMAGE has
 # a digest it must be that one: otherwise the page has an image that its manifests do not name.
 #
-#   PLATFORMS    the platforms of bmcctl and bmcsim
+#   PLATFORMS    the platforms of the programs. Without it, the plugin of kubectl is built for Windows too
 #   RELEASE_KEY  file with a private key (ECDSA P-256, PEM) to sign checksums.txt with
 #
 # The same commit with the same VERSION, IMAGE, Go and Debian packages gives the same bytes, apart from the signature.
@@ -24,6 +24,7 @@ case $3 in *@*) wanted=${3#*@} ;; esac
 cd "$(dirname "$0")/.."
 project=cluster-api-provider-baremetal
 platforms=${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
+plugin_platforms=${PLATFORMS:-$platforms windows/amd64}
 
 # What would fail the release is checked before anything is built.
 case ${image##*/} in *:?*) ;; *) fail "IMAGE has no tag: write NAME:TAG" ;; esac
@@ -59,7 +60,7 @@ hack/release.sh "$folder" "$version" "$image@$digest"
 name=$(sed -n 's/.*provider: infrastructure-//p' "config/provider/infrastructure/kustomization.yaml")
 cp "$folder/infrastructure-$name/$version"/*.yaml "$folder/bootstrap-$name/$version/bootstrap-components.yaml" "$page/" # one metadata.yaml for both
 
-# The programs, and the boot loaders for sites with a TFTP server of their own.
+# The programs.
 programs=()
 for platform in $platforms; do
   hack/programs.sh "$version" "$SOURCE_REVISION" "$platform" "$work/programs" bmcctl bmcsim
@@ -68,6 +69,26 @@ for platform in $platforms; do
     mv "$work/programs/$program" "${programs[-1]}"
   done
 done
+
+# The plugin of kubectl, in archives as krew wants them, and its manifest. A manifest without the checksum of a platform would be of no use.
+manifest=$(sed "s/{{version}}/$version/" hack/krew.yaml)
+for platform in $plugin_platforms; do
+  plugin=kubectl-baremetal-${platform/\//-}
+  hack/programs.sh "$version" "$SOURCE_REVISION" "$platform" "$work/$plugin" kubectl-baremetal
+  cp LICENSE "$work/$plugin/"
+  [ "${platform%/*}" = windows ] || cp hack/kubectl_complete-baremetal "$work/$plugin/"
+  (
+    cd "$work/$plugin"
+    tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=a=rX,u+w --mtime="@$SOURCE_DATE_EPOCH" -cf - -- *
+  ) | gzip -9n >"$page/$plugin.tar.gz"
+  sum=$(sha256sum "$page/$plugin.tar.gz")
+  manifest=${manifest//"{{${platform/\//-}}}"/${sum%% *}}
+  programs+=("$work/programs/$plugin") # for the SBOM
+  mv "$work/$plugin"/kubectl-baremetal* "${programs[-1]}"
+done
+case $manifest in *'{{'*) ;; *) printf '%s\n' "$manifest" >"$page/krew.yaml" ;; esac
+
+# The boot loaders, for sites with a TFTP server of their own.
 (
   cd .cache/loaders
   tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mode=0644 --mtime="@$SOURCE_DATE_EPOCH" -cf - -- *

@@ -21,7 +21,7 @@ const (
 	// PreflightPassedCondition is False when something should be corrected at the server or its BMC before it gets work, such as network boot that is disabled for
 	// spec.bootMACAddresses, or a clock that is wrong. It is absent before the first inventory. Ready does not depend on it.
 	PreflightPassedCondition = "PreflightPassed"
-	// HardwareHealthyCondition is False when the BMC reports that the server, or one of its disks, memory modules, power supplies or devices, is not healthy. It is
+	// HardwareHealthyCondition is False when the BMC reports that the server, or one of its parts, is not healthy. It is
 	// Unknown when the BMC reports no health, and absent before the first inventory. Ready does not depend on it: a machine cannot claim a host with critical
 	// health, and a claimed host stays Ready.
 	HardwareHealthyCondition = "HardwareHealthy"
@@ -203,14 +203,36 @@ const (
 	ReasonReleasing = "Releasing"
 )
 
-// Reasons of HardwareHealthy.
+// Reasons of HardwareHealthy. If it is False, the reason is the class of the worst part, and the message names the parts.
 const (
 	// ReasonHardwareOK means that the BMC reports no component that is not healthy.
 	ReasonHardwareOK = "HardwareOK"
-	// ReasonHardwareWarning means that the BMC reports a warning for at least one component.
-	ReasonHardwareWarning = "HardwareWarning"
-	// ReasonHardwareCritical means that the BMC reports that at least one component has failed or is about to fail.
-	ReasonHardwareCritical = "HardwareCritical"
+	// ReasonDiskUnhealthy means that a disk is not healthy.
+	ReasonDiskUnhealthy = "DiskUnhealthy"
+	// ReasonVolumeUnhealthy means that a volume of a RAID controller is not healthy.
+	ReasonVolumeUnhealthy = "VolumeUnhealthy"
+	// ReasonMemoryUnhealthy means that a memory module is not healthy.
+	ReasonMemoryUnhealthy = "MemoryUnhealthy"
+	// ReasonCPUUnhealthy means that a processor is not healthy.
+	ReasonCPUUnhealthy = "CPUUnhealthy"
+	// ReasonPowerSupplyUnhealthy means that a power supply is not healthy.
+	ReasonPowerSupplyUnhealthy = "PowerSupplyUnhealthy"
+	// ReasonFanUnhealthy means that a fan is not healthy.
+	ReasonFanUnhealthy = "FanUnhealthy"
+	// ReasonTemperatureUnhealthy means that a temperature crossed a threshold.
+	ReasonTemperatureUnhealthy = "TemperatureUnhealthy"
+	// ReasonVoltageUnhealthy means that a voltage, a current or a power crossed a threshold.
+	ReasonVoltageUnhealthy = "VoltageUnhealthy"
+	// ReasonNICUnhealthy means that a network interface is not healthy.
+	ReasonNICUnhealthy = "NICUnhealthy"
+	// ReasonDeviceUnhealthy means that a GPU or another device is not healthy.
+	ReasonDeviceUnhealthy = "DeviceUnhealthy"
+	// ReasonBMCUnhealthy means that the BMC itself is not healthy.
+	ReasonBMCUnhealthy = "BMCUnhealthy"
+	// ReasonChassisUnhealthy means that the chassis is not healthy, and no part explains it.
+	ReasonChassisUnhealthy = "ChassisUnhealthy"
+	// ReasonServerUnhealthy means that the server as a whole is not healthy, and no part explains it.
+	ReasonServerUnhealthy = "ServerUnhealthy"
 	// ReasonHealthUnknown means that the BMC reports no health.
 	ReasonHealthUnknown = "HealthUnknown"
 )
@@ -279,7 +301,7 @@ const SharedHardwareAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/
 const DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 // RetryBMCAnnotation on a host makes the provider contact its BMC immediately, even during the backoff after a refused login or another
-// error. Its value may be who requested it. The provider removes the annotation when it contacts the BMC.
+// error, and record the newest entries of its logs as events of the host. Its value may be who requested it. The provider removes the annotation when it contacts the BMC.
 const RetryBMCAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/retry-bmc"
 
 // BlockMoveAnnotation makes `clusterctl move` wait while a boot is in progress.

@@ -115,7 +115,7 @@ type ErasureSignature struct {
 }
 
 // BareMetalErasure is the proof that an agent reported the erasure of the disks of a BareMetalHost. The provider writes and signs it before it releases the host, and
-// keeps the last two of each host. It has no owner, because it outlives the host. `bmcctl erasures` prints it as a certificate of sanitization.
+// keeps the last two of each host. It has no owner, because it outlives the host. `kubectl baremetal erasures` prints it as a certificate of sanitization.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=baremetalerasures,scope=Namespaced,shortName=bme,categories=cluster-api

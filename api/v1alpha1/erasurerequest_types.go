@@ -10,6 +10,9 @@ import (
 // before that, and when the request cannot be carried out any more.
 const ErasedCondition = "Erased"
 
+// RequestedByAnnotation on a BareMetalErasureRequest is who asks for the erasure, and why. kubectl baremetal erase sets it. Nothing depends on it.
+const RequestedByAnnotation = "baremetalerasurerequest.infrastructure.cluster.x-k8s.io/requested-by"
+
 // Reasons of the condition Erased.
 const (
 	// ReasonErased means that the request was carried out.
@@ -74,7 +77,7 @@ type BareMetalErasureRequestStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// BareMetalErasureRequest requests the erasure of all disks of a server that no machine has, such as one that was bought used. `bmcctl erase HOST` creates one.
+// BareMetalErasureRequest requests the erasure of all disks of a server that no machine has, such as one that was bought used. `kubectl baremetal erase HOST` creates one.
 //
 // It begins when the server is off and nothing else needs the host. The host is not Available until it is over. The outcome is a BareMetalErasure with the UID of
 // the request as its claimID, or the quarantine of the host. The provider deletes the request at its expireTime. Delete it before that to withdraw it: an

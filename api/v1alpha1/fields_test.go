@@ -55,7 +55,7 @@ func TestFieldsPage(t *testing.T) {
 			g.Expect(row).To(ContainSubstring("`"+field+"`"), "%s.spec.%s", kind, field)
 		}
 		for i, word := range strings.Split(row, "`") {
-			known := slices.Contains([]string{"bmcctl erase", "providerID", "powerCycle", "taintedNode", "handOver"}, word) // what a template does not have
+			known := slices.Contains([]string{"kubectl baremetal erase", "providerID", "powerCycle", "taintedNode", "handOver"}, word) // what a template does not have
 			_, is := spec.Properties[word]
 			g.Expect(i%2 == 0 || is || known).To(BeTrue(), "%s has no field %s", kind, word)
 		}

@@ -109,6 +109,10 @@ type BareMetalHostStatus struct {
 	// +optional
 	Hardware *Hardware `json:"hardware,omitempty"`
 
+	// health is what the BMC reports about the health of the server over time. It is absent if there is nothing to report. The condition HardwareHealthy summarises it.
+	// +optional
+	Health *HealthStatus `json:"health,omitempty"`
+
 	// inspection summarises what the agent found on the server, for a host whose spec.inspection is Agent or Both.
 	// +optional
 	Inspection *InspectionSummary `json:"inspection,omitempty"`

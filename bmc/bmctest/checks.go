@@ -1,6 +1,7 @@
 package bmctest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,24 +128,16 @@ var readChecks = []check{
 		return err
 	}},
 	{"the event log is newest first", bmc.CanEventLog, func(ctx context.Context, r *round) error {
-		m, err := bmc.As[bmc.Monitor](r.client, "Read the event log")
+		reader, err := bmc.As[bmc.HealthReader](r.client, "Read the event log")
 		if err != nil {
 			return err
 		}
-		events, err := m.Events(ctx, 10)
-		if err != nil {
-			return err
+		logs, err := reader.ReadLogs(ctx, nil)
+		for _, log := range logs {
+			r.notef("%d of the newest entries of a log with %d", len(log.Entries), log.Count)
+			err = cmp.Or(err, newestFirst(log.Entries))
 		}
-		r.notef("%d of its newest entries", len(events))
-		if len(events) > 10 {
-			return fmt.Errorf("the BMC returned %d entries instead of 10", len(events))
-		}
-		for i := 1; i < len(events); i++ { // the messages are confidential, so the report does not contain them
-			if events[i].Time.After(events[i-1].Time) {
-				return fmt.Errorf("entry %d is newer than the one before it: %s after %s", i+1, events[i].Time.Format(time.RFC3339), events[i-1].Time.Format(time.RFC3339))
-			}
-		}
-		return nil
+		return err
 	}},
 	{"the clock can be read", bmc.CanClock, func(ctx context.Context, r *round) error {
 		m, err := bmc.As[bmc.Monitor](r.client, "Read the clock")
@@ -155,4 +148,17 @@ var readChecks = []check{
 		r.notef("the BMC's clock is %s ahead of this machine's", time.Until(clock).Round(time.Second))
 		return err
 	}},
+}
+
+// newestFirst is an error if an entry is newer than the one before it. The messages are confidential, so the report does not contain them.
+func newestFirst(entries []bmc.LogEntry) error {
+	if len(entries) > bmc.MaxLogEntries {
+		return fmt.Errorf("the BMC returned %d entries instead of %d", len(entries), bmc.MaxLogEntries)
+	}
+	for i := 1; i < len(entries); i++ {
+		if pair := bmc.NewestFirst([]bmc.LogEntry{entries[i-1], entries[i]}); pair[0].ID != entries[i-1].ID {
+			return fmt.Errorf("entry %d is newer than the one before it", i+1)
+		}
+	}
+	return nil
 }

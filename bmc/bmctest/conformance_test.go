@@ -237,12 +237,12 @@ func TestWrongPassword(t *testing.T) {
 // unsorted is a BMC whose log starts with its oldest entry.
 type unsorted struct{ *bmctest.Fake }
 
-func (unsorted) Events(context.Context, int) ([]bmc.Event, error) {
-	return []bmc.Event{{Time: time.Unix(1, 0), Message: "user alice logged in"}, {Time: time.Unix(2, 0), Message: "user alice logged out"}}, nil
+func (unsorted) ReadLogs(context.Context, []bmc.LogSource) ([]bmc.Log, error) {
+	return []bmc.Log{{Entries: []bmc.LogEntry{{ID: "1", Message: "user alice logged in"}, {ID: "2", Message: "user alice logged out"}}}}, nil
 }
 
-// TestEventsStayPrivate: the report does not contain messages of the event log.
-func TestEventsStayPrivate(t *testing.T) {
+// TestLogsStayPrivate: the report does not contain messages of the event log.
+func TestLogsStayPrivate(t *testing.T) {
 	g := NewWithT(t)
 	fake := &bmctest.Fake{}
 	result := resultOf(t, bmctest.Subject{SkipWrongPassword: true, Poll: time.Millisecond, Open: func(ctx context.Context, e bmc.Endpoint) (bmc.Client, error) {

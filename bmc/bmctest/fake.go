@@ -29,6 +29,7 @@ var (
 	_ bmc.SecureBooter   = &Fake{}
 	_ bmc.BIOSConfigurer = &Fake{}
 	_ bmc.Monitor        = &Fake{}
+	_ bmc.HealthReader   = &Fake{}
 	_ bmc.BootRecorder   = &Fake{}
 )
 
@@ -250,9 +251,14 @@ func (f *Fake) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	return []bmc.Sensor{{Name: "Inlet", Kind: "Temperature", Value: 21, Unit: "Cel", Health: bmc.HealthOK}}, f.call(ctx, "Sensors")
 }
 
-// Events returns the log, newest first.
-func (f *Fake) Events(ctx context.Context, most int) ([]bmc.Event, error) {
-	return f.server().newest(most), f.call(ctx, "Events")
+// ReadHealth returns the health of the server's parts.
+func (f *Fake) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.HealthReading, error) {
+	return f.server().reading(request), f.call(ctx, "ReadHealth")
+}
+
+// ReadLogs returns the log of the server.
+func (f *Fake) ReadLogs(ctx context.Context, _ []bmc.LogSource) ([]bmc.Log, error) {
+	return []bmc.Log{f.server().readLog()}, f.call(ctx, "ReadLogs")
 }
 
 // Clock reads the clock.

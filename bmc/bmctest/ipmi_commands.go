@@ -56,7 +56,10 @@ var ipmiRegistry = sync.OnceValue(func() *handlers.Registry {
 })
 
 func (s *ipmiState) chassisStatus([]byte) ([]byte, types.CompletionCode) {
-	status := &chassis.GetChassisStatusResponse{PowerIsOn: s.machine.readsOn()}
+	m := s.machine
+	status := &chassis.GetChassisStatusResponse{
+		PowerIsOn: m.readsOn(), PowerFault: m.isUnhealthy(PartPowerSupply), CollingFanFault: m.isUnhealthy(PartFan), DriveFault: m.isUnhealthy(PartDisk),
+	}
 	return status.Pack(), types.CodeOK
 }
 

@@ -113,16 +113,14 @@ func (s *ipmiState) sensorReading(request []byte) ([]byte, types.CompletionCode)
 	}
 }
 
-// maxLog is larger than the machine's log.
-const maxLog = 1 << 10
-
 func (s *ipmiState) logInfo([]byte) ([]byte, types.CompletionCode) {
 	if s.machine.faults.on(PartsAre501) {
 		return nil, types.CodeInvalidCommand
 	}
 	answer := make([]byte, 14)
 	answer[0] = types.SDRCommandSetVersion
-	binary.LittleEndian.PutUint16(answer[1:], uint16(len(s.machine.newest(maxLog)))) //nolint:gosec // at most mostLog
+	binary.LittleEndian.PutUint16(answer[1:], uint16(len(s.machine.logEntries()))) //nolint:gosec // at most 100
+	binary.LittleEndian.PutUint16(answer[3:], 0x4000)                              // free bytes
 	return answer, types.CodeOK
 }
 
@@ -132,7 +130,7 @@ func (s *ipmiState) logEntry(request []byte) ([]byte, types.CompletionCode) {
 		return nil, types.CodeRequestDataTruncated
 	}
 	const first, last = 0x0000, 0xffff
-	events := s.machine.newest(maxLog)
+	events := s.machine.logEntries()
 	id := int(binary.LittleEndian.Uint16(request[2:]))
 	switch id {
 	case first:
@@ -151,7 +149,7 @@ func (s *ipmiState) logEntry(request []byte) ([]byte, types.CompletionCode) {
 }
 
 // recordOf converts an entry of the machine's log to an event record.
-func recordOf(id uint16, e bmc.Event) []byte {
+func recordOf(id uint16, e bmc.LogEntry) []byte {
 	standard := &types.SELStandard{Timestamp: e.Time, GeneratorID: types.GeneratorBMC, EvMRev: 0x04, EventReadingType: types.EventReadingTypeSensorSpecific}
 	switch e.Message {
 	case "Power on":

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,7 +71,8 @@ type Machine struct {
 	bootedURI  string            // of the last boot
 	secure     bmc.SecureBoot
 	bios       biosMemory
-	events     []bmc.Event // oldest first
+	events     []bmc.LogEntry        // oldest first, without IDs
+	health     map[string]bmc.Health // of the parts that are not OK, by name
 	commands   []Command
 	sessions   map[string]string
 	lastToken  int
@@ -183,7 +185,7 @@ func (m *Machine) SetPower(on bool) {
 // log appends an entry to the event log. m.mu is held, or m is not shared yet.
 func (m *Machine) log(severity bmc.Health, message string) {
 	const most = 100
-	m.events = append(m.events, bmc.Event{Time: m.now(), Severity: severity, Message: message})
+	m.events = append(m.events, bmc.LogEntry{Time: m.now(), Severity: severity, Message: message})
 	m.events = m.events[max(0, len(m.events)-most):]
 }
 
@@ -328,11 +330,14 @@ func (m *Machine) setSecureBoot(enabled bool) {
 	m.secure.Enabled = enabled
 }
 
-// newest returns the newest entries of the event log, newest first.
-func (m *Machine) newest(most int) []bmc.Event {
+// logEntries returns the event log, newest first. IDs count from 1.
+func (m *Machine) logEntries() []bmc.LogEntry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	events := slices.Clone(m.events)
-	slices.Reverse(events)
-	return events[:min(most, len(events))]
+	entries := slices.Clone(m.events)
+	for i := range entries {
+		entries[i].ID = strconv.Itoa(i + 1)
+	}
+	slices.Reverse(entries)
+	return entries
 }

@@ -71,14 +71,14 @@ func (m *Machine) fixed() map[string]func() object {
 		},
 		chassisPath + "/Thermal": func() object {
 			return object{
-				"Temperatures": []object{{"Name": "Inlet", "ReadingCelsius": 21.5, "Status": object{"Health": "OK"}}},
-				"Fans":         []object{{"Name": "Fan 1", "Reading": 4200, "ReadingUnits": "RPM", "Status": object{"Health": "OK"}}},
+				"Temperatures": []object{{"Name": PartInlet, "ReadingCelsius": 21.5, "Status": m.statusOf(PartInlet)}},
+				"Fans":         []object{{"Name": PartFan, "Reading": 4200, "ReadingUnits": "RPM", "Status": m.statusOf(PartFan)}},
 			}
 		},
 		chassisPath + "/Power": func() object {
 			return object{
 				"PowerControl":  []object{{"Name": "Server", "PowerConsumedWatts": 180}},
-				"PowerSupplies": []object{{"Name": "PSU 1", "Model": "P800", "PowerCapacityWatts": 800, "Status": object{"Health": "OK"}}},
+				"PowerSupplies": []object{{"Name": PartPowerSupply, "Model": "P800", "PowerCapacityWatts": 800, "Status": m.statusOf(PartPowerSupply)}},
 			}
 		},
 		chassisPath + "/PCIeDevices": func() object { return collection(chassisPath + "/PCIeDevices/GPU") },
@@ -108,7 +108,7 @@ func (m *Machine) fixed() map[string]func() object {
 		systemPath + "/Storage/1/Drives/1": func() object {
 			return object{
 				"CapacityBytes": int64(480) << 30, "MediaType": "SSD", "Model": "D480", "SerialNumber": "DISK-1",
-				"Identifiers": []object{{"DurableNameFormat": "NAA", "DurableName": "0x5000C500A1B2C3D4"}}, "Status": object{"Health": "OK"},
+				"Identifiers": []object{{"DurableNameFormat": "NAA", "DurableName": "0x5000C500A1B2C3D4"}}, "Status": m.statusOf(PartDisk),
 			}
 		},
 		systemPath + "/SimpleStorage": func() object { return collection(systemPath + "/SimpleStorage/1") },
@@ -234,7 +234,7 @@ func (m *Machine) system() object {
 	reset := object{"target": resetPath}
 	o := object{
 		"Name": m.opts.Name, "Manufacturer": m.opts.Vendor, "Model": m.opts.Model, "SerialNumber": SerialNumber(m.opts.Name), "UUID": strings.ToUpper(m.opts.UUID),
-		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": m.powerState(), "Status": object{"Health": "OK"}, "Boot": m.bootObject(m.next),
+		"BiosVersion": "1.0", "SystemType": "Physical", "PowerState": m.powerState(), "Status": object{"Health": string(m.worstHealth()), "HealthRollup": string(m.worstHealth())}, "Boot": m.bootObject(m.next),
 		"ProcessorSummary":   object{"Count": 1, "LogicalProcessorCount": m.opts.Threads, "Model": "Emulated CPU"},
 		"MemorySummary":      object{"TotalSystemMemoryGiB": m.opts.MemoryGiB},
 		"EthernetInterfaces": link(systemPath + "/EthernetInterfaces"), "Processors": link(systemPath + "/Processors"),

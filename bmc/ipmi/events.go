@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/bougou/go-ipmi/pkg/command/storage"
@@ -15,16 +16,16 @@ import (
 // maxGaps is the number of missing record IDs in a row after which the search for older entries ends.
 const maxGaps = 16
 
-// Events reads the newest entries of the system event log (IPMI 2.0, 31). The log is linked from old to new only, so the search starts
-// at the newest entry and counts record IDs down, with the step between the first two entries. Record IDs increase on every known BMC,
-// although the specification does not require it. Entries that this search does not find are omitted.
-func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
-	const op = "Read the event log"
+// logInfo reads how many entries the system event log has (IPMI 2.0, 31.2).
+func (c *conn) logInfo(ctx context.Context) (*storage.GetSELInfoResponse, error) {
 	info := &storage.GetSELInfoResponse{}
-	if err := c.do(ctx, op, &storage.GetSELInfoRequest{}, info); err != nil {
-		return nil, err
-	}
-	limit = min(limit, int(info.Entries))
+	return info, c.do(ctx, "Read the event log", &storage.GetSELInfoRequest{}, info)
+}
+
+// newestEntries reads the newest entries of the log, up to the one with the ID known. The log is linked from old to new only, so the search starts at the newest entry and counts
+// record IDs down, with the step between the first two entries. Record IDs increase on every known BMC, although the specification does not require it. Entries that this
+// search does not find are omitted.
+func (c *conn) newestEntries(ctx context.Context, limit int, known string) ([]*types.SEL, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -32,20 +33,20 @@ func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	events := []bmc.Event{eventOf(newest)}
-	if limit == 1 {
-		return events, nil
+	entries := []*types.SEL{newest}
+	if limit == 1 || recordID(newest) == known {
+		return entries, nil
 	}
 	first, next, err := c.readSEL(ctx, 0)
 	if err != nil {
-		return events, ignoreOptional(err)
+		return entries, ignoreOptional(err)
 	}
 	step := 1
 	if next != lastRecord && next > first.RecordID {
 		step = int(next - first.RecordID)
 	}
 	gaps := 0
-	for id := int(newest.RecordID) - step; id > 0 && len(events) < limit && gaps < maxGaps; id -= step {
+	for id := int(newest.RecordID) - step; id > 0 && len(entries) < limit && gaps < maxGaps; id -= step {
 		entry, _, err := c.readSEL(ctx, uint16(id)) //nolint:gosec // between 0 and the newest
 		if err := ignoreOptional(err); err != nil {
 			return nil, err
@@ -55,10 +56,14 @@ func (c *conn) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
 			continue
 		}
 		gaps = 0
-		events = append(events, eventOf(entry))
+		if entries = append(entries, entry); recordID(entry) == known {
+			break
+		}
 	}
-	return events, nil
+	return entries, nil
 }
+
+func recordID(entry *types.SEL) string { return strconv.Itoa(int(entry.RecordID)) }
 
 // readSEL reads an entry of the log, and the record ID of the next one (IPMI 2.0, 31.5).
 func (c *conn) readSEL(ctx context.Context, id uint16) (entry *types.SEL, next uint16, err error) {
@@ -74,9 +79,9 @@ func (c *conn) readSEL(ctx context.Context, id uint16) (entry *types.SEL, next u
 	return entry, answer.NextRecordID, err
 }
 
-// eventOf converts an entry to an event with a readable message.
-func eventOf(entry *types.SEL) bmc.Event {
-	e := bmc.Event{Message: fmt.Sprintf("record of type %02Xh", uint8(entry.RecordType))}
+// entryOf converts an entry to one with a readable message.
+func entryOf(entry *types.SEL) bmc.LogEntry {
+	e := bmc.LogEntry{ID: recordID(entry), Message: fmt.Sprintf("record of type %02Xh", uint8(entry.RecordType))}
 	err := decode("Read the event log", func() error {
 		switch {
 		case entry.Standard != nil:

@@ -206,14 +206,14 @@ func TestMonitor(t *testing.T) {
 	machine.SetPower(true)
 	g.Expect(monitor.Sensors(ctx)).To(ContainElement(bmc.Sensor{Name: "Fan 1", Kind: "Fan", Value: 5200, Unit: "RPM", Health: bmc.HealthOK}))
 	g.Expect(client.NMI(ctx)).To(Succeed())
-	events, err := monitor.Events(ctx, 2)
+	logs, err := client.(bmc.HealthReader).ReadLogs(ctx, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(events).To(HaveLen(2))
-	g.Expect(events[0].Message).To(HavePrefix("Critical Interrupt sensor 00h"))
-	g.Expect(events[0].Time).To(BeTemporally("~", time.Now(), time.Minute))
-	g.Expect(events[1].Message).To(HavePrefix("System ACPI Power State sensor 00h"))
-	g.Expect(monitor.Events(ctx, 100)).To(HaveLen(3))
-	g.Expect(monitor.Events(ctx, 0)).To(BeEmpty())
+	g.Expect(logs).To(HaveLen(1))
+	entries := logs[0].Entries
+	g.Expect(entries).To(HaveLen(3))
+	g.Expect(entries[0].Message).To(HavePrefix("Critical Interrupt sensor 00h"))
+	g.Expect(entries[0].Time).To(BeTemporally("~", time.Now(), time.Minute))
+	g.Expect(entries[1].Message).To(HavePrefix("System ACPI Power State sensor 00h"))
 }
 
 // TestWrongPassword: a wrong password or an unknown user causes at most one refused login, with all cipher suites and repeats.

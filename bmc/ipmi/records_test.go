@@ -55,15 +55,15 @@ func TestEventLogSteps(t *testing.T) {
 		return append(binary.LittleEndian.AppendUint16(nil, next), entry.Pack()...)
 	}
 	for _, c := range []struct {
-		name                string
-		first, last, step   uint16
-		gone                uint16 // one that was deleted
-		asked, found, askes int
+		name              string
+		first, last, step uint16
+		gone              uint16 // one that was deleted
+		found, askes      int    // askes: the information, the newest and the first entry, and the others
 	}{
-		{name: "one by one", first: 1, last: 9000, step: 1, asked: 10, found: 10, askes: 12},
-		{name: "in steps", first: 18, last: 18 * 50, step: 18, asked: 10, found: 10, askes: 12},
-		{name: "with a gap", first: 1, last: 90, step: 1, gone: 88, asked: 10, found: 10, askes: 13},
-		{name: "fewer than asked for", first: 1, last: 3, step: 1, asked: 10, found: 3, askes: 5},
+		{name: "one by one", first: 1, last: 9000, step: 1, found: bmc.MaxLogEntries, askes: bmc.MaxLogEntries + 2},
+		{name: "in steps", first: 18, last: 18 * 50, step: 18, found: 50, askes: 52},
+		{name: "with a gap", first: 1, last: 90, step: 1, gone: 88, found: bmc.MaxLogEntries, askes: bmc.MaxLogEntries + 3},
+		{name: "fewer than the limit", first: 1, last: 3, step: 1, found: 3, askes: 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -86,8 +86,10 @@ func TestEventLogSteps(t *testing.T) {
 				}
 				return types.CodeOK, record(id, id+c.step)
 			}
-			events, err := (&conn{bmc: s}).Events(t.Context(), c.asked)
+			logs, err := (&conn{bmc: s}).ReadLogs(t.Context(), nil)
 			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(logs).To(HaveLen(1))
+			events := logs[0].Entries
 			g.Expect(events).To(HaveLen(c.found))
 			g.Expect(s.asked).To(HaveLen(c.askes), "not the whole log is read")
 			for i := range len(events) - 1 {
@@ -194,7 +196,7 @@ func FuzzAnswers(f *testing.F) {
 			"Describe":     func() error { _, err := c.Describe(ctx); return err },
 			"Inspect":      func() error { _, err := c.Inspect(ctx); return err },
 			"Sensors":      func() error { _, err := c.Sensors(ctx); return err },
-			"Events":       func() error { _, err := c.Events(ctx, 20); return err },
+			"ReadLogs":     func() error { _, err := c.ReadLogs(ctx, nil); return err },
 			"Clock":        func() error { _, err := c.Clock(ctx); return err },
 			"PowerState":   func() error { _, err := c.PowerState(ctx); return err },
 			"Cycle":        func() error { return c.Cycle(ctx) },

@@ -41,7 +41,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	add(bmc.CanSecureBoot, hasSwitch(c.service.readOptional(ctx, c.system.link("SecureBoot"))))
 	add(bmc.CanBIOSSettings, hasAttributes(c.service.readOptional(ctx, c.system.link("Bios"))))
 	add(bmc.CanSensors, slices.ContainsFunc(c.sensorSources(ctx), func(path string) bool { return c.service.readOptional(ctx, path) != nil }))
-	add(bmc.CanEventLog, c.service.readOptional(ctx, c.logEntries(ctx)) != nil)
+	add(bmc.CanEventLog, slices.ContainsFunc(c.findLogs(ctx), func(log bmc.LogSource) bool { return c.service.readOptional(ctx, log.Name) != nil }))
 	clock := c.clock(ctx)
 	at, err := parseTime(clock.text("DateTime"), clock.text("DateTimeLocalOffset"))
 	add(bmc.CanClock, err == nil)

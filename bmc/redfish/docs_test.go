@@ -76,7 +76,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, method := range append(methods, methodBootOrder) {
-		mentions("concepts/bmc.md", string(method))
+		mentions("reference/hardware.md", string(method))
 	}
 }
 

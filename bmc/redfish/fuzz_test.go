@@ -40,7 +40,7 @@ func FuzzResource(f *testing.F) {
 		}
 		_ = readOverride(r)
 		_ = sensorsIn(r)
-		_ = eventOf(r)
+		_ = (&conn{service: &service{}}).entryOf(r)
 		_ = wwnOf(r)
 		_ = architectureOf(r)
 		_ = isServer(r)
@@ -118,7 +118,7 @@ func FuzzAnswers(f *testing.F) {
 		_, _ = c.Describe(ctx)
 		_, _ = c.Inspect(ctx)
 		_, _ = c.Sensors(ctx)
-		_, _ = c.Events(ctx, 5)
+		_, _ = c.ReadLogs(ctx, nil)
 		_, _ = c.Clock(ctx)
 		_, _ = c.SecureBoot(ctx)
 		_, _ = c.Media(ctx)

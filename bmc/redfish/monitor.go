@@ -12,7 +12,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
-// monitor reads the sensors, the log and the clock of the system and of its BMC.
+// monitor reads the sensors and the clock of the system and of its BMC.
 type monitor struct {
 	service *service
 	system  *system
@@ -98,77 +98,6 @@ func healthOf(r resource) bmc.Health {
 	default:
 		return ""
 	}
-}
-
-// logEntries returns the path of the entries of the server's log: the system's or, if there is none, a manager's. It prefers the System
-// Event Log.
-func (m *monitor) logEntries(ctx context.Context) string {
-	services := m.service.members(ctx, m.system.link("LogServices"))
-	if len(services) == 0 {
-		for _, manager := range m.system.ownManagers(ctx) {
-			services = append(services, m.service.members(ctx, manager.link("LogServices"))...)
-		}
-	}
-	rank := func(r resource) int {
-		for i, name := range []string{"SEL", "EventLog", "IML", "Log"} {
-			if strings.EqualFold(r.text("LogEntryType"), name) || strings.Contains(strings.ToUpper(r.id()), strings.ToUpper(name)) {
-				return i
-			}
-		}
-		return 9
-	}
-	slices.SortStableFunc(services, func(a, b resource) int { return cmp.Compare(rank(a), rank(b)) })
-	for _, s := range services {
-		if entries := s.link("Entries"); entries != "" {
-			return entries
-		}
-	}
-	return ""
-}
-
-// Events reads the newest entries of the event log. Services list them in either order, some in pages.
-func (m *monitor) Events(ctx context.Context, limit int) ([]bmc.Event, error) {
-	const op = "Read the event log"
-	if err := m.system.refresh(ctx); err != nil {
-		return nil, err
-	}
-	path := m.logEntries(ctx)
-	if path == "" {
-		return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errors.New("the BMC has no log of the server")}
-	}
-	paths, entries, err := m.service.collection(ctx, path)
-	if err != nil && len(entries) == 0 && len(paths) == 0 {
-		return nil, wrap(op, err)
-	}
-	if len(entries) == 0 {
-		// The collection contains only links, and the newest entries are at one of its ends.
-		ends := paths
-		if len(paths) > 2*limit {
-			ends = slices.Concat(paths[:limit], paths[len(paths)-limit:])
-		}
-		entries = m.service.readAll(ctx, ends)
-	}
-	events := make([]bmc.Event, 0, len(entries))
-	for _, e := range entries {
-		events = append(events, eventOf(e))
-	}
-	slices.SortStableFunc(events, func(a, b bmc.Event) int { return b.Time.Compare(a.Time) })
-	return events[:min(limit, len(events))], wrap(op, m.service.unavailable(ctx))
-}
-
-func eventOf(r resource) bmc.Event {
-	event := bmc.Event{Message: cmp.Or(r.text("Message"), r.text("MessageId"), r.text("Name"))}
-	for _, name := range []string{"Created", "EventTimestamp"} {
-		if at, err := parseTime(r.text(name), ""); err == nil {
-			event.Time = at
-			break
-		}
-	}
-	switch severity := bmc.Health(r.text("Severity")); severity {
-	case bmc.HealthOK, bmc.HealthWarning, bmc.HealthCritical:
-		event.Severity = severity
-	}
-	return event
 }
 
 // parseTime reads a date and time (DSP0266, 9.5). Without an offset it is UTC, or has the given one.

@@ -1,5 +1,5 @@
-// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also plans firmware settings, inserts virtual media, registers
-// the servers of a CSV file, requests erasures, and exports and verifies their certificates.
+// Command bmcctl shows a BMC's model and capabilities, and tests whether they work. It also plans firmware settings, inserts virtual media, checks and prints
+// the servers of a CSV file as objects, and verifies certificates of erasures. It needs no cluster: kubectl-baremetal is the tool that does.
 package main
 
 import (
@@ -9,14 +9,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/version"
 )
 
@@ -55,7 +54,7 @@ func usageErrorf(format string, args ...any) error { return &usageError{fmt.Spri
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string, c console) int {
 	commands := map[string]func(context.Context, []string, console) error{
-		"probe": probe, "qualify": qualify, "plan": plan, "profile": profile, "media": media, "inventory": inventory, "erase": erase, "erasures": erasures,
+		"probe": probe, "qualify": qualify, "plan": plan, "profile": profile, "media": media, "inventory": inventory, "erasures": erasures,
 	}
 	if len(args) == 0 {
 		writef(c.err, usage)
@@ -72,7 +71,7 @@ func run(ctx context.Context, args []string, c console) int {
 		writef(c.out, "bmcctl %s\n", version.String())
 		return exitOK
 	default:
-		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl plan, bmcctl profile, bmcctl media, bmcctl inventory, bmcctl erase or bmcctl erasures", args[0]), c)
+		return exitCode(usageErrorf("there is no command %q: use bmcctl probe, bmcctl qualify, bmcctl plan, bmcctl profile, bmcctl media, bmcctl inventory or bmcctl erasures", args[0]), c)
 	}
 }
 
@@ -115,29 +114,17 @@ func parse(set *pflag.FlagSet, args []string, c console, about string) (string, 
 }
 
 // clean returns a text as one line without control characters, because BMCs are not trusted.
-func clean(text string) string {
-	printable := strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(printable), " ")
-}
+func clean(text string) string { return terminal.Line(text) }
 
-const usage = `bmcctl shows the model and the capabilities of a BMC, tests whether they work, registers servers, erases their disks, and proves that.
+const usage = `bmcctl shows the model and the capabilities of a BMC, and tests whether they work. It needs no cluster: kubectl baremetal is the tool that does.
 
   bmcctl probe URL       read a BMC without changing anything
   bmcctl qualify URL     test all capabilities on an unused server: it is powered off and on several times
   bmcctl plan URL        show what a profile of firmware settings would change on a server, without changing anything
   bmcctl profile URL     write the firmware settings of a good server as a profile
   bmcctl media COMMAND   insert an image into a virtual drive, eject it, or print what the drives contain
-  bmcctl inventory FILE  register the servers in a CSV file with a management cluster
-  bmcctl erase HOST      request the erasure of all disks of a server that no machine has
-  bmcctl erasures HOST   print the certificates of sanitization of a host, or verify exported ones
+  bmcctl inventory FILE  check a CSV file of servers, and print their objects
+  bmcctl erasures verify FILE  verify exported certificates of sanitization
 
 The user name and the password come from --username and --password-file, or from BMC_USERNAME and BMC_PASSWORD in the environment;
 at a terminal, bmcctl asks for the password.
@@ -152,9 +139,7 @@ at a terminal, bmcctl asks for the password.
   bmcctl profile redfish://192.0.2.10 >profile.yaml
   bmcctl plan --profile profile.yaml redfish://192.0.2.11
   bmcctl media insert redfish://192.0.2.10 http://images.example/boot.iso
-  bmcctl inventory rack.csv --dry-run
-  bmcctl erase server-1 --policy Clear
-  bmcctl erasures server-1 -o json >erasures.json
+  bmcctl inventory rack.csv -o yaml
   bmcctl erasures verify erasures.json --key erasure-keys.pem
 
 The exit code is 0 on success (qualify: the BMC is fit; plan: nothing is refused; erasures verify: all are valid), 1 on failure, and 2 if the command line is wrong.

@@ -155,7 +155,7 @@ func TestUsage(t *testing.T) {
 		says string
 	}{
 		{nil, "bmcctl probe URL"},
-		{[]string{"prove"}, "use bmcctl probe, bmcctl qualify, bmcctl plan, bmcctl profile, bmcctl media, bmcctl inventory, bmcctl erase or bmcctl erasures"},
+		{[]string{"prove"}, "use bmcctl probe, bmcctl qualify, bmcctl plan, bmcctl profile, bmcctl media, bmcctl inventory or bmcctl erasures"},
 		{[]string{"probe"}, "takes one URL, but got 0"},
 		{[]string{"probe", address, address}, "takes one URL, but got 2"},
 		{[]string{"probe", "192.0.2.10"}, "write redfish://192.0.2.10, or use another of "},

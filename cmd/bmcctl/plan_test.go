@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
+
+var update = flag.Bool("update", false, "write the golden files")
 
 // profileFile writes a profile with the lines of a spec, and returns the path of the file.
 func profileFile(t *testing.T, spec string) string {

@@ -37,7 +37,7 @@ type findings struct {
 	ClockAheadSeconds *float64       `json:"clockAheadSeconds"`
 	Inventory         *bmc.Inventory `json:"inventory"`
 	Sensors           []bmc.Sensor   `json:"sensors,omitempty"`
-	Events            []bmc.Event    `json:"events,omitempty"`
+	Events            []bmc.LogEntry `json:"events,omitempty"`
 
 	// Ready is true if a host with this BMC can be registered and booted. Verdict says so, and Warnings what to correct before.
 	Ready    bool          `json:"ready"`
@@ -71,7 +71,7 @@ func probe(ctx context.Context, args []string, c console) error {
 	set := pflag.NewFlagSet("probe", pflag.ContinueOnError)
 	f.flags(set)
 	set.BoolVar(&sensors, "sensors", false, "Also read the sensors.")
-	set.IntVar(&events, "events", 0, "Number of entries of the event log to read, the newest first. 0 reads none.")
+	set.IntVar(&events, "events", 0, "Number of newest entries of the event logs to read, up to 64 a log. 0 reads none.")
 	set.StringVar(&mac, "boot-mac", "", "MAC address of the interface that boots from the network, as in spec.bootMACAddresses. Without it, all interfaces are checked.")
 	set.StringVarP(&output, "output", "o", "text", "Output `format`: text or json.")
 	address, err := parse(set, args, c, aboutProbe)
@@ -130,9 +130,7 @@ func readBMC(ctx context.Context, t *target, timeout time.Duration, sensors bool
 		found.Sensors = value(read(ctx, l, "sensors", monitor(l, bmc.Monitor.Sensors)))
 	}
 	if events > 0 {
-		found.Events = value(read(ctx, l, "events", monitor(l, func(m bmc.Monitor, ctx context.Context) ([]bmc.Event, error) {
-			return m.Events(ctx, events)
-		})))
+		found.Events = value(read(ctx, l, "events", func(ctx context.Context) ([]bmc.LogEntry, error) { return newestEntries(ctx, client, events) }))
 	}
 	closeCtx, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancelClose()
@@ -172,6 +170,24 @@ func (l *bmcReader) readConfiguration(ctx context.Context) {
 		found.ClockAheadSeconds = &ahead
 	}
 	found.Inventory = read(ctx, l, "inventory", client.Inspect)
+}
+
+// newestEntries reads the newest entries of all logs, newest first.
+func newestEntries(ctx context.Context, client bmc.Client, limit int) ([]bmc.LogEntry, error) {
+	reader, err := bmc.As[bmc.HealthReader](client, "Read the event log")
+	if err != nil {
+		return nil, err
+	}
+	logs, err := reader.ReadLogs(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var entries []bmc.LogEntry
+	for _, log := range bmc.Newest(logs, limit) {
+		entries = append(entries, log.Entries...)
+	}
+	slices.SortStableFunc(entries, func(a, b bmc.LogEntry) int { return b.Time.Compare(a.Time) })
+	return entries, nil
 }
 
 // monitor calls a method of bmc.Monitor, which not every driver implements.

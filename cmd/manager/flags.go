@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	bmcmetrics "github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/dhcp"
 )
 
@@ -119,6 +121,10 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.settings.PollInterval, "power-poll-interval", o.settings.PollInterval, "Maximum age of the power state of an idle host before it is read again.")
 	set.DurationVar(&o.settings.ActiveInterval, "power-active-interval", o.settings.ActiveInterval, "Maximum age of the power state during an operation on a host before it is read again.")
 	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "Maximum age of the inventory of an idle host before it is read again.")
+	set.DurationVar(&o.settings.HealthInterval, "health-interval", lifecycle.DefaultHealthInterval,
+		"Interval at which the health of an idle host is read. From 600 hosts on it is longer, so that 10 are read per second. 0 reads it with the inventory only.")
+	set.StringSliceVar(&o.sensorKinds, "sensor-metrics", nil,
+		"Comma-separated `kinds` of sensors that the metrics show, with a series for each sensor: "+strings.Join(bmcmetrics.SensorKinds, ", ")+". Defaults to none.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "Time that an operating system has to shut down. After it the server is powered off through its BMC.")
 	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "Maximum duration of a boot attempt. After it the attempt has failed.")
 	set.DurationVar(&o.settings.MethodTimeout, "boot-method-timeout", o.settings.MethodTimeout,

@@ -167,7 +167,7 @@ func (o *options) controllers() (*provider.ControllerOptions, error) {
 		Concurrency: provider.Concurrency{
 			Host: n.host, Machine: n.machine, Cluster: n.cluster, Template: n.template, Remediation: n.remediation, Node: n.node, ClusterCache: n.clusterCache,
 		},
-		NodeName: os.Getenv("NODE_NAME"), Webhooks: serve, MediaURLs: o.mediaURLs, Profiles: o.profiles,
+		NodeName: os.Getenv("NODE_NAME"), Webhooks: serve, MediaURLs: o.mediaURLs, Profiles: o.profiles, SensorKinds: o.sensorKinds,
 	}, nil
 }
 

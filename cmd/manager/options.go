@@ -19,6 +19,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
+	bmcmetrics "github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/bootconfig"
@@ -55,6 +56,7 @@ type options struct {
 	logs           *logsv1.LoggingConfiguration
 	settings       lifecycle.Settings
 	profiles       bool
+	sensorKinds    []string
 	bootConfig     []string
 	bootMediaURLs  []string
 	imagesSocket   string
@@ -116,6 +118,9 @@ func (o *options) complete() error {
 	if o.settings.BootConcurrency < 0 {
 		return fmt.Errorf("--boot-concurrency: %d: must be a positive number, or 0 for no limit", o.settings.BootConcurrency)
 	}
+	if err := o.checkHealth(); err != nil {
+		return err
+	}
 	if !cleaning.IsMinimum(o.settings.MinimumCleaningPolicy) {
 		return fmt.Errorf("--minimum-cleaning-policy: %q is neither None nor Metadata nor Clear nor Purge", o.settings.MinimumCleaningPolicy)
 	}
@@ -126,6 +131,22 @@ func (o *options) complete() error {
 		return fmt.Errorf("--boot-media-url: %w", err)
 	}
 	return o.completeConfig()
+}
+
+// minHealthInterval is the least interval at which the health is read.
+const minHealthInterval = 10 * time.Second
+
+// checkHealth checks the flags of the health.
+func (o *options) checkHealth() error {
+	if interval := o.settings.HealthInterval; interval != 0 && interval < minHealthInterval {
+		return fmt.Errorf("--health-interval: %s: must be at least %s, or 0 to read the health with the inventory only", interval, minHealthInterval)
+	}
+	for _, kind := range o.sensorKinds {
+		if !slices.Contains(bmcmetrics.SensorKinds, kind) {
+			return fmt.Errorf("--sensor-metrics: %q is unknown: use some of %s", kind, strings.Join(bmcmetrics.SensorKinds, ", "))
+		}
+	}
+	return nil
 }
 
 // completeMediaURLs parses the URLs of the boot media.

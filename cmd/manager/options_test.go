@@ -54,6 +54,8 @@ func TestFlagErrors(t *testing.T) {
 		"a TLS version":             {[]string{"--components=controllers", "--tls-min-version=1.2"}, `--tls-min-version, --tls-cipher-suites, --tls-curve-preferences: unknown tls version "1.2"`},
 		"a cipher suite":            {[]string{"--components=controllers", "--tls-cipher-suites=ROT13"}, "Cipher suite ROT13 not supported"},
 		"a cleaning policy":         {[]string{"--components=controllers", "--minimum-cleaning-policy=Manual"}, `--minimum-cleaning-policy: "Manual" is neither None nor Metadata nor Clear nor Purge`},
+		"a health interval":         {[]string{"--components=controllers", "--health-interval=1s"}, "--health-interval: 1s: must be at least 10s, or 0"},
+		"a kind of sensors":         {[]string{"--components=controllers", "--sensor-metrics=Power,Mood"}, `--sensor-metrics: "Mood" is unknown: use some of InletTemperature`},
 		"a method timeout":          {[]string{"--components=controllers", "--boot-method-timeout=0"}, "--boot-method-timeout: 0s: must be more than 0"},
 		"a media URL":               {[]string{"--components=controllers", "--boot-media-url=boot.example"}, `--boot-media-url: "boot.example" is not an http or https URL`},
 		"a media URL twice":         {[]string{"--components=controllers", "--boot-media-url=http://a", "--boot-media-url=https://b"}, `--boot-media-url: "https://b": there is another URL for the same BMCs`},

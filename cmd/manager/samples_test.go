@@ -197,12 +197,15 @@ func TestNetworkPolicySample(t *testing.T) {
 	g.Expect(open).To(HaveLen(len(ports(&manager))))
 }
 
-// TestSecurityDocs: docs/concepts/security.md names every installed account, role and admission policy, and docs/guides/multi-tenancy.md every sample.
+// TestSecurityDocs: docs/concepts/security.md and docs/reference/accounts.md name every installed account, role and admission policy, and docs/guides/multi-tenancy.md every sample.
 func TestSecurityDocs(t *testing.T) {
 	g := NewWithT(t)
 	root := controllerstest.Root()
 	content, err := os.ReadFile(filepath.Join(root, "docs", "concepts", "security.md"))
 	g.Expect(err).NotTo(HaveOccurred())
+	accounts, err := os.ReadFile(filepath.Join(root, "docs", "reference", "accounts.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	content = append(content, accounts...)
 	kinds := []string{"ServiceAccount", "Role", "ClusterRole", "ValidatingAdmissionPolicy"}
 	for _, o := range build(t, "default") {
 		if slices.Contains(kinds, o.GetKind()) {

@@ -57,12 +57,14 @@ func (p *Provider) addControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	hosts := &host.Reconciler{
+		Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
+		WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken,
+		Profiles: o.Controllers.Profiles, SensorKinds: o.Controllers.SensorKinds, ProgressDelay: progressDelay,
+	}
 	return errors.Join(
-		(&host.Reconciler{
-			Client: c, APIReader: reader, Pool: p.pool, Recorder: p.recorder("capbm-host"), Settings: o.Settings, Clock: o.Clock, Node: ownNode, Tenants: o.Tenants,
-			WatchFilter: o.WatchFilter, Erasures: erasure.NewRecorder(p, o.ProviderNamespace), MediaURLs: o.Controllers.MediaURLs, MediaToken: p.mediaToken, Profiles: o.Controllers.Profiles,
-			ProgressDelay: progressDelay,
-		}).SetupWithManager(ctx, p, options(concurrency.Host)),
+		hosts.SetupWithManager(ctx, p, options(concurrency.Host)),
+		p.addSensorMetrics(hosts),
 		(&erasure.RequestReconciler{
 			Client: c, APIReader: reader, Recorder: p.recorder("capbm-erasure"), Clock: o.Clock, WatchFilter: o.WatchFilter,
 		}).SetupWithManager(p, options(1)),
@@ -98,6 +100,14 @@ func (p *Provider) addInventoryMetrics() error {
 	return p.opts.Registry.Register(&metrics.Inventory{
 		Client: p.GetCache(), Leads: p.Elected(), Pool: p.pool, Settings: p.opts.Settings, Log: p.GetLogger().WithName("metrics"),
 	})
+}
+
+// addSensorMetrics exports the sensors of hosts, if a kind of sensors is asked for.
+func (p *Provider) addSensorMetrics(hosts *host.Reconciler) error {
+	if p.opts.Registry == nil || len(p.opts.Controllers.SensorKinds) == 0 {
+		return nil
+	}
+	return p.opts.Registry.Register(&metrics.Sensors{Each: hosts.EachSensor, Log: p.GetLogger().WithName("metrics")})
 }
 
 func (p *Provider) addWebhooks() error {

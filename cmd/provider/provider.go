@@ -90,6 +90,8 @@ type ControllerOptions struct {
 	MediaURLs host.MediaURLs
 	// Profiles is true if BareMetalProfiles are applied.
 	Profiles bool
+	// SensorKinds are the kinds of sensors that metrics show, some of metrics.SensorKinds.
+	SensorKinds []string
 	// Concurrency is how many objects of a kind are reconciled at once.
 	Concurrency Concurrency
 	// NodeName is the Node that the provider runs on. Empty outside of a cluster.

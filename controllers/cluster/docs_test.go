@@ -13,8 +13,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
-// TestDocs: the example of a BareMetalCluster in docs/guides/choose-servers.md is valid, and the reference has every reason that requires an action of
-// the user.
+// TestDocs: the example of a BareMetalCluster in docs/guides/choose-servers.md is valid.
 func TestDocs(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "guides", "choose-servers.md"))
@@ -25,12 +24,4 @@ func TestDocs(t *testing.T) {
 	g.Expect(yaml.UnmarshalStrict(example[1], infra)).To(Succeed())
 	infra.Namespace = env.Namespace(t)
 	env.Create(t, infra)
-	reference, err := os.ReadFile(filepath.Join(controllerstest.Root(), "docs", "reference", "conditions.md"))
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, reason := range []string{
-		v1alpha1.ReasonEndpointMissing, v1alpha1.ReasonEndpointInvalid, v1alpha1.ReasonEndpointMismatch,
-		v1alpha1.ReasonFailureDomainWithoutHosts, v1alpha1.ReasonTooManyFailureDomains, v1alpha1.ReasonKubeconfigRefused,
-	} {
-		g.Expect(string(reference)).To(ContainSubstring("`" + reason + "`"))
-	}
 }

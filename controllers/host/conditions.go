@@ -53,7 +53,6 @@ func setConditions(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifec
 	}
 	setAvailable(set, view, step)
 	setRunsProvider(host, view)
-	setHardwareHealthy(host)
 	setPreflightPassed(host)
 	setSettingsConform(host, view)
 	controllers.SetNodeMatched(host, view.Observed.Node, "")

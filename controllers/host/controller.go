@@ -67,6 +67,8 @@ type Reconciler struct {
 	Erasures ErasureRecorder
 	// Profiles is true if BareMetalProfiles are applied. Without it no settings run starts, and a host whose run is open waits.
 	Profiles bool
+	// SensorKinds are the kinds of sensors that EachSensor has. Without a kind no sensor is read.
+	SensorKinds []string
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 	// Node is the Node that this process runs on (see OwnNode): its server is not powered off. Nil if it is unknown.
@@ -163,7 +165,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
 	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
 	r.queue = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue)
-	r.events = &eventRecorder{recorder: r.Recorder, observations: r.observations}
+	r.events = &eventRecorder{recorder: r.Recorder, client: r.Client, clock: r.Clock, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
 	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}
 	r.gatherer = &gatherer{
@@ -205,7 +207,7 @@ func (r *Reconciler) newPerformer() *performer {
 				client: r.Client, apiReader: r.APIReader, settings: r.Settings, tenants: r.Tenants, observations: r.observations, gatherer: r.gatherer,
 			},
 			executor: &jobExecutor{
-				clock: r.Clock, observations: r.observations, events: r.events,
+				clock: r.Clock, observations: r.observations, events: r.events, sensorKinds: r.SensorKinds,
 				firmware: &settingsExecutor{clock: r.Clock, observations: r.observations},
 				boot:     &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
 			},

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,8 @@ import (
 // eventRecorder records the events of hosts. Where only memory shows that an event was recorded, it keeps that in the observations.
 type eventRecorder struct {
 	recorder     events.EventRecorder // nil records no events
+	client       client.Client        // records the entries of logs
+	clock        clock.PassiveClock
 	observations *observations
 }
 
@@ -140,8 +143,7 @@ func (r *eventRecorder) recordReleasedEvents(ctx context.Context, host *v1alpha1
 
 // recordJobEvent records an event of a job, which has no host object.
 func (r *eventRecorder) recordJobEvent(j job, kind, reason, action, note string) {
-	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name, UID: j.uid}}
-	r.recordEvent(host, kind, reason, action, "%s", note)
+	r.recordEvent(hostOf(j), kind, reason, action, "%s", note)
 }
 
 // transitionEvent is the event of a host that enters or leaves a phase.
@@ -172,6 +174,7 @@ type eventState struct {
 	bmcReason  string
 	power      string // PoweredOff or one of powerWarnings; empty if nothing is wrong with the power
 	health     string // the reason of HardwareHealthy
+	parts      string // that are not healthy
 	preflight  string // the message of PreflightPassed
 }
 
@@ -183,7 +186,7 @@ func eventStateOf(host *v1alpha1.BareMetalHost) eventState {
 	if reason := conditions.GetReason(host, v1alpha1.BootedCondition); reason == v1alpha1.ReasonPoweredOff || slices.Contains(powerWarnings, reason) {
 		s.power = reason
 	}
-	s.health = conditions.GetReason(host, v1alpha1.HardwareHealthyCondition)
+	s.health, s.parts = conditions.GetReason(host, v1alpha1.HardwareHealthyCondition), partsKey(host.Status.Health)
 	s.preflight = conditions.GetMessage(host, v1alpha1.PreflightPassedCondition)
 	return s
 }
@@ -225,14 +228,7 @@ func (r *eventRecorder) recordStatusEvents(before, host *v1alpha1.BareMetalHost,
 	if is.preflight != "" && is.preflight != was.preflight {
 		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventPreflightWarnings, "Register", "%s", is.preflight)
 	}
-	unhealthy := []string{v1alpha1.ReasonHardwareWarning, v1alpha1.ReasonHardwareCritical}
-	switch {
-	case was.health == is.health:
-	case slices.Contains(unhealthy, is.health):
-		r.recordEvent(host, corev1.EventTypeWarning, controllers.EventHardwareUnhealthy, "Observe", "%s", conditions.GetMessage(host, v1alpha1.HardwareHealthyCondition))
-	case is.health == v1alpha1.ReasonHardwareOK && slices.Contains(unhealthy, was.health):
-		r.recordEvent(host, corev1.EventTypeNormal, controllers.EventHardwareHealthy, "Observe", "The BMC reports no unhealthy component any more")
-	}
+	r.recordHealthEvents(host, was, is)
 }
 
 // recordPowerEvents records that the server of a provisioned machine is off, or is on again.

@@ -14,80 +14,108 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// component is a part of a server whose health its BMC reports.
-type component struct {
-	kind, name, model, serial string
-	health                    wire.Health
-}
-
-// componentsOf returns the components of a server that are not healthy. The server itself is one of them, if none of its components explains its health.
-func componentsOf(hw *v1alpha1.Hardware) []component {
-	var all []component
+// partsOf returns the parts of an inventory that are not healthy, with the server itself.
+func partsOf(hw *v1alpha1.Hardware) []v1alpha1.UnhealthyPart {
+	if hw == nil {
+		return nil
+	}
+	var parts []v1alpha1.UnhealthyPart
+	add := func(class v1alpha1.PartClass, name, model, serial string, health wire.Health) {
+		if isUnhealthy(health) {
+			parts = append(parts, v1alpha1.UnhealthyPart{Class: class, Name: name, Model: model, SerialNumber: serial, Health: health})
+		}
+	}
 	for _, d := range hw.Disks {
-		all = append(all, component{"disk", d.Name, d.Model, d.SerialNumber, d.Health})
+		add(v1alpha1.PartDisk, d.Name, d.Model, d.SerialNumber, d.Health)
 	}
 	for _, d := range hw.DIMMs {
-		all = append(all, component{"memory module", d.Name, d.PartNumber, d.SerialNumber, d.Health})
+		add(v1alpha1.PartMemory, d.Name, d.PartNumber, d.SerialNumber, d.Health)
 	}
 	for _, p := range hw.PowerSupplies {
-		all = append(all, component{"power supply", p.Name, p.Model, "", p.Health})
+		add(v1alpha1.PartPowerSupply, p.Name, p.Model, "", p.Health)
 	}
 	for _, d := range hw.Devices {
-		all = append(all, component{cmp.Or(d.Class, "device"), d.Name, d.Model, d.SerialNumber, d.Health})
+		add(v1alpha1.PartDevice, controllers.Clip(strings.TrimSpace(cmp.Or(d.Class, "device")+" "+d.Name), controllers.MaxText), d.Model, d.SerialNumber, d.Health)
 	}
-	unhealthy := slices.DeleteFunc(all, func(c component) bool { return !isUnhealthy(c.health) })
-	if isUnhealthy(hw.Health) && len(unhealthy) == 0 || hw.Health == wire.HealthCritical && !slices.ContainsFunc(unhealthy, component.isCritical) {
-		unhealthy = append(unhealthy, component{kind: "server", health: hw.Health})
-	}
-	return unhealthy
+	add(v1alpha1.PartServer, "", "", "", hw.Health)
+	return parts
 }
 
-func (c component) isCritical() bool { return c.health == wire.HealthCritical }
-
-// isCritical is true if an inventory has a component that is critical.
+// isCritical is true if an inventory has a part that is critical.
 func isCritical(hw *v1alpha1.Hardware) bool {
-	return hw != nil && slices.ContainsFunc(componentsOf(hw), component.isCritical)
+	return slices.ContainsFunc(partsOf(hw), func(p v1alpha1.UnhealthyPart) bool { return p.Health == wire.HealthCritical })
 }
 
 func isUnhealthy(health wire.Health) bool {
 	return health == wire.HealthWarning || health == wire.HealthCritical
 }
 
-// text describes a component, such as "disk 3 (model VK000960GXAWL, serial number 21122DE9C12C): Critical".
-func (c component) text() string {
+// classWord is a class with its words in a message and its reason of the condition HardwareHealthy.
+type classWord struct{ text, reason string }
+
+var classWords = map[v1alpha1.PartClass]classWord{
+	v1alpha1.PartDisk:        {"disk", v1alpha1.ReasonDiskUnhealthy},
+	v1alpha1.PartVolume:      {"volume", v1alpha1.ReasonVolumeUnhealthy},
+	v1alpha1.PartMemory:      {"memory module", v1alpha1.ReasonMemoryUnhealthy},
+	v1alpha1.PartCPU:         {"processor", v1alpha1.ReasonCPUUnhealthy},
+	v1alpha1.PartPowerSupply: {"power supply", v1alpha1.ReasonPowerSupplyUnhealthy},
+	v1alpha1.PartFan:         {"fan", v1alpha1.ReasonFanUnhealthy},
+	v1alpha1.PartTemperature: {"temperature", v1alpha1.ReasonTemperatureUnhealthy},
+	v1alpha1.PartVoltage:     {"voltage", v1alpha1.ReasonVoltageUnhealthy},
+	v1alpha1.PartNIC:         {"network interface", v1alpha1.ReasonNICUnhealthy},
+	v1alpha1.PartDevice:      {"", v1alpha1.ReasonDeviceUnhealthy}, // its name has the class of the device
+	v1alpha1.PartBMC:         {"BMC", v1alpha1.ReasonBMCUnhealthy},
+	v1alpha1.PartChassis:     {"chassis", v1alpha1.ReasonChassisUnhealthy},
+	v1alpha1.PartServer:      {"server", v1alpha1.ReasonServerUnhealthy},
+}
+
+// isUnhealthyReason is true for the reasons of a condition that is False.
+func isUnhealthyReason(reason string) bool {
+	for _, word := range classWords {
+		if word.reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// textOf describes a part, such as "disk 3 (model VK000960GXAWL, serial number 21122DE9C12C): Critical".
+func textOf(p v1alpha1.UnhealthyPart) string {
 	var details []string
-	if c.model != "" {
-		details = append(details, "model "+c.model)
+	if p.Model != "" {
+		details = append(details, "model "+p.Model)
 	}
-	if c.serial != "" {
-		details = append(details, "serial number "+c.serial)
+	if p.SerialNumber != "" {
+		details = append(details, "serial number "+p.SerialNumber)
 	}
-	name := strings.TrimSpace(c.kind + " " + c.name)
+	name := strings.TrimSpace(classWords[p.Class].text + " " + p.Name)
 	if len(details) > 0 {
 		name += " (" + strings.Join(details, ", ") + ")"
 	}
-	return name + ": " + string(c.health)
+	return name + ": " + string(p.Health)
 }
 
-// maxNamedComponents is how many components a message names.
-const maxNamedComponents = 8
+// maxNamedParts is how many parts a message names.
+const maxNamedParts = 8
 
-// textOf describes components, the critical ones first.
-func textOf(unhealthy []component) string {
-	slices.SortStableFunc(unhealthy, func(a, b component) int { return cmp.Compare(a.health, b.health) }) // Critical sorts before Warning
+// textOfAll describes the parts of a status, the worst ones first.
+func textOfAll(status *v1alpha1.HealthStatus) string {
 	var texts []string
-	for _, c := range unhealthy[:min(len(unhealthy), maxNamedComponents)] {
-		texts = append(texts, c.text())
+	for _, p := range status.Parts[:min(len(status.Parts), maxNamedParts)] {
+		texts = append(texts, textOf(p))
 	}
-	if more := len(unhealthy) - len(texts); more > 0 {
+	if more := len(status.Parts) - len(texts) + int(status.OmittedParts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, "; ")
 }
 
-// setHardwareHealthy sets the condition HardwareHealthy from the inventory. Without an inventory it deletes the condition.
-func setHardwareHealthy(host *v1alpha1.BareMetalHost) {
-	hw := host.Status.Hardware
+// flappingNote says in the condition why it does not change.
+const flappingNote = ". This changed more than 3 times in 10 minutes: the worst state is shown until nothing changes for 10 minutes"
+
+// setHardwareHealthy sets the condition HardwareHealthy from what is reported. Without an inventory it deletes the condition. rollup is the last reading of the health in this process.
+func setHardwareHealthy(host *v1alpha1.BareMetalHost, rollup wire.Health) {
+	hw, status := host.Status.Hardware, host.Status.Health
 	if hw == nil {
 		conditions.Delete(host, v1alpha1.HardwareHealthyCondition)
 		return
@@ -95,16 +123,17 @@ func setHardwareHealthy(host *v1alpha1.BareMetalHost) {
 	c := metav1.Condition{
 		Type: v1alpha1.HardwareHealthyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHardwareOK, ObservedGeneration: host.Generation,
 	}
-	switch unhealthy := componentsOf(hw); {
-	case len(unhealthy) > 0:
-		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonHardwareWarning
-		if isCritical(hw) {
-			c.Reason = v1alpha1.ReasonHardwareCritical
-		}
-		c.Message = "The BMC reports " + textOf(unhealthy)
-	case hw.Health == "":
+	wasOK := conditions.GetReason(host, v1alpha1.HardwareHealthyCondition) == v1alpha1.ReasonHardwareOK
+	switch {
+	case status != nil && len(status.Parts) > 0:
+		c.Status, c.Reason = metav1.ConditionFalse, classWords[status.Parts[0].Class].reason
+		c.Message = "The BMC reports " + textOfAll(status)
+	case hw.Health == "" && rollup == "" && !wasOK: // an inventory without a health, as that of IPMI, says nothing until the health was read
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonHealthUnknown, "The BMC does not report the health of the server"
 	}
-	c.Message = controllers.Clip(c.Message, controllers.MaxMessage)
+	if status != nil && status.Flapping {
+		c.Message += flappingNote
+	}
+	c.Message = controllers.Clip(strings.TrimPrefix(c.Message, ". "), controllers.MaxMessage)
 	conditions.Set(host, c)
 }

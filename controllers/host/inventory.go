@@ -11,6 +11,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/health"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -39,6 +40,10 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 	}
 	keepEarlierFacts(hardware, h.hardware, read.Facts)
 	h.hardware, h.replacement, h.description = hardware, nil, status
+	h.inventoryAt = now.Time
+	h.bmc.Health.Unsupported, h.bmc.Health.Failures = false, 0 // new firmware may offer it
+	h.health.Logs.FindAgain()
+	h.health.Update(h.inventoryHealth(), now.Time)
 }
 
 // keptMessage is the message of a fact whose value is from an earlier inspection.
@@ -105,7 +110,7 @@ func (h *hostObservation) isOtherServer(hardware *v1alpha1.Hardware) bool {
 // confirmReplacement accepts the inventory of another server if a user confirmed that server.
 func (h *hostObservation) confirmReplacement(host *v1alpha1.BareMetalHost) {
 	if r := h.replacement; r != nil && host.Annotations[v1alpha1.ConfirmServerAnnotation] == inventory.Fingerprint(r.SystemUUID, r.SerialNumber) {
-		h.hardware, h.replacement = r, nil
+		h.hardware, h.replacement, h.health = r, nil, health.Tracker{}
 		h.bmc.InspectedTime = time.Time{} // the next inspection records it in the status
 	}
 }

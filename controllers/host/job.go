@@ -37,6 +37,7 @@ type jobExecutor struct {
 	boot         *bootDevices
 	firmware     *settingsExecutor
 	events       *eventRecorder
+	sensorKinds  []string // of the sensors that metrics show
 }
 
 // job is BMC work for one host.
@@ -48,6 +49,7 @@ type job struct {
 	mode      bmc.BootMode
 	decidedAt time.Time
 	powerNew  bool // the decision used a new reading of the power state
+	readsLog  bool // a user requested the job: the newest entries of the logs become events, too
 
 	// What was known of the server when the job was submitted.
 	lastOverride *v1alpha1.BootOverrideStatus
@@ -115,7 +117,7 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Host.Spec.BootMode),
-		decidedAt: view.Now, powerNew: view.BMC.PowerNew, wantsSecureBoot: view.Host.Spec.BootMode == v1alpha1.BootModeUEFISecureBoot,
+		decidedAt: view.Now, powerNew: view.BMC.PowerNew, readsLog: view.Requests.RetryBMC, wantsSecureBoot: view.Host.Spec.BootMode == v1alpha1.BootModeUEFISecureBoot,
 	}
 	observed := r.observations.get(j.key)
 	if wait := observed.commandsDeferredUntil.Sub(r.clock.Now()); action.Commands() && wait > 0 {
@@ -213,8 +215,13 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 	switch j.action {
 	case lifecycle.ReadPower:
 		return nil
+	case lifecycle.ReadHealth:
+		return e.readHealth(ctx, j, c)
 	case lifecycle.Inspect:
 		err := e.inspect(ctx, j, c)
+		if err == nil && j.readsLog {
+			err = e.readRequestedLogs(ctx, j, c)
+		}
 		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
 			return asFinal(err) // the earlier inventory stays valid while the power state can be read
 		}
@@ -289,6 +296,11 @@ func (r *jobRunner) finish(ctx context.Context, j job, start time.Time, err erro
 	r.enqueuer.enqueue(j.key)
 }
 
+// isOperation is true for the actions that the status shows. A reading that recurs is not one of them: it would write the status each time.
+func isOperation(action lifecycle.Action) bool {
+	return action != lifecycle.ReadPower && action != lifecycle.ReadHealth
+}
+
 // noteJobResult records the result of a job.
 func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) {
 	switch {
@@ -311,7 +323,7 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 			h.bmc.InspectedTime = now
 		}
 	}
-	if !start.IsZero() && j.action != lifecycle.ReadPower {
+	if !start.IsZero() && isOperation(j.action) {
 		h.noteOperation(string(j.action), start, now, err)
 	}
 }

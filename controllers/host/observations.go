@@ -11,6 +11,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/health"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -39,6 +41,10 @@ type hostObservation struct {
 	report         agentReport // what the agent found
 	firmware       firmwareObservation
 	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
+	inventoryAt    time.Time          // when hardware was read
+	health         health.Tracker     // what is reported about the health
+	sensors        []metrics.Sensor   // those that metrics show
+	sensorsAt      time.Time          // when they were read
 
 	initializedAt    time.Time                    // when initFromStatus read the status
 	description      *v1alpha1.BMCStatus          // without BootOverride
@@ -100,6 +106,13 @@ func (o *observations) get(key types.NamespacedName) hostObservation {
 	return got
 }
 
+// count returns the number of hosts.
+func (o *observations) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.hosts)
+}
+
 func (o *observations) forget(key types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,6 +133,7 @@ func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1a
 	}
 	h.initializedAt = now
 	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is restored from it
+	h.initHealth(host, now)
 	if ref := host.Spec.ConsumerRef; ref != nil && boot != nil && lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Identity != nil {
 		h.bootedHardware = boot.Spec.Identity.Hardware
 	}
@@ -137,6 +151,17 @@ func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1a
 		return
 	}
 	h.bmc.Inspected, h.bmc.InspectedTime = true, at.Time
+}
+
+// initHealth takes over what the status shows about the health.
+func (h *hostObservation) initHealth(host *v1alpha1.BareMetalHost, now time.Time) {
+	if h.hardware == nil {
+		return
+	}
+	if b := host.Status.BMC; b != nil && b.InspectedTime != nil {
+		h.inventoryAt = b.InspectedTime.Time
+	}
+	h.health.Restore(host.Status.Health, h.inventoryHealth(), now)
 }
 
 // setEndpoint sets the endpoint of the BMC. New credentials are tried immediately. Equal credentials in a changed Secret change nothing. A new address
@@ -159,6 +184,7 @@ func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
 // bmcView returns the BMC part of the view.
 func (h *hostObservation) bmcView(spec *v1alpha1.BareMetalHostSpec, mediaURL string) lifecycle.BMC {
 	view := h.bmc
+	view.Health.Since = h.initializedAt
 	if h.bmc.Inspected && h.description != nil {
 		view.Methods = offeredMethods(h.description.Capabilities)
 		view.HealthCritical = isCritical(h.hardware)
@@ -257,11 +283,11 @@ func (h *hostObservation) resetCleaning() {
 	h.bmc.CleanedAt, h.bmc.CleanUpFailures, h.bmc.CleanUpError = time.Time{}, 0, ""
 }
 
-// noteJobSubmitted records a submitted job. Every job except a read of the power state is an operation. While an operation is repeated, it shows the
+// noteJobSubmitted records a submitted job. Every job except a recurring reading is an operation. While an operation is repeated, it shows the
 // last error.
 func (h *hostObservation) noteJobSubmitted(action lifecycle.Action, now time.Time) {
 	h.bmc.Busy = true
-	if action == lifecycle.ReadPower {
+	if !isOperation(action) {
 		return
 	}
 	h.runningOperation = &v1alpha1.Operation{Name: string(action), StartTime: truncateToSecond(now)}

@@ -172,7 +172,9 @@ func (w *statusWriter) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.V
 	if view.Host.CurrentBoot() != nil || !view.Provisioned() { // a running machine keeps its addresses if its boot record is lost
 		status.Addresses = addressesOf(view)
 	}
+	status.Health = observed.healthStatus(status.Health)
 	setConditions(host, view, step)
+	setHardwareHealthy(host, observed.health.Rollup())
 	setInspection(host, view, observed.report)
 	setProgress(host, lifecycle.BootProgress(view, w.settings, step))
 }

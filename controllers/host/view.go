@@ -60,6 +60,7 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	}
 	view := controllers.View(host, boot, consumer, g.clock.Now())
 	view.Provider.MediaURL = g.mediaURLs.For(host.Spec.BMC.Address)
+	view.Provider.Hosts = g.observations.count()
 	view.Provider.RunsHere = runsOn(g.node, host, g.observations.knownHardware(host))
 	if g.recordsErasures {
 		view.Erasure.Record.Outcome = lifecycle.RecordDue

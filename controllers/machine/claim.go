@@ -239,7 +239,7 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 	return nil, waitReason{v1alpha1.ReasonNoHostFits, diagnosis}, err
 }
 
-// diagnose returns what excluded how many hosts from a machine. Machines diagnose one after the other: each list of 10,000 hosts takes 7 MB.
+// diagnose returns what excluded how many hosts from a machine, and the nearest host. Machines diagnose one after the other: each list of 10,000 hosts takes 7 MB.
 func (r *Reconciler) diagnose(ctx context.Context, namespace string, want claim.Want) (string, error) {
 	r.diagnosisMu.Lock()
 	defer r.diagnosisMu.Unlock()
@@ -247,8 +247,7 @@ func (r *Reconciler) diagnose(ctx context.Context, namespace string, want claim.
 	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return "", err
 	}
-	_, diagnosis := claim.Pick(claim.Each(all.Items), want, func(*v1alpha1.BareMetalHost) bool { return true })
-	return diagnosis.String(), nil
+	return claim.Diagnose(claim.Each(all.Items), want).String(), nil
 }
 
 // How long a machine waits for a former host of its owner, and how often it checks whether the wait is over.

@@ -179,7 +179,8 @@ func TestTaintsAndPreferences(t *testing.T) {
 	third := claimed("third", none)
 	wait(t, third, func(g Gomega, m *v1alpha1.BareMetalMachine) {
 		g.Expect(conditions.GetMessage(m, v1alpha1.HostClaimedCondition)).To(Equal(
-			"None of 4 hosts fits: 3 claimed by another machine, 1 with the taint gpu=a100, which tolerations do not name"))
+			"None of 4 hosts fits: 3 claimed by another machine, 1 with the taint gpu=a100, which tolerations do not name. " +
+				`The nearest is "c-gpu": with the taint gpu=a100, which tolerations do not name`))
 	})
 	wait(t, claimed("tolerant", func(s *v1alpha1.BareMetalMachineSpec) {
 		s.Tolerations = []v1alpha1.HostToleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}

@@ -26,9 +26,11 @@ var (
 		"Hosts with a machine on disk whose server is off although the provider did not power it off (PoweredOff), or that the BMC reports as off although its Node is Ready "+
 			"(PowerDisputed) or without a Node that could confirm it (PowerUnconfirmed).",
 		[]string{"reason"}, nil)
-	unhealthyDesc = prometheus.NewDesc("capbm_hosts_unhealthy", "Hosts whose condition HardwareHealthy is False, by its reason.", []string{"reason"}, nil)
-	waitingDesc   = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
-	deletingDesc  = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
+	unhealthyDesc = prometheus.NewDesc("capbm_hosts_unhealthy",
+		"Hosts with a part of a class that is not healthy, by the class and the worst severity. Hosts in maintenance are not counted.", []string{"part", "severity"}, nil)
+	heldDesc     = prometheus.NewDesc("capbm_hosts_unhealthy_in_maintenance", "Hosts in maintenance with a part that is not healthy: their alerts are withheld.", nil, nil)
+	waitingDesc  = prometheus.NewDesc("capbm_machines_without_host", "Machines without a host, by the reason of the condition HostClaimed.", []string{"reason"}, nil)
+	deletingDesc = prometheus.NewDesc("capbm_machines_deleting_oldest_seconds",
 		"Age of the oldest machine deletion that has not finished, in seconds. 0 if no machine is being deleted.", nil, nil)
 	jobsDesc = prometheus.NewDesc("capbm_bmc_jobs",
 		"BMC jobs, by state: waiting for a slot, running, and slow. Slow jobs are running too, but have returned their slot.", []string{"state"}, nil)
@@ -48,9 +50,8 @@ var (
 		v1alpha1.ReasonBMCUnreachable, v1alpha1.ReasonCertificateInvalid, v1alpha1.ReasonNotPermitted, v1alpha1.ReasonBMCConflict, v1alpha1.ReasonServerReplaced, v1alpha1.ReasonHardwareConflict,
 		v1alpha1.ReasonSystemNotFound, v1alpha1.ReasonBMCUnsupported, v1alpha1.ReasonBMCError, other,
 	}
-	powerReasons     = []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed}
-	unhealthyReasons = []string{v1alpha1.ReasonHardwareWarning, v1alpha1.ReasonHardwareCritical}
-	waitingReasons   = []string{
+	powerReasons   = []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed}
+	waitingReasons = []string{
 		v1alpha1.ReasonNoHostFits, v1alpha1.ReasonWaitingForFormerHost, v1alpha1.ReasonWaitingForCluster, v1alpha1.ReasonWaitingForBootstrapData,
 		v1alpha1.ReasonHostLost, v1alpha1.ReasonDeleting, other,
 	}
@@ -74,7 +75,7 @@ var _ prometheus.Collector = &Inventory{}
 
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, unrecordedDesc, powerDesc, unhealthyDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc, agentsStalledDesc} {
+	for _, d := range []*prometheus.Desc{hostsDesc, bmcsDesc, quarantineDesc, unrecordedDesc, powerDesc, unhealthyDesc, heldDesc, waitingDesc, deletingDesc, jobsDesc, bootsUnderWayDesc, bootsWaitingDesc, agentsStalledDesc} {
 		to <- d
 	}
 }
@@ -135,7 +136,7 @@ func (t gaugeTally) send(to chan<- prometheus.Metric, desc *prometheus.Desc) {
 
 func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 	phase, notReady, quarantined := newTally(phases), newTally(bmcReasons), newTally(quarantineReasons)
-	power, unhealthy := newTally(powerReasons), newTally(unhealthyReasons)
+	power, unhealthy := newTally(powerReasons), partTally{}
 	unrecorded := 0
 	for n := range hosts {
 		h := &hosts[n]
@@ -156,15 +157,13 @@ func countHosts(to chan<- prometheus.Metric, hosts []v1alpha1.BareMetalHost) {
 		case v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerDisputed, v1alpha1.ReasonPowerUnconfirmed:
 			power.add(reason)
 		}
-		if c := conditions.Get(h, v1alpha1.HardwareHealthyCondition); c != nil && c.Status == metav1.ConditionFalse {
-			unhealthy.add(c.Reason)
-		}
+		unhealthy.add(h)
 	}
 	phase.send(to, hostsDesc)
 	notReady.send(to, bmcsDesc)
 	quarantined.send(to, quarantineDesc)
 	power.send(to, powerDesc)
-	unhealthy.send(to, unhealthyDesc)
+	unhealthy.send(to)
 	to <- prometheus.MustNewConstMetric(unrecordedDesc, prometheus.GaugeValue, float64(unrecorded))
 }
 

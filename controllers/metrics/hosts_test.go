@@ -20,6 +20,7 @@ import (
 	all "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
@@ -263,4 +264,45 @@ func TestScrapeOfMany(t *testing.T) {
 	})
 	t.Logf("%d hosts and %d machines: %s a scrape, %d KiB, %d allocations", n, n/2, best, allocations.AllocedBytesPerOp()>>10, allocations.AllocsPerOp())
 	NewWithT(t).Expect(best).To(BeNumerically("<", 2*time.Second))
+}
+
+// TestUnhealthy: a host counts once for each class of its unhealthy parts, with the worst severity, and apart while it is in maintenance.
+func TestUnhealthy(t *testing.T) {
+	g := NewWithT(t)
+	with := func(n int, parts ...v1alpha1.UnhealthyPart) *v1alpha1.BareMetalHost {
+		h := host(n, v1alpha1.PhaseAvailable, "", "").(*v1alpha1.BareMetalHost)
+		h.Status.Health = &v1alpha1.HealthStatus{Parts: parts}
+		return h
+	}
+	disk := func(name string, health wire.Health) v1alpha1.UnhealthyPart {
+		return v1alpha1.UnhealthyPart{Class: v1alpha1.PartDisk, Name: name, Health: health}
+	}
+	fan := v1alpha1.UnhealthyPart{Class: v1alpha1.PartFan, Health: wire.HealthWarning}
+	held := with(4, fan)
+	held.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a new fan"}
+	s := &store{t: t, hosts: []runtime.Object{
+		with(1, disk("1", wire.HealthWarning), disk("2", wire.HealthCritical), fan), with(2, disk("1", wire.HealthWarning)), with(3), held, host(5, v1alpha1.PhaseAvailable, "", ""),
+	}}
+	text, err := testutil.CollectAndFormat(inventory(t, s, true), expfmt.TypeTextPlain, "capbm_hosts_unhealthy", "capbm_hosts_unhealthy_in_maintenance")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, line := range []string{
+		`capbm_hosts_unhealthy{part="Disk",severity="Critical"} 1`, `capbm_hosts_unhealthy{part="Disk",severity="Warning"} 1`, `capbm_hosts_unhealthy{part="Fan",severity="Warning"} 1`,
+		`capbm_hosts_unhealthy{part="PowerSupply",severity="Critical"} 0`, `capbm_hosts_unhealthy_in_maintenance 1`,
+	} {
+		g.Expect("\n" + string(text)).To(ContainSubstring("\n" + line))
+	}
+	g.Expect(string(text)).NotTo(ContainSubstring("host-"), "no series for a host")
+}
+
+// TestSensorMetrics: each sensor is a series, and one that Prometheus does not take is omitted.
+func TestSensorMetrics(t *testing.T) {
+	g := NewWithT(t)
+	sensors := &metrics.Sensors{Log: logr.Discard(), Each: func(do func(string, string, metrics.Sensor)) {
+		do("dc", "h", metrics.Sensor{Kind: metrics.KindInlet, Name: "Inlet", Unit: "Cel", Value: 21})
+		do("dc", "h", metrics.Sensor{Kind: "Fan", Name: "\xff", Unit: "RPM", Value: 1})
+	}}
+	text, err := testutil.CollectAndFormat(sensors, expfmt.TypeTextPlain, "capbm_sensor_reading")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(text)).To(ContainSubstring(`capbm_sensor_reading{host="h",kind="InletTemperature",namespace="dc",sensor="Inlet",unit="Cel"} 21`))
+	g.Expect(testutil.CollectAndCount(sensors)).To(Equal(1))
 }

@@ -1,5 +1,5 @@
 // Package metrics counts and times what the controllers and the boot server do, and counts hosts as the cache shows them. Users and clients on the
-// network cannot create label values, except those of failure_domain, of which only maxDomains are exported. docs/reference/metrics.md lists all metrics.
+// network cannot create label values, except those of failure_domain, of which only maxDomains are exported, and those of sensors, which a flag asks for. docs/reference/metrics.md lists all metrics.
 //
 // A duration is observed by the process that records its end, after the record was written. It starts at the time that the API objects record. So a restart
 // of the process neither loses a duration nor observes it twice.

@@ -182,7 +182,7 @@ const (
 	overwriteMethod = "Overwrite with zeros"
 )
 
-// methodOf is the method of docs/cleaning.md for a drive of newUsedDrives. The NVMe drives of QEMU have the format command, and its other drives no command
+// methodOf is the method of docs/reference/erase-methods.md for a drive of newUsedDrives. The NVMe drives of QEMU have the format command, and its other drives no command
 // that erases. Whether a drive has discard changes nothing.
 func methodOf(policy wire.ErasePolicy, serial string) string {
 	switch {
@@ -286,7 +286,7 @@ func checkErased(t *testing.T, policy wire.ErasePolicy, serial, file string) {
 }
 
 // maxManyDisks is how long the agent may take for TestErasureOfManyDisks: three times the target of 10 s, which is for a machine without other work. This one may be busy.
-// docs/cleaning.md has the target and the time that was measured.
+// docs/reference/erase-methods.md has the target and the time that was measured.
 const maxManyDisks = 30 * time.Second
 
 // TestErasureOfManyDisks: the agent is fast enough for the policy Metadata with 24 disks of 10 TB. The test logs how long it takes.

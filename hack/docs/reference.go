@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,18 +29,26 @@ func reference(ctx context.Context, root string) (map[string]string, error) {
 	pages := map[string]string{}
 	for name, generate := range map[string]func(context.Context) (string, error){
 		"docs/reference/manager.md": p.managerFlags, "docs/reference/bmcctl.md": p.bmcctlHelp, "docs/reference/bmcsim.md": p.bmcsimHelp,
+		"docs/reference/kubectl-baremetal.md": p.pluginHelp,
 	} {
 		text, err := generate(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name))) //nolint:gosec // one of three names
+		page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name))) //nolint:gosec // one of four names
 		if err != nil {
 			return nil, err
 		}
 		if pages[name], err = replaceGenerated(string(page), text); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+	}
+	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(reasonsPage))) //nolint:gosec // a page of this project
+	if err != nil {
+		return nil, err
+	}
+	if pages[reasonsPage], err = replaceReasons(string(page)); err != nil {
+		return nil, fmt.Errorf("%s: %w", reasonsPage, err)
 	}
 	return pages, nil
 }
@@ -62,7 +71,7 @@ func buildPrograms(ctx context.Context, root string) (*programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", folder, "./cmd/manager", "./cmd/bmcctl", "./cmd/bmcsim") //nolint:gosec // a folder of its own
+	build := exec.CommandContext(ctx, "go", "build", "-o", folder, "./cmd/manager", "./cmd/bmcctl", "./cmd/bmcsim", "./cmd/kubectl-baremetal") //nolint:gosec // a folder of its own
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(folder)
@@ -94,7 +103,7 @@ func (p *programs) bmcsimHelp(ctx context.Context) (string, error) { return p.he
 func (p *programs) bmcctlHelp(ctx context.Context) (string, error) {
 	text, err := p.helpBlock(ctx, "bmcctl")
 	blocks := []string{text}
-	for _, command := range []string{"probe", "qualify", "plan", "profile", "media", "inventory", "erase", "erasures"} {
+	for _, command := range []string{"probe", "qualify", "plan", "profile", "media", "inventory", "erasures"} {
 		if err != nil {
 			return "", err
 		}
@@ -102,6 +111,41 @@ func (p *programs) bmcctlHelp(ctx context.Context) (string, error) {
 		blocks = append(blocks, fmt.Sprintf("### bmcctl %s\n\n%s", command, text))
 	}
 	return strings.Join(blocks, "\n"), err
+}
+
+// The lists of commands in a help text of the plugin, and the names in them.
+var (
+	commandList = regexp.MustCompile(`(?m)^(?:Commands|Commands that [a-z ]+):\n((?:  .*\n)+)`)
+	commandName = regexp.MustCompile(`(?m)^  ([a-z-]+) `)
+)
+
+// pluginHelp returns the help of kubectl-baremetal and of each of its commands.
+func (p *programs) pluginHelp(ctx context.Context) (string, error) {
+	blocks, err := p.helpTree(ctx, nil)
+	return strings.Join(blocks, "\n"), err
+}
+
+// helpTree returns the help of a command of the plugin, and of the commands below it.
+func (p *programs) helpTree(ctx context.Context, path []string) ([]string, error) {
+	text, err := p.helpBlock(ctx, "kubectl-baremetal", path...)
+	if err != nil {
+		return nil, err
+	}
+	block := text
+	if len(path) > 0 {
+		block = fmt.Sprintf("### kubectl baremetal %s\n\n%s", strings.Join(path, " "), text)
+	}
+	blocks := []string{block}
+	for _, list := range commandList.FindAllStringSubmatch(text, -1) {
+		for _, name := range commandName.FindAllStringSubmatch(list[1], -1) {
+			more, err := p.helpTree(ctx, append(slices.Clone(path), name[1]))
+			if err != nil {
+				return nil, err
+			}
+			blocks = append(blocks, more...)
+		}
+	}
+	return blocks, nil
 }
 
 func (p *programs) managerFlags(ctx context.Context) (string, error) {

@@ -142,6 +142,9 @@ func (r *released) testFiles(t *testing.T) {
 			want = append(want, program+"-"+strings.ReplaceAll(platform, "/", "-"))
 		}
 	}
+	for _, platform := range platforms {
+		want = append(want, "kubectl-baremetal-"+strings.ReplaceAll(platform, "/", "-")+".tar.gz")
+	}
 	repository, err := os.ReadDir(filepath.Join(r.folder, provider.Infrastructure, imageVersion))
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, e := range repository {
@@ -251,6 +254,13 @@ func (r *released) testPrograms(t *testing.T) {
 		for _, platform := range platforms {
 			isFor(t, filepath.Join(r.page, name+"-"+strings.ReplaceAll(platform, "/", "-")), platform)
 		}
+	}
+	for _, platform := range platforms {
+		plugin := t.TempDir()
+		must(t, "tar", "-xzf", filepath.Join(r.page, "kubectl-baremetal-"+strings.ReplaceAll(platform, "/", "-")+".tar.gz"), "-C", plugin)
+		isFor(t, filepath.Join(plugin, "kubectl-baremetal"), platform)
+		g.Expect(filepath.Join(plugin, "LICENSE")).To(BeARegularFile())
+		g.Expect(filepath.Join(plugin, "kubectl_complete-baremetal")).To(BeARegularFile())
 	}
 	// The program whose first build is quicker.
 	folder := t.TempDir()

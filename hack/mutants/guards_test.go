@@ -209,4 +209,26 @@ var guardTargets = []target{
 		{"a request begins again after its agent ran", "Facts.countFits", "b.PoweredOnTime == nil", "true"},
 		{"a report without a record is an erasure", "Facts.Outcome", "b.Erasure == nil || len(b.Erasure.Disks) == 0", "true"},
 	}},
+	{"inventory/health", nil, []mutant{
+		{"an old inventory hides a newer reading", "Tracker.isNewer", "t.classAt[i].After(inventory.Time)", "false"},
+		{"a class that was not read counts as healthy", "Tracker.Note", "return slices.Contains(r.Read, p.Class)", "return true"},
+		{"each change is reported", "Tracker.Update", "len(t.changes) > maxChanges", "false"},
+		{"flapping hides what is worse", "Tracker.Update", "isWorse(parts, t.reported)", "false"},
+		{"a log that was cleared is not noticed", "newer", "err == nil && nextErr == nil && is < last", "false"},
+		{"the same ID is the same entry", "newer", "log.Entries[at].Time.Equal(m.at)", "true"},
+		{"each entry becomes an event", "Logs.limit", "min(maxEvents-len(events), len(fresh))", "len(fresh)"},
+		{"logins are kept", "severeOf", "IsSevere(e.Severity)", "true"},
+	}},
+	{"inventory/lifecycle", []string{"-test.run=Health"}, []mutant{
+		{"a health that the BMC does not offer is read again and again", "View.readsHealth", "!v.BMC.Health.Unsupported", ""},
+		{"all hosts are read at once", "Host.spread", "sum.Sum32() % spreadParts", "0"},
+		{"a BMC that fails is polled like the others", "nextHealth", "case poll.Failures > 0:", "case false:"},
+		{"the load has no limit", "healthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
+	}},
+	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestLog|TestSensors"}, []mutant{
+		{"the health of a replaced server counts", "hostObservation.noteHealth", "h.replacement != nil", "false"},
+		{"a failed reading of the health fails the host", "jobExecutor.readHealth", "return asFinal(err)", "return err"},
+		{"a name of a log is cut", "logsOf", "l.Name != log.Name", "false"},
+		{"an entry of a log has the time at which it was read", "logEvent", "entry.Time == nil", "true"},
+	}},
 }

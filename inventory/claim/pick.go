@@ -59,7 +59,7 @@ func Pick(hosts iter.Seq[*v1alpha1.BareMetalHost], want Want, taken func(*v1alph
 	var fits []candidate
 	inDomain := map[string]int{}
 	for host := range hosts {
-		reason := exclusionReason(host, want)
+		reason := exclusionReason(host, &want)
 		if reason == "" && taken(host) {
 			reason = excludedClaimed
 		}
@@ -111,7 +111,7 @@ func Match(hosts []v1alpha1.BareMetalHost, want Want) ([]*v1alpha1.BareMetalHost
 	diagnosis := newDiagnosis(want)
 	var matching []*v1alpha1.BareMetalHost
 	for i := range hosts {
-		reason := Eligible(&hosts[i], want)
+		reason := eligible(&hosts[i], &want)
 		diagnosis.count(&hosts[i], reason)
 		if reason == "" {
 			matching = append(matching, &hosts[i])

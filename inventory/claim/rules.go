@@ -2,18 +2,12 @@ package claim
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
-	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/cleaning"
 )
 
 const (
@@ -24,10 +18,18 @@ const (
 )
 
 // exclusionReason returns why a machine must not claim a host now, or "". The text completes a sentence that begins with a number of hosts.
-func exclusionReason(host *v1alpha1.BareMetalHost, want Want) string {
+func exclusionReason(host *v1alpha1.BareMetalHost, want *Want) string {
 	if host.Spec.ConsumerRef != nil {
 		return excludedClaimed
 	}
+	if reason := stateReason(host); reason != "" {
+		return reason
+	}
+	return mismatchReason(host, want)
+}
+
+// stateReason returns why no machine may claim a host that no machine has, or "".
+func stateReason(host *v1alpha1.BareMetalHost) string {
 	if reason := OutOfService(host); reason != "" {
 		return reason
 	}
@@ -37,12 +39,16 @@ func exclusionReason(host *v1alpha1.BareMetalHost, want Want) string {
 	if !meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.AvailableCondition) {
 		return "not available (their condition Available says why)"
 	}
-	return cmp.Or(unfitReason(host), mismatchReason(host, want))
+	return unfitReason(host)
 }
 
 // Eligible returns why a host is not eligible for the machine, or "". It ignores whether another machine has the host now. It serves callers that count
 // hosts, such as the capacity of a template, and a machine that waits for one host.
 func Eligible(host *v1alpha1.BareMetalHost, want Want) (why string) {
+	return eligible(host, &want)
+}
+
+func eligible(host *v1alpha1.BareMetalHost, want *Want) string {
 	return cmp.Or(OutOfService(host), unfitReason(host), mismatchReason(host, want))
 }
 
@@ -96,59 +102,6 @@ func unfitReason(host *v1alpha1.BareMetalHost) string {
 	default:
 		return ""
 	}
-}
-
-// mismatchReason returns why a host does not meet the machine's requirements, or "".
-func mismatchReason(host *v1alpha1.BareMetalHost, want Want) string {
-	need := want.Hardware
-	switch wanted := Architecture(need.Architecture); {
-	case !want.Selector.Matches(labels.Set(host.Labels)):
-		return excludedBySelector
-	case want.FailureDomain != "" && host.Spec.FailureDomain != want.FailureDomain:
-		return fmt.Sprintf("not in failure domain %q", want.FailureDomain)
-	case Architecture(host.Spec.Architecture) != wanted:
-		return fmt.Sprintf("of another architecture than %s", wanted)
-	case CPU(host) < need.CPU:
-		return fmt.Sprintf("with less than %d CPUs", need.CPU)
-	case need.Memory != nil && Memory(host) < need.Memory.Value():
-		return fmt.Sprintf("with less than %s memory", text(*need.Memory))
-	case need.Disk != nil && largestDisk(host) < need.Disk.Value():
-		return "without a disk of " + text(*need.Disk)
-	case len(need.Disks) > 0 && !disksSuffice(disks(host), need.Disks):
-		return "without the disks that hardware.disks requires"
-	case need.NICs != nil && nics(host, need.NICs.MinSpeedMbps) < need.NICs.Count:
-		return fmt.Sprintf("with fewer than %d network interfaces of %d Mbit/s", need.NICs.Count, need.NICs.MinSpeedMbps)
-	case need.GPUs != nil && GPUs(host, *need.GPUs) < need.GPUs.Count:
-		return fmt.Sprintf("without the %d GPUs that hardware.gpus requires", need.GPUs.Count)
-	case len(need.Switches) > 0 && !connected(host, need.Switches):
-		return "not connected to a switch of hardware.switches"
-	case want.Profile != "" && host.Status.SettingsProfile != want.Profile:
-		return fmt.Sprintf("without the firmware settings of BareMetalProfile %q (their condition SettingsConform says why)", want.Profile)
-	case want.CleaningPolicy == wire.PolicyPurge && host.Spec.CleaningPolicy != wire.PolicyManual && cleaning.NotPurgeable(&host.Spec, host.Status.Inspection).Any():
-		return "with a disk that cannot be purged, which cleaningPolicy requires"
-	}
-	for _, taint := range host.Spec.Taints {
-		if taint.Effect != v1alpha1.TaintPreferNoClaim && !tolerated(taint, want.Tolerations) {
-			return fmt.Sprintf("with the taint %s, which tolerations do not name", taintString(taint))
-		}
-	}
-	return ""
-}
-
-// text formats a copy of a Quantity: Quantity.String caches its result in its receiver, which may be part of an object in the cache.
-func text(q resource.Quantity) string { return q.String() }
-
-func taintString(taint v1alpha1.HostTaint) string {
-	if taint.Value == "" {
-		return string(taint.Key)
-	}
-	return string(taint.Key) + "=" + string(taint.Value)
-}
-
-func tolerated(taint v1alpha1.HostTaint, tolerations []v1alpha1.HostToleration) bool {
-	return slices.ContainsFunc(tolerations, func(t v1alpha1.HostToleration) bool {
-		return t.Key == taint.Key && (t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
-	})
 }
 
 // Architecture returns an architecture, or the default if it is empty.

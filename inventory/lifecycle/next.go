@@ -228,7 +228,7 @@ func stayQuarantined(v View, s Settings) Step {
 	return step
 }
 
-// pollBMC reads the power and the inventory when they are due, and does nothing else.
+// pollBMC reads the power, the inventory and the health when they are due, and does nothing else.
 func pollBMC(v View, s Settings) Step {
 	step, wait := refreshBMC(v, s, s.PollInterval)
 	switch {
@@ -237,6 +237,7 @@ func pollBMC(v View, s Settings) Step {
 		step = Step{Action: Inspect}
 	default:
 		step.RequeueAt = v.BMC.PowerAt.Add(s.PollInterval)
+		step = withHealth(v, s, step)
 	}
 	return step
 }

@@ -43,6 +43,8 @@ func offerHost(v View, s Settings) Step {
 	maxAge := s.PollInterval
 	if slices.Contains(activeReasons, known.Reason) {
 		maxAge = s.ActiveInterval
+	} else {
+		known = withHealth(v, s, known)
 	}
 	step := onceBMCKnown(v, s, maxAge, Step{Phase: v1alpha1.PhaseRegistering}, known)
 	if step.Phase == v1alpha1.PhaseRegistering {

@@ -124,6 +124,7 @@ func (d draw) bmc() BMC {
 		CleanUpFailures: rapid.IntRange(0, 6).Draw(d.T, "cleanUpFailures"), CleanUpTriedAt: d.ago("cleanUpTried"),
 		HealthCritical: d.flag("critical"), HealthReadAt: d.ago("healthReadAt"), Override: pick(d, "override", nil, nil, &v1alpha1.BootOverrideStatus{Target: v1alpha1.TargetPXE}, &v1alpha1.BootOverrideStatus{Persistent: true}),
 		Missing: pick(d, "lacks", nil, []string{"BootPXE"}), Partial: pick(d, "partial", false, true),
+		Health: HealthPoll{Since: d.ago("observedSince"), TriedAt: pick(d, "health", time.Time{}, d.ago("healthTriedAt")), Failures: pick(d, "healthFailures", 0, 1, 9), Soon: d.flag("healthSoon")},
 	}
 	if d.flag("problem") {
 		b.Problem = &BMCProblem{Reason: "r", RetryAt: pick(d, "retry", time.Time{}, noon.Add(-time.Minute), noon, noon.Add(time.Minute))}
@@ -239,6 +240,7 @@ func (d draw) requests(v *View) {
 	}
 	v.Requests.RetryBMC = d.flag("askNow")
 	v.Requests.Detached = pick(d, "detached", Annotation{}, Annotation{}, Annotation{}, by("anna"))
+	v.Provider.Hosts = pick(d, "hosts", 1, 10000)
 	v.Provider.RunsHere, v.Requests.PowerOffProvider = pick(d, "runsProvider", false, false, true), pick(d, "powerOffProvider", Annotation{}, Annotation{}, by("anna"))
 	v.Requests.SettingsEnded = pick(d, "settingsEnded", Annotation{}, Annotation{}, by("anna"))
 	v.Requests.ReleaseUnfenced = pick(d, "unfenced", Annotation{}, Annotation{}, Annotation{}, by("anna"))

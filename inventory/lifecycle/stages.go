@@ -25,7 +25,7 @@ var preparingInfo = stageInfo{
 	cause: "the BMC does not carry out its commands: see the condition BMCReady and status.lastOperation",
 }
 
-// stages is the table. docs/concepts/boot.md shows it to users.
+// stages is the table. docs/reference/boot-stages.md shows it to users.
 var stages = []stageInfo{
 	{
 		"", v1alpha1.ReasonWaitingForDHCP,

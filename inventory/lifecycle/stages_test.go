@@ -113,9 +113,9 @@ func TestBootProgress(t *testing.T) {
 	}
 }
 
-// TestBootProgressPage: docs/concepts/boot.md has the table, row by row.
+// TestBootProgressPage: docs/reference/boot-stages.md has the table, row by row.
 func TestBootProgressPage(t *testing.T) {
-	content, err := os.ReadFile("../../docs/concepts/boot.md")
+	content, err := os.ReadFile("../../docs/reference/boot-stages.md")
 	g := NewWithT(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	var want []string

@@ -19,6 +19,8 @@ const (
 	Inspect Action = "Inspect"
 	// ReadPower reads the power state through the BMC.
 	ReadPower Action = "ReadPower"
+	// ReadHealth reads the health and the power state through the BMC.
+	ReadHealth Action = "ReadHealth"
 	// SetNetworkBoot makes the network, or a boot medium, the next boot device, as the method of the boot says. The server is off.
 	SetNetworkBoot Action = "SetNetworkBoot"
 	// EjectMedia ejects a boot medium that the server needs no more.
@@ -117,6 +119,9 @@ type Settings struct {
 	ActiveInterval time.Duration
 	// InspectInterval is the maximum age of the inventory of an idle host.
 	InspectInterval time.Duration
+	// HealthInterval is how often the health of an idle host is read, at least every interval that View.Provider.Hosts allows. 0, the default, reads it with the inventory only; the
+	// flag has DefaultHealthInterval.
+	HealthInterval time.Duration
 	// PowerSettle is how long a power command may take to have an effect before it is repeated.
 	PowerSettle time.Duration
 	// ShutDownTimeout is how long an operating system may take to shut down before the server is switched off.

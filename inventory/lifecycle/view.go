@@ -179,6 +179,8 @@ type Provider struct {
 	RunsHere bool
 	// MediaURL is the URL of the boot media for the network of the BMC, without the path of a boot. It is empty if the provider offers none there.
 	MediaURL string
+	// Hosts is how many hosts this process observes. It bounds how often their health is read.
+	Hosts int
 }
 
 // Consumer is what is known of the machine that has a host.
@@ -276,6 +278,8 @@ type BMC struct {
 	HealthReadAt time.Time
 	// HealthCritical is true if the inventory reports the server or one of its components as critical.
 	HealthCritical bool
+	// Health is what is known of the readings of the health over time.
+	Health HealthPoll
 	// Missing are the capabilities that a network boot needs and the BMC does not have.
 	Missing []string
 }

@@ -40,7 +40,7 @@ func testErasures(t *testing.T) {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "auditor"}},
 	})
 	kubeconfig := env.Kubeconfig(t, "auditor")
-	run := func(args ...string) outcome {
+	run := func(program string, args ...string) outcome {
 		command := exec.CommandContext(t.Context(), program, append([]string{"erasures"}, args...)...)
 		var out, errs bytes.Buffer
 		command.Stdout, command.Stderr = &out, &errs
@@ -48,15 +48,15 @@ func testErasures(t *testing.T) {
 		return outcome{command.ProcessState.ExitCode(), out.String(), errs.String()}
 	}
 	g.Eventually(func(g Gomega) { // the authorizer sees a new role a moment later
-		got := run("a", "--kubeconfig", kubeconfig, "--namespace", namespace)
+		got := run(plugin, "a", "-o", "certificate", "--kubeconfig", kubeconfig, "--namespace", namespace)
 		g.Expect(got.code).To(Equal(0), got.err)
 		g.Expect(got.out).To(And(ContainSubstring(namespace+"/a"), Not(ContainSubstring(namespace+"/b"))))
 	}).Should(Succeed())
-	got := run("c", "--kubeconfig", kubeconfig, "--namespace", namespace)
-	g.Expect(got.code).To(Equal(1))
-	g.Expect(got.err).To(ContainSubstring(`has no record of an erasure of the host "c"`))
+	got := run(plugin, "c", "--kubeconfig", kubeconfig, "--namespace", namespace)
+	g.Expect(got.code).To(Equal(2))
+	g.Expect(got.err).To(ContainSubstring(`the host "c" in the namespace`))
 
-	got = run("--all", "-o", "json", "--kubeconfig", kubeconfig, "--namespace", namespace)
+	got = run(plugin, "-o", "export", "--kubeconfig", kubeconfig, "--namespace", namespace)
 	g.Expect(got.code).To(Equal(0), got.err)
 	folder := t.TempDir()
 	file, key := filepath.Join(folder, "erasures.json"), filepath.Join(folder, "keys.pem")
@@ -68,7 +68,7 @@ func testErasures(t *testing.T) {
 		pem.WriteString(content)
 	}
 	g.Expect(os.WriteFile(key, pem.Bytes(), 0o600)).To(Succeed())
-	got = run("verify", file, "--key", key)
+	got = run(bmcctl, "verify", file, "--key", key)
 	g.Expect(got.code).To(Equal(0), got.out+got.err)
 	g.Expect(got.out).To(And(ContainSubstring("valid    certificate 1 (host "+namespace+"/a"), ContainSubstring("valid    certificate 2 (host "+namespace+"/b")))
 }

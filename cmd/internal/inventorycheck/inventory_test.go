@@ -1,4 +1,4 @@
-// Package inventorycheck runs the program bmcctl against an API server, to register servers that files list, and to export and verify erasures.
+// Package inventorycheck runs the programs kubectl-baremetal and bmcctl against an API server, to register servers that files list, and to export and verify erasures.
 package inventorycheck
 
 import (
@@ -31,15 +31,16 @@ import (
 
 var (
 	env *controllerstest.Env
-	// program is bmcctl.
-	program string
+	// plugin is kubectl-baremetal, and bmcctl is bmcctl.
+	plugin, bmcctl string
 )
 
 func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 
 func TestInventory(t *testing.T) {
-	program = filepath.Join(t.TempDir(), "bmcctl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/bmcctl")
+	folder := t.TempDir()
+	plugin, bmcctl = filepath.Join(folder, "kubectl-baremetal"), filepath.Join(folder, "bmcctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", folder, "./cmd/kubectl-baremetal", "./cmd/bmcctl")
 	build.Dir = controllerstest.Root()
 	out, err := build.CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), string(out))
@@ -61,15 +62,15 @@ type outcome struct {
 	out, err string
 }
 
-// inventory runs bmcctl inventory with a file of these lines.
+// inventory runs kubectl baremetal register with a file of these lines, and consents.
 func inventory(t *testing.T, kubeconfig, namespace string, lines []string, flags ...string) outcome {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rack.csv")
 	NewWithT(t).Expect(os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600)).To(Succeed())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	args := append([]string{"inventory", "rack.csv", "--kubeconfig", kubeconfig, "--namespace", namespace}, flags...)
-	command := exec.CommandContext(ctx, program, args...)
+	args := append([]string{"register", "rack.csv", "--kubeconfig", kubeconfig, "--namespace", namespace, "--yes"}, flags...)
+	command := exec.CommandContext(ctx, plugin, args...)
 	command.Dir = filepath.Dir(file)
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs
@@ -180,7 +181,7 @@ func testNothingHalfDone(t *testing.T) {
 		HavePrefix("rack.csv:7: bmcAddress: the BMC redfish://10.2.0.1 belongs to the host "+elsewhere+"/r2-u1"),
 		HavePrefix("rack.csv:8: bmcAddress: the host r3-u0 exists with the BMC redfish://10.3.0.0: use another name for this server, or --replace-bmc"),
 		And(HavePrefix("rack.csv:9: "), ContainSubstring("spec.failureDomain"), ContainSubstring("63")),
-		Equal("bmcctl: nothing was applied: correct the problems above (6), and run it again"),
+		Equal("kubectl baremetal register: nothing was applied: correct the problems above (6), and run it again"),
 	))
 	g.Expect(hosts(t, namespace)).To(HaveLen(1))
 	var secrets corev1.SecretList
@@ -295,7 +296,7 @@ func testBrokenOff(t *testing.T) {
 	said := map[int]string{}
 	for line := range strings.Lines(got.err) {
 		what, numbers, ok := strings.Cut(strings.TrimSpace(line), ": line")
-		if !ok || strings.HasPrefix(what, "bmcctl") {
+		if !ok || strings.HasPrefix(what, "kubectl baremetal") {
 			continue
 		}
 		for part := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(numbers, "s"), " "), ", ") {
@@ -362,10 +363,10 @@ func testUsage(t *testing.T) {
 		says       string
 	}{
 		{"not-there", admin, nil, 1, `the namespace "not-there" does not exist: run kubectl create namespace not-there, or use --namespace`},
-		{"default", func(*testing.T) string { return "/nonexistent" }, nil, 2, "use --kubeconfig FILE, or set KUBECONFIG"},
+		{"default", func(*testing.T) string { return "/nonexistent" }, nil, 2, "the kubeconfig: "},
 		{"default", admin, []string{"-o", "json"}, 2, `--output: "json" is unknown`},
 		{"default", admin, []string{"-o", "yaml", "--dry-run"}, 2, "use only one of them"},
-		{"default", admin, []string{"--with-passwords"}, 2, "--with-passwords needs --output yaml"},
+		{"default", admin, []string{"--with-passwords"}, 2, "--with-passwords needs -o yaml"},
 		{"default", admin, []string{"another.csv"}, 2, "takes one file, but got 2"},
 		{"default", func(t *testing.T) string { t.Helper(); return env.Kubeconfig(t, "nobody") }, nil, 1, "cannot list resource"},
 	} {

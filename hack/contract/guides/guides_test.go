@@ -134,7 +134,7 @@ func newLab(ctx context.Context, t *testing.T) *lab {
 	project, err := filepath.Abs(root)
 	g.Expect(err).NotTo(HaveOccurred())
 	bin := filepath.Join(l.folder, "bin")
-	_, err = proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", project, "build", "-trimpath", "-o", bin+"/", "./cmd/bmcctl", "./cmd/bmcsim")
+	_, err = proc.Run(ctx, []string{"CGO_ENABLED=0"}, "go", "-C", project, "build", "-trimpath", "-o", bin+"/", "./cmd/bmcctl", "./cmd/bmcsim", "./cmd/kubectl-baremetal")
 	g.Expect(err).NotTo(HaveOccurred())
 	// A reader runs the commands in the project's folder; what they write stays in the test's.
 	for _, name := range []string{"config", "hack", "docs"} {

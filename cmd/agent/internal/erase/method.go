@@ -67,7 +67,7 @@ const (
 	twice   = "size / rate, twice: 3 to 4 hours per TB of a hard disk"
 )
 
-// Table says which command meets which policy on which drive, by which clause of a standard, and how that is verified. The page docs/cleaning.md shows it, and a test
+// Table says which command meets which policy on which drive, by which clause of a standard, and how that is verified. The page docs/reference/erase-methods.md shows it, and a test
 // compares both. The classes are those of NIST SP 800-88 Rev. 2: 3.1.1 (Clear) and 3.1.2 (Purge), with 3.2 for cryptographic erase. It leaves the commands to IEEE
 // 2883-2022. A class is never higher than what is certain: where the standards differ, the table has the lower one. For each kind of drive the first row that meets the policy, and that the drive offers, is tried first.
 var Table = []Row{

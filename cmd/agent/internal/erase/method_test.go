@@ -18,28 +18,27 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of the page")
 
-const page = "../../../../docs/cleaning.md"
+// pages has the page of each table of this package.
+var pages = map[string]string{"methods": "../../../../docs/reference/erase-methods.md", "obstacles": "../../../../docs/cleaning.md"}
 
-// TestPage: the page has the tables of this package.
+// TestPage: the pages have the tables of this package.
 func TestPage(t *testing.T) {
 	g := NewWithT(t)
-	content, err := os.ReadFile(page)
-	g.Expect(err).NotTo(HaveOccurred())
-	text := string(content)
 	for name, table := range map[string]string{"methods": methods(), "obstacles": obstacles()} {
+		page := pages[name]
+		content, err := os.ReadFile(page)
+		g.Expect(err).NotTo(HaveOccurred())
+		text := string(content)
 		start, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
 		before, rest, found := strings.Cut(text, start)
 		g.Expect(found).To(BeTrue(), "%s has no %s", page, start)
 		was, after, found := strings.Cut(rest, end)
 		g.Expect(found).To(BeTrue())
 		if *update {
-			text = before + start + table + end + after
+			g.Expect(os.WriteFile(page, []byte(before+start+table+end+after), 0o600)).To(Succeed())
 			continue
 		}
 		g.Expect(was).To(Equal(table), "run go test ./cmd/agent/internal/erase -args -update")
-	}
-	if *update {
-		g.Expect(os.WriteFile(page, []byte(text), 0o600)).To(Succeed())
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package registration
 
 import (
 	"context"
@@ -19,11 +19,12 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/rackfile"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
 )
 
-// inventoryOwner is the owner of the fields in a file. The provider's fields (consumerRef, boot, quarantine) are never among them, so a
-// file can neither set nor clear them.
-const inventoryOwner = client.FieldOwner("bmcctl-inventory")
+// fieldOwner is the owner of the fields in a file. The provider's fields (consumerRef, boot, quarantine) are never among them, so a file can neither set nor clear them. Its
+// value never changes: two owners would share the fields, and a file could not remove them.
+const fieldOwner = client.FieldOwner("bmcctl-inventory")
 
 const (
 	lineUntouched = iota
@@ -39,8 +40,8 @@ const (
 	hostUnchanged = "unchanged"
 )
 
-// register checks every line, and applies all lines or none.
-func (r *registration) register(ctx context.Context) error {
+// Run checks every line, and applies all lines or none.
+func (r *Registration) Run(ctx context.Context) error {
 	if err := r.checkNamespace(ctx); err != nil {
 		return err
 	}
@@ -54,21 +55,30 @@ func (r *registration) register(ctx context.Context) error {
 	if err := r.report(); err != nil {
 		return err
 	}
-	if !r.dryRun {
+	if r.Consent != nil && !r.DryRun {
+		r.preview(verdicts)
+		if err := r.Consent(); err != nil {
+			return err
+		}
+	}
+	if !r.DryRun {
 		if err := r.applyAll(ctx); err != nil {
 			return err
 		}
+	}
+	if r.Consent == nil || r.DryRun {
+		r.preview(verdicts)
 	}
 	r.summarize(verdicts)
 	return nil
 }
 
 // checkNamespace checks that the namespace exists, because otherwise each line would fail for the same reason.
-func (r *registration) checkNamespace(ctx context.Context) error {
-	err := r.client.Get(ctx, client.ObjectKey{Name: r.namespace}, &corev1.Namespace{})
+func (r *Registration) checkNamespace(ctx context.Context) error {
+	err := r.Client.Get(ctx, client.ObjectKey{Name: r.Namespace}, &corev1.Namespace{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the namespace %q does not exist: run kubectl create namespace %[1]s, or use --namespace", r.namespace)
+		return fmt.Errorf("the namespace %q does not exist: run kubectl create namespace %[1]s, or use --namespace", r.Namespace)
 	case apierrors.IsForbidden(err):
 		return nil // users may have the right to write into a namespace and not to get it
 	default:
@@ -78,12 +88,12 @@ func (r *registration) checkNamespace(ctx context.Context) error {
 
 // checkLive compares the file with the existing hosts, in all namespaces if the user may list them: a MAC address and a BMC belong to one
 // host of the cluster.
-func (r *registration) checkLive(ctx context.Context) error {
+func (r *Registration) checkLive(ctx context.Context) error {
 	var hosts v1alpha1.BareMetalHostList
-	err := r.client.List(ctx, &hosts)
+	err := r.Client.List(ctx, &hosts)
 	if apierrors.IsForbidden(err) {
-		writef(r.console.err, "bmcctl: the user may not list the hosts of other namespaces: only those of %s are compared with the file\n", clean(r.namespace))
-		err = r.client.List(ctx, &hosts, client.InNamespace(r.namespace))
+		writef(r.Err, "%s: the user may not list the hosts of other namespaces: only those of %s are compared with the file\n", r.Program, terminal.Line(r.Namespace))
+		err = r.Client.List(ctx, &hosts, client.InNamespace(r.Namespace))
 	}
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return errors.New("the cluster does not have the kind BareMetalHost: install the provider first (clusterctl init --infrastructure capbm-io-baremetal), or use --context")
@@ -95,7 +105,7 @@ func (r *registration) checkLive(ctx context.Context) error {
 	taken := map[string]*v1alpha1.BareMetalHost{}
 	for i := range hosts.Items {
 		h := &hosts.Items[i]
-		if h.Namespace == r.namespace {
+		if h.Namespace == r.Namespace {
 			r.live[h.Name] = h
 		}
 		for _, id := range rackfile.Hardware(h) {
@@ -109,7 +119,7 @@ func (r *registration) checkLive(ctx context.Context) error {
 }
 
 // compare compares a line with the existing hosts.
-func (r *registration) compare(s rackfile.Server, taken map[string]*v1alpha1.BareMetalHost) {
+func (r *Registration) compare(s rackfile.Server, taken map[string]*v1alpha1.BareMetalHost) {
 	for _, id := range rackfile.Hardware(s.Host) {
 		other := taken[id.Key]
 		if other != nil && (other.Namespace != s.Host.Namespace || other.Name != s.Host.Name) {
@@ -121,18 +131,18 @@ func (r *registration) compare(s rackfile.Server, taken map[string]*v1alpha1.Bar
 	case live == nil:
 	case !live.DeletionTimestamp.IsZero():
 		r.problemf(s, "name", "the host %s is being deleted: wait until it is deleted", live.Name)
-	case !r.replaceBMC && !rackfile.SameBMC(live.Spec.BMC.Address, s.Host.Spec.BMC.Address):
+	case !r.ReplaceBMC && !rackfile.SameBMC(live.Spec.BMC.Address, s.Host.Spec.BMC.Address):
 		r.problemf(s, "bmcAddress", "the host %s exists with the BMC %s: use another name for this server, or --replace-bmc if the BMC of that server has a new address",
 			live.Name, live.Spec.BMC.Address)
 	}
 }
 
-func (r *registration) problemf(s rackfile.Server, column, format string, args ...any) {
+func (r *Registration) problemf(s rackfile.Server, column, format string, args ...any) {
 	r.problems = append(r.problems, rackfile.Problem{Line: s.Line, Column: column, Text: fmt.Sprintf(format, args...)})
 }
 
 // checkSecrets checks that the Secrets that the file names exist, and have the label of BMC Secrets. It reads only their metadata.
-func (r *registration) checkSecrets(ctx context.Context) error {
+func (r *Registration) checkSecrets(ctx context.Context) error {
 	type answer struct {
 		secret metav1.PartialObjectMetadata
 		err    error
@@ -152,18 +162,18 @@ func (r *registration) checkSecrets(ctx context.Context) error {
 				a = &answer{}
 				known[name] = a
 				a.secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-				a.err = r.client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, &a.secret)
+				a.err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &a.secret)
 			}
 			_, labeled := a.secret.Labels[v1alpha1.BMCSecretLabel]
 			switch {
 			case apierrors.IsForbidden(a.err): // users may name a Secret that they may not get
 			case apierrors.IsNotFound(a.err):
-				r.problemf(s, column, "the Secret %s/%s does not exist: create it first", r.namespace, name)
+				r.problemf(s, column, "the Secret %s/%s does not exist: create it first", r.Namespace, name)
 			case a.err != nil:
 				return a.err
 			case !labeled:
 				r.problemf(s, column, "the Secret %[1]s/%[2]s is not labeled as a Secret of a BMC: run kubectl label secret %[2]s --namespace %[1]s %[3]s=",
-					r.namespace, name, v1alpha1.BMCSecretLabel)
+					r.Namespace, name, v1alpha1.BMCSecretLabel)
 			}
 		}
 	}
@@ -171,12 +181,12 @@ func (r *registration) checkSecrets(ctx context.Context) error {
 }
 
 // each calls do for every line, several at once, until one fails. It waits for the calls that have started.
-func (r *registration) each(ctx context.Context, do func(context.Context, int, rackfile.Server) error) error {
+func (r *Registration) each(ctx context.Context, do func(context.Context, int, rackfile.Server) error) error {
 	goOn, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range inventoryWorkers {
+	for range workers {
 		wg.Go(func() {
 			for i := range next {
 				if goOn.Err() != nil {
@@ -197,7 +207,7 @@ func (r *registration) each(ctx context.Context, do func(context.Context, int, r
 }
 
 // tryAll applies every line as a dry run, so that the API server validates it, and returns the result for each host.
-func (r *registration) tryAll(ctx context.Context) ([]string, error) {
+func (r *Registration) tryAll(ctx context.Context) ([]string, error) {
 	verdicts := make([]string, len(r.servers))
 	var mu sync.Mutex
 	err := r.each(ctx, func(ctx context.Context, i int, s rackfile.Server) error {
@@ -226,7 +236,7 @@ func (r *registration) tryAll(ctx context.Context) ([]string, error) {
 }
 
 // verdict returns whether a host is created, changed or unchanged.
-func (r *registration) verdict(s rackfile.Server, result map[string]any) (string, error) {
+func (r *Registration) verdict(s rackfile.Server, result map[string]any) (string, error) {
 	live := r.live[s.Host.Name]
 	if live == nil {
 		return hostCreated, nil
@@ -262,23 +272,23 @@ func refusal(err error) (string, bool) {
 }
 
 // apply applies an object, and returns the resulting object.
-func (r *registration) apply(ctx context.Context, o client.Object, options ...client.ApplyOption) (map[string]any, error) {
+func (r *Registration) apply(ctx context.Context, o client.Object, options ...client.ApplyOption) (map[string]any, error) {
 	u, err := applied(o)
 	if err != nil {
 		return nil, err
 	}
-	options = append(options, inventoryOwner)
-	if r.forceConflicts {
+	options = append(options, fieldOwner)
+	if r.ForceConflicts {
 		options = append(options, client.ForceOwnership)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), options...)
+	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), options...)
 	return u.Object, err
 }
 
 // applyAll applies every line. After an error, it prints which lines were applied.
-func (r *registration) applyAll(ctx context.Context) error {
+func (r *Registration) applyAll(ctx context.Context) error {
 	outcomes := make([]int, len(r.servers))
 	err := r.each(ctx, func(ctx context.Context, i int, s rackfile.Server) error {
 		for _, o := range s.Objects() {
@@ -301,7 +311,7 @@ func (r *registration) applyAll(ctx context.Context) error {
 	for i, outcome := range outcomes {
 		lines[outcome] = append(lines[outcome], r.servers[i].Line)
 	}
-	writef(r.console.err, "bmcctl: the registration failed: %s\n", clean(err.Error()))
+	writef(r.Err, "%s: the registration failed: %s\n", r.Program, terminal.Line(err.Error()))
 	for _, part := range []struct {
 		outcome int
 		text    string
@@ -312,11 +322,11 @@ func (r *registration) applyAll(ctx context.Context) error {
 		{lineUntouched, "not applied: %s\n"},
 	} {
 		if len(lines[part.outcome]) > 0 {
-			writef(r.console.err, part.text, ranges(lines[part.outcome]))
+			writef(r.Err, part.text, ranges(lines[part.outcome]))
 		}
 	}
-	writef(r.console.err, "bmcctl: run it again with the same file to complete it\n")
-	return errReported
+	writef(r.Err, "%s: run it again with the same file to complete it\n", r.Program)
+	return ErrReported
 }
 
 // ranges formats ascending line numbers: "lines 2-5, 7".
@@ -340,22 +350,28 @@ func ranges(lines []int) string {
 	return "lines " + strings.Join(out, ", ")
 }
 
-// summarize prints the changes, or the changes that would be made.
-func (r *registration) summarize(verdicts []string) {
+// preview prints which hosts are created and changed: before the user consents, or otherwise after it was done.
+func (r *Registration) preview(verdicts []string) {
+	for i, s := range r.servers {
+		if verdicts[i] != hostUnchanged {
+			writef(r.Out, "%s/%s %s\n", terminal.Line(s.Host.Namespace), terminal.Line(s.Host.Name), verdicts[i])
+		}
+	}
+}
+
+// summarize prints the number of changes, or of the changes that would be made.
+func (r *Registration) summarize(verdicts []string) {
 	counts, secrets := map[string]int{}, 0
 	for i, s := range r.servers {
 		counts[verdicts[i]]++
 		if s.Secret != nil {
 			secrets++
 		}
-		if verdicts[i] != hostUnchanged {
-			writef(r.console.out, "%s/%s %s\n", clean(s.Host.Namespace), clean(s.Host.Name), verdicts[i])
-		}
 	}
 	how := "are registered"
-	if r.dryRun {
+	if r.DryRun {
 		how = "would be registered; nothing was applied"
 	}
-	writef(r.console.out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
+	writef(r.Out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
 		len(r.servers), secrets, how, counts[hostCreated], counts[hostChanged], counts[hostUnchanged])
 }

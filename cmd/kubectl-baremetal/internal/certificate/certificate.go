@@ -1,4 +1,5 @@
-package main
+// Package certificate prints certificates of sanitization for people.
+package certificate
 
 import (
 	"cmp"
@@ -6,21 +7,22 @@ import (
 	"io"
 	"strings"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
 )
 
-// printCertificate prints a certificate for people, and the form that they complete and sign. What agents and BMCs reported is printed without control characters.
-func printCertificate(w io.Writer, entry *erasure.Entry) {
+// Print prints a certificate for people, and the form that they complete and sign. What agents and BMCs reported is printed without control characters.
+func Print(w io.Writer, entry *erasure.Entry) {
 	c := &entry.Certificate
-	title, policy := clean(c.Title), "Policy"
+	title, policy := terminal.Line(c.Title), "Policy"
 	if c.Standard != "" {
-		title, policy = title+" ("+clean(c.Standard)+")", "Sanitization method"
+		title, policy = title+" ("+terminal.Line(c.Standard)+")", "Sanitization method"
 	}
 	writef(w, "%s\n%s\n\n", title, strings.Repeat("=", len(title)))
 	fields := func(prefix string, pairs ...string) {
 		for i := 0; i < len(pairs); i += 2 {
 			if pairs[i+1] != "" {
-				writef(w, "%s%-*s %s\n", prefix, 26-len(prefix), pairs[i]+":", clean(pairs[i+1]))
+				writef(w, "%s%-*s %s\n", prefix, 26-len(prefix), pairs[i]+":", terminal.Line(pairs[i+1]))
 			}
 		}
 	}
@@ -47,9 +49,9 @@ func printCertificate(w io.Writer, entry *erasure.Entry) {
 			fields("  ", "Warning", warning)
 		}
 	}
-	writef(w, "\n%s\n\n", clean(c.Basis))
+	writef(w, "\n%s\n\n", terminal.Line(c.Basis))
 	fields("", "Record", c.Record, "Signature", string(entry.Signature.Algorithm)+" "+entry.Signature.Value, "Key", entry.Signature.KeyID)
-	writef(w, "This text is not signed. To check the signature, export with -o json, and run bmcctl erasures verify.\n")
+	writef(w, "This text is not signed. To check the signature, export with -o export, and run bmcctl erasures verify.\n")
 	if c.Standard != "" {
 		printForm(w, len(c.Media))
 	}
@@ -98,6 +100,11 @@ func outcomeText(m *erasure.Medium) string {
 	case "LeftOut":
 		return "LEFT OUT, its data was not erased"
 	default:
-		return clean(string(m.Outcome))
+		return terminal.Line(string(m.Outcome))
 	}
+}
+
+// writef writes to the user. It ignores errors, because they cannot be reported.
+func writef(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format, args...)
 }

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/erasure"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
+)
+
+// TestConsent: nothing changes without a reason and consent. What stops a machine needs the name of the host, and a selection the number of hosts.
+func TestConsent(t *testing.T) {
+	hold := v1alpha1.PowerHoldPrefix + "anna"
+	for name, test := range map[string]struct {
+		args    []string
+		answers string
+		code    int
+		err     string
+		changed bool
+	}{
+		"no reason":                        {args: []string{"maintenance", "start", "server-1", "--yes"}, code: 2, err: "a change needs a reason"},
+		"no consent":                       {args: []string{"maintenance", "start", "server-1", "--reason", "fan"}, code: 2, err: "use --yes"},
+		"yes":                              {args: []string{"maintenance", "start", "server-1", "--reason", "fan", "--yes"}, changed: true},
+		"typed":                            {args: []string{"maintenance", "start", "server-1"}, answers: "fan\ny\n", changed: true},
+		"typed no":                         {args: []string{"maintenance", "start", "server-1"}, answers: "fan\nn\n", code: 1, err: "nothing was changed"},
+		"the answers end":                  {args: []string{"maintenance", "start", "server-1"}, answers: "fan\n", code: 2, err: "the input ended"},
+		"a machine stops: yes":             {args: []string{"power", "off", "server-1", "--reason", "fan", "--yes", "--wait=0"}, code: 2, err: "use --yes-its-claimed server-1"},
+		"a machine stops: name":            {args: []string{"power", "off", "server-1", "--reason", "fan", "--yes-its-claimed", "server-1", "--wait=0"}, changed: true},
+		"a machine stops: wrong name":      {args: []string{"power", "off", "server-1", "--reason", "fan", "--yes-its-claimed", "server-2", "--wait=0"}, code: 2, err: "use --yes-its-claimed server-1"},
+		"a machine stops: typed":           {args: []string{"power", "off", "server-1", "--wait=0"}, answers: "fan\nserver-1\n", changed: true},
+		"a machine stops: typed otherwise": {args: []string{"power", "off", "server-1", "--wait=0"}, answers: "fan\ny\n", code: 1, err: "nothing was changed"},
+		"a selection: yes":                 {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--yes"}, code: 2, err: "use --hosts 2"},
+		"a selection: number":              {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--hosts", "2"}, changed: true},
+		"a selection: wrong number":        {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--hosts", "3"}, code: 2, err: "use --hosts 2"},
+		"a selection of nothing":           {args: []string{"maintenance", "start", "-l", "rack=r9", "--reason", "fan", "--hosts", "0"}, code: 2, err: "has the labels rack=r9"},
+		"one name is wrong":                {args: []string{"maintenance", "start", "server-1", "server-9", "--reason", "fan", "--yes"}, code: 2, err: `there is no BareMetalHost "server-9"`},
+		"one host refuses":                 {args: []string{"power", "cycle", "server-1", "server-2", "--reason", "fan", "--wait=0"}, code: 1, err: "server-2 has no machine"},
+		"a name and a selector":            {args: []string{"power", "off", "server-1", "-l", "rack=r1", "--reason", "fan"}, code: 2, err: "cannot be mixed"},
+		"a name twice":                     {args: []string{"power", "off", "server-1", "server-1", "--reason", "fan"}, code: 2, err: "named twice"},
+		"no verb":                          {args: []string{"maintenance", "server-1"}, code: 2, err: "write kubectl baremetal maintenance start server-1"},
+		"no name":                          {args: []string{"power", "off", "--reason", "fan"}, code: 2, err: "name the hosts"},
+		"dry run":                          {args: []string{"power", "off", "server-1", "--dry-run"}},
+		"dry run by the server":            {args: []string{"power", "off", "server-1", "--dry-run=server", "--reason", "fan"}},
+		"a wrong dry run":                  {args: []string{"power", "off", "server-1", "--dry-run=yes"}, code: 2, err: "use none, client or server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			b := newBench(runningHost("server-1"), freeHost("server-2"), machine())
+			b.answers = test.answers
+			got := b.run(t, test.args...)
+			g.Expect(got.code).To(Equal(test.code), got.err)
+			g.Expect(got.err).To(ContainSubstring(test.err))
+			h := b.host(t, "server-1") //nolint:contextcheck // of the test
+			changed := h.Spec.Maintenance != nil || h.Annotations[hold] != ""
+			g.Expect(changed).To(Equal(test.changed))
+			if !test.changed {
+				g.Expect(b.requests(t)).To(BeEmpty())
+				return
+			}
+			g.Expect(b.requests(t)).To(ContainElement(HaveSuffix(": anna: fan")))
+			g.Expect(got.out).To(ContainSubstring("baremetalhost.infrastructure.cluster.x-k8s.io/server-1 changed\n"))
+			if h.Spec.Maintenance != nil {
+				g.Expect(h.Spec.Maintenance.Reason).To(Equal("anna: fan"))
+			} else {
+				g.Expect(h.Annotations[hold]).To(Equal("anna: fan"))
+			}
+		})
+	}
+}
+
+// TestRecordedBy: who asks is what the API server says; if it does not, the command says so and continues. A missing right to write events does not undo a change.
+func TestRecordedBy(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(freeHost("server-1"))
+	b.forbidden = []string{"SelfSubjectReview", "Event"}
+	got := b.run(t, "maintenance", "start", "server-1", "--reason", "fan", "--yes")
+	g.Expect(got.code).To(Equal(0), got.err)
+	g.Expect(got.err).To(And(ContainSubstring("the API server does not say who you are: admin is recorded"), ContainSubstring("the event that says who asked")))
+	g.Expect(b.host(t, "server-1").Spec.Maintenance.Reason).To(Equal("admin: fan"))
+
+	got = b.run(t, "maintenance", "end", "server-1", "--reason", "done", "--yes", "-o", "name")
+	g.Expect(got.code).To(Equal(0), got.err)
+	g.Expect(got.out).To(Equal("baremetalhost.infrastructure.cluster.x-k8s.io/server-1\n"))
+	got = b.run(t, "maintenance", "end", "server-1", "--reason", "done", "--yes")
+	g.Expect(got.code).To(Equal(0))
+	g.Expect(got.err).To(ContainSubstring("nothing to do: server-1 is not in maintenance"))
+
+	b.forbidden = []string{why.KindHost}
+	g.Expect(b.run(t, "maintenance", "start", "server-1", "--reason", "fan", "--yes").code).To(Equal(2))
+}
+
+// TestConflict: a host whose status changed meanwhile is changed all the same, and one of which something else would be done is not.
+func TestConflict(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(*v1alpha1.BareMetalHost)
+		code      int
+	}{
+		"its status": {func(h *v1alpha1.BareMetalHost) { h.Status.Power = v1alpha1.PoweringOff }, 0},
+		"its claim":  {func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			b := newBench(runningHost("server-1"), machine())
+			once := false
+			b.client = interceptor.NewClient(b.client, interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+					if !once {
+						once = true
+						h := b.host(t, "server-1")
+						test.meanwhile(h)
+						if err := c.Update(ctx, h); err != nil {
+							return err
+						}
+					}
+					return c.Patch(ctx, o, patch, options...)
+				},
+			})
+			got := b.run(t, "maintenance", "start", "server-1", "--reason", "fan", "--yes")
+			g.Expect(got.code).To(Equal(test.code), got.err)
+			g.Expect(b.host(t, "server-1").Spec.Maintenance != nil).To(Equal(test.code == 0))
+		})
+	}
+}
+
+// TestErase: the request fits the host as it is, and says who asked for it.
+func TestErase(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(freeHost("server-1"), runningHost("server-2"))
+	got := b.run(t, "erase", "server-1", "--policy", "Clear", "--reason", "bought used")
+	g.Expect(got.code).To(Equal(2))
+	g.Expect(got.err).To(And(ContainSubstring("ALL DATA of its disks is erased (Clear)"), ContainSubstring("use --yes-erase server-1")))
+	got = b.run(t, "erase", "server-1", "--policy", "Clear", "--reason", "bought used", "--yes-erase", "server-1")
+	g.Expect(got.code).To(Equal(0), got.err)
+	var list v1alpha1.BareMetalErasureRequestList
+	g.Expect(b.client.List(t.Context(), &list)).To(Succeed())
+	g.Expect(list.Items).To(HaveLen(1))
+	g.Expect(list.Items[0].Annotations).To(HaveKeyWithValue(v1alpha1.RequestedByAnnotation, "anna: bought used"))
+	g.Expect(list.Items[0].Spec.SerialNumber).To(Equal("SN-1"))
+	g.Expect(b.requests(t)).To(ConsistOf("ErasureRequested: anna: bought used"))
+
+	for says, args := range map[string][]string{
+		`BareMetalMachine "m" has server-2`: {"server-2", "--policy", "Clear"},
+		"use Metadata, Clear or Purge":      {"server-1", "--policy", "None"},
+		`serial number "SN-1", not "SN-2"`:  {"server-1", "--policy", "Clear", "--serial-number", "SN-2"},
+		"between 1s and 168h0m0s":           {"server-1", "--policy", "Clear", "--expires-in", "169h"},
+	} {
+		got := b.run(t, append([]string{"erase", "--reason", "x", "--yes-erase", "server-1"}, args...)...)
+		g.Expect(got.code).NotTo(Equal(0))
+		g.Expect(got.err).To(ContainSubstring(says))
+	}
+	g.Expect(b.client.List(t.Context(), &list)).To(Succeed())
+	g.Expect(list.Items).To(HaveLen(1))
+}
+
+// TestErasures: records are a table, certificates, or the file that bmcctl verifies.
+func TestErasures(t *testing.T) {
+	g := NewWithT(t)
+	end := metav1.NewTime(now.Add(-48 * 3600 * 1e9))
+	record := &v1alpha1.BareMetalErasure{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "e", Labels: map[string]string{v1alpha1.ErasureHostLabel: erasure.HostLabel("server-1")}}}
+	record.Spec = v1alpha1.BareMetalErasureSpec{
+		Namespace: "prod", HostName: "server-1", ClaimID: "c", BootNumber: 4, MachineName: "m", Server: v1alpha1.ErasedServer{SerialNumber: "SN-1"},
+		Report: v1alpha1.ErasureReport{Policy: wire.PolicyClear, StartTime: end, EndTime: end, Disks: []v1alpha1.ErasedDisk{{}, {}}},
+	}
+	record.Spec.Report.Disks[0].Outcome = wire.Erased
+	b := newBench(record)
+	got := b.run(t, "erasures", "server-1")
+	g.Expect(got.out).To(Equal("HOST       SERIAL   POLICY   DISKS   ERASED   AGE   MACHINE\nserver-1   SN-1     Clear    2       1        2d    m\n"))
+	g.Expect(b.run(t, "erasures", "-o", "certificate").out).To(ContainSubstring("SN-1"))
+	document, err := erasure.ParseDocument([]byte(b.run(t, "erasures", "-A", "-o", "export").out))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(document.Certificates).To(HaveLen(1))
+	g.Expect(b.run(t, "erasures", "-o", "yaml").out).To(ContainSubstring("kind: BareMetalErasureList"))
+	got = b.run(t, "erasures", "server-2")
+	g.Expect(got.code).To(Equal(2))
+	g.Expect(got.err).To(ContainSubstring(`the host "server-2" in the namespace "prod" has no record of an erasure`))
+	b.forbidden = []string{"BareMetalErasure"}
+	g.Expect(b.run(t, "erasures").err).To(ContainSubstring("not permitted"))
+}
+
+// TestRegister: the file is registered after consent; offline nothing is asked.
+func TestRegister(t *testing.T) {
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "rack.csv")
+	g.Expect(os.WriteFile(file, []byte("name,bmcAddress,username,password,bootMACAddresses\ns1,redfish://192.0.2.1,u,geheim,52:54:00:00:00:01\n"), 0o600)).To(Succeed())
+	b := newBench()
+	got := b.run(t, "register", file, "-o", "yaml")
+	g.Expect(got.code).To(Equal(0), got.err)
+	g.Expect(got.out).To(And(ContainSubstring("kind: BareMetalHost"), Not(ContainSubstring("geheim"))))
+	got = b.run(t, "register", "none.csv", "-o", "yaml")
+	g.Expect(got.code).To(Equal(2))
+	got = b.run(t, "register", "-", "-o", "table")
+	g.Expect(got.code).To(Equal(2))
+	g.Expect(got.err).To(ContainSubstring("use --yes"))
+	got = b.run(t, "register", file, "-o", "yaml", "--dry-run=server")
+	g.Expect(got.code).To(Equal(2))
+}
+
+// TestDrain: kubectl drains the Node in the workload cluster, and a power hold follows if that was asked for.
+func TestDrain(t *testing.T) {
+	g := NewWithT(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c-kubeconfig"}, Data: map[string][]byte{"value": []byte("kind: Config")}}
+	b := newBench(runningHost("server-1"), freeHost("server-2"), machine(), secret)
+	got := b.run(t, "drain", "start", "server-1", "--reason", "fan", "--yes")
+	g.Expect(got.code).To(Equal(0), got.err)
+	g.Expect(b.kubectl).To(HaveLen(1))
+	g.Expect(strings.Join(b.kubectl[0][2:], " ")).To(Equal("drain node-1 --ignore-daemonsets --delete-emptydir-data --timeout 10m0s"))
+	g.Expect(b.kubectl[0][1]).NotTo(BeAnExistingFile()) // it was removed
+	g.Expect(b.host(t, "server-1").Annotations).To(BeEmpty())
+
+	b.kubectl = nil
+	got = b.run(t, "drain", "start", "server-1", "--reason", "fan", "--power-off", "--yes", "--timeout", "1ms")
+	g.Expect(got.code).To(Equal(2))
+	g.Expect(got.err).To(ContainSubstring("use --yes-its-claimed server-1"))
+	g.Expect(b.kubectl).To(BeEmpty())
+	got = b.run(t, "drain", "start", "server-1", "--reason", "fan", "--power-off", "--yes-its-claimed", "server-1", "--timeout", "1ms")
+	g.Expect(got.code).To(Equal(1)) // nothing powers the server off here
+	g.Expect(got.err).To(ContainSubstring("not done after 1ms"))
+	g.Expect(b.host(t, "server-1").Annotations).To(HaveKeyWithValue(v1alpha1.PowerHoldPrefix+"anna", "anna: fan"))
+
+	got = b.run(t, "drain", "start", "server-2", "--reason", "fan", "--yes")
+	g.Expect(got.code).To(Equal(1))
+	g.Expect(got.err).To(ContainSubstring("has no machine"))
+	b.forbidden = []string{"Secret"}
+	got = b.run(t, "drain", "start", "server-1", "--reason", "fan", "--yes")
+	g.Expect(got.code).To(Equal(2))
+	g.Expect(got.err).To(ContainSubstring("which is not permitted: use --workload-kubeconfig FILE"))
+}
+
+// TestPowerStatus: the power, and what keeps the server off.
+func TestPowerStatus(t *testing.T) {
+	g := NewWithT(t)
+	h := runningHost("server-1")
+	h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "bob": "bob: a disk"}
+	b := newBench(h)
+	g.Expect(b.run(t, "power", "status", "server-1").out).To(Equal(
+		"NAME       POWER   OFF SINCE   SPEC   PHASE         BMC   LAST OPERATION   POWER HOLDS\nserver-1   On      -           -      Provisioned   -     -                a disk (bob)\n"))
+	g.Expect(b.run(t, "power", "status").code).To(Equal(0))
+	g.Expect(b.run(t, "power", "status", "server-9").code).To(Equal(2))
+}
+
+// TestReport: the bundle has what helps, and nothing that identifies the server. What may not be read does not fail it.
+func TestReport(t *testing.T) {
+	g := NewWithT(t)
+	h := runningHost("server-1")
+	h.Spec.BMC = v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "server-1-bmc"}
+	h.Status.Hardware.SerialNumber = "CZ3104ABCD"
+	b := newBench(h, machine())
+	b.forbidden = []string{"Event", "Pod"}
+	file := filepath.Join(t.TempDir(), "report.tar.gz")
+	got := b.run(t, "report", "server-1", "--file", file)
+	g.Expect(got.code).To(Equal(0), got.err)
+	content := unpack(t, file)
+	var all strings.Builder
+	names := make([]string, 0, len(content))
+	for name, text := range content {
+		names = append(names, name[strings.Index(name, "/")+1:])
+		all.WriteString(text)
+	}
+	g.Expect(names).To(ConsistOf("README.txt", "why.txt", "events.txt", "objects/baremetalhost-server-1.yaml", "objects/baremetalmachine-m.yaml"))
+	g.Expect(all.String()).To(And(Not(ContainSubstring("192.0.2.10")), Not(ContainSubstring("CZ3104ABCD")), ContainSubstring("redfish://ip-1"), ContainSubstring("Event: not permitted")))
+	got = b.run(t, "report", "server-1", "--file", file)
+	g.Expect(got.code).To(Equal(2))
+	g.Expect(got.err).To(ContainSubstring("exists"))
+}
+
+// unpack returns the files of an archive.
+func unpack(t *testing.T, name string) map[string]string {
+	t.Helper()
+	g := NewWithT(t)
+	file, err := os.Open(name)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = file.Close() }()
+	compressed, err := gzip.NewReader(file)
+	g.Expect(err).NotTo(HaveOccurred())
+	archive := tar.NewReader(compressed)
+	content := map[string]string{}
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return content
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		text, err := io.ReadAll(archive)
+		g.Expect(err).NotTo(HaveOccurred())
+		content[header.Name] = string(text)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestFlags: the flags are those of kubectl, the usage says how kubectl runs the program, and without a terminal there are no colours and no cursor moves.
+func TestFlags(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(refusedHost("server-1"), freeHost("server-2"))
+	flags := b.run(t, "options").out
+	for _, flag := range []string{"--kubeconfig", "--context", "--namespace", "--as ", "--as-group", "--cluster", "--user", "--request-timeout", "--server", "--token"} {
+		g.Expect(flags).To(ContainSubstring(flag))
+	}
+	g.Expect(b.run(t, "status", "--help").out).To(ContainSubstring("  kubectl baremetal status [HOST...]"))
+	for _, args := range [][]string{{"status"}, {"status", "--hosts"}, {"why", "server-1"}, {"events", "server-1"}, {"power", "status"}} {
+		got := b.run(t, args...)
+		g.Expect(got.out+got.err).NotTo(ContainSubstring("\x1b"), "%v", args)
+	}
+}
+
+// TestCompletion: kubectl completes names of hosts by the program kubectl_complete-baremetal, which is this one.
+func TestCompletion(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(arguments([]string{"/usr/bin/kubectl_complete-baremetal", "why", "ser"})).To(Equal([]string{"__complete", "why", "ser"}))
+	g.Expect(arguments([]string{"kubectl_complete-baremetal.exe"})).To(Equal([]string{"__complete"}))
+	g.Expect(arguments([]string{"kubectl-baremetal", "status"})).To(Equal([]string{"status"}))
+	g.Expect(arguments(nil)).To(BeEmpty())
+	b := newBench(freeHost("server-1"), freeHost("server-2"))
+	g.Expect(b.run(t, "__complete", "power", "off", "ser").out).To(And(ContainSubstring("server-1\n"), ContainSubstring("server-2\n")))
+	g.Expect(b.run(t, "__complete", "events", "server-1", "--source", "b").out).To(ContainSubstring("bmc\n"))
+}
+
+// TestStatusWatch: without a terminal, status --watch prints a line for each host at first, and for each that changes later. It ends with the context.
+func TestStatusWatch(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(freeHost("server-1"), freeHost("server-2"))
+	out, errs := gbytes.NewBuffer(), gbytes.NewBuffer()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan int, 1)
+	go func() { ended <- b.tool(out, errs).run(ctx, []string{"status", "--watch"}) }()
+	g.Eventually(out).Should(gbytes.Say("server-1 .*\n.*server-2 "))
+	for try := 0; ; try++ { // a change before the watch begins is shown after the next read only
+		h := b.host(t, "server-2")
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, "try", string(rune('a'+try%26)))
+		h.Status.Phase = v1alpha1.PhaseMaintenance
+		g.Expect(b.client.Update(ctx, h)).To(Succeed())
+		if shown, err := gbytes.Say("server-2 .*Maintenance").Match(out); err == nil && shown {
+			break
+		}
+		g.Expect(try).To(BeNumerically("<", 1000), string(errs.Contents()))
+		time.Sleep(20 * time.Millisecond)
+	}
+	cancel()
+	g.Eventually(ended).Should(Receive(Equal(exitOK)))
+	g.Expect(string(out.Contents())).NotTo(ContainSubstring("\x1b"))
+}

@@ -1,0 +1,114 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// TestText: what identifies a server or could be a secret is not in the bundle, and the same thing has the same word.
+func TestText(t *testing.T) {
+	r := NewRedactor()
+	r.Learn(map[string]any{"status": map[string]any{"hardware": map[string]any{"serialNumber": "CZ3104ABCD", "dimms": []any{map[string]any{"serialNumber": "X1"}}}}})
+	r.Learn(map[string]any{"spec": map[string]any{"bmc": map[string]any{"address": "redfish://bmc-7.site.example/redfish/v1/Systems/1"}}})
+	r.Learn(map[string]any{"spec": map[string]any{"image": map[string]any{"url": "https://images.site.example/a.qcow2"}}})
+	for _, test := range []struct{ text, want string }{
+		{"https://images.site.example/a.qcow2", "https://host-1/a.qcow2"},
+		{"anna@site.example: new DIMM", "mail-1: new DIMM"},
+		{"dial tcp 192.0.2.10:443: connection refused", "dial tcp ip-1:443: connection refused"},
+		{"192.0.2.10, 192.0.2.11 and 127.0.0.1", "ip-1, ip-2 and 127.0.0.1"},
+		{"from 2001:db8::7 and ::1", "from ip-3 and ::1"},
+		{"at 10:30:00 it was 10:31", "at 10:30:00 it was 10:31"},
+		{"MAC 52:54:00:12:34:56, 52-54-00-12-34-56", "MAC mac-1, mac-1"},
+		{"UUID 4C4C4544-0034-4b10-8057-b4c04f4d5031", "UUID uuid-1"},
+		{"serial cz3104abcd of X1", "serial serial-1 of X1"},
+		{"redfish://admin:geheim@bmc-7.site.example/redfish/v1", "redfish://bmc-1/redfish/v1"},
+		{"https://files.example/a.img?X-Token=abc", "https://files.example/a.img?(removed)"},
+		{`password=geheim token: "two words" x=1`, `password=(removed) token: (removed) x=1`},
+		{"Authorization: Bearer abcdefghijkl", "Authorization: Bearer (removed)"},
+		{"version 1.2.3", "version 1.2.3"},
+		{"the secret is missing", "the secret is missing"},
+	} {
+		NewWithT(t).Expect(r.Text(test.text)).To(Equal(test.want))
+	}
+}
+
+// TestTree: identities in fields are replaced even if they are short, names stay, and what no reader needs is gone.
+func TestTree(t *testing.T) {
+	g := NewWithT(t)
+	r := NewRedactor()
+	tree := map[string]any{
+		"metadata": map[string]any{
+			"name": "server-1", "uid": "4c4c4544-0034-4b10-8057-b4c04f4d5031", "managedFields": []any{"x"},
+			"annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"},
+		},
+		"spec":   map[string]any{"bootMACAddresses": []any{"52:54:00:12:34:56"}, "bmc": map[string]any{"address": "ipmi://192.0.2.10"}},
+		"status": map[string]any{"hardware": map[string]any{"serialNumber": "A1", "model": "R640"}, "count": float64(3), "on": true},
+	}
+	r.Learn(tree)
+	r.Tree(tree)
+	g.Expect(tree).To(Equal(map[string]any{
+		"metadata": map[string]any{"name": "server-1", "uid": "4c4c4544-0034-4b10-8057-b4c04f4d5031", "annotations": map[string]any{"a": "b"}},
+		"spec":     map[string]any{"bootMACAddresses": []any{"mac-1"}, "bmc": map[string]any{"address": "ipmi://ip-1"}},
+		"status":   map[string]any{"hardware": map[string]any{"serialNumber": "serial-1", "model": "R640"}, "count": float64(3), "on": true},
+	}))
+}
+
+// TestLines: only lines about the host are kept, whatever the length of the others, and at most the last ones.
+func TestLines(t *testing.T) {
+	g := NewWithT(t)
+	log := `I1 "Powered on" BareMetalHost="prod/server-1"
+I2 "Powered on" BareMetalHost="prod/server-10"
+{"BareMetalHost":{"name":"server-1","namespace":"prod"}}
+` + strings.Repeat("x", 3*maxLogLine) + ` server-1
+I3 server-1.rack server-1-bmc
+I4 the host is server-1.`
+	got, err := Lines(strings.NewReader(log), Words("server-1", ""))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(got)).To(Equal("I1 \"Powered on\" BareMetalHost=\"prod/server-1\"\n{\"BareMetalHost\":{\"name\":\"server-1\",\"namespace\":\"prod\"}}\nI4 the host is server-1.\n"))
+
+	var many strings.Builder
+	for i := range MaxLogLines + 10 {
+		fmt.Fprintf(&many, "%d server-1\n", i)
+	}
+	got, err = Lines(strings.NewReader(many.String()), Words("server-1"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(bytes.Count(got, []byte("\n"))).To(Equal(MaxLogLines))
+	g.Expect(string(got)).To(HavePrefix("10 server-1\n"))
+
+	got, err = Lines(io.MultiReader(strings.NewReader("server-1\n"), broken{}), Words("server-1"))
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(string(got)).To(Equal("server-1\n"))
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
+
+// TestWrite: the archive has all files in one folder.
+func TestWrite(t *testing.T) {
+	g := NewWithT(t)
+	var b bytes.Buffer
+	g.Expect(Write(&b, "report", []File{{"why.txt", []byte("because")}, {"objects/host.yaml", []byte("kind: x")}}, time.Unix(0, 0))).To(Succeed())
+	compressed, err := gzip.NewReader(&b)
+	g.Expect(err).NotTo(HaveOccurred())
+	archive := tar.NewReader(compressed)
+	var names []string
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+		names = append(names, header.Name)
+	}
+	g.Expect(names).To(Equal([]string{"report/why.txt", "report/objects/host.yaml"}))
+}

@@ -1,0 +1,176 @@
+// Package bundle makes the files of a support bundle: objects and log lines without what identifies a server or a site, in one archive.
+package bundle
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// removed replaces what could be a secret.
+const removed = "(removed)"
+
+var (
+	// urlUsers matches the user and password of a URL, and urlQueries its parameters, which may be a token.
+	urlUsers   = regexp.MustCompile(`://[^/?#\s"'@]+@`)
+	urlQueries = regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
+	// assignments match words such as password=... on a command line or in a log line.
+	assignments = regexp.MustCompile(`(?i)\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;]+)`)
+	// mails match the addresses of people, which are names of users in many clusters.
+	mails   = regexp.MustCompile(`\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b`)
+	bearers = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
+
+	uuids = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	macs  = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}\b`)
+	ipv4s = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
+	// ipv6s matches addresses, but also times and other texts with colons.
+	ipv6s = regexp.MustCompile(`[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*`)
+)
+
+// Redactor replaces what identifies a server or a site by words such as ip-1, the same word for the same text, so that a reader can still see what belongs together. What could
+// be a secret is removed. It is not safe for concurrent use.
+type Redactor struct {
+	// KeepIdentities keeps addresses and serial numbers. What could be a secret is removed also then.
+	KeepIdentities bool
+
+	words map[string]string // by kind and text
+	count map[string]int    // by kind
+	known []string          // texts that are replaced everywhere
+}
+
+// NewRedactor returns a redactor that knows no identity yet.
+func NewRedactor() *Redactor { return &Redactor{words: map[string]string{}, count: map[string]int{}} }
+
+// word returns the replacement of a text.
+func (r *Redactor) word(kind, text string) string {
+	key := kind + " " + strings.ToLower(text)
+	if r.words[key] == "" {
+		r.count[kind]++
+		r.words[key] = fmt.Sprintf("%s-%d", kind, r.count[kind])
+	}
+	return r.words[key]
+}
+
+// identities are the fields whose whole value identifies something, and the kind of their replacement.
+var identities = map[string]string{
+	"serialNumber": "serial", "serial": "serial", "systemUUID": "uuid", "macAddress": "mac", "wwn": "wwn", "assetTag": "asset", "chassisID": "chassis", "systemName": "switch",
+	"portID": "port",
+}
+
+// hosts are the fields with a URL whose host identifies a site, and the kind of its replacement.
+var hosts = map[string]string{"address": "bmc", "url": "host"}
+
+// minIdentity is the minimum length of an identity that is replaced in texts. A shorter one would be a part of other words.
+const minIdentity = 5
+
+// Learn collects the identities of an object, given as JSON values, so that they are replaced in the texts of other objects too.
+func (r *Redactor) Learn(tree any) {
+	r.walk(tree, "", func(field, text string) string {
+		kind := identities[field]
+		if kind != "" && len(text) >= minIdentity {
+			r.remember(kind, text)
+		}
+		if kind := hosts[field]; kind != "" {
+			if host := hostOf(text); host != "" {
+				r.remember(kind, host)
+			}
+		}
+		return text
+	})
+	slices.SortFunc(r.known, func(a, b string) int { return len(b) - len(a) }) // the longest first: one may be a part of another
+}
+
+func (r *Redactor) remember(kind, text string) {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return // a pattern finds it
+	}
+	for _, form := range []string{text, strings.ToUpper(text), strings.ToLower(text)} {
+		if !slices.Contains(r.known, form) {
+			r.known = append(r.known, form)
+		}
+	}
+	r.words["known "+strings.ToLower(text)] = r.word(kind, text)
+}
+
+// hostOf returns the host of a URL; empty for another text.
+func hostOf(text string) string {
+	if !strings.Contains(text, "://") {
+		return ""
+	}
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return parsed.Hostname()
+}
+
+// Tree redacts the texts of an object in place. The object is given as JSON values. What no reader needs is removed: managed fields and the annotation of kubectl apply.
+func (r *Redactor) Tree(tree map[string]any) {
+	if metadata, ok := tree["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		}
+	}
+	r.walk(tree, "", func(field, text string) string {
+		if kind := identities[field]; kind != "" && text != "" && !r.KeepIdentities {
+			return r.word(kind, text)
+		}
+		if field == "uid" || field == "resourceVersion" || field == "claimID" || field == "hostUID" {
+			return text // they identify objects of the API
+		}
+		return r.Text(text)
+	})
+}
+
+// walk replaces each text of a tree of JSON values, given the name of its field.
+func (r *Redactor) walk(v any, field string, change func(field, text string) string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			v[name] = r.walk(value, name, change)
+		}
+	case []any:
+		for i := range v {
+			v[i] = r.walk(v[i], field, change)
+		}
+	case string:
+		return change(field, v)
+	}
+	return v
+}
+
+// Text redacts a text.
+func (r *Redactor) Text(text string) string {
+	text = urlUsers.ReplaceAllString(text, "://")
+	text = urlQueries.ReplaceAllString(text, "${1}?"+removed)
+	text = assignments.ReplaceAllString(text, "${1}"+removed)
+	text = bearers.ReplaceAllString(text, "${1} "+removed)
+	if r.KeepIdentities {
+		return text
+	}
+	for _, known := range r.known {
+		text = strings.ReplaceAll(text, known, r.words["known "+strings.ToLower(known)])
+	}
+	text = mails.ReplaceAllStringFunc(text, func(found string) string { return r.word("mail", found) })
+	text = macs.ReplaceAllStringFunc(text, func(found string) string { return r.word("mac", strings.ReplaceAll(found, "-", ":")) })
+	text = uuids.ReplaceAllStringFunc(text, func(found string) string { return r.word("uuid", found) })
+	text = ipv4s.ReplaceAllStringFunc(text, r.address)
+	return ipv6s.ReplaceAllStringFunc(text, r.address)
+}
+
+// address replaces an IP address. Addresses that mean the same everywhere stay.
+func (r *Redactor) address(text string) string {
+	bare := strings.TrimRight(text, ":.")
+	if strings.HasSuffix(text, "::") {
+		bare = text
+	}
+	address, err := netip.ParseAddr(bare)
+	if err != nil || address.IsUnspecified() || address.IsLoopback() {
+		return text
+	}
+	return r.word("ip", address.String()) + strings.TrimPrefix(text, bare)
+}

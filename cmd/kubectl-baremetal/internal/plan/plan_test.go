@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+var anna = Requester{User: "anna@example.com", Reason: "new DIMM", Now: metav1.NewTime(time.Date(2026, 11, 29, 10, 30, 0, 0, time.UTC))}
+
+func free() *v1alpha1.BareMetalHost {
+	return &v1alpha1.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "server-1"}, Status: v1alpha1.BareMetalHostStatus{Phase: v1alpha1.PhaseAvailable, Power: v1alpha1.PowerOff},
+	}
+}
+
+func running() *v1alpha1.BareMetalHost {
+	h := free()
+	h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	h.Status.Phase, h.Status.Power = v1alpha1.PhaseProvisioned, v1alpha1.PowerOn
+	return h
+}
+
+func with(h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
+	change(h)
+	return h
+}
+
+func annotated(h *v1alpha1.BareMetalHost, pairs ...string) *v1alpha1.BareMetalHost {
+	for i := 0; i < len(pairs); i += 2 {
+		setAnnotation(pairs[i], pairs[i+1])(h)
+	}
+	return h
+}
+
+const (
+	annaHold  = v1alpha1.PowerHoldPrefix + "anna-example.com"
+	annaForce = v1alpha1.ForcePowerHoldPrefix + "anna-example.com"
+	annaText  = "anna@example.com: new DIMM"
+)
+
+// TestPlans: what a command writes, what it does nothing about, and what it refuses.
+func TestPlans(t *testing.T) {
+	quarantined := func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: "two disks"}
+	}
+	maintained := func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "bob: fan"} }
+	for name, test := range map[string]struct {
+		plan    Func
+		host    *v1alpha1.BareMetalHost
+		refused string // a part of the error; empty if it is not refused
+		already string // a part of why nothing is to be done
+		consent Consent
+		changed func(Gomega, *v1alpha1.BareMetalHost)
+	}{
+		"on: a free server": {plan: PowerOn, host: free(), changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Power).To(Equal(v1alpha1.PowerOn)) }},
+		"on: a machine that a person switched off": {
+			plan: PowerOn, host: with(running(), func(h *v1alpha1.BareMetalHost) { h.Status.Power = v1alpha1.PowerOff }),
+			changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+				g.Expect(h.Annotations).To(HaveKeyWithValue(v1alpha1.PowerOnPrefix+"anna-example.com", annaText))
+			},
+		},
+		"on: it is": {plan: PowerOn, host: running(), already: "is on"},
+		"on: after the hold of the user": {
+			plan: PowerOn, host: annotated(running(), annaHold, "x", annaForce, "x"),
+			changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Annotations).To(BeEmpty()) },
+		},
+		"on: another hold remains": {
+			plan: PowerOn, host: annotated(running(), annaHold, "x", v1alpha1.PowerHoldPrefix+"bob", "bob: a disk"),
+			changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+				g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.PowerHoldPrefix + "bob": "bob: a disk"}))
+			},
+		},
+		"on: the hold of another": {plan: PowerOn, host: annotated(running(), v1alpha1.PowerHoldPrefix+"bob", "bob: a disk"), refused: "power holds of others keep server-1 off: bob (bob: a disk)"},
+		"on: the hold of a remediation": {plan: PowerOn, refused: "BareMetalRemediation/m (fencing)", host: with(running(), func(h *v1alpha1.BareMetalHost) {
+			h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "BareMetalRemediation/m", Reason: "fencing"}}
+		})},
+		"off: a machine": {plan: PowerOff(false), host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(h.Annotations).To(Equal(map[string]string{annaHold: annaText}))
+		}},
+		"off: by force": {plan: PowerOff(true), host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(h.Annotations).To(Equal(map[string]string{annaForce: annaText}))
+		}},
+		"off: it is": {plan: PowerOff(false), already: "is off by your power hold", host: with(annotated(running(), annaHold, "x"), func(h *v1alpha1.BareMetalHost) {
+			h.Spec.ProviderState.PowerHoldOffTime = &anna.Now
+		})},
+		"off: a free server":          {plan: PowerOff(false), host: free(), changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Power).To(Equal(v1alpha1.PowerOff)) }},
+		"off: a free server by force": {plan: PowerOff(true), host: free(), refused: "--force is for the server of a machine"},
+		"off: a boot":                 {plan: PowerOff(false), refused: "is Booting", host: with(running(), func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBooting })},
+		"off: maintenance":            {plan: PowerOff(false), refused: "in maintenance (bob: fan)", host: with(running(), maintained)},
+		"off: detached":               {plan: PowerOff(false), refused: "is detached", host: annotated(running(), v1alpha1.DetachedAnnotation, "")},
+		"off: paused":                 {plan: PowerOff(false), refused: "is paused", host: annotated(running(), clusterv1.PausedAnnotation, "")},
+		"cycle": {plan: PowerCycle, host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.PowerCyclePrefix + "anna-example.com": annaText}))
+		}},
+		"cycle: a free server":  {plan: PowerCycle, host: free(), refused: "has no machine"},
+		"cycle: a hold":         {plan: PowerCycle, host: annotated(running(), annaHold, "x"), refused: "power holds keep server-1 off"},
+		"maintenance":           {plan: MaintenanceStart, host: running(), changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Maintenance.Reason).To(Equal(annaText)) }},
+		"maintenance of others": {plan: MaintenanceStart, host: with(free(), maintained), refused: "in maintenance already (bob: fan)"},
+		"maintenance ends":      {plan: MaintenanceEnd, host: with(free(), maintained), changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Maintenance).To(BeNil()) }},
+		"no maintenance ends":   {plan: MaintenanceEnd, host: free(), already: "is not in maintenance"},
+		"quarantine": {plan: QuarantineStart, host: free(), changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(*h.Spec.Quarantine).To(Equal(v1alpha1.Quarantine{Reason: ReasonByUser, Message: annaText, StartTime: &anna.Now}))
+		}},
+		"quarantine twice":   {plan: QuarantineStart, host: with(free(), quarantined), refused: "in quarantine already (DisksNotErased: two disks)"},
+		"quarantine ends":    {plan: QuarantineEnd, host: with(free(), quarantined), changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Quarantine).To(BeNil()) }},
+		"no quarantine ends": {plan: QuarantineEnd, host: free(), already: "is not in quarantine"},
+		"inspect by the BMC": {plan: Inspect(false), host: with(free(), maintained), changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+			g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.RetryBMCAnnotation: annaText}))
+		}},
+		"inspect by the agent": {
+			plan: Inspect(false), host: with(free(), func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionBoth }),
+			changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+				g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.InspectAnnotation: annaText}))
+			},
+		},
+		"inspect, detached": {plan: Inspect(true), host: with(annotated(free(), v1alpha1.DetachedAnnotation, ""), maintained), refused: "is detached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			before := test.host.DeepCopy()
+			p, err := test.plan(test.host, anna)
+			g.Expect(test.host).To(Equal(before), "a plan changes nothing")
+			if test.refused != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(test.refused)))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			if test.already != "" {
+				g.Expect(p.Does).To(BeEmpty())
+				g.Expect(p.Already).To(ContainSubstring(test.already))
+				return
+			}
+			g.Expect(p.Does).NotTo(BeEmpty())
+			g.Expect(p.Event).NotTo(BeEmpty())
+			g.Expect(p.Consent).To(Equal(test.consent))
+			p.Change(test.host)
+			test.changed(g, test.host)
+		})
+	}
+}
+
+// TestReached: a request counts as carried out when the provider says so, not when it was written.
+func TestReached(t *testing.T) {
+	g := NewWithT(t)
+	h := running()
+	off, err := PowerOff(false)(h, anna)
+	g.Expect(err).NotTo(HaveOccurred())
+	off.Change(h)
+	g.Expect(off.Reached(h)).To(BeFalse())
+	h.Status.Power = v1alpha1.PowerOff // one reading
+	g.Expect(off.Reached(h)).To(BeFalse())
+	h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = &anna.Now, &anna.Now
+	g.Expect(off.Reached(h)).To(BeTrue())
+
+	on, err := PowerOn(h, anna)
+	g.Expect(err).NotTo(HaveOccurred())
+	on.Change(h)
+	g.Expect(on.Reached(h)).To(BeFalse())
+	h.Status.Power = v1alpha1.PowerOn
+	g.Expect(on.Reached(h)).To(BeFalse())
+	h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = nil, nil
+	g.Expect(on.Reached(h)).To(BeTrue())
+}
+
+// TestHolder: each user has a key that an annotation can have.
+func TestHolder(t *testing.T) {
+	g := NewWithT(t)
+	for user, want := range map[string]string{
+		"anna": "anna", "anna@example.com": "anna-example.com", "system:serviceaccount:ops:robot": "system-serviceaccount-ops-robot", "": "user", "@": "user",
+		"https://id.example/#a": "https---id.example--a",
+	} {
+		g.Expect(Requester{User: user}.Holder()).To(Equal(want))
+	}
+	long, other := Requester{User: strings.Repeat("x", 80) + "1"}.Holder(), Requester{User: strings.Repeat("x", 80) + "2"}.Holder()
+	g.Expect(len(long)).To(BeNumerically("<=", maxHolder))
+	g.Expect(long).NotTo(Equal(other))
+	g.Expect([]rune(Requester{User: "anna", Reason: strings.Repeat("é", 2000)}.Text())).To(HaveLen(maxText))
+	g.Expect(Requester{User: "anna", Reason: "two\nlines\x1b"}.Text()).To(Equal("anna: two lines?"))
+}

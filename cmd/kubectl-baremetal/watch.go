@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/fleet"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/view"
+)
+
+const (
+	// drawInterval is the minimum time between two drawings. With many hosts it is longer: at most a quarter of the time is spent on drawing.
+	drawInterval = 250 * time.Millisecond
+	drawShare    = 4
+
+	watchRetryDelay = 2 * time.Second
+)
+
+// The control sequences for a terminal (ECMA-48): the cursor moves to the first line, and what is right of and below the cursor is erased.
+const (
+	cursorHome  = "\x1b[H"
+	eraseScreen = "\x1b[2J"
+	eraseLine   = "\x1b[K"
+	eraseBelow  = "\x1b[J"
+)
+
+// follow shows all hosts until the user ends it. A connection that is lost is shown with its age, and opened again.
+func (s *status) follow(ctx context.Context, cluster *access.Cluster, namespace string) error {
+	follower := &fleet.Follower{Client: cluster.Client, Namespace: namespace, Options: s.options, RetryDelay: watchRetryDelay}
+	if width, height := s.screen(); height > 0 {
+		view.Printf(s.out(), eraseScreen)
+		d := &drawing{status: s, namespace: namespace, style: view.Style{Color: s.style().Color, Width: width}, height: height}
+		return follower.Run(ctx, d.draw)
+	}
+	lines := &changedLines{status: s, namespace: namespace, shown: map[string]string{}}
+	return follower.Run(ctx, lines.print)
+}
+
+// drawing draws on a terminal.
+type drawing struct {
+	*status
+
+	namespace string
+	style     view.Style
+	height    int
+	updated   time.Time // of the last objects that were up to date
+}
+
+func (d *drawing) draw(snapshot fleet.Snapshot) {
+	start := time.Now()
+	if snapshot.Lost == nil {
+		d.updated = start
+	}
+	var b bytes.Buffer
+	if snapshot.Lost != nil {
+		view.Printf(&b, "NOT UP TO DATE for %s: %s\n", view.Age(d.updated, start), terminal.Line(snapshot.Lost.Error()))
+	}
+	document := d.document(snapshot.Objects, d.namespace)
+	if d.hosts || d.output.format == formatWide {
+		_ = document.WriteRows(&b, d.style, d.output.format == formatWide) // into memory
+	} else {
+		_ = document.WriteSummary(&b, d.style)
+	}
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	lines = lines[:min(len(lines), d.height-1)]
+	view.Printf(d.out(), "%s", cursorHome+strings.Join(lines, eraseLine+"\r\n")+eraseLine+"\r\n"+eraseBelow)
+	time.Sleep(max(drawInterval, (drawShare-1)*time.Since(start)))
+}
+
+// changedLines prints a line for each host that changed, where nothing can be drawn.
+type changedLines struct {
+	*status
+
+	namespace string
+	shown     map[string]string // by namespace, kind and name
+}
+
+func (c *changedLines) print(snapshot fleet.Snapshot) {
+	if snapshot.Lost != nil {
+		view.Printf(c.streams.ErrOut, "kubectl baremetal: not up to date: %s\n", terminal.Line(snapshot.Lost.Error()))
+		return
+	}
+	document := c.document(snapshot.Objects, c.namespace)
+	var changed []fleet.Row
+	for _, row := range document.Rows {
+		key := row.Namespace + "/" + row.Kind + "/" + row.Name
+		text := strings.Join([]string{string(row.State), row.Phase, row.Power, row.Reason, row.Health, row.Machine}, "|")
+		if c.shown[key] != text {
+			changed, c.shown[key] = append(changed, row), text
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	document.Rows = changed
+	_ = document.WriteRows(c.out(), c.style(), c.output.format == formatWide) // a closed pipe ends the program
+	time.Sleep(drawInterval)
+}

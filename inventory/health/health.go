@@ -1,0 +1,236 @@
+// Package health decides what is reported about the health of a server over time: which parts, which entries of the logs of its BMC, and when a change is reported. It is pure,
+// and remembers some hundred bytes for a healthy server.
+package health
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+)
+
+const (
+	// detailsInterval is the maximum age of the parts while a server is not healthy.
+	detailsInterval = 10 * time.Minute
+	// logInterval is the maximum age of the logs.
+	logInterval = 10 * time.Minute
+	// flapWindow is the time in which at most maxChanges changes are reported. After more the worst state is reported until nothing changes for this time.
+	flapWindow = 10 * time.Minute
+	maxChanges = 3
+	// staleAfter is the age from which parts of readings no longer count beside a newer inventory: the BMC gives no details any more.
+	staleAfter = time.Hour
+	// maxParts is the maximum length of HealthStatus.Parts.
+	maxParts = 16
+)
+
+// classes are all classes, in the order in which the reason of the condition prefers them.
+var classes = []v1alpha1.PartClass{
+	v1alpha1.PartDisk, v1alpha1.PartVolume, v1alpha1.PartMemory, v1alpha1.PartCPU, v1alpha1.PartPowerSupply, v1alpha1.PartFan, v1alpha1.PartTemperature, v1alpha1.PartVoltage,
+	v1alpha1.PartNIC, v1alpha1.PartDevice, v1alpha1.PartBMC, v1alpha1.PartChassis, v1alpha1.PartServer,
+}
+
+const numClasses = 13
+
+// Classes returns all classes.
+func Classes() []v1alpha1.PartClass { return slices.Clone(classes) }
+
+// inventoryClasses are the classes that the inventory has, too.
+var inventoryClasses = []v1alpha1.PartClass{v1alpha1.PartDisk, v1alpha1.PartMemory, v1alpha1.PartPowerSupply, v1alpha1.PartDevice, v1alpha1.PartServer}
+
+// Reading is what one reading found. Its texts and lists are bounded.
+type Reading struct {
+	// Rollup is the health by which the BMC summarises the server; empty if it reports none.
+	Rollup wire.Health
+	// Parts are the parts that are not healthy, and Read the classes whose parts were read. Both are empty if only the rollup was read.
+	Parts []v1alpha1.UnhealthyPart
+	Read  []v1alpha1.PartClass
+}
+
+// Inventory is what the inventory reports about the health.
+type Inventory struct {
+	// Parts are the parts that are not healthy, with the server itself.
+	Parts []v1alpha1.UnhealthyPart
+	// Time is when the inventory was read.
+	Time time.Time
+}
+
+// Tracker is what is remembered of the health of one server. The zero value is ready. Its slices are replaced and never changed, so a copy of it is valid.
+type Tracker struct {
+	// Logs is what is remembered of the logs.
+	Logs Logs
+
+	rollup    wire.Health
+	parts     []v1alpha1.UnhealthyPart // of the last details
+	classAt   [numClasses]time.Time    // when each class was last read
+	detailsAt time.Time
+	readAt    time.Time
+	// latest are the parts that are not healthy now, and reported those that are reported.
+	latest, reported []v1alpha1.UnhealthyPart
+	changes          []time.Time // of latest in the flap window, oldest first
+	flapping         bool
+	known            bool // reported is valid
+	wantsDetails     bool
+}
+
+// Known is true once there is something to report, even if that is that all is well.
+func (t *Tracker) Known() bool { return t.known }
+
+// Rollup is the rollup of the last reading of this process; empty without one.
+func (t *Tracker) Rollup() wire.Health { return t.rollup }
+
+// Restore takes over what a status shows, at the start of a process. The changes before are forgotten.
+func (t *Tracker) Restore(status *v1alpha1.HealthStatus, inventory Inventory, now time.Time) {
+	if status == nil {
+		t.reported = t.effective(inventory)
+	} else {
+		t.parts, t.reported = status.Parts, status.Parts
+		for i := range t.classAt { // what the status shows counts until something is read
+			t.classAt[i] = now
+		}
+		t.Logs.restore(status.Log)
+	}
+	t.latest, t.readAt, t.known = t.reported, now, true
+}
+
+// WantsDetails is true if the next reading shall read the parts whatever the rollup is: a part is not healthy, or a log says so, and the last details are old.
+func (t *Tracker) WantsDetails(now time.Time) bool {
+	unhealthy := len(t.latest) > 0 || t.rollup == wire.HealthWarning || t.rollup == wire.HealthCritical
+	return t.wantsDetails || unhealthy && now.Sub(t.detailsAt) >= detailsInterval
+}
+
+// WantsLogs is true if the next reading shall read the logs.
+func (t *Tracker) WantsLogs(now time.Time) bool { return now.Sub(t.Logs.readAt) >= logInterval }
+
+// ReadDetailsSoon makes the next reading read the parts: a log says that something has happened.
+func (t *Tracker) ReadDetailsSoon() { t.wantsDetails = true }
+
+// Note records a reading.
+func (t *Tracker) Note(r Reading, now time.Time) {
+	if r.Rollup != t.rollup && t.rollup != "" {
+		t.Logs.readAt = time.Time{} // the log says why
+	}
+	t.rollup, t.readAt = r.Rollup, now
+	if len(r.Read) == 0 {
+		return
+	}
+	parts := slices.DeleteFunc(slices.Clone(t.parts), func(p v1alpha1.UnhealthyPart) bool { return slices.Contains(r.Read, p.Class) })
+	for _, p := range r.Parts {
+		if slices.Contains(r.Read, p.Class) {
+			parts = append(parts, p)
+		}
+	}
+	for i, class := range classes {
+		if slices.Contains(r.Read, class) {
+			t.classAt[i] = now
+		}
+	}
+	t.parts, t.detailsAt, t.wantsDetails = parts, now, false
+}
+
+// isNewer is true if the parts of a class were read after an inventory.
+func (t *Tracker) isNewer(class v1alpha1.PartClass, inventory Inventory) bool {
+	i := slices.Index(classes, class)
+	return i >= 0 && t.classAt[i].After(inventory.Time)
+}
+
+// Contradicts is true if the last reading found a part healthy that the inventory still has as not healthy: it was replaced, or has recovered.
+func (t *Tracker) Contradicts(inventory Inventory) bool {
+	return slices.ContainsFunc(inventory.Parts, func(p v1alpha1.UnhealthyPart) bool {
+		same := func(other v1alpha1.UnhealthyPart) bool { return other.Class == p.Class && other.Name == p.Name }
+		return t.isNewer(p.Class, inventory) && !slices.ContainsFunc(t.parts, same)
+	})
+}
+
+// Update decides what is reported, after a reading or an inventory.
+func (t *Tracker) Update(inventory Inventory, now time.Time) {
+	if now.Sub(t.readAt) > staleAfter && inventory.Time.After(t.readAt) {
+		t.parts = nil
+	}
+	parts := t.effective(inventory)
+	changes := slices.DeleteFunc(slices.Clone(t.changes), func(at time.Time) bool { return now.Sub(at) >= flapWindow })
+	if !t.known {
+		t.latest, t.reported, t.known = parts, parts, true
+		return
+	}
+	if !slices.Equal(parts, t.latest) {
+		changes = append(changes, now)
+		t.latest = parts
+	}
+	t.changes = changes[max(0, len(changes)-maxChanges-1):]
+	switch {
+	case len(t.changes) > maxChanges, t.flapping && len(t.changes) > 0:
+		t.flapping = true
+		if isWorse(parts, t.reported) {
+			t.reported = parts
+		}
+	default:
+		t.flapping, t.reported = false, parts
+	}
+}
+
+// effective returns the parts of the inventory and of the readings; of a class that both have, those of the newer one.
+func (t *Tracker) effective(inventory Inventory) []v1alpha1.UnhealthyPart {
+	var all []v1alpha1.UnhealthyPart
+	for _, p := range inventory.Parts {
+		if !t.isNewer(p.Class, inventory) {
+			all = append(all, p)
+		}
+	}
+	for _, p := range t.parts {
+		if t.isNewer(p.Class, inventory) || !slices.Contains(inventoryClasses, p.Class) {
+			all = append(all, p)
+		}
+	}
+	parts := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.UnhealthyPart) bool { return isExplained(p, all) })
+	slices.SortStableFunc(parts, func(a, b v1alpha1.UnhealthyPart) int {
+		return cmp.Or(cmp.Compare(a.Health, b.Health), // Critical sorts before Warning
+			cmp.Compare(slices.Index(classes, a.Class), slices.Index(classes, b.Class)), cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) // 9 before 10
+	})
+	return slices.Compact(parts)
+}
+
+// isExplained is true for a server or a chassis whose health another part explains: the BMC gives them the health of their worst part.
+func isExplained(p v1alpha1.UnhealthyPart, all []v1alpha1.UnhealthyPart) bool {
+	whole := func(c v1alpha1.PartClass) bool { return c == v1alpha1.PartServer || c == v1alpha1.PartChassis }
+	return whole(p.Class) && slices.ContainsFunc(all, func(other v1alpha1.UnhealthyPart) bool {
+		explains := !whole(other.Class) || p.Class == v1alpha1.PartServer && other.Class == v1alpha1.PartChassis
+		return explains && (other.Health == p.Health || other.Health == wire.HealthCritical)
+	})
+}
+
+// isWorse is true if parts are worse than those that are reported: the worst one is, or there are more of them.
+func isWorse(parts, reported []v1alpha1.UnhealthyPart) bool {
+	is, was := Worst(parts), Worst(reported)
+	if is != was {
+		return was == "" || is == wire.HealthCritical
+	}
+	return len(parts) > len(reported)
+}
+
+// Worst returns the worst health of parts; empty without one.
+func Worst(parts []v1alpha1.UnhealthyPart) wire.Health {
+	worst := wire.Health("")
+	for _, p := range parts {
+		if worst == "" || p.Health == wire.HealthCritical {
+			worst = p.Health
+		}
+	}
+	return worst
+}
+
+// Flapping is true while changes are not reported because there are too many.
+func (t *Tracker) Flapping() bool { return t.flapping }
+
+// Status returns what is reported; nil if that is nothing.
+func (t *Tracker) Status() *v1alpha1.HealthStatus {
+	if len(t.reported)+len(t.Logs.kept) == 0 && !t.flapping {
+		return nil
+	}
+	status := &v1alpha1.HealthStatus{Parts: t.reported[:min(len(t.reported), maxParts)], Flapping: t.flapping, Log: t.Logs.kept}
+	if more := len(t.reported) - len(status.Parts); more > 0 {
+		status.OmittedParts = int32(more) //nolint:gosec // a reading and an inventory are bounded
+	}
+	return status
+}
