@@ -214,7 +214,7 @@ var guardTargets = []target{
 		{"a class that was not read counts as healthy", "Tracker.Note", "return slices.Contains(r.Read, p.Class)", "return true"},
 		{"each change is reported", "Tracker.Update", "len(t.changes) > maxChanges", "false"},
 		{"flapping hides what is worse", "Tracker.Update", "isWorse(parts, t.reported)", "false"},
-		{"a log that was cleared is not noticed", "newer", "err == nil && nextErr == nil && is < last", "false"},
+		{"a log that was cleared is not noticed", "newer", "is < last", "is < min(last, 0)"},
 		{"the same ID is the same entry", "newer", "log.Entries[at].Time.Equal(m.at)", "true"},
 		{"each entry becomes an event", "Logs.limit", "min(maxEvents-len(events), len(fresh))", "len(fresh)"},
 		{"logins are kept", "severeOf", "IsSevere(e.Severity)", "true"},

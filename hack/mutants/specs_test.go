@@ -22,7 +22,7 @@ var specTargets = []target{
 		{"a machine is never provisioned", "Reconciler.reconcileBoot", "m.Status.Initialization.Provisioned = new(true)", ""},
 	}},
 	{"inventory/claim", nil, []mutant{
-		{"a machine gets a host of any failure domain", "mismatchReason", `want.FailureDomain != "" && host.Spec.FailureDomain != want.FailureDomain`, "false"},
+		{"a machine gets a host of any failure domain", "isInOtherDomain", `want.FailureDomain != "" && host.Spec.FailureDomain != want.FailureDomain`, "false"},
 	}},
 }
 

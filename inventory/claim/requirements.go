@@ -28,9 +28,7 @@ var requirements = []requirement{
 		always(excludedBySelector),
 	},
 	{
-		func(h *v1alpha1.BareMetalHost, w *Want) bool {
-			return w.FailureDomain != "" && h.Spec.FailureDomain != w.FailureDomain
-		},
+		isInOtherDomain,
 		func(_ *v1alpha1.BareMetalHost, w *Want) string {
 			return fmt.Sprintf("not in failure domain %q", w.FailureDomain)
 		},
@@ -113,6 +111,10 @@ var requirements = []requirement{
 			return fmt.Sprintf("with the taint %s, which tolerations do not name", taintString(*repellingTaint(h, w)))
 		},
 	},
+}
+
+func isInOtherDomain(host *v1alpha1.BareMetalHost, want *Want) bool {
+	return want.FailureDomain != "" && host.Spec.FailureDomain != want.FailureDomain
 }
 
 // always returns the reason of a requirement that has the same text for all hosts and machines.
