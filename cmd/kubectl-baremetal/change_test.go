@@ -65,7 +65,7 @@ func TestConsent(t *testing.T) {
 			got := b.run(t, test.args...)
 			g.Expect(got.code).To(Equal(test.code), got.err)
 			g.Expect(got.err).To(ContainSubstring(test.err))
-			h := b.host(t, "server-1") //nolint:contextcheck // of the test
+			h := b.host(t, "server-1")
 			changed := h.Spec.Maintenance != nil || h.Annotations[hold] != ""
 			g.Expect(changed).To(Equal(test.changed))
 			if !test.changed {
@@ -121,7 +121,7 @@ func TestConflict(t *testing.T) {
 				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
 					if !once {
 						once = true
-						h := b.host(t, "server-1")
+						h := b.host(t, "server-1") //nolint:contextcheck // that of the test
 						test.meanwhile(h)
 						if err := c.Update(ctx, h); err != nil {
 							return err

@@ -68,11 +68,11 @@ func (t *tool) completeNamespaces(root *cobra.Command) {
 }
 
 // names returns the names of the first objects of a kind. It returns none if they cannot be read: a completion does not report errors.
-func (t *tool) names(ctx context.Context, kind schema.GroupVersionKind, inNamespace bool) []string {
+func (t *tool) names(ctx context.Context, kind schema.GroupVersionKind, inNamespace bool) []string { //nolint:contextcheck // cobra gives a completion no context in some of its calls
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout) //nolint:contextcheck // cobra gives a completion no context in some of its calls
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	cluster, err := t.connect()
 	if err != nil {

@@ -40,7 +40,7 @@ func (e *jobExecutor) readRequestedLogs(ctx context.Context, j job, c bmc.Client
 	if err != nil {
 		return onlyRefused(ctx, err)
 	}
-	reading, cancel := withReserve(ctx, powerReadReserve)
+	reading, cancel := withReserve(ctx)
 	defer cancel()
 	return e.readLogs(reading, j, reader)
 }

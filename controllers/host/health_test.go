@@ -249,7 +249,7 @@ func TestSensors(t *testing.T) {
 	each := func(_, host string, s metrics.Sensor) { names = append(names, host+" "+s.Kind+" "+s.Name) }
 	r.EachSensor(each)
 	g.Expect(names).To(HaveLen(3))
-	g.Expect(names).To(ContainElements("h InletTemperature Inlet Temp", "h Fan Fan 1"))
+	g.Expect(names).To(ContainElements("h InletTemperature Inlet Temp", "h Fan Fan 1")) //nolint:dupword // the kind, and the name
 	names = nil
 	r.observations.eachSensor(time.Now().Add(time.Hour), each)
 	g.Expect(names).To(BeEmpty())

@@ -16,7 +16,7 @@ import (
 // readHealth reads the health of a server and, when they are due, the logs of its BMC and the sensors that metrics show. Its errors do not concern the power state, except a refused
 // login: another request would be another refused login.
 func (e *jobExecutor) readHealth(ctx context.Context, j job, c bmc.Client) error {
-	reading, cancel := withReserve(ctx, powerReadReserve)
+	reading, cancel := withReserve(ctx)
 	defer cancel()
 	err := e.pollHealth(reading, j, c)
 	switch kind := bmc.KindOf(err); {
@@ -48,7 +48,7 @@ func (e *jobExecutor) pollHealth(ctx context.Context, j job, c bmc.Client) error
 	}
 	e.observations.updateByJob(j, func(h *hostObservation) { h.noteHealth(read, truncateToSecond(e.clock.Now()).Time) })
 	if ctx.Err() != nil {
-		return nil // the details took all of the time
+		return nil //nolint:nilerr // the details took all of the time
 	}
 	if known = e.observations.get(j.key); known.health.WantsLogs(start) {
 		if err := e.readLogs(ctx, j, reader); err != nil {

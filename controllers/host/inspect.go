@@ -17,7 +17,7 @@ func (e *jobExecutor) inspect(ctx context.Context, j job, c bmc.Client) error {
 	if err != nil {
 		return err
 	}
-	inspecting, cancel := withReserve(ctx, powerReadReserve)
+	inspecting, cancel := withReserve(ctx)
 	defer cancel()
 	inventory, err := c.Inspect(inspecting)
 	if err != nil {
@@ -60,16 +60,16 @@ func readSecureBootState(ctx context.Context, c bmc.Client) wire.SecureBoot {
 // maxWarning is the maximum length of a warning in the status.
 const maxWarning = 512
 
-// powerReadReserve is the part of an inspection job's time that is reserved for reading the power state at the end.
+// powerReadReserve is the part of a job's time that is reserved for reading the power state at the end.
 const powerReadReserve = 20 * time.Second
 
-// withReserve returns a context whose deadline is earlier than that of ctx by the reserve.
-func withReserve(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
+// withReserve returns a context whose deadline is earlier than that of ctx by the reserve for the power state.
+func withReserve(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, deadline.Add(-reserve))
+	return context.WithDeadline(ctx, deadline.Add(-powerReadReserve))
 }
 
 // missingForBoot lists the capabilities that the boots of a host need and the BMC lacks. The network as a boot device is not missing if another boot method replaces

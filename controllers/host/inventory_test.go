@@ -62,7 +62,7 @@ func TestPowerReadReserve(t *testing.T) {
 	g := NewWithT(t)
 	job, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	inspecting, end := withReserve(job, powerReadReserve)
+	inspecting, end := withReserve(job)
 	defer end()
 	deadline, _ := job.Deadline()
 	earlier, ok := inspecting.Deadline()

@@ -83,18 +83,23 @@ func (o *Objects) lists(ctx context.Context, c client.Reader, key client.ObjectK
 	if o.Host != nil && o.Host.Spec.ConsumerRef != nil {
 		names = append(names, o.Host.Spec.ConsumerRef.Name) // usually that of the Machine, too
 	}
-	for _, name := range slices.Compact(names) {
+	return o.eventsOf(ctx, c, in, slices.Compact(names))
+}
+
+// eventsOf reads the events of objects with these names. Those of one name are not permitted either if those of another one are not.
+func (o *Objects) eventsOf(ctx context.Context, c client.Reader, in client.InNamespace, names []string) error {
+	for _, name := range names {
 		err := access.Pages(ctx, c, func() *corev1.EventList { return &corev1.EventList{} }, func(l *corev1.EventList) {
-			o.Events = append(o.Events, l.Items...)
+			for _, e := range l.Items {
+				if slices.Contains(kinds, e.InvolvedObject.Kind) {
+					o.Events = append(o.Events, e)
+				}
+			}
 		}, in, client.MatchingFields{"involvedObject.name": name})
-		if unread := o.unread(KindEvent, "", err); unread != nil {
+		if unread := o.unread(KindEvent, "", err); unread != nil || err != nil {
 			return unread
 		}
-		if err != nil { // the others are not permitted either
-			break
-		}
 	}
-	o.Events = slices.DeleteFunc(o.Events, func(e corev1.Event) bool { return !slices.Contains(kinds, e.InvolvedObject.Kind) })
 	return nil
 }
 
