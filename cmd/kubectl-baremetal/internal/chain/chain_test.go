@@ -61,7 +61,11 @@ func world() []client.Object {
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metaOf("server-1", nil), Spec: v1alpha1.BareMetalHostSpec{ConsumerRef: &v1alpha1.ConsumerReference{Name: "runs-i"}}}
 	host.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionTrue, "Ready"), condition(v1alpha1.BootedCondition, metav1.ConditionTrue, v1alpha1.ReasonBooted)}
 	boot := &v1alpha1.BareMetalBoot{ObjectMeta: metaOf("server-1", nil)}
-	objects := []client.Object{cluster, infra, host, boot, &clusterv1.MachineDeployment{ObjectMeta: metaOf("workers", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c"}}}
+	profile := &v1alpha1.BareMetalProfile{ObjectMeta: metaOf("r750", nil)}
+	profile.Status.Conditions = []metav1.Condition{condition("Ready", metav1.ConditionFalse, v1alpha1.ReasonProfilePaused)}
+	settings := &v1alpha1.BareMetalSettings{ObjectMeta: metaOf("server-1", nil)}
+	settings.Status.Conditions = []metav1.Condition{condition(v1alpha1.SettingsConformCondition, metav1.ConditionTrue, v1alpha1.ReasonSettingsConform)}
+	objects := []client.Object{cluster, infra, host, boot, profile, settings, &clusterv1.MachineDeployment{ObjectMeta: metaOf("workers", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c"}}}
 	objects = append(objects, machine("runs", condition(v1alpha1.HostClaimedCondition, metav1.ConditionTrue, v1alpha1.ReasonHostClaimed), "server-1")...)
 	return append(objects, machine("waits", condition(v1alpha1.HostClaimedCondition, metav1.ConditionFalse, v1alpha1.ReasonNoHostFits), "")...)
 }
@@ -117,6 +121,8 @@ func TestExplain(t *testing.T) {
 		"a host":                        {args: []string{"server-1"}, kind: why.KindHost, state: why.Done, at: "server-1"},
 		"a host by its kind":            {args: []string{"bmho/server-1"}, kind: why.KindHost, state: why.Done, at: "server-1"},
 		"a boot":                        {args: []string{"boot", "server-1"}, kind: why.KindBoot, state: why.Done, at: "server-1"},
+		"a profile":                     {args: []string{"profile/r750"}, kind: why.KindProfile, state: why.Waits, at: "r750"},
+		"the settings of a host":        {args: []string{"bmst/server-1"}, kind: why.KindSettings, state: why.Done, at: "server-1"},
 		"a machine that runs":           {args: []string{"runs"}, kind: why.KindMachine, state: why.Done, at: "runs"},
 		"a machine without a host":      {args: []string{"machine/waits"}, kind: why.KindMachine, state: why.Fault, at: "waits-i", excluded: 1},
 		"its infrastructure":            {args: []string{"baremetalmachines.infrastructure.cluster.x-k8s.io/waits-i"}, kind: why.KindBareMetalMachine, state: why.Fault, at: "waits-i", excluded: 1},
@@ -179,6 +185,8 @@ func TestParseSubject(t *testing.T) {
 		{[]string{"hosts/server-1"}, Subject{why.KindHost, "server-1"}, ""},
 		{[]string{"BareMetalHost", "server-1"}, Subject{why.KindHost, "server-1"}, ""},
 		{[]string{"md/workers"}, Subject{kindMachineDeployment, "workers"}, ""},
+		{[]string{"profile/r750"}, Subject{why.KindProfile, "r750"}, ""},
+		{[]string{"baremetalsettings", "server-1"}, Subject{why.KindSettings, "server-1"}, ""},
 		{[]string{"kcp", "cp"}, Subject{kindKubeadmControlPlane, "cp"}, ""},
 		{[]string{"machines.cluster.x-k8s.io/m"}, Subject{why.KindMachine, "m"}, ""},
 		{[]string{"pod/x"}, Subject{}, `the kind "pod" has no explanations`},
