@@ -136,6 +136,7 @@ type BIOSSetting struct {
 	// +required
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= -2147483648 && int(self) <= 2147483647",message="value must have at most 32 bits as an integer: write a larger one in quotes"
 	Value *intstr.IntOrString `json:"value,omitempty"`
 }
 
