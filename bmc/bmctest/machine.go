@@ -229,6 +229,7 @@ func (m *Machine) boot() {
 		m.next = bmc.BootOverride{Target: bmc.BootNone, Mode: m.next.Mode}
 	}
 	m.applyBIOS()
+	m.secure.Enabled, m.secure.Pending = m.secure.Next(), nil
 	m.secure.Active = m.secure.Enabled
 	if m.opts.Run == nil {
 		return
@@ -325,7 +326,14 @@ func (m *Machine) setSecureBoot(enabled bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.commands = append(m.commands, Command{Name: "SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], At: time.Now()})
-	m.secure.Enabled = enabled
+	switch {
+	case !m.faults.on(SecureBootSettings):
+		m.secure.Enabled = enabled
+	case m.secure.Enabled == enabled:
+		m.secure.Pending = nil
+	default:
+		m.secure.Pending = &enabled
+	}
 }
 
 // newest returns the newest entries of the event log, newest first.

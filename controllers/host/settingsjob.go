@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -61,6 +62,7 @@ type readFirmware struct {
 	registry                     *settings.Registry // nil without one
 	current, pending             settings.Values
 	reportsSecureBoot, isEnabled bool
+	pendingSecureBoot            *bool // what is staged; nil if nothing is
 	mode                         string
 	keys                         *bmc.SecureBootKeys // nil if they are unknown
 }
@@ -79,7 +81,7 @@ func (e *settingsExecutor) execute(ctx context.Context, j job, c bmc.Client) err
 	case j.action == lifecycle.StageSettings:
 		err = e.stage(ctx, j, c, at, before)
 	default:
-		err = e.clear(ctx, j, c)
+		err = e.clear(ctx, j, c, before)
 	}
 	if err != nil {
 		return err
@@ -158,6 +160,7 @@ func (w settingsWork) needsAttributes() bool {
 
 // readSecureBoot reads Secure Boot and its keys, as far as the BMC shows them.
 func (f *readFirmware) readSecureBoot(ctx context.Context, c bmc.Client) error {
+	f.pendingSecureBoot = f.bios.PendingSecureBoot
 	booter, err := bmc.As[bmc.SecureBooter](c, "Read Secure Boot")
 	var state bmc.SecureBoot
 	if err == nil {
@@ -170,6 +173,7 @@ func (f *readFirmware) readSecureBoot(ctx context.Context, c bmc.Client) error {
 		return err
 	}
 	f.reportsSecureBoot, f.isEnabled, f.mode = true, state.Enabled, state.Mode
+	f.pendingSecureBoot = cmp.Or(f.pendingSecureBoot, state.Pending)
 	reader, err := bmc.As[bmc.SecureBootKeyReader](c, "Read the keys of Secure Boot")
 	var keys bmc.SecureBootKeys
 	if err == nil {
@@ -197,7 +201,7 @@ func (f *readFirmware) planOf(profile *v1alpha1.BareMetalProfile, keepsDisks boo
 		KeepsDisks: keepsDisks, MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),
 	}
 	if f.keys != nil {
-		secure.KeysKnown, secure.Authorities, secure.Revoked = true, f.keys.Authorities, f.keys.Revoked
+		secure.KeysKnown, secure.Authorities = true, f.keys.Authorities
 	}
 	return f.plan(wishes, secure, spec.SecureBoot)
 }
@@ -215,7 +219,7 @@ func (f *readFirmware) plan(wishes []settings.Wish, secure settings.SecureBootIn
 	if want != "" {
 		secure.Want = new(want == wire.SecureBootEnabled)
 	}
-	secure.Reported, secure.Enabled, secure.Mode = f.reportsSecureBoot, f.isEnabled, f.mode
+	secure.Reported, secure.Enabled, secure.Pending, secure.Mode = f.reportsSecureBoot, f.isEnabled, f.pendingSecureBoot, f.mode
 	plan := settings.NewPlan(settings.Input{Wishes: wishes, Registry: f.registry, Current: f.current, Pending: f.pending, SecureBoot: secure})
 	if f.bios.DefaultsPending {
 		plan.Foreign = append(plan.Foreign, settings.Change{Name: "all attributes", To: settings.Text("their defaults"), Pending: true})
@@ -274,18 +278,25 @@ func stageChange(ctx context.Context, c bmc.Client, plan *settings.Plan) (bmc.St
 	if change.Attributes != nil {
 		return bmc.StagedBIOS{}, err
 	}
-	booter, err := bmc.As[bmc.SecureBooter](c, "Set Secure Boot") // the BMC has no BIOS attributes
-	if err != nil {
-		return bmc.StagedBIOS{}, err
-	}
-	return bmc.StagedBIOS{Sent: true}, booter.SetSecureBoot(ctx, *change.SecureBoot)
+	return bmc.StagedBIOS{Sent: true}, setSecureBoot(ctx, c, *change.SecureBoot) // the BMC has no BIOS attributes
 }
 
-// clear removes what is staged.
-func (e *settingsExecutor) clear(ctx context.Context, j job, c bmc.Client) error {
+func setSecureBoot(ctx context.Context, c bmc.Client, enabled bool) error {
+	booter, err := bmc.As[bmc.SecureBooter](c, "Set Secure Boot")
+	if err != nil {
+		return err
+	}
+	return booter.SetSecureBoot(ctx, enabled)
+}
+
+// clear removes what is staged. Secure Boot may be staged elsewhere than the attributes.
+func (e *settingsExecutor) clear(ctx context.Context, j job, c bmc.Client, before *readFirmware) error {
 	configurer, err := bmc.As[bmc.BIOSConfigurer](c, "Clear the staged BIOS attributes")
 	if err == nil {
 		err = configurer.ClearStagedBIOS(ctx)
+	}
+	if before.reportsSecureBoot && before.pendingSecureBoot != nil && (err == nil || bmc.KindOf(err) == bmc.Unsupported) {
+		err = setSecureBoot(ctx, c, before.isEnabled)
 	}
 	if err != nil && !answersOtherwise(err) {
 		return err

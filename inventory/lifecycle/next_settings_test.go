@@ -335,6 +335,25 @@ func TestRunNeedsSecureBootFromInside(t *testing.T) {
 	g.Expect(Next(v, DefaultSettings()).Settings.Outcome).To(Equal(v1alpha1.SettingsApplied))
 }
 
+// TestRunStagesSecureBoot: a change of Secure Boot that the BMC reports as pending is staged, and may take effect: it is removed before the run ends without a restart.
+func TestRunStagesSecureBoot(t *testing.T) {
+	on := true
+	wished := func(v *View) { v.BIOS.Record.Changes, v.BIOS.Record.SecureBoot = nil, wire.SecureBootEnabled }
+	read := func(pending *bool) func(*View) {
+		plan := settings.NewPlan(settings.Input{SecureBoot: settings.SecureBootInput{Want: &on, Reported: true, Pending: pending}})
+		return runRead(&plan, 10*time.Second)
+	}
+	g := NewWithT(t)
+	step := Next(runView(stagingBegan, wished, accepted, read(&on)), DefaultSettings())
+	g.Expect(step.Settings.StagedTime).NotTo(BeNil(), step.Message)
+	g.Expect(Next(runView(stagingBegan, wished, accepted, read(nil)), DefaultSettings()).Action).To(Equal(Nothing), "it is not pending yet")
+	g.Expect(Next(runView(stagingBegan, wished, stagingRefused, read(&on)), DefaultSettings()).Action).To(Equal(ClearSettings))
+	step = Next(runView(stagingBegan, wished, stagingRefused, clearFailed, read(&on)), DefaultSettings())
+	g.Expect(step.Settings.Outcome).To(Equal(v1alpha1.SettingsFailed), "it is not untouched")
+	g.Expect(Next(freeView(profiled, func(v *View) { read(&on)(v); v.BIOS.Reading.Run, v.BIOS.Reading.RunPlan = 0, nil }, endedRun(v1alpha1.SettingsFailed)), DefaultSettings()).Reason).To(
+		Equal(v1alpha1.ReasonSettingsForeign), "a host with a pending change is not offered")
+}
+
 // TestRunRecord: the record of a run has what was decided, and no earlier run has its number.
 func TestRunRecord(t *testing.T) {
 	g := NewWithT(t)

@@ -284,6 +284,9 @@ func pendingSettings(v View) string {
 			names = append(names, fmt.Sprintf("%s=%s", c.Name, c.To))
 		}
 	}
+	if c := r.Plan.SecureBoot; c != nil && c.Pending {
+		names = append(names, settings.SecureBootName)
+	}
 	if len(names) == 0 {
 		return ""
 	}

@@ -246,7 +246,6 @@ func TestPlanSecureBoot(t *testing.T) {
 		"on, not reported":             {in: SecureBootInput{Want: &on}, says: "does not report"},
 		"on, no keys":                  {in: SecureBootInput{Want: &on, Reported: true, Mode: setupMode}, says: "SetupMode"},
 		"on, without the CA":           {in: SecureBootInput{Want: &on, Reported: true, KeysKnown: true, Authorities: microsoft[:1]}, says: "Microsoft Corporation UEFI CA 2011 or Microsoft UEFI CA 2023"},
-		"on, revoked":                  {in: SecureBootInput{Want: &on, Reported: true, KeysKnown: true, Authorities: microsoft, Revoked: []string{"00", "AB12"}, Loaders: []string{"ab12"}}, says: "dbx"},
 		"on, disks to keep":            {in: SecureBootInput{Want: &on, Reported: true, KeepsDisks: true}, says: "KeptDisks"},
 		"on, disks to keep, permitted": {in: SecureBootInput{Want: &on, Reported: true, KeepsDisks: true, MayLoseSealedDisks: true}, notes: 1},
 		"off":                          {in: SecureBootInput{Want: &off, Reported: true, Enabled: true}, says: "add SecureBoot to spec.allow"},
@@ -265,6 +264,36 @@ func TestPlanSecureBoot(t *testing.T) {
 			g.Expect(plan.SecureBoot == nil).To(Equal(test.same))
 			g.Expect(plan.Reboots).To(Equal(map[bool]int{true: 0, false: 1}[test.same]))
 			g.Expect(plan.Conforms()).To(Equal(test.same))
+		})
+	}
+}
+
+// TestPlanPendingSecureBoot: a staged change of Secure Boot is that of the profile, or one of somebody else.
+func TestPlanPendingSecureBoot(t *testing.T) {
+	on, off := true, false
+	for name, test := range map[string]struct {
+		in      SecureBootInput
+		want    *SecureBootChange
+		foreign string
+		refused int
+	}{
+		"wished":              {in: SecureBootInput{Want: &on, Reported: true, Pending: &on}, want: &SecureBootChange{To: true, Pending: true}},
+		"the opposite wished": {in: SecureBootInput{Want: &off, Reported: true, Pending: &on}, foreign: "Enabled"},
+		"not wished":          {in: SecureBootInput{Reported: true, Enabled: true, Pending: &off}, foreign: "Disabled"},
+		"refused":             {in: SecureBootInput{Want: &off, Reported: true, Enabled: true, Pending: &off}, foreign: "Disabled", refused: 1},
+		"not reported":        {in: SecureBootInput{Pending: &on}, foreign: "Enabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			plan := NewPlan(Input{SecureBoot: test.in, Registry: testRegistry(t), Current: testValues()})
+			g.Expect(plan.SecureBoot).To(Equal(test.want))
+			g.Expect(plan.Refusals).To(HaveLen(test.refused))
+			g.Expect(plan.Conforms()).To(BeFalse())
+			if test.foreign == "" {
+				g.Expect(plan.Foreign).To(BeEmpty())
+				return
+			}
+			g.Expect(plan.Foreign).To(HaveExactElements(And(HaveField("Name", SecureBootName), HaveField("To", Text(test.foreign)), HaveField("Pending", true))))
 		})
 	}
 }
