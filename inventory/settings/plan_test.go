@@ -195,8 +195,35 @@ func TestPlanWithoutRegistry(t *testing.T) {
 	g.Expect(plan.Reboots).To(Equal(1))
 	g.Expect(plan.Notes).To(ContainElement(ContainSubstring("no attribute registry")))
 	plan = NewPlan(Input{Wishes: wishes("EgmEnabled=true", "Limit=many", "EgmEnable=on", "Secret=x"), Current: current})
-	g.Expect(summary(plan)).To(Equal("!EgmEnable WrongType; !EgmEnabled Unknown; !Limit WrongType; !Secret NotReported"))
+	g.Expect(summary(plan)).To(Equal("!EgmEnable WrongType; !EgmEnabled Unknown; !Limit WrongType; !Secret Password"))
 	g.Expect(plan.Refusals[1].Nearest).To(Equal("EgmEnable"))
+}
+
+// TestPlanOfSecrets: a profile sets no password, whatever type the BMC gives it, and no plan has the value of one.
+func TestPlanOfSecrets(t *testing.T) {
+	r, err := ParseRegistry([]byte(`{"RegistryEntries":{"Attributes":[{"AttributeName":"SHA256SetupPassword","Type":"String"},{"AttributeName":"SHA256SetupPasswordSalt","Type":"String"},
+		{"AttributeName":"IscsiDev1Con1ChapSecret","Type":"String"},{"AttributeName":"WifiPassphrase","Type":"String"},{"AttributeName":"Key","Type":"Password"},
+		{"AttributeName":"PasswordStatus","Type":"Enumeration","Value":[{"ValueName":"Unlocked"},{"ValueName":"Locked"}]}]}}`))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	current := Values{
+		"SHA256SetupPassword": Text("hunter1"), "SHA256SetupPasswordSalt": Text("hunter1"), "IscsiDev1Con1ChapSecret": Text("hunter1"), "WifiPassphrase": Text("hunter1"), "Key": Text("hunter1"),
+		"PasswordStatus": Text("Unlocked"),
+	}
+	for _, registry := range []*Registry{r, nil} {
+		for name := range current {
+			g := NewWithT(t)
+			wished := NewPlan(Input{Wishes: wishes(name + "=hunter2"), Registry: registry, Current: current})
+			pending := NewPlan(Input{Registry: registry, Current: current, Pending: Values{name: Text("hunter2")}})
+			switch {
+			case name == "PasswordStatus" && registry != nil:
+				g.Expect(summary(NewPlan(Input{Wishes: wishes("PasswordStatus=Locked"), Registry: registry, Current: current}))).To(Equal("PasswordStatus:Unlocked>Locked"))
+			case name != "Key" || registry != nil: // nothing but its type says that Key is one
+				g.Expect(wished.Refusals).To(HaveExactElements(HaveField("Reason", ReasonPassword)), name)
+				g.Expect(pending.Foreign).To(HaveExactElements(HaveField("Name", name)))
+				g.Expect(fmt.Sprintf("%+v %+v", wished, pending)).NotTo(ContainSubstring("hunter"), name)
+			}
+		}
+	}
 }
 
 // TestPlanOfOddTypes: the BMC decides about types that the specification does not have, and about numbers that it writes as texts.
