@@ -6,7 +6,7 @@ import "context"
 // The error of each method is Unsupported if the BMC offers no BIOS attributes.
 type BIOSConfigurer interface {
 	// BIOS reads the attributes, those that are staged, and the attribute registry. It changes nothing. The error is Failed if the staged attributes cannot be
-	// read, because a reset would then apply unknown values.
+	// read, because a reset would then apply unknown values, or if the BMC names a registry that cannot be read.
 	BIOS(ctx context.Context) (BIOS, error)
 	// StageBIOS stages a change for the next reset of the server. It writes only what is not staged already, so the caller may repeat it after an error: a repetition
 	// makes no second job. The error is Failed, with the message of the BMC, if the BMC refuses a value. It does not reset the server.

@@ -134,9 +134,13 @@ func (b *bios) BIOS(ctx context.Context) (bmc.BIOS, error) {
 	if gone := b.service.unavailable(ctx); gone != nil {
 		return bmc.BIOS{}, wrap(op, gone)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case result.RegistryName == "" || hasNoRegistry(err): // a BMC need not have one, and the result says why it is missing
 		result.RegistryProblem = err.Error()
-		return result, nil //nolint:nilerr // a BMC need not have a registry, and the result says why it is missing
+		return result, nil
+	default: // without a registry that the BMC has, most checks of a profile would be missing
+		return bmc.BIOS{}, unreadRegistry(op, err)
 	}
 	result.RegistryPath = path
 	result.Registry, err = json.Marshal(registry)

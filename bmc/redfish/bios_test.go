@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -262,6 +263,52 @@ func TestSettingsUnreadable(t *testing.T) {
 	_, err := c.BIOS(t.Context())
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed))
 	g.Expect(err).To(MatchError(ContainSubstring("read what is staged")))
+}
+
+// TestRegistryUnreadable: a registry that the BMC names and that cannot be read is an error, unless the BMC does not have it: most checks of a profile would be missing.
+func TestRegistryUnreadable(t *testing.T) {
+	machine, _ := newVendor(t, "")
+	answer := func(status int, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, test := range map[string]struct {
+		path   string
+		answer func(http.ResponseWriter)
+		none   bool
+	}{
+		"the registry":                  {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusInternalServerError, ""), false},
+		"the registry is too large":     {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusOK, strings.Repeat(" ", 2<<20+1)), false},
+		"the registry is no JSON":       {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusOK, "{"), false},
+		"the registry is empty":         {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusOK, "{}"), false},
+		"the registry is missing":       {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusNotFound, ""), true},
+		"the file":                      {"/Registries/BiosAttributeRegistry.v1_0_0", answer(http.StatusInternalServerError, ""), false},
+		"the list":                      {"/Registries", answer(http.StatusInternalServerError, ""), false},
+		"the list is not implemented":   {"/Registries", answer(http.StatusNotImplemented, ""), false},
+		"the list is missing":           {"/Registries", answer(http.StatusNotFound, ""), true},
+		"the list has other registries": {"/Registries", answer(http.StatusOK, `{"Members": []}`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, test.path) {
+					test.answer(w)
+					return
+				}
+				machine.ServeHTTP(w, r)
+			}))
+			t.Cleanup(server.Close)
+			read, err := open(t, endpointOf(t, server, redfish.SchemeInsecure)).BIOS(t.Context())
+			if test.none {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(read.RegistryProblem).NotTo(BeEmpty())
+				return
+			}
+			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed), "%v", err)
+		})
+	}
 }
 
 // TestSecureBootKeys: the certificates in db are read.

@@ -143,9 +143,8 @@ func (e *settingsExecutor) read(ctx context.Context, j job, c bmc.Client) (*read
 		return nil, err
 	}
 	if f.bios.Registry != nil {
-		f.registry, err = settings.ParseRegistry(f.bios.Registry)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Info("Failed to parse the attribute registry", "path", f.bios.RegistryPath, "error", err.Error())
+		if f.registry, err = settings.ParseRegistry(f.bios.Registry); err != nil { // most checks of a profile would be missing
+			return nil, &bmc.Error{Kind: bmc.Failed, Op: "Read the BIOS attributes", Err: err}
 		}
 		f.bios.Registry = nil // it has megabytes
 	}
