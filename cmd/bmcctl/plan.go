@@ -138,11 +138,16 @@ func newPlanned(source string, profile *v1alpha1.BareMetalProfile, f *firmware) 
 	if why := otherServer(&spec.Hosts, f); why != "" {
 		p.Plan.Notes = append(p.Plan.Notes, why)
 	}
+	if s := p.Plan.SecureBoot; s != nil {
+		p.Plan.Notes = append(p.Plan.Notes, "The provider refuses to "+map[bool]string{
+			true: "enable Secure Boot on a host whose spec.bootMode is not UEFISecureBoot", false: "disable Secure Boot on a host whose spec.bootMode is UEFISecureBoot",
+		}[s.To])
+	}
 	p.Verdict = verdictOf(&p.Plan)
 	return p
 }
 
-// secureBootInput is what is wished and known of Secure Boot. Which disks a host keeps is in the host, which bmcctl does not read.
+// secureBootInput is what is wished and known of Secure Boot. The boot mode, and which disks are kept, are in the host, which bmcctl does not read.
 func (f *firmware) secureBootInput(spec *v1alpha1.BareMetalProfileSpec) settings.SecureBootInput {
 	in := settings.SecureBootInput{
 		Pending: f.bios.PendingSecureBoot, MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),

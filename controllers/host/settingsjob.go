@@ -31,14 +31,14 @@ type firmwareObservation struct {
 
 // settingsWork is what a job about settings needs.
 type settingsWork struct {
-	profile    *v1alpha1.BareMetalProfile      // nil without one
-	run        *v1alpha1.BareMetalSettingsSpec // the open run; nil without one
-	keepsDisks bool                            // spec.storage.keep of the host has disks
+	profile *v1alpha1.BareMetalProfile      // nil without one
+	run     *v1alpha1.BareMetalSettingsSpec // the open run; nil without one
+	terms   lifecycle.PlanTerms
 }
 
 // workOf returns what a job about settings needs.
 func workOf(view lifecycle.View, observed firmwareObservation) settingsWork {
-	work := settingsWork{profile: observed.profile, keepsDisks: view.Host.Spec.Storage != nil && len(view.Host.Spec.Storage.Keep) > 0}
+	work := settingsWork{profile: observed.profile, terms: view.Host.PlanTerms()}
 	if state, r := view.Host.Spec.ProviderState, view.BIOS.Record; r != nil && state.SettingsRuns > state.SettingsRunsEnded && r.Number == state.SettingsRuns {
 		work.run = r.DeepCopy()
 	}
@@ -120,10 +120,10 @@ func (e *settingsExecutor) noteUnreadable(ctx context.Context, j job, at time.Ti
 
 // note records a reading, compared with the profile and with the run.
 func (e *settingsExecutor) note(j job, at time.Time, f *readFirmware) {
-	reading, work := &lifecycle.SettingsReading{At: at}, j.settings
+	reading, work := &lifecycle.SettingsReading{At: at, Terms: j.settings.terms}, j.settings
 	var status *v1alpha1.BareMetalSettingsStatus
 	if work.profile != nil {
-		reading.Profile, reading.Plan = profileView(work.profile).SettingsProfile, f.planOf(work.profile, work.keepsDisks)
+		reading.Profile, reading.Plan = profileView(work.profile).SettingsProfile, f.planOf(work.profile, work.terms)
 		status = f.statusOf(work.profile, reading.Plan)
 	}
 	if work.run != nil {
@@ -188,7 +188,7 @@ func (f *readFirmware) readSecureBoot(ctx context.Context, c bmc.Client) error {
 }
 
 // planOf returns the plan of a profile.
-func (f *readFirmware) planOf(profile *v1alpha1.BareMetalProfile, keepsDisks bool) *settings.Plan {
+func (f *readFirmware) planOf(profile *v1alpha1.BareMetalProfile, terms lifecycle.PlanTerms) *settings.Plan {
 	spec := &profile.Spec
 	wishes := make([]settings.Wish, 0, len(spec.BIOSSettings))
 	for _, s := range spec.BIOSSettings {
@@ -197,7 +197,7 @@ func (f *readFirmware) planOf(profile *v1alpha1.BareMetalProfile, keepsDisks boo
 		}
 	}
 	secure := settings.SecureBootInput{
-		KeepsDisks: keepsDisks, MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),
+		BootsSigned: new(terms.BootMode == v1alpha1.BootModeUEFISecureBoot), KeepsDisks: terms.KeepsDisks, MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),
 	}
 	if f.keys != nil {
 		secure.KeysKnown, secure.Authorities = true, f.keys.Authorities

@@ -62,6 +62,7 @@ func foreignPending(v *View) {
 	})
 	settingsRead(&plan)(v)
 }
+func keepsDisk(v *View)      { v.Host.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{}}} }
 func rolloutWaits(v *View)   { v.BIOS.Rollout = &RolloutWait{Message: "1 of 1 hosts is being changed"} }
 func rolloutStopped(v *View) { v.BIOS.Rollout = &RolloutWait{Message: "a host failed", Stopped: true} }
 
@@ -176,6 +177,8 @@ var nextSettings = map[string]nextCase{
 	"settings: inspected by a later clock":     {freeView(profiled, conforms, func(v *View) { v.BMC.HealthReadAt = noon.Add(time.Hour) }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: read by a later clock":          {freeView(profiled, conforms, func(v *View) { v.BIOS.Reading.At = noon.Add(time.Hour) }), StateFree, ReadSettings, unavailable, toConfigure},
 	"settings: unreadable by a later clock":    {freeView(profiled, differs, unreadable, required, func(v *View) { v.BIOS.Reading.At = noon.Add(time.Hour) }), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: differ, keeps disks since":      {freeView(profiled, differs, keepsDisk), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: differ, recorded, other mode":   {freeView(profiled, differs, recordedRun, legacy), StateFree, ReadSettings, unavailable, toConfigure},
 	"settings: conform":                        {freeView(profiled, conforms), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: unreadable":                     {freeView(profiled, differs, unreadable, offerRecorded), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: unreadable, required":           {freeView(profiled, differs, unreadable, required), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsUnreadable},

@@ -275,6 +275,11 @@ func TestPlanSecureBoot(t *testing.T) {
 		"on, without the CA":           {in: SecureBootInput{Want: &on, Reported: true, KeysKnown: true, Authorities: microsoft[:1]}, says: "Microsoft Corporation UEFI CA 2011 or Microsoft UEFI CA 2023"},
 		"on, disks to keep":            {in: SecureBootInput{Want: &on, Reported: true, KeepsDisks: true}, says: "KeptDisks"},
 		"on, disks to keep, permitted": {in: SecureBootInput{Want: &on, Reported: true, KeepsDisks: true, MayLoseSealedDisks: true}, notes: 1},
+		"on, boots by iPXE":            {in: SecureBootInput{Want: &on, Reported: true, BootsSigned: &off}, says: "Set spec.bootMode of the host to UEFISecureBoot"},
+		"on, boots by shim":            {in: SecureBootInput{Want: &on, Reported: true, BootsSigned: &on}, notes: 1},
+		"on already, boots by iPXE":    {in: SecureBootInput{Want: &on, Reported: true, Enabled: true, BootsSigned: &off}, same: true},
+		"off, declared":                {in: SecureBootInput{Want: &off, Reported: true, Enabled: true, MayDisable: true, BootsSigned: &on}, says: "Set spec.bootMode of the host to UEFI"},
+		"off, not declared":            {in: SecureBootInput{Want: &off, Reported: true, Enabled: true, MayDisable: true, BootsSigned: &off}},
 		"off":                          {in: SecureBootInput{Want: &off, Reported: true, Enabled: true}, says: "add SecureBoot to spec.allow"},
 		"off, permitted":               {in: SecureBootInput{Want: &off, Reported: true, Enabled: true, MayDisable: true}},
 	} {

@@ -18,6 +18,8 @@ type SecureBootInput struct {
 	// Authorities are the common names of the certificates in the database db. KeysKnown is true if they were read.
 	KeysKnown   bool
 	Authorities []string
+	// BootsSigned is true for a host with the bootMode UEFISecureBoot, which the provider boots by its signed shim, and nil if the host is unknown.
+	BootsSigned *bool
 	// KeepsDisks is true for a host with spec.storage.keep: disks that are sealed to PCR 7 of the TPM are lost when Secure Boot changes.
 	KeepsDisks bool
 	// MayDisable and MayLoseSealedDisks are the permissions of the profile (spec.allow).
@@ -75,6 +77,10 @@ func (s *SecureBootInput) refusal() string {
 		return "The BMC does not report whether Secure Boot is enabled, so nothing could prove a change. Remove spec.secureBoot from the profile"
 	case !*s.Want && !s.MayDisable:
 		return "Secure Boot would be disabled. If that is meant, add SecureBoot to spec.allow of the profile"
+	case *s.Want && s.BootsSigned != nil && !*s.BootsSigned:
+		return "With Secure Boot the firmware does not run iPXE, which the provider boots this host with. Set spec.bootMode of the host to UEFISecureBoot before"
+	case !*s.Want && s.BootsSigned != nil && *s.BootsSigned:
+		return "The host declares Secure Boot (spec.bootMode: UEFISecureBoot), and it would be disabled. Set spec.bootMode of the host to UEFI before"
 	case s.KeepsDisks && !s.MayLoseSealedDisks:
 		return "The host has disks to keep (spec.storage.keep). A change of Secure Boot changes PCR 7 of the TPM, so that disks which are sealed to it cannot be opened any more. " +
 			"If no disk is sealed, add KeptDisks to spec.allow of the profile"
