@@ -321,6 +321,13 @@ func (m *Machine) insert(drive, image string) {
 	}
 }
 
+// SecureBoot returns the state of Secure Boot.
+func (m *Machine) SecureBoot() bmc.SecureBoot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.secure
+}
+
 // setSecureBoot enables or disables Secure Boot from the next boot on.
 func (m *Machine) setSecureBoot(enabled bool) {
 	m.mu.Lock()
