@@ -321,28 +321,6 @@ func (m *Machine) insert(drive, image string) {
 	}
 }
 
-// SecureBoot returns the state of Secure Boot.
-func (m *Machine) SecureBoot() bmc.SecureBoot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.secure
-}
-
-// setSecureBoot enables or disables Secure Boot from the next boot on.
-func (m *Machine) setSecureBoot(enabled bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.commands = append(m.commands, Command{Name: "SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], At: time.Now()})
-	switch {
-	case !m.faults.on(SecureBootSettings):
-		m.secure.Enabled = enabled
-	case m.secure.Enabled == enabled:
-		m.secure.Pending = nil
-	default:
-		m.secure.Pending = &enabled
-	}
-}
-
 // newest returns the newest entries of the event log, newest first.
 func (m *Machine) newest(most int) []bmc.Event {
 	m.mu.Lock()
