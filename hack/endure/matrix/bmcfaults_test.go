@@ -66,17 +66,6 @@ func bmcFault(f bmctest.Fault) fault {
 			}
 			l.reach(s.end)
 		}
-	case bmctest.BIOSNeverApplied:
-		row.shape, row.stays, row.want = true, true, func(l *life, s step) {
-			if s.is(configuring) {
-				l.settingsNotApplied(`WorkloadProfile is "Custom", and "LowLatency" was set and is still pending`, func() { l.server.StageForeignBIOS("WorkloadProfile", "Custom") })
-			}
-			l.reach(s.end)
-		}
-	case bmctest.BIOSFullCopy, bmctest.BIOSNoAttributes, bmctest.BIOSNoSettings, bmctest.BIOSNoRegistry, bmctest.BIOSOtherRegistry, bmctest.BIOSLanguages, bmctest.BIOSUnlinkedSettings,
-		bmctest.BIOSNeedsJob, bmctest.SecureBootSettings:
-		row.shape, row.stays, row.want = true, true, (*life).settingsApplied
-		row.vendor = map[bmctest.Fault]string{bmctest.BIOSUnlinkedSettings: "GIGABYTE", bmctest.BIOSNeedsJob: "Dell Inc."}[f]
 	case bmctest.RebootMidCall:
 		row.stays, row.inject = true, func(l *life, _ step) { l.Expect(l.server.Misbehave(f, 1)).To(Succeed()) }
 	case bmctest.IgnoresOverrideWithMode, bmctest.IgnoresOnce:
@@ -89,7 +78,26 @@ func bmcFault(f bmctest.Fault) fault {
 		row.stays = true
 	}
 	row.na = untouched(f)
+	row.ofSettings(f)
 	return row
+}
+
+// ofSettings makes the row of a fault that has to do with settings one that the server has from the beginning.
+func (row *fault) ofSettings(f bmctest.Fault) {
+	switch f {
+	case bmctest.BIOSNeverApplied:
+		row.shape, row.stays, row.want = true, true, func(l *life, s step) {
+			if s.is(configuring) {
+				l.settingsNotApplied(`WorkloadProfile is "Custom", and "LowLatency" was set and is still pending`, func() { l.server.StageForeignBIOS("WorkloadProfile", "Custom") })
+			}
+			l.reach(s.end)
+		}
+	case bmctest.BIOSFullCopy, bmctest.BIOSNoAttributes, bmctest.BIOSNoSettings, bmctest.BIOSNoRegistry, bmctest.BIOSOtherRegistry, bmctest.BIOSLanguages, bmctest.BIOSUnlinkedSettings,
+		bmctest.BIOSNeedsJob, bmctest.SecureBootSettings:
+		row.shape, row.stays, row.want = true, true, (*life).settingsApplied
+		row.vendor = map[bmctest.Fault]string{bmctest.BIOSUnlinkedSettings: "GIGABYTE", bmctest.BIOSNeedsJob: "Dell Inc."}[f]
+	default:
+	}
 }
 
 // refused waits until the host says that its BMC refuses the credentials, and what to do.
