@@ -306,6 +306,7 @@ func TestRegistryUnreadable(t *testing.T) {
 				g.Expect(read.RegistryProblem).NotTo(BeEmpty())
 				return
 			}
+			g.Expect(err).To(HaveOccurred())
 			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed), "%v", err)
 		})
 	}
