@@ -72,8 +72,8 @@ type BareMetalProfileSpec struct {
 	// +kubebuilder:validation:MaxItems=512
 	BIOSSettings []BIOSSetting `json:"biosSettings,omitempty"`
 
-	// secureBoot is Enabled or Disabled. Enabled needs firmware with the keys that the provider's shim is signed with: the provider enrols and resets no keys. If it
-	// is not set, Secure Boot is not changed.
+	// secureBoot is Enabled or Disabled. Enabled needs firmware with the keys that the provider's shim is signed with: the provider enrols and resets no keys. Enabled
+	// is refused on a host whose bootMode is not UEFISecureBoot, and Disabled on one whose bootMode is. If it is not set, Secure Boot is not changed.
 	// +optional
 	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 
