@@ -1,22 +1,17 @@
 package bmc
 
-import (
-	"context"
-	"fmt"
-	"slices"
-	"strings"
-)
+import "context"
 
 // BIOSConfigurer reads and stages the BIOS attributes of a server (DSP0268, Bios; DSP0266, 9.10). A change takes effect at the next reset of the server.
 // The error of each method is Unsupported if the BMC offers no BIOS attributes.
 type BIOSConfigurer interface {
 	// BIOS reads the attributes, those that are staged, and the attribute registry. It changes nothing. The error is Failed if the staged attributes cannot be
-	// read, because a reset would then apply unknown values.
+	// read, because a reset would then apply unknown values, or if the BMC names a registry that cannot be read.
 	BIOS(ctx context.Context) (BIOS, error)
 	// StageBIOS stages a change for the next reset of the server. It writes only what is not staged already, so the caller may repeat it after an error: a repetition
 	// makes no second job. The error is Failed, with the message of the BMC, if the BMC refuses a value. It does not reset the server.
 	StageBIOS(ctx context.Context, change BIOSChange) (StagedBIOS, error)
-	// ClearStagedBIOS removes what is staged. Without anything staged it writes nothing. The error is Failed if something is still staged afterwards.
+	// ClearStagedBIOS removes the attributes that are staged. Without anything staged it writes nothing. The error is Failed if something is still staged afterwards.
 	ClearStagedBIOS(ctx context.Context) error
 }
 
@@ -26,8 +21,10 @@ type BIOS struct {
 	Path, SettingsPath string
 	// Attributes are the current values by name: string, float64, bool or nil. The value of a password is nil.
 	Attributes map[string]any
-	// Pending are the staged values that differ from the current ones.
+	// Pending are the staged values that differ from the current ones, without an attribute by which the BMC changes Secure Boot.
 	Pending map[string]any
+	// PendingSecureBoot is the setting of Secure Boot that is staged as an attribute, if it differs from the current one; nil otherwise.
+	PendingSecureBoot *bool
 	// DefaultsPending is true if a reset of all attributes to their defaults is staged.
 	DefaultsPending bool
 	// RegistryName is the name of the attribute registry, as the Bios resource has it; empty without one.
@@ -56,28 +53,9 @@ type StagedBIOS struct {
 	Task string
 }
 
-// StagedDoubt says which attributes are neither staged nor set, although they were written; empty if all are. BMCs that apply a value at once are no doubt.
-func (b *BIOS) StagedDoubt(attributes map[string]any) string {
-	var missing []string
-	for name, want := range attributes {
-		staged, isPending := b.Pending[name]
-		if !isPending {
-			staged = b.Attributes[name]
-		}
-		if fmt.Sprint(staged) != fmt.Sprint(want) {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) == 0 {
-		return ""
-	}
-	slices.Sort(missing)
-	return "the BMC accepted the change and does not report these attributes as pending: " + strings.Join(missing, ", ")
-}
-
 // SecureBootKeyReader reads the keys of UEFI Secure Boot (DSP0268, SecureBootDatabase).
 type SecureBootKeyReader interface {
-	// SecureBootKeys reads the databases db and dbx. The error is Unsupported if the BMC does not show db.
+	// SecureBootKeys reads the database db. The error is Unsupported if the BMC does not show db.
 	SecureBootKeys(ctx context.Context) (SecureBootKeys, error)
 }
 
@@ -85,7 +63,4 @@ type SecureBootKeyReader interface {
 type SecureBootKeys struct {
 	// Authorities are the common names of the certificates in db.
 	Authorities []string
-	// Revoked are the SHA-256 hashes in dbx, in hexadecimal and lower case. RevokedKnown is false if dbx was not read.
-	Revoked      []string
-	RevokedKnown bool
 }

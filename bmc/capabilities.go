@@ -83,12 +83,22 @@ type Media struct {
 
 // SecureBoot is the state of UEFI Secure Boot.
 type SecureBoot struct {
-	// Enabled is the setting for the next boot.
+	// Enabled is the setting for the next boot, without what is staged.
 	Enabled bool
+	// Pending is the setting that is staged for the next boot, if it differs from Enabled; nil otherwise.
+	Pending *bool
 	// Active is the state of the running boot. It equals Enabled if the BMC does not distinguish them.
 	Active bool
 	// Mode is the mode of the key databases, as in Redfish: SetupMode, UserMode, AuditMode or DeployedMode; empty if it is unknown. In SetupMode there are no keys.
 	Mode string
+}
+
+// Next is the setting that the next boot has.
+func (s SecureBoot) Next() bool {
+	if s.Pending != nil {
+		return *s.Pending
+	}
+	return s.Enabled
 }
 
 // SecureBooter reads and sets UEFI Secure Boot.

@@ -70,7 +70,7 @@ type BareMetalHostSpec struct {
 	BootAddresses []string `json:"bootAddresses,omitempty"`
 
 	// bootMode is the firmware interface that the server boots with: UEFI, UEFISecureBoot or BIOS. With UEFISecureBoot the server boots the
-	// signed shim and GRUB instead of iPXE, because its firmware runs only signed programs. The provider does not enable Secure Boot in the firmware.
+	// signed shim and GRUB instead of iPXE, because its firmware runs only signed programs. Only a BareMetalProfile enables Secure Boot in the firmware.
 	// Defaults to UEFI.
 	// +optional
 	// +kubebuilder:default=UEFI

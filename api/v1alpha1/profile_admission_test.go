@@ -1,12 +1,17 @@
 package v1alpha1_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
@@ -66,6 +71,41 @@ func TestProfileAccepted(t *testing.T) {
 			p.Spec.Rollout = v1alpha1.ProfileRollout{State: v1alpha1.RolloutActive, Scope: v1alpha1.ScopeAvailableHosts, MinAvailable: new(int32(0))}
 		}},
 	})
+}
+
+// TestProfileInteger: an integer that this provider cannot decode is refused. One such object in the API server would stop every manager.
+func TestProfileInteger(t *testing.T) {
+	namespace := env.Namespace(t)
+	for name, test := range map[string]struct {
+		value    any
+		accepted bool
+	}{
+		"the largest":              {int64(math.MaxInt32), true},
+		"the smallest":             {int64(math.MinInt32), true},
+		"larger than 32 bits":      {int64(5000000000), false},
+		"smaller than 32 bits":     {int64(math.MinInt32) - 1, false},
+		"larger, with an exponent": {5e9, false},
+		"larger than 64 bits":      {1e30, false},
+		"a large one in quotes":    {"5000000000", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(validProfile())
+			g.Expect(err).NotTo(HaveOccurred())
+			u := &unstructured.Unstructured{Object: content}
+			u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalProfile"))
+			u.SetNamespace(namespace)
+			u.SetGenerateName("profile-")
+			g.Expect(unstructured.SetNestedSlice(u.Object, []any{map[string]any{"name": "A", "value": test.value}}, "spec", "biosSettings")).To(Succeed())
+			err = env.Client.Create(t.Context(), u)
+			if !test.accepted {
+				g.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(u), &v1alpha1.BareMetalProfile{})).To(Succeed())
+		})
+	}
 }
 
 // TestProfileDefaults: a new profile changes nothing.

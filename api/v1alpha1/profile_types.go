@@ -72,8 +72,8 @@ type BareMetalProfileSpec struct {
 	// +kubebuilder:validation:MaxItems=512
 	BIOSSettings []BIOSSetting `json:"biosSettings,omitempty"`
 
-	// secureBoot is Enabled or Disabled. Enabled needs firmware with the keys that the provider's shim is signed with: the provider enrols and resets no keys. If it
-	// is not set, Secure Boot is not changed.
+	// secureBoot is Enabled or Disabled. Enabled needs firmware with the keys that the provider's shim is signed with: the provider enrols and resets no keys. Enabled
+	// is refused on a host whose bootMode is not UEFISecureBoot, and Disabled on one whose bootMode is. If it is not set, Secure Boot is not changed.
 	// +optional
 	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 
@@ -136,6 +136,7 @@ type BIOSSetting struct {
 	// +required
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= -2147483648 && int(self) <= 2147483647",message="value must have at most 32 bits as an integer: write a larger one in quotes"
 	Value *intstr.IntOrString `json:"value,omitempty"`
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
 // biosAttribute is a BIOS attribute of an emulated server.
@@ -161,6 +163,28 @@ func (m *Machine) applyBIOS() {
 		}
 	}
 	clear(m.bios.pending)
+}
+
+// SecureBoot returns the state of Secure Boot.
+func (m *Machine) SecureBoot() bmc.SecureBoot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.secure
+}
+
+// setSecureBoot enables or disables Secure Boot from the next boot on.
+func (m *Machine) setSecureBoot(enabled bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commands = append(m.commands, Command{Name: "SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], At: time.Now()})
+	switch {
+	case !m.faults.on(SecureBootSettings):
+		m.secure.Enabled = enabled
+	case m.secure.Enabled == enabled:
+		m.secure.Pending = nil
+	default:
+		m.secure.Pending = &enabled
+	}
 }
 
 // dellSecureBoot is the attribute by which a BMC with BIOSNeedsJob changes Secure Boot.

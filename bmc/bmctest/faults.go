@@ -86,6 +86,7 @@ const (
 	BIOSNeedsJob            Fault = "BIOSNeedsJob"
 	BIOSNeverApplied        Fault = "BIOSNeverApplied"
 	BIOSIgnored             Fault = "BIOSIgnored"
+	SecureBootSettings      Fault = "SecureBootSettings"
 	SwappedGUID             Fault = "SwappedGUID"
 )
 
@@ -170,6 +171,7 @@ var Faults = map[Fault]FaultInfo{
 	BIOSNeedsJob:            {What: "applies staged BIOS attributes only by a job, refuses others while one is scheduled, and has Secure Boot as an attribute", Redfish: true},
 	BIOSNeverApplied:        {What: "keeps staged BIOS attributes pending over every boot", Redfish: true},
 	BIOSIgnored:             {What: "acknowledges a change of BIOS attributes and does nothing", Redfish: true},
+	SecureBootSettings:      {What: "stages a change of Secure Boot in a settings object, and refuses changes of the resource", Redfish: true},
 	SwappedGUID:             {What: "sends the system GUID in the byte order of SMBIOS", IPMI: true},
 }
 

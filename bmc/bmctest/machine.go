@@ -231,6 +231,7 @@ func (m *Machine) boot() {
 		m.next = bmc.BootOverride{Target: bmc.BootNone, Mode: m.next.Mode}
 	}
 	m.applyBIOS()
+	m.secure.Enabled, m.secure.Pending = m.secure.Next(), nil
 	m.secure.Active = m.secure.Enabled
 	if m.opts.Run == nil {
 		return
@@ -320,14 +321,6 @@ func (m *Machine) insert(drive, image string) {
 	if drive == m.copying {
 		m.copying = "" // an eject ends the copy, and its task
 	}
-}
-
-// setSecureBoot enables or disables Secure Boot from the next boot on.
-func (m *Machine) setSecureBoot(enabled bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.commands = append(m.commands, Command{Name: "SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], At: time.Now()})
-	m.secure.Enabled = enabled
 }
 
 // logEntries returns the event log, newest first. IDs count from 1.

@@ -15,7 +15,10 @@ const (
 	registryFile   = registriesPath + "/BiosAttributeRegistry.v1_0_0"
 	jobsPath       = managerPath + "/Oem/Dell/Jobs"
 	clearPath      = biosPath + "/Settings/Actions/Oem/DellManager.ClearPending"
-	keysPath       = systemPath + "/SecureBoot/SecureBootDatabases"
+	securePath     = systemPath + "/SecureBoot"
+	keysPath       = securePath + "/SecureBootDatabases"
+	// secureSettingsPath is the settings object of Secure Boot, of a BMC with SecureBootSettings.
+	secureSettingsPath = securePath + "/Settings"
 )
 
 // biosSettingsPath is the path of the settings object; "" without one.
@@ -46,6 +49,10 @@ func (m *Machine) firmwareResource(path string) object {
 		return m.jobList()
 	case strings.HasPrefix(path, jobsPath+"/") && m.faults.on(BIOSNeedsJob):
 		return m.jobObject(strings.TrimPrefix(path, jobsPath+"/JID_"))
+	case path == secureSettingsPath && m.faults.on(SecureBootSettings):
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return object{"SecureBootEnable": m.secure.Next()}
 	case strings.HasPrefix(path, keysPath):
 		return keyResource(strings.TrimPrefix(path, keysPath))
 	default:
@@ -234,6 +241,10 @@ func (m *Machine) writeFirmware(w http.ResponseWriter, r *http.Request, path str
 	switch {
 	case r.Method == http.MethodPatch && (path == biosPath || path == m.biosSettingsPath()) && !m.faults.on(OldSchema):
 		m.patchBIOS(w, r, path, body)
+	case r.Method == http.MethodPatch && path == securePath && !m.faults.on(SecureBootSettings), r.Method == http.MethodPatch && path == secureSettingsPath && m.faults.on(SecureBootSettings):
+		enable, _ := body["SecureBootEnable"].(bool)
+		m.setSecureBoot(enable)
+		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodPost && path == jobsPath && m.faults.on(BIOSNeedsJob):
 		m.scheduleBIOS(w)
 	case r.Method == http.MethodPost && path == clearPath && m.faults.on(BIOSNeedsJob):

@@ -44,7 +44,7 @@ func (m *Machine) resource(path string) object {
 		return object{"LogEntryType": "SEL", "Entries": link(path + "/Entries")}
 	case path == logPath+"/SEL/Entries":
 		return m.entries(path)
-	case strings.HasPrefix(path, biosPath), strings.HasPrefix(path, registriesPath), strings.HasPrefix(path, jobsPath), strings.HasPrefix(path, keysPath):
+	case strings.HasPrefix(path, biosPath), strings.HasPrefix(path, registriesPath), strings.HasPrefix(path, jobsPath), strings.HasPrefix(path, keysPath), path == secureSettingsPath:
 		return m.firmwareResource(path)
 	case path == settingsPath && m.faults.on(OverrideAtSettings):
 		m.mu.Lock()
@@ -115,7 +115,7 @@ func (m *Machine) fixed() map[string]func() object {
 		systemPath + "/SimpleStorage/1": func() object {
 			return object{"Devices": []object{{"Name": "Disk", "Model": "D480", "CapacityBytes": int64(480) << 30}}}
 		},
-		systemPath + "/SecureBoot":   m.secureBoot,
+		securePath:                   m.secureBoot,
 		insertTask:                   m.task,
 		"/redfish/v1/SessionService": func() object { return object{"ServiceEnabled": true, "Sessions": link(sessionPath)} },
 	}
@@ -180,10 +180,14 @@ func (m *Machine) entries(path string) object {
 func (m *Machine) secureBoot() object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return object{
+	o := object{
 		"SecureBootEnable": m.secure.Enabled, "SecureBootCurrentBoot": map[bool]string{true: "Enabled", false: "Disabled"}[m.secure.Active],
 		"SecureBootMode": "UserMode", "SecureBootDatabases": link(keysPath),
 	}
+	if m.faults.on(SecureBootSettings) {
+		o["@Redfish.Settings"] = object{"SettingsObject": link(secureSettingsPath)}
+	}
+	return o
 }
 
 // bootObject is the Boot property. m.mu is held.

@@ -29,10 +29,6 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
 		m.postReset(w, kind)
 	case "PATCH " + systemPath, "PATCH " + settingsPath:
 		m.patchBoot(w, r, path, body)
-	case "PATCH " + systemPath + "/SecureBoot":
-		enable, _ := body["SecureBootEnable"].(bool)
-		m.setSecureBoot(enable)
-		w.WriteHeader(http.StatusNoContent)
 	default:
 		refuse(w, http.StatusMethodNotAllowed, "OperationNotAllowed", "Not allowed")
 	}

@@ -124,21 +124,37 @@ func (b *bios) BIOS(ctx context.Context) (bmc.BIOS, error) {
 	if err != nil {
 		return bmc.BIOS{}, err
 	}
+	pending := state.pending()
 	result := bmc.BIOS{
-		Path: state.path, SettingsPath: state.settingsPath, Attributes: maps.Clone(state.attributes()), Pending: state.pending(),
-		DefaultsPending: state.boolean("ResetBiosToDefaultsPending"), RegistryName: state.text("AttributeRegistry"), LastMessages: settingsMessages(state.resource),
+		Path: state.path, SettingsPath: state.settingsPath, Attributes: maps.Clone(state.attributes()), Pending: pending,
+		PendingSecureBoot: takeSecureBoot(pending, b.system.quirk.secureBootAttribute),
+		DefaultsPending:   state.boolean("ResetBiosToDefaultsPending"), RegistryName: state.text("AttributeRegistry"), LastMessages: settingsMessages(state.resource),
 	}
 	registry, path, err := b.registry(ctx, result.RegistryName)
 	if gone := b.service.unavailable(ctx); gone != nil {
 		return bmc.BIOS{}, wrap(op, gone)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case result.RegistryName == "" || hasNoRegistry(err): // a BMC need not have one, and the result says why it is missing
 		result.RegistryProblem = err.Error()
-		return result, nil //nolint:nilerr // a BMC need not have a registry, and the result says why it is missing
+		return result, nil
+	default: // without a registry that the BMC has, most checks of a profile would be missing
+		return bmc.BIOS{}, unreadRegistry(op, err)
 	}
 	result.RegistryPath = path
 	result.Registry, err = json.Marshal(registry)
 	return result, wrap(op, err)
+}
+
+// takeSecureBoot removes from staged values the attribute by which the BMC changes Secure Boot, and returns the setting; nil if it is not staged, or has another value.
+func takeSecureBoot(pending map[string]any, name string) *bool {
+	value, isStaged := pending[name]
+	if !isStaged || value != attributeOn && value != attributeOff {
+		return nil
+	}
+	delete(pending, name)
+	return new(value == attributeOn)
 }
 
 // maxSettingsMessages limits the messages about the last settings.

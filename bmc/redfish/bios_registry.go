@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 )
 
 // registryVersion matches the version at the end of the name of a registry: .v1_0_3 (Dell), .1.0.0 (Lenovo), _v1_0_0 (Cray), 113.1.1.3 (AMI).
@@ -52,18 +54,36 @@ func registryURI(file resource) string {
 	return locations[0].link("Uri")
 }
 
-// registry reads the attribute registry with the name, and returns its path. The error says why there is no registry.
+// noRegistryError says why a BMC has no attribute registry.
+type noRegistryError string
+
+func (e noRegistryError) Error() string { return string(e) }
+
+// hasNoRegistry is true for an error that means that the BMC does not have the registry. After any other one it may have it.
+func hasNoRegistry(err error) bool {
+	return errors.As(err, new(noRegistryError)) || bmc.KindOf(err) == bmc.NotFound
+}
+
+// unreadRegistry returns the error for a registry that cannot be read. The BMC has BIOS attributes, so the error is not that it does not offer them.
+func unreadRegistry(op string, err error) error {
+	if err = wrap(op, err); bmc.KindOf(err) == bmc.Unsupported {
+		return &bmc.Error{Kind: bmc.Failed, Op: op, Err: err}
+	}
+	return err
+}
+
+// registry reads the attribute registry with the name, and returns its path. The error says why there is no registry, or why it cannot be read.
 func (b *bios) registry(ctx context.Context, name string) (resource, string, error) {
 	collection := cmp.Or(b.service.root.link("Registries"), "/redfish/v1/Registries")
 	paths, _, err := b.service.collection(ctx, collection)
 	path := registryOf(name, paths)
 	switch {
 	case path == "" && err != nil && name != "":
-		return nil, "", fmt.Errorf("the registry %s was not found: %w", name, wrap("read the registries", err))
+		return nil, "", fmt.Errorf("find the registry %s: %w", name, wrap("read the registries", err))
 	case path == "" && name != "":
-		return nil, "", fmt.Errorf("the BMC does not list the registry %s", name)
+		return nil, "", noRegistryError("the BMC does not list the registry " + name)
 	case path == "":
-		return nil, "", errors.New("the BMC names no attribute registry")
+		return nil, "", noRegistryError("the BMC names no attribute registry")
 	}
 	file, err := b.service.fetch(ctx, path)
 	if err != nil {

@@ -27,7 +27,7 @@ func (b *bios) StageBIOS(ctx context.Context, change bmc.BIOSChange) (bmc.Staged
 		attributes = map[string]any{}
 	}
 	if name := b.system.quirk.secureBootAttribute; secureBoot != nil && state.attributes()[name] != nil {
-		attributes[name] = map[bool]string{true: "Enabled", false: "Disabled"}[*secureBoot]
+		attributes[name] = map[bool]string{true: attributeOn, false: attributeOff}[*secureBoot]
 		secureBoot = nil
 	}
 	var staged bmc.StagedBIOS
@@ -45,11 +45,17 @@ func (b *bios) StageBIOS(ctx context.Context, change bmc.BIOSChange) (bmc.Staged
 		if err == nil {
 			err = switcher.SetSecureBoot(ctx, *secureBoot)
 		}
-		staged.Sent = staged.Sent || before.Enabled != *secureBoot
+		staged.Sent = staged.Sent || before.Next() != *secureBoot
 		return staged, err
 	}
 	return staged, nil
 }
+
+// The values of the attribute by which a BMC changes Secure Boot.
+const (
+	attributeOn  = "Enabled"
+	attributeOff = "Disabled"
+)
 
 // secureBootOf returns the Secure Boot of the same system.
 func secureBootOf(b *bios) *secureBoot { return &secureBoot{service: b.service, system: b.system} }

@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -74,7 +75,6 @@ func TestBIOSShapes(t *testing.T) {
 			g.Expect(hasTask).To(Equal(test.task))
 			now, err := c.BIOS(t.Context())
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(now.StagedDoubt(change)).To(BeEmpty())
 			if !test.atOnce {
 				g.Expect(now.Pending).To(Equal(map[string]any{"Sriov": "Enabled", "PatrolScrubHours": float64(8)}))
 				g.Expect(now.Attributes).To(Equal(before.Attributes), "nothing is applied before the reset")
@@ -114,30 +114,61 @@ func TestBIOSJob(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("A job of the BIOS is scheduled already")))
 }
 
-// TestStageSecureBoot: Secure Boot is changed after the attributes, or together with them where a BMC refuses two changes.
+// TestStageSecureBoot: Secure Boot is changed after the attributes, or together with them where a BMC refuses two changes. What is staged is reported as the setting of
+// Secure Boot that is pending, wherever the BMC has it, and a repetition writes nothing.
 func TestStageSecureBoot(t *testing.T) {
 	on := true
-	for vendor, test := range map[string]struct {
+	for name, test := range map[string]struct {
+		vendor string
 		faults []bmctest.Fault
 		want   []string
+		// asAttribute and asObject are true where the staged setting is an attribute, or has a settings object. Otherwise the setting has changed at once.
+		asAttribute, asObject bool
 	}{
-		"":          {nil, []string{"BIOS=PatrolScrubHours:8", "SecureBoot=On"}},
-		"Dell Inc.": {[]bmctest.Fault{bmctest.BIOSNeedsJob}, []string{"BIOS=PatrolScrubHours:8,SecureBoot:Enabled"}},
+		"at once":           {want: []string{"BIOS=PatrolScrubHours:8", "SecureBoot=On"}},
+		"a settings object": {faults: []bmctest.Fault{bmctest.SecureBootSettings}, want: []string{"BIOS=PatrolScrubHours:8", "SecureBoot=On"}, asObject: true},
+		"an attribute": {
+			vendor: "Dell Inc.", faults: []bmctest.Fault{bmctest.BIOSNeedsJob}, want: []string{"BIOS=PatrolScrubHours:8,SecureBoot:Enabled"}, asAttribute: true,
+		},
 	} {
-		g := NewWithT(t)
-		machine, endpoint := newVendor(t, vendor, test.faults...)
-		c := open(t, endpoint)
-		change := bmc.BIOSChange{Attributes: map[string]any{"PatrolScrubHours": float64(8)}, SecureBoot: &on}
-		for range 2 {
-			_, err := c.StageBIOS(t.Context(), change)
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			machine, endpoint := newVendor(t, test.vendor, test.faults...)
+			c := open(t, endpoint)
+			change := bmc.BIOSChange{Attributes: map[string]any{"PatrolScrubHours": float64(8)}, SecureBoot: &on}
+			for range 2 {
+				_, err := c.StageBIOS(t.Context(), change)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(machine.CommandNames()).To(Equal(test.want))
+			}
+			now, err := c.BIOS(t.Context())
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(machine.CommandNames()).To(Equal(test.want))
-		}
-		machine.SetPower(true)
-		state, err := c.SecureBoot(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(state).To(Equal(bmc.SecureBoot{Enabled: true, Active: true, Mode: "UserMode"}))
+			g.Expect(now.Pending).To(Equal(map[string]any{"PatrolScrubHours": float64(8)}))
+			g.Expect(now.PendingSecureBoot != nil && *now.PendingSecureBoot).To(Equal(test.asAttribute))
+			state, err := c.SecureBoot(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(state.Pending != nil && *state.Pending).To(Equal(test.asObject))
+			g.Expect(state.Enabled).To(Equal(!test.asAttribute && !test.asObject))
+			machine.SetPower(true)
+			state, err = c.SecureBoot(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(state).To(Equal(bmc.SecureBoot{Enabled: true, Active: true, Mode: "UserMode"}))
+		})
 	}
+}
+
+// TestSecureBootStagedBack: a staged change of Secure Boot is taken back by setting what it is.
+func TestSecureBootStagedBack(t *testing.T) {
+	g := NewWithT(t)
+	machine, endpoint := newVendor(t, "", bmctest.SecureBootSettings)
+	c := open(t, endpoint)
+	g.Expect(c.SetSecureBoot(t.Context(), true)).To(Succeed())
+	g.Expect(c.SetSecureBoot(t.Context(), false)).To(Succeed())
+	g.Expect(machine.CommandNames()).To(Equal([]string{"SecureBoot=On", "SecureBoot=Off"}))
+	machine.SetPower(true)
+	state, err := c.SecureBoot(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(state.Enabled).To(BeFalse())
 }
 
 // TestClearStagedBIOS: what is staged is removed, in each shape, and a boot then applies nothing.
@@ -172,7 +203,7 @@ func TestClearStagedBIOS(t *testing.T) {
 	}
 }
 
-// TestBIOSRefused: what the BMC refuses is an error with its message, and stages nothing. What it accepts and does not do is a doubt.
+// TestBIOSRefused: what the BMC refuses is an error with its message, and stages nothing. What it accepts and does not do is not pending.
 func TestBIOSRefused(t *testing.T) {
 	g := NewWithT(t)
 	machine, endpoint := newVendor(t, "")
@@ -196,7 +227,7 @@ func TestBIOSRefused(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	now, err := c.BIOS(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(now.StagedDoubt(change)).To(ContainSubstring("Sriov"))
+	g.Expect(now.Pending).To(BeEmpty(), "the caller sees that nothing is staged")
 	misbehave(t, machine, bmctest.OldSchema, -1)
 	_, err = c.BIOS(t.Context())
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
@@ -234,11 +265,58 @@ func TestSettingsUnreadable(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("read what is staged")))
 }
 
-// TestSecureBootKeys: the certificates in db and the hashes in dbx are read.
+// TestRegistryUnreadable: a registry that the BMC names and that cannot be read is an error, unless the BMC does not have it: most checks of a profile would be missing.
+func TestRegistryUnreadable(t *testing.T) {
+	machine, _ := newVendor(t, "")
+	answer := func(status int, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, test := range map[string]struct {
+		path   string
+		answer func(http.ResponseWriter)
+		none   bool
+	}{
+		"the registry":                  {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusInternalServerError, ""), false},
+		"the registry is too large":     {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusOK, strings.Repeat(" ", 2<<20+1)), false},
+		"the registry is no JSON":       {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusOK, "{"), false},
+		"the registry is empty":         {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusOK, "{}"), false},
+		"the registry is missing":       {"/en/BiosAttributeRegistry.v1_0_0", answer(http.StatusNotFound, ""), true},
+		"the file":                      {"/Registries/BiosAttributeRegistry.v1_0_0", answer(http.StatusInternalServerError, ""), false},
+		"the list":                      {"/Registries", answer(http.StatusInternalServerError, ""), false},
+		"the list is not implemented":   {"/Registries", answer(http.StatusNotImplemented, ""), false},
+		"the list is missing":           {"/Registries", answer(http.StatusNotFound, ""), true},
+		"the list has other registries": {"/Registries", answer(http.StatusOK, `{"Members": []}`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, test.path) {
+					test.answer(w)
+					return
+				}
+				machine.ServeHTTP(w, r)
+			}))
+			t.Cleanup(server.Close)
+			read, err := open(t, endpointOf(t, server, redfish.SchemeInsecure)).BIOS(t.Context())
+			if test.none {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(read.RegistryProblem).NotTo(BeEmpty())
+				return
+			}
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(bmc.KindOf(err)).To(Equal(bmc.Failed), "%v", err)
+		})
+	}
+}
+
+// TestSecureBootKeys: the certificates in db are read.
 func TestSecureBootKeys(t *testing.T) {
 	g := NewWithT(t)
 	_, endpoint := newVendor(t, "")
 	keys, err := open(t, endpoint).SecureBootKeys(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(keys).To(Equal(bmc.SecureBootKeys{Authorities: []string{"Microsoft Corporation UEFI CA 2011"}, Revoked: []string{strings.Repeat("ab", 32)}, RevokedKnown: true}))
+	g.Expect(keys).To(Equal(bmc.SecureBootKeys{Authorities: []string{"Microsoft Corporation UEFI CA 2011"}}))
 }

@@ -39,33 +39,48 @@ var errNoSwitch = errors.New("the BMC does not report whether Secure Boot is ena
 
 // SecureBoot reads the state of Secure Boot.
 func (b *secureBoot) SecureBoot(ctx context.Context) (bmc.SecureBoot, error) {
-	r, _, err := b.read(ctx, "Read Secure Boot")
+	state, _, err := b.readState(ctx, "Read Secure Boot")
+	return state, err
+}
+
+// readState reads the state of Secure Boot, and returns the path that changes are written to.
+func (b *secureBoot) readState(ctx context.Context, op string) (bmc.SecureBoot, string, error) {
+	r, path, err := b.read(ctx, op)
 	if err != nil {
-		return bmc.SecureBoot{}, err
+		return bmc.SecureBoot{}, "", err
 	}
 	if !hasSwitch(r) {
-		return bmc.SecureBoot{}, &bmc.Error{Kind: bmc.Unsupported, Op: "Read Secure Boot", Err: errNoSwitch}
+		return bmc.SecureBoot{}, "", &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errNoSwitch}
 	}
 	state := bmc.SecureBoot{Enabled: r.boolean("SecureBootEnable"), Mode: r.text("SecureBootMode")}
 	state.Active = state.Enabled
 	if r.has("SecureBootCurrentBoot") {
 		state.Active = strings.EqualFold(r.text("SecureBootCurrentBoot"), "Enabled")
 	}
-	return state, nil
+	linked := r.settingsObject()
+	if linked == "" || linked == path {
+		return state, path, nil
+	}
+	settings, err := b.service.fetch(ctx, linked)
+	switch {
+	case err == nil:
+	case bmc.KindOf(wrap(op, err)) == bmc.NotFound:
+		return state, path, nil // the link leads nowhere, so nothing is staged there
+	default:
+		return bmc.SecureBoot{}, "", wrap(op+": read what is staged", err)
+	}
+	if staged := settings.boolean("SecureBootEnable"); settings.has("SecureBootEnable") && staged != state.Enabled {
+		state.Pending = &staged
+	}
+	return state, linked, nil
 }
 
 // SetSecureBoot enables or disables Secure Boot from the next boot on.
 func (b *secureBoot) SetSecureBoot(ctx context.Context, enabled bool) error {
 	const op = "Set Secure Boot"
-	r, path, err := b.read(ctx, op)
-	if err == nil && !hasSwitch(r) {
-		err = &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: errNoSwitch}
-	}
-	if err != nil || r.boolean("SecureBootEnable") == enabled {
+	state, path, err := b.readState(ctx, op)
+	if err != nil || state.Next() == enabled {
 		return err
-	}
-	if settings := r.settingsObject(); settings != "" {
-		path = settings
 	}
 	return wrap(op, b.service.patch(ctx, path, map[string]any{"SecureBootEnable": enabled}))
 }

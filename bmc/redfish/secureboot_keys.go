@@ -12,10 +12,7 @@ import (
 
 var _ bmc.SecureBootKeyReader = &secureBoot{}
 
-// maxSignatures is how many signatures are read one by one, from a service without $expand. dbx has some hundreds of them.
-const maxSignatures = 64
-
-// SecureBootKeys reads the certificates in db, and the hashes in dbx.
+// SecureBootKeys reads the certificates in db.
 func (b *secureBoot) SecureBootKeys(ctx context.Context) (bmc.SecureBootKeys, error) {
 	const op = "Read the keys of Secure Boot"
 	r, _, err := b.read(ctx, op)
@@ -45,7 +42,6 @@ func (b *secureBoot) SecureBootKeys(ctx context.Context) (bmc.SecureBootKeys, er
 			keys.Authorities = append(keys.Authorities, name)
 		}
 	}
-	keys.Revoked, keys.RevokedKnown = b.revoked(ctx, b.database(ctx, databases, "dbx"))
 	return keys, wrap(op, b.service.unavailable(ctx))
 }
 
@@ -73,25 +69,4 @@ func commonName(certificate resource) string {
 		return ""
 	}
 	return parsed.Subject.CommonName
-}
-
-// revoked returns the SHA-256 hashes in dbx; false if they cannot be read, or are too many to be read one by one.
-func (b *secureBoot) revoked(ctx context.Context, dbx resource) ([]string, bool) {
-	path := dbx.link("Signatures")
-	if path == "" {
-		return nil, false
-	}
-	paths, _, err := b.service.collection(ctx, path)
-	if err != nil || len(paths) >= maxMembers || len(paths) > maxSignatures && b.service.expand.query == "" {
-		return nil, false
-	}
-	signatures := b.service.readAll(ctx, paths)
-	var hashes []string
-	for _, s := range signatures {
-		const sha256Digits = 64
-		if hash := strings.ToLower(s.text("SignatureString")); len(hash) == sha256Digits && strings.Contains(s.text("SignatureType"), "SHA256") {
-			hashes = append(hashes, hash)
-		}
-	}
-	return hashes, len(signatures) == len(unique(paths))
 }

@@ -90,7 +90,7 @@ func readFirmware(ctx context.Context, t *target, timeout time.Duration) (f *fir
 	}
 	if f.bios.Registry != nil {
 		if f.registry, err = settings.ParseRegistry(f.bios.Registry); err != nil {
-			f.bios.RegistryProblem = err.Error()
+			return nil, err
 		}
 	}
 	f.current, f.invalid = settings.ValuesOf(f.bios.Attributes)

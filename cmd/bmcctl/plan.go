@@ -138,23 +138,29 @@ func newPlanned(source string, profile *v1alpha1.BareMetalProfile, f *firmware) 
 	if why := otherServer(&spec.Hosts, f); why != "" {
 		p.Plan.Notes = append(p.Plan.Notes, why)
 	}
+	if s := p.Plan.SecureBoot; s != nil {
+		p.Plan.Notes = append(p.Plan.Notes, "The provider refuses to "+map[bool]string{
+			true: "enable Secure Boot on a host whose spec.bootMode is not UEFISecureBoot", false: "disable Secure Boot on a host whose spec.bootMode is UEFISecureBoot",
+		}[s.To])
+	}
 	p.Verdict = verdictOf(&p.Plan)
 	return p
 }
 
-// secureBootInput is what is wished and known of Secure Boot. Which disks a host keeps is in the host, which bmcctl does not read.
+// secureBootInput is what is wished and known of Secure Boot. The boot mode, and which disks are kept, are in the host, which bmcctl does not read.
 func (f *firmware) secureBootInput(spec *v1alpha1.BareMetalProfileSpec) settings.SecureBootInput {
 	in := settings.SecureBootInput{
-		MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),
+		Pending: f.bios.PendingSecureBoot, MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),
 	}
 	if spec.SecureBoot != "" {
 		in.Want = new(spec.SecureBoot == wire.SecureBootEnabled)
 	}
 	if f.secureBoot != nil {
 		in.Reported, in.Enabled, in.Mode = true, f.secureBoot.Enabled, f.secureBoot.Mode
+		in.Pending = cmp.Or(in.Pending, f.secureBoot.Pending)
 	}
 	if f.keys != nil {
-		in.KeysKnown, in.Authorities, in.Revoked = true, f.keys.Authorities, f.keys.Revoked
+		in.KeysKnown, in.Authorities = true, f.keys.Authorities
 	}
 	return in
 }
@@ -210,8 +216,12 @@ func (p *planned) print(w io.Writer) error {
 	printChanges(t, "ALSO CHANGES", p.Plan.Implied)
 	printChanges(t, "PENDING, NOT IN THE PROFILE", p.Plan.Foreign)
 	if s := p.Plan.SecureBoot; s != nil {
+		then := onOff(s.To)
+		if s.Pending {
+			then += ", pending"
+		}
 		t.section("SECURE BOOT", "NOW", "THEN")
-		t.row("Enabled", onOff(s.From), onOff(s.To))
+		t.row("Enabled", onOff(s.From), then)
 	}
 	if len(p.Plan.Refusals) > 0 {
 		t.section("REFUSED", "VALUE", "REASON", "WHY")

@@ -44,7 +44,7 @@ func TestPlan(t *testing.T) {
 			exitOK,
 			[]string{
 				`Attributes +10 of /redfish/v1/\S+/Bios, staged at /redfish/v1/\S+/Bios/Settings$`, `Registry +\S+, 10 attributes, 2 dependencies$`, `PatrolScrubHours +24 +8 +-$`,
-				`WakeOnLan +true +false +-$`, `Sriov +Disabled +Enabled +because of WorkloadProfile$`, `Enabled +off +on$`, `Plan: 4 changes, 1 restart$`,
+				`WakeOnLan +true +false +-$`, `Sriov +Disabled +Enabled +because of WorkloadProfile$`, `Enabled +off +on$`, `^The provider refuses to enable Secure Boot on a host whose spec.bootMode is not UEFISecureBoot$`, `Plan: 4 changes, 1 restart$`,
 			},
 		},
 		"no restart": {"  biosSettings: [{name: FanOffset, value: 10}]\n", exitOK, []string{`Plan: 1 change, 0 restarts$`}},

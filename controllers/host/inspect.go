@@ -50,7 +50,7 @@ func readSecureBootState(ctx context.Context, c bmc.Client) wire.SecureBoot {
 	switch {
 	case err != nil:
 		return "" // the inventory is complete without it
-	case state.Enabled:
+	case state.Next():
 		return wire.SecureBootEnabled
 	default:
 		return wire.SecureBootDisabled

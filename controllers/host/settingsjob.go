@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,14 +31,14 @@ type firmwareObservation struct {
 
 // settingsWork is what a job about settings needs.
 type settingsWork struct {
-	profile    *v1alpha1.BareMetalProfile      // nil without one
-	run        *v1alpha1.BareMetalSettingsSpec // the open run; nil without one
-	keepsDisks bool                            // spec.storage.keep of the host has disks
+	profile *v1alpha1.BareMetalProfile      // nil without one
+	run     *v1alpha1.BareMetalSettingsSpec // the open run; nil without one
+	terms   lifecycle.PlanTerms
 }
 
 // workOf returns what a job about settings needs.
 func workOf(view lifecycle.View, observed firmwareObservation) settingsWork {
-	work := settingsWork{profile: observed.profile, keepsDisks: view.Host.Spec.Storage != nil && len(view.Host.Spec.Storage.Keep) > 0}
+	work := settingsWork{profile: observed.profile, terms: view.Host.PlanTerms()}
 	if state, r := view.Host.Spec.ProviderState, view.BIOS.Record; r != nil && state.SettingsRuns > state.SettingsRunsEnded && r.Number == state.SettingsRuns {
 		work.run = r.DeepCopy()
 	}
@@ -61,6 +62,7 @@ type readFirmware struct {
 	registry                     *settings.Registry // nil without one
 	current, pending             settings.Values
 	reportsSecureBoot, isEnabled bool
+	pendingSecureBoot            *bool // what is staged; nil if nothing is
 	mode                         string
 	keys                         *bmc.SecureBootKeys // nil if they are unknown
 }
@@ -79,7 +81,7 @@ func (e *settingsExecutor) execute(ctx context.Context, j job, c bmc.Client) err
 	case j.action == lifecycle.StageSettings:
 		err = e.stage(ctx, j, c, at, before)
 	default:
-		err = e.clear(ctx, j, c)
+		err = e.clear(ctx, j, c, before)
 	}
 	if err != nil {
 		return err
@@ -118,10 +120,10 @@ func (e *settingsExecutor) noteUnreadable(ctx context.Context, j job, at time.Ti
 
 // note records a reading, compared with the profile and with the run.
 func (e *settingsExecutor) note(j job, at time.Time, f *readFirmware) {
-	reading, work := &lifecycle.SettingsReading{At: at}, j.settings
+	reading, work := &lifecycle.SettingsReading{At: at, Terms: j.settings.terms}, j.settings
 	var status *v1alpha1.BareMetalSettingsStatus
 	if work.profile != nil {
-		reading.Profile, reading.Plan = profileView(work.profile).SettingsProfile, f.planOf(work.profile, work.keepsDisks)
+		reading.Profile, reading.Plan = profileView(work.profile).SettingsProfile, f.planOf(work.profile, work.terms)
 		status = f.statusOf(work.profile, reading.Plan)
 	}
 	if work.run != nil {
@@ -141,9 +143,8 @@ func (e *settingsExecutor) read(ctx context.Context, j job, c bmc.Client) (*read
 		return nil, err
 	}
 	if f.bios.Registry != nil {
-		f.registry, err = settings.ParseRegistry(f.bios.Registry)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Info("Failed to parse the attribute registry", "path", f.bios.RegistryPath, "error", err.Error())
+		if f.registry, err = settings.ParseRegistry(f.bios.Registry); err != nil { // most checks of a profile would be missing
+			return nil, &bmc.Error{Kind: bmc.Failed, Op: "Read the BIOS attributes", Err: err}
 		}
 		f.bios.Registry = nil // it has megabytes
 	}
@@ -158,6 +159,7 @@ func (w settingsWork) needsAttributes() bool {
 
 // readSecureBoot reads Secure Boot and its keys, as far as the BMC shows them.
 func (f *readFirmware) readSecureBoot(ctx context.Context, c bmc.Client) error {
+	f.pendingSecureBoot = f.bios.PendingSecureBoot
 	booter, err := bmc.As[bmc.SecureBooter](c, "Read Secure Boot")
 	var state bmc.SecureBoot
 	if err == nil {
@@ -170,6 +172,7 @@ func (f *readFirmware) readSecureBoot(ctx context.Context, c bmc.Client) error {
 		return err
 	}
 	f.reportsSecureBoot, f.isEnabled, f.mode = true, state.Enabled, state.Mode
+	f.pendingSecureBoot = cmp.Or(f.pendingSecureBoot, state.Pending)
 	reader, err := bmc.As[bmc.SecureBootKeyReader](c, "Read the keys of Secure Boot")
 	var keys bmc.SecureBootKeys
 	if err == nil {
@@ -185,7 +188,7 @@ func (f *readFirmware) readSecureBoot(ctx context.Context, c bmc.Client) error {
 }
 
 // planOf returns the plan of a profile.
-func (f *readFirmware) planOf(profile *v1alpha1.BareMetalProfile, keepsDisks bool) *settings.Plan {
+func (f *readFirmware) planOf(profile *v1alpha1.BareMetalProfile, terms lifecycle.PlanTerms) *settings.Plan {
 	spec := &profile.Spec
 	wishes := make([]settings.Wish, 0, len(spec.BIOSSettings))
 	for _, s := range spec.BIOSSettings {
@@ -194,10 +197,10 @@ func (f *readFirmware) planOf(profile *v1alpha1.BareMetalProfile, keepsDisks boo
 		}
 	}
 	secure := settings.SecureBootInput{
-		KeepsDisks: keepsDisks, MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),
+		BootsSigned: new(terms.BootMode == v1alpha1.BootModeUEFISecureBoot), KeepsDisks: terms.KeepsDisks, MayDisable: slices.Contains(spec.Allow, v1alpha1.PermitSecureBoot), MayLoseSealedDisks: slices.Contains(spec.Allow, v1alpha1.PermitKeptDisks),
 	}
 	if f.keys != nil {
-		secure.KeysKnown, secure.Authorities, secure.Revoked = true, f.keys.Authorities, f.keys.Revoked
+		secure.KeysKnown, secure.Authorities = true, f.keys.Authorities
 	}
 	return f.plan(wishes, secure, spec.SecureBoot)
 }
@@ -215,7 +218,7 @@ func (f *readFirmware) plan(wishes []settings.Wish, secure settings.SecureBootIn
 	if want != "" {
 		secure.Want = new(want == wire.SecureBootEnabled)
 	}
-	secure.Reported, secure.Enabled, secure.Mode = f.reportsSecureBoot, f.isEnabled, f.mode
+	secure.Reported, secure.Enabled, secure.Pending, secure.Mode = f.reportsSecureBoot, f.isEnabled, f.pendingSecureBoot, f.mode
 	plan := settings.NewPlan(settings.Input{Wishes: wishes, Registry: f.registry, Current: f.current, Pending: f.pending, SecureBoot: secure})
 	if f.bios.DefaultsPending {
 		plan.Foreign = append(plan.Foreign, settings.Change{Name: "all attributes", To: settings.Text("their defaults"), Pending: true})
@@ -274,18 +277,25 @@ func stageChange(ctx context.Context, c bmc.Client, plan *settings.Plan) (bmc.St
 	if change.Attributes != nil {
 		return bmc.StagedBIOS{}, err
 	}
-	booter, err := bmc.As[bmc.SecureBooter](c, "Set Secure Boot") // the BMC has no BIOS attributes
-	if err != nil {
-		return bmc.StagedBIOS{}, err
-	}
-	return bmc.StagedBIOS{Sent: true}, booter.SetSecureBoot(ctx, *change.SecureBoot)
+	return bmc.StagedBIOS{Sent: true}, setSecureBoot(ctx, c, *change.SecureBoot) // the BMC has no BIOS attributes
 }
 
-// clear removes what is staged.
-func (e *settingsExecutor) clear(ctx context.Context, j job, c bmc.Client) error {
+func setSecureBoot(ctx context.Context, c bmc.Client, enabled bool) error {
+	booter, err := bmc.As[bmc.SecureBooter](c, "Set Secure Boot")
+	if err != nil {
+		return err
+	}
+	return booter.SetSecureBoot(ctx, enabled)
+}
+
+// clear removes what is staged. Secure Boot may be staged elsewhere than the attributes.
+func (e *settingsExecutor) clear(ctx context.Context, j job, c bmc.Client, before *readFirmware) error {
 	configurer, err := bmc.As[bmc.BIOSConfigurer](c, "Clear the staged BIOS attributes")
 	if err == nil {
 		err = configurer.ClearStagedBIOS(ctx)
+	}
+	if before.reportsSecureBoot && before.pendingSecureBoot != nil && (err == nil || bmc.KindOf(err) == bmc.Unsupported) {
+		err = setSecureBoot(ctx, c, before.isEnabled)
 	}
 	if err != nil && !answersOtherwise(err) {
 		return err

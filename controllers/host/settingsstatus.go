@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,9 +108,9 @@ func setSettingsConform(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 	case len(r.Plan.Foreign) > 0:
 		set(metav1.ConditionFalse, v1alpha1.ReasonSettingsForeign, "Values are pending that the profile does not name. BareMetalSettings "+host.Name+" lists them")
 	case r.Plan.Conforms():
-		set(metav1.ConditionTrue, v1alpha1.ReasonSettingsConform, "")
+		set(metav1.ConditionTrue, v1alpha1.ReasonSettingsConform, strings.Join(r.Plan.Notes, ". "))
 	default:
-		message := fmt.Sprintf("BareMetalProfile %q: %s", b.Profile.Name, lifecycle.ListChanges(r.Plan))
+		message := strings.Join(append([]string{fmt.Sprintf("BareMetalProfile %q: %s", b.Profile.Name, lifecycle.ListChanges(r.Plan))}, r.Plan.Notes...), ". ")
 		if b.Rollout != nil && b.Rollout.Stopped { // a position in the queue would be a write of each host that waits
 			message += ". The rollout: " + b.Rollout.Message
 		}

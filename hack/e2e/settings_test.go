@@ -54,6 +54,10 @@ func testSettings(t *testing.T, s *site) {
 	rollOut(t, profile, func(spec *v1alpha1.BareMetalProfileSpec) {
 		spec.SecureBoot, spec.Allow = wire.SecureBootDisabled, []v1alpha1.ProfilePermission{v1alpha1.PermitSecureBoot}
 	})
+	controllerstest.Wait(t, env, r.host, func(g Gomega, h *v1alpha1.BareMetalHost) { // its spec.bootMode declares Secure Boot
+		g.Expect(conditions.GetReason(h, v1alpha1.SettingsConformCondition)).To(Equal(v1alpha1.ReasonSettingsRefused))
+	})
+	controllerstest.Modify(t, env, r.host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = v1alpha1.BootModeUEFI })
 	r.configured(t, 2)
 	g.Expect(r.observed(v1alpha1.StageAgent).Agent.SecureBoot).To(Equal(wire.SecureBootDisabled))
 }

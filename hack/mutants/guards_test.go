@@ -14,6 +14,13 @@ var guardTargets = []target{
 			"if slices.Contains(p.AllowHosts, host) { return nil }; reason, err := p.refused(ip)"},
 		{"the address of a connection is not checked", "Dial", "return check(host, target.Addr())", "_, _ = host, target; return nil"},
 	}},
+	{"inventory/settings", nil, []mutant{
+		{"a profile sets a password that has the type String", "isSecret", "secretName.MatchString(name)", "false"},
+		{"a condition has a pending password", "planner.findForeign", "isSecret(name, p.Registry.Attribute(name))", "false"},
+		{"Secure Boot is enabled on a host that boots by iPXE", "SecureBootInput.refusal", "!*s.BootsSigned", "false"},
+		{"Secure Boot of a host that declares it is disabled", "SecureBootInput.refusal", "s.BootsSigned != nil && *s.BootsSigned", "false"},
+		{"a pending change of Secure Boot that is refused is no value of others", "planner.planSecureBoot", `(!differs || message != "")`, "!differs"},
+	}},
 	{"inventory/diskname", nil, []mutant{
 		{"a blank serial number identifies a disk", "SameSerial", `a != ""`, ""},
 		{"disks with one serial number and two WWNs are the same", "Same", "!sameWWN", "false"},

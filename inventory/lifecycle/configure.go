@@ -155,6 +155,11 @@ func (b BIOS) stagingOf(run v1alpha1.BareMetalSettingsSpec) *SettingsStaging {
 
 func isPending(c settings.Change) bool { return c.Pending }
 
+// isPartlyStaged is true if the BMC reports a change of a run as pending.
+func isPartlyStaged(p *settings.Plan) bool {
+	return p.SecureBoot != nil && p.SecureBoot.Pending || slices.ContainsFunc(p.Changes, isPending)
+}
+
 // pastTime returns a time, or zero if it is in the future: a clock that was set back makes nothing a later reading.
 func pastTime(now, at time.Time) time.Time {
 	if at.After(now) {
@@ -165,12 +170,12 @@ func pastTime(now, at time.Time) time.Time {
 
 // isStaged is true if the BMC reports all changes of a run as pending, or has them already.
 func isStaged(p *settings.Plan) bool {
-	return !p.Blocked() && p.SecureBoot == nil && !slices.ContainsFunc(p.Changes, func(c settings.Change) bool { return !c.Pending })
+	return !p.Blocked() && (p.SecureBoot == nil || p.SecureBoot.Pending) && !slices.ContainsFunc(p.Changes, func(c settings.Change) bool { return !c.Pending })
 }
 
 // isUntouched is true if the BMC has no change of a run, neither as a current value nor as a pending one.
 func isUntouched(run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) bool {
-	if run.SecureBoot != "" && p.SecureBoot == nil && !slices.ContainsFunc(p.Refusals, func(r settings.Refusal) bool { return r.Reason == settings.ReasonSecureBoot }) {
+	if run.SecureBoot != "" && (p.SecureBoot == nil || p.SecureBoot.Pending) && !slices.ContainsFunc(p.Refusals, func(r settings.Refusal) bool { return r.Reason == settings.ReasonSecureBoot }) {
 		return false
 	}
 	for _, change := range run.Changes {
@@ -234,7 +239,7 @@ func endStaging(v View, step Step, run v1alpha1.BareMetalSettingsSpec, plan *set
 	switch {
 	case plan != nil && isUntouched(run, plan):
 		return endRun(v, step, run, v1alpha1.SettingsRefused, why)
-	case plan != nil && len(plan.Foreign) == 0 && slices.ContainsFunc(plan.Changes, isPending) && (staging == nil || staging.ClearFailed == "") && !v.BMC.Busy && !v.bmcBlocked():
+	case plan != nil && len(plan.Foreign) == 0 && isPartlyStaged(plan) && (staging == nil || staging.ClearFailed == "") && !v.BMC.Busy && !v.bmcBlocked():
 		step.Action, step.Message = ClearSettings, why+". The settings that are pending are being removed"
 		return step
 	case plan == nil:
@@ -304,9 +309,17 @@ func describeUnapplied(v View, run v1alpha1.BareMetalSettingsSpec, p *settings.P
 	switch {
 	case run.SecureBoot == "" || secureBootProven(v, run) && p.SecureBoot == nil:
 	case v.BIOS.SecureBoot == "":
-		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and no agent reported its state", run.SecureBoot))
+		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and no agent reported its state%s", run.SecureBoot, stillPending(p)))
 	default:
-		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and the agent found it %s", run.SecureBoot, v.BIOS.SecureBoot))
+		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and the agent found it %s%s", run.SecureBoot, v.BIOS.SecureBoot, stillPending(p)))
 	}
 	return listParts(parts)
+}
+
+// stillPending says that the change of Secure Boot is pending.
+func stillPending(p *settings.Plan) string {
+	if p.SecureBoot == nil || !p.SecureBoot.Pending {
+		return ""
+	}
+	return ", and it is still pending"
 }

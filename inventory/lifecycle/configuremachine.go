@@ -234,6 +234,8 @@ func driftReadingDue(v View) bool {
 		return false
 	case r == nil:
 		return !v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero()
+	case r.Problem == "" && r.Terms != v.Host.PlanTerms():
+		return true
 	default:
 		return r.Profile != p.SettingsProfile || r.At.After(v.Now) || pastTime(v.Now, v.BMC.HealthReadAt).After(r.At)
 	}

@@ -62,6 +62,7 @@ func foreignPending(v *View) {
 	})
 	settingsRead(&plan)(v)
 }
+func keepsDisk(v *View)      { v.Host.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{}}} }
 func rolloutWaits(v *View)   { v.BIOS.Rollout = &RolloutWait{Message: "1 of 1 hosts is being changed"} }
 func rolloutStopped(v *View) { v.BIOS.Rollout = &RolloutWait{Message: "a host failed", Stopped: true} }
 
@@ -176,6 +177,8 @@ var nextSettings = map[string]nextCase{
 	"settings: inspected by a later clock":     {freeView(profiled, conforms, func(v *View) { v.BMC.HealthReadAt = noon.Add(time.Hour) }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: read by a later clock":          {freeView(profiled, conforms, func(v *View) { v.BIOS.Reading.At = noon.Add(time.Hour) }), StateFree, ReadSettings, unavailable, toConfigure},
 	"settings: unreadable by a later clock":    {freeView(profiled, differs, unreadable, required, func(v *View) { v.BIOS.Reading.At = noon.Add(time.Hour) }), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: differ, keeps disks since":      {freeView(profiled, differs, keepsDisk), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: differ, recorded, other mode":   {freeView(profiled, differs, recordedRun, legacy), StateFree, ReadSettings, unavailable, toConfigure},
 	"settings: conform":                        {freeView(profiled, conforms), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: unreadable":                     {freeView(profiled, differs, unreadable, offerRecorded), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: unreadable, required":           {freeView(profiled, differs, unreadable, required), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsUnreadable},
@@ -333,6 +336,25 @@ func TestRunNeedsSecureBootFromInside(t *testing.T) {
 	g.Expect(Next(v, DefaultSettings()).Settings.Message).To(ContainSubstring("found it Disabled"))
 	v.BIOS.SecureBoot = wire.SecureBootEnabled
 	g.Expect(Next(v, DefaultSettings()).Settings.Outcome).To(Equal(v1alpha1.SettingsApplied))
+}
+
+// TestRunStagesSecureBoot: a change of Secure Boot that the BMC reports as pending is staged, and may take effect: it is removed before the run ends without a restart.
+func TestRunStagesSecureBoot(t *testing.T) {
+	on := true
+	wished := func(v *View) { v.BIOS.Record.Changes, v.BIOS.Record.SecureBoot = nil, wire.SecureBootEnabled }
+	read := func(pending *bool) func(*View) {
+		plan := settings.NewPlan(settings.Input{SecureBoot: settings.SecureBootInput{Want: &on, Reported: true, Pending: pending}})
+		return runRead(&plan, 10*time.Second)
+	}
+	g := NewWithT(t)
+	step := Next(runView(stagingBegan, wished, accepted, read(&on)), DefaultSettings())
+	g.Expect(step.Settings.StagedTime).NotTo(BeNil(), step.Message)
+	g.Expect(Next(runView(stagingBegan, wished, accepted, read(nil)), DefaultSettings()).Action).To(Equal(Nothing), "it is not pending yet")
+	g.Expect(Next(runView(stagingBegan, wished, stagingRefused, read(&on)), DefaultSettings()).Action).To(Equal(ClearSettings))
+	step = Next(runView(stagingBegan, wished, stagingRefused, clearFailed, read(&on)), DefaultSettings())
+	g.Expect(step.Settings.Outcome).To(Equal(v1alpha1.SettingsFailed), "it is not untouched")
+	g.Expect(Next(freeView(profiled, func(v *View) { read(&on)(v); v.BIOS.Reading.Run, v.BIOS.Reading.RunPlan = 0, nil }, endedRun(v1alpha1.SettingsFailed)), DefaultSettings()).Reason).To(
+		Equal(v1alpha1.ReasonSettingsForeign), "a host with a pending change is not offered")
 }
 
 // TestRunRecord: the record of a run has what was decided, and no earlier run has its number.

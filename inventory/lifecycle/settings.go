@@ -58,8 +58,9 @@ type Profile struct {
 type SettingsReading struct {
 	// At is when it began.
 	At time.Time
-	// Profile is the profile that Plan is for.
+	// Profile is the profile that Plan is for, and Terms what of the host it depends on.
 	Profile v1alpha1.SettingsProfile
+	Terms   PlanTerms
 	// Plan is what the profile would change; nil without a profile, and after a Problem.
 	Plan *settings.Plan
 	// Run is the number of the run that RunPlan is for.
@@ -68,6 +69,18 @@ type SettingsReading struct {
 	RunPlan *settings.Plan
 	// Problem is why the settings could not be read; empty if they were.
 	Problem string
+}
+
+// PlanTerms are what of the spec of a host the plan of a profile depends on.
+type PlanTerms struct {
+	// KeepsDisks is true for a host with disks in spec.storage.keep.
+	KeepsDisks bool
+	BootMode   v1alpha1.BootMode
+}
+
+// PlanTerms returns what of the spec of the host the plan of a profile depends on.
+func (h Host) PlanTerms() PlanTerms {
+	return PlanTerms{KeepsDisks: h.Spec.Storage != nil && len(h.Spec.Storage.Keep) > 0, BootMode: h.Spec.BootMode}
 }
 
 // SettingsStaging is what a BMC answered when it got the changes of a run.
@@ -125,6 +138,8 @@ func settingsReadingDue(v View) bool {
 		return true
 	case r.Problem != "":
 		return !v.Now.Before(r.At.Add(partialInspectInterval))
+	case r.Terms != v.Host.PlanTerms(): // no run begins by a plan for other terms
+		return true
 	default:
 		return r.Profile != p.SettingsProfile || r.Plan == nil || pastTime(v.Now, v.BMC.HealthReadAt).After(r.At) ||
 			last != nil && last.VoidedTime != nil && pastTime(v.Now, last.VoidedTime.Time).After(r.At)
@@ -283,6 +298,9 @@ func pendingSettings(v View) string {
 		if c.Pending {
 			names = append(names, fmt.Sprintf("%s=%s", c.Name, c.To))
 		}
+	}
+	if c := r.Plan.SecureBoot; c != nil && c.Pending {
+		names = append(names, settings.SecureBootName)
 	}
 	if len(names) == 0 {
 		return ""

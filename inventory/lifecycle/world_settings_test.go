@@ -48,7 +48,7 @@ func changeOf(run *v1alpha1.BareMetalSettingsSpec) string {
 
 // readSettings is what a job reads.
 func (w *world) readSettings() {
-	r := &SettingsReading{At: w.v.Now}
+	r := &SettingsReading{At: w.v.Now, Terms: w.v.Host.PlanTerms()}
 	if p := w.v.BIOS.Profile; p != nil {
 		r.Profile, r.Plan = p.SettingsProfile, w.firmware.plan(wishOf(p.Generation))
 	}
@@ -305,6 +305,9 @@ func (d draw) bios() BIOS {
 
 // settingsRun draws the record of the last run, and the counts of runs. Most records are those of an open run.
 func (d draw) settingsRun(v *View) {
+	if r := v.BIOS.Reading; r != nil && !d.flag("other terms") {
+		r.Terms = v.Host.PlanTerms()
+	}
 	state := &v.Host.Spec.ProviderState
 	state.SettingsRuns = pick(d, "runs", 0, 0, int32(1), 2)
 	state.SettingsRunsEnded = pick(d, "runs ended", 0, state.SettingsRuns, state.SettingsRuns)

@@ -20,7 +20,7 @@ const (
 	ReasonProtected Reason = "Protected"
 	// ReasonUnknown means that the BMC does not know the attribute.
 	ReasonUnknown Reason = "Unknown"
-	// ReasonPassword means that the attribute is a password.
+	// ReasonPassword means that the attribute is a password, or is made from one. The refusal does not have the value.
 	ReasonPassword Reason = "Password"
 	// ReasonNotReported means that the BMC shows no value of the attribute, so that nothing could prove a change.
 	ReasonNotReported Reason = "NotReported"
@@ -66,8 +66,8 @@ func (p *planner) check(w Wish) (Value, *Refusal) {
 	switch {
 	case p.Registry != nil && attribute == nil, p.Registry == nil && !reported:
 		return Value{}, p.unknown(w)
-	case attribute != nil && attribute.Type == TypePassword:
-		return refuse(ReasonPassword, "%s is a password, which a profile does not set", w.Name)
+	case isSecret(w.Name, attribute):
+		return Value{}, &Refusal{Name: w.Name, Reason: ReasonPassword, Message: w.Name + " is a password, or belongs to one, which a profile does not set"}
 	case !reported:
 		return refuse(ReasonNotReported, "The attribute registry has %s, and this server does not: it may belong to a component that is not installed, or appear after "+
 			"another change. Remove it from the profile of this server", w.Name)

@@ -42,7 +42,7 @@ type Plan struct {
 	SecureBoot *SecureBootChange
 	// Refusals are all wishes that cannot be fulfilled, by name.
 	Refusals []Refusal
-	// Foreign are the pending values that are not wished, by name. The next reset would apply them too.
+	// Foreign are the pending values that are not wished, by name. The next reset would apply them too. Passwords have no value in it.
 	Foreign []Change
 	// Reboots is how many restarts of the server the changes need: 0 or 1.
 	Reboots int
@@ -227,6 +227,9 @@ func (p *planner) findForeign(e effects) {
 		}
 		expected := has(p.wished, name) || slices.ContainsFunc(e.implied, func(c Change) bool { return c.Name == name })
 		if !expected || !pending.same(e.after[name]) {
+			if isSecret(name, p.Registry.Attribute(name)) {
+				current, pending = Value{}, Value{}
+			}
 			p.plan.Foreign = append(p.plan.Foreign, Change{Name: name, From: current, To: pending, Pending: true})
 		}
 	}

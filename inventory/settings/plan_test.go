@@ -195,7 +195,7 @@ func TestPlanWithoutRegistry(t *testing.T) {
 	g.Expect(plan.Reboots).To(Equal(1))
 	g.Expect(plan.Notes).To(ContainElement(ContainSubstring("no attribute registry")))
 	plan = NewPlan(Input{Wishes: wishes("EgmEnabled=true", "Limit=many", "EgmEnable=on", "Secret=x"), Current: current})
-	g.Expect(summary(plan)).To(Equal("!EgmEnable WrongType; !EgmEnabled Unknown; !Limit WrongType; !Secret NotReported"))
+	g.Expect(summary(plan)).To(Equal("!EgmEnable WrongType; !EgmEnabled Unknown; !Limit WrongType; !Secret Password"))
 	g.Expect(plan.Refusals[1].Nearest).To(Equal("EgmEnable"))
 }
 
@@ -227,46 +227,6 @@ func TestPlanOfDisplayNames(t *testing.T) {
 	g.Expect(FromHost(r, current, true)).To(Equal(wishes("AES=Enable", "Baud=115200", "Bits=8")))
 	plan = NewPlan(Input{Wishes: wishes("AES=2", "Baud=9600"), Registry: r, Current: Values{"Baud": Text("7"), "AES": Text("1")}})
 	g.Expect(summary(plan)).To(Equal("AES:1>2; !Baud NotAllowed"), "a BMC with value names does not")
-}
-
-// TestPlanSecureBoot: when Secure Boot may be changed.
-func TestPlanSecureBoot(t *testing.T) {
-	on, off := true, false
-	microsoft := []string{"Microsoft Windows Production PCA 2011", "Microsoft Corporation UEFI CA 2011"}
-	for name, test := range map[string]struct {
-		in    SecureBootInput
-		says  string // of the refusal; empty for a change
-		same  bool
-		notes int
-	}{
-		"no wish":                      {in: SecureBootInput{Reported: true}, same: true},
-		"on already":                   {in: SecureBootInput{Want: &on, Reported: true, Enabled: true, Mode: setupMode}, same: true},
-		"on":                           {in: SecureBootInput{Want: &on, Reported: true, Mode: "UserMode", KeysKnown: true, Authorities: microsoft}},
-		"on, keys unknown":             {in: SecureBootInput{Want: &on, Reported: true}, notes: 1},
-		"on, not reported":             {in: SecureBootInput{Want: &on}, says: "does not report"},
-		"on, no keys":                  {in: SecureBootInput{Want: &on, Reported: true, Mode: setupMode}, says: "SetupMode"},
-		"on, without the CA":           {in: SecureBootInput{Want: &on, Reported: true, KeysKnown: true, Authorities: microsoft[:1]}, says: "Microsoft Corporation UEFI CA 2011 or Microsoft UEFI CA 2023"},
-		"on, revoked":                  {in: SecureBootInput{Want: &on, Reported: true, KeysKnown: true, Authorities: microsoft, Revoked: []string{"00", "AB12"}, Loaders: []string{"ab12"}}, says: "dbx"},
-		"on, disks to keep":            {in: SecureBootInput{Want: &on, Reported: true, KeepsDisks: true}, says: "KeptDisks"},
-		"on, disks to keep, permitted": {in: SecureBootInput{Want: &on, Reported: true, KeepsDisks: true, MayLoseSealedDisks: true}, notes: 1},
-		"off":                          {in: SecureBootInput{Want: &off, Reported: true, Enabled: true}, says: "add SecureBoot to spec.allow"},
-		"off, permitted":               {in: SecureBootInput{Want: &off, Reported: true, Enabled: true, MayDisable: true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			plan := NewPlan(Input{SecureBoot: test.in, Registry: testRegistry(t), Current: testValues()})
-			g.Expect(plan.Notes).To(HaveLen(test.notes))
-			if test.says != "" {
-				g.Expect(plan.Refusals).To(HaveExactElements(HaveField("Message", ContainSubstring(test.says))))
-				g.Expect(plan.SecureBoot).To(BeNil())
-				return
-			}
-			g.Expect(plan.Blocked()).To(BeFalse())
-			g.Expect(plan.SecureBoot == nil).To(Equal(test.same))
-			g.Expect(plan.Reboots).To(Equal(map[bool]int{true: 0, false: 1}[test.same]))
-			g.Expect(plan.Conforms()).To(Equal(test.same))
-		})
-	}
 }
 
 // TestFromHost: a profile of a host has what a profile can change, without the values of this one server and without defaults.

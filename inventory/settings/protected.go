@@ -24,6 +24,15 @@ var protected = []protectedArea{
 	},
 }
 
+// secretName matches the names of attributes whose value is a password, or is made from one. BMCs give many of them the type String: "SHA256SetupPassword",
+// "SHA256SetupPasswordSalt" and "IscsiDev1Con1ChapSecret" (Dell R750).
+var secretName = regexp.MustCompile(`(?i)passw|secret|chap|passphrase|salt`)
+
+// isSecret is true for an attribute whose value is shown nowhere and set by no profile. An enumeration, such as "PasswordStatus" (Dell), has no value of its own.
+func isSecret(name string, a *Attribute) bool {
+	return a != nil && a.Type == TypePassword || secretName.MatchString(name) && (a == nil || a.Type != TypeEnumeration)
+}
+
 // protection returns why no profile may change an attribute, as the rest of a sentence; empty if it may.
 func protection(name string) string {
 	for _, area := range protected {

@@ -62,7 +62,7 @@ func bmcFault(f bmctest.Fault) fault {
 	case bmctest.OldSchema:
 		row.stays, row.want = true, func(l *life, s step) {
 			if s.is(configuring) {
-				l.settingsUnreadable()
+				l.settingsNotApplied("the settings cannot be read", func() {})
 			}
 			l.reach(s.end)
 		}
@@ -78,7 +78,26 @@ func bmcFault(f bmctest.Fault) fault {
 		row.stays = true
 	}
 	row.na = untouched(f)
+	row.ofSettings(f)
 	return row
+}
+
+// ofSettings makes the row of a fault that has to do with settings one that the server has from the beginning.
+func (row *fault) ofSettings(f bmctest.Fault) {
+	switch f {
+	case bmctest.BIOSNeverApplied:
+		row.shape, row.stays, row.want = true, true, func(l *life, s step) {
+			if s.is(configuring) {
+				l.settingsNotApplied(`WorkloadProfile is "Custom", and "LowLatency" was set and is still pending`, func() { l.server.StageForeignBIOS("WorkloadProfile", "Custom") })
+			}
+			l.reach(s.end)
+		}
+	case bmctest.BIOSFullCopy, bmctest.BIOSNoAttributes, bmctest.BIOSNoSettings, bmctest.BIOSNoRegistry, bmctest.BIOSOtherRegistry, bmctest.BIOSLanguages, bmctest.BIOSUnlinkedSettings,
+		bmctest.BIOSNeedsJob, bmctest.SecureBootSettings:
+		row.shape, row.stays, row.want = true, true, (*life).settingsApplied
+		row.vendor = map[bmctest.Fault]string{bmctest.BIOSUnlinkedSettings: "GIGABYTE", bmctest.BIOSNeedsJob: "Dell Inc."}[f]
+	default:
+	}
 }
 
 // refused waits until the host says that its BMC refuses the credentials, and what to do.
@@ -138,18 +157,35 @@ func cleaningFails(l *life, _ step) {
 	l.reach(endAvailable)
 }
 
-// settingsUnreadable demands that a host whose settings cannot be read after its restart goes into quarantine, and ends that as a person does whose BMC has them again.
-func (l *life) settingsUnreadable() {
+// settingsApplied demands that a host has the settings of its profile after one restart.
+func (l *life) settingsApplied(s step) {
+	l.Helper()
+	l.reach(s.end)
+	if !s.is(configuring) {
+		return
+	}
+	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.IsTrue(h, v1alpha1.SettingsConformCondition)).To(BeTrue())
+		g.Expect(h.Spec.ProviderState.SettingsRuns).To(Equal(int32(1)))
+	})
+	l.Expect(l.server.BIOS()).To(HaveKeyWithValue("WorkloadProfile", "LowLatency"))
+	l.Expect(l.server.SecureBoot()).To(HaveField("Active", true))
+}
+
+// settingsNotApplied demands that a host whose settings are not proven after its restart goes into quarantine with a message, and ends that as a person does who has corrected
+// the firmware.
+func (l *life) settingsNotApplied(message string, correct func()) {
 	l.Helper()
 	l.told(v1alpha1.AvailableCondition, v1alpha1.ReasonConfiguring, "may still report the old settings")
 	l.clock.Pass(11 * time.Minute)
 	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 		phase(v1alpha1.PhaseQuarantined)(g, h)
 		g.Expect(h.Spec.Quarantine.Reason).To(Equal(v1alpha1.ReasonSettingsNotApplied))
-		g.Expect(h.Spec.Quarantine.Message).To(ContainSubstring("the settings cannot be read"))
+		g.Expect(h.Spec.Quarantine.Message).To(ContainSubstring(message))
 		g.Expect(h.Spec.ProviderState.SettingsRunsEnded).To(Equal(h.Spec.ProviderState.SettingsRuns))
 	})
 	l.endFault()
+	correct()
 	l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
 	l.retry()
 }
@@ -166,8 +202,10 @@ func untouched(f bmctest.Fault) func(step) string {
 	case bmctest.MediaUnderSystems, bmctest.MediaByPatch, bmctest.NoMedia:
 		why, touched = "nothing is asked of the virtual drives", []string{registering, releasing, cleaning}
 	case bmctest.BIOSFullCopy, bmctest.BIOSNoAttributes, bmctest.BIOSNoSettings, bmctest.BIOSUnlinkedSettings, bmctest.BIOSNoRegistry, bmctest.BIOSOtherRegistry,
-		bmctest.BIOSLanguages, bmctest.BIOSNeedsJob, bmctest.BIOSNeverApplied, bmctest.BIOSIgnored:
-		why, touched = "no BIOS attribute is written", []string{registering}
+		bmctest.BIOSLanguages, bmctest.BIOSNeedsJob, bmctest.BIOSNeverApplied, bmctest.SecureBootSettings:
+		why, touched = "no setting is written", []string{registering, configuring}
+	case bmctest.BIOSIgnored:
+		why, touched = "no BIOS attribute is written, or its run ends before the restart", []string{registering}
 	case bmctest.PowerIgnored, bmctest.RedundantPowerIs4xx, bmctest.RedundantPowerIs5xx, bmctest.ShutDownFails, bmctest.NoGracefulShutdown, bmctest.RebootMidCall,
 		bmctest.BusyInTransition, bmctest.DropsInTransition, bmctest.StalePower, bmctest.TransitionStates:
 		why, touched = "no command is given", append(touched, heldOff)

@@ -29,6 +29,9 @@ type fault struct {
 	na func(s step) string
 	// inject starts the fault while the host is at the step, and appends its end to l.stops.
 	inject func(l *life, s step)
+	// shape is true for a fault that the server has from the beginning, and vendor its vendor, for the quirks of the driver; empty for none.
+	shape  bool
+	vendor string
 	// during demands what must be visible while the fault lasts and the host continues.
 	during func(l *life, s step)
 	// stays is true for a fault that lasts until the host came to its end.

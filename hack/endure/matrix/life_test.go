@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/apifault"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/endure/rig"
@@ -83,11 +85,11 @@ type life struct {
 // window is a time in which a server runs its machine and no power change was requested.
 type window struct{ from, to time.Time }
 
-func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step) *life {
+func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step, vendor string) *life {
 	t.Helper()
 	l := &life{T: t, persistence: persistence, WithT: NewWithT(t), site: rig.NewSite(t, env), api: &apifault.Faults{}, clock: &apifault.Clock{}, profiles: s.is(configuring)}
 	l.server = l.site.Server(t, "h", rig.ServerOptions{
-		Sessions: true, Disk: s.is(withAgent...), Point: l.passAgent,
+		Sessions: true, Disk: s.is(withAgent...), Point: l.passAgent, Emulated: func(o *bmctest.Options) { o.Vendor = cmp.Or(vendor, o.Vendor) },
 		Boot: func(ctx context.Context, firmware *pxetest.Firmware) {
 			firmware.Stage = func(stage string) { l.pass(ctx, stage) }
 		},
@@ -103,6 +105,9 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step) *life {
 	})
 	if s.is(beforeOff) {
 		l.server.Host.Spec.Power = v1alpha1.PowerOn
+	}
+	if s.is(configuring) {
+		l.server.Host.Spec.BootMode = v1alpha1.BootModeUEFISecureBoot
 	}
 	if policy := policies[s.name]; policy != "" {
 		l.server.Host.Spec.Inspection, l.server.Host.Spec.CleaningPolicy = v1alpha1.InspectionAgent, policy

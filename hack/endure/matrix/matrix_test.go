@@ -171,10 +171,15 @@ func (p pair) run(t *testing.T) {
 	if p.fault.inMemory || p.even() && !p.fault.offIsLoss() && !p.step.is(heldOff) && !p.step.is(withAgent...) {
 		persistence = v1alpha1.PersistenceEphemeral
 	}
-	l := newLife(t, persistence, p.step)
+	l := newLife(t, persistence, p.step, p.fault.vendor)
 	t.Cleanup(l.letGo)
+	if p.fault.shape {
+		p.fault.inject(l, p.step)
+	}
 	p.step.bring(l)
-	p.fault.inject(l, p.step)
+	if !p.fault.shape {
+		p.fault.inject(l, p.step)
+	}
 	if p.fault.name == "namespace deleted" && p.step.name != registering {
 		l.letGo() // there may be nothing left to change
 	} else {

@@ -167,6 +167,10 @@ func (p *proxy) admit(r *http.Request) error {
 		p.images++
 		point = ImagePoint(p.images)
 		p.mu.Unlock()
+	case agent.EndpointPlan:
+		if err := edit(r, p.server.sayHello); err != nil {
+			return err
+		}
 	case agent.EndpointData:
 		if err := edit(r, func(where *agent.DataRequest) { p.server.dataAt(where.Offset) }); err != nil {
 			return err
@@ -188,6 +192,14 @@ func (s *Server) SetAgentVersion(version int) { s.agentVersion.Store(int64(versi
 func (s *Server) replaceVersion(r *http.Request) {
 	if version := s.agentVersion.Load(); version != 0 {
 		r.Header.Set(agent.HeaderVersion, strconv.FormatInt(version, 10))
+	}
+}
+
+// sayHello makes an agent find the Secure Boot of the emulated server, and not that of the computer that it runs on.
+func (s *Server) sayHello(hello *agent.Hello) {
+	hello.SecureBoot = wire.SecureBootDisabled
+	if s.SecureBoot().Active {
+		hello.SecureBoot = wire.SecureBootEnabled
 	}
 }
 
