@@ -101,6 +101,10 @@ type BareMetalSettingsSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Task string `json:"task,omitempty"`
+	// powerOffTime is the time from which the server of a machine may be off because of this run. It is written before the server is first asked to shut down. From then
+	// on the server ends powered on, also after the maintenance. It is absent for a run on a free host.
+	// +optional
+	PowerOffTime *metav1.Time `json:"powerOffTime,omitempty"`
 	// poweredOffTime is the time when the server of a machine was confirmed off, to restart it with the settings. It is written before the server is powered on. It
 	// is absent for a run on a free host.
 	// +optional

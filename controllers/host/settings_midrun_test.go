@@ -24,13 +24,7 @@ func TestSettingsInMaintenance(t *testing.T) {
 	defer startProfiles(t, &shiftedClock{})()
 	namespace := env.Namespace(t)
 	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.Scope = v1alpha1.ScopeHostsInMaintenance })
-	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
-	server.Host.Labels = map[string]string{"profile": "p"}
-	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
-	env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
-		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
-		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
-	})
+	server := runningServer(t, namespace)
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
@@ -47,12 +41,44 @@ func TestSettingsInMaintenance(t *testing.T) {
 	object := settingsOf(t, server)
 	g.Expect(object.Spec.Outcome).To(Equal(v1alpha1.SettingsApplied))
 	g.Expect(object.Spec.RequestedBy).To(Equal("anna: kubectl drain"))
+	g.Expect(object.Spec.PowerOffTime).NotTo(BeNil())
 	g.Expect(object.Spec.PoweredOffTime).NotTo(BeNil())
 	g.Expect(server.Host.Spec.ProviderState.Boots).To(BeZero(), "the record of the boot is that of the machine")
 	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseMaintenance))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil })
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsConform))
+}
+
+// runningServer returns a server that runs the machine "m", to be registered.
+func runningServer(t *testing.T, namespace string) *controllerstest.Server {
+	t.Helper()
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
+	server.Host.Labels = map[string]string{"profile": "p"}
+	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
+	env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
+		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
+	})
+	return server
+}
+
+// TestLostSettingsRecordOfMachine: a host that runs a machine, and whose record of a run is lost, says so. Its server gets no command, and an annotation ends the run.
+func TestLostSettingsRecordOfMachine(t *testing.T) {
+	g := NewWithT(t)
+	defer startProfiles(t, &shiftedClock{})()
+	server := runningServer(t, env.Namespace(t))
+	server.Host.Spec.ProviderState.SettingsRuns = 3
+	register(t, server)
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonSettingsUnknown))
+	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.SettingsEndedAnnotation: "anna: looked at the setup"}
+	})
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonBooted))
+	g.Expect(server.Host.Spec.ProviderState.SettingsRunsEnded).To(Equal(int32(3)))
+	g.Expect(server.Host.Annotations).NotTo(HaveKey(v1alpha1.SettingsEndedAnnotation))
+	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
 // TestSettingsAtRest: hosts that have the settings of their profile, hosts whose profile is paused and differ, and the profile itself are not written at rest, neither

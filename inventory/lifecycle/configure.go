@@ -86,19 +86,36 @@ func settingsUnknown(v View, s Settings, step Step) Step {
 		step.Phase = v1alpha1.PhaseUnavailable
 	}
 	step = pollInRun(v, s, step)
+	step.Message = ""
+	return withNote(step, lostRun(v))
+}
+
+// lostRun says that the record of a run is lost, or ends the run as a user requests.
+func lostRun(v View) Step {
 	if v.Requests.SettingsEnded.Set {
-		step.Action, step.Drop = EndSettings, []string{v1alpha1.SettingsEndedAnnotation}
-		step.Message = "A user ended the run whose record is lost: " + v.Requests.SettingsEnded.why()
-		return step
+		return Step{
+			Action: EndSettings, Drop: []string{v1alpha1.SettingsEndedAnnotation}, Message: "A user ended the run whose record is lost: " + v.Requests.SettingsEnded.why(),
+		}
 	}
 	found := "is missing"
 	if r := v.BIOS.Record; r != nil {
 		found = fmt.Sprintf("has the number %d", r.Number)
 	}
-	step.Message = fmt.Sprintf("spec.providerState.settingsRuns is %d, and BareMetalSettings %q %s: it is unknown which firmware settings are pending at the BMC. Restore the "+
+	return Step{Message: fmt.Sprintf("spec.providerState.settingsRuns is %d, and BareMetalSettings %q %s: it is unknown which firmware settings are pending at the BMC. Restore the "+
 		"BareMetalSettings from a backup. Or check the server, and set the annotation %s=\"who and how\"", v.Host.Spec.ProviderState.SettingsRuns, v.Host.Name, found,
-		v1alpha1.SettingsEndedAnnotation)
-	return step
+		v1alpha1.SettingsEndedAnnotation)}
+}
+
+// runDeadline is when a run fails that has not ended; zero if its record lacks that.
+func runDeadline(run v1alpha1.BareMetalSettingsSpec) time.Time {
+	if run.DeadlineTime == nil {
+		return time.Time{}
+	}
+	return run.DeadlineTime.Time
+}
+
+func runIsLate(v View, run v1alpha1.BareMetalSettingsSpec) bool {
+	return !v.Now.Before(runDeadline(run))
 }
 
 // recordRun returns the step that writes the record of a run.
@@ -124,7 +141,7 @@ func beginStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsS
 	switch {
 	case takenFrom(v, run):
 		return endRun(v, step, run, v1alpha1.SettingsRefused, takenBefore(run, "the BMC got the settings"))
-	case run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time):
+	case runIsLate(v, run):
 		return endRun(v, step, run, v1alpha1.SettingsRefused, "The run did not begin before its deadline")
 	case v.Host.PausedCluster != "":
 		step.RequeueAt = v.Now.Add(s.PollInterval)

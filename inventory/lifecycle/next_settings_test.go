@@ -234,7 +234,12 @@ var nextSettings = map[string]nextCase{
 	"run: in quarantine":                   {runView(quarantined), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"run: the host is deleted":             {restartView(agentRuns, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
 
-	"restart: begins":                  {runView(staged), StateConfiguring, RecordBoot, configuring, inRun},
+	"restart: begins":                  {runView(staged, pendingNow), StateConfiguring, RecordBoot, configuring, inRun},
+	"restart: staged long ago":         {runView(staged, runRead(virtualization("Disabled", "Enabled"), 3*time.Minute)), StateConfiguring, ReadSettings, configuring, inRun},
+	"restart: staged by a later clock": {runView(staged, runRead(virtualization("Disabled", "Enabled"), -time.Hour)), StateConfiguring, ReadSettings, configuring, inRun},
+	"restart: others are pending":      {runView(staged, pendingForeign), StateConfiguring, Nothing, configuring, inRun},
+	"restart: others, read again":      {runView(staged, runRead(stagedWithOthers(), 31*time.Second)), StateConfiguring, ReadSettings, configuring, inRun},
+	"restart: no longer pending":       {runView(staged, runRead(virtualization("Disabled", ""), 10*time.Second)), StateConfiguring, Nothing, configuring, inRun},
 	"restart: queued":                  {runView(staged, queued), StateConfiguring, Nothing, configuring, v1alpha1.ReasonWaitingForBootSlot},
 	"restart: held off":                {runView(staged, powerHeld), StateConfiguring, Nothing, configuring, inRun},
 	"restart: a Cluster is paused":     {runView(staged, clusterPaused), StateConfiguring, Nothing, configuring, inRun},
@@ -279,6 +284,7 @@ func TestRunRecords(t *testing.T) {
 		"staging late, not pending": {runView(stagingOverdue, accepted, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsRefused, "15m0s"},
 		"claimed":                   {runView(claimedInRun), v1alpha1.SettingsRefused, "claimed"},
 		"claimed, staged":           {runView(staged, claimedInRun), v1alpha1.SettingsFailed, "claimed"},
+		"not restarted for others":  {runView(staged, runOverdue, pendingForeign), v1alpha1.SettingsFailed, "not restarted within 2h0m0s. Values are pending that the run does not set: SR=On"},
 		"not restarted":             {runView(staged, runOverdue), v1alpha1.SettingsFailed, "not restarted"},
 		"applied":                   {restartView(agentDone, restartedOff, runRead(virtualization("Enabled", ""), time.Second)), v1alpha1.SettingsApplied, ""},
 		"not applied":               {restartView(restartedLongAgo, restartedOff, runRead(virtualization("Disabled", "Enabled"), time.Second)), v1alpha1.SettingsFailed, `VT is "Disabled", and "Enabled" was set and is still pending`},
@@ -362,7 +368,7 @@ func TestRunBootsAgent(t *testing.T) {
 	g.Expect(BootFor(restartView(agentRuns, agentDone), DefaultSettings())).To(Equal(BootNothing))
 	g.Expect(BootFor(runView(staged), DefaultSettings())).To(Equal(BootNothing))
 	g.Expect(restartView().BootsUntil(DefaultSettings())).To(BeTemporally(">", noon))
-	g.Expect(WantsToBoot(runView(staged, queued), DefaultSettings())).To(BeTrue())
+	g.Expect(WantsToBoot(runView(staged, queued, runRead(virtualization("Disabled", "Enabled"), time.Hour)), DefaultSettings())).To(BeTrue())
 }
 
 // TestPropertyClaimAndRunNeverBothWin: a claim and the count of a run are patches at the version on which each was decided. Whatever is read late, repeated or lost,

@@ -92,6 +92,16 @@ type RolloutWait struct {
 	Stopped bool
 }
 
+// readAgain returns the facts as they would be if another reading of the settings said the same.
+func (b BIOS) readAgain(now time.Time) BIOS {
+	if b.Reading != nil {
+		again := *b.Reading
+		again.At = latest(again.At, now)
+		b.Reading = &again
+	}
+	return b
+}
+
 // offered is true for a host that machines can claim. The status says so, and for a host whose settings differ also the record, because a status may be lost.
 func (v View) offered() bool { return v.BIOS.Offered || v.offerRecorded() }
 
