@@ -40,6 +40,7 @@ func profiled(v *View) {
 }
 
 func differs(v *View)       { settingsRead(virtualization("Disabled", ""))(v) }
+func noProfile(v *View)     { v.BIOS.Profile = nil }
 func conforms(v *View)      { settingsRead(virtualization("Enabled", ""))(v) }
 func required(v *View)      { v.BIOS.Profile.Required = true }
 func rolloutPaused(v *View) { v.BIOS.Profile.Active = false }
@@ -205,9 +206,21 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, the rollout waits":   {freeView(profiled, differs, rolloutWaits), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsQueued},
 	"settings: differ, the rollout stopped": {freeView(profiled, differs, rolloutStopped, offerRecorded), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: foreign":                     {freeView(profiled, foreignPending, offerRecorded), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
-	"settings: foreign, paused":             {freeView(profiled, foreignPending, rolloutPaused), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
-	"settings: inspected first":             {freeView(profiled, byAgent), StateFree, RecordBoot, unavailable, v1alpha1.ReasonInspectionPending},
-	"settings: erased first":                {freeView(profiled, differs, toErase), StateFree, RecordBoot, unavailable, v1alpha1.ReasonErasurePending},
+	"settings: foreign, paused":             {freeView(profiled, foreignPending, rolloutPaused), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: foreign, not offered":        {freeView(profiled, foreignPending), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: foreign, no profile":         {freeView(profiled, foreignPending, noProfile), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: failed, no profile":          {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed)), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: failed, offered since":       {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), offeredNow), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: applied, no profile":         {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsApplied)), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: failed, pending":             {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), foreignPending), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: failed, nothing pending":     {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), conforms), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: failed, read before that": {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), conforms, func(v *View) { v.BIOS.Reading.At = noon.Add(-2 * time.Minute) }), StateFree,
+		ReadSettings, unavailable, toConfigure},
+	"settings: failed, unreadable":      {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), conforms, unreadable), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsUnreadable},
+	"settings: failed, paused":          {freeView(profiled, rolloutPaused, endedRun(v1alpha1.SettingsFailed)), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: failed, paused, pending": {freeView(profiled, rolloutPaused, endedRun(v1alpha1.SettingsFailed), foreignPending), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: inspected first":         {freeView(profiled, byAgent), StateFree, RecordBoot, unavailable, v1alpha1.ReasonInspectionPending},
+	"settings: erased first":            {freeView(profiled, differs, toErase), StateFree, RecordBoot, unavailable, v1alpha1.ReasonErasurePending},
 
 	"run: begins":                          {runView(), StateConfiguring, RecordSettings, configuring, inRun},
 	"run: a Cluster is paused":             {runView(clusterPaused), StateConfiguring, Nothing, configuring, inRun},

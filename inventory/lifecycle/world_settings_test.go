@@ -48,7 +48,7 @@ func changeOf(run *v1alpha1.BareMetalSettingsSpec) string {
 
 // readSettings is what a job reads.
 func (w *world) readSettings() {
-	r := &SettingsReading{At: w.v.Now}
+	r := &SettingsReading{At: w.v.Now, Plan: w.firmware.plan("")}
 	if p := w.v.BIOS.Profile; p != nil {
 		r.Profile, r.Plan = p.SettingsProfile, w.firmware.plan(wishOf(p.Generation))
 	}
@@ -125,6 +125,8 @@ func (w *world) judgeSettings(v View, step Step) {
 	switch {
 	case step.Phase == v1alpha1.PhaseAvailable && v.Host.settingsRunOpen():
 		w.brokenf(promise.Clean, "offered although its settings are being changed")
+	case step.Phase == v1alpha1.PhaseAvailable && v.BIOS.On && v.failedRun() != nil && w.firmware.pending != "" && w.firmware.pending == changeOf(before):
+		w.brokenf(promise.Clean, "offered although %s is pending, which a run staged that failed", w.firmware.pending)
 	case step.Action == CountSettings && v.Host.Claimed():
 		w.brokenf(promise.Command, "a run begins on a host that a machine has")
 	case step.Action == CountSettings && (before == nil || now.Number != before.Number || now.Number <= v.Host.Spec.ProviderState.SettingsRuns):
