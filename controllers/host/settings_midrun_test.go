@@ -24,7 +24,7 @@ func TestSettingsInMaintenance(t *testing.T) {
 	defer startProfiles(t, &shiftedClock{})()
 	namespace := env.Namespace(t)
 	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.Scope = v1alpha1.ScopeHostsInMaintenance })
-	server := runningServer(t, namespace)
+	server := machineServer(t, namespace)
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
@@ -50,8 +50,8 @@ func TestSettingsInMaintenance(t *testing.T) {
 	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsConform))
 }
 
-// runningServer returns a server that runs the machine "m", to be registered.
-func runningServer(t *testing.T, namespace string) *controllerstest.Server {
+// machineServer returns a server that runs the machine "m", to be registered.
+func machineServer(t *testing.T, namespace string) *controllerstest.Server {
 	t.Helper()
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
 	server.Host.Labels = map[string]string{"profile": "p"}
@@ -67,7 +67,7 @@ func runningServer(t *testing.T, namespace string) *controllerstest.Server {
 func TestLostSettingsRecordOfMachine(t *testing.T) {
 	g := NewWithT(t)
 	defer startProfiles(t, &shiftedClock{})()
-	server := runningServer(t, env.Namespace(t))
+	server := machineServer(t, env.Namespace(t))
 	server.Host.Spec.ProviderState.SettingsRuns = 3
 	register(t, server)
 	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonSettingsUnknown))
