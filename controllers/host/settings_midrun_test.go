@@ -7,7 +7,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,6 +132,23 @@ func TestSettingsAtRest(t *testing.T) {
 	}
 }
 
+// TestSettingsInMove: while a Cluster of the namespace is paused no BareMetalSettings is created for a status: a move may bring the one with the record.
+func TestSettingsInMove(t *testing.T) {
+	g := NewWithT(t)
+	defer startProfiles(t, &shiftedClock{})()
+	namespace := env.Namespace(t)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}, Spec: clusterv1.ClusterSpec{Paused: new(true)}}
+	env.Create(t, cluster)
+	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.State = v1alpha1.RolloutPaused })
+	server := profiledServer(t, namespace, "h")
+	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
+	created := func() error { return env.Client.Get(t.Context(), keyOf(server.Host), &v1alpha1.BareMetalSettings{}) }
+	g.Consistently(created, time.Second).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	controllerstest.Modify(t, env, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{"wake": "up"} })
+	g.Eventually(created, time.Minute).Should(Succeed())
+}
+
 // TestSettingsWithoutStatus: a restore gives back the specs and no status. A host that has the settings, and one that was offered with its old ones, are offered again
 // without a write to a server and without a restart.
 func TestSettingsWithoutStatus(t *testing.T) {
@@ -234,6 +253,15 @@ func TestSettingsDeletedInMidRun(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 		g.Expect(server.BIOS()).To(HaveKeyWithValue("WorkloadProfile", "LowLatency"), "what was set stays set")
 		g.Expect(settingsOf(t, server).Spec.Outcome).To(Equal(v1alpha1.SettingsApplied))
+	})
+	t.Run("the record, while the provider runs", func(t *testing.T) {
+		g := NewWithT(t)
+		defer startProfiles(t, &shiftedClock{})()
+		server, _ := stagedRun(t)
+		g.Expect(env.Client.Delete(t.Context(), settingsOf(t, server))).To(Succeed())
+		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonSettingsUnknown))
+		g.Consistently(func() error { return env.Client.Get(t.Context(), keyOf(server.Host), &v1alpha1.BareMetalSettings{}) }, time.Second).Should(
+			MatchError(apierrors.IsNotFound, "IsNotFound"), "an object without a record would be in the way of a restore")
 	})
 	t.Run("the record", func(t *testing.T) {
 		g := NewWithT(t)

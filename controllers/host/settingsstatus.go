@@ -128,6 +128,16 @@ type settingsStatusWriter struct {
 	records      *settingsRecords
 }
 
+// recordMayFollow is true for a host without a BareMetalSettings whose record may come by a move or a restore, for which an object without a record would be in the way: a
+// Cluster of the namespace is paused, or a run is open.
+func (w *settingsStatusWriter) recordMayFollow(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
+	if state := host.Spec.ProviderState; state.SettingsRuns > state.SettingsRunsEnded {
+		return true, nil
+	}
+	paused, err := controllers.PausedCluster(ctx, w.client, host.Namespace)
+	return paused != "", err
+}
+
 // writeSettingsStatus writes what was read of the settings of a host, if it differs from what was read before. Nothing is written at rest.
 func (w *settingsStatusWriter) writeSettingsStatus(ctx context.Context, host *v1alpha1.BareMetalHost, step lifecycle.Step) error {
 	if w == nil || step.State.ReadOnly() {
@@ -143,6 +153,9 @@ func (w *settingsStatusWriter) writeSettingsStatus(ctx context.Context, host *v1
 		return err
 	}
 	if object == nil {
+		if wait, err := w.recordMayFollow(ctx, host); wait || err != nil {
+			return err
+		}
 		if object, err = w.records.create(ctx, host, v1alpha1.BareMetalSettingsSpec{}); err != nil {
 			return err
 		}

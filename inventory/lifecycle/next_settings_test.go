@@ -190,6 +190,7 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, recorded long ago":      {freeView(profiled, differs, recordedRun, runOverdue), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ, offered":                {freeView(profiled, differs, offeredNow), StateFree, RecordSettings, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, the offer is recorded":  {freeView(profiled, differs, offerRecorded), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: differ, offered, in a move":     {freeView(profiled, differs, offeredNow, clusterPaused), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, offered, all hosts":     {freeView(profiled, differs, offeredNow, alsoAvailable), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ, the run failed":         {freeView(profiled, differs, endedRun(v1alpha1.SettingsFailed), func(v *View) { v.BIOS.Record.OfferedBoots = new(int32(0)) }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, the run failed, strict": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsFailed)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},

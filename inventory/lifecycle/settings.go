@@ -156,7 +156,7 @@ func settingsReadingDue(v View) bool {
 }
 
 // offerConfigured begins the run of a profile on a server that could be offered otherwise, or says why the host is not offered. A host that is offered already stays
-// offered until its run begins: a profile empties no pool. That a host is offered although its settings differ is recorded before.
+// offered until its run begins: a profile empties no pool. That a host is offered although its settings differ is recorded before, but not while a move may bring the record.
 func offerConfigured(v View, s Settings, step Step) Step {
 	p, r := v.BIOS.Profile, v.BIOS.Reading
 	switch {
@@ -167,7 +167,7 @@ func offerConfigured(v View, s Settings, step Step) Step {
 	}
 	step = compareSettings(v, s, step)
 	conforms := r == nil || r.Plan != nil && r.Plan.Conforms()
-	if step.Phase != v1alpha1.PhaseAvailable || step.Action != "" || conforms || !p.Active || v.offerRecorded() || pendingSettings(v) != "" {
+	if step.Phase != v1alpha1.PhaseAvailable || step.Action != "" || conforms || !p.Active || v.offerRecorded() || pendingSettings(v) != "" || v.Host.PausedCluster != "" {
 		return step
 	}
 	var record v1alpha1.BareMetalSettingsSpec
