@@ -105,7 +105,7 @@ func TestSettingsRecord(t *testing.T) {
 			*s = v1alpha1.BareMetalSettingsSpec{Number: 3, Changes: []v1alpha1.SettingChange{{Name: "B"}}}
 		}, ""},
 		"an attribute twice":    {func(s spec) { s.Number, s.Changes = 3, []v1alpha1.SettingChange{{Name: "B"}, {Name: "B"}} }, "Duplicate value"},
-		"an outcome of its own": {func(s spec) { s.Outcome = "Done" }, `supported values: "Applied", "Refused", "Failed"`},
+		"an outcome of its own": {func(s spec) { s.Outcome = "Done" }, `supported values: "Applied", "Refused", "Withdrawn", "Failed"`},
 		"no number":             {func(s spec) { s.Number = 0 }, "number must not decrease"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 )
 
 // SettingsOutcome is how a run ended.
-// +kubebuilder:validation:Enum=Applied;Refused;Failed
+// +kubebuilder:validation:Enum=Applied;Refused;Withdrawn;Failed
 type SettingsOutcome string
 
 const (
@@ -15,6 +15,9 @@ const (
 	SettingsApplied SettingsOutcome = "Applied"
 	// SettingsRefused means that the BMC refused the settings before the server was restarted. Nothing was changed.
 	SettingsRefused SettingsOutcome = "Refused"
+	// SettingsWithdrawn means that the run ended before the server was restarted, for a reason that is neither the settings nor the BMC. Nothing was changed, and another
+	// run begins when that is possible.
+	SettingsWithdrawn SettingsOutcome = "Withdrawn"
 	// SettingsFailed means that the server was restarted and does not have the settings, or that it is unknown what it has.
 	SettingsFailed SettingsOutcome = "Failed"
 )
@@ -113,10 +116,10 @@ type BareMetalSettingsSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	BootNumber int32 `json:"bootNumber,omitempty"`
-	// outcome is how the run ended: Applied, Refused or Failed. It is absent before that.
+	// outcome is how the run ended: Applied, Refused, Withdrawn or Failed. It is absent before that.
 	// +optional
 	Outcome SettingsOutcome `json:"outcome,omitempty"`
-	// message says why the outcome is Refused or Failed.
+	// message says why the outcome is not Applied.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096

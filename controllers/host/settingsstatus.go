@@ -113,6 +113,9 @@ func setSettingsConform(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 		if b.Rollout != nil && b.Rollout.Stopped { // a position in the queue would be a write of each host that waits
 			message += ". The rollout: " + b.Rollout.Message
 		}
+		if tried := lifecycle.TriedMessage(view); tried != "" {
+			message += ". " + tried
+		}
 		set(metav1.ConditionFalse, v1alpha1.ReasonSettingsDiffer, message)
 	}
 	host.Status.SettingsProfile = ""

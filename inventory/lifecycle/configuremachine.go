@@ -99,14 +99,11 @@ func beginMachineRun(v View, s Settings) Step {
 	return step
 }
 
-// triedMachine is true if the last run applied this generation of the profile: on the server of a machine it is not repeated. Whatever changes the settings back would
+// triedMachine is true if the last run was for what the profile wishes: on the server of a machine it is not repeated. Whatever changes the settings back would
 // do so again, and each run is a restart.
 func triedMachine(v View) bool {
-	r, p := v.BIOS.Record, v.BIOS.Profile
-	if r == nil || r.Profile == nil || *r.Profile != p.SettingsProfile || r.Number > v.Host.Spec.ProviderState.SettingsRuns || r.Outcome == "" {
-		return false
-	}
-	return r.RequestedBy != "" || r.Outcome != v1alpha1.SettingsApplied
+	r := v.BIOS.Record
+	return appliedLast(v) && (r.RequestedBy != "" || r.Outcome != v1alpha1.SettingsApplied)
 }
 
 // driveMachineRun drives the open run of a host that its machine keeps, also after its maintenance has ended. A run whose record is lost waits for a user, or for the
@@ -160,9 +157,9 @@ func undoStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSp
 	case plan != nil && plan.Conforms(): // a person has restarted the server
 		step = endRun(v, step, run, v1alpha1.SettingsApplied, "")
 	case plan != nil:
-		step = endStaging(v, step, run, plan, why)
+		step = endStaging(v, step, run, plan, v1alpha1.SettingsWithdrawn, why)
 	case over:
-		return endStaging(v, step, run, nil, why)
+		return endStaging(v, step, run, nil, v1alpha1.SettingsWithdrawn, why)
 	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number: // they could not be read
 		step.RequeueAt, step.Message = v.BIOS.Reading.At.Add(verifyInterval), why
 	default:

@@ -83,6 +83,7 @@ var nextMachineRun = map[string]nextCase{
 	"machine run: begins":                {machineView(differs), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: recorded by another":   {machineView(differs, recordedRun), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: tried":                 {machineView(differs, endedRun(v1alpha1.SettingsFailed)), StateMaintenance, Nothing, maintained, inMaintenance},
+	"machine run: withdrawn":             {machineView(differs, endedRun(v1alpha1.SettingsWithdrawn), func(v *View) { v.BIOS.Record.RequestedBy = "anna" }), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: differ since":          {machineView(differs, endedRun(v1alpha1.SettingsApplied)), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: differ after a run":    {machineView(differs, endedRun(v1alpha1.SettingsApplied), func(v *View) { v.BIOS.Record.RequestedBy = "anna" }), StateMaintenance, Nothing, maintained, inMaintenance},
 	"machine run: stages":                {machineRunView(stagingBegan), StateMaintenance, StageSettings, maintained, inMaintenance},
@@ -148,9 +149,9 @@ func TestMachineRunRecords(t *testing.T) {
 		outcome v1alpha1.SettingsOutcome
 		message string
 	}{
-		"ended before": {machineRunView(maintenanceEnds), v1alpha1.SettingsRefused, "maintenance ended before the BMC got the settings"},
+		"ended before": {machineRunView(maintenanceEnds), v1alpha1.SettingsWithdrawn, "maintenance ended before the BMC got the settings"},
 		"ended, removed": {
-			machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsRefused, "maintenance ended before the server was restarted",
+			machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsWithdrawn, "maintenance ended before the server was restarted",
 		},
 		"ended, stays pending": {
 			machineRunView(staged, maintenanceEnds, stagingRefused, clearFailed, runRead(virtualization("Disabled", "Enabled"), time.Second)), v1alpha1.SettingsFailed, "Some of the settings are pending",

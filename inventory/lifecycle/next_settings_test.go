@@ -195,6 +195,7 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, the run failed":         {freeView(profiled, differs, endedRun(v1alpha1.SettingsFailed), func(v *View) { v.BIOS.Record.OfferedBoots = new(int32(0)) }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, the run failed, strict": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsFailed)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
 	"settings: differ, the run was refused":    {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsRefused)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
+	"settings: differ, the run was withdrawn":  {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsWithdrawn)), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ again":                   {freeView(profiled, differs, endedRun(v1alpha1.SettingsApplied)), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ after the run": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsApplied), func(v *View) {
 		v.Host.Boot = &v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeConfigure, ClaimID: "settings-1", VoidedTime: at(time.Minute)}
@@ -293,10 +294,13 @@ func TestRunRecords(t *testing.T) {
 		"the BMC refused":           {runView(stagingBegan, stagingRefused, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsRefused, "refused the settings: no"},
 		"it stays pending":          {runView(stagingBegan, stagingRefused, clearFailed, runRead(virtualization("Disabled", "Enabled"), 10*time.Second)), v1alpha1.SettingsFailed, "Some of the settings are pending"},
 		"others are pending":        {runView(stagingBegan, accepted, runRead(stagedWithOthers(), 10*time.Second)), v1alpha1.SettingsFailed, "that the run does not set: SR=On"},
-		"late":                      {runView(runOverdue), v1alpha1.SettingsRefused, "deadline"},
+		"late":                      {runView(runOverdue), v1alpha1.SettingsWithdrawn, "deadline"},
 		"staging late, not read":    {runView(stagingOverdue, bmcDown), v1alpha1.SettingsFailed, "unknown what is pending"},
 		"staging late, not pending": {runView(stagingOverdue, accepted, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsRefused, "15m0s"},
-		"claimed":                   {runView(claimedInRun), v1alpha1.SettingsRefused, "claimed"},
+		"staging late, no answer":   {runView(stagingOverdue, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsWithdrawn, "15m0s"},
+		"only others are pending":   {runView(stagingBegan, runRead(onlyOthers(), 10*time.Second)), v1alpha1.SettingsWithdrawn, "that the run does not set: SR=On"},
+		"claimed":                   {runView(claimedInRun), v1alpha1.SettingsWithdrawn, "claimed"},
+		"claimed, staging":          {runView(stagingBegan, claimedInRun, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsWithdrawn, "claimed"},
 		"claimed, staged":           {runView(staged, claimedInRun), v1alpha1.SettingsFailed, "claimed"},
 		"not restarted for others":  {runView(staged, runOverdue, pendingForeign), v1alpha1.SettingsFailed, "not restarted within 2h0m0s. Values are pending that the run does not set: SR=On"},
 		"not restarted":             {runView(staged, runOverdue), v1alpha1.SettingsFailed, "not restarted"},
@@ -324,6 +328,29 @@ func stagedWithOthers() *settings.Plan {
 		Pending: settings.Values{"VT": settings.Text("Enabled"), "SR": settings.Text("On")},
 	})
 	return &plan
+}
+
+// onlyOthers is the plan of a run that is not staged, while the value of somebody else is pending.
+func onlyOthers() *settings.Plan {
+	plan := settings.NewPlan(settings.Input{
+		Wishes: []settings.Wish{{Name: "VT", Value: "Enabled"}}, Current: settings.Values{"VT": settings.Text("Disabled"), "SR": settings.Text("Off")},
+		Pending: settings.Values{"SR": settings.Text("On")},
+	})
+	return &plan
+}
+
+// TestTriedMessage: a run that is not repeated is told, with its outcome. One that ended for another reason is repeated.
+func TestTriedMessage(t *testing.T) {
+	g := NewWithT(t)
+	for _, o := range []v1alpha1.SettingsOutcome{v1alpha1.SettingsRefused, v1alpha1.SettingsFailed} {
+		g.Expect(TriedMessage(freeView(profiled, differs, endedRun(o)))).To(ContainSubstring("Run 1 for the same settings ended as " + string(o)))
+		g.Expect(TriedMessage(machineView(differs, endedRun(o)))).To(ContainSubstring("is not repeated"))
+	}
+	for _, o := range []v1alpha1.SettingsOutcome{v1alpha1.SettingsApplied, v1alpha1.SettingsWithdrawn} {
+		g.Expect(TriedMessage(freeView(profiled, differs, endedRun(o)))).To(BeEmpty(), string(o))
+		g.Expect(TriedMessage(machineView(differs, endedRun(o)))).To(BeEmpty(), string(o))
+	}
+	g.Expect(TriedMessage(freeView(profiled, differs, noProfile, endedRun(v1alpha1.SettingsFailed)))).To(BeEmpty())
 }
 
 // TestRunLeavesServerAlone: the record of a restart that is hours old may come from a backup, and a person may have taken the server over: the boot ends without a command.

@@ -191,8 +191,8 @@ func compareSettings(v View, s Settings, step Step) Step {
 	case len(r.Plan.Foreign) > 0 || r.Plan.Conforms() || !p.Active || v.offered() && p.Scope == v1alpha1.ScopeReleasedHosts:
 		return step
 	case triedSettings(v):
-		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsNotApplied, fmt.Sprintf("The last run of BareMetalProfile %q ended, and the settings differ: %s. "+
-			"Change the profile to have another run", p.Name, ListChanges(r.Plan)))
+		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsNotApplied, fmt.Sprintf("The settings differ from BareMetalProfile %q: %s. %s", p.Name, ListChanges(r.Plan),
+			TriedMessage(v)))
 	default:
 		return beginRun(v, s, step, required)
 	}
@@ -221,13 +221,33 @@ func withholdOffer(v View, step Step, withhold bool, reason, message string) Ste
 	return step
 }
 
-// triedSettings is true if the last run applied this generation of the profile and another one would do the same: it did not succeed, or the server was not booted since.
-func triedSettings(v View) bool {
+// appliedLast is true if the last run was for what the profile wishes, and ended for a reason of the settings or of the server.
+func appliedLast(v View) bool {
 	r, p := v.BIOS.Record, v.BIOS.Profile
-	if r == nil || r.Profile == nil || *r.Profile != p.SettingsProfile || r.Number > v.Host.Spec.ProviderState.SettingsRuns || r.Outcome == "" {
-		return false
+	return p != nil && r != nil && r.Profile != nil && *r.Profile == p.SettingsProfile && r.Number <= v.Host.Spec.ProviderState.SettingsRuns && r.Outcome != "" &&
+		r.Outcome != v1alpha1.SettingsWithdrawn
+}
+
+// triedSettings is true if the last run was for what the profile wishes, and another one would do the same: it did not succeed, or the server was not booted since.
+func triedSettings(v View) bool {
+	r := v.BIOS.Record
+	return appliedLast(v) && (r.Outcome != v1alpha1.SettingsApplied || v.Host.configureBootOf(r.Number) != nil)
+}
+
+// TriedMessage says that the last run is not repeated, and how to have another one; empty if another one may begin.
+func TriedMessage(v View) string {
+	tried := triedSettings(v)
+	if v.Host.Claimed() {
+		tried = triedMachine(v)
 	}
-	return r.Outcome != v1alpha1.SettingsApplied || v.Host.configureBootOf(r.Number) != nil
+	if !tried {
+		return ""
+	}
+	r, how := v.BIOS.Record, ""
+	if r.Message != "" {
+		how = ": " + r.Message
+	}
+	return fmt.Sprintf("Run %d for the same settings ended as %s, so it is not repeated%s. Change the settings in the profile to have another run", r.Number, r.Outcome, how)
 }
 
 // beginRun records a run, and counts the one that was recorded.

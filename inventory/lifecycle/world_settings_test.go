@@ -322,7 +322,7 @@ func (d draw) settingsRun(v *View) {
 	if d.flag("staging") {
 		run.StagingTime = &metav1.Time{Time: start}
 		run.StagedTime = pick(d, "staged", nil, run.StagingTime)
-		run.Outcome = pick(d, "outcome", "", "", v1alpha1.SettingsApplied, v1alpha1.SettingsRefused, v1alpha1.SettingsFailed)
+		run.Outcome = pick(d, "outcome", "", "", v1alpha1.SettingsApplied, v1alpha1.SettingsRefused, v1alpha1.SettingsWithdrawn, v1alpha1.SettingsFailed)
 		if run.Outcome != "" {
 			run.EndTime = pick(d, "run ended", nil, run.StagingTime)
 		}
