@@ -38,6 +38,17 @@ type SettingsProfile struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Generation int64 `json:"generation,omitempty"`
+	// hash is a SHA-256 hash of biosSettings, secureBoot and allow of the profile, in hexadecimal. A run that ended is not repeated, and counts as a failure, for a profile
+	// with the same name and the same hash, also if that was paused or created again.
+	// +required
+	// +kubebuilder:validation:MinLength=64
+	// +kubebuilder:validation:MaxLength=64
+	Hash string `json:"hash,omitempty"`
+}
+
+// SameWish is true for profiles with the same name that wish the same.
+func (p SettingsProfile) SameWish(other SettingsProfile) bool {
+	return p.Name == other.Name && p.Hash == other.Hash
 }
 
 // SettingChange is the change of a BIOS attribute in a run.
@@ -204,7 +215,8 @@ type BareMetalSettingsStatus struct {
 }
 
 // BareMetalSettings is the firmware settings of the BareMetalHost with the same name: the record of the last run that changed them, and what was read of them. The
-// provider creates and writes it. Delete it only after a host was deleted: without its record, a host that was changed once is not offered.
+// provider creates and writes it. Do not delete it while a run is in progress: without its record the host is not offered. After
+// that, a deletion lets the last run be repeated.
 //
 // Only a provider with the flag --profiles creates such objects.
 //

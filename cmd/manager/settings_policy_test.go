@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestSettingsPolicy(t *testing.T) {
 	record := func(name string) *v1alpha1.BareMetalSettings {
 		now := metav1.Now()
 		return &v1alpha1.BareMetalSettings{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.BareMetalSettingsSpec{
-			Number: 1, Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "u", Generation: 1}, StartTime: &now,
+			Number: 1, Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "u", Generation: 1, Hash: strings.Repeat("a", 64)}, StartTime: &now,
 		}}
 	}
 	own := record("h")

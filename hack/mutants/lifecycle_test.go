@@ -199,6 +199,7 @@ var lifecycleTargets = []target{
 		{"a run is counted for an old wish", "runRecorded", "*r.Profile == *run.Profile", ""},
 		{"a run that failed is repeated", "triedSettings", "r.Outcome != v1alpha1.SettingsApplied", ""},
 		{"a run that was withdrawn is never repeated", "appliedLast", "r.Outcome != v1alpha1.SettingsWithdrawn", ""},
+		{"a profile that is created again repeats a run that failed", "appliedLast", "r.Profile.SameWish(p.SettingsProfile)", "*r.Profile == p.SettingsProfile"},
 		{"a run that did not hold is repeated", "triedSettings", "v.Host.configureBootOf(r.Number) != nil", ""},
 		{"the number of a run is used twice", "newRun", "number = max(number, v.BIOS.Record.Number)", "_ = v.BIOS.Record.Number"},
 		{"a paused profile changes a server", "compareSettings", "!p.Active", ""},

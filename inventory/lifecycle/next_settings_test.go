@@ -14,7 +14,7 @@ import (
 )
 
 // performance is a profile that is rolled out to released hosts.
-var performance = Profile{SettingsProfile: v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1}, Active: true, Scope: v1alpha1.ScopeReleasedHosts}
+var performance = Profile{SettingsProfile: v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1, Hash: "a"}, Active: true, Scope: v1alpha1.ScopeReleasedHosts}
 
 // virtualization is the plan of a wish: the attribute VT is to be Enabled.
 func virtualization(current, pending string) *settings.Plan {
@@ -39,7 +39,12 @@ func profiled(v *View) {
 	v.BIOS.On, v.BIOS.Profile = true, &p
 }
 
-func differs(v *View)       { settingsRead(virtualization("Disabled", ""))(v) }
+func differs(v *View)   { settingsRead(virtualization("Disabled", ""))(v) }
+func otherWish(v *View) { v.BIOS.Record.Profile.Hash = "b" }
+func createdAgain(v *View) {
+	v.BIOS.Profile.UID, v.BIOS.Profile.Generation = "uid-q", 2
+	v.BIOS.Reading.Profile = v.BIOS.Profile.SettingsProfile
+}
 func noProfile(v *View)     { v.BIOS.Profile = nil }
 func conforms(v *View)      { settingsRead(virtualization("Enabled", ""))(v) }
 func required(v *View)      { v.BIOS.Profile.Required = true }
@@ -69,7 +74,7 @@ func rolloutStopped(v *View) { v.BIOS.Rollout = &RolloutWait{Message: "a host fa
 // runRecord is the record of a run that applies a plan.
 func runRecord(number int32) *v1alpha1.BareMetalSettingsSpec {
 	return &v1alpha1.BareMetalSettingsSpec{
-		Number: number, Profile: &v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1}, Changes: []v1alpha1.SettingChange{{Name: "VT", Before: "Disabled", Value: "Enabled"}},
+		Number: number, Profile: &v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1, Hash: "a"}, Changes: []v1alpha1.SettingChange{{Name: "VT", Before: "Disabled", Value: "Enabled"}},
 		StartTime: at(10 * time.Minute), DeadlineTime: at(10*time.Minute - settingsRunTimeout),
 	}
 }
@@ -196,6 +201,8 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, the run failed, strict": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsFailed)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
 	"settings: differ, the run was refused":    {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsRefused)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
 	"settings: differ, the run was withdrawn":  {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsWithdrawn)), StateFree, RecordSettings, unavailable, toConfigure},
+	"settings: differ, paused since":           {freeView(profiled, differs, required, createdAgain, endedRun(v1alpha1.SettingsFailed)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
+	"settings: differ, another wish since":     {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsFailed), otherWish), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ again":                   {freeView(profiled, differs, endedRun(v1alpha1.SettingsApplied)), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ after the run": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsApplied), func(v *View) {
 		v.Host.Boot = &v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeConfigure, ClaimID: "settings-1", VoidedTime: at(time.Minute)}

@@ -224,7 +224,7 @@ func withholdOffer(v View, step Step, withhold bool, reason, message string) Ste
 // appliedLast is true if the last run was for what the profile wishes, and ended for a reason of the settings or of the server.
 func appliedLast(v View) bool {
 	r, p := v.BIOS.Record, v.BIOS.Profile
-	return p != nil && r != nil && r.Profile != nil && *r.Profile == p.SettingsProfile && r.Number <= v.Host.Spec.ProviderState.SettingsRuns && r.Outcome != "" &&
+	return p != nil && r != nil && r.Profile != nil && r.Profile.SameWish(p.SettingsProfile) && r.Number <= v.Host.Spec.ProviderState.SettingsRuns && r.Outcome != "" &&
 		r.Outcome != v1alpha1.SettingsWithdrawn
 }
 
@@ -247,7 +247,7 @@ func TriedMessage(v View) string {
 	if r.Message != "" {
 		how = ": " + r.Message
 	}
-	return fmt.Sprintf("Run %d for the same settings ended as %s, so it is not repeated%s. Change the settings in the profile to have another run", r.Number, r.Outcome, how)
+	return fmt.Sprintf("Run %d for the same settings ended as %s, so it is not repeated%s. Change the settings in the profile to have another run, or delete the BareMetalSettings", r.Number, r.Outcome, how)
 }
 
 // beginRun records a run, and counts the one that was recorded.

@@ -189,7 +189,7 @@ func (w *world) newProfile(p uint64) {
 		generation = w.v.BIOS.Profile.Generation + 1
 	}
 	w.v.BIOS.Profile = &Profile{
-		SettingsProfile: v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: generation}, Active: p%4 != 0, Required: p/4%2 == 0,
+		SettingsProfile: v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: generation, Hash: wishOf(generation)}, Active: p%4 != 0, Required: p/4%2 == 0,
 		Scope: choose(p/8, v1alpha1.ScopeReleasedHosts, v1alpha1.ScopeAvailableHosts),
 	}
 }
@@ -285,7 +285,7 @@ var settingsEvents = []event{
 
 // bios draws what is known of the settings. The record and the count of runs are drawn with the boot.
 func (d draw) bios() BIOS {
-	profile := v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1}
+	profile := v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1, Hash: "v1"}
 	truth := firmware{current: pick(d, "vt", "v0", "v1"), pending: pick(d, "vt pending", "", "", "v1", "foreign")}
 	b := BIOS{
 		On: pick(d, "profiles", true, true, false), Conflict: pick(d, "conflict", "", "", `BareMetalProfiles "p" and "q"`), Offered: d.flag("offered"), Compared: d.flag("compared"),
@@ -315,7 +315,7 @@ func (d draw) settingsRun(v *View) {
 	}
 	start := d.ago("run started")
 	run := &v1alpha1.BareMetalSettingsSpec{
-		Number: pick(d, "run", max(state.SettingsRuns, 1), max(state.SettingsRuns, 1), state.SettingsRuns+1, 1), Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1},
+		Number: pick(d, "run", max(state.SettingsRuns, 1), max(state.SettingsRuns, 1), state.SettingsRuns+1, 1), Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1, Hash: "v1"},
 		Changes: []v1alpha1.SettingChange{{Name: "VT", Before: "v0", Value: "v1"}}, StartTime: &metav1.Time{Time: start}, DeadlineTime: &metav1.Time{Time: start.Add(settingsRunTimeout)},
 		OfferedBoots: pick(d, "offered boots", nil, nil, new(state.Boots)),
 	}
