@@ -201,8 +201,9 @@ var guardTargets = []target{
 		{"a profile that is created again forgets its failures", "failedProfileOf", "failedProfileValue(*object.Spec.Profile)", "object.Spec.Profile.UID"},
 		{"a rollout empties a pool", "rollout.waitOf", "left < int(*spec.MinAvailable)", "left < 0"},
 		{"hosts that are being changed count as Available", "rollout.availableWithout", "changing[key] = true", "changing[key] = false"},
-		{"an object without a record is in the way of a move", "settingsStatusWriter.recordMayFollow", `paused != ""`, "false"},
-		{"an object without a record is in the way of a restore", "settingsStatusWriter.recordMayFollow", "state.SettingsRuns > state.SettingsRunsEnded", "false"},
+		{"an object without a record is in the way of a move", "settingsStatusWriter.recordMayFollow", `paused != ""`, `paused != "" && host == nil`},
+		{"an object without a record is in the way of a restore", "settingsStatusWriter.recordMayFollow", "state.SettingsRuns > state.SettingsRunsEnded",
+			"state.SettingsRuns > state.SettingsRunsEnded && host == nil"},
 		{"what is pending is unknown without a profile", "settingsExecutor.note", `f.plan(nil, settings.SecureBootInput{}, "")`, "nil"},
 	}},
 	{"controllers/remediation", []string{"-test.run=NetworkPluginMissing|OtherNotReady"}, []mutant{

@@ -213,9 +213,9 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		run.StagedTime, run.Task = &now, staging.Task
 		return recordRun(step, run, "The settings are pending at the BMC. The next restart of the server applies them")
 	case !v.Now.Before(deadline):
-		outcome := v1alpha1.SettingsRefused
-		if staging == nil { // it never answered
-			outcome = v1alpha1.SettingsWithdrawn
+		outcome := v1alpha1.SettingsWithdrawn // it never answered
+		if staging != nil {
+			outcome = v1alpha1.SettingsRefused
 		}
 		return endStaging(v, step, run, plan, outcome, fmt.Sprintf("The BMC did not report the settings as pending within %s", stagingTimeout))
 	case plan != nil && len(plan.Foreign) > 0:
