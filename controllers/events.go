@@ -35,6 +35,7 @@ const (
 	EventSettingsRestart         = "SettingsRestart"
 	EventSettingsApplied         = "SettingsApplied"
 	EventSettingsRefused         = "SettingsRefused"
+	EventSettingsWithdrawn       = "SettingsWithdrawn"
 	EventSettingsFailed          = "SettingsFailed"
 	EventSettingsRunEnded        = "SettingsRunEnded"
 	EventCleaningInterrupted     = "CleaningInterrupted"

@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +30,27 @@ func ProfilesOf(ctx context.Context, c client.Reader, host *v1alpha1.BareMetalHo
 	}
 	slices.SortFunc(found, func(a, b *v1alpha1.BareMetalProfile) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil
+}
+
+// SettingsProfileOf returns what identifies a profile in the record of a run.
+func SettingsProfileOf(p *v1alpha1.BareMetalProfile) v1alpha1.SettingsProfile {
+	return v1alpha1.SettingsProfile{Name: p.Name, UID: string(p.UID), Generation: p.Generation, Hash: wishHash(&p.Spec)}
+}
+
+// wishHash returns a hash of what a profile wishes of a server. 8 and "8" are the same, and the order is none.
+func wishHash(spec *v1alpha1.BareMetalProfileSpec) string {
+	lines := []string{fmt.Sprintf("secureBoot %q", spec.SecureBoot)}
+	for _, s := range spec.BIOSSettings {
+		if s.Value != nil { // the API server refuses a setting without one
+			lines = append(lines, fmt.Sprintf("biosSettings %q=%q", s.Name, s.Value.String()))
+		}
+	}
+	for _, p := range spec.Allow {
+		lines = append(lines, fmt.Sprintf("allow %q", p))
+	}
+	slices.Sort(lines)
+	hash := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return hex.EncodeToString(hash[:])
 }
 
 // SelectsHost is true if a profile selects a host. A manufacturer or a model that is unknown matches no name in the profile.

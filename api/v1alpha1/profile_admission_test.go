@@ -124,7 +124,7 @@ func TestSettingsRecord(t *testing.T) {
 	namespace, now := env.Namespace(t), metav1.Now()
 	create := func(g Gomega) *v1alpha1.BareMetalSettings {
 		s := &v1alpha1.BareMetalSettings{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "settings-"}, Spec: v1alpha1.BareMetalSettingsSpec{
-			Number: 2, Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "u", Generation: 1}, Changes: []v1alpha1.SettingChange{{Name: "A", Value: "1"}},
+			Number: 2, Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "u", Generation: 1, Hash: strings.Repeat("a", 64)}, Changes: []v1alpha1.SettingChange{{Name: "A", Value: "1"}},
 			StartTime: &now, StagingTime: &now, StagedTime: &now,
 		}}
 		g.Expect(env.Client.Create(t.Context(), s)).To(Succeed())
@@ -145,7 +145,7 @@ func TestSettingsRecord(t *testing.T) {
 			*s = v1alpha1.BareMetalSettingsSpec{Number: 3, Changes: []v1alpha1.SettingChange{{Name: "B"}}}
 		}, ""},
 		"an attribute twice":    {func(s spec) { s.Number, s.Changes = 3, []v1alpha1.SettingChange{{Name: "B"}, {Name: "B"}} }, "Duplicate value"},
-		"an outcome of its own": {func(s spec) { s.Outcome = "Done" }, `supported values: "Applied", "Refused", "Failed"`},
+		"an outcome of its own": {func(s spec) { s.Outcome = "Done" }, `supported values: "Applied", "Refused", "Withdrawn", "Failed"`},
 		"no number":             {func(s spec) { s.Number = 0 }, "number must not decrease"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -194,7 +194,7 @@ type BareMetalProfileStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ConformingHosts *int32 `json:"conformingHosts,omitempty"`
-	// failedHosts is the number of those that did not have the settings after they were restarted with this generation of the profile.
+	// failedHosts is the number of those that did not have the settings after they were restarted for the same biosSettings, secureBoot and allow.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FailedHosts *int32 `json:"failedHosts,omitempty"`

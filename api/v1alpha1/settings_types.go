@@ -7,7 +7,7 @@ import (
 )
 
 // SettingsOutcome is how a run ended.
-// +kubebuilder:validation:Enum=Applied;Refused;Failed
+// +kubebuilder:validation:Enum=Applied;Refused;Withdrawn;Failed
 type SettingsOutcome string
 
 const (
@@ -15,6 +15,9 @@ const (
 	SettingsApplied SettingsOutcome = "Applied"
 	// SettingsRefused means that the BMC refused the settings before the server was restarted. Nothing was changed.
 	SettingsRefused SettingsOutcome = "Refused"
+	// SettingsWithdrawn means that the run ended before the server was restarted, for a reason that is neither the settings nor the BMC. Nothing was changed, and another
+	// run begins when that is possible.
+	SettingsWithdrawn SettingsOutcome = "Withdrawn"
 	// SettingsFailed means that the server was restarted and does not have the settings, or that it is unknown what it has.
 	SettingsFailed SettingsOutcome = "Failed"
 )
@@ -35,6 +38,17 @@ type SettingsProfile struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Generation int64 `json:"generation,omitempty"`
+	// hash is a SHA-256 hash of biosSettings, secureBoot and allow of the profile, in hexadecimal. A run that ended is not repeated, and counts as a failure, for a profile
+	// with the same name and the same hash, also if that was paused or created again.
+	// +required
+	// +kubebuilder:validation:MinLength=64
+	// +kubebuilder:validation:MaxLength=64
+	Hash string `json:"hash,omitempty"`
+}
+
+// SameWish is true for profiles with the same name that wish the same.
+func (p SettingsProfile) SameWish(other SettingsProfile) bool {
+	return p.Name == other.Name && p.Hash == other.Hash
 }
 
 // SettingChange is the change of a BIOS attribute in a run.
@@ -101,6 +115,10 @@ type BareMetalSettingsSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Task string `json:"task,omitempty"`
+	// powerOffTime is the time from which the server of a machine may be off because of this run. It is written before the server is first asked to shut down. From then
+	// on the server ends powered on, also after the maintenance. It is absent for a run on a free host.
+	// +optional
+	PowerOffTime *metav1.Time `json:"powerOffTime,omitempty"`
 	// poweredOffTime is the time when the server of a machine was confirmed off, to restart it with the settings. It is written before the server is powered on. It
 	// is absent for a run on a free host.
 	// +optional
@@ -109,10 +127,10 @@ type BareMetalSettingsSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	BootNumber int32 `json:"bootNumber,omitempty"`
-	// outcome is how the run ended: Applied, Refused or Failed. It is absent before that.
+	// outcome is how the run ended: Applied, Refused, Withdrawn or Failed. It is absent before that.
 	// +optional
 	Outcome SettingsOutcome `json:"outcome,omitempty"`
-	// message says why the outcome is Refused or Failed.
+	// message says why the outcome is not Applied.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
@@ -197,7 +215,8 @@ type BareMetalSettingsStatus struct {
 }
 
 // BareMetalSettings is the firmware settings of the BareMetalHost with the same name: the record of the last run that changed them, and what was read of them. The
-// provider creates and writes it. Delete it only after a host was deleted: without its record, a host that was changed once is not offered.
+// provider creates and writes it. Do not delete it while a run is in progress: without its record the host is not offered. After
+// that, a deletion lets the last run be repeated.
 //
 // Only a provider with the flag --profiles creates such objects.
 //

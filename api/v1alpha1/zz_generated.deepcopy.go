@@ -1648,6 +1648,10 @@ func (in *BareMetalSettingsSpec) DeepCopyInto(out *BareMetalSettingsSpec) {
 		in, out := &in.StagedTime, &out.StagedTime
 		*out = (*in).DeepCopy()
 	}
+	if in.PowerOffTime != nil {
+		in, out := &in.PowerOffTime, &out.PowerOffTime
+		*out = (*in).DeepCopy()
+	}
 	if in.PoweredOffTime != nil {
 		in, out := &in.PoweredOffTime, &out.PoweredOffTime
 		*out = (*in).DeepCopy()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestSettingsPolicy(t *testing.T) {
 	record := func(name string) *v1alpha1.BareMetalSettings {
 		now := metav1.Now()
 		return &v1alpha1.BareMetalSettings{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.BareMetalSettingsSpec{
-			Number: 1, Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "u", Generation: 1}, StartTime: &now,
+			Number: 1, Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "u", Generation: 1, Hash: strings.Repeat("a", 64)}, StartTime: &now,
 		}}
 	}
 	own := record("h")
@@ -54,6 +55,15 @@ func TestSettingsPolicy(t *testing.T) {
 	live.Labels = map[string]string{"rack": "a"}
 	g.Expect(tenant.Patch(ctx, live, client.MergeFrom(before))).To(Succeed())
 
-	restore := userOf(t, namespace, "restore", "baremetalsettings", "create", "record")
+	empty := &v1alpha1.BareMetalSettings{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "empty"}}
+	g.Expect(manager.Create(ctx, empty)).To(Succeed())
+	fill := func(c client.Client) error {
+		filled := record("empty")
+		filled.ResourceVersion = empty.ResourceVersion
+		return c.Update(ctx, filled)
+	}
+	restore := userOf(t, namespace, "restore", "baremetalsettings", "create", "update", "record")
 	g.Eventually(func() error { return restore.Create(ctx, record("restored")) }, 30*time.Second).Should(Succeed(), "clusterctl move and backups create records")
+	g.Expect(fill(tenant)).To(MatchError(ContainSubstring("only the provider writes")))
+	g.Expect(fill(restore)).To(Succeed(), "they write into an object that has none")
 }

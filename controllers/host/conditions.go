@@ -78,7 +78,7 @@ func setBooted(set func(kind string, ok bool, reason, message string), view life
 	case step.State == lifecycle.StatePaused && !step.PoweredOffTime.IsZero():
 	case !view.Provisioned(), slices.Contains(notBootedStates, step.State), !step.PoweredOffTime.IsZero():
 		set(v1alpha1.BootedCondition, false, step.Reason, step.Message)
-	case slices.Contains(powerWarnings, step.Reason):
+	case slices.Contains(powerWarnings, step.Reason) || step.Reason == v1alpha1.ReasonSettingsUnknown:
 		set(v1alpha1.BootedCondition, true, step.Reason, step.Message)
 	default:
 		set(v1alpha1.BootedCondition, true, v1alpha1.ReasonBooted, "")

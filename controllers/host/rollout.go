@@ -32,7 +32,7 @@ type rollout struct {
 	loaded bool // the hosts whose runs are open have their slots
 
 	limitsMu sync.Mutex
-	limits   map[string]int // maxUnavailable, by the UID of the profile
+	limits   map[string]int // maxUnavailable, by profile
 }
 
 const (
@@ -51,6 +51,9 @@ func newRollout(c client.Client, settings lifecycle.Settings, observations *obse
 	})
 	return r
 }
+
+// rolloutOf is the group of the hosts of a profile. A profile that is created again goes on with the runs that are open.
+func rolloutOf(namespace, name string) string { return namespace + "/" + name }
 
 // limit is how many hosts of a profile may be changed at once. A profile that this process has not seen has the default.
 func (r *rollout) limit(profile string) int {
@@ -96,7 +99,7 @@ func (r *rollout) load(ctx context.Context, now time.Time) error {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("read the host of BareMetalSettings: %w", err)
 		case err == nil && controllers.HasWatchFilter(&host, r.watchFilter) && host.Spec.ProviderState.SettingsRuns == spec.Number:
-			r.Hold(spec.Profile.UID, key, now.Add(runSlot), now)
+			r.Hold(rolloutOf(key.Namespace, spec.Profile.Name), key, now.Add(runSlot), now)
 		}
 	}
 	r.loaded = true
@@ -114,7 +117,7 @@ func (r *rollout) acquire(ctx context.Context, host *v1alpha1.BareMetalHost, vie
 	key, state := client.ObjectKeyFromObject(host), host.Spec.ProviderState
 	if record := view.BIOS.Record; state.SettingsRuns > state.SettingsRunsEnded {
 		if record != nil && record.Profile != nil {
-			r.Hold(record.Profile.UID, key, view.Now.Add(runSlot), view.Now)
+			r.Hold(rolloutOf(key.Namespace, record.Profile.Name), key, view.Now.Add(runSlot), view.Now)
 		}
 		return nil
 	}
@@ -136,17 +139,17 @@ func (r *rollout) acquire(ctx context.Context, host *v1alpha1.BareMetalHost, vie
 
 // waitOf returns why a host that could start a run must not; nil if it may, and has a slot.
 func (r *rollout) waitOf(ctx context.Context, host *v1alpha1.BareMetalHost, profile *v1alpha1.BareMetalProfile, view *lifecycle.View) (*lifecycle.RolloutWait, error) {
-	key, uid, spec := client.ObjectKeyFromObject(host), string(profile.UID), profile.Spec.Rollout
+	key, group, spec := client.ObjectKeyFromObject(host), rolloutOf(profile.Namespace, profile.Name), profile.Spec.Rollout
 	failed, err := r.failures(ctx, profile)
 	switch {
 	case err != nil:
 		return nil, err
 	case failed >= max(int(spec.MaxFailures), 1):
 		return &lifecycle.RolloutWait{Stopped: true, Message: fmt.Sprintf(
-			"it stopped after %d hosts did not get the settings (rollout.maxFailures). Change the profile to continue", failed)}, nil
+			"it stopped after %d hosts did not get the settings (rollout.maxFailures). Change the settings, or raise maxFailures, to continue", failed)}, nil
 	}
-	r.setLimit(uid, spec.MaxUnavailable)
-	position, ok := r.Acquire(uid, key, profile.CreationTimestamp.Time, view.Now.Add(runSlot), view.Now)
+	r.setLimit(group, spec.MaxUnavailable)
+	position, ok := r.Acquire(group, key, profile.CreationTimestamp.Time, view.Now.Add(runSlot), view.Now)
 	if !ok {
 		return &lifecycle.RolloutWait{Message: fmt.Sprintf("the host is number %d in the queue, and %d hosts are changed now (rollout.maxUnavailable)", position.Number, position.Holding)}, nil
 	}
@@ -160,11 +163,11 @@ func (r *rollout) waitOf(ctx context.Context, host *v1alpha1.BareMetalHost, prof
 	return nil, nil //nolint:nilnil // it may start
 }
 
-// failures returns on how many hosts a generation of a profile failed.
+// failures returns on how many hosts of the namespace the settings of a profile failed.
 func (r *rollout) failures(ctx context.Context, profile *v1alpha1.BareMetalProfile) (int, error) {
 	var failed v1alpha1.BareMetalSettingsList
 	err := r.client.List(ctx, &failed, client.InNamespace(profile.Namespace), client.UnsafeDisableDeepCopy,
-		client.MatchingFields{settingsFailedIndex: failedProfileValue(string(profile.UID), profile.Generation)})
+		client.MatchingFields{settingsFailedIndex: failedProfileValue(controllers.SettingsProfileOf(profile))})
 	if err != nil {
 		return 0, fmt.Errorf("list the BareMetalSettings of failed runs: %w", err)
 	}
@@ -178,7 +181,7 @@ func (r *rollout) availableWithout(ctx context.Context, host *v1alpha1.BareMetal
 		return 0, fmt.Errorf("list the hosts of the namespace: %w", err)
 	}
 	changing := map[types.NamespacedName]bool{client.ObjectKeyFromObject(host): true}
-	holding, _ := r.Members(string(profile.UID), now)
+	holding, _ := r.Members(rolloutOf(profile.Namespace, profile.Name), now)
 	for _, key := range holding {
 		changing[key] = true
 	}

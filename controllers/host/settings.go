@@ -69,7 +69,7 @@ func (f *settingsFacts) observeSettings(ctx context.Context, host *v1alpha1.Bare
 
 func profileView(p *v1alpha1.BareMetalProfile) *lifecycle.Profile {
 	return &lifecycle.Profile{
-		SettingsProfile: v1alpha1.SettingsProfile{Name: p.Name, UID: string(p.UID), Generation: p.Generation},
+		SettingsProfile: controllers.SettingsProfileOf(p),
 		Active:          p.Spec.Rollout.State == v1alpha1.RolloutActive, Required: p.Spec.Enforcement == v1alpha1.EnforceRequired, Scope: p.Spec.Rollout.Scope,
 	}
 }
@@ -90,7 +90,8 @@ func (m *watchMapper) hostsOfProfile(ctx context.Context, o client.Object) []rec
 	return m.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()))
 }
 
-// settingsFailedIndex finds the BareMetalSettings whose last run failed, by the UID and the generation of its profile.
+// settingsFailedIndex finds the BareMetalSettings whose last run failed, by the name of its profile and what that wished: a profile that is paused, or created again, has the
+// same failures.
 const settingsFailedIndex = "spec.failedProfile"
 
 func failedProfileOf(o client.Object) []string {
@@ -98,9 +99,7 @@ func failedProfileOf(o client.Object) []string {
 	if !ok || object.Spec.Outcome != v1alpha1.SettingsFailed || object.Spec.Profile == nil {
 		return nil
 	}
-	return []string{failedProfileValue(object.Spec.Profile.UID, object.Spec.Profile.Generation)}
+	return []string{failedProfileValue(*object.Spec.Profile)}
 }
 
-func failedProfileValue(uid string, generation int64) string {
-	return fmt.Sprintf("%s/%d", uid, generation)
-}
+func failedProfileValue(p v1alpha1.SettingsProfile) string { return p.Name + "/" + p.Hash }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,13 +26,7 @@ func TestSettingsInMaintenance(t *testing.T) {
 	defer startProfiles(t, &shiftedClock{})()
 	namespace := env.Namespace(t)
 	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.Scope = v1alpha1.ScopeHostsInMaintenance })
-	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
-	server.Host.Labels = map[string]string{"profile": "p"}
-	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
-	env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
-		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
-		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
-	})
+	server := machineServer(t, namespace)
 	register(t, server)
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
@@ -47,12 +43,44 @@ func TestSettingsInMaintenance(t *testing.T) {
 	object := settingsOf(t, server)
 	g.Expect(object.Spec.Outcome).To(Equal(v1alpha1.SettingsApplied))
 	g.Expect(object.Spec.RequestedBy).To(Equal("anna: kubectl drain"))
+	g.Expect(object.Spec.PowerOffTime).NotTo(BeNil())
 	g.Expect(object.Spec.PoweredOffTime).NotTo(BeNil())
 	g.Expect(server.Host.Spec.ProviderState.Boots).To(BeZero(), "the record of the boot is that of the machine")
 	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseMaintenance))
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil })
 	wait(t, server, phase(v1alpha1.PhaseProvisioned))
 	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsConform))
+}
+
+// machineServer returns a server that runs the machine "m", to be registered.
+func machineServer(t *testing.T, namespace string) *controllerstest.Server {
+	t.Helper()
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{On: true})
+	server.Host.Labels = map[string]string{"profile": "p"}
+	server.Host.Spec.ConsumerRef = controllerstest.Claimed("m")
+	env.NewClaim(t, namespace, "m", func(c *controllerstest.Claim) {
+		c.BareMetalMachine.Finalizers = []string{v1alpha1.MachineFinalizer}
+		c.BareMetalMachine.Spec.ProviderID = inventory.ProviderID(namespace, "h", "m")
+	})
+	return server
+}
+
+// TestLostSettingsRecordOfMachine: a host that runs a machine, and whose record of a run is lost, says so. Its server gets no command, and an annotation ends the run.
+func TestLostSettingsRecordOfMachine(t *testing.T) {
+	g := NewWithT(t)
+	defer startProfiles(t, &shiftedClock{})()
+	server := machineServer(t, env.Namespace(t))
+	server.Host.Spec.ProviderState.SettingsRuns = 3
+	register(t, server)
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonSettingsUnknown))
+	g.Expect(server.Host.Status.Phase).To(Equal(v1alpha1.PhaseProvisioned))
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.SettingsEndedAnnotation: "anna: looked at the setup"}
+	})
+	wait(t, server, reason(v1alpha1.BootedCondition, v1alpha1.ReasonBooted))
+	g.Expect(server.Host.Spec.ProviderState.SettingsRunsEnded).To(Equal(int32(3)))
+	g.Expect(server.Host.Annotations).NotTo(HaveKey(v1alpha1.SettingsEndedAnnotation))
+	g.Expect(server.CommandNames()).To(BeEmpty())
 }
 
 // TestSettingsAtRest: hosts that have the settings of their profile, hosts whose profile is paused and differ, and the profile itself are not written at rest, neither
@@ -102,6 +130,23 @@ func TestSettingsAtRest(t *testing.T) {
 	for _, server := range servers {
 		g.Expect(server.CommandNames()).To(BeEmpty())
 	}
+}
+
+// TestSettingsInMove: while a Cluster of the namespace is paused no BareMetalSettings is created for a status: a move may bring the one with the record.
+func TestSettingsInMove(t *testing.T) {
+	g := NewWithT(t)
+	defer startProfiles(t, &shiftedClock{})()
+	namespace := env.Namespace(t)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}, Spec: clusterv1.ClusterSpec{Paused: new(true)}}
+	env.Create(t, cluster)
+	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.State = v1alpha1.RolloutPaused })
+	server := profiledServer(t, namespace, "h")
+	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
+	created := func() error { return env.Client.Get(t.Context(), keyOf(server.Host), &v1alpha1.BareMetalSettings{}) }
+	g.Consistently(created, time.Second).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	controllerstest.Modify(t, env, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{"wake": "up"} })
+	g.Eventually(created, time.Minute).Should(Succeed())
 }
 
 // TestSettingsWithoutStatus: a restore gives back the specs and no status. A host that has the settings, and one that was offered with its old ones, are offered again
@@ -208,6 +253,15 @@ func TestSettingsDeletedInMidRun(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 		g.Expect(server.BIOS()).To(HaveKeyWithValue("WorkloadProfile", "LowLatency"), "what was set stays set")
 		g.Expect(settingsOf(t, server).Spec.Outcome).To(Equal(v1alpha1.SettingsApplied))
+	})
+	t.Run("the record, while the provider runs", func(t *testing.T) {
+		g := NewWithT(t)
+		defer startProfiles(t, &shiftedClock{})()
+		server, _ := stagedRun(t)
+		g.Expect(env.Client.Delete(t.Context(), settingsOf(t, server))).To(Succeed())
+		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonSettingsUnknown))
+		g.Consistently(func() error { return env.Client.Get(t.Context(), keyOf(server.Host), &v1alpha1.BareMetalSettings{}) }, time.Second).Should(
+			MatchError(apierrors.IsNotFound, "IsNotFound"), "an object without a record would be in the way of a restore")
 	})
 	t.Run("the record", func(t *testing.T) {
 		g := NewWithT(t)

@@ -152,22 +152,46 @@ func TestSettingsNotApplied(t *testing.T) {
 	defer startProfiles(t, clock)()
 	namespace := env.Namespace(t)
 	profileOf(t, namespace, "WorkloadProfile", "LowLatency")
-	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
+	server := failedServer(t, namespace, "h", clock)
+	g.Expect(server.Host.Spec.Quarantine.Reason).To(Equal(v1alpha1.ReasonSettingsNotApplied))
+	g.Expect(server.Host.Spec.Quarantine.Message).To(And(ContainSubstring("WorkloadProfile"), ContainSubstring("LowLatency"), ContainSubstring("Custom")))
+	g.Expect(settingsOf(t, server).Spec.Outcome).To(Equal(v1alpha1.SettingsFailed))
+	g.Expect(staged(server)).To(Equal(1))
+}
+
+// failedServer registers a server that the profile selects, and whose firmware ignores what is pending. It returns when its run has failed, and the host is in quarantine.
+func failedServer(t *testing.T, namespace, name string, clock *shiftedClock) *controllerstest.Server {
+	t.Helper()
+	server := controllerstest.NewServer(t, namespace, name, bmctest.Options{})
 	server.Host.Labels = map[string]string{"profile": "p"}
 	misbehave(t, server, bmctest.BIOSNeverApplied, -1)
 	register(t, server)
 	endRestart(t, server)
-	g.Eventually(server.On, time.Minute).Should(BeFalse())
+	NewWithT(t).Eventually(server.On, time.Minute).Should(BeFalse())
 	clock.forward(11 * time.Minute)
 	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{"wake": "up"} })
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
-	g.Expect(server.Host.Spec.Quarantine.Reason).To(Equal(v1alpha1.ReasonSettingsNotApplied))
-	g.Expect(server.Host.Spec.Quarantine.Message).To(And(ContainSubstring("WorkloadProfile"), ContainSubstring("LowLatency"), ContainSubstring("Custom")))
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
 		g.Expect(h.Spec.ProviderState.SettingsRunsEnded).To(Equal(int32(1)))
 	})
-	g.Expect(settingsOf(t, server).Spec.Outcome).To(Equal(v1alpha1.SettingsFailed))
-	g.Expect(staged(server)).To(Equal(1))
+	return server
+}
+
+// TestSettingsLeftPending: what a run that failed has left pending keeps the host from being offered after its quarantine, also when the profile is deleted, and after a
+// restart of the provider.
+func TestSettingsLeftPending(t *testing.T) {
+	g := NewWithT(t)
+	clock := &shiftedClock{}
+	stop := startProfiles(t, clock)
+	namespace := env.Namespace(t)
+	p := profileOf(t, namespace, "WorkloadProfile", "LowLatency")
+	server := failedServer(t, namespace, "h", clock)
+	stop()
+	g.Expect(env.Client.Delete(t.Context(), p)).To(Succeed())
+	controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil })
+	defer startProfiles(t, clock)()
+	wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonSettingsForeign))
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("WorkloadProfile=LowLatency"))
 }
 
 // TestForeignSettings: values that somebody else has staged keep the host from being offered, and stop every run.

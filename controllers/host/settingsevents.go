@@ -35,6 +35,8 @@ func (r *eventRecorder) recordSettingsEvent(host *v1alpha1.BareMetalHost, view l
 			kind, reason = corev1.EventTypeNormal, controllers.EventSettingsApplied
 		case v1alpha1.SettingsRefused:
 			reason = controllers.EventSettingsRefused
+		case v1alpha1.SettingsWithdrawn:
+			reason = controllers.EventSettingsWithdrawn
 		case v1alpha1.SettingsFailed:
 		}
 		r.recordEvent(host, kind, reason, action, "Run %d: %s", run.Number, step.Message)

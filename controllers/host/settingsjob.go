@@ -125,6 +125,8 @@ func (e *settingsExecutor) note(j job, at time.Time, f *readFirmware) {
 	if work.profile != nil {
 		reading.Profile, reading.Plan = profileView(work.profile).SettingsProfile, f.planOf(work.profile, work.terms)
 		status = f.statusOf(work.profile, reading.Plan)
+	} else {
+		reading.Plan = f.plan(nil, settings.SecureBootInput{}, "")
 	}
 	if work.run != nil {
 		reading.Run, reading.RunPlan = work.run.Number, f.planOfRun(work.run)

@@ -114,6 +114,9 @@ func setSettingsConform(host *v1alpha1.BareMetalHost, view lifecycle.View) {
 		if b.Rollout != nil && b.Rollout.Stopped { // a position in the queue would be a write of each host that waits
 			message += ". The rollout: " + b.Rollout.Message
 		}
+		if tried := lifecycle.TriedMessage(view); tried != "" {
+			message += ". " + tried
+		}
 		set(metav1.ConditionFalse, v1alpha1.ReasonSettingsDiffer, message)
 	}
 	host.Status.SettingsProfile = ""
@@ -127,6 +130,16 @@ type settingsStatusWriter struct {
 	client       client.Client
 	observations *observations
 	records      *settingsRecords
+}
+
+// recordMayFollow is true for a host without a BareMetalSettings whose record may come by a move or a restore, for which an object without a record would be in the way: a
+// Cluster of the namespace is paused, or a run is open.
+func (w *settingsStatusWriter) recordMayFollow(ctx context.Context, host *v1alpha1.BareMetalHost) (bool, error) {
+	if state := host.Spec.ProviderState; state.SettingsRuns > state.SettingsRunsEnded {
+		return true, nil
+	}
+	paused, err := controllers.PausedCluster(ctx, w.client, host.Namespace)
+	return paused != "", err
 }
 
 // writeSettingsStatus writes what was read of the settings of a host, if it differs from what was read before. Nothing is written at rest.
@@ -144,6 +157,9 @@ func (w *settingsStatusWriter) writeSettingsStatus(ctx context.Context, host *v1
 		return err
 	}
 	if object == nil {
+		if wait, err := w.recordMayFollow(ctx, host); wait || err != nil {
+			return err
+		}
 		if object, err = w.records.create(ctx, host, v1alpha1.BareMetalSettingsSpec{}); err != nil {
 			return err
 		}

@@ -133,7 +133,7 @@ var (
 		"result", claimClaimed, ClaimConflict, claimFailed)
 	quarantines  = counters("capbm_quarantines_total", "Hosts that the provider put into quarantine, by reason.", "reason", quarantineReasons...)
 	erasures     = newErasures()
-	settingsRuns = counters("capbm_settings_runs_total", "Runs that changed the firmware settings of a host, by outcome: Applied, Refused (nothing was changed), Failed.", "outcome", settingsOutcomes...)
+	settingsRuns = counters("capbm_settings_runs_total", "Runs that changed the firmware settings of a host, by outcome: Applied, Refused or Withdrawn (nothing was changed), Failed.", "outcome", settingsOutcomes...)
 	settingsRun  = histogram("capbm_settings_run_duration_seconds", "Time from the start of a run that changes the firmware settings of a host to its outcome, in seconds.")
 	handovers    = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "capbm_remediation_handovers_total", Help: "Machines that a remediation handed over for replacement.",
@@ -258,7 +258,7 @@ func Erased(policy wire.ErasePolicy, ok bool) {
 }
 
 // settingsOutcomes are the outcomes of settings runs.
-var settingsOutcomes = []string{string(v1alpha1.SettingsApplied), string(v1alpha1.SettingsRefused), string(v1alpha1.SettingsFailed)}
+var settingsOutcomes = []string{string(v1alpha1.SettingsApplied), string(v1alpha1.SettingsRefused), string(v1alpha1.SettingsWithdrawn), string(v1alpha1.SettingsFailed)}
 
 // SettingsRun counts a run that changed the firmware settings of a host.
 func SettingsRun(outcome v1alpha1.SettingsOutcome) {

@@ -115,8 +115,9 @@ func compute(profile *v1alpha1.BareMetalProfile, hosts []v1alpha1.BareMetalHost,
 			conforming++
 		}
 	}
+	wish := controllers.SettingsProfileOf(profile)
 	for i := range runs {
-		if p := runs[i].Spec.Profile; p != nil && p.UID == string(profile.UID) && p.Generation == profile.Generation && runs[i].Spec.Outcome == v1alpha1.SettingsFailed {
+		if p := runs[i].Spec.Profile; p != nil && p.SameWish(wish) && runs[i].Spec.Outcome == v1alpha1.SettingsFailed {
 			failed++
 		}
 	}
@@ -134,7 +135,7 @@ func compute(profile *v1alpha1.BareMetalProfile, hosts []v1alpha1.BareMetalHost,
 		ready.Message += ". Read the condition SettingsConform of the hosts, then set spec.rollout.state to Active"
 	case failed >= max(rollout.MaxFailures, 1):
 		ready.Reason = v1alpha1.ReasonProfileStopped
-		ready.Message += fmt.Sprintf(". On %d hosts the settings were not applied (spec.rollout.maxFailures). The BareMetalSettings of the hosts say why. Change the profile to continue", failed)
+		ready.Message += fmt.Sprintf(". On %d hosts the settings were not applied (spec.rollout.maxFailures). The BareMetalSettings of the hosts say why. Change the settings, or raise maxFailures, to continue", failed)
 	default:
 		ready.Reason = v1alpha1.ReasonProfileRollingOut
 	}

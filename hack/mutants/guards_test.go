@@ -202,6 +202,17 @@ var guardTargets = []target{
 		{"an outdated serial number identifies the server", "erasureRequests.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
 	}},
+	{"controllers/host", []string{"-test.run=TestRollout|TestSettingsInMove|TestSettingsDeletedInMidRun|TestSettingsLeftPending"}, []mutant{
+		{"all hosts of a profile are changed at once", "rollout.limit", "max(r.limits[profile], 1)", "1000"},
+		{"a rollout goes on after its failures", "rollout.waitOf", "failed >= max(int(spec.MaxFailures), 1)", "failed > 1000"},
+		{"a profile that is created again forgets its failures", "failedProfileOf", "failedProfileValue(*object.Spec.Profile)", "object.Spec.Profile.UID"},
+		{"a rollout empties a pool", "rollout.waitOf", "left < int(*spec.MinAvailable)", "left < 0"},
+		{"hosts that are being changed count as Available", "rollout.availableWithout", "changing[key] = true", "changing[key] = false"},
+		{"an object without a record is in the way of a move", "settingsStatusWriter.recordMayFollow", `paused != ""`, `paused != "" && host == nil`},
+		{"an object without a record is in the way of a restore", "settingsStatusWriter.recordMayFollow", "state.SettingsRuns > state.SettingsRunsEnded",
+			"state.SettingsRuns > state.SettingsRunsEnded && host == nil"},
+		{"what is pending is unknown without a profile", "settingsExecutor.note", `f.plan(nil, settings.SecureBootInput{}, "")`, "nil"},
+	}},
 	{"controllers/remediation", []string{"-test.run=NetworkPluginMissing|OtherNotReady"}, []mutant{
 		{"new clusters without a network plugin are power-cycled", "Reconciler.lacksNetworkPlugin", "err != nil || !neverHadNetwork(node)",
 			"err != nil || neverHadNetwork(node) || true"},

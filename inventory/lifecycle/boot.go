@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,7 +18,13 @@ func stayProvisioned(v View, s Settings) Step {
 	}
 	step := pollBMC(v, s)
 	step.Phase, step.Reason, step.Message = v1alpha1.PhaseProvisioned, "", ""
-	if run := v.openRun(); run != nil && run.RequestedBy != "" && v.BIOS.On && step.Action != AllowMove { // its maintenance has ended
+	switch run := v.openRun(); {
+	case !v.BIOS.On || !v.Host.settingsRunOpen():
+	case run == nil: // its server may be off because of the run
+		step = withNote(restorePower(v, reportPower(v, step), s), lostRun(v))
+		step.Reason = cmp.Or(step.Reason, v1alpha1.ReasonSettingsUnknown)
+		return step
+	case run.RequestedBy != "": // its maintenance has ended
 		return driveMachineRun(v, s, step)
 	}
 	return restorePower(v, reportPower(v, readDrift(v, s, step)), s)

@@ -39,7 +39,7 @@ func StartsBoot(v View, step Step) bool {
 	return step.Action == RecordBoot && IsOpen(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
-// WantsToBoot is true for a host that starts a boot attempt, or is powered on after a loss of power, as soon as it has a slot and its power is read again: it belongs in the boot queue. A host whose BMC
+// WantsToBoot is true for a host that starts a boot attempt, or is powered on after a loss of power, as soon as it has a slot, and its power and its settings are read again: it belongs in the boot queue. A host whose BMC
 // does not answer does not belong there: it would block the hosts behind it.
 func WantsToBoot(v View, s Settings) bool {
 	if state := StateOf(v); (state == StateClaimed || state == StateProvisioned) && !v.BMC.usable() {
@@ -47,6 +47,7 @@ func WantsToBoot(v View, s Settings) bool {
 	}
 	v.QueuePosition, v.Requests.RetryBMC, v.BMC.Busy = nil, false, false
 	v.BMC.PowerAt = latest(v.BMC.PowerAt, v.Now)
+	v.BIOS = v.BIOS.readAgain(v.Now)
 	return StartsBoot(v, Next(v, s))
 }
 

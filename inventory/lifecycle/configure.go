@@ -86,19 +86,36 @@ func settingsUnknown(v View, s Settings, step Step) Step {
 		step.Phase = v1alpha1.PhaseUnavailable
 	}
 	step = pollInRun(v, s, step)
+	step.Message = ""
+	return withNote(step, lostRun(v))
+}
+
+// lostRun says that the record of a run is lost, or ends the run as a user requests.
+func lostRun(v View) Step {
 	if v.Requests.SettingsEnded.Set {
-		step.Action, step.Drop = EndSettings, []string{v1alpha1.SettingsEndedAnnotation}
-		step.Message = "A user ended the run whose record is lost: " + v.Requests.SettingsEnded.why()
-		return step
+		return Step{
+			Action: EndSettings, Drop: []string{v1alpha1.SettingsEndedAnnotation}, Message: "A user ended the run whose record is lost: " + v.Requests.SettingsEnded.why(),
+		}
 	}
 	found := "is missing"
 	if r := v.BIOS.Record; r != nil {
 		found = fmt.Sprintf("has the number %d", r.Number)
 	}
-	step.Message = fmt.Sprintf("spec.providerState.settingsRuns is %d, and BareMetalSettings %q %s: it is unknown which firmware settings are pending at the BMC. Restore the "+
+	return Step{Message: fmt.Sprintf("spec.providerState.settingsRuns is %d, and BareMetalSettings %q %s: it is unknown which firmware settings are pending at the BMC. Restore the "+
 		"BareMetalSettings from a backup. Or check the server, and set the annotation %s=\"who and how\"", v.Host.Spec.ProviderState.SettingsRuns, v.Host.Name, found,
-		v1alpha1.SettingsEndedAnnotation)
-	return step
+		v1alpha1.SettingsEndedAnnotation)}
+}
+
+// runDeadline is when a run fails that has not ended; zero if its record lacks that.
+func runDeadline(run v1alpha1.BareMetalSettingsSpec) time.Time {
+	if run.DeadlineTime == nil {
+		return time.Time{}
+	}
+	return run.DeadlineTime.Time
+}
+
+func runIsLate(v View, run v1alpha1.BareMetalSettingsSpec) bool {
+	return !v.Now.Before(runDeadline(run))
 }
 
 // recordRun returns the step that writes the record of a run.
@@ -123,9 +140,9 @@ func endRun(v View, step Step, run v1alpha1.BareMetalSettingsSpec, outcome v1alp
 func beginStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
 	switch {
 	case takenFrom(v, run):
-		return endRun(v, step, run, v1alpha1.SettingsRefused, takenBefore(run, "the BMC got the settings"))
-	case run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time):
-		return endRun(v, step, run, v1alpha1.SettingsRefused, "The run did not begin before its deadline")
+		return endRun(v, step, run, v1alpha1.SettingsWithdrawn, takenBefore(run, "the BMC got the settings"))
+	case runIsLate(v, run):
+		return endRun(v, step, run, v1alpha1.SettingsWithdrawn, "The run did not begin before its deadline")
 	case v.Host.PausedCluster != "":
 		step.RequeueAt = v.Now.Add(s.PollInterval)
 		step.Message = fmt.Sprintf("The BMC gets the settings when Cluster %q is no longer paused: the hosts of the namespace may be moving", v.Host.PausedCluster)
@@ -195,17 +212,22 @@ func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 	unknown.Message = "The BMC gets the settings. "
 	switch {
 	case takenFrom(v, run) && plan != nil:
-		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, takenBefore(run, "the BMC had the settings")))
+		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, v1alpha1.SettingsWithdrawn, takenBefore(run, "the BMC had the settings")))
 	case plan != nil && staging != nil && staging.Refused == "" && isStaged(plan):
 		now := metav1.NewTime(v.Now)
 		run.StagedTime, run.Task = &now, staging.Task
 		return recordRun(step, run, "The settings are pending at the BMC. The next restart of the server applies them")
 	case !v.Now.Before(deadline):
-		return endStaging(v, step, run, plan, fmt.Sprintf("The BMC did not report the settings as pending within %s", stagingTimeout))
+		outcome := v1alpha1.SettingsWithdrawn // it never answered
+		if staging != nil {
+			outcome = v1alpha1.SettingsRefused
+		}
+		return endStaging(v, step, run, plan, outcome, fmt.Sprintf("The BMC did not report the settings as pending within %s", stagingTimeout))
 	case plan != nil && len(plan.Foreign) > 0:
-		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "Values are pending at the BMC that the run does not set: "+listForeign(plan)))
+		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, v1alpha1.SettingsWithdrawn,
+			"Values are pending at the BMC that the run does not set: "+listForeign(plan)))
 	case plan != nil && staging != nil && staging.Refused != "":
-		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, "The BMC refused the settings: "+staging.Refused))
+		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, v1alpha1.SettingsRefused, "The BMC refused the settings: "+staging.Refused))
 	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number:
 		known.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
 	case staging == nil && !takenFrom(v, run):
@@ -233,12 +255,12 @@ func listForeign(p *settings.Plan) string {
 }
 
 // endStaging ends a run whose changes the BMC did not take. If some of them are pending, they are removed first; the values of others would be removed with them, so then
-// the run has failed. Without a reading it is unknown what is pending.
-func endStaging(v View, step Step, run v1alpha1.BareMetalSettingsSpec, plan *settings.Plan, why string) Step {
+// the run has failed. Without a reading it is unknown what is pending. untouched is the outcome if the BMC has none of the changes.
+func endStaging(v View, step Step, run v1alpha1.BareMetalSettingsSpec, plan *settings.Plan, untouched v1alpha1.SettingsOutcome, why string) Step {
 	staging := v.BIOS.stagingOf(run)
 	switch {
 	case plan != nil && isUntouched(run, plan):
-		return endRun(v, step, run, v1alpha1.SettingsRefused, why)
+		return endRun(v, step, run, untouched, why)
 	case plan != nil && len(plan.Foreign) == 0 && isPartlyStaged(plan) && (staging == nil || staging.ClearFailed == "") && !v.BMC.Busy && !v.bmcBlocked():
 		step.Action, step.Message = ClearSettings, why+". The settings that are pending are being removed"
 		return step

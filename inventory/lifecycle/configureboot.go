@@ -44,8 +44,7 @@ func newConfigureBoot(v View, attempt, run int32) *v1alpha1.BareMetalBootSpec {
 
 // applySettings restarts the server, and verifies that it has the settings.
 func applySettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
-	over := run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time)
-	open := v.Host.ConfigureBoot()
+	over, open := runIsLate(v, run), v.Host.ConfigureBoot()
 	switch {
 	case open != nil && open.ClaimID != configureID(run.Number):
 		return voidInspection(v, step, "The boot is that of another run")
@@ -58,7 +57,7 @@ func applySettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		step.Action, step.Boot, step.Message = failed.Action, failed.Boot, failed.Message
 		return step
 	case over:
-		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("The settings are pending, and the server was not restarted within %s", settingsRunTimeout))
+		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("The settings are pending, and the server was not restarted within %s%s", settingsRunTimeout, foreignOf(v, run)))
 	case open == nil && v.Host.Claimed():
 		return endRun(v, step, run, v1alpha1.SettingsFailed, "A machine claimed the host before the server was restarted. The settings are pending")
 	case open == nil:
@@ -95,9 +94,41 @@ func beginConfigureBoot(v View, s Settings, step Step, run v1alpha1.BareMetalSet
 		step.Message = pending + ". "
 		return v.QueuePosition.wait(v, step)
 	default:
+		if unconfirmed := confirmStaged(v, step, run); unconfirmed != nil {
+			return *unconfirmed
+		}
 		step.Action, step.Boot, step.Message = RecordBoot, newConfigureBoot(v, 1, run.Number), "Attempt 1 to restart the server with the new settings begins"
 	}
 	return step
+}
+
+// maxStagedAge is how old the reading may be that shows what the restart of a run applies. It counts from the start of the reading: that of a large attribute registry takes
+// a while.
+const maxStagedAge = 2 * time.Minute
+
+// confirmStaged returns nil if a reading of just now shows that the next restart of the server applies the changes of the run, and nothing else. Otherwise it returns the
+// step that reads the settings again: since they were staged, hours may have passed.
+func confirmStaged(v View, step Step, run v1alpha1.BareMetalSettingsSpec) *Step {
+	plan := v.BIOS.runPlan(run, v.Now.Add(-maxStagedAge))
+	recent := plan != nil && !v.BIOS.Reading.At.After(v.Now)
+	switch {
+	case recent && isStaged(plan):
+		return nil
+	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number:
+		step.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
+	default:
+		step.Action = ReadSettings
+	}
+	step.Message = "The server is restarted when another reading shows that this applies the settings of the run, and nothing else" + foreignOf(v, run)
+	return &step
+}
+
+// foreignOf says which values of others were pending at the last reading in a run; empty if none were.
+func foreignOf(v View, run v1alpha1.BareMetalSettingsSpec) string {
+	if plan := v.BIOS.runPlan(run, time.Time{}); plan != nil && len(plan.Foreign) > 0 {
+		return ". Values are pending that the run does not set: " + listForeign(plan)
+	}
+	return ""
 }
 
 // configureAttempt drives an attempt that is not over.

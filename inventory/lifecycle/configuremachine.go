@@ -12,9 +12,10 @@ import (
 
 // A profile with the scope HostsInMaintenance also changes the server of a running machine. Two users agree to that: the one of the profile, and the one of the
 // maintenance, who drained the Node and wrote that to spec.maintenance.drainedBy. The run has the same record and the same writes as that of a free host up to the restart.
-// The agent does not boot, because the record of the boot is that of the machine. The operating system is shut down, poweredOffTime is recorded, and the server is powered
-// on: it boots its disk. So Secure Boot is not changed here: no agent can prove it. A run that is open when the maintenance ends stages and restarts nothing from then on,
-// except that a server that it has powered off is powered on.
+// The agent does not boot, because the record of the boot is that of the machine. powerOffTime is recorded, the operating system is shut down, poweredOffTime is recorded,
+// and the server is powered on: it boots its disk. So Secure Boot is not changed here: no agent can prove it. A run that is open when the maintenance ends stages nothing
+// and powers nothing off from then on. A server that may be off because of the run, which is so from powerOffTime on, is powered on also after the maintenance and after the
+// deadline.
 
 // servesRun is true for a host whose maintenance permits a settings run on the server of its machine.
 func servesRun(v View) bool {
@@ -52,7 +53,7 @@ func configureInMaintenance(v View, s Settings, step Step) Step {
 
 // withNote adds to the step of a host what a run does, or waits for. The host keeps its phase and its reason.
 func withNote(step, run Step) Step {
-	step.Action, step.Settings, step.Quarantine = cmp.Or(run.Action, step.Action), run.Settings, run.Quarantine
+	step.Action, step.Settings, step.Quarantine, step.Drop = cmp.Or(run.Action, step.Action), run.Settings, run.Quarantine, run.Drop
 	if !run.RequeueAt.IsZero() {
 		step.RequeueAt = run.RequeueAt
 	}
@@ -98,56 +99,67 @@ func beginMachineRun(v View, s Settings) Step {
 	return step
 }
 
-// triedMachine is true if the last run applied this generation of the profile: on the server of a machine it is not repeated. Whatever changes the settings back would
+// triedMachine is true if the last run was for what the profile wishes: on the server of a machine it is not repeated. Whatever changes the settings back would
 // do so again, and each run is a restart.
 func triedMachine(v View) bool {
-	r, p := v.BIOS.Record, v.BIOS.Profile
-	if r == nil || r.Profile == nil || *r.Profile != p.SettingsProfile || r.Number > v.Host.Spec.ProviderState.SettingsRuns || r.Outcome == "" {
-		return false
-	}
-	return r.RequestedBy != "" || r.Outcome != v1alpha1.SettingsApplied
+	r := v.BIOS.Record
+	return appliedLast(v) && (r.RequestedBy != "" || r.Outcome != v1alpha1.SettingsApplied)
 }
 
-// driveMachineRun drives the open run of a host that its machine keeps, also after its maintenance has ended. A run of a lost record waits for the release of the host.
+// driveMachineRun drives the open run of a host that its machine keeps, also after its maintenance has ended. A run whose record is lost waits for a user, or for the
+// release of the host.
 func driveMachineRun(v View, s Settings, step Step) Step {
-	run := v.openRun()
-	if run == nil || run.RequestedBy == "" || !v.BIOS.On {
+	switch run := v.openRun(); {
+	case run == nil:
+		return withNote(step, lostRun(v))
+	case run.RequestedBy == "":
 		return step
+	default:
+		return withNote(step, advanceRun(v, s, Step{}, *run))
 	}
-	return withNote(step, advanceRun(v, s, Step{}, *run))
 }
 
 // restartMachine restarts the server of a machine with its new settings, and verifies that it has them.
 func restartMachine(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
-	over := run.DeadlineTime == nil || !v.Now.Before(run.DeadlineTime.Time)
-	unknown := step
+	over, known, unknown := runIsLate(v, run), step, step
 	unknown.Message = "The server is to be restarted with the new settings. "
 	switch {
 	case !v.Provisioned():
 		return endRun(v, step, run, v1alpha1.SettingsFailed, "The machine no longer has the host. Some of the settings are pending, or took effect")
-	case run.PoweredOffTime == nil && takenFrom(v, run):
+	case run.PowerOffTime == nil && takenFrom(v, run):
 		return undoStaging(v, s, step, run, over)
-	case run.PoweredOffTime == nil && over:
-		return endRun(v, step, run, v1alpha1.SettingsFailed, fmt.Sprintf("The settings are pending, and the server was not powered off within %s", settingsRunTimeout))
+	case run.PowerOffTime == nil && over:
+		return endRun(v, step, run, v1alpha1.SettingsFailed, offTooLate+foreignOf(v, run))
+	case run.PoweredOffTime == nil && (over || takenFrom(v, run)):
+		known = keepOnAfterRun(v, s, step, run, over)
 	case run.PoweredOffTime == nil:
-		return untilRunDeadline(run, onceBMCKnown(v, s, s.ActiveInterval, unknown, powerOffForRun(v, s, step, run)))
-	case over:
-		return endRun(v, step, run, v1alpha1.SettingsFailed, describeLateRestart(v, run))
+		known = powerOffForRun(v, s, step, run)
 	default:
-		return untilRunDeadline(run, onceBMCKnown(v, s, s.ActiveInterval, unknown, powerOnForRun(v, s, step, run)))
+		known = powerOnForRun(v, s, step, run)
 	}
+	step = onceBMCKnown(v, s, s.ActiveInterval, unknown, known)
+	if over {
+		return step
+	}
+	return untilRunDeadline(run, step)
 }
+
+var offTooLate = fmt.Sprintf("The settings are pending, and the server was not powered off within %s", settingsRunTimeout)
 
 // undoStaging ends a run whose maintenance ended before the restart. The settings that are pending are removed first.
 func undoStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec, over bool) Step {
-	why, unknown, plan := takenBefore(run, "the server was restarted"), step, v.BIOS.runPlan(run, pastTime(v.Now, run.StagedTime.Time))
+	since := pastTime(v.Now, run.StagedTime.Time)
+	if run.PowerOffTime != nil {
+		since = latest(since, pastTime(v.Now, run.PowerOffTime.Time))
+	}
+	why, unknown, plan := takenBefore(run, "the server was restarted"), step, v.BIOS.runPlan(run, since)
 	switch {
 	case plan != nil && plan.Conforms(): // a person has restarted the server
 		step = endRun(v, step, run, v1alpha1.SettingsApplied, "")
 	case plan != nil:
-		step = endStaging(v, step, run, plan, why)
+		step = endStaging(v, step, run, plan, v1alpha1.SettingsWithdrawn, why)
 	case over:
-		return endStaging(v, step, run, nil, why)
+		return endStaging(v, step, run, nil, v1alpha1.SettingsWithdrawn, why)
 	case readSettingsLately(v) && v.BIOS.Reading.Run == run.Number: // they could not be read
 		step.RequeueAt, step.Message = v.BIOS.Reading.At.Add(verifyInterval), why
 	default:
@@ -156,14 +168,45 @@ func undoStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSp
 	return onceBMCKnown(v, s, s.PollInterval, unknown, step)
 }
 
-// powerOffForRun shuts the server of a machine down, and records once confirmed that it is off. The power is known.
-func powerOffForRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+// keepOnAfterRun ends a run whose server may still shut down although its maintenance, or its time, is over. The server gets no further request to power off. If it is off
+// it is powered on. The power is known.
+func keepOnAfterRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec, over bool) Step {
 	switch {
-	case v.BMC.Power != v1alpha1.PowerOff:
-		change := changePower(v, s, v1alpha1.PowerOff)
-		step.Action, step.RequeueAt, step.Message = change.Action, change.RequeueAt, "The server is being powered off, to restart it with the new settings"
+	case v.BMC.Power == v1alpha1.PowerOff:
+		return recordPoweredOff(v, s, step, run)
+	case v.BMC.powerChanging() || !v.BMC.confirmedOn(run.PowerOffTime, s):
+		step.RequeueAt = v.Now.Add(s.ActiveInterval)
+		step.Message = "The server was asked to shut down for the new settings, and may still do so. It is powered on after that"
 		return step
-	case !v.BMC.confirmedOff(v.Now, s):
+	case takenFrom(v, run):
+		return undoStaging(v, s, step, run, over)
+	default:
+		return endRun(v, step, run, v1alpha1.SettingsFailed, offTooLate+foreignOf(v, run))
+	}
+}
+
+// powerOffForRun shuts the server of a machine down, and records once confirmed that it is off. Before the first request it records that the server may be off from now on.
+// The power is known.
+func powerOffForRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	if v.BMC.Power == v1alpha1.PowerOff && run.PowerOffTime != nil {
+		return recordPoweredOff(v, s, step, run)
+	}
+	switch unconfirmed := confirmStaged(v, step, run); {
+	case unconfirmed != nil && v.BMC.FirstShutDownAt.IsZero():
+		return *unconfirmed
+	case run.PowerOffTime == nil:
+		now := metav1.NewTime(v.Now)
+		run.PowerOffTime = &now
+		return recordRun(step, run, "The server will be powered off, to restart it with the new settings")
+	}
+	change := changePower(v, s, v1alpha1.PowerOff)
+	step.Action, step.RequeueAt, step.Message = change.Action, change.RequeueAt, "The server is being powered off, to restart it with the new settings"
+	return step
+}
+
+// recordPoweredOff records once confirmed that the server is off. The power is known.
+func recordPoweredOff(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
+	if !v.BMC.confirmedOff(v.Now, s) {
 		step.RequeueAt, step.Message = v.Now.Add(s.ActiveInterval), unconfirmedOff
 		return step
 	}
@@ -183,7 +226,7 @@ func powerOnForRun(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 		step.RequeueAt, step.Message = v.Now.Add(s.ActiveInterval), "The server is powering on with the new settings"
 		return step
 	}
-	since, until := restartedForRun(v, run), run.DeadlineTime.Time
+	since, until := restartedForRun(v, run), runDeadline(run)
 	if readiness, ready := v.Observed.nodeReadiness(); readiness == v1alpha1.NodeReady && ready.After(since) && ready.Add(verifyTimeout).Before(until) {
 		until = ready.Add(verifyTimeout)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -30,8 +31,19 @@ func machineRunView(changes ...func(*View)) View {
 }
 
 func maintenanceEnds(v *View) { v.Host.Spec.Maintenance = nil }
-func cycledOff(v *View)       { v.BIOS.Record.PoweredOffTime = at(40 * time.Second) }
-func serverOff(v *View)       { v.BMC.Power = v1alpha1.PowerOff }
+func goesOff(v *View)         { v.BIOS.Record.PowerOffTime = at(45 * time.Second) }
+func cycledOff(v *View) {
+	goesOff(v)
+	v.BIOS.Record.PoweredOffTime = at(40 * time.Second)
+}
+func serverOff(v *View) { v.BMC.Power = v1alpha1.PowerOff }
+func askedOff(v *View)  { v.BMC.FirstShutDownAt = noon.Add(-30 * time.Second) }
+
+// pendingNow is the fact that the changes of the run are pending, and nothing else.
+func pendingNow(v *View) { runRead(virtualization("Disabled", "Enabled"), 10*time.Second)(v) }
+
+// pendingForeign is the fact that the value of somebody else is pending too.
+func pendingForeign(v *View) { runRead(stagedWithOthers(), 10*time.Second)(v) }
 func nodeReadyAgain(ago time.Duration) func(*View) {
 	return func(v *View) {
 		v.Observed.Node = &v1alpha1.ObservedNode{Name: "n", Readiness: v1alpha1.NodeReady, ReadinessTime: at(ago)}
@@ -71,13 +83,21 @@ var nextMachineRun = map[string]nextCase{
 	"machine run: begins":                {machineView(differs), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: recorded by another":   {machineView(differs, recordedRun), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: tried":                 {machineView(differs, endedRun(v1alpha1.SettingsFailed)), StateMaintenance, Nothing, maintained, inMaintenance},
+	"machine run: withdrawn":             {machineView(differs, endedRun(v1alpha1.SettingsWithdrawn), func(v *View) { v.BIOS.Record.RequestedBy = "anna" }), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: differ since":          {machineView(differs, endedRun(v1alpha1.SettingsApplied)), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: differ after a run":    {machineView(differs, endedRun(v1alpha1.SettingsApplied), func(v *View) { v.BIOS.Record.RequestedBy = "anna" }), StateMaintenance, Nothing, maintained, inMaintenance},
 	"machine run: stages":                {machineRunView(stagingBegan), StateMaintenance, StageSettings, maintained, inMaintenance},
 	"machine run: staged":                {machineRunView(stagingBegan, accepted, runRead(virtualization("Disabled", "Enabled"), 10*time.Second)), StateMaintenance, RecordSettings, maintained, inMaintenance},
-	"machine run: powers off":            {machineRunView(staged), StateMaintenance, ShutDown, maintained, inMaintenance},
-	"machine run: off, unconfirmed":      {machineRunView(staged, serverOff, justOff), StateMaintenance, Nothing, maintained, inMaintenance},
-	"machine run: is off":                {machineRunView(staged, serverOff), StateMaintenance, RecordSettings, maintained, inMaintenance},
+	"machine run: to be powered off":     {machineRunView(staged, pendingNow), StateMaintenance, RecordSettings, maintained, inMaintenance},
+	"machine run: staged long ago":       {machineRunView(staged, runRead(virtualization("Disabled", "Enabled"), 3*time.Minute)), StateMaintenance, ReadSettings, maintained, inMaintenance},
+	"machine run: others are pending":    {machineRunView(staged, pendingForeign), StateMaintenance, Nothing, maintained, inMaintenance},
+	"machine run: powers off":            {machineRunView(staged, pendingNow, goesOff), StateMaintenance, ShutDown, maintained, inMaintenance},
+	"machine run: powers off, not read":  {machineRunView(staged, goesOff), StateMaintenance, ReadSettings, maintained, inMaintenance},
+	"machine run: others since":          {machineRunView(staged, pendingForeign, goesOff), StateMaintenance, Nothing, maintained, inMaintenance},
+	"machine run: shuts down":            {machineRunView(staged, goesOff, askedOff), StateMaintenance, Nothing, maintained, inMaintenance},
+	"machine run: off, unconfirmed":      {machineRunView(staged, goesOff, serverOff, justOff), StateMaintenance, Nothing, maintained, inMaintenance},
+	"machine run: was off before":        {machineRunView(staged, pendingNow, serverOff), StateMaintenance, RecordSettings, maintained, inMaintenance},
+	"machine run: is off":                {machineRunView(staged, goesOff, serverOff), StateMaintenance, RecordSettings, maintained, inMaintenance},
 	"machine run: powers on":             {machineRunView(staged, serverOff, cycledOff), StateMaintenance, PowerOn, maintained, inMaintenance},
 	"machine run: on, not read":          {machineRunView(staged, cycledOff), StateMaintenance, ReadSettings, maintained, inMaintenance},
 	"machine run: on, the old values":    {machineRunView(staged, cycledOff, runRead(virtualization("Disabled", ""), time.Second)), StateMaintenance, Nothing, maintained, inMaintenance},
@@ -93,7 +113,16 @@ var nextMachineRun = map[string]nextCase{
 	"machine run: ended, to be removed":  {machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", "Enabled"), time.Second)), StateProvisioned, ClearSettings, v1alpha1.PhaseProvisioned, ""},
 	"machine run: ended, removed":        {machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", ""), time.Second)), StateProvisioned, RecordSettings, v1alpha1.PhaseProvisioned, ""},
 	"machine run: ended, off":            {machineRunView(staged, maintenanceEnds, serverOff, cycledOff), StateProvisioned, PowerOn, v1alpha1.PhaseProvisioned, ""},
-	"machine run: released":              {machineRunView(staged, unclaimed, serverOff, maintenanceEnds), StateConfiguring, RecordBoot, configuring, inRun},
+	"machine run: ended, off, late":      {machineRunView(staged, maintenanceEnds, serverOff, cycledOff, runOverdue), StateProvisioned, PowerOn, v1alpha1.PhaseProvisioned, ""},
+	"machine run: ended, shuts down":     {machineRunView(staged, goesOff, askedOff, maintenanceEnds), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
+	"machine run: ended, is off":         {machineRunView(staged, goesOff, serverOff, maintenanceEnds), StateProvisioned, RecordSettings, v1alpha1.PhaseProvisioned, ""},
+	"machine run: ended, stays on":       {machineRunView(staged, goesOff, maintenanceEnds), StateProvisioned, ReadSettings, v1alpha1.PhaseProvisioned, ""},
+	"machine run: late, shuts down":      {machineRunView(staged, goesOff, askedOff, runOverdue), StateMaintenance, Nothing, maintained, inMaintenance},
+	"machine run: late, off":             {machineRunView(staged, serverOff, cycledOff, runOverdue), StateMaintenance, PowerOn, maintained, inMaintenance},
+	"machine run: lost, ended by user":   {machineRunView(staged, recordLost, endedByUser), StateMaintenance, EndSettings, maintained, inMaintenance},
+	"machine run: lost, ended":           {machineRunView(staged, recordLost, maintenanceEnds), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, v1alpha1.ReasonSettingsUnknown},
+	"machine run: lost, ended, by user":  {machineRunView(staged, recordLost, maintenanceEnds, endedByUser), StateProvisioned, EndSettings, v1alpha1.PhaseProvisioned, v1alpha1.ReasonSettingsUnknown},
+	"machine run: released":              {machineRunView(staged, unclaimed, serverOff, maintenanceEnds, pendingNow), StateConfiguring, RecordBoot, configuring, inRun},
 
 	"drift: not compared":        {machineView(maintenanceEnds), StateProvisioned, ReadSettings, v1alpha1.PhaseProvisioned, ""},
 	"drift: compared":            {machineView(maintenanceEnds, func(v *View) { v.BIOS.Compared = true }), StateProvisioned, Nothing, v1alpha1.PhaseProvisioned, ""},
@@ -112,24 +141,29 @@ func TestMachineRunRecords(t *testing.T) {
 	g.Expect(Next(counted, DefaultSettings()).Action).To(Equal(CountSettings))
 	g.Expect(WantsRun(machineView(differs, rolloutWaits), DefaultSettings())).To(BeTrue(), "the run needs a slot of the rollout")
 
-	g.Expect(Next(machineRunView(staged, serverOff), DefaultSettings()).Settings.PoweredOffTime).NotTo(BeNil())
+	first := Next(machineRunView(staged, pendingNow), DefaultSettings()).Settings
+	g.Expect([]*metav1.Time{first.PowerOffTime, first.PoweredOffTime}).To(Equal([]*metav1.Time{at(0), nil}), "it is recorded before the first request")
+	g.Expect(Next(machineRunView(staged, goesOff, serverOff), DefaultSettings()).Settings.PoweredOffTime).NotTo(BeNil())
 	for name, test := range map[string]struct {
 		view    View
 		outcome v1alpha1.SettingsOutcome
 		message string
 	}{
-		"ended before": {machineRunView(maintenanceEnds), v1alpha1.SettingsRefused, "maintenance ended before the BMC got the settings"},
+		"ended before": {machineRunView(maintenanceEnds), v1alpha1.SettingsWithdrawn, "maintenance ended before the BMC got the settings"},
 		"ended, removed": {
-			machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsRefused, "maintenance ended before the server was restarted",
+			machineRunView(staged, maintenanceEnds, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsWithdrawn, "maintenance ended before the server was restarted",
 		},
 		"ended, stays pending": {
 			machineRunView(staged, maintenanceEnds, stagingRefused, clearFailed, runRead(virtualization("Disabled", "Enabled"), time.Second)), v1alpha1.SettingsFailed, "Some of the settings are pending",
 		},
-		"not powered off":  {machineRunView(staged, runOverdue), v1alpha1.SettingsFailed, "not powered off within"},
-		"not read":         {machineRunView(staged, cycledOff, runOverdue), v1alpha1.SettingsFailed, "could not be read"},
-		"old values, late": {machineRunView(staged, cycledOff, runOverdue, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsFailed, `VT is "Disabled"`},
+		"not powered off":     {machineRunView(staged, runOverdue), v1alpha1.SettingsFailed, "not powered off within"},
+		"asked, and stays on": {machineRunView(staged, goesOff, runOverdue, pendingForeign), v1alpha1.SettingsFailed, "that the run does not set: SR=On"},
+		"not read":            {machineRunView(staged, cycledOff, runOverdue), v1alpha1.SettingsFailed, "could not be read"},
+		"old values, late":    {machineRunView(staged, cycledOff, runOverdue, runRead(virtualization("Disabled", ""), time.Second)), v1alpha1.SettingsFailed, `VT is "Disabled"`},
 		"old values, the Node is Ready": {
-			machineRunView(staged, func(v *View) { v.BIOS.Record.PoweredOffTime = at(20 * time.Minute) }, nodeReadyAgain(verifyTimeout), runRead(virtualization("Disabled", ""), time.Second)),
+			machineRunView(staged, func(v *View) {
+				v.BIOS.Record.PowerOffTime, v.BIOS.Record.PoweredOffTime = at(20*time.Minute), at(20*time.Minute)
+			}, nodeReadyAgain(verifyTimeout), runRead(virtualization("Disabled", ""), time.Second)),
 			v1alpha1.SettingsFailed, `VT is "Disabled"`,
 		},
 		"another machine": {machineRunView(staged, cycledOff, func(v *View) { v.Consumer.ProviderID = "" }, maintenanceEnds), v1alpha1.SettingsFailed, "no longer has the host"},
@@ -142,6 +176,41 @@ func TestMachineRunRecords(t *testing.T) {
 			g.Expect(step.Settings.Message).To(ContainSubstring(test.message))
 		})
 	}
+}
+
+// TestPropertyMachineRunEndsOn: whatever is known and whatever ends the run, a server that may be off because of it is either on for certain when the run ends, or is powered
+// on.
+func TestPropertyMachineRunEndsOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw{t}
+		v := machineRunView(staged, goesOff)
+		for _, change := range []struct {
+			name  string
+			apply func(*View)
+		}{
+			{"off recorded", cycledOff},
+			{"no maintenance", maintenanceEnds},
+			{"asked to shut down", askedOff},
+			{"late", runOverdue},
+			{"pending", pendingNow},
+			{"others are pending", pendingForeign},
+			{"applied", runRead(virtualization("Enabled", ""), time.Second)},
+			{"on or off since lately", justOff},
+			{"off", serverOff},
+		} {
+			if d.flag(change.name) {
+				change.apply(&v)
+			}
+		}
+		step := Next(v, DefaultSettings())
+		if v.BMC.Power == v1alpha1.PowerOff && v.BIOS.Record.PoweredOffTime != nil && step.Action != PowerOn {
+			t.Fatalf("%s: the server stays off: %s", step.Action, step.Message)
+		}
+		mayGoOff := v.BIOS.Record.PoweredOffTime == nil && (!v.BMC.FirstShutDownAt.IsZero() || v.BMC.PowerSince == v.BMC.PowerAt)
+		if step.Action == RecordSettings && step.Settings.Outcome != "" && (v.BMC.Power == v1alpha1.PowerOff || mayGoOff) {
+			t.Fatalf("the run ends, and its server is off, or may still shut down: %s", step.Message)
+		}
+	})
 }
 
 // TestMachineRunBootsDisk: the server of a machine boots its disk in the restart of a run, and nothing in any other maintenance.
@@ -166,7 +235,11 @@ func TestPropertyMachineRun(t *testing.T) {
 		}{
 			{"staging", stagingBegan},
 			{"staged", staged},
+			{"going off is recorded", goesOff},
 			{"off recorded", cycledOff},
+			{"asked to shut down", askedOff},
+			{"late", runOverdue},
+			{"others are pending", pendingForeign},
 			{"no maintenance", maintenanceEnds},
 			{"maintenance without a drain", maintenance},
 			{"the server is off", serverOff},
@@ -192,6 +265,8 @@ func TestPropertyMachineRun(t *testing.T) {
 		case run == nil || run.StagingTime == nil || v.Host.Paused || !v.BIOS.On:
 			t.Fatalf("%s without an open run that is recorded", step.Action)
 		case step.Action == PowerOn && run.PoweredOffTime != nil:
+		case (step.Action == ShutDown || step.Action == ForceOff) && (run.PowerOffTime == nil || v.BMC.FirstShutDownAt.IsZero() && (v.BIOS.Reading == nil || !isStaged(v.BIOS.Reading.RunPlan))):
+			t.Fatalf("%s before that is recorded, or without a reading that shows what it applies", step.Action)
 		case step.Action == ClearSettings && m == nil:
 		case !permitted:
 			t.Fatalf("%s although nobody drained the Node", step.Action)

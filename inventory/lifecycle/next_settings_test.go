@@ -14,7 +14,7 @@ import (
 )
 
 // performance is a profile that is rolled out to released hosts.
-var performance = Profile{SettingsProfile: v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1}, Active: true, Scope: v1alpha1.ScopeReleasedHosts}
+var performance = Profile{SettingsProfile: v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1, Hash: "a"}, Active: true, Scope: v1alpha1.ScopeReleasedHosts}
 
 // virtualization is the plan of a wish: the attribute VT is to be Enabled.
 func virtualization(current, pending string) *settings.Plan {
@@ -39,7 +39,13 @@ func profiled(v *View) {
 	v.BIOS.On, v.BIOS.Profile = true, &p
 }
 
-func differs(v *View)       { settingsRead(virtualization("Disabled", ""))(v) }
+func differs(v *View)   { settingsRead(virtualization("Disabled", ""))(v) }
+func otherWish(v *View) { v.BIOS.Record.Profile.Hash = "b" }
+func createdAgain(v *View) {
+	v.BIOS.Profile.UID, v.BIOS.Profile.Generation = "uid-q", 2
+	v.BIOS.Reading.Profile = v.BIOS.Profile.SettingsProfile
+}
+func noProfile(v *View)     { v.BIOS.Profile = nil }
 func conforms(v *View)      { settingsRead(virtualization("Enabled", ""))(v) }
 func required(v *View)      { v.BIOS.Profile.Required = true }
 func rolloutPaused(v *View) { v.BIOS.Profile.Active = false }
@@ -69,7 +75,7 @@ func rolloutStopped(v *View) { v.BIOS.Rollout = &RolloutWait{Message: "a host fa
 // runRecord is the record of a run that applies a plan.
 func runRecord(number int32) *v1alpha1.BareMetalSettingsSpec {
 	return &v1alpha1.BareMetalSettingsSpec{
-		Number: number, Profile: &v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1}, Changes: []v1alpha1.SettingChange{{Name: "VT", Before: "Disabled", Value: "Enabled"}},
+		Number: number, Profile: &v1alpha1.SettingsProfile{Name: "performance", UID: "uid-p", Generation: 1, Hash: "a"}, Changes: []v1alpha1.SettingChange{{Name: "VT", Before: "Disabled", Value: "Enabled"}},
 		StartTime: at(10 * time.Minute), DeadlineTime: at(10*time.Minute - settingsRunTimeout),
 	}
 }
@@ -192,10 +198,14 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, recorded long ago":      {freeView(profiled, differs, recordedRun, runOverdue), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ, offered":                {freeView(profiled, differs, offeredNow), StateFree, RecordSettings, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, the offer is recorded":  {freeView(profiled, differs, offerRecorded), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: differ, offered, in a move":     {freeView(profiled, differs, offeredNow, clusterPaused), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, offered, all hosts":     {freeView(profiled, differs, offeredNow, alsoAvailable), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ, the run failed":         {freeView(profiled, differs, endedRun(v1alpha1.SettingsFailed), func(v *View) { v.BIOS.Record.OfferedBoots = new(int32(0)) }), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, the run failed, strict": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsFailed)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
 	"settings: differ, the run was refused":    {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsRefused)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
+	"settings: differ, the run was withdrawn":  {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsWithdrawn)), StateFree, RecordSettings, unavailable, toConfigure},
+	"settings: differ, paused since":           {freeView(profiled, differs, required, createdAgain, endedRun(v1alpha1.SettingsFailed)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
+	"settings: differ, another wish since":     {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsFailed), otherWish), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ again":                   {freeView(profiled, differs, endedRun(v1alpha1.SettingsApplied)), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ after the run": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsApplied), func(v *View) {
 		v.Host.Boot = &v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeConfigure, ClaimID: "settings-1", VoidedTime: at(time.Minute)}
@@ -208,9 +218,21 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, the rollout waits":   {freeView(profiled, differs, rolloutWaits), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsQueued},
 	"settings: differ, the rollout stopped": {freeView(profiled, differs, rolloutStopped, offerRecorded), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: foreign":                     {freeView(profiled, foreignPending, offerRecorded), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
-	"settings: foreign, paused":             {freeView(profiled, foreignPending, rolloutPaused), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
-	"settings: inspected first":             {freeView(profiled, byAgent), StateFree, RecordBoot, unavailable, v1alpha1.ReasonInspectionPending},
-	"settings: erased first":                {freeView(profiled, differs, toErase), StateFree, RecordBoot, unavailable, v1alpha1.ReasonErasurePending},
+	"settings: foreign, paused":             {freeView(profiled, foreignPending, rolloutPaused), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: foreign, not offered":        {freeView(profiled, foreignPending), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: foreign, no profile":         {freeView(profiled, foreignPending, noProfile), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: failed, no profile":          {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed)), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: failed, offered since":       {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), offeredNow), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: applied, no profile":         {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsApplied)), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: failed, pending":             {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), foreignPending), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: failed, nothing pending":     {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), conforms), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: failed, read before that": {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), conforms, func(v *View) { v.BIOS.Reading.At = noon.Add(-2 * time.Minute) }), StateFree,
+		ReadSettings, unavailable, toConfigure},
+	"settings: failed, unreadable":      {freeView(profiled, noProfile, endedRun(v1alpha1.SettingsFailed), conforms, unreadable), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsUnreadable},
+	"settings: failed, paused":          {freeView(profiled, rolloutPaused, endedRun(v1alpha1.SettingsFailed)), StateFree, ReadSettings, unavailable, toConfigure},
+	"settings: failed, paused, pending": {freeView(profiled, rolloutPaused, endedRun(v1alpha1.SettingsFailed), foreignPending), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
+	"settings: inspected first":         {freeView(profiled, byAgent), StateFree, RecordBoot, unavailable, v1alpha1.ReasonInspectionPending},
+	"settings: erased first":            {freeView(profiled, differs, toErase), StateFree, RecordBoot, unavailable, v1alpha1.ReasonErasurePending},
 
 	"run: begins":                          {runView(), StateConfiguring, RecordSettings, configuring, inRun},
 	"run: a Cluster is paused":             {runView(clusterPaused), StateConfiguring, Nothing, configuring, inRun},
@@ -237,7 +259,12 @@ var nextSettings = map[string]nextCase{
 	"run: in quarantine":                   {runView(quarantined), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"run: the host is deleted":             {restartView(agentRuns, beingDeleted), StateDeleting, ForceOff, v1alpha1.PhaseDeleting, v1alpha1.ReasonDeleting},
 
-	"restart: begins":                  {runView(staged), StateConfiguring, RecordBoot, configuring, inRun},
+	"restart: begins":                  {runView(staged, pendingNow), StateConfiguring, RecordBoot, configuring, inRun},
+	"restart: staged long ago":         {runView(staged, runRead(virtualization("Disabled", "Enabled"), 3*time.Minute)), StateConfiguring, ReadSettings, configuring, inRun},
+	"restart: staged by a later clock": {runView(staged, runRead(virtualization("Disabled", "Enabled"), -time.Hour)), StateConfiguring, ReadSettings, configuring, inRun},
+	"restart: others are pending":      {runView(staged, pendingForeign), StateConfiguring, Nothing, configuring, inRun},
+	"restart: others, read again":      {runView(staged, runRead(stagedWithOthers(), 31*time.Second)), StateConfiguring, ReadSettings, configuring, inRun},
+	"restart: no longer pending":       {runView(staged, runRead(virtualization("Disabled", ""), 10*time.Second)), StateConfiguring, Nothing, configuring, inRun},
 	"restart: queued":                  {runView(staged, queued), StateConfiguring, Nothing, configuring, v1alpha1.ReasonWaitingForBootSlot},
 	"restart: held off":                {runView(staged, powerHeld), StateConfiguring, Nothing, configuring, inRun},
 	"restart: a Cluster is paused":     {runView(staged, clusterPaused), StateConfiguring, Nothing, configuring, inRun},
@@ -277,11 +304,15 @@ func TestRunRecords(t *testing.T) {
 		"the BMC refused":           {runView(stagingBegan, stagingRefused, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsRefused, "refused the settings: no"},
 		"it stays pending":          {runView(stagingBegan, stagingRefused, clearFailed, runRead(virtualization("Disabled", "Enabled"), 10*time.Second)), v1alpha1.SettingsFailed, "Some of the settings are pending"},
 		"others are pending":        {runView(stagingBegan, accepted, runRead(stagedWithOthers(), 10*time.Second)), v1alpha1.SettingsFailed, "that the run does not set: SR=On"},
-		"late":                      {runView(runOverdue), v1alpha1.SettingsRefused, "deadline"},
+		"late":                      {runView(runOverdue), v1alpha1.SettingsWithdrawn, "deadline"},
 		"staging late, not read":    {runView(stagingOverdue, bmcDown), v1alpha1.SettingsFailed, "unknown what is pending"},
 		"staging late, not pending": {runView(stagingOverdue, accepted, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsRefused, "15m0s"},
-		"claimed":                   {runView(claimedInRun), v1alpha1.SettingsRefused, "claimed"},
+		"staging late, no answer":   {runView(stagingOverdue, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsWithdrawn, "15m0s"},
+		"only others are pending":   {runView(stagingBegan, runRead(onlyOthers(), 10*time.Second)), v1alpha1.SettingsWithdrawn, "that the run does not set: SR=On"},
+		"claimed":                   {runView(claimedInRun), v1alpha1.SettingsWithdrawn, "claimed"},
+		"claimed, staging":          {runView(stagingBegan, claimedInRun, runRead(virtualization("Disabled", ""), 10*time.Second)), v1alpha1.SettingsWithdrawn, "claimed"},
 		"claimed, staged":           {runView(staged, claimedInRun), v1alpha1.SettingsFailed, "claimed"},
+		"not restarted for others":  {runView(staged, runOverdue, pendingForeign), v1alpha1.SettingsFailed, "not restarted within 2h0m0s. Values are pending that the run does not set: SR=On"},
 		"not restarted":             {runView(staged, runOverdue), v1alpha1.SettingsFailed, "not restarted"},
 		"applied":                   {restartView(agentDone, restartedOff, runRead(virtualization("Enabled", ""), time.Second)), v1alpha1.SettingsApplied, ""},
 		"not applied":               {restartView(restartedLongAgo, restartedOff, runRead(virtualization("Disabled", "Enabled"), time.Second)), v1alpha1.SettingsFailed, `VT is "Disabled", and "Enabled" was set and is still pending`},
@@ -307,6 +338,29 @@ func stagedWithOthers() *settings.Plan {
 		Pending: settings.Values{"VT": settings.Text("Enabled"), "SR": settings.Text("On")},
 	})
 	return &plan
+}
+
+// onlyOthers is the plan of a run that is not staged, while the value of somebody else is pending.
+func onlyOthers() *settings.Plan {
+	plan := settings.NewPlan(settings.Input{
+		Wishes: []settings.Wish{{Name: "VT", Value: "Enabled"}}, Current: settings.Values{"VT": settings.Text("Disabled"), "SR": settings.Text("Off")},
+		Pending: settings.Values{"SR": settings.Text("On")},
+	})
+	return &plan
+}
+
+// TestTriedMessage: a run that is not repeated is told, with its outcome. One that ended for another reason is repeated.
+func TestTriedMessage(t *testing.T) {
+	g := NewWithT(t)
+	for _, o := range []v1alpha1.SettingsOutcome{v1alpha1.SettingsRefused, v1alpha1.SettingsFailed} {
+		g.Expect(TriedMessage(freeView(profiled, differs, endedRun(o)))).To(ContainSubstring("Run 1 for the same settings ended as " + string(o)))
+		g.Expect(TriedMessage(machineView(differs, endedRun(o)))).To(ContainSubstring("is not repeated"))
+	}
+	for _, o := range []v1alpha1.SettingsOutcome{v1alpha1.SettingsApplied, v1alpha1.SettingsWithdrawn} {
+		g.Expect(TriedMessage(freeView(profiled, differs, endedRun(o)))).To(BeEmpty(), string(o))
+		g.Expect(TriedMessage(machineView(differs, endedRun(o)))).To(BeEmpty(), string(o))
+	}
+	g.Expect(TriedMessage(freeView(profiled, differs, noProfile, endedRun(v1alpha1.SettingsFailed)))).To(BeEmpty())
 }
 
 // TestRunLeavesServerAlone: the record of a restart that is hours old may come from a backup, and a person may have taken the server over: the boot ends without a command.
@@ -384,7 +438,7 @@ func TestRunBootsAgent(t *testing.T) {
 	g.Expect(BootFor(restartView(agentRuns, agentDone), DefaultSettings())).To(Equal(BootNothing))
 	g.Expect(BootFor(runView(staged), DefaultSettings())).To(Equal(BootNothing))
 	g.Expect(restartView().BootsUntil(DefaultSettings())).To(BeTemporally(">", noon))
-	g.Expect(WantsToBoot(runView(staged, queued), DefaultSettings())).To(BeTrue())
+	g.Expect(WantsToBoot(runView(staged, queued, runRead(virtualization("Disabled", "Enabled"), time.Hour)), DefaultSettings())).To(BeTrue())
 }
 
 // TestPropertyClaimAndRunNeverBothWin: a claim and the count of a run are patches at the version on which each was decided. Whatever is read late, repeated or lost,

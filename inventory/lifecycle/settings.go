@@ -61,7 +61,7 @@ type SettingsReading struct {
 	// Profile is the profile that Plan is for, and Terms what of the host it depends on.
 	Profile v1alpha1.SettingsProfile
 	Terms   PlanTerms
-	// Plan is what the profile would change; nil without a profile, and after a Problem.
+	// Plan is what the profile would change, and what is pending; nil after a Problem. Without a profile it has only what is pending.
 	Plan *settings.Plan
 	// Run is the number of the run that RunPlan is for.
 	Run int32
@@ -105,6 +105,16 @@ type RolloutWait struct {
 	Stopped bool
 }
 
+// readAgain returns the facts as they would be if another reading of the settings said the same.
+func (b BIOS) readAgain(now time.Time) BIOS {
+	if b.Reading != nil {
+		again := *b.Reading
+		again.At = latest(again.At, now)
+		b.Reading = &again
+	}
+	return b
+}
+
 // offered is true for a host that machines can claim. The status says so, and for a host whose settings differ also the record, because a status may be lost.
 func (v View) offered() bool { return v.BIOS.Offered || v.offerRecorded() }
 
@@ -126,36 +136,53 @@ func (v View) openRun() *v1alpha1.BareMetalSettingsSpec {
 	return nil
 }
 
+// failedRun returns the record of the last run if that failed: what it staged may be pending until a reading shows that it is not. It returns nil otherwise.
+func (v View) failedRun() *v1alpha1.BareMetalSettingsSpec {
+	if r := v.BIOS.Record; r != nil && r.Outcome == v1alpha1.SettingsFailed && !v.Host.settingsRunOpen() && r.Number <= v.Host.Spec.ProviderState.SettingsRuns {
+		return r
+	}
+	return nil
+}
+
+// readSinceFailure is true if the settings were read, or could not be read, since the last run failed; also if no run failed.
+func (v View) readSinceFailure() bool {
+	run, r := v.failedRun(), v.BIOS.Reading
+	return run == nil || run.EndTime == nil || !r.At.Before(pastTime(v.Now, run.EndTime.Time))
+}
+
 // settingsReadingDue is true if the settings must be read before the host is offered again. Those of an offered host are read with its inventory, and when its profile changes.
 func settingsReadingDue(v View) bool {
 	p, r, last := v.BIOS.Profile, v.BIOS.Reading, v.Host.Boot
 	switch {
-	case p == nil:
+	case p == nil && v.failedRun() == nil:
 		return false
 	case r == nil:
-		return !v.offered() || !v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero()
-	case r.At.After(v.Now): // the clock was set back: nothing says what it is later than
+		return !v.offered() || p != nil && (!v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero())
+	case r.At.After(v.Now) || !v.readSinceFailure(): // the clock was set back: nothing says what it is later than
 		return true
 	case r.Problem != "":
 		return !v.Now.Before(r.At.Add(partialInspectInterval))
 	case r.Terms != v.Host.PlanTerms(): // no run begins by a plan for other terms
 		return true
 	default:
-		return r.Profile != p.SettingsProfile || r.Plan == nil || pastTime(v.Now, v.BMC.HealthReadAt).After(r.At) ||
+		return p != nil && r.Profile != p.SettingsProfile || r.Plan == nil || pastTime(v.Now, v.BMC.HealthReadAt).After(r.At) ||
 			last != nil && last.VoidedTime != nil && pastTime(v.Now, last.VoidedTime.Time).After(r.At)
 	}
 }
 
 // offerConfigured begins the run of a profile on a server that could be offered otherwise, or says why the host is not offered. A host that is offered already stays
-// offered until its run begins: a profile empties no pool. That a host is offered although its settings differ is recorded before.
+// offered until its run begins: a profile empties no pool. That a host is offered although its settings differ is recorded before, but not while a move may bring the record.
 func offerConfigured(v View, s Settings, step Step) Step {
 	p, r := v.BIOS.Profile, v.BIOS.Reading
-	if step.Phase != v1alpha1.PhaseAvailable || !v.BIOS.On || p == nil {
+	switch {
+	case step.Phase != v1alpha1.PhaseAvailable || !v.BIOS.On:
 		return step
+	case p == nil:
+		return readSettingsBeforeOffer(v, step)
 	}
 	step = compareSettings(v, s, step)
 	conforms := r == nil || r.Plan != nil && r.Plan.Conforms()
-	if step.Phase != v1alpha1.PhaseAvailable || step.Action != "" || conforms || !p.Active || v.offerRecorded() {
+	if step.Phase != v1alpha1.PhaseAvailable || step.Action != "" || conforms || !p.Active || v.offerRecorded() || pendingSettings(v) != "" || v.Host.PausedCluster != "" {
 		return step
 	}
 	var record v1alpha1.BareMetalSettingsSpec
@@ -172,27 +199,33 @@ func compareSettings(v View, s Settings, step Step) Step {
 	p, r := v.BIOS.Profile, v.BIOS.Reading
 	required := p.Active && p.Required
 	switch {
-	case settingsReadingDue(v):
-		if p.Active {
-			step = withholdOffer(v, step, true, v1alpha1.ReasonSettingsPending, "The firmware settings are being read")
-		}
-		step.Action = ReadSettings
-		return step
-	case r == nil: // the status has the comparison
-		return step
-	case r.Problem != "":
-		step.RequeueAt = r.At.Add(partialInspectInterval)
-		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsUnreadable, "The firmware settings cannot be read: "+r.Problem)
+	case settingsReadingDue(v), r == nil, r.Problem != "": // without a reading, the status has the comparison
+		return readSettingsBeforeOffer(v, step)
 	case len(r.Plan.Refusals) > 0:
 		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsRefused, RefusalMessage(p.Name, r.Plan))
 	case len(r.Plan.Foreign) > 0 || r.Plan.Conforms() || !p.Active || v.offered() && p.Scope == v1alpha1.ScopeReleasedHosts:
 		return step
 	case triedSettings(v):
-		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsNotApplied, fmt.Sprintf("The last run of BareMetalProfile %q ended, and the settings differ: %s. "+
-			"Change the profile to have another run", p.Name, ListChanges(r.Plan)))
+		return withholdOffer(v, step, required, v1alpha1.ReasonSettingsNotApplied, fmt.Sprintf("The settings differ from BareMetalProfile %q: %s. %s", p.Name, ListChanges(r.Plan),
+			TriedMessage(v)))
 	default:
 		return beginRun(v, s, step, required)
 	}
+}
+
+// readSettingsBeforeOffer reads the settings if that is due. A host whose last run failed is not offered before a reading shows that nothing is pending, also without a
+// profile, and with one that is paused.
+func readSettingsBeforeOffer(v View, step Step) Step {
+	p, r, failed := v.BIOS.Profile, v.BIOS.Reading, v.failedRun() != nil
+	switch {
+	case settingsReadingDue(v):
+		step = withholdOffer(v, step, failed || p.Active, v1alpha1.ReasonSettingsPending, "The firmware settings are being read")
+		step.Action = ReadSettings
+	case r != nil && r.Problem != "" && (failed || p != nil):
+		step.RequeueAt = r.At.Add(partialInspectInterval)
+		step = withholdOffer(v, step, failed || p.Active && p.Required, v1alpha1.ReasonSettingsUnreadable, "The firmware settings cannot be read: "+r.Problem)
+	}
+	return step
 }
 
 // withholdOffer keeps a host that is not offered yet from being offered.
@@ -203,13 +236,33 @@ func withholdOffer(v View, step Step, withhold bool, reason, message string) Ste
 	return step
 }
 
-// triedSettings is true if the last run applied this generation of the profile and another one would do the same: it did not succeed, or the server was not booted since.
-func triedSettings(v View) bool {
+// appliedLast is true if the last run was for what the profile wishes, and ended for a reason of the settings or of the server.
+func appliedLast(v View) bool {
 	r, p := v.BIOS.Record, v.BIOS.Profile
-	if r == nil || r.Profile == nil || *r.Profile != p.SettingsProfile || r.Number > v.Host.Spec.ProviderState.SettingsRuns || r.Outcome == "" {
-		return false
+	return p != nil && r != nil && r.Profile != nil && r.Profile.SameWish(p.SettingsProfile) && r.Number <= v.Host.Spec.ProviderState.SettingsRuns && r.Outcome != "" &&
+		r.Outcome != v1alpha1.SettingsWithdrawn
+}
+
+// triedSettings is true if the last run was for what the profile wishes, and another one would do the same: it did not succeed, or the server was not booted since.
+func triedSettings(v View) bool {
+	r := v.BIOS.Record
+	return appliedLast(v) && (r.Outcome != v1alpha1.SettingsApplied || v.Host.configureBootOf(r.Number) != nil)
+}
+
+// TriedMessage says that the last run is not repeated, and how to have another one; empty if another one may begin.
+func TriedMessage(v View) string {
+	tried := triedSettings(v)
+	if v.Host.Claimed() {
+		tried = triedMachine(v)
 	}
-	return r.Outcome != v1alpha1.SettingsApplied || v.Host.configureBootOf(r.Number) != nil
+	if !tried {
+		return ""
+	}
+	r, how := v.BIOS.Record, ""
+	if r.Message != "" {
+		how = ": " + r.Message
+	}
+	return fmt.Sprintf("Run %d for the same settings ended as %s, so it is not repeated%s. Change the settings in the profile to have another run, or delete the BareMetalSettings", r.Number, r.Outcome, how)
 }
 
 // beginRun records a run, and counts the one that was recorded.
@@ -287,10 +340,11 @@ func WantsRun(v View, s Settings) bool {
 	return StartsRun(v, Next(v, s))
 }
 
-// pendingSettings says which values are pending at the BMC of a host that would be offered; empty if none is, and if no profile is rolled out to the host.
+// pendingSettings says which values are pending at the BMC of a host that would be offered; empty if none is, and if neither a profile selects the host nor its last run
+// failed. A profile that is paused does not make values safe that were staged before.
 func pendingSettings(v View) string {
 	p, r := v.BIOS.Profile, v.BIOS.Reading
-	if p == nil || !p.Active || r == nil || r.Plan == nil {
+	if p == nil && v.failedRun() == nil || r == nil || r.Plan == nil {
 		return ""
 	}
 	var names []string
@@ -318,7 +372,7 @@ func keepPendingSettings(_ View, _ Settings, step Step) Step {
 }
 
 func pendingSettingsMessage(v View, _ Step) string {
-	return fmt.Sprintf("Values are pending at the BMC that this provider did not stage: %s. The next restart of the server would apply them. Remove them in the setup of the firmware, "+
+	return fmt.Sprintf("Values are pending at the BMC, and no run is in progress: %s. The next restart of the server would apply them. Remove them in the setup of the firmware, "+
 		"or restart the server, then set the annotation %s", pendingSettings(v), v1alpha1.RetryBMCAnnotation)
 }
 

@@ -48,7 +48,7 @@ func changeOf(run *v1alpha1.BareMetalSettingsSpec) string {
 
 // readSettings is what a job reads.
 func (w *world) readSettings() {
-	r := &SettingsReading{At: w.v.Now, Terms: w.v.Host.PlanTerms()}
+	r := &SettingsReading{At: w.v.Now, Terms: w.v.Host.PlanTerms(), Plan: w.firmware.plan("")}
 	if p := w.v.BIOS.Profile; p != nil {
 		r.Profile, r.Plan = p.SettingsProfile, w.firmware.plan(wishOf(p.Generation))
 	}
@@ -125,6 +125,8 @@ func (w *world) judgeSettings(v View, step Step) {
 	switch {
 	case step.Phase == v1alpha1.PhaseAvailable && v.Host.settingsRunOpen():
 		w.brokenf(promise.Clean, "offered although its settings are being changed")
+	case step.Phase == v1alpha1.PhaseAvailable && v.BIOS.On && v.failedRun() != nil && w.firmware.pending != "" && w.firmware.pending == changeOf(before):
+		w.brokenf(promise.Clean, "offered although %s is pending, which a run staged that failed", w.firmware.pending)
 	case step.Action == CountSettings && v.Host.Claimed():
 		w.brokenf(promise.Command, "a run begins on a host that a machine has")
 	case step.Action == CountSettings && (before == nil || now.Number != before.Number || now.Number <= v.Host.Spec.ProviderState.SettingsRuns):
@@ -187,7 +189,7 @@ func (w *world) newProfile(p uint64) {
 		generation = w.v.BIOS.Profile.Generation + 1
 	}
 	w.v.BIOS.Profile = &Profile{
-		SettingsProfile: v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: generation}, Active: p%4 != 0, Required: p/4%2 == 0,
+		SettingsProfile: v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: generation, Hash: wishOf(generation)}, Active: p%4 != 0, Required: p/4%2 == 0,
 		Scope: choose(p/8, v1alpha1.ScopeReleasedHosts, v1alpha1.ScopeAvailableHosts),
 	}
 }
@@ -283,7 +285,7 @@ var settingsEvents = []event{
 
 // bios draws what is known of the settings. The record and the count of runs are drawn with the boot.
 func (d draw) bios() BIOS {
-	profile := v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1}
+	profile := v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1, Hash: "v1"}
 	truth := firmware{current: pick(d, "vt", "v0", "v1"), pending: pick(d, "vt pending", "", "", "v1", "foreign")}
 	b := BIOS{
 		On: pick(d, "profiles", true, true, false), Conflict: pick(d, "conflict", "", "", `BareMetalProfiles "p" and "q"`), Offered: d.flag("offered"), Compared: d.flag("compared"),
@@ -316,14 +318,14 @@ func (d draw) settingsRun(v *View) {
 	}
 	start := d.ago("run started")
 	run := &v1alpha1.BareMetalSettingsSpec{
-		Number: pick(d, "run", max(state.SettingsRuns, 1), max(state.SettingsRuns, 1), state.SettingsRuns+1, 1), Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1},
+		Number: pick(d, "run", max(state.SettingsRuns, 1), max(state.SettingsRuns, 1), state.SettingsRuns+1, 1), Profile: &v1alpha1.SettingsProfile{Name: "p", UID: "uid-p", Generation: 1, Hash: "v1"},
 		Changes: []v1alpha1.SettingChange{{Name: "VT", Before: "v0", Value: "v1"}}, StartTime: &metav1.Time{Time: start}, DeadlineTime: &metav1.Time{Time: start.Add(settingsRunTimeout)},
 		OfferedBoots: pick(d, "offered boots", nil, nil, new(state.Boots)),
 	}
 	if d.flag("staging") {
 		run.StagingTime = &metav1.Time{Time: start}
 		run.StagedTime = pick(d, "staged", nil, run.StagingTime)
-		run.Outcome = pick(d, "outcome", "", "", v1alpha1.SettingsApplied, v1alpha1.SettingsRefused, v1alpha1.SettingsFailed)
+		run.Outcome = pick(d, "outcome", "", "", v1alpha1.SettingsApplied, v1alpha1.SettingsRefused, v1alpha1.SettingsWithdrawn, v1alpha1.SettingsFailed)
 		if run.Outcome != "" {
 			run.EndTime = pick(d, "run ended", nil, run.StagingTime)
 		}

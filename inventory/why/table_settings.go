@@ -14,7 +14,7 @@ var settingsReasons = []Row{
 	},
 	{
 		Reason: v1alpha1.ReasonSettingsDiffer, State: Waits, Next: describeSettings,
-		Means: "The server has other settings. The message lists some; the BareMetalSettings of the host has up to 20",
+		Means: "The server has other settings. The message lists some, and says if the last run is not repeated; the BareMetalSettings of the host has up to 20",
 		Do:    "Nothing, or see `spec.rollout` of the profile",
 		Cause: "the rollout of the profile is paused, or does not change this host now",
 	},
@@ -38,7 +38,7 @@ var settingsReasons = []Row{
 	},
 	{
 		Reason: v1alpha1.ReasonSettingsForeign, State: Fault, Next: describeSettings,
-		Means: "Values are pending at the BMC that the provider did not stage. The next restart would apply them",
+		Means: "Values are pending at the BMC, and no run is in progress. The next restart would apply them",
 		Do:    "Remove them in the setup of the firmware, then [query the BMC](annotations.md)",
 		Cause: "a person or another tool has changed settings, and the server was not restarted since",
 	},
@@ -62,7 +62,7 @@ var settingsReasons = []Row{
 	},
 	{
 		Reason: v1alpha1.ReasonSettingsNotApplied, State: Fault, Next: describeSettings,
-		Means: "The server does not have the settings after its restart. The host is in quarantine, or waits for another generation of the profile",
+		Means: "The server does not have the settings after its restart. The host is in quarantine, or waits for other settings in the profile",
 		Do:    "Read `spec.message` of the BareMetalSettings. Correct the profile or the firmware, then remove `spec.quarantine`",
 		Cause: "the firmware did not take a value, or the server does not boot with it",
 	},
@@ -95,7 +95,7 @@ var profileReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonProfileStopped, State: Fault, Next: listSettings,
 		Means: "Hosts did not have the settings after their restart (`spec.rollout.maxFailures`)",
-		Do:    "Read their BareMetalSettings, then change the profile",
+		Do:    "Read their BareMetalSettings, then change the settings, or raise `maxFailures`",
 		Cause: "the firmware of these servers does not take a value of the profile",
 	},
 	{
