@@ -213,6 +213,9 @@ var guardTargets = []target{
 		{"an old inventory hides a newer reading", "Tracker.isNewer", "t.classAt[i].After(inventory.Time)", "false"},
 		{"a class that was not read counts as healthy", "Tracker.Note", "return slices.Contains(r.Read, p.Class)", "return true"},
 		{"each change is reported", "Tracker.Update", "len(t.changes) > maxChanges", "false"},
+		{"a rollup that no part explains counts as healthy", "Tracker.effective", "IsSevere(t.rollup)", "false"},
+		{"after a restart the server has a reading of its own", "Tracker.Restore", "!slices.Contains(unread, class)", `class != ""`},
+		{"with many hosts each change is reported", "Tracker.window", "flapReadings*t.interval", "0"},
 		{"flapping hides what is worse", "Tracker.Update", "isWorse(parts, t.reported)", "false"},
 		{"a log that was cleared is not noticed", "newer", "err == nil && nextErr == nil && is < last", "false"},
 		{"the same ID is the same entry", "newer", "log.Entries[at].Time.Equal(m.at)", "true"},
@@ -223,7 +226,7 @@ var guardTargets = []target{
 		{"a health that the BMC does not offer is read again and again", "View.readsHealth", "!v.BMC.Health.Unsupported", ""},
 		{"all hosts are read at once", "Host.spread", "sum.Sum32() % spreadParts", "0"},
 		{"a BMC that fails is polled like the others", "View.nextHealth", "case poll.Failures > 0:", "case false:"},
-		{"the load has no limit", "View.healthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
+		{"the load has no limit", "View.HealthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
 	}},
 	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestLog|TestSensors"}, []mutant{
 		{"the health of a replaced server counts", "hostObservation.noteHealth", "h.replacement != nil", "false"},
