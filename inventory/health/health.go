@@ -125,11 +125,15 @@ func (t *Tracker) ReadDetailsSoon() { t.wantsDetails = true }
 
 // Note records a reading.
 func (t *Tracker) Note(r Reading, now time.Time) {
+	wanted := t.WantsDetails(now)
 	if r.Rollup != t.rollup && t.rollup != "" {
 		t.Logs.readAt = time.Time{} // the log says why
 	}
 	t.rollup, t.readAt = r.Rollup, now
 	if len(r.Read) == 0 {
+		if wanted { // nothing could be read: not again with each reading
+			t.detailsAt, t.wantsDetails = now, false
+		}
 		return
 	}
 	parts := slices.DeleteFunc(slices.Clone(t.parts), func(p v1alpha1.UnhealthyPart) bool { return slices.Contains(r.Read, p.Class) })

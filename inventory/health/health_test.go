@@ -250,4 +250,7 @@ func TestWants(t *testing.T) {
 	tracker = Tracker{}
 	tracker.ReadDetailsSoon()
 	g.Expect(tracker.WantsDetails(noon)).To(BeTrue())
+	tracker.Note(Reading{Rollup: wire.HealthCritical}, noon)
+	g.Expect(tracker.WantsDetails(noon.Add(9*time.Minute))).To(BeFalse(), "the BMC does not give the parts")
+	g.Expect(tracker.WantsDetails(noon.Add(10 * time.Minute))).To(BeTrue())
 }
