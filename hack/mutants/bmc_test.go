@@ -20,6 +20,7 @@ var bmcTargets = []target{
 		{"an answer to another request counts", "unpackMessage", "message.Command != q.command.ID || message.RequesterSequence != sequence", ""},
 		{"the BMC picks any algorithms", "session.propose", "picked < 0", "picked = max(picked, 0); false"},
 		{"a password that is too long for IPMI is cut", "checkCredentials", "len(e.Password) > maxPassword", "false"},
+		{"a fault of the cooling is lost with the sensors", "conn.ReadHealth", "reading.Parts[i].Class == bmc.PartFan", "false"},
 		{"a power cycle is repeated when its answer is lost", "conn.Cycle", "chassis.ChassisControlPowerCycle, true", "chassis.ChassisControlPowerCycle, false"},
 	}},
 	{"bmc/redfish", nil, []mutant{
