@@ -233,8 +233,9 @@ var guardTargets = []target{
 		{"a BMC that fails is polled like the others", "View.nextHealth", "case poll.Failures > 0:", "case false:"},
 		{"the load has no limit", "View.HealthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
 	}},
-	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestLog|TestSensors"}, []mutant{
+	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestFlapping|TestLog|TestSensors"}, []mutant{
 		{"the health of a replaced server counts", "hostObservation.noteHealth", "h.replacement != nil", "false"},
+		{"a reading does not know its interval", "jobExecutor.pollHealth", "h.health.ReadEvery(j.healthInterval)", ""},
 		{"a failed reading of the health fails the host", "jobExecutor.readHealth", "return asFinal(err)", "return err"},
 		{"a name of a log is cut", "logsOf", "l.Name != log.Name", "false"},
 		{"an entry of a log has the time at which it was read", "logEvent", "entry.Time == nil", "true"},
