@@ -172,7 +172,7 @@ func (l *Logs) markOf(name string) *mark {
 	return nil
 }
 
-// before returns the mark of a log; nil before its first reading. The process before kept the newest severe entry of each log, so that one of which it kept none had none.
+// before returns the mark of a log; nil before its first reading. The process before kept the newest severe entry of each log, so that one of which it kept no entry had no severe one.
 func (l *Logs) before(name string) *mark {
 	if m := l.markOf(name); m != nil || !l.restored {
 		return m
@@ -203,7 +203,7 @@ func next(before *mark, log Log) mark {
 }
 
 // newer returns the entries that came after a mark, and whether the log was cleared or began again since then. It finds the entry of the mark by its ID and its time, because a log
-// that began again has the same IDs. If that entry is gone the IDs decide, if they are numbers. If they are none, entries that were not seen are new, and after a restart those with a
+// that began again has the same IDs. If that entry is gone the IDs decide, if they are numbers. If they are not numbers, entries that were not seen are new, and after a restart those with a
 // later time.
 func newer(m mark, log Log, now time.Time) (entries []Entry, cleared bool) {
 	if len(log.Entries) == 0 {
