@@ -38,10 +38,10 @@ type HealthStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	OmittedParts int32 `json:"omittedParts,omitempty"`
-	// flapping is true while the parts change so often that changes are not reported: the worst state is shown until it stays the same for ten minutes.
+	// flapping is true while the parts change so often that changes are not reported: the worst state is shown until it stays the same for ten minutes and four readings.
 	// +optional
 	Flapping bool `json:"flapping,omitempty"`
-	// log are the newest warnings and critical entries of the logs of the BMC, the newest first. Other entries are not kept.
+	// log are the newest warnings and critical entries of the logs of the BMC, the last one that arrived first, of each log at least one. Other entries are not kept.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8

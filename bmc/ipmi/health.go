@@ -22,7 +22,8 @@ var classOfSensor = map[string]bmc.PartClass{
 }
 
 // ReadHealth reads the faults of the chassis status (IPMI 2.0, 28.2): one request. It reads the sensors, which are hundreds of requests, only if details are asked for or the
-// faults have changed. A crossed threshold is no fault of the chassis status, and is an entry of the log.
+// faults have changed. A crossed threshold is no fault of the chassis status, and is an entry of the log. If the sensors cannot be read, the faults count all the same: that of the
+// cooling is one of the chassis then, because what is known of the fans stays.
 func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.HealthReading, error) {
 	status := &chassis.GetChassisStatusResponse{}
 	if err := c.do(ctx, "Read the health", &chassis.GetChassisStatusRequest{}, status); err != nil {
@@ -47,18 +48,24 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 		reading.Parts = nil
 		return reading, nil
 	}
-	reading.Read = []bmc.PartClass{bmc.PartPowerSupply, bmc.PartDisk}
+	reading.Read = []bmc.PartClass{bmc.PartPowerSupply, bmc.PartDisk, bmc.PartChassis}
 	sensors, err := c.Sensors(ctx)
-	if err := ignoreOptional(err); err != nil && ctx.Err() == nil {
-		return bmc.HealthReading{}, err
-	}
 	for _, s := range sensors {
 		if class, ok := classOfSensor[s.Kind]; ok {
 			reading.Add(bmc.Part{Class: class, Name: s.Name, Health: s.Health})
 		}
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		reading.Read = append(reading.Read, bmc.PartFan, bmc.PartTemperature, bmc.PartVoltage)
+	case bmc.KindOf(err) == bmc.Unsupported:
+		reading.Read = append(reading.Read, bmc.PartFan) // the chassis status is all that the BMC says of its fans
+	default:
+		for i := range reading.Parts {
+			if reading.Parts[i].Class == bmc.PartFan {
+				reading.Parts[i].Class = bmc.PartChassis
+			}
+		}
 	}
 	return reading, nil
 }

@@ -2,6 +2,7 @@ package ipmi_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -28,7 +29,7 @@ func TestHealth(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(reading.Rollup).To(Equal(bmc.HealthCritical))
 	g.Expect(reading.Parts).To(Equal([]bmc.Part{{Class: bmc.PartPowerSupply, Name: "main power", Health: bmc.HealthCritical}}))
-	g.Expect(reading.Read).To(ConsistOf(bmc.PartPowerSupply, bmc.PartDisk, bmc.PartFan, bmc.PartTemperature, bmc.PartVoltage))
+	g.Expect(reading.Read).To(ConsistOf(bmc.PartPowerSupply, bmc.PartDisk, bmc.PartChassis, bmc.PartFan, bmc.PartTemperature, bmc.PartVoltage))
 	reading, err = reader.ReadHealth(t.Context(), bmc.HealthRequest{Rollup: bmc.HealthCritical})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(reading).To(Equal(bmc.HealthReading{Rollup: bmc.HealthCritical}), "no details")
@@ -52,4 +53,50 @@ func TestHealth(t *testing.T) {
 	g.Expect(machine.Misbehave(bmctest.PartsAre501, -1)).To(Succeed())
 	_, err = reader.ReadLogs(t.Context(), nil)
 	g.Expect(bmc.KindOf(err)).To(Equal(bmc.Unsupported))
+}
+
+// TestHealthWithoutSensors: the faults of the chassis status count, whether the BMC has no sensors or does not answer when they are read.
+func TestHealthWithoutSensors(t *testing.T) {
+	every := []bmc.PartClass{bmc.PartPowerSupply, bmc.PartDisk, bmc.PartChassis}
+	for name, c := range map[string]struct {
+		unsupported, silent bool
+		cooling             bmc.PartClass
+		read                []bmc.PartClass
+	}{
+		"with sensors":  {cooling: bmc.PartFan, read: append(every, bmc.PartFan, bmc.PartTemperature, bmc.PartVoltage)},
+		"no sensors":    {unsupported: true, cooling: bmc.PartFan, read: append(every, bmc.PartFan)},
+		"they time out": {silent: true, cooling: bmc.PartChassis, read: every},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var left atomic.Int64 // the answers until the BMC is silent
+			left.Store(1 << 30)
+			machine, endpoint := newMachine(t, options(), saying(func(packet []byte) [][]byte {
+				if left.Add(-1) < 0 {
+					return nil
+				}
+				return [][]byte{packet}
+			}))
+			client, err := hasty.Open(t.Context(), endpoint)
+			g.Expect(err).NotTo(HaveOccurred())
+			defer func() {
+				left.Store(1 << 30)
+				g.Expect(client.Close(context.WithoutCancel(t.Context()))).To(Succeed())
+			}()
+			reader, err := bmc.As[bmc.HealthReader](client, "")
+			g.Expect(err).NotTo(HaveOccurred())
+			machine.SetHealth(bmctest.PartFan, bmc.HealthCritical)
+			if c.unsupported {
+				g.Expect(machine.Misbehave(bmctest.PartsAre501, -1)).To(Succeed())
+			}
+			if c.silent {
+				left.Store(1)
+			}
+			reading, err := reader.ReadHealth(t.Context(), bmc.HealthRequest{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(reading.Rollup).To(Equal(bmc.HealthCritical))
+			g.Expect(reading.Parts).To(ContainElement(bmc.Part{Class: c.cooling, Name: "cooling", Health: bmc.HealthCritical}))
+			g.Expect(reading.Read).To(ConsistOf(c.read))
+		})
+	}
 }

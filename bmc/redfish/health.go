@@ -31,7 +31,8 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 		return bmc.HealthReading{}, err
 	}
 	reading := bmc.HealthReading{Server: healthOf(c.system.resource), Rollup: rollupOf(c.system.resource)}
-	boxes, managers := c.summarizedChassis(ctx), c.summarizedManagers(ctx)
+	boxes := c.summarizedChassis(ctx)
+	managers, all := c.summarizedManagers(ctx)
 	for _, box := range boxes {
 		reading.Rollup = bmc.Worst(reading.Rollup, rollupOf(box))
 	}
@@ -47,7 +48,7 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 	for _, manager := range managers {
 		reading.Add(bmc.Part{Class: bmc.PartBMC, Name: manager.id(), Health: healthOf(manager)})
 	}
-	if len(managers) > 0 {
+	if len(managers) > 0 && all {
 		reading.Read = append(reading.Read, bmc.PartBMC)
 	}
 	err := c.readParts(ctx, &reading)
@@ -60,12 +61,15 @@ func (c *conn) summarizedChassis(ctx context.Context) []resource {
 	return slices.DeleteFunc(c.service.readAll(ctx, paths[:min(len(paths), maxSummaries)]), c.system.isShared)
 }
 
-// summarizedManagers reads the managers that the system links to and that manage no other system.
-func (c *conn) summarizedManagers(ctx context.Context) []resource {
-	paths := c.system.links("Links", "ManagedBy")
-	return slices.DeleteFunc(c.service.readAll(ctx, paths[:min(len(paths), maxSummaries)]), func(manager resource) bool {
+// summarizedManagers reads the managers that the system links to and that manage no other system. all is true if each manager was read.
+func (c *conn) summarizedManagers(ctx context.Context) (managers []resource, all bool) {
+	paths := unique(c.system.links("Links", "ManagedBy"))
+	paths = paths[:min(len(paths), maxSummaries)]
+	managers = c.service.readAll(ctx, paths)
+	all = len(managers) == len(paths)
+	return slices.DeleteFunc(managers, func(manager resource) bool {
 		return slices.ContainsFunc(manager.links("Links", "ManagerForServers"), func(path string) bool { return path != c.system.path })
-	})
+	}), all
 }
 
 // isShared is true for a chassis that contains another system.
@@ -120,7 +124,7 @@ func (c *conn) readParts(ctx context.Context, reading *bmc.HealthReading) error 
 	return nil
 }
 
-// parts reads the parts of one server that are not healthy.
+// parts reads the parts of one server that are not healthy. Its methods return whether each part of the class was read: a part that was not does not count as healthy.
 type parts struct {
 	inspection
 
@@ -133,7 +137,12 @@ func (p *parts) addChassis(ctx context.Context) bool {
 			Class: bmc.PartChassis, Name: box.id(), Model: dropPlaceholder(box.text("Model")), SerialNumber: serialNumber(box.text("SerialNumber")), Health: healthOf(box),
 		})
 	}
-	return p.ownership.unreadChassis.source == ""
+	return p.readsAllChassis(ctx)
+}
+
+// readsAllChassis is true if each chassis of the server was read.
+func (p *parts) readsAllChassis(ctx context.Context) bool {
+	return len(p.ownership.readOwnChassis(ctx)) > 0 && p.ownership.unreadChassis.source == ""
 }
 
 func (p *parts) addPowerSupplies(ctx context.Context) bool {
@@ -141,7 +150,7 @@ func (p *parts) addPowerSupplies(ctx context.Context) bool {
 	for _, s := range p.inventory.PowerSupplies {
 		p.reading.Add(bmc.Part{Class: bmc.PartPowerSupply, Name: s.Name, Model: s.Model, Health: s.Health})
 	}
-	return isRead(fact)
+	return fact.State != bmc.FactUnknown && p.supplies.isRead() && p.readsAllChassis(ctx)
 }
 
 func (p *parts) addDisks(ctx context.Context) bool {
@@ -149,7 +158,7 @@ func (p *parts) addDisks(ctx context.Context) bool {
 	for _, d := range p.inventory.Disks {
 		p.reading.Add(bmc.Part{Class: bmc.PartDisk, Name: d.Name, Model: d.Model, SerialNumber: d.SerialNumber, Health: d.Health})
 	}
-	return isRead(fact)
+	return fact.State != bmc.FactUnknown && p.drives.isRead()
 }
 
 func (p *parts) addMemory(ctx context.Context) bool {
@@ -157,14 +166,8 @@ func (p *parts) addMemory(ctx context.Context) bool {
 	for _, d := range p.inventory.DIMMs {
 		p.reading.Add(bmc.Part{Class: bmc.PartMemory, Name: d.Name, Model: d.PartNumber, SerialNumber: d.SerialNumber, Health: d.Health})
 	}
-	return isRead(fact)
+	return fact.State != bmc.FactUnknown && p.modules.isRead()
 }
-
-// isRead is true for parts that were read, or that the BMC reports as absent. One part that cannot be read does not hide the others, as in the inventory.
-func isRead(fact bmc.Fact) bool { return fact.State != bmc.FactUnknown }
-
-// isRead is true if the collection was read, and one of its members unless it has no member.
-func (l listing) isRead() bool { return l.complete() || l.err == nil && len(l.members) > 0 }
 
 func (p *parts) addCPUs(ctx context.Context) bool {
 	found := p.service.list(ctx, p.system.link("Processors"))
@@ -190,7 +193,11 @@ func (p *parts) addVolumes(ctx context.Context) bool {
 			return false
 		}
 		read += len(paths)
-		for _, v := range p.service.readAll(ctx, paths) {
+		volumes := p.service.readAll(ctx, paths)
+		if len(volumes) < len(unique(paths)) {
+			return false
+		}
+		for _, v := range volumes {
 			if !isAbsent(v) && v.text("VolumeType") != "RawDevice" {
 				p.reading.Add(bmc.Part{Class: bmc.PartVolume, Name: cmp.Or(dropPlaceholder(v.text("Name")), v.id()), Health: healthOf(v)})
 			}

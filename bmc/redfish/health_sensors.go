@@ -15,7 +15,7 @@ var classOfReading = map[string]bmc.PartClass{
 
 // addSensors adds the fans, and the sensors whose reading crossed a threshold: those of Thermal and Power of each chassis or, without these, of its subsystems.
 func (p *parts) addSensors(ctx context.Context) bool {
-	complete := true
+	complete := p.readsAllChassis(ctx)
 	for _, box := range p.ownership.readOwnChassis(ctx) {
 		found := false
 		for _, name := range []string{"Thermal", "Power"} {
@@ -50,13 +50,15 @@ func (p *parts) addSubsystem(ctx context.Context, box resource) bool {
 	if p.service.requests > maxHealthRequests {
 		return false
 	}
-	fans := p.service.list(ctx, p.service.readOptional(ctx, box.link("ThermalSubsystem")).link("Fans"))
+	thermal := p.service.readOptional(ctx, box.link("ThermalSubsystem"))
+	fans := p.service.list(ctx, thermal.link("Fans"))
 	for _, fan := range fans.members {
 		p.addSensor(fan, "Fan", "SpeedPercent")
 	}
+	complete := (thermal != nil || box.link("ThermalSubsystem") == "") && (fans.source == "" || fans.isRead())
 	path := box.link("Sensors")
 	if path == "" {
-		return true
+		return complete
 	}
 	paths, _, err := p.service.collection(ctx, path)
 	if err != nil {
@@ -71,10 +73,11 @@ func (p *parts) addSubsystem(ctx context.Context, box resource) bool {
 		}
 		paths = some[:min(len(some), maxHealthSensors)]
 	}
-	for _, r := range p.service.readAll(ctx, paths) {
+	sensors := p.service.readAll(ctx, paths)
+	for _, r := range sensors {
 		p.addSensor(r, r.text("ReadingType"), "Reading")
 	}
-	return true
+	return complete && len(sensors) == len(unique(paths))
 }
 
 // addSensor adds a sensor or a fan that is not healthy. Without a health of its own its thresholds decide, while the server is on: fans stand while it is off.

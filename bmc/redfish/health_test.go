@@ -2,7 +2,9 @@ package redfish
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,6 +103,7 @@ func TestHealthOfParts(t *testing.T) {
 		storage + "/Volumes/1": `{"Id":"1","Name":"data","Status":{"State":"Enabled","Health":"Critical"}}`,
 		storage + "/Volumes/2": `{"Id":"2","Name":"raw","VolumeType":"RawDevice","Status":{"Health":"Critical"}}`,
 		aSystem + "/Memory/A2": `{"@odata.type":"#Memory.v1_7_0.Memory","Id":"A2","CapacityMiB":16384,"SerialNumber":"MEM-77","Status":{"State":"Enabled","Health":"Warning"}}`,
+		aSystem + "/Memory/A1": `{"@odata.type":"#Memory.v1_7_0.Memory","Id":"A1","CapacityMiB":0,"SerialNumber":"MEM-76","Status":{"State":"Disabled","Health":"Critical"}}`,
 		aSystem + "/Processors/1": `{"@odata.type":"#Processor.v1_3_0.Processor","Id":"1","ProcessorType":"CPU","TotalCores":8,"TotalThreads":16,
 			"Status":{"State":"Enabled","Health":"Critical"}}`,
 	}))
@@ -109,9 +112,101 @@ func TestHealthOfParts(t *testing.T) {
 	g.Expect(reading.Parts).To(ConsistOf(deadSupply, slowFan, warmInlet,
 		bmc.Part{Class: bmc.PartDisk, Name: "4", Model: "VK960", SerialNumber: "ZX-4711", Health: bmc.HealthWarning},
 		bmc.Part{Class: bmc.PartVolume, Name: "data", Health: bmc.HealthCritical},
+		bmc.Part{Class: bmc.PartMemory, Name: "A1", SerialNumber: "MEM-76", Health: bmc.HealthCritical},
 		bmc.Part{Class: bmc.PartMemory, Name: "A2", SerialNumber: "MEM-77", Health: bmc.HealthWarning},
 		bmc.Part{Class: bmc.PartCPU, Name: "1", Health: bmc.HealthCritical},
 	))
+}
+
+// aServerWithAllParts has parts of each class, none of which is the last of its kind.
+func aServerWithAllParts() map[string]string {
+	const storage, second = aSystem + "/Storage/1", "/redfish/v1/Chassis/2"
+	list := func(path string, names ...string) string {
+		for i, name := range names {
+			names[i] = `{"@odata.id":"` + path + "/" + name + `"}`
+		}
+		return `{"Members":[` + strings.Join(names, ",") + `]}`
+	}
+	link := func(name, path string) string { return `"` + name + `":{"@odata.id":"` + path + `"}` }
+	all := map[string]string{
+		aSystem: `{"@odata.type":"#ComputerSystem.v1_10_0.ComputerSystem","Id":"1","PowerState":"On","Status":{"Health":"OK","HealthRollup":"Critical"},` +
+			link("Processors", aSystem+"/Processors") + "," + link("Memory", aSystem+"/Memory") + "," + link("Storage", aSystem+"/Storage") + "," +
+			link("EthernetInterfaces", aSystem+"/EthernetInterfaces") + `,"Links":{"Chassis":[{"@odata.id":"` + aChassis + `"},{"@odata.id":"` + second + `"}],
+			"ManagedBy":[{"@odata.id":"/redfish/v1/Managers/1"},{"@odata.id":"/redfish/v1/Managers/2"}]}}`,
+		aSystem + "/Processors":                  list(aSystem+"/Processors", "1", "2"),
+		aSystem + "/Storage":                     list(aSystem+"/Storage", "1", "2"),
+		storage:                                  `{"Id":"1","Drives":[{"@odata.id":"` + storage + `/Drives/4"},{"@odata.id":"` + storage + `/Drives/5"}],` + link("Volumes", storage+"/Volumes") + `}`,
+		aSystem + "/Storage/2":                   `{"Id":"2",` + link("Drives", aSystem+"/Storage/2/Drives") + `}`,
+		aSystem + "/Storage/2/Drives":            list(aSystem+"/Storage/2/Drives", "6"),
+		storage + "/Volumes":                     list(storage+"/Volumes", "1", "2"),
+		aSystem + "/EthernetInterfaces":          list(aSystem+"/EthernetInterfaces", "1", "2"),
+		second:                                   `{"Id":"2",` + link("PowerSubsystem", second+"/PowerSubsystem") + "," + link("ThermalSubsystem", second+"/ThermalSubsystem") + "," + link("Sensors", second+"/Sensors") + `,"Links":{"ComputerSystems":[{"@odata.id":"` + aSystem + `"}]}}`,
+		second + "/PowerSubsystem":               `{` + link("PowerSupplies", second+"/PowerSubsystem/PowerSupplies") + `}`,
+		second + "/ThermalSubsystem":             `{` + link("Fans", second+"/ThermalSubsystem/Fans") + `}`,
+		second + "/ThermalSubsystem/Fans":        list(second+"/ThermalSubsystem/Fans", "1", "2"),
+		second + "/Sensors":                      list(second+"/Sensors", "T1", "T2"),
+		second + "/PowerSubsystem/PowerSupplies": list(second+"/PowerSubsystem/PowerSupplies", "1", "2"),
+	}
+	for _, path := range []string{
+		aSystem + "/Processors/2", storage + "/Drives/4", storage + "/Drives/5", aSystem + "/Storage/2/Drives/6", storage + "/Volumes/1", storage + "/Volumes/2",
+		aSystem + "/EthernetInterfaces/2", "/redfish/v1/Managers/2", second + "/ThermalSubsystem/Fans/1", second + "/ThermalSubsystem/Fans/2", second + "/Sensors/T1",
+		second + "/Sensors/T2", second + "/PowerSubsystem/PowerSupplies/1", second + "/PowerSubsystem/PowerSupplies/2",
+	} {
+		all[path] = `{"Id":"` + path[strings.LastIndex(path, "/")+1:] + `","Status":{"State":"Enabled","Health":"OK"}}`
+	}
+	return aServerWithHealth("On", "Critical", all)
+}
+
+// TestUnreadHealth: a class counts as read only if each of its parts was, so that a fault of a part that cannot be read for once stays. Other classes do not suffer from a part that cannot be read.
+func TestUnreadHealth(t *testing.T) {
+	const storage, second = aSystem + "/Storage/1", "/redfish/v1/Chassis/2"
+	sensors := []bmc.PartClass{bmc.PartFan, bmc.PartTemperature, bmc.PartVoltage}
+	boxes := append([]bmc.PartClass{bmc.PartChassis, bmc.PartPowerSupply}, sensors...)
+	every := append([]bmc.PartClass{bmc.PartBMC, bmc.PartDisk, bmc.PartVolume, bmc.PartMemory, bmc.PartCPU, bmc.PartNIC}, boxes...)
+	for path, lost := range map[string][]bmc.PartClass{
+		"":                                         {},
+		aSystem + "/Processors/2":                  {bmc.PartCPU},
+		aSystem + "/Memory/A2":                     {bmc.PartMemory},
+		aSystem + "/Storage/2":                     {bmc.PartDisk, bmc.PartVolume},
+		aSystem + "/Storage/2/Drives":              {bmc.PartDisk},
+		aSystem + "/Storage/2/Drives/6":            {bmc.PartDisk},
+		storage + "/Drives/4":                      {bmc.PartDisk},
+		storage + "/Volumes":                       {bmc.PartVolume},
+		storage + "/Volumes/2":                     {bmc.PartVolume},
+		aSystem + "/EthernetInterfaces/2":          {bmc.PartNIC},
+		"/redfish/v1/Managers/2":                   {bmc.PartBMC},
+		second:                                     boxes,
+		second + "/PowerSubsystem":                 {bmc.PartPowerSupply},
+		second + "/ThermalSubsystem":               sensors,
+		second + "/ThermalSubsystem/Fans":          sensors,
+		second + "/ThermalSubsystem/Fans/2":        sensors,
+		second + "/Sensors":                        sensors,
+		second + "/Sensors/T2":                     sensors,
+		aChassis + "/Power":                        append([]bmc.PartClass{bmc.PartPowerSupply}, sensors...),
+		second + "/PowerSubsystem/PowerSupplies/2": {bmc.PartPowerSupply},
+	} {
+		for _, status := range []int{http.StatusInternalServerError, http.StatusNotFound} {
+			t.Run(fmt.Sprint(strings.TrimPrefix(path, "/redfish/v1/"), " ", status), func(t *testing.T) {
+				g := NewWithT(t)
+				s := newTree(t, aServerWithAllParts())
+				delete(s.resources, path)
+				s.before = func(w http.ResponseWriter, r *http.Request) bool {
+					if path == "" || r.URL.Path != path {
+						return false
+					}
+					w.WriteHeader(status)
+					return true
+				}
+				reading, err := s.open(t, aSystem).ReadHealth(t.Context(), bmc.HealthRequest{})
+				g.Expect(err).NotTo(HaveOccurred())
+				want := slices.DeleteFunc(slices.Clone(every), func(class bmc.PartClass) bool { return slices.Contains(lost, class) })
+				g.Expect(reading.Read).To(ConsistOf(want))
+				for _, p := range reading.Parts {
+					g.Expect(reading.Read).To(ContainElement(p.Class))
+				}
+			})
+		}
+	}
 }
 
 // logTree are the logs of a system, listed from old to new, in two pages.

@@ -20,6 +20,8 @@ type inspection struct {
 	inventory bmc.Inventory
 	// processors are the members of the Processors collection, including accelerators.
 	processors listing
+	// modules, drives and supplies are what was read of the memory modules, the drives and the power supplies.
+	modules, drives, supplies listing
 }
 
 // Inspect reads the inventory, the most important parts first.

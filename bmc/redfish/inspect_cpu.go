@@ -121,19 +121,21 @@ func isGPUMemory(module resource) bool {
 func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
 	modules := n.ownership.fromBaseboards(ctx, n.service.list(ctx, n.system.link("Memory")), "Memory")
 	i := &n.inventory
+	n.modules = modules
 	sized, whole, serials := int64(0), modules.complete(), map[string]bool{}
 	sortByPath(modules.members)
 	for _, m := range modules.members {
-		size, serial := min(m.count("CapacityMiB"), math.MaxInt32), serialNumber(m.text("SerialNumber"))
+		size, serial, health := min(m.count("CapacityMiB"), math.MaxInt32), serialNumber(m.text("SerialNumber")), healthOf(m)
 		switch {
 		case isAbsent(m), serials[serial], isGPUMemory(m):
-		case size == 0:
+		case size == 0 && (health == "" || health == bmc.HealthOK):
 			whole = false // the size of this module is unknown
 		default:
+			whole = whole && size > 0 // firmware that disables a failed module may give it no size
 			serials[serial] = serial != ""
 			i.DIMMs = append(i.DIMMs, bmc.DIMM{
 				Name: m.id(), Manufacturer: memoryManufacturer(m.text("Manufacturer")), PartNumber: dropPlaceholder(m.text("PartNumber")), SerialNumber: serial,
-				SizeMiB: size, Health: healthOf(m),
+				SizeMiB: size, Health: health,
 			})
 			if !isPersistent(m) {
 				sized += size

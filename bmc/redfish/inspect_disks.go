@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -22,11 +23,12 @@ func (n *inspection) readDisks(ctx context.Context) bmc.Fact {
 	drives.total = storage.total - len(storage.members) // a controller that could not be read may have any number of drives
 	for _, controller := range storage.members {
 		of := n.drivesOf(ctx, controller)
-		drives.members, drives.total = append(drives.members, of.members...), drives.total+of.total
+		drives.members, drives.total, drives.err = append(drives.members, of.members...), drives.total+of.total, cmp.Or(drives.err, of.err)
 		// A controller that lists no drive and no empty slot may have drives that the BMC cannot see.
 		drives.inconclusive = drives.inconclusive || of.total == 0 && strings.EqualFold(controller.text("Status", "State"), "Enabled")
 	}
 	sortByPath(drives.members)
+	n.drives = drives
 	serials, paths := map[string]bool{}, map[string]bool{}
 	for _, d := range drives.members {
 		disk := diskOf(d)
@@ -110,6 +112,7 @@ func (n *inspection) readSimpleStorage(ctx context.Context, path string) bmc.Fac
 		devices.members = append(devices.members, controller.list("Devices")...)
 	}
 	devices.total += len(devices.members)
+	n.drives = devices
 	for _, d := range devices.members {
 		if size := n.diskSize(d.count("CapacityBytes")); !isAbsent(d) && size > 0 {
 			n.inventory.Disks = append(n.inventory.Disks, bmc.Disk{Name: d.text("Name"), Model: dropPlaceholder(d.text("Model")), SizeBytes: size, Health: healthOf(d)})

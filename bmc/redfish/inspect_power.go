@@ -3,6 +3,7 @@ package redfish
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -35,6 +36,7 @@ func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 			Watts: ratedWatts(r), Health: healthOf(r),
 		})
 	}
+	n.supplies = read
 	return read.fact(len(n.inventory.PowerSupplies))
 }
 
@@ -61,13 +63,17 @@ func isSupply(r resource) bool {
 
 // suppliesOf reads the power supplies of a chassis: those of the power subsystem, or the older list of its Power.
 func (n *inspection) suppliesOf(ctx context.Context, box resource) listing {
-	subsystem := n.service.readOptional(ctx, box.link("PowerSubsystem"))
+	link := box.link("PowerSubsystem")
+	subsystem := n.service.readOptional(ctx, link)
 	newer := n.service.list(ctx, subsystem.link("PowerSupplies"))
 	if len(newer.members) > 0 {
 		return newer
 	}
 	path := box.link("Power")
-	if path == "" || n.service.unavailable(ctx) != nil {
+	switch {
+	case path == "" && link != "" && subsystem == nil:
+		return listing{source: link, err: errors.New("the power subsystem cannot be read")}
+	case path == "", n.service.unavailable(ctx) != nil:
 		return newer
 	}
 	power, err := n.service.get(ctx, path)

@@ -39,10 +39,11 @@ func (s *service) list(ctx context.Context, path string) listing {
 	return l
 }
 
-// complete is true if the collection and each of its members was read.
-func (l listing) complete() bool {
-	return l.source != "" && l.err == nil && !l.inconclusive && len(l.members) == l.total
-}
+// isRead is true if the collection and each of its members was read.
+func (l listing) isRead() bool { return l.source != "" && l.err == nil && len(l.members) == l.total }
+
+// complete is true if it was read, and if its members prove that there are no others.
+func (l listing) complete() bool { return l.isRead() && !l.inconclusive }
 
 // and adds another listing of parts of the same kind.
 func (l listing) and(other listing) listing {

@@ -135,7 +135,7 @@ func (r *eventRecorder) recordLogEntries(ctx context.Context, j job, entries []v
 	}
 }
 
-// logEvent returns the event of an entry. Its name is a hash of the entry, so that an entry is one event, whether it was new or requested, and also if several processes record it. It is not made
+// logEvent returns the event of an entry. Its name is a hash of the entry, so that an entry is one event, whether it was new or requested, and also if another process recorded it. It is not made
 // with a recorder, because recorders count events of one reason as repetitions of the first. Its time is that of the BMC's clock.
 func logEvent(j job, entry v1alpha1.LogEntry, now time.Time) *eventsv1.Event {
 	kind, note, at := corev1.EventTypeNormal, health.Text(entry), now

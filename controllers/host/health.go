@@ -111,7 +111,7 @@ func textOfAll(status *v1alpha1.HealthStatus) string {
 }
 
 // flappingNote says in the condition why it does not change.
-const flappingNote = ". This changed more than 3 times in 10 minutes: the worst state is shown until nothing changes for 10 minutes"
+const flappingNote = ". This changed more than 3 times in 10 minutes or 4 readings: the worst state is shown until nothing changes for as long"
 
 // setHardwareHealthy sets the condition HardwareHealthy from what is reported. Without an inventory it deletes the condition. rollup is the last reading of the health in this process.
 func setHardwareHealthy(host *v1alpha1.BareMetalHost, rollup wire.Health) {

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -187,6 +188,33 @@ func TestHealthOfTheServer(t *testing.T) {
 	h.noteHealth(bmc.HealthReading{Rollup: bmc.HealthOK, Server: bmc.HealthOK, Read: []bmc.PartClass{bmc.PartDisk}}, now)
 	g.Expect(h.bmc.InspectedTime.IsZero()).To(BeTrue())
 	g.Expect(h.healthStatus(nil)).To(BeNil())
+}
+
+// TestFlappingOfManyHosts: a reading knows the interval that the number of hosts gives it, so that a part that changes with each reading flaps.
+func TestFlappingOfManyHosts(t *testing.T) {
+	g := NewWithT(t)
+	b, clock := &healthBMC{Fake: &bmctest.Fake{}}, clocktesting.NewFakePassiveClock(time.Now())
+	r, j := newTestReconciler(t, func(r *Reconciler) {
+		r.Clock = clock
+		r.Pool = bmc.NewPool(map[string]bmc.Driver{"fake": {Open: func(context.Context, bmc.Endpoint) (bmc.Client, error) { return b, nil }}}, bmc.PoolOptions{})
+	})
+	defer r.Pool.Close()
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: j.key.Namespace, Name: j.key.Name}}
+	for i := range 5 {
+		b.reading = bmc.HealthReading{Rollup: bmc.HealthOK, Read: []bmc.PartClass{bmc.PartFan}}
+		if i%2 == 1 {
+			b.reading.Rollup, b.reading.Parts = bmc.HealthCritical, []bmc.Part{{Class: bmc.PartFan, Health: bmc.HealthCritical}}
+		}
+		clock.SetTime(clock.Now().Add(1000 * time.Second))
+		wait, err := r.performer.jobs.submit(t.Context(), host, lifecycle.View{Now: clock.Now(), Provider: lifecycle.Provider{Hosts: 10000}}, lifecycle.ReadHealth)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(wait).To(BeZero())
+		g.Eventually(r.enqueuer.channel).Should(Receive())
+		g.Eventually(r.Pool.Busy).WithArguments(j.key.String()).Should(BeFalse())
+	}
+	g.Expect(b.requests).To(HaveLen(5))
+	got := r.observations.get(j.key)
+	g.Expect(got.health.Flapping()).To(BeTrue())
 }
 
 // TestLogTexts: the API server accepts the entries of a log, whatever a BMC writes.

@@ -46,7 +46,10 @@ func (e *jobExecutor) pollHealth(ctx context.Context, j job, c bmc.Client) error
 	if err != nil {
 		return err
 	}
-	e.observations.updateByJob(j, func(h *hostObservation) { h.noteHealth(read, truncateToSecond(e.clock.Now()).Time) })
+	e.observations.updateByJob(j, func(h *hostObservation) {
+		h.health.ReadEvery(j.healthInterval)
+		h.noteHealth(read, truncateToSecond(e.clock.Now()).Time)
+	})
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the details took all of the time
 	}

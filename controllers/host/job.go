@@ -50,6 +50,8 @@ type job struct {
 	decidedAt time.Time
 	powerNew  bool // the decision used a new reading of the power state
 	readsLog  bool // a user requested the job: the newest entries of the logs become events, too
+	// healthInterval is the interval of the readings of the health.
+	healthInterval time.Duration
 
 	// What was known of the server when the job was submitted.
 	lastOverride *v1alpha1.BootOverrideStatus
@@ -117,7 +119,8 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Host.Spec.BootMode),
-		decidedAt: view.Now, powerNew: view.BMC.PowerNew, readsLog: view.Requests.RetryBMC, wantsSecureBoot: view.Host.Spec.BootMode == v1alpha1.BootModeUEFISecureBoot,
+		decidedAt: view.Now, powerNew: view.BMC.PowerNew, readsLog: view.Requests.RetryBMC, healthInterval: lifecycle.HealthInterval(view, r.settings),
+		wantsSecureBoot: view.Host.Spec.BootMode == v1alpha1.BootModeUEFISecureBoot,
 	}
 	observed := r.observations.get(j.key)
 	if wait := observed.commandsDeferredUntil.Sub(r.clock.Now()); action.Commands() && wait > 0 {

@@ -20,6 +20,7 @@ var bmcTargets = []target{
 		{"an answer to another request counts", "unpackMessage", "message.Command != q.command.ID || message.RequesterSequence != sequence", ""},
 		{"the BMC picks any algorithms", "session.propose", "picked < 0", "picked = max(picked, 0); false"},
 		{"a password that is too long for IPMI is cut", "checkCredentials", "len(e.Password) > maxPassword", "false"},
+		{"a fault of the cooling is lost with the sensors", "conn.ReadHealth", "reading.Parts[i].Class == bmc.PartFan", "false"},
 		{"a power cycle is repeated when its answer is lost", "conn.Cycle", "chassis.ChassisControlPowerCycle, true", "chassis.ChassisControlPowerCycle, false"},
 	}},
 	{"bmc/redfish", nil, []mutant{
@@ -30,6 +31,10 @@ var bmcTargets = []target{
 		{"a summary counts as the resource", "service.innerIsComplete", "err != nil || !inner.lacks(whole)", "err != nil || inner.lacks(whole) || true"},
 		{"a function that is switched off is a NIC", "offFunctions", `f.text("DeviceEnabled") == "false" || hasOthers && isOfType(f)`, "hasOthers && false"},
 		{"a controller without drives means that there are none", "inspection.readDisks", `strings.EqualFold(controller.text("Status", "State"), "Enabled")`, "false"},
+		{"a part that cannot be read counts as healthy", "listing.isRead", "len(l.members) == l.total", "true"},
+		{"a volume that cannot be read counts as healthy", "parts.addVolumes", "len(volumes) < len(unique(paths))", "false"},
+		{"a sensor that cannot be read counts as healthy", "parts.addSubsystem", "len(sensors) == len(unique(paths))", "true"},
+		{"a failed memory module without a size does not count", "inspection.readMemory", `health == "" || health == bmc.HealthOK`, "true"},
 		{"the serial number of a part is that of the server", "ownership.serialElsewhere", `!slices.Contains(partTypes, box.text("ChassisType"))`, ""},
 		{"Redfish gets a power command while the power changes", "power.setPower", "command != bmc.CanForceOff && state.InTransition()", "false"},
 		{"a power command is sent that changes nothing", "power.setPower", "err != nil || state == want", "err != nil"},

@@ -16,10 +16,12 @@ const (
 	detailsInterval = 10 * time.Minute
 	// logInterval is the maximum age of the logs.
 	logInterval = 10 * time.Minute
-	// flapWindow is the time in which at most maxChanges changes are reported. After more the worst state is reported until nothing changes for this time.
-	flapWindow = 10 * time.Minute
-	maxChanges = 3
-	// staleAfter is the age from which parts of readings no longer count beside a newer inventory: the BMC gives no details any more.
+	// flapWindow and flapReadings are the least time and the least number of readings in which at most maxChanges changes are reported. After more the worst state is reported until
+	// nothing changes for as long. With many hosts a reading takes longer than the time.
+	flapWindow   = 10 * time.Minute
+	flapReadings = 4
+	maxChanges   = 3
+	// staleAfter is the age from which readings no longer count beside a newer inventory: the BMC gives no details any more.
 	staleAfter = time.Hour
 	// maxParts is the maximum length of HealthStatus.Parts.
 	maxParts = 16
@@ -35,6 +37,9 @@ const numClasses = 13
 
 // Classes returns all classes.
 func Classes() []v1alpha1.PartClass { return slices.Clone(classes) }
+
+// unread are the classes that no reading has: that of a device is from the inventory, and that of the server from the inventory and the rollup.
+var unread = []v1alpha1.PartClass{v1alpha1.PartDevice, v1alpha1.PartServer}
 
 // inventoryClasses are the classes that the inventory has, too.
 var inventoryClasses = []v1alpha1.PartClass{v1alpha1.PartDisk, v1alpha1.PartMemory, v1alpha1.PartPowerSupply, v1alpha1.PartDevice, v1alpha1.PartServer}
@@ -61,6 +66,7 @@ type Tracker struct {
 	// Logs is what is remembered of the logs.
 	Logs Logs
 
+	interval  time.Duration // of the readings
 	rollup    wire.Health
 	parts     []v1alpha1.UnhealthyPart // of the last details
 	classAt   [numClasses]time.Time    // when each class was last read
@@ -77,7 +83,13 @@ type Tracker struct {
 // Known is true once there is something to report, even if that is that all is well.
 func (t *Tracker) Known() bool { return t.known }
 
-// Rollup is the rollup of the last reading of this process; empty without one.
+// ReadEvery sets the interval of the readings.
+func (t *Tracker) ReadEvery(interval time.Duration) { t.interval = interval }
+
+// window is the time in which at most maxChanges changes are reported.
+func (t *Tracker) window() time.Duration { return max(flapWindow, flapReadings*t.interval) }
+
+// Rollup is the rollup of the last reading, or the health of the server itself that the status showed before the first one; empty without both.
 func (t *Tracker) Rollup() wire.Health { return t.rollup }
 
 // Restore takes over what a status shows, at the start of a process. The changes before are forgotten.
@@ -86,8 +98,13 @@ func (t *Tracker) Restore(status *v1alpha1.HealthStatus, inventory Inventory, no
 		t.reported = t.effective(inventory)
 	} else {
 		t.parts, t.reported = status.Parts, status.Parts
-		for i := range t.classAt { // what the status shows counts until something is read
-			t.classAt[i] = now
+		for i, class := range classes { // what the status shows counts until something is read
+			if !slices.Contains(unread, class) {
+				t.classAt[i] = now
+			}
+		}
+		if i := slices.IndexFunc(status.Parts, func(p v1alpha1.UnhealthyPart) bool { return p.Class == v1alpha1.PartServer }); i >= 0 {
+			t.rollup = status.Parts[i].Health
 		}
 		t.Logs.restore(status.Log)
 	}
@@ -96,7 +113,7 @@ func (t *Tracker) Restore(status *v1alpha1.HealthStatus, inventory Inventory, no
 
 // WantsDetails is true if the next reading shall read the parts whatever the rollup is: a part is not healthy, or a log says so, and the last details are old.
 func (t *Tracker) WantsDetails(now time.Time) bool {
-	unhealthy := len(t.latest) > 0 || t.rollup == wire.HealthWarning || t.rollup == wire.HealthCritical
+	unhealthy := len(t.latest) > 0 || IsSevere(t.rollup)
 	return t.wantsDetails || unhealthy && now.Sub(t.detailsAt) >= detailsInterval
 }
 
@@ -108,11 +125,15 @@ func (t *Tracker) ReadDetailsSoon() { t.wantsDetails = true }
 
 // Note records a reading.
 func (t *Tracker) Note(r Reading, now time.Time) {
+	wanted := t.WantsDetails(now)
 	if r.Rollup != t.rollup && t.rollup != "" {
 		t.Logs.readAt = time.Time{} // the log says why
 	}
 	t.rollup, t.readAt = r.Rollup, now
 	if len(r.Read) == 0 {
+		if wanted { // nothing could be read: not again with each reading
+			t.detailsAt, t.wantsDetails = now, false
+		}
 		return
 	}
 	parts := slices.DeleteFunc(slices.Clone(t.parts), func(p v1alpha1.UnhealthyPart) bool { return slices.Contains(r.Read, p.Class) })
@@ -146,10 +167,10 @@ func (t *Tracker) Contradicts(inventory Inventory) bool {
 // Update decides what is reported, after a reading or an inventory.
 func (t *Tracker) Update(inventory Inventory, now time.Time) {
 	if now.Sub(t.readAt) > staleAfter && inventory.Time.After(t.readAt) {
-		t.parts = nil
+		t.parts, t.rollup = nil, ""
 	}
 	parts := t.effective(inventory)
-	changes := slices.DeleteFunc(slices.Clone(t.changes), func(at time.Time) bool { return now.Sub(at) >= flapWindow })
+	changes := slices.DeleteFunc(slices.Clone(t.changes), func(at time.Time) bool { return now.Sub(at) >= t.window() })
 	if !t.known {
 		t.latest, t.reported, t.known = parts, parts, true
 		return
@@ -170,7 +191,7 @@ func (t *Tracker) Update(inventory Inventory, now time.Time) {
 	}
 }
 
-// effective returns the parts of the inventory and of the readings; of a class that both have, those of the newer one.
+// effective returns the parts of the inventory and of the readings; of a class that both have, those of the newer one. A rollup that no part explains is the health of the server.
 func (t *Tracker) effective(inventory Inventory) []v1alpha1.UnhealthyPart {
 	var all []v1alpha1.UnhealthyPart
 	for _, p := range inventory.Parts {
@@ -182,6 +203,9 @@ func (t *Tracker) effective(inventory Inventory) []v1alpha1.UnhealthyPart {
 		if t.isNewer(p.Class, inventory) || !slices.Contains(inventoryClasses, p.Class) {
 			all = append(all, p)
 		}
+	}
+	if IsSevere(t.rollup) {
+		all = append(all, v1alpha1.UnhealthyPart{Class: v1alpha1.PartServer, Health: t.rollup})
 	}
 	parts := slices.DeleteFunc(slices.Clone(all), func(p v1alpha1.UnhealthyPart) bool { return isExplained(p, all) })
 	slices.SortStableFunc(parts, func(a, b v1alpha1.UnhealthyPart) int {
@@ -195,7 +219,7 @@ func (t *Tracker) effective(inventory Inventory) []v1alpha1.UnhealthyPart {
 func isExplained(p v1alpha1.UnhealthyPart, all []v1alpha1.UnhealthyPart) bool {
 	whole := func(c v1alpha1.PartClass) bool { return c == v1alpha1.PartServer || c == v1alpha1.PartChassis }
 	return whole(p.Class) && slices.ContainsFunc(all, func(other v1alpha1.UnhealthyPart) bool {
-		explains := !whole(other.Class) || p.Class == v1alpha1.PartServer && other.Class == v1alpha1.PartChassis
+		explains := !whole(other.Class) || p.Class == v1alpha1.PartServer && other != p
 		return explains && (other.Health == p.Health || other.Health == wire.HealthCritical)
 	})
 }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"strconv"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func part(class v1alpha1.PartClass, name string, health wire.Health) v1alpha1.Un
 
 var (
 	server = part(v1alpha1.PartServer, "", wire.HealthCritical)
+	ill    = part(v1alpha1.PartServer, "", wire.HealthWarning)
 	box    = part(v1alpha1.PartChassis, "1", wire.HealthCritical)
 	disk   = part(v1alpha1.PartDisk, "3", wire.HealthCritical)
 	fan    = part(v1alpha1.PartFan, "Fan 1", wire.HealthWarning)
@@ -59,8 +61,15 @@ func TestTracker(t *testing.T) {
 			[]v1alpha1.UnhealthyPart{supply},
 		},
 		"a part of a class that was not read does not count": {
-			Inventory{nil, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply}, []v1alpha1.PartClass{v1alpha1.PartFan}}}, nil,
+			Inventory{nil, noon}, []Reading{{wire.HealthOK, []v1alpha1.UnhealthyPart{supply}, []v1alpha1.PartClass{v1alpha1.PartFan}}}, nil,
 		},
+		"a rollup that no part explains is the server":  {Inventory{nil, noon}, []Reading{{wire.HealthCritical, nil, all}}, []v1alpha1.UnhealthyPart{server}},
+		"a rollup without details is, too":              {Inventory{nil, noon}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
+		"a rollup that is worse than each part is, too": {Inventory{nil, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan}, all}}, []v1alpha1.UnhealthyPart{server, fan}},
+		"a part explains the rollup":                    {Inventory{nil, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply}, all}}, []v1alpha1.UnhealthyPart{supply}},
+		"the server is one part, with the worse health": {Inventory{[]v1alpha1.UnhealthyPart{ill}, noon}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
+		"the server is one part with the same health":   {Inventory{[]v1alpha1.UnhealthyPart{server}, noon}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
+		"the rollup is OK again":                        {Inventory{nil, noon}, []Reading{{wire.HealthCritical, nil, all}, {wire.HealthOK, nil, all}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -78,6 +87,17 @@ func TestTracker(t *testing.T) {
 			g.Expect(tracker.Status().Parts).To(Equal(c.want))
 		})
 	}
+}
+
+// TestOldReading: a reading that is older than an hour does not count beside a newer inventory.
+func TestOldReading(t *testing.T) {
+	g := NewWithT(t)
+	var tracker Tracker
+	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan}, all}, noon)
+	tracker.Update(Inventory{nil, noon.Add(59 * time.Minute)}, noon.Add(time.Hour))
+	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{server, fan}))
+	tracker.Update(Inventory{nil, noon.Add(61 * time.Minute)}, noon.Add(61*time.Minute))
+	g.Expect(tracker.Status()).To(BeNil())
 }
 
 // TestContradiction: a part that a reading finds healthy makes the inventory that has it as unhealthy outdated.
@@ -111,6 +131,30 @@ func TestRestart(t *testing.T) {
 	g.Expect(tracker.Status().Parts).To(Equal(status.Parts))
 	g.Expect(tracker.Flapping()).To(BeFalse())
 
+	for _, inventory := range []Inventory{{nil, noon.Add(-time.Hour)}, {[]v1alpha1.UnhealthyPart{ill}, noon.Add(-time.Hour)}} {
+		whole := &v1alpha1.HealthStatus{Parts: []v1alpha1.UnhealthyPart{server}}
+		tracker = Tracker{}
+		tracker.Restore(whole, inventory, noon)
+		tracker.Update(inventory, noon.Add(time.Minute)) // an inventory is read first
+		g.Expect(tracker.Status()).To(Equal(whole), "the server itself has no reading of its own")
+		tracker.Note(Reading{Rollup: wire.HealthWarning}, noon.Add(2*time.Minute))
+		tracker.Update(inventory, noon.Add(2*time.Minute))
+		g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{ill}), "it gets better")
+		tracker.Note(Reading{Rollup: wire.HealthOK}, noon.Add(3*time.Minute))
+		inventory.Parts = nil // the reading changes it, too
+		tracker.Update(inventory, noon.Add(3*time.Minute))
+		g.Expect(tracker.Status()).To(BeNil())
+		inventory.Parts = []v1alpha1.UnhealthyPart{server}
+		tracker.Update(inventory, noon.Add(4*time.Minute))
+		g.Expect(tracker.Status()).To(Equal(whole), "it gets worse")
+	}
+
+	gpu := part(v1alpha1.PartDevice, "GPU 4", wire.HealthWarning)
+	tracker = Tracker{}
+	tracker.Restore(&v1alpha1.HealthStatus{Parts: []v1alpha1.UnhealthyPart{supply, gpu}}, inventory, noon)
+	tracker.Update(inventory, noon.Add(time.Minute))
+	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{supply}), "devices are in the inventory only")
+
 	tracker = Tracker{}
 	tracker.Restore(nil, Inventory{[]v1alpha1.UnhealthyPart{disk}, noon}, noon)
 	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{disk}), "a status of an earlier version")
@@ -125,7 +169,7 @@ func TestFlapping(t *testing.T) {
 	read := func(parts ...v1alpha1.UnhealthyPart) {
 		before := tracker.Status()
 		now = now.Add(time.Minute)
-		tracker.Note(Reading{wire.HealthWarning, parts, all}, now)
+		tracker.Note(Reading{cmp.Or(Worst(parts), wire.HealthOK), parts, all}, now)
 		tracker.Update(Inventory{}, now)
 		after := tracker.Status()
 		if (before == nil) != (after == nil) || before != nil && (len(before.Parts) != len(after.Parts) || before.Flapping != after.Flapping) {
@@ -149,6 +193,30 @@ func TestFlapping(t *testing.T) {
 	read()
 	read()
 	g.Expect(tracker.Status()).To(BeNil(), "nothing changed for ten minutes")
+}
+
+// TestFlappingOfManyHosts: with many hosts the interval of the readings is longer than ten minutes. A part that changes with each of them flaps all the same.
+func TestFlappingOfManyHosts(t *testing.T) {
+	for name, interval := range map[string]time.Duration{"600 hosts": time.Minute, "10,000 hosts": 1000 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var tracker Tracker
+			now := noon
+			read := func(parts ...v1alpha1.UnhealthyPart) {
+				now = now.Add(interval + interval/10)
+				tracker.ReadEvery(interval)
+				tracker.Note(Reading{cmp.Or(Worst(parts), wire.HealthOK), parts, all}, now)
+				tracker.Update(Inventory{}, now)
+			}
+			read()
+			for range 2 {
+				g.Expect(tracker.Flapping()).To(BeFalse())
+				read(fan)
+				read()
+			}
+			g.Expect(tracker.Flapping()).To(BeTrue())
+		})
+	}
 }
 
 // TestMany: a status has sixteen parts, and the number of the others.
@@ -182,4 +250,7 @@ func TestWants(t *testing.T) {
 	tracker = Tracker{}
 	tracker.ReadDetailsSoon()
 	g.Expect(tracker.WantsDetails(noon)).To(BeTrue())
+	tracker.Note(Reading{Rollup: wire.HealthCritical}, noon)
+	g.Expect(tracker.WantsDetails(noon.Add(9*time.Minute))).To(BeFalse(), "the BMC does not give the parts")
+	g.Expect(tracker.WantsDetails(noon.Add(10 * time.Minute))).To(BeTrue())
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"time"
@@ -18,6 +19,8 @@ const (
 	maxKept = 8
 	// maxLogs is the maximum number of logs of a server.
 	maxLogs = 4
+	// maxSeen is the maximum number of entries that are remembered of a log whose IDs are no numbers: twice those of a reading, because one may lack some.
+	maxSeen = 128
 	// maxEvents is the maximum number of entries of a server in eventWindow that become events.
 	maxEvents   = 10
 	eventWindow = time.Minute
@@ -60,14 +63,16 @@ type mark struct {
 	at    time.Time // of the newest entry
 	empty bool      // the log had no entry
 	full  bool
+	// seen are hashes of the entries of a log whose IDs are no numbers: only the times order these, and a clock may be wrong.
+	seen []uint32
 }
 
 // Logs is what is remembered of the logs of one server.
 type Logs struct {
 	readAt   time.Time
 	marks    []mark
-	kept     []v1alpha1.LogEntry // newest first
-	restored bool                // kept is from a status
+	kept     []v1alpha1.LogEntry // newest first, by their arrival
+	restored bool                // kept and marks are from a status
 	find     bool                // the next reading searches for the logs
 	// events are the times of the last entries that became events, and omitted counts the entries that did not since then.
 	events  []time.Time
@@ -103,35 +108,40 @@ func (l *Logs) Sources() []Source {
 // FindAgain makes the next reading search for the logs: firmware of another version has others. It keeps what is known of them.
 func (l *Logs) FindAgain() { l.find = true }
 
-func (l *Logs) restore(kept []v1alpha1.LogEntry) { l.kept, l.restored = kept, len(kept) > 0 }
+// restore takes over what a status shows. The newest entry of each log is its mark, which the process before kept.
+func (l *Logs) restore(kept []v1alpha1.LogEntry) {
+	l.kept, l.restored, l.find = kept, len(kept) > 0, true
+	for _, e := range kept {
+		if l.markOf(e.Log) == nil {
+			l.marks = append(l.marks, mark{Source: Source{Name: e.Log, Newest: e.ID}, at: timeOf(e), full: true})
+		}
+	}
+}
 
-// Note records a reading of the logs; without a log, that none could be read. The first reading of a log shows what is in it, and nothing of it is new.
+// Note records a reading of the logs; without a log, that none could be read. The first reading of a log shows what is in it, and nothing of it is new. Whether a log was cleared or
+// became full before the first reading of a process is not known, and the process before has reported it.
 func (l *Logs) Note(logs []Log, now time.Time) News {
 	news := News{Severe: map[wire.Health]int{}}
 	if l.readAt = now; len(logs) == 0 {
 		return news
 	}
 	var (
-		marks []mark
-		fresh []v1alpha1.LogEntry
-		floor time.Time
+		marks        []mark
+		fresh, shown [][]v1alpha1.LogEntry // the new entries of each log, and those of its first reading
 	)
-	if l.restored {
-		floor = timeOf(l.kept[0])
-	}
 	for _, log := range logs[:min(len(logs), maxLogs)] {
-		before := l.markOf(log.Name)
+		before := l.before(log.Name)
 		found := log.Entries
 		if before != nil {
 			var cleared bool
-			if found, cleared = newer(*before, log); cleared {
+			if found, cleared = newer(*before, log, now); cleared && !l.restored {
 				news.Cleared = append(news.Cleared, log.Name)
 			}
 		}
-		severe := severeOf(log.Name, found)
-		l.keep(severe, floor)
-		if before != nil {
-			fresh = append(fresh, severe...)
+		if severe := slices.DeleteFunc(severeOf(log.Name, found), l.isKept); before != nil {
+			fresh = append(fresh, severe)
+		} else {
+			shown = append(shown, severe)
 		}
 		marks = append(marks, next(before, log))
 		if last := marks[len(marks)-1]; last.full && (before == nil || !before.full) {
@@ -144,10 +154,12 @@ func (l *Logs) Note(logs []Log, now time.Time) News {
 		}
 	}
 	l.marks, l.restored, l.find = marks, false, false
-	for _, e := range fresh {
+	arrived := merge(fresh, now)
+	l.keep(arrived, merge(shown, now))
+	for _, e := range arrived {
 		news.Severe[e.Severity]++
 	}
-	news.Entries, news.Omitted = l.limit(fresh, now)
+	news.Entries, news.Omitted = l.limit(arrived, now)
 	return news
 }
 
@@ -160,6 +172,14 @@ func (l *Logs) markOf(name string) *mark {
 	return nil
 }
 
+// before returns the mark of a log; nil before its first reading. The process before kept the newest severe entry of each log, so that one of which it kept no entry had no severe one.
+func (l *Logs) before(name string) *mark {
+	if m := l.markOf(name); m != nil || !l.restored {
+		return m
+	}
+	return &mark{Source: Source{Name: name}, empty: true, full: true}
+}
+
 // next returns the mark after a reading. A log without an entry keeps no ID: whatever comes next is new.
 func next(before *mark, log Log) mark {
 	m := mark{Source: Source{Name: log.Name, Max: log.Max}, empty: len(log.Entries) == 0}
@@ -169,13 +189,23 @@ func next(before *mark, log Log) mark {
 	if !m.empty {
 		m.Newest, m.at = log.Entries[0].ID, log.Entries[0].Time
 	}
+	if slices.ContainsFunc(log.Entries, func(e Entry) bool { _, err := numberOf(e.ID); return err != nil }) {
+		for _, e := range log.Entries {
+			m.seen = append(m.seen, hashOf(e))
+		}
+		if before != nil {
+			m.seen = append(m.seen, before.seen...)
+		}
+		m.seen = m.seen[:min(len(m.seen), maxSeen)]
+	}
 	m.full = m.Max > 0 && log.Count*100 > m.Max*fullPercent
 	return m
 }
 
 // newer returns the entries that came after a mark, and whether the log was cleared or began again since then. It finds the entry of the mark by its ID and its time, because a log
-// that began again has the same IDs. If that entry is gone the IDs decide, if they are numbers, and otherwise the times.
-func newer(m mark, log Log) (entries []Entry, cleared bool) {
+// that began again has the same IDs. If that entry is gone the IDs decide, if they are numbers. If they are not numbers, entries that were not seen are new, and after a restart those with a
+// later time.
+func newer(m mark, log Log, now time.Time) (entries []Entry, cleared bool) {
 	if len(log.Entries) == 0 {
 		return nil, !m.empty
 	}
@@ -183,26 +213,41 @@ func newer(m mark, log Log) (entries []Entry, cleared bool) {
 		return log.Entries, false
 	}
 	at := slices.IndexFunc(log.Entries, func(e Entry) bool { return e.ID == m.Newest })
-	if at >= 0 && log.Entries[at].Time.Equal(m.at) {
-		return log.Entries[:at], false
-	}
-	last, err := strconv.ParseUint(m.Newest, 10, 64)
-	is, nextErr := strconv.ParseUint(log.Entries[0].ID, 10, 64)
+	isSame := at >= 0 && second(log.Entries[at].Time).Equal(second(m.at))
+	last, err := numberOf(m.Newest)
+	is, nextErr := numberOf(log.Entries[0].ID)
 	switch {
+	case len(m.seen) > 0:
+		unseen := slices.DeleteFunc(slices.Clone(log.Entries), func(e Entry) bool { return slices.Contains(m.seen, hashOf(e)) })
+		return unseen, at >= 0 && !isSame
+	case isSame:
+		return log.Entries[:at], false
 	case at >= 0, err == nil && nextErr == nil && is < last:
 		return log.Entries, true
-	case err == nil && nextErr == nil:
-		return log.Entries, false // more entries came than a reading has
+	case err == nil && nextErr == nil, m.at.After(now): // more entries came than a reading has, or a wrong clock says nothing about them
+		return log.Entries, false
 	default:
 		return slices.DeleteFunc(slices.Clone(log.Entries), func(e Entry) bool { return !e.Time.After(m.at) }), false
 	}
 }
 
-// severeOf returns the warnings and critical entries, newest first.
+func numberOf(id string) (uint64, error) { return strconv.ParseUint(id, 10, 64) }
+
+// second is a time as a status has it.
+func second(at time.Time) time.Time { return at.Truncate(time.Second) }
+
+// hashOf identifies an entry of a log.
+func hashOf(e Entry) uint32 {
+	sum := fnv.New32a()
+	_, _ = fmt.Fprintf(sum, "%s %d", e.ID, second(e.Time).Unix()) // never fails
+	return sum.Sum32()
+}
+
+// severeOf returns the warnings and critical entries, newest first, each once: pages of a log may overlap.
 func severeOf(log string, entries []Entry) []v1alpha1.LogEntry {
 	var severe []v1alpha1.LogEntry
 	for _, e := range entries {
-		if IsSevere(e.Severity) {
+		if IsSevere(e.Severity) && !contains(severe, entryOf(log, e)) {
 			severe = append(severe, entryOf(log, e))
 		}
 	}
@@ -243,18 +288,50 @@ func Text(e v1alpha1.LogEntry) string {
 	return fmt.Sprintf("%s (entry %s of the log %s)", message, e.ID, e.Log)
 }
 
-// keep adds entries to those that are kept. What the first reading of a process shows was mostly kept by the process before: it adds only entries after floor, which is zero in
-// later readings.
-func (l *Logs) keep(severe []v1alpha1.LogEntry, floor time.Time) {
-	kept := slices.Clone(l.kept)
-	for _, e := range severe[:min(len(severe), maxKept)] {
-		known := slices.ContainsFunc(kept, func(k v1alpha1.LogEntry) bool { return k.Log == e.Log && k.ID == e.ID && timeOf(k).Equal(timeOf(e)) })
-		if !known && (floor.IsZero() || timeOf(e).After(floor)) {
-			kept = append(kept, e)
+// isKept is true for an entry that is kept.
+func (l *Logs) isKept(e v1alpha1.LogEntry) bool { return contains(l.kept, e) }
+
+// contains compares entries by log, ID and time.
+func contains(entries []v1alpha1.LogEntry, e v1alpha1.LogEntry) bool {
+	return slices.ContainsFunc(entries, func(k v1alpha1.LogEntry) bool { return k.Log == e.Log && k.ID == e.ID && timeOf(k).Equal(timeOf(e)) })
+}
+
+// keep adds entries to those that are kept: new ones before them, whatever the clock of the BMC says, and those of the first reading of a log after them. The newest entry of each log
+// stays, because the next process knows by it what is new.
+func (l *Logs) keep(fresh, shown []v1alpha1.LogEntry) {
+	kept := slices.Concat(fresh, l.kept, shown)
+	for i := len(kept) - 1; i >= 0 && len(kept) > maxKept; i-- {
+		hasNewer := slices.ContainsFunc(kept[:i], func(k v1alpha1.LogEntry) bool { return k.Log == kept[i].Log })
+		if hasNewer || l.markOf(kept[i].Log) == nil {
+			kept = slices.Delete(kept, i, i+1)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b v1alpha1.LogEntry) int { return timeOf(b).Compare(timeOf(a)) })
-	l.kept = kept[:min(len(kept), maxKept)]
+	l.kept = kept
+}
+
+// merge merges the entries of logs by their times, newest first. Within a log the order stays: an entry without a time, or with one that is in the future or before that of an older
+// entry, counts as the one before it.
+func merge(logs [][]v1alpha1.LogEntry, now time.Time) []v1alpha1.LogEntry {
+	type dated struct {
+		entry v1alpha1.LogEntry
+		at    time.Time
+	}
+	var all []dated // oldest first
+	for _, log := range slices.Backward(logs) {
+		at := time.Time{}
+		for _, e := range slices.Backward(log) {
+			if t := timeOf(e); t.After(at) && !t.After(now) {
+				at = t
+			}
+			all = append(all, dated{e, at})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b dated) int { return a.at.Compare(b.at) })
+	var merged []v1alpha1.LogEntry
+	for _, d := range slices.Backward(all) {
+		merged = append(merged, d.entry)
+	}
+	return merged
 }
 
 func timeOf(e v1alpha1.LogEntry) time.Time {

@@ -30,15 +30,15 @@ const (
 	maxHealthBackoff = time.Hour
 )
 
-// healthInterval is the interval between two readings of the health of a host.
-func healthInterval(v View, s Settings) time.Duration {
+// HealthInterval is the interval between two readings of the health of a host.
+func HealthInterval(v View, s Settings) time.Duration {
 	return max(s.HealthInterval, time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond)
 }
 
 // nextHealth is when the health of an idle host is to be read again. A hash of its name spreads the first readings of a process over the interval, and makes the interval of each host
 // up to a tenth shorter or longer, so that hosts that were registered together are not read together.
 func nextHealth(v View, s Settings) time.Time {
-	poll, interval, place := v.BMC.Health, healthInterval(v, s), v.Host.spread()
+	poll, interval, place := v.BMC.Health, HealthInterval(v, s), v.Host.spread()
 	switch {
 	case poll.TriedAt.IsZero():
 		return poll.Since.Add(interval / spreadParts * time.Duration(place))
