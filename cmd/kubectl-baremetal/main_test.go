@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
@@ -230,6 +231,9 @@ BareMetalMachine: not permitted
 	}
 	b.forbidden = nil
 	g := NewWithT(t)
+	h := runningHost("server-1")
+	h.Status.Hardware.Health = wire.HealthWarning // no part explains it
+	g.Expect(newBench(h, machine()).run(t, "status").out).To(ContainSubstring("\nserver-1   ok      Provisioned   On      r1       c         Warning   -       -\n"))
 	got := b.run(t, "status", "-o", "json")
 	var document struct {
 		Total struct {

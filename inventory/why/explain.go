@@ -39,7 +39,7 @@ type Explanation struct {
 	Command string
 	// NoHost says why no host fits, for a machine or a template without one; nil otherwise, and if the hosts were not read.
 	NoHost *NoHost
-	// Notes are what should be corrected, and does not prevent what is wanted, such as a part with a warning.
+	// Notes are what should be corrected too, and does not prevent what is wanted, such as a part with a warning.
 	Notes []string
 	// Unread are the objects that belong to the chain and could not be read.
 	Unread []Unread
@@ -83,9 +83,10 @@ func Explain(kind string, o *Objects) (Explanation, bool) {
 		return Explanation{}, false
 	}
 	e := Explanation{
-		Subject: subject.Ref, At: subject.Ref, State: Done, Wanted: o.wanted(&subject), Seen: o.lastSeen(), Notes: o.notes(&subject), Unread: slices.Clone(o.Unread),
+		Subject: subject.Ref, At: subject.Ref, State: Done, Wanted: o.wanted(&subject), Seen: o.lastSeen(), Unread: slices.Clone(o.Unread),
 	}
 	found := o.find(&subject)
+	e.Notes = o.notes(&subject, found)
 	if hidden := o.hidden(&subject); found == nil && hidden != nil {
 		found = unreadFinding(subject.Ref, hidden)
 	}
@@ -153,15 +154,16 @@ func wantedOfBoot(boot *v1alpha1.BareMetalBoot) string {
 	}
 }
 
-// notes are what the checks of the host found that Ready does not depend on.
-func (o *Objects) notes(subject *object) []string {
+// notes are what the checks of the host found, except what the explanation is about.
+func (o *Objects) notes(subject *object, explained *finding) []string {
 	host, ok := o.get(KindHost)
 	if !ok || subject.Kind == KindCluster || subject.isOwner {
 		return nil
 	}
 	var notes []string
-	for _, kind := range []string{v1alpha1.PreflightPassedCondition, v1alpha1.HardwareHealthyCondition, v1alpha1.InspectionConsistentCondition} {
-		if found := conditionFinding(&host, host.condition(kind)); found != nil {
+	for _, kind := range hostChecks {
+		found := conditionFinding(&host, host.condition(kind))
+		if found != nil && (explained == nil || found.at != explained.at || found.row.Reason != explained.row.Reason) {
 			notes = append(notes, clean(found.row.Reason+": "+cmp.Or(found.message, Plain(found.row.Means))))
 		}
 	}

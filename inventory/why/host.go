@@ -35,6 +35,25 @@ func (o *Objects) hostFinding() *finding {
 	return found
 }
 
+// hostChecks are the conditions of a host that Ready does not depend on. The most important is first.
+var hostChecks = []string{v1alpha1.HardwareHealthyCondition, v1alpha1.InspectionConsistentCondition, v1alpha1.PreflightPassedCondition}
+
+// checkFinding returns a finder for these conditions of the host. The first that is not as wanted counts. It is asked last: a host waits for nothing because of them.
+func checkFinding(kinds ...string) finder {
+	return func(o *Objects) *finding {
+		host, ok := o.get(KindHost)
+		if !ok {
+			return nil
+		}
+		for _, kind := range kinds {
+			if found := conditionFinding(&host, host.condition(kind)); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+}
+
 // quarantineFinding returns why a free host is in quarantine. The reason may be that of a failed boot, whose next step is to end the quarantine after the cause was fixed.
 func quarantineFinding(host *object, q *v1alpha1.Quarantine) *finding {
 	row, _ := Lookup(KindHost, v1alpha1.ReasonQuarantined)

@@ -75,13 +75,22 @@ func TestRows(t *testing.T) {
 		byName[r.Name] = r
 	}
 	g.Expect(names).To(ConsistOf("free", "running", "lost", "registering", "refused", "pending"))
-	g.Expect(names[:2]).To(ConsistOf("refused", "pending")) // the faults
-	g.Expect(names[2]).To(Equal("registering"))
+	g.Expect(names[:2]).To(ConsistOf("refused", "pending"))            // the faults
+	g.Expect(names[2:4]).To(Equal([]string{"registering", "running"})) // running has a warning
 	g.Expect(byName["refused"].NeedsAction).To(BeTrue())
 	g.Expect(byName["free"].State).To(Equal(why.Done))
 	g.Expect(byName["running"]).To(And(HaveField("Cluster", "c"), HaveField("Health", "Warning"), HaveField("Model", "R640")))
 	g.Expect(byName["lost"].Cluster).To(Equal(NotRead))
 	g.Expect(byName["pending"]).To(And(HaveField("Kind", why.KindBareMetalMachine), HaveField("Phase", "Pending")))
+}
+
+// TestUnhealthyRows: a server with a failed part needs action, also while its machine runs.
+func TestUnhealthyRows(t *testing.T) {
+	g := NewWithT(t)
+	o := objects()
+	o.Hosts[1].Status.Conditions = append(o.Hosts[1].Status.Conditions, condition(v1alpha1.HardwareHealthyCondition, metav1.ConditionFalse, v1alpha1.ReasonDiskUnhealthy, 3*time.Hour))
+	first := Rows(o, now)[0]
+	g.Expect(first).To(And(HaveField("Name", "running"), HaveField("NeedsAction", true), HaveField("Reason", v1alpha1.ReasonDiskUnhealthy)))
 }
 
 // TestGroups: hosts are counted once, and machines without a host are not hosts.
