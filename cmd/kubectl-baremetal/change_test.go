@@ -241,6 +241,40 @@ func TestDrain(t *testing.T) {
 	g.Expect(got.err).To(ContainSubstring("which is not permitted: use --workload-kubeconfig FILE"))
 }
 
+// TestDrainsItsNode: a Node that is not that of the machine, such as one of another cluster with its name, is neither drained nor made schedulable.
+func TestDrainsItsNode(t *testing.T) {
+	const uuid, other = "4c4c4544-0034-4b10-8057-b4c04f4d5031", "4c4c4544-0034-4b10-8057-b4c04f4d5032"
+	for name, test := range map[string]struct {
+		providerID, uuid string
+		drained          bool
+	}{
+		"the provider ID of the machine":              {"baremetal://prod/server-1/m", other, true},
+		"another provider ID":                         {"baremetal://prod/server-9/m", uuid, false},
+		"no provider ID, the UUID of the server":      {"", uuid, true},
+		"no provider ID, the UUID of another":         {"", other, false},
+		"neither a provider ID nor the server's UUID": {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			h := runningHost("server-1")
+			h.Status.Hardware.SystemUUID = uuid
+			b := newBench(h, machine())
+			b.node.Spec.ProviderID, b.node.Status.NodeInfo.SystemUUID = test.providerID, test.uuid
+			for _, verb := range []string{"start", "end"} {
+				got := b.run(t, "drain", verb, "server-1", "--reason", "fan", "--yes", "--workload-kubeconfig", "file")
+				if test.drained {
+					g.Expect(got.code).To(Equal(0), got.err)
+					continue
+				}
+				g.Expect(got.code).To(Equal(1))
+				g.Expect(got.err).To(ContainSubstring(`the provider ID of BareMetalMachine m is "baremetal://prod/server-1/m": is the kubeconfig that of the cluster c?`))
+				g.Expect(b.requests(t)).To(BeEmpty())
+			}
+			g.Expect(b.kubectl == nil).To(Equal(!test.drained))
+		})
+	}
+}
+
 // TestPowerStatus: the power, and what keeps the server off.
 func TestPowerStatus(t *testing.T) {
 	g := NewWithT(t)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,7 @@ type bench struct {
 	forbidden []string // kinds that the user may not read or write
 	answers   string   // what the user types; empty without a terminal
 	kubectl   [][]string
+	node      corev1.Node // of the workload cluster
 	// used are the rights that the commands needed, as VERB RESOURCE.GROUP.
 	mu   sync.Mutex
 	used map[string]bool
@@ -51,7 +53,7 @@ type outcome struct {
 }
 
 func newBench(objects ...client.Object) *bench {
-	b := &bench{used: map[string]bool{}}
+	b := &bench{used: map[string]bool{}, node: corev1.Node{Spec: corev1.NodeSpec{ProviderID: machine().Spec.ProviderID}}}
 	deny := func(c client.Client, o runtime.Object, verb string) error {
 		gvk, err := c.GroupVersionKindFor(o)
 		if err != nil {
@@ -119,7 +121,10 @@ func (b *bench) tool(out, errs io.Writer) *tool {
 	tool.connect = func() (*access.Cluster, error) {
 		return &access.Cluster{Client: b.client, Namespace: "prod", ContextUser: "admin"}, nil
 	}
-	tool.kubectl = func(_ context.Context, args ...string) error {
+	tool.kubectl = func(_ context.Context, out io.Writer, args ...string) error {
+		if slices.Contains(args, "get") {
+			return json.NewEncoder(out).Encode(b.node)
+		}
 		b.kubectl = append(b.kubectl, args)
 		return nil
 	}
@@ -177,7 +182,7 @@ func refusedHost(name string) *v1alpha1.BareMetalHost {
 func machine() *v1alpha1.BareMetalMachine {
 	return &v1alpha1.BareMetalMachine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "m", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c"}},
-		Spec:       v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{Persistence: v1alpha1.PersistenceInstalled}},
+		Spec:       v1alpha1.BareMetalMachineSpec{ProviderID: "baremetal://prod/server-1/m", Boot: v1alpha1.BootSource{Persistence: v1alpha1.PersistenceInstalled}},
 		Status:     v1alpha1.BareMetalMachineStatus{HostRef: &v1alpha1.HostReference{Name: "server-1"}, NodeName: "node-1"},
 	}
 }

@@ -231,4 +231,7 @@ var guardTargets = []target{
 		{"a name of a log is cut", "logsOf", "l.Name != log.Name", "false"},
 		{"an entry of a log has the time at which it was read", "logEvent", "entry.Time == nil", "true"},
 	}},
+	{"cmd/kubectl-baremetal", []string{"-test.run=TestDrainsItsNode"}, []mutant{
+		{"a Node of another cluster is drained", "drain.checkNode", "has == want", "true || has == want"},
+	}},
 }
