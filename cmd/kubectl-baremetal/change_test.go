@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -213,8 +212,7 @@ func TestRegister(t *testing.T) {
 // TestDrain: kubectl drains the Node in the workload cluster, and a power hold follows if that was asked for.
 func TestDrain(t *testing.T) {
 	g := NewWithT(t)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c-kubeconfig"}, Data: map[string][]byte{"value": []byte("kind: Config")}}
-	b := newBench(runningHost("server-1"), freeHost("server-2"), machine(), secret)
+	b := newBench(runningHost("server-1"), freeHost("server-2"), machine(), workloadSecret())
 	got := b.run(t, "drain", "start", "server-1", "--reason", "fan", "--yes")
 	g.Expect(got.code).To(Equal(0), got.err)
 	g.Expect(b.kubectl).To(HaveLen(1))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -102,6 +103,16 @@ func newBench(objects ...client.Object) *bench {
 				}
 				return c.Patch(ctx, o, patch, options...)
 			},
+			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+				applied, ok := o.(runtime.Object)
+				if !ok {
+					return fmt.Errorf("%T is no object", o)
+				}
+				if err := errors.Join(deny(c, applied, "create"), deny(c, applied, "patch")); err != nil { // an object that does not exist is created
+					return err
+				}
+				return c.Apply(ctx, o, options...)
+			},
 		}).Build()
 	return b
 }
@@ -185,6 +196,11 @@ func machine() *v1alpha1.BareMetalMachine {
 		Spec:       v1alpha1.BareMetalMachineSpec{ProviderID: "baremetal://prod/server-1/m", Boot: v1alpha1.BootSource{Persistence: v1alpha1.PersistenceInstalled}},
 		Status:     v1alpha1.BareMetalMachineStatus{HostRef: &v1alpha1.HostReference{Name: "server-1"}, NodeName: "node-1"},
 	}
+}
+
+// workloadSecret has the kubeconfig of the cluster of machine.
+func workloadSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c-kubeconfig"}, Data: map[string][]byte{"value": []byte("kind: Config")}}
 }
 
 // TestStatus: the summary, a line for each host, and what may not be read.
