@@ -157,8 +157,14 @@ func TestExplain(t *testing.T) {
 			o.Host.Spec.ConsumerRef = nil
 			o.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonBootTimedOut, Message: "three attempts", StartTime: new(metav1.NewTime(start))}
 		}, Explanation{
-			State: Fault, Reason: v1alpha1.ReasonBootTimedOut, Message: "three attempts", Since: start, Command: "kubectl baremetal quarantine end server-1 -n prod",
+			State: Fault, Reason: v1alpha1.ReasonBootTimedOut, Message: "three attempts", Since: start, Command: "kubectl baremetal events server-1 -n prod", Do: "Fix the cause, then run kubectl baremetal quarantine end",
 			Wanted: "A machine can claim BareMetalHost server-1",
+		}},
+		"a quarantine with disks that were not erased": {KindHost, func(o *Objects) {
+			o.Host.Spec.ConsumerRef = nil
+			o.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased}
+		}, Explanation{
+			State: Fault, Reason: v1alpha1.ReasonDisksNotErased, Command: "kubectl baremetal events server-1 -n prod", Do: "Wipe the disks, then run kubectl baremetal quarantine end",
 		}},
 		"a deletion that waits for the BMC": {KindBareMetalMachine, func(o *Objects) {
 			o.BareMetalMachine.DeletionTimestamp = new(metav1.NewTime(start))

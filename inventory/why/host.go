@@ -54,12 +54,14 @@ func checkFinding(kinds ...string) finder {
 	}
 }
 
-// quarantineFinding returns why a free host is in quarantine. The reason may be that of a failed boot, whose next step is to end the quarantine after the cause was fixed.
+// quarantineFinding returns why a free host is in quarantine. The reason may be that of a failed boot, and the quarantine ends after its cause was fixed.
 func quarantineFinding(host *object, q *v1alpha1.Quarantine) *finding {
 	row, _ := Lookup(KindHost, v1alpha1.ReasonQuarantined)
 	if own, ok := Lookup(KindHost, q.Reason); ok {
 		own.State = Fault
-		if !slices.ContainsFunc(quarantineReasons, func(r Row) bool { return r.Reason == q.Reason }) {
+		if slices.ContainsFunc(quarantineReasons, func(r Row) bool { return r.Reason == q.Reason }) {
+			own.Do += thenEndQuarantine
+		} else {
 			own.Next, own.Do, own.Usual = row.Next, row.Do, 0
 		}
 		own.Cause = cmp.Or(own.Cause, row.Cause)
