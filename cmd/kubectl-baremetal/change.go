@@ -255,6 +255,9 @@ func (c *change) apply(ctx context.Context, todo []planned) error {
 	if c.dryRun == dryRunNone && c.wait > 0 {
 		failed += c.awaitAll(ctx, done)
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if failed > 0 {
 		return &exitError{exitFault, fmt.Errorf("%d of %d hosts failed", failed, len(todo))}
 	}
