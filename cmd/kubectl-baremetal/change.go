@@ -239,13 +239,10 @@ func (c *change) apply(ctx context.Context, todo []planned) error {
 	failed := 0
 	var done []planned
 	for _, one := range todo {
-		if err := c.write(ctx, &one); err != nil {
+		if err := c.recordAndWrite(ctx, &one); err != nil {
 			failed++
 			view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: %s\n", terminal.Line(one.host.Name), terminal.Line(err.Error()))
 			continue
-		}
-		if c.dryRun == dryRunNone {
-			c.record(ctx, &one)
 		}
 		done = append(done, one)
 	}
@@ -262,6 +259,16 @@ func (c *change) apply(ctx context.Context, todo []planned) error {
 		return &exitError{exitFault, fmt.Errorf("%d of %d hosts failed", failed, len(todo))}
 	}
 	return nil
+}
+
+// recordAndWrite changes one host after it has recorded who asks for that.
+func (c *change) recordAndWrite(ctx context.Context, one *planned) error {
+	if c.dryRun == dryRunNone {
+		if err := recordRequest(ctx, c.cluster.Client, one.host, one.plan.Event, c.action, c.requester); err != nil {
+			return err
+		}
+	}
+	return c.write(ctx, one)
 }
 
 // maxConflicts is how often a write is tried again because the host has changed. The status of a host changes often.

@@ -145,7 +145,9 @@ func (d *drain) run(ctx context.Context, name string) (err error) {
 	}
 	if d.dryRun == dryRunNone {
 		event := map[bool]string{false: "DrainRequested", true: "DrainEndRequested"}[d.end]
-		recordRequest(ctx, d.cluster.Client, d.streams.ErrOut, subject.host, event, "Drain", power.requester)
+		if err := recordRequest(ctx, d.cluster.Client, subject.host, event, "Drain", power.requester); err != nil {
+			return err
+		}
 	}
 	if d.end {
 		return d.finish(ctx, power, todo, file, subject.node)

@@ -19,6 +19,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -95,6 +96,11 @@ func newBench(objects ...client.Object) *bench {
 					review.Status.UserInfo.Username = "anna"
 					return nil
 				}
+				if event, ok := o.(*eventsv1.Event); ok { // the fake API server takes any
+					if problems := validation.NameIsDNSSubdomain(event.GenerateName, true); len(problems) > 0 || len(event.Note) > 1024 {
+						return apierrors.NewBadRequest(fmt.Sprintf("%q, %d bytes: %v", event.GenerateName, len(event.Note), problems))
+					}
+				}
 				return c.Create(ctx, o, options...)
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -110,6 +116,10 @@ func newBench(objects ...client.Object) *bench {
 				}
 				if err := errors.Join(deny(c, applied, "create"), deny(c, applied, "patch")); err != nil { // an object that does not exist is created
 					return err
+				}
+				applyOptions := client.ApplyOptions{}
+				if applyOptions.ApplyOptions(options); len(applyOptions.DryRun) > 0 {
+					return nil // the fake API server would apply it
 				}
 				return c.Apply(ctx, o, options...)
 			},

@@ -90,7 +90,7 @@ func TestRoles(t *testing.T) {
 		{"drain start", []string{"drain", "start", "server-1", "--reason", "x", "--yes"}, []string{operator}},
 		{"drain end", []string{"drain", "end", "server-1", "--reason", "x", "--yes"}, []string{operator}},
 		{"erase", []string{"erase", "server-2", "--policy", "Clear", "--reason", "x", "--yes-erase", "server-2"}, []string{operator}},
-		{"register", []string{"register", file, "--yes"}, []string{operator}},
+		{"register", []string{"register", file, "--yes", "--reason", "x"}, []string{operator}},
 	}
 	granted := roles(t)
 	tried := map[string]bool{}

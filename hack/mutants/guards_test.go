@@ -236,7 +236,9 @@ var guardTargets = []target{
 		{"a report has what a field calls a password", "removeSecrets", "isSecret(field)", "false"},
 		{"a report has what an option calls a password", "Redactor.Text", `options.ReplaceAllString(text, "${1}"+removed)`, "text"},
 	}},
-	{"cmd/kubectl-baremetal", []string{"-test.run=TestDrainsItsNode"}, []mutant{
+	{"cmd/kubectl-baremetal", []string{"-test.run=TestDrainsItsNode|TestRecordedBy|TestRegister"}, []mutant{
 		{"a Node of another cluster is drained", "drain.checkNode", "has == want", "true || has == want"},
+		{"a host is changed without a record", "change.recordAndWrite", "c.dryRun == dryRunNone", "false"},
+		{"servers are registered without a record", "registerRun.identify", `recordRequest(ctx, cluster.Client, host, "RegistrationRequested", "Register", asks.requester)`, "error(nil)"},
 	}},
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,13 +27,17 @@ type Requester struct {
 	Now metav1.Time
 }
 
-// maxText is the maximum length of a reason in the API, in characters.
+// maxText is the maximum length of the note of an event, in bytes. A reason in the API may have as many characters.
 const maxText = 1024
 
 // Text is what is recorded: the user and the reason.
 func (r Requester) Text() string {
-	text := []rune(terminal.Line(r.User + ": " + r.Reason))
-	return string(text[:min(len(text), maxText)])
+	text := terminal.Line(r.User + ": " + r.Reason)
+	end := min(len(text), maxText)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }
 
 // maxHolder is the maximum length of the name part of an annotation's key.
