@@ -49,12 +49,15 @@ const (
 	annaText  = "anna@example.com: new DIMM"
 )
 
+func maintained(h *v1alpha1.BareMetalHost) {
+	h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "bob: fan"}
+}
+
 // TestPlans: what a command writes, what it does nothing about, and what it refuses.
 func TestPlans(t *testing.T) {
 	quarantined := func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: "two disks"}
 	}
-	maintained := func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "bob: fan"} }
 	for name, test := range map[string]struct {
 		plan    Func
 		host    *v1alpha1.BareMetalHost
@@ -162,6 +165,19 @@ func TestReached(t *testing.T) {
 	g.Expect(off.Reached(h)).To(BeFalse())
 	h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = &anna.Now, &anna.Now
 	g.Expect(off.Reached(h)).To(BeTrue())
+
+	m := with(free(), maintained)
+	m.Status.Phase = v1alpha1.PhaseMaintenance
+	end, err := MaintenanceEnd(m, anna)
+	g.Expect(err).NotTo(HaveOccurred())
+	end.Change(m)
+	g.Expect(end.Reached(m)).To(BeFalse()) // until then nobody may power the server on
+	m.Status.Phase = v1alpha1.PhasePowerHold
+	g.Expect(end.Reached(m)).To(BeTrue())
+	paused := annotated(with(free(), maintained), clusterv1.PausedAnnotation, "")
+	end, err = MaintenanceEnd(paused, anna)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(end.Reached).To(BeNil())
 
 	on, err := PowerOn(h, anna)
 	g.Expect(err).NotTo(HaveOccurred())
