@@ -63,7 +63,7 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&c.dryRun, "dry-run", dryRunNone, "none, client (print what would be done) or server (the API server validates it, too). Nothing is changed.")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
 	flags.BoolVarP(&c.consent.yes, "yes", "y", false, "Do not ask for consent. It is not enough for what stops a machine.")
-	flags.IntVar(&c.consent.hosts, "hosts", 0, "The `number` of hosts that a command with --selector changes, as the consent without a terminal.")
+	flags.IntVar(&c.consent.hosts, "hosts", 0, "The `number` of hosts that a command with --selector changes, as the consent without a terminal, also to stop the machines that they run.")
 	c.output.add(cmd, formatTable, formatJSON, formatYAML, formatName)
 	complete(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 }
@@ -216,6 +216,15 @@ func (c *change) planAll(hosts []v1alpha1.BareMetalHost) ([]planned, error) {
 // askAll asks for consent: the number of hosts that a selector selects, the name of a host whose machine stops, or a yes.
 func (c *change) askAll(ctx context.Context, todo []planned) error {
 	if c.selector != "" {
+		stops := 0
+		for _, one := range todo {
+			if one.plan.Consent == plan.ConsentName {
+				stops++
+			}
+		}
+		if stops > 0 {
+			view.Printf(c.streams.ErrOut, "kubectl baremetal: %d of these hosts run machines, which STOP\n", stops)
+		}
 		return c.askConsent(ctx, strconv.Itoa(len(todo)), c.consent.hosts == len(todo), fmt.Sprintf("--hosts %d", len(todo)))
 	}
 	asked := false

@@ -46,6 +46,7 @@ func TestConsent(t *testing.T) {
 		"a selection: yes":                 {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--yes"}, code: 2, err: "use --hosts 2"},
 		"a selection: number":              {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--hosts", "2"}, changed: true},
 		"a selection: wrong number":        {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--hosts", "3"}, code: 2, err: "use --hosts 2"},
+		"a selection with a machine":       {args: []string{"power", "off", "-l", "rack=r1", "--reason", "fan", "--hosts", "2", "--wait=0"}, err: "1 of these hosts run machines, which STOP", changed: true},
 		"a selection of nothing":           {args: []string{"maintenance", "start", "-l", "rack=r9", "--reason", "fan", "--hosts", "0"}, code: 2, err: "has the labels rack=r9"},
 		"one name is wrong":                {args: []string{"maintenance", "start", "server-1", "server-9", "--reason", "fan", "--yes"}, code: 2, err: `there is no BareMetalHost "server-9"`},
 		"one host refuses":                 {args: []string{"power", "cycle", "server-1", "server-2", "--reason", "fan", "--wait=0"}, code: 1, err: "server-2 has no machine"},
