@@ -180,7 +180,7 @@ func removeSecrets(v any, all bool) any {
 	return v
 }
 
-// isSecret is true for the name of a field that could have a secret. The names of Secrets are none.
+// isSecret is true for the name of a field that could have a secret. The name of a Secret is no secret.
 func isSecret(field string) bool {
 	return secretFields.MatchString(field) && !secretNames.MatchString(field)
 }
