@@ -47,7 +47,7 @@ var placeholders = map[string]string{
 func fill(template Command, at Ref, refs []Ref) string {
 	pairs := []string{"{kind}", strings.ToLower(at.Kind), "{name}", at.Name, "{namespace}", at.Namespace}
 	for _, ref := range refs {
-		if placeholder := placeholders[ref.Kind]; placeholder != "" {
+		if placeholder := placeholders[ref.Kind]; placeholder != "" && !ref.isOwner {
 			pairs = append(pairs, placeholder, ref.Name)
 		}
 		if ref.isOwner {

@@ -215,6 +215,19 @@ func TestExplain(t *testing.T) {
 
 func plainRef(ref Ref) Ref { return Ref{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name} }
 
+// TestStrangeOwner: an owner of a Machine that has the kind of another object of the chain is not taken for it.
+func TestStrangeOwner(t *testing.T) {
+	for _, kind := range ownKinds {
+		g := NewWithT(t)
+		o := &Objects{Machine: &clusterv1.Machine{ObjectMeta: meta("workers-1")}, Owner: Owner{Kind: kind, Object: &clusterv1.MachineSet{ObjectMeta: meta("strange")}}}
+		got, ok := Explain(KindMachine, o)
+		g.Expect(ok).To(BeTrue())
+		g.Expect(got.Command).NotTo(ContainSubstring("strange"))
+		_, ok = Explain(kind, o)
+		g.Expect(ok).To(Equal(kind == KindMachine))
+	}
+}
+
 // TestExplainNeedsSubject: an object that was not read is not explained.
 func TestExplainNeedsSubject(t *testing.T) {
 	_, ok := Explain(KindMachine, &Objects{})
