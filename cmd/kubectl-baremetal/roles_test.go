@@ -146,6 +146,16 @@ func leaves(cmd *cobra.Command) []string {
 	return paths
 }
 
+// TestTenantReadsNoEvents: events of hosts have entries of the logs of BMCs.
+func TestTenantReadsNoEvents(t *testing.T) {
+	g := NewWithT(t)
+	all := roles(t)
+	for _, right := range []string{"get events", "list events", "watch events", "list events.events.k8s.io", "list baremetalhosts.infrastructure.cluster.x-k8s.io", "get secrets"} {
+		g.Expect(all["capbm-system-tenant"]).NotTo(HaveKey(right))
+	}
+	g.Expect(all["capbm-system-viewer"]).To(HaveKey("list events"))
+}
+
 // TestRolesAreDocumented: the page about security names each role, and what it permits.
 func TestRolesAreDocumented(t *testing.T) {
 	g := NewWithT(t)
