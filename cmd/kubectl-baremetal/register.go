@@ -65,9 +65,14 @@ func (r *registerRun) validate(args []string) error {
 		return usageErrorf("--with-passwords needs -o yaml")
 	case r.output.format == formatYAML && r.dryRun == dryRunServer:
 		return usageErrorf("-o yaml contacts no cluster, and --dry-run=server does: use only one of them")
+	case args[0] == "-" && r.applies() && (!r.yes || r.reason == ""):
+		return usageErrorf("the file is the standard input, so nobody can answer a question: use --yes and --reason")
 	}
 	return r.output.validate()
 }
+
+// applies is true if the registration changes something.
+func (r *registerRun) applies() bool { return r.dryRun == dryRunNone && r.output.format != formatYAML }
 
 func (r *registerRun) run(ctx context.Context, file string) (err error) {
 	do := &registration.Registration{
@@ -82,17 +87,14 @@ func (r *registerRun) run(ctx context.Context, file string) (err error) {
 			return err
 		}
 		do.Client, do.Namespace = cluster.Client, cluster.Namespace
-		if r.dryRun == dryRunNone {
-			if file == "-" && (!r.yes || r.reason == "") {
-				return usageErrorf("the file is the standard input, so nobody can answer a question: use --yes and --reason")
-			}
+		if r.applies() {
 			do.Consent = func() error { return r.askConsent(ctx, "", r.yes, "--yes") }
 		}
 	}
 	if err := do.Read(file, r.streams.In); err != nil {
 		return unanswered(err)
 	}
-	if cluster != nil && r.dryRun == dryRunNone {
+	if r.applies() {
 		if err := r.identify(ctx, cluster, do); err != nil {
 			return err
 		}
