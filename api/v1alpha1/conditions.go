@@ -297,6 +297,9 @@ const ConfirmServerAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/c
 // board. Its value may be who verified that.
 const SharedHardwareAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/shares-hardware-id"
 
+// HostRequestedByAnnotation on a host is who asked for its registration, or the last change of it, and why. kubectl baremetal register sets it. Nothing depends on it.
+const HostRequestedByAnnotation = "baremetalhost.infrastructure.cluster.x-k8s.io/requested-by"
+
 // DeleteForMoveAnnotation marks an object that `clusterctl move` deletes after it has copied it. The object still exists in the target cluster.
 const DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 

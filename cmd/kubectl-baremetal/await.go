@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,46 +13,60 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/view"
 )
 
-// pollInterval is the time between two reads of a host that is waited for.
+// pollInterval is the time between two reads of the hosts that are waited for.
 const pollInterval = 2 * time.Second
 
-// awaitAll waits until the provider has done what was asked, and prints the power of each server then. It returns the number of hosts of which it was not done in time.
+// awaitAll waits until the provider has done what was asked, and prints the power of each server then. It returns the number of hosts of which it was not done in time: each is
+// read once more after that time. An interrupt ends it, and no host counts as failed then.
 func (c *change) awaitAll(ctx context.Context, hosts []planned) (failed int) {
-	ctx, cancel := context.WithTimeout(ctx, c.wait)
-	defer cancel()
-	for _, one := range hosts {
-		if one.plan.Reached == nil {
-			continue
-		}
-		last, reached := c.await(ctx, one.host, one.plan.Reached)
-		name := terminal.Line(last.Name)
-		view.Printf(c.streams.ErrOut, "%s: phase %s, power %s\n", name, terminal.Line(string(last.Status.Phase)), orUnknown(string(last.Status.Power)))
-		if !reached {
-			failed++
-			view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: not done after %s: kubectl baremetal why %s -n %s says what it waits for\n", name, c.wait, name, terminal.Line(last.Namespace))
-		}
-	}
-	return failed
-}
-
-// await reads a host until it is as wanted, or ctx ends. It returns the last state that was read. An error of a read is not the end: the API server may restart.
-func (c *change) await(ctx context.Context, host *v1alpha1.BareMetalHost, reached func(*v1alpha1.BareMetalHost) bool) (*v1alpha1.BareMetalHost, bool) {
-	ticker := time.NewTicker(pollInterval)
+	pending := slices.DeleteFunc(slices.Clone(hosts), func(one planned) bool { return one.plan.Reached == nil })
+	deadline, ticker := time.NewTimer(c.wait), time.NewTicker(pollInterval)
+	defer deadline.Stop()
 	defer ticker.Stop()
-	for {
-		if reached(host) {
-			return host, true
+	for over := false; ; {
+		pending = slices.DeleteFunc(pending, func(one planned) bool {
+			reached := one.plan.Reached(one.host)
+			if reached {
+				c.printPower(one.host)
+			}
+			return reached
+		})
+		if len(pending) == 0 || over {
+			break
 		}
 		select {
 		case <-ctx.Done():
-			return host, false
+			return 0
+		case <-deadline.C:
+			over = true
 		case <-ticker.C:
 		}
+		c.readAgain(ctx, pending)
+	}
+	for _, one := range pending {
+		c.printPower(one.host)
+		name := terminal.Line(one.host.Name)
+		view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: not done after %s: kubectl baremetal why %s -n %s says what it waits for\n", name, c.wait, name, terminal.Line(one.host.Namespace))
+	}
+	return len(pending)
+}
+
+// readAgain reads hosts again. After an error they stay as they were read before: the API server may restart.
+func (c *change) readAgain(ctx context.Context, hosts []planned) {
+	for i := range hosts {
 		fresh := &v1alpha1.BareMetalHost{}
-		if err := access.Get(ctx, c.cluster.Client, client.ObjectKeyFromObject(host), fresh); err == nil {
-			host = fresh
+		err := access.Get(ctx, c.cluster.Client, client.ObjectKeyFromObject(hosts[i].host), fresh)
+		switch {
+		case err == nil:
+			hosts[i].host = fresh
+		case access.Cause(err) == "":
+			return // the API server does not answer
 		}
 	}
+}
+
+func (c *change) printPower(host *v1alpha1.BareMetalHost) {
+	view.Printf(c.streams.ErrOut, "%s: phase %s, power %s\n", terminal.Line(host.Name), terminal.Line(string(host.Status.Phase)), orUnknown(string(host.Status.Power)))
 }
 
 func orUnknown(text string) string {

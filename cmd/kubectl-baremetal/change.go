@@ -63,7 +63,7 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&c.dryRun, "dry-run", dryRunNone, "none, client (print what would be done) or server (the API server validates it, too). Nothing is changed.")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
 	flags.BoolVarP(&c.consent.yes, "yes", "y", false, "Do not ask for consent. It is not enough for what stops a machine.")
-	flags.IntVar(&c.consent.hosts, "hosts", 0, "The `number` of hosts that a command with --selector changes, as the consent without a terminal.")
+	flags.IntVar(&c.consent.hosts, "hosts", 0, "The `number` of hosts that a command with --selector changes, as the consent without a terminal, also to stop the machines that they run.")
 	c.output.add(cmd, formatTable, formatJSON, formatYAML, formatName)
 	complete(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
 }
@@ -216,6 +216,15 @@ func (c *change) planAll(hosts []v1alpha1.BareMetalHost) ([]planned, error) {
 // askAll asks for consent: the number of hosts that a selector selects, the name of a host whose machine stops, or a yes.
 func (c *change) askAll(ctx context.Context, todo []planned) error {
 	if c.selector != "" {
+		stops := 0
+		for _, one := range todo {
+			if one.plan.Consent == plan.ConsentName {
+				stops++
+			}
+		}
+		if stops > 0 {
+			view.Printf(c.streams.ErrOut, "kubectl baremetal: %d of these hosts run machines, which STOP\n", stops)
+		}
 		return c.askConsent(ctx, strconv.Itoa(len(todo)), c.consent.hosts == len(todo), fmt.Sprintf("--hosts %d", len(todo)))
 	}
 	asked := false
@@ -239,13 +248,10 @@ func (c *change) apply(ctx context.Context, todo []planned) error {
 	failed := 0
 	var done []planned
 	for _, one := range todo {
-		if err := c.write(ctx, &one); err != nil {
+		if err := c.recordAndWrite(ctx, &one); err != nil {
 			failed++
 			view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: %s\n", terminal.Line(one.host.Name), terminal.Line(err.Error()))
 			continue
-		}
-		if c.dryRun == dryRunNone {
-			c.record(ctx, &one)
 		}
 		done = append(done, one)
 	}
@@ -255,10 +261,23 @@ func (c *change) apply(ctx context.Context, todo []planned) error {
 	if c.dryRun == dryRunNone && c.wait > 0 {
 		failed += c.awaitAll(ctx, done)
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if failed > 0 {
 		return &exitError{exitFault, fmt.Errorf("%d of %d hosts failed", failed, len(todo))}
 	}
 	return nil
+}
+
+// recordAndWrite changes one host after it has recorded who asks for that.
+func (c *change) recordAndWrite(ctx context.Context, one *planned) error {
+	if c.dryRun == dryRunNone {
+		if err := recordRequest(ctx, c.cluster.Client, one.host, one.plan.Event, c.action, c.requester); err != nil {
+			return err
+		}
+	}
+	return c.write(ctx, one)
 }
 
 // maxConflicts is how often a write is tried again because the host has changed. The status of a host changes often.

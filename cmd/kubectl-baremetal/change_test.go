@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -47,6 +46,7 @@ func TestConsent(t *testing.T) {
 		"a selection: yes":                 {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--yes"}, code: 2, err: "use --hosts 2"},
 		"a selection: number":              {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--hosts", "2"}, changed: true},
 		"a selection: wrong number":        {args: []string{"maintenance", "start", "-l", "rack=r1", "--reason", "fan", "--hosts", "3"}, code: 2, err: "use --hosts 2"},
+		"a selection with a machine":       {args: []string{"power", "off", "-l", "rack=r1", "--reason", "fan", "--hosts", "2", "--wait=0"}, err: "1 of these hosts run machines, which STOP", changed: true},
 		"a selection of nothing":           {args: []string{"maintenance", "start", "-l", "rack=r9", "--reason", "fan", "--hosts", "0"}, code: 2, err: "has the labels rack=r9"},
 		"one name is wrong":                {args: []string{"maintenance", "start", "server-1", "server-9", "--reason", "fan", "--yes"}, code: 2, err: `there is no BareMetalHost "server-9"`},
 		"one host refuses":                 {args: []string{"power", "cycle", "server-1", "server-2", "--reason", "fan", "--wait=0"}, code: 1, err: "server-2 has no machine"},
@@ -83,14 +83,25 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestRecordedBy: who asks is what the API server says; if it does not, the command says so and continues. A missing right to write events does not undo a change.
+// TestRecordedBy: who asks is what the API server says; if it does not, the command says so and continues. Nothing changes if that cannot be recorded.
 func TestRecordedBy(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(freeHost("server-1"))
-	b.forbidden = []string{"SelfSubjectReview", "Event"}
+	b.forbidden = []string{"Event"}
 	got := b.run(t, "maintenance", "start", "server-1", "--reason", "fan", "--yes")
+	g.Expect(got.code).To(Equal(1))
+	g.Expect(got.err).To(ContainSubstring("server-1: nothing was changed: the event that says who asks for it could not be written"))
+	g.Expect(b.host(t, "server-1").Spec.Maintenance).To(BeNil())
+	got = b.run(t, "erase", "server-1", "--policy", "Clear", "--reason", "fan", "--yes-erase", "server-1")
+	g.Expect(got.code).To(Equal(1))
+	var requests v1alpha1.BareMetalErasureRequestList
+	g.Expect(b.client.List(t.Context(), &requests)).To(Succeed())
+	g.Expect(requests.Items).To(BeEmpty())
+
+	b.forbidden = []string{"SelfSubjectReview"}
+	got = b.run(t, "maintenance", "start", "server-1", "--reason", "fan", "--yes")
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.err).To(And(ContainSubstring("the API server does not say who you are: admin is recorded"), ContainSubstring("the event that says who asked")))
+	g.Expect(got.err).To(ContainSubstring("the API server does not say who you are: admin is recorded"))
 	g.Expect(b.host(t, "server-1").Spec.Maintenance.Reason).To(Equal("admin: fan"))
 
 	got = b.run(t, "maintenance", "end", "server-1", "--reason", "done", "--yes", "-o", "name")
@@ -192,29 +203,10 @@ func TestErasures(t *testing.T) {
 	g.Expect(b.run(t, "erasures").err).To(ContainSubstring("not permitted"))
 }
 
-// TestRegister: the file is registered after consent; offline nothing is asked.
-func TestRegister(t *testing.T) {
-	g := NewWithT(t)
-	file := filepath.Join(t.TempDir(), "rack.csv")
-	g.Expect(os.WriteFile(file, []byte("name,bmcAddress,username,password,bootMACAddresses\ns1,redfish://192.0.2.1,u,geheim,52:54:00:00:00:01\n"), 0o600)).To(Succeed())
-	b := newBench()
-	got := b.run(t, "register", file, "-o", "yaml")
-	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(And(ContainSubstring("kind: BareMetalHost"), Not(ContainSubstring("geheim"))))
-	got = b.run(t, "register", "none.csv", "-o", "yaml")
-	g.Expect(got.code).To(Equal(2))
-	got = b.run(t, "register", "-", "-o", "table")
-	g.Expect(got.code).To(Equal(2))
-	g.Expect(got.err).To(ContainSubstring("use --yes"))
-	got = b.run(t, "register", file, "-o", "yaml", "--dry-run=server")
-	g.Expect(got.code).To(Equal(2))
-}
-
 // TestDrain: kubectl drains the Node in the workload cluster, and a power hold follows if that was asked for.
 func TestDrain(t *testing.T) {
 	g := NewWithT(t)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c-kubeconfig"}, Data: map[string][]byte{"value": []byte("kind: Config")}}
-	b := newBench(runningHost("server-1"), freeHost("server-2"), machine(), secret)
+	b := newBench(runningHost("server-1"), freeHost("server-2"), machine(), workloadSecret())
 	got := b.run(t, "drain", "start", "server-1", "--reason", "fan", "--yes")
 	g.Expect(got.code).To(Equal(0), got.err)
 	g.Expect(b.kubectl).To(HaveLen(1))
@@ -239,6 +231,40 @@ func TestDrain(t *testing.T) {
 	got = b.run(t, "drain", "start", "server-1", "--reason", "fan", "--yes")
 	g.Expect(got.code).To(Equal(2))
 	g.Expect(got.err).To(ContainSubstring("which is not permitted: use --workload-kubeconfig FILE"))
+}
+
+// TestDrainsItsNode: a Node that is not that of the machine, such as one of another cluster with its name, is neither drained nor made schedulable.
+func TestDrainsItsNode(t *testing.T) {
+	const uuid, other = "4c4c4544-0034-4b10-8057-b4c04f4d5031", "4c4c4544-0034-4b10-8057-b4c04f4d5032"
+	for name, test := range map[string]struct {
+		providerID, uuid string
+		drained          bool
+	}{
+		"the provider ID of the machine":              {"baremetal://prod/server-1/m", other, true},
+		"another provider ID":                         {"baremetal://prod/server-9/m", uuid, false},
+		"no provider ID, the UUID of the server":      {"", uuid, true},
+		"no provider ID, the UUID of another":         {"", other, false},
+		"neither a provider ID nor the server's UUID": {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			h := runningHost("server-1")
+			h.Status.Hardware.SystemUUID = uuid
+			b := newBench(h, machine())
+			b.node.Spec.ProviderID, b.node.Status.NodeInfo.SystemUUID = test.providerID, test.uuid
+			for _, verb := range []string{"start", "end"} {
+				got := b.run(t, "drain", verb, "server-1", "--reason", "fan", "--yes", "--workload-kubeconfig", "file")
+				if test.drained {
+					g.Expect(got.code).To(Equal(0), got.err)
+					continue
+				}
+				g.Expect(got.code).To(Equal(1))
+				g.Expect(got.err).To(ContainSubstring(`the provider ID of BareMetalMachine m is "baremetal://prod/server-1/m": is the kubeconfig that of the cluster c?`))
+				g.Expect(b.requests(t)).To(BeEmpty())
+			}
+			g.Expect(b.kubectl == nil).To(Equal(!test.drained))
+		})
+	}
 }
 
 // TestPowerStatus: the power, and what keeps the server off.

@@ -67,7 +67,7 @@ func (t *tool) completeNamespaces(root *cobra.Command) {
 	}
 }
 
-// names returns the names of the first objects of a kind. It returns none if they cannot be read: a completion does not report errors.
+// names returns the names of the objects of a kind, or of those that could be read in time: a completion does not report errors.
 func (t *tool) names(ctx context.Context, kind schema.GroupVersionKind, inNamespace bool) []string { //nolint:contextcheck // cobra gives a completion no context in some of its calls
 	if ctx == nil {
 		ctx = context.Background()
@@ -78,19 +78,20 @@ func (t *tool) names(ctx context.Context, kind schema.GroupVersionKind, inNamesp
 	if err != nil {
 		return nil
 	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	var options []client.ListOption
 	if inNamespace {
 		options = append(options, client.InNamespace(cluster.Namespace))
 	}
-	if _, err := access.Page(ctx, cluster.Client, list, "", options...); err != nil {
-		return nil
-	}
-	names := make([]string, 0, len(list.Items))
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
+	var names []string
+	_ = access.Pages(ctx, cluster.Client, func() *metav1.PartialObjectMetadataList {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		return list
+	}, func(list *metav1.PartialObjectMetadataList) {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	}, options...)
 	return names
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +22,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/fleet"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/plan"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/view"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -36,10 +39,13 @@ type drain struct {
 	cluster                     *access.Cluster
 }
 
+// nodeTimeout is how long the read of the Node may take.
+const nodeTimeout = 30 * time.Second
+
 const aboutDrain = `Move the Pods of a server to other Nodes before a person works on it, and let Pods return afterwards.
 
 drain start marks the Node unschedulable and evicts its Pods, by kubectl drain in the workload cluster; with --power-off it powers the server off by a power hold of yours then.
-drain end removes your power hold, waits until the server and its Node are ready, and makes the Node schedulable.
+drain end removes your power hold, waits until the server and its Node are ready, and makes the Node schedulable. Both refuse a Node that is not that of the machine.
 
 The kubeconfig of the workload cluster is --workload-kubeconfig, or otherwise the Secret CLUSTER-kubeconfig, which you may have to be permitted to read. The Machine stays: to give
 the server back, delete the Machine, which drains the Node too.`
@@ -134,9 +140,14 @@ func (d *drain) run(ctx context.Context, name string) (err error) {
 		return unanswered(err)
 	}
 	defer remove()
+	if err := d.checkNode(ctx, subject, file); err != nil {
+		return err
+	}
 	if d.dryRun == dryRunNone {
 		event := map[bool]string{false: "DrainRequested", true: "DrainEndRequested"}[d.end]
-		recordRequest(ctx, d.cluster.Client, d.streams.ErrOut, subject.host, event, "Drain", power.requester)
+		if err := recordRequest(ctx, d.cluster.Client, subject.host, event, "Drain", power.requester); err != nil {
+			return err
+		}
 	}
 	if d.end {
 		return d.finish(ctx, power, todo, file, subject.node)
@@ -193,13 +204,35 @@ func (d *drain) consent(ctx context.Context, power *change, todo []planned) erro
 	return d.askConsent(ctx, "", d.yes, "--yes")
 }
 
+// checkNode reads the Node from the workload cluster, and refuses one that is not that of the machine: the kubeconfig may be of another cluster, with a Node of this name. A Node
+// without a provider ID has to report the UUID of the server.
+func (d *drain) checkNode(ctx context.Context, s *drained, kubeconfig string) error {
+	var content bytes.Buffer
+	if err := d.kubectl(ctx, &content, "--kubeconfig", kubeconfig, "get", "node", s.node, "--output", "json", "--request-timeout", nodeTimeout.String()); err != nil {
+		return unanswered(fmt.Errorf("read the Node %s of the cluster %s: %w", s.node, s.cluster, err))
+	}
+	var node corev1.Node
+	if err := json.Unmarshal(content.Bytes(), &node); err != nil {
+		return unanswered(fmt.Errorf("read the Node %s of the cluster %s: %w", s.node, s.cluster, err))
+	}
+	has, want := node.Spec.ProviderID, s.machine.Spec.ProviderID
+	if has != "" && has == want {
+		return nil
+	}
+	uuid := inventory.HardwareID(node.Status.NodeInfo.SystemUUID)
+	if hardware := s.host.Status.Hardware; has == "" && uuid != "" && hardware != nil && uuid == inventory.HardwareID(hardware.SystemUUID) {
+		return nil
+	}
+	return fmt.Errorf("nothing was changed: the Node %s has the provider ID %q, and the provider ID of BareMetalMachine %s is %q: is the kubeconfig that of the cluster %s?", s.node, has, s.machine.Name, want, s.cluster)
+}
+
 // start drains the Node, and powers the server off if that was asked for.
 func (d *drain) start(ctx context.Context, power *change, todo []planned, kubeconfig, node string) error {
 	args := []string{"--kubeconfig", kubeconfig, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", d.timeout.String()}
 	if d.dryRun == dryRunServer {
 		args = append(args, "--dry-run=server")
 	}
-	if err := d.kubectl(ctx, args...); err != nil {
+	if err := d.kubectl(ctx, d.streams.ErrOut, args...); err != nil {
 		return fmt.Errorf("the drain of the Node %s: %w. The server was not powered off, and kubectl uncordon makes the Node schedulable", node, err)
 	}
 	if len(todo) == 0 {
@@ -220,7 +253,7 @@ func (d *drain) finish(ctx context.Context, power *change, todo []planned, kubec
 		steps = [][]string{{"uncordon", node, "--dry-run=server"}}
 	}
 	for _, step := range steps {
-		if err := d.kubectl(ctx, append([]string{"--kubeconfig", kubeconfig}, step...)...); err != nil {
+		if err := d.kubectl(ctx, d.streams.ErrOut, append([]string{"--kubeconfig", kubeconfig}, step...)...); err != nil {
 			return fmt.Errorf("kubectl %s: %w", strings.Join(step, " "), err)
 		}
 	}

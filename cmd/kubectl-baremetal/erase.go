@@ -137,13 +137,15 @@ func (e *eraseRun) create(ctx context.Context, cluster *access.Cluster, host *v1
 	case dryRunServer:
 		options, suffix = append(options, client.DryRunAll), " (server dry run)"
 	}
+	if e.dryRun == dryRunNone {
+		if err := recordRequest(ctx, cluster.Client, host, "ErasureRequested", "Erase", r); err != nil {
+			return err
+		}
+	}
 	if e.dryRun != dryRunClient {
 		if err := cluster.Client.Create(ctx, request, options...); err != nil {
 			return err
 		}
-	}
-	if e.dryRun == dryRunNone {
-		recordRequest(ctx, cluster.Client, e.streams.ErrOut, host, "ErasureRequested", "Erase", r)
 	}
 	switch format := e.output.format; format {
 	case formatJSON, formatYAML:

@@ -62,9 +62,9 @@ func (t *tool) exitCode(err error) int {
 		return known.code
 	case errors.Is(err, context.Canceled):
 		view.Printf(t.streams.ErrOut, "kubectl baremetal: interrupted\n")
-		return exitFault
+	default:
+		view.Printf(t.streams.ErrOut, "kubectl baremetal: %s\n", terminal.Line(err.Error()))
 	}
-	view.Printf(t.streams.ErrOut, "kubectl baremetal: %s\n", terminal.Line(err.Error()))
 	switch {
 	case known != nil:
 		return known.code

@@ -8,6 +8,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -36,6 +38,23 @@ func TestCompletion(t *testing.T) {
 	g.Expect(arguments(nil)).To(BeEmpty())
 	b := newBench(freeHost("server-1"), freeHost("server-2"))
 	g.Expect(b.run(t, "__complete", "power", "off", "ser").out).To(And(ContainSubstring("server-1\n"), ContainSubstring("server-2\n")))
+	next := map[string]string{"": "2", "2": ""} // the fake API server has no pages
+	b.client = interceptor.NewClient(b.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			var asked client.ListOptions
+			asked.ApplyOptions(options)
+			if err := c.List(ctx, list, append(options, client.Continue(""))...); err != nil {
+				return err
+			}
+			metadata, ok := list.(*metav1.PartialObjectMetadataList)
+			g.Expect(ok).To(BeTrue())
+			metadata.Items[0].Name = "page-" + asked.Continue
+			metadata.Continue = next[asked.Continue]
+			return nil
+		},
+	})
+	g.Expect(b.run(t, "__complete", "power", "off", "page").out).To(HavePrefix("page-\npage-2\n"))
+	b = newBench()
 	g.Expect(b.run(t, "__complete", "events", "server-1", "--source", "b").out).To(ContainSubstring("bmc\n"))
 }
 

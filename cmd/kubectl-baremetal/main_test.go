@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
@@ -37,6 +42,7 @@ type bench struct {
 	forbidden []string // kinds that the user may not read or write
 	answers   string   // what the user types; empty without a terminal
 	kubectl   [][]string
+	node      corev1.Node // of the workload cluster
 	// used are the rights that the commands needed, as VERB RESOURCE.GROUP.
 	mu   sync.Mutex
 	used map[string]bool
@@ -49,7 +55,7 @@ type outcome struct {
 }
 
 func newBench(objects ...client.Object) *bench {
-	b := &bench{used: map[string]bool{}}
+	b := &bench{used: map[string]bool{}, node: corev1.Node{Spec: corev1.NodeSpec{ProviderID: machine().Spec.ProviderID}}}
 	deny := func(c client.Client, o runtime.Object, verb string) error {
 		gvk, err := c.GroupVersionKindFor(o)
 		if err != nil {
@@ -93,6 +99,11 @@ func newBench(objects ...client.Object) *bench {
 					review.Status.UserInfo.Username = "anna"
 					return nil
 				}
+				if event, ok := o.(*eventsv1.Event); ok { // the fake API server takes any
+					if problems := validation.NameIsDNSSubdomain(event.GenerateName, true); len(problems) > 0 || len(event.Note) > 1024 {
+						return apierrors.NewBadRequest(fmt.Sprintf("%q, %d bytes: %v", event.GenerateName, len(event.Note), problems))
+					}
+				}
 				return c.Create(ctx, o, options...)
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -100,6 +111,20 @@ func newBench(objects ...client.Object) *bench {
 					return err
 				}
 				return c.Patch(ctx, o, patch, options...)
+			},
+			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+				applied, ok := o.(runtime.Object)
+				if !ok {
+					return fmt.Errorf("%T is no object", o)
+				}
+				if err := errors.Join(deny(c, applied, "create"), deny(c, applied, "patch")); err != nil { // an object that does not exist is created
+					return err
+				}
+				applyOptions := client.ApplyOptions{}
+				if applyOptions.ApplyOptions(options); len(applyOptions.DryRun) > 0 {
+					return nil // the fake API server would apply it
+				}
+				return c.Apply(ctx, o, options...)
 			},
 		}).Build()
 	return b
@@ -120,7 +145,10 @@ func (b *bench) tool(out, errs io.Writer) *tool {
 	tool.connect = func() (*access.Cluster, error) {
 		return &access.Cluster{Client: b.client, Namespace: "prod", ContextUser: "admin"}, nil
 	}
-	tool.kubectl = func(_ context.Context, args ...string) error {
+	tool.kubectl = func(_ context.Context, out io.Writer, args ...string) error {
+		if slices.Contains(args, "get") {
+			return json.NewEncoder(out).Encode(b.node)
+		}
 		b.kubectl = append(b.kubectl, args)
 		return nil
 	}
@@ -178,9 +206,14 @@ func refusedHost(name string) *v1alpha1.BareMetalHost {
 func machine() *v1alpha1.BareMetalMachine {
 	return &v1alpha1.BareMetalMachine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "m", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "c"}},
-		Spec:       v1alpha1.BareMetalMachineSpec{Boot: v1alpha1.BootSource{Persistence: v1alpha1.PersistenceInstalled}},
+		Spec:       v1alpha1.BareMetalMachineSpec{ProviderID: "baremetal://prod/server-1/m", Boot: v1alpha1.BootSource{Persistence: v1alpha1.PersistenceInstalled}},
 		Status:     v1alpha1.BareMetalMachineStatus{HostRef: &v1alpha1.HostReference{Name: "server-1"}, NodeName: "node-1"},
 	}
+}
+
+// workloadSecret has the kubeconfig of the cluster of machine.
+func workloadSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c-kubeconfig"}, Data: map[string][]byte{"value": []byte("kind: Config")}}
 }
 
 // TestStatus: the summary, a line for each host, and what may not be read.
@@ -232,6 +265,9 @@ BareMetalMachine: not permitted
 	}
 	b.forbidden = nil
 	g := NewWithT(t)
+	h := runningHost("server-1")
+	h.Status.Hardware.Health = wire.HealthWarning // no part explains it
+	g.Expect(newBench(h, machine()).run(t, "status").out).To(ContainSubstring("\nserver-1   ok      Provisioned   On      r1       c         Warning   -       -\n"))
 	got := b.run(t, "status", "-o", "json")
 	var document struct {
 		Total struct {

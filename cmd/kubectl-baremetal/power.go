@@ -25,7 +25,8 @@ The server of a machine goes off by a power hold of yours, an annotation of the 
 a power hold exists, health checks of Cluster API ignore the machine. The power of a free server is spec.power of the host. The annotation, or the event of the host, says who
 asked for it and why.
 
-To stop a machine you have to type the name of its host, or without a terminal to use --yes-its-claimed.`
+To stop a machine you have to type the name of its host, or without a terminal to use --yes-its-claimed. To stop the machines of a selection of hosts you have to type the number of
+hosts, or to use --hosts.`
 
 func (t *tool) powerCommand() *cobra.Command {
 	power := parent(&cobra.Command{

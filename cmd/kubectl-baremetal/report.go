@@ -41,7 +41,7 @@ func (t *tool) reportCommand() *cobra.Command {
 BMC's log, the lines of the provider's logs that name the host or its machine, and the images of the provider.
 
 Addresses, also of people, hostnames of BMCs and of image servers, serial numbers, MAC addresses and UUIDs are replaced by words such as ip-1, the same word for the same thing. What looks like a password or a token is
-removed. Secrets and bootstrap data are never read. Names of objects stay. Read the files before you send the archive.`,
+removed, and so are the variables of a ClusterClass. Secrets and bootstrap data are never read. Names of objects stay. Read the files before you send the archive.`,
 		Example: `  kubectl baremetal report server-1
   kubectl baremetal report server-1 --since 6h --file server-1.tar.gz`,
 		ValidArgsFunction: t.completeHost,

@@ -29,7 +29,7 @@ func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [HOST...]",
 		Short: "Show how the hosts are, what needs attention first",
-		Long: `Show how many hosts are in use, available and unhealthy, and which hosts, and which machines without a host, are not as wanted.
+		Long: `Show how many hosts are in use, available and unhealthy, and which hosts, and which machines without a host, are not as wanted or not healthy.
 
 A host needs action if it has a fault, or if it waits more than twice as long as usual. The summary is by failure domain; --by cluster, phase or health groups otherwise.
 --hosts, -o wide and names of hosts print one line for each host. The exit code is 2 if the hosts cannot be read.`,

@@ -30,8 +30,8 @@ type tool struct {
 	interactive bool
 	// answers reads what a person answers. Questions share it, since it reads ahead.
 	answers *bufio.Reader
-	// kubectl runs kubectl with these arguments, for what kubectl does better: to drain a Node.
-	kubectl func(ctx context.Context, args ...string) error
+	// kubectl runs kubectl with these arguments, for what kubectl does better: to drain a Node. Its output is written to out.
+	kubectl func(ctx context.Context, out io.Writer, args ...string) error
 }
 
 func newTool(streams genericiooptions.IOStreams) *tool {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	drawShare    = 4
 
 	watchRetryDelay = 2 * time.Second
+	// watchPollInterval is the time between two reads of all hosts if something may not be watched.
+	watchPollInterval = 30 * time.Second
 )
 
 // The control sequences for a terminal (ECMA-48): the cursor moves to the first line, and what is right of and below the cursor is erased.
@@ -30,7 +33,7 @@ const (
 
 // follow shows all hosts until the user ends it. A connection that is lost is shown with its age, and opened again.
 func (s *status) follow(ctx context.Context, cluster *access.Cluster, namespace string) error {
-	follower := &fleet.Follower{Client: cluster.Client, Namespace: namespace, Options: s.options, RetryDelay: watchRetryDelay}
+	follower := &fleet.Follower{Client: cluster.Client, Namespace: namespace, Options: s.options, RetryDelay: watchRetryDelay, PollInterval: watchPollInterval}
 	if width, height := s.screen(); height > 0 {
 		view.Printf(s.out(), eraseScreen)
 		d := &drawing{status: s, namespace: namespace, style: view.Style{Color: s.style().Color, Width: width}, height: height}
@@ -59,6 +62,9 @@ func (d *drawing) draw(snapshot fleet.Snapshot) {
 	if snapshot.Lost != nil {
 		view.Printf(&b, "NOT UP TO DATE for %s: %s\n", view.Age(d.updated, start), terminal.Line(snapshot.Lost.Error()))
 	}
+	if len(snapshot.Unwatched) > 0 {
+		view.Printf(&b, "%s\n", unwatched(snapshot))
+	}
 	document := d.document(snapshot.Objects, d.namespace)
 	if d.hosts || d.output.format == formatWide {
 		_ = document.WriteRows(&b, d.style, d.output.format == formatWide) // into memory
@@ -71,18 +77,31 @@ func (d *drawing) draw(snapshot fleet.Snapshot) {
 	time.Sleep(max(drawInterval, (drawShare-1)*time.Since(start)))
 }
 
+// unwatched says which kinds may not be watched; empty if all may.
+func unwatched(snapshot fleet.Snapshot) string {
+	if len(snapshot.Unwatched) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("watching %s is not permitted: all is read every %s", strings.Join(snapshot.Unwatched, ", "), watchPollInterval)
+}
+
 // changedLines prints a line for each host that changed, where nothing can be drawn.
 type changedLines struct {
 	*status
 
 	namespace string
 	shown     map[string]string // by namespace, kind and name
+	unwatched string            // as it was printed
 }
 
 func (c *changedLines) print(snapshot fleet.Snapshot) {
 	if snapshot.Lost != nil {
 		view.Printf(c.streams.ErrOut, "kubectl baremetal: not up to date: %s\n", terminal.Line(snapshot.Lost.Error()))
 		return
+	}
+	if text := unwatched(snapshot); text != c.unwatched {
+		c.unwatched = text
+		view.Printf(c.streams.ErrOut, "kubectl baremetal: %s\n", text)
 	}
 	document := c.document(snapshot.Objects, c.namespace)
 	var changed []fleet.Row

@@ -43,7 +43,7 @@ func TestOperationsDocs(t *testing.T) {
 	for _, annotation := range []string{
 		v1alpha1.DetachedAnnotation, v1alpha1.ReleaseUnfencedAnnotation, v1alpha1.RetryBMCAnnotation, v1alpha1.ConfirmServerAnnotation,
 		v1alpha1.SharedHardwareAnnotation, v1alpha1.PowerOffProviderAnnotation, v1alpha1.SettingsEndedAnnotation, v1alpha1.BlockMoveAnnotation, v1alpha1.DeleteForMoveAnnotation,
-		v1alpha1.BMCHostsAnnotation, v1alpha1.ChosenHostAnnotation, v1alpha1.BMCSecretLabel, v1alpha1.MoveLabel, bootstrapv1.ValueSecretLabel,
+		v1alpha1.BMCHostsAnnotation, v1alpha1.HostRequestedByAnnotation, v1alpha1.ChosenHostAnnotation, v1alpha1.BMCSecretLabel, v1alpha1.MoveLabel, bootstrapv1.ValueSecretLabel,
 		v1alpha1.PowerHoldPrefix + "KEY", v1alpha1.ForcePowerHoldPrefix + "KEY", v1alpha1.PowerCyclePrefix + "KEY", v1alpha1.PowerOnPrefix + "KEY",
 	} {
 		g.Expect(reference).To(ContainSubstring("| `"+annotation+"`"), "docs/reference/annotations.md does not describe it")

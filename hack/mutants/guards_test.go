@@ -258,4 +258,14 @@ var guardTargets = []target{
 		{"a name of a log is cut", "logsOf", "l.Name != log.Name", "false"},
 		{"an entry of a log has the time at which it was read", "logEvent", "entry.Time == nil", "true"},
 	}},
+	{"cmd/kubectl-baremetal/internal/bundle", nil, []mutant{
+		{"a report has the variables of a Cluster", "Redactor.Tree", `removeVariables(spec["topology"])`, "_ = spec"},
+		{"a report has what a field calls a password", "removeSecrets", "isSecret(field)", "false"},
+		{"a report has what an option calls a password", "Redactor.Text", `options.ReplaceAllString(text, "${1}"+removed)`, "text"},
+	}},
+	{"cmd/kubectl-baremetal", []string{"-test.run=TestDrainsItsNode|TestRecordedBy|TestRegister"}, []mutant{
+		{"a Node of another cluster is drained", "drain.checkNode", "has == want", "true || has == want"},
+		{"a host is changed without a record", "change.recordAndWrite", "c.dryRun == dryRunNone", "false"},
+		{"servers are registered without a record", "registerRun.identify", `recordRequest(ctx, cluster.Client, host, "RegistrationRequested", "Register", asks.requester)`, "error(nil)"},
+	}},
 }

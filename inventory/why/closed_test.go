@@ -134,6 +134,7 @@ func checkRows(t *testing.T, known map[string]bool) {
 				g.Expect(row.Usual).To(BeZero(), of)
 			case Waits, Fault:
 				g.Expect(row.Next).NotTo(BeEmpty(), of)
+				g.Expect(string(row.Next)).NotTo(MatchRegexp(" end | annotate "), "the cause of %s may not be removed yet", of)
 				if _, isStage := lifecycle.AwaitedFor(nil, row.Reason); !isStage {
 					g.Expect(row.Cause).NotTo(BeEmpty(), of)
 				}

@@ -7,10 +7,12 @@ import (
 // Command is the template of a next command. A name in braces is replaced by the name of an object that was read.
 type Command string
 
-// The commands. {kind} and {name} are the object that has the reason. These are the only places that know the verbs of kubectl-baremetal.
+// The commands. {kind} and {name} are the object that has the reason. None ends a protection, such as a quarantine: its cause
+// is to be removed before, so Row.Do has that verb.
 const (
 	describeObject       Command = "kubectl describe {kind} {name} -n {namespace}"
 	describeBoot         Command = "kubectl describe baremetalboot {boot} -n {namespace}"
+	describeHost         Command = "kubectl describe baremetalhost {host} -n {namespace}"
 	describeMachine      Command = "kubectl describe machine {machine} -n {namespace}"
 	describeCluster      Command = "kubectl describe cluster {cluster} -n {namespace}"
 	describeInfraCluster Command = "kubectl describe baremetalcluster {infracluster} -n {namespace}"
@@ -18,7 +20,6 @@ const (
 	deleteMachine        Command = "kubectl delete machine {machine} -n {namespace}"
 	editHost             Command = "kubectl edit baremetalhost {host} -n {namespace}"
 	editInfraCluster     Command = "kubectl edit baremetalcluster {infracluster} -n {namespace}"
-	removeDetached       Command = "kubectl annotate baremetalhost {host} -n {namespace} baremetalhost.infrastructure.cluster.x-k8s.io/detached-"
 	listHosts            Command = "kubectl get baremetalhosts -n {namespace} -o wide"
 	describeSettings     Command = "kubectl describe baremetalsettings {host} -n {namespace}"
 	listSettings         Command = "kubectl get baremetalsettings -n {namespace}"
@@ -31,8 +32,6 @@ const (
 	powerStatus          Command = "kubectl baremetal power status {host} -n {namespace}"
 	powerOn              Command = "kubectl baremetal power on {host} -n {namespace}"
 	inspect              Command = "kubectl baremetal inspect {host} -n {namespace}"
-	endMaintenance       Command = "kubectl baremetal maintenance end {host} -n {namespace}"
-	endQuarantine        Command = "kubectl baremetal quarantine end {host} -n {namespace}"
 )
 
 // command fills a template with the names of the objects that were read. If it needs another object, the result describes the object that has the reason.
@@ -51,7 +50,7 @@ var placeholders = map[string]string{
 func fill(template Command, at Ref, refs []Ref) string {
 	pairs := []string{"{kind}", strings.ToLower(at.Kind), "{name}", at.Name, "{namespace}", at.Namespace}
 	for _, ref := range refs {
-		if placeholder := placeholders[ref.Kind]; placeholder != "" {
+		if placeholder := placeholders[ref.Kind]; placeholder != "" && !ref.isOwner {
 			pairs = append(pairs, placeholder, ref.Name)
 		}
 		if ref.isOwner {

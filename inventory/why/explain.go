@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -42,7 +40,7 @@ type Explanation struct {
 	Command string
 	// NoHost says why no host fits, for a machine or a template without one; nil otherwise, and if the hosts were not read.
 	NoHost *NoHost
-	// Notes are what should be corrected, and does not prevent what is wanted, such as a part with a warning.
+	// Notes are what should be corrected too, and does not prevent what is wanted, such as a part with a warning.
 	Notes []string
 	// Unread are the objects that belong to the chain and could not be read.
 	Unread []Unread
@@ -86,9 +84,10 @@ func Explain(kind string, o *Objects) (Explanation, bool) {
 		return Explanation{}, false
 	}
 	e := Explanation{
-		Subject: subject.Ref, At: subject.Ref, State: Done, Wanted: o.wanted(&subject), Seen: o.lastSeen(), Notes: o.notes(&subject), Unread: slices.Clone(o.Unread),
+		Subject: subject.Ref, At: subject.Ref, State: Done, Wanted: o.wanted(&subject), Seen: o.lastSeen(), Unread: slices.Clone(o.Unread),
 	}
 	found := o.find(&subject)
+	e.Notes = o.notes(&subject, found)
 	if hidden := o.hidden(&subject); found == nil && hidden != nil {
 		found = unreadFinding(subject.Ref, hidden)
 	}
@@ -162,18 +161,16 @@ func wantedOfBoot(boot *v1alpha1.BareMetalBoot) string {
 	}
 }
 
-// notes are what the checks of the host found that Ready does not depend on.
-func (o *Objects) notes(subject *object) []string {
+// notes are what the checks of the host found, except what the explanation is about.
+func (o *Objects) notes(subject *object, explained *finding) []string {
 	host, ok := o.get(KindHost)
 	if !ok || subject.Kind == KindCluster || subject.isOwner {
 		return nil
 	}
 	var notes []string
-	ready := ptr.Deref(host.condition(v1alpha1.ReadyCondition), metav1.Condition{})
-	for _, kind := range []string{
-		v1alpha1.PreflightPassedCondition, v1alpha1.HardwareHealthyCondition, v1alpha1.InspectionConsistentCondition, v1alpha1.SettingsConformCondition,
-	} {
-		if found := conditionFinding(&host, host.condition(kind)); found != nil && found.row.Reason != ready.Reason { // the explanation has that of Ready
+	for _, kind := range append(slices.Clone(hostChecks), v1alpha1.SettingsConformCondition) {
+		found := conditionFinding(&host, host.condition(kind))
+		if found != nil && (explained == nil || found.row.Reason != explained.row.Reason) {
 			notes = append(notes, clean(found.row.Reason+": "+cmp.Or(found.message, Plain(found.row.Means))))
 		}
 	}

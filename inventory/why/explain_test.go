@@ -157,8 +157,14 @@ func TestExplain(t *testing.T) {
 			o.Host.Spec.ConsumerRef = nil
 			o.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonBootTimedOut, Message: "three attempts", StartTime: new(metav1.NewTime(start))}
 		}, Explanation{
-			State: Fault, Reason: v1alpha1.ReasonBootTimedOut, Message: "three attempts", Since: start, Command: "kubectl baremetal quarantine end server-1 -n prod",
+			State: Fault, Reason: v1alpha1.ReasonBootTimedOut, Message: "three attempts", Since: start, Command: "kubectl baremetal events server-1 -n prod", Do: "Fix the cause, then run kubectl baremetal quarantine end",
 			Wanted: "A machine can claim BareMetalHost server-1",
+		}},
+		"a quarantine with disks that were not erased": {KindHost, func(o *Objects) {
+			o.Host.Spec.ConsumerRef = nil
+			o.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased}
+		}, Explanation{
+			State: Fault, Reason: v1alpha1.ReasonDisksNotErased, Command: "kubectl baremetal events server-1 -n prod", Do: "Wipe the disks, then run kubectl baremetal quarantine end",
 		}},
 		"a deletion that waits for the BMC": {KindBareMetalMachine, func(o *Objects) {
 			o.BareMetalMachine.DeletionTimestamp = new(metav1.NewTime(start))
@@ -240,10 +246,68 @@ func TestExplain(t *testing.T) {
 
 func plainRef(ref Ref) Ref { return Ref{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name} }
 
+// TestStrangeOwner: an owner of a Machine that has the kind of another object of the chain is not taken for it.
+func TestStrangeOwner(t *testing.T) {
+	for _, kind := range ownKinds {
+		g := NewWithT(t)
+		o := &Objects{Machine: &clusterv1.Machine{ObjectMeta: meta("workers-1")}, Owner: Owner{Kind: kind, Object: &clusterv1.MachineSet{ObjectMeta: meta("strange")}}}
+		got, ok := Explain(KindMachine, o)
+		g.Expect(ok).To(BeTrue())
+		g.Expect(got.Command).NotTo(ContainSubstring("strange"))
+		_, ok = Explain(kind, o)
+		g.Expect(ok).To(Equal(kind == KindMachine))
+	}
+}
+
 // TestExplainNeedsSubject: an object that was not read is not explained.
 func TestExplainNeedsSubject(t *testing.T) {
 	_, ok := Explain(KindMachine, &Objects{})
 	NewWithT(t).Expect(ok).To(BeFalse())
+}
+
+// TestChecks: what the checks of a server found is a fault of a host that nothing else is wrong with, the health first. Of a machine only the health is; of what has several
+// machines none is, since the hosts of the others were not read. What is not explained is a note.
+func TestChecks(t *testing.T) {
+	disk := no(v1alpha1.HardwareHealthyCondition, v1alpha1.ReasonDiskUnhealthy, "disk 3 has failed")
+	contradicts := no(v1alpha1.InspectionConsistentCondition, v1alpha1.ReasonInspectionContradicts, "other MAC addresses")
+	warnings := no(v1alpha1.PreflightPassedCondition, v1alpha1.ReasonPreflightWarnings, "TLS")
+	const aboutDisk, aboutTLS, aboutMACs = "DiskUnhealthy: disk 3 has failed", "PreflightWarnings: TLS", "Contradicts: other MAC addresses"
+	for name, test := range map[string]struct {
+		kind   string
+		change func(*Objects)
+		found  []metav1.Condition
+		reason string
+		notes  []string
+	}{
+		"all of a host":         {KindHost, nil, []metav1.Condition{warnings, contradicts, disk}, v1alpha1.ReasonDiskUnhealthy, []string{aboutMACs, aboutTLS}},
+		"contradictions":        {KindHost, nil, []metav1.Condition{warnings, contradicts}, v1alpha1.ReasonInspectionContradicts, []string{aboutTLS}},
+		"warnings":              {KindHost, nil, []metav1.Condition{warnings}, v1alpha1.ReasonPreflightWarnings, nil},
+		"a boot":                {KindBoot, nil, []metav1.Condition{disk}, v1alpha1.ReasonDiskUnhealthy, nil},
+		"a machine":             {KindMachine, nil, []metav1.Condition{disk, warnings}, v1alpha1.ReasonDiskUnhealthy, []string{aboutTLS}},
+		"warnings of a machine": {KindBareMetalMachine, nil, []metav1.Condition{warnings}, "", []string{aboutTLS}},
+		"a Cluster":             {KindCluster, nil, []metav1.Condition{disk}, "", nil},
+		"a MachineDeployment":   {"MachineDeployment", nil, []metav1.Condition{disk}, "", nil},
+		"a host that boots":     {KindHost, booting, []metav1.Condition{disk}, v1alpha1.ReasonWaitingForLoader, []string{aboutDisk}},
+		"a Node that is missing": {KindMachine, func(o *Objects) {
+			o.Machine.Status.Conditions = []metav1.Condition{no(clusterv1.MachineNodeHealthyCondition, "NodeNotReady", "")}
+		}, []metav1.Condition{disk}, "NodeNotReady", []string{aboutDisk}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			o := healthy()
+			if test.change != nil {
+				test.change(o)
+			}
+			o.Host.Status.Conditions = append(o.Host.Status.Conditions, test.found...)
+			got, ok := Explain(test.kind, o)
+			g.Expect(ok).To(BeTrue())
+			g.Expect(got.Reason).To(Equal(test.reason))
+			g.Expect(got.Notes).To(Equal(test.notes))
+			if test.reason == "" {
+				g.Expect(got.State).To(Equal(Done))
+			}
+		})
+	}
 }
 
 // TestNoHost: for a machine without a host each host is counted by what excludes it, and the next command shows the nearest one.

@@ -37,14 +37,15 @@ func (o *Objects) find(subject *object) *finding {
 	finders := chain
 	switch subject.Kind {
 	case KindHost, KindBoot:
-		finders = []finder{(*Objects).hostPaused, (*Objects).hostFinding, (*Objects).bootFinding}
+		finders = []finder{(*Objects).hostPaused, (*Objects).hostFinding, (*Objects).bootFinding, checkFinding(hostChecks...)}
 	case KindConfig, KindBareMetalCluster, KindRemediation, KindMachineTemplate, KindProfile:
 		finders = []finder{readyOf(subject)}
 	case KindSettings:
 		finders = []finder{conditionOf(subject, v1alpha1.SettingsConformCondition)}
 	case KindErasureRequest:
 		finders = []finder{conditionOf(subject, v1alpha1.ErasedCondition)}
-	case KindMachine, KindBareMetalMachine:
+	case KindMachine, KindBareMetalMachine: // a part that fails can stop the machine, and what else the checks of the server find cannot
+		finders = slices.Concat(chain, []finder{checkFinding(v1alpha1.HardwareHealthyCondition)})
 	default: // the Cluster or an owner, of which this is one machine
 		finders = slices.Concat(chain, []finder{availableOf(subject)})
 	}

@@ -35,12 +35,33 @@ func (o *Objects) hostFinding() *finding {
 	return found
 }
 
-// quarantineFinding returns why a free host is in quarantine. The reason may be that of a failed boot, whose next step is to end the quarantine after the cause was fixed.
+// hostChecks are the conditions of a host that Ready does not depend on. The most important is first.
+var hostChecks = []string{v1alpha1.HardwareHealthyCondition, v1alpha1.InspectionConsistentCondition, v1alpha1.PreflightPassedCondition}
+
+// checkFinding returns a finder for these conditions of the host. The first that is not as wanted counts. It is asked last: a host waits for nothing because of them.
+func checkFinding(kinds ...string) finder {
+	return func(o *Objects) *finding {
+		host, ok := o.get(KindHost)
+		if !ok {
+			return nil
+		}
+		for _, kind := range kinds {
+			if found := conditionFinding(&host, host.condition(kind)); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+}
+
+// quarantineFinding returns why a free host is in quarantine. The reason may be that of a failed boot, and the quarantine ends after its cause was fixed.
 func quarantineFinding(host *object, q *v1alpha1.Quarantine) *finding {
 	row, _ := Lookup(KindHost, v1alpha1.ReasonQuarantined)
 	if own, ok := Lookup(KindHost, q.Reason); ok {
 		own.State = Fault
-		if !slices.ContainsFunc(quarantineReasons, func(r Row) bool { return r.Reason == q.Reason }) {
+		if slices.ContainsFunc(quarantineReasons, func(r Row) bool { return r.Reason == q.Reason }) {
+			own.Do += thenEndQuarantine
+		} else {
 			own.Next, own.Do, own.Usual = row.Next, row.Do, 0
 		}
 		own.Cause = cmp.Or(own.Cause, row.Cause)

@@ -135,10 +135,15 @@ func (o *Objects) refs() []Ref {
 	return refs
 }
 
-// get returns the object of a kind, and false if it was not read.
+// ownKinds are the kinds of which a chain has one object.
+var ownKinds = []string{
+	KindCluster, KindMachine, KindBareMetalCluster, KindBareMetalMachine, KindHost, KindBoot, KindConfig, KindRemediation, KindErasureRequest, KindMachineTemplate,
+}
+
+// get returns the object of a kind, and false if it was not read. An owner of the Machine may have any kind, and is no other object of the chain.
 func (o *Objects) get(kind string) (object, bool) {
 	all := o.objects()
-	at := slices.IndexFunc(all, func(one object) bool { return one.Kind == kind })
+	at := slices.IndexFunc(all, func(one object) bool { return one.Kind == kind && one.isOwner != slices.Contains(ownKinds, kind) })
 	if at < 0 {
 		return object{}, false
 	}

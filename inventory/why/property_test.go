@@ -92,7 +92,8 @@ func (d drawing) boot() *v1alpha1.BareMetalBoot {
 func (d drawing) host() *v1alpha1.BareMetalHost {
 	h := &v1alpha1.BareMetalHost{ObjectMeta: d.meta("host")}
 	h.Status.Conditions = d.conditions("Ready", v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition, v1alpha1.AvailableCondition, v1alpha1.BootedCondition,
-		v1alpha1.BootProgressCondition, v1alpha1.HardwareHealthyCondition, v1alpha1.PreflightPassedCondition, v1alpha1.SettingsConformCondition, clusterv1.PausedCondition)
+		v1alpha1.BootProgressCondition, v1alpha1.HardwareHealthyCondition, v1alpha1.PreflightPassedCondition, v1alpha1.InspectionConsistentCondition,
+		v1alpha1.SettingsConformCondition, clusterv1.PausedCondition)
 	if d.flip("claimed") {
 		h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "not-read"}
 	}

@@ -164,19 +164,19 @@ var providerReasons = []Row{
 // quarantineReasons are the reasons of spec.quarantine.
 var quarantineReasons = []Row{
 	{
-		Reason: v1alpha1.ReasonCleaningByHand, State: Fault, Next: endQuarantine,
+		Reason: v1alpha1.ReasonCleaningByHand, State: Fault, Next: describeObject,
 		Means: "`spec.cleaningPolicy` is `Manual`",
 		Do:    "Wipe the disks",
 		Cause: "the policy of the host asks for a person",
 	},
 	{
-		Reason: v1alpha1.ReasonDisksNotErased, State: Fault, Next: endQuarantine,
+		Reason: v1alpha1.ReasonDisksNotErased, State: Fault, Next: events,
 		Means: "The agent could not [erase the disks](../concepts/host-lifecycle.md#disks), or it is unknown which. The message names them",
 		Do:    "Wipe the disks",
 		Cause: "a disk is broken, or was removed",
 	},
 	{
-		Reason: v1alpha1.ReasonCleaningFailed, State: Fault, Next: endQuarantine,
+		Reason: v1alpha1.ReasonCleaningFailed, State: Fault, Next: events,
 		Means: "Virtual media could not be ejected",
 		Do:    "Eject them in the BMC",
 		Cause: "the BMC keeps a medium that a person inserted",

@@ -134,9 +134,9 @@ var remediationReasons = []Row{
 		Cause: "the host boots, is paused, or has a power hold",
 	},
 	{
-		Reason: v1alpha1.ReasonMaintenance, State: Waits, Lead: "`Idle`", Next: endMaintenance,
+		Reason: v1alpha1.ReasonMaintenance, State: Waits, Lead: "`Idle`", Next: describeHost,
 		Means: "The host is in maintenance",
-		Do:    "Remove `spec.maintenance` after the work",
+		Do:    "Run `kubectl baremetal maintenance end` after the work",
 		Cause: "a person works on the server",
 	},
 	{

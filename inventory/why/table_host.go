@@ -89,15 +89,15 @@ var hostPhases = []Row{
 		Cause: "large disks are erased, or the BMC does not eject its virtual media",
 	},
 	{
-		Reason: string(v1alpha1.PhaseQuarantined), State: Fault, Next: endQuarantine,
+		Reason: string(v1alpha1.PhaseQuarantined), State: Fault, Next: events,
 		Means: "A failure occurred. `spec.quarantine` has the reason",
-		Do:    "Fix the cause, then remove `spec.quarantine`",
+		Do:    "Fix the cause" + thenEndQuarantine,
 		Cause: "spec.quarantine has the cause",
 	},
 	{
-		Reason: string(v1alpha1.PhaseMaintenance), State: Waits, Next: endMaintenance,
+		Reason: string(v1alpha1.PhaseMaintenance), State: Waits, Next: describeObject,
 		Means: "A person works on the server",
-		Do:    "Remove `spec.maintenance` after the work",
+		Do:    "Run `kubectl baremetal maintenance end` after the work",
 		Cause: "the work is not finished, or spec.maintenance was forgotten",
 	},
 	{
@@ -105,7 +105,7 @@ var hostPhases = []Row{
 		Means: "Something else runs the server",
 	},
 	{
-		Reason: string(v1alpha1.PhaseDetached), State: Waits, Next: removeDetached,
+		Reason: string(v1alpha1.PhaseDetached), State: Waits, Next: describeObject,
 		Means: "A person detached the host",
 		Do:    "Remove the annotation `detached` after the work",
 		Cause: "the work is not finished, or the annotation was forgotten",
@@ -123,6 +123,9 @@ var hostPhases = []Row{
 		Cause: "a machine still has the host, or its server is not confirmed to be off",
 	},
 }
+
+// thenEndQuarantine follows what a person does before that.
+const thenEndQuarantine = ", then run `kubectl baremetal quarantine end`"
 
 // bmcReasons are the reasons of BMCReady.
 var bmcReasons = []Row{

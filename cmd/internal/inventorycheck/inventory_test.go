@@ -69,7 +69,7 @@ func inventory(t *testing.T, kubeconfig, namespace string, lines []string, flags
 	NewWithT(t).Expect(os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600)).To(Succeed())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	args := append([]string{"register", "rack.csv", "--kubeconfig", kubeconfig, "--namespace", namespace, "--yes"}, flags...)
+	args := append([]string{"register", "rack.csv", "--kubeconfig", kubeconfig, "--namespace", namespace, "--yes", "--reason", "rack"}, flags...)
 	command := exec.CommandContext(ctx, plugin, args...)
 	command.Dir = filepath.Dir(file)
 	var out, errs bytes.Buffer
@@ -126,6 +126,7 @@ func testRegister(t *testing.T) {
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
 	g.Expect(host.Spec.FailureDomain).To(Equal("rack1"))
 	g.Expect(host.Labels).To(Equal(map[string]string{"rack": "r1"}))
+	g.Expect(host.Annotations).To(HaveKeyWithValue(v1alpha1.HostRequestedByAnnotation, "admin: rack"))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r1-u3-bmc"}}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 	g.Expect(secret.Data).To(Equal(map[string][]byte{"username": []byte("admin"), "password": []byte("sEcret-3")}))
@@ -140,17 +141,18 @@ func testRegister(t *testing.T) {
 		h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Tested"}
 	})
 	before := host.ResourceVersion
-	got = inventory(t, kubeconfig, namespace, lines)
+	got = inventory(t, kubeconfig, namespace, lines, "--reason", "another")
 	g.Expect(got.code).To(Equal(0), got.err)
 	g.Expect(got.out).To(Equal("12 hosts with 12 Secrets are registered: 0 created, 0 changed, 12 unchanged\n"))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
 	g.Expect(host.ResourceVersion).To(Equal(before))
 
 	lines[4] = strings.Replace(lines[4], "rack1,rack=r1", ",row=2", 1)
-	got = inventory(t, kubeconfig, namespace, lines)
+	got = inventory(t, kubeconfig, namespace, lines, "--reason", "moved")
 	g.Expect(got.code).To(Equal(0), got.err)
 	g.Expect(got.out).To(Equal(namespace + "/r1-u3 changed\n12 hosts with 12 Secrets are registered: 0 created, 1 changed, 11 unchanged\n"))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
+	g.Expect(host.Annotations).To(HaveKeyWithValue(v1alpha1.HostRequestedByAnnotation, "admin: moved"))
 	g.Expect(host.Spec.FailureDomain).To(BeEmpty())
 	g.Expect(host.Labels).To(Equal(map[string]string{"row": "2", "seen": "yes"}))
 	g.Expect(host.Spec.ConsumerRef.Name).To(Equal("m"))
@@ -377,7 +379,7 @@ func testUsage(t *testing.T) {
 	}
 }
 
-// A user who may only read and write hosts and write Secrets in one namespace can register servers there.
+// A user who may only read and write hosts, write Secrets and record events in one namespace can register servers there.
 func testLeastRights(t *testing.T) {
 	g := NewWithT(t)
 	namespace := env.Namespace(t)
@@ -385,6 +387,7 @@ func testLeastRights(t *testing.T) {
 	env.Create(t, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"baremetalhosts"}, Verbs: []string{"list", "create", "patch"}},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "patch"}},
+		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create"}},
 	}}, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "registrar"}},

@@ -48,6 +48,7 @@ func (r *Registration) Run(ctx context.Context) error {
 	if err := r.checkLive(ctx); err != nil {
 		return err
 	}
+	r.sign()
 	verdicts, err := r.tryAll(ctx)
 	if err != nil {
 		return fmt.Errorf("nothing was applied: %w", err)
@@ -62,6 +63,9 @@ func (r *Registration) Run(ctx context.Context) error {
 		}
 	}
 	if !r.DryRun {
+		if err := r.record(ctx, verdicts); err != nil {
+			return err
+		}
 		if err := r.applyAll(ctx); err != nil {
 			return err
 		}

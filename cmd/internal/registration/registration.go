@@ -3,6 +3,7 @@
 package registration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,11 @@ type Registration struct {
 	// ReplaceBMC changes the BMC address of hosts that exist. Without it, such a line is refused.
 	ReplaceBMC bool
 	// Consent is called before anything is applied, after the changes were printed. An error ends the registration. Nil asks nobody.
-	Consent  func() error
+	Consent func() error
+	// RequestedBy is who asks for the registration, and why. The hosts that are created or changed get it as an annotation. It may be empty.
+	RequestedBy string
+	// Record records the request for a host, before anything is applied. An error ends the registration. It may be nil.
+	Record   func(ctx context.Context, host *v1alpha1.BareMetalHost) error
 	Out, Err io.Writer
 
 	file     string

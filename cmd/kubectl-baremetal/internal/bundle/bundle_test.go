@@ -33,6 +33,14 @@ func TestText(t *testing.T) {
 		{"redfish://admin:geheim@bmc-7.site.example/redfish/v1", "redfish://bmc-1/redfish/v1"},
 		{"https://files.example/a.img?X-Token=abc", "https://files.example/a.img?(removed)"},
 		{`password=geheim token: "two words" x=1`, `password=(removed) token: (removed) x=1`},
+		{`--bmc-password geheim --user u`, `--bmc-password (removed) --user u`},
+		{`--token "two words" x`, `--token (removed) x`},
+		{`["--password","geheim","x"]`, `["--password",(removed),"x"]`},
+		{`{"password":"ge\"heim","x":1}`, `{"password":(removed),"x":1}`},
+		{`"{\"adminPassword\": \"two words\",\"x\":1}"`, `"{\"adminPassword\": (removed),\"x\":1}"`},
+		{`"{\"password\":\"ge\\\"heim\",\"x\":1}"`, `"{\"password\":(removed),\"x\":1}"`},
+		{"password: \"two words\nnext: \"line\"", "password: (removed)\nnext: \"line\""},
+		{"passwordHash=$6$x access_key: y", "passwordHash=(removed) access_key: (removed)"},
 		{"Authorization: Bearer abcdefghijkl", "Authorization: Bearer (removed)"},
 		{"version 1.2.3", "version 1.2.3"},
 		{"the secret is missing", "the secret is missing"},
@@ -60,6 +68,42 @@ func TestTree(t *testing.T) {
 		"spec":     map[string]any{"bootMACAddresses": []any{"mac-1"}, "bmc": map[string]any{"address": "ipmi://ip-1"}},
 		"status":   map[string]any{"hardware": map[string]any{"serialNumber": "serial-1", "model": "R640"}, "count": float64(3), "on": true},
 	}))
+}
+
+// TestTreeWithoutSecrets: what could be a secret by its field or its name is removed, with or without the identities, and so are the variables of a Cluster. Names of Secrets stay.
+func TestTreeWithoutSecrets(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		g := NewWithT(t)
+		r := NewRedactor()
+		r.KeepIdentities = keep
+		variables := func() []any { return []any{map[string]any{"name": "x", "value": map[string]any{"y": "geheim"}}} }
+		tree := map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{"example.org/api-token": "geheim", "baremetal/bmc-secret": ""}},
+			"spec": map[string]any{
+				"credentialsSecretName": "server-1-bmc", "pullSecret": "registry", "secretRef": map[string]any{"name": "a"},
+				"adminPassword": "geheim", "tokens": []any{"geheim", map[string]any{"a": "geheim", "count": int64(1)}},
+				"env": []any{map[string]any{"name": "DB_PASSWORD", "value": "geheim"}, map[string]any{"name": "a", "value": "b"}},
+				"topology": map[string]any{
+					"classRef": map[string]any{"name": "c"}, "variables": variables(), "controlPlane": map[string]any{"variables": map[string]any{"overrides": variables()}},
+					"workers": map[string]any{"machineDeployments": []any{map[string]any{"class": "w", "variables": map[string]any{"overrides": variables()}}}},
+				},
+			},
+		}
+		r.Learn(tree)
+		r.Tree(tree)
+		g.Expect(tree).To(Equal(map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{"example.org/api-token": "(removed)", "baremetal/bmc-secret": ""}},
+			"spec": map[string]any{
+				"credentialsSecretName": "server-1-bmc", "pullSecret": "registry", "secretRef": map[string]any{"name": "a"},
+				"adminPassword": "(removed)", "tokens": []any{"(removed)", map[string]any{"a": "(removed)", "count": int64(1)}},
+				"env": []any{map[string]any{"name": "DB_PASSWORD", "value": "(removed)"}, map[string]any{"name": "a", "value": "b"}},
+				"topology": map[string]any{
+					"classRef": map[string]any{"name": "c"}, "controlPlane": map[string]any{},
+					"workers": map[string]any{"machineDeployments": []any{map[string]any{"class": "w"}}},
+				},
+			},
+		}))
+	}
 }
 
 // TestLines: only lines about the host are kept, whatever the length of the others, and at most the last ones.

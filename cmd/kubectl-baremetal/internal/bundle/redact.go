@@ -13,12 +13,25 @@ import (
 // removed replaces what could be a secret.
 const removed = "(removed)"
 
+const (
+	// secretWord is a part of the name of what could be a secret.
+	secretWord = `(?:passw(?:or)?d|passphrase|secret|token|(?:api|access|private)[_-]?key)(?:[_-]?hash)?`
+	// secretValue is a quoted text, whose end may be missing. A text in another text has \" for its quotes.
+	secretValue = `\\"(?:[^"\\\n]|\\\\(?:\\["\\]|[^"\\\n]))*(?:\\")?|"(?:[^"\\\n]|\\[^\n])*"?|'[^'\n]*'?`
+)
+
 var (
 	// urlUsers matches the user and password of a URL, and urlQueries its parameters, which may be a token.
 	urlUsers   = regexp.MustCompile(`://[^/?#\s"'@]+@`)
 	urlQueries = regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s"'?]+)\?[^\s"']+`)
-	// assignments match words such as password=... on a command line or in a log line.
-	assignments = regexp.MustCompile(`(?i)\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key)["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;]+)`)
+	// assignments match words such as password=... on a command line, in a log line, or in JSON, which may be the text of another JSON value and has \" then.
+	assignments = regexp.MustCompile(`(?i)\b([a-z0-9_.-]*` + secretWord + `\\*["']?\s*[=:]\s*)(` + secretValue + `|[^\s,;]+)`)
+	// options match words such as --password ... on a command line, which may be a list.
+	options = regexp.MustCompile(`(?i)(--[a-z0-9-]*` + secretWord + `\\*["']?(?:\s*,\s*|\s+))(` + secretValue + `|[^\s,;]+)`)
+	// secretFields match the fields and the keys whose texts are removed, and secretNames those that have the name of a Secret.
+	secretFields = regexp.MustCompile(`(?i)` + secretWord + `|credential`)
+	secretNames  = regexp.MustCompile(`(?:Name|Namespace|Ref)$|^pullSecret$`)
+
 	// mails match the addresses of people, which are names of users in many clusters.
 	mails   = regexp.MustCompile(`\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b`)
 	bearers = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`)
@@ -107,7 +120,8 @@ func hostOf(text string) string {
 	return parsed.Hostname()
 }
 
-// Tree redacts the texts of an object in place. The object is given as JSON values. What no reader needs is removed: managed fields and the annotation of kubectl apply.
+// Tree redacts the texts of an object in place. The object is given as JSON values. What no reader needs is removed: managed fields, the annotation of kubectl apply, and the
+// variables of a ClusterClass, of which any may be a secret.
 func (r *Redactor) Tree(tree map[string]any) {
 	if metadata, ok := tree["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -115,6 +129,10 @@ func (r *Redactor) Tree(tree map[string]any) {
 			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
 		}
 	}
+	if spec, ok := tree["spec"].(map[string]any); ok {
+		removeVariables(spec["topology"])
+	}
+	removeSecrets(tree, false)
 	r.walk(tree, "", func(field, text string) string {
 		if kind := identities[field]; kind != "" && text != "" && !r.KeepIdentities {
 			return r.word(kind, text)
@@ -124,6 +142,47 @@ func (r *Redactor) Tree(tree map[string]any) {
 		}
 		return r.Text(text)
 	})
+}
+
+// removeVariables removes the variables of the topology of a Cluster: its own, and those of its control plane and of each class of workers.
+func removeVariables(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "variables")
+		for _, value := range v {
+			removeVariables(value)
+		}
+	case []any:
+		for _, value := range v {
+			removeVariables(value)
+		}
+	}
+}
+
+// removeSecrets removes the texts in fields whose name says that they could be secrets, whatever is between them, and the values of pairs of a name and a value whose name says so.
+// all removes every text.
+func removeSecrets(v any, all bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		name, _ := v["name"].(string)
+		for field, value := range v {
+			v[field] = removeSecrets(value, all || isSecret(field) || field == "value" && isSecret(name))
+		}
+	case []any:
+		for i := range v {
+			v[i] = removeSecrets(v[i], all)
+		}
+	case string:
+		if all && v != "" {
+			return removed
+		}
+	}
+	return v
+}
+
+// isSecret is true for the name of a field that could have a secret. The name of a Secret is no secret.
+func isSecret(field string) bool {
+	return secretFields.MatchString(field) && !secretNames.MatchString(field)
 }
 
 // walk replaces each text of a tree of JSON values, given the name of its field.
@@ -148,6 +207,7 @@ func (r *Redactor) Text(text string) string {
 	text = urlUsers.ReplaceAllString(text, "://")
 	text = urlQueries.ReplaceAllString(text, "${1}?"+removed)
 	text = assignments.ReplaceAllString(text, "${1}"+removed)
+	text = options.ReplaceAllString(text, "${1}"+removed)
 	text = bearers.ReplaceAllString(text, "${1} "+removed)
 	if r.KeepIdentities {
 		return text

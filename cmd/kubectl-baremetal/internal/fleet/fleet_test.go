@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -75,13 +76,22 @@ func TestRows(t *testing.T) {
 		byName[r.Name] = r
 	}
 	g.Expect(names).To(ConsistOf("free", "running", "lost", "registering", "refused", "pending"))
-	g.Expect(names[:2]).To(ConsistOf("refused", "pending")) // the faults
-	g.Expect(names[2]).To(Equal("registering"))
+	g.Expect(names[:2]).To(ConsistOf("refused", "pending"))            // the faults
+	g.Expect(names[2:4]).To(Equal([]string{"registering", "running"})) // running has a warning
 	g.Expect(byName["refused"].NeedsAction).To(BeTrue())
 	g.Expect(byName["free"].State).To(Equal(why.Done))
 	g.Expect(byName["running"]).To(And(HaveField("Cluster", "c"), HaveField("Health", "Warning"), HaveField("Model", "R640")))
 	g.Expect(byName["lost"].Cluster).To(Equal(NotRead))
 	g.Expect(byName["pending"]).To(And(HaveField("Kind", why.KindBareMetalMachine), HaveField("Phase", "Pending")))
+}
+
+// TestUnhealthyRows: a server with a failed part needs action, also while its machine runs.
+func TestUnhealthyRows(t *testing.T) {
+	g := NewWithT(t)
+	o := objects()
+	o.Hosts[1].Status.Conditions = append(o.Hosts[1].Status.Conditions, condition(v1alpha1.HardwareHealthyCondition, metav1.ConditionFalse, v1alpha1.ReasonDiskUnhealthy, 3*time.Hour))
+	first := Rows(o, now)[0]
+	g.Expect(first).To(And(HaveField("Name", "running"), HaveField("NeedsAction", true), HaveField("Reason", v1alpha1.ReasonDiskUnhealthy)))
 }
 
 // TestGroups: hosts are counted once, and machines without a host are not hosts.
@@ -154,6 +164,58 @@ func TestRead(t *testing.T) {
 
 	_, _, err = Read(t.Context(), forbid(t, lists, why.KindHost), "")
 	g.Expect(err).To(MatchError(ContainSubstring("in all namespaces is not permitted: use -n NAMESPACE")))
+}
+
+// TestFollowUnwatched: a kind that may be listed and not watched is polled, and the snapshots say so. The other kinds are watched meanwhile.
+func TestFollowUnwatched(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind  string
+		poll  time.Duration
+		again bool // all is read again before the change is shown
+	}{
+		"boots": {why.KindBoot, time.Hour, false}, "hosts": {why.KindHost, time.Millisecond, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			lists := map[string]int{}
+			c := interceptor.NewClient(forbid(t, lists), interceptor.Funcs{
+				Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+					gvk, err := c.GroupVersionKindFor(list)
+					if err == nil && gvk.Kind == test.kind+"List" {
+						err = apierrors.NewForbidden(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, "", errors.New("no"))
+					}
+					if err != nil {
+						return nil, err
+					}
+					return c.Watch(ctx, list, options...)
+				},
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f := &Follower{Client: c, Namespace: "prod", RetryDelay: time.Millisecond, PollInterval: test.poll}
+			changed := false
+			err := f.Run(ctx, func(s Snapshot) {
+				if len(s.Unwatched) == 0 || ctx.Err() != nil {
+					return
+				}
+				g.Expect(s.Unwatched).To(Equal([]string{test.kind}))
+				for i := range s.Objects.Hosts {
+					if s.Objects.Hosts[i].Name == "free" && s.Objects.Hosts[i].Labels["try"] != "" {
+						changed = true
+						cancel()
+						return
+					}
+				}
+				h := &v1alpha1.BareMetalHost{}
+				g.Expect(c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "free"}, h)).To(Succeed())
+				h.Labels = map[string]string{"try": h.Labels["try"] + "x"} // again, if the watch began only after the change
+				g.Expect(c.Update(ctx, h)).To(Succeed())
+			})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(changed).To(BeTrue())
+			g.Expect(lists["BareMetalHostList"] > 1).To(Equal(test.again))
+		})
+	}
 }
 
 // TestReadNamed: a name that does not exist is an error, and a machine that does not exist is not.

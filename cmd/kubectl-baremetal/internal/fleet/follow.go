@@ -16,7 +16,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
-// Follower reads all hosts and keeps them up to date by watches. When a watch ends, all is read again, so that no change is missed.
+// Follower reads all hosts and keeps them up to date by watches. When a watch ends, all is read again, so that no change is missed. If a kind may not be watched, all is read again
+// after the time between two polls.
 type Follower struct {
 	Client    client.WithWatch
 	Namespace string
@@ -24,6 +25,10 @@ type Follower struct {
 	Options []client.ListOption
 	// RetryDelay is the time between two attempts to connect.
 	RetryDelay time.Duration
+	// PollInterval is the time after which all is read again if a kind may not be watched.
+	PollInterval time.Duration
+
+	unwatched []string // kinds that may not be watched
 }
 
 // Snapshot is the state of all hosts at one time.
@@ -31,6 +36,8 @@ type Snapshot struct {
 	Objects *Objects
 	// Lost is the error since which the objects are not up to date; nil while they are.
 	Lost error
+	// Unwatched are the kinds that may be listed and not watched, so they are as old as the last poll.
+	Unwatched []string
 }
 
 // Run calls show with a snapshot at first and after changes, until ctx ends. show decides how often it draws: changes that happen meanwhile come as one snapshot. The error is
@@ -45,7 +52,7 @@ func (f *Follower) Run(ctx context.Context, show func(Snapshot)) error {
 		case err != nil && last == nil:
 			return err
 		case err != nil:
-			show(Snapshot{Objects: last, Lost: err})
+			show(Snapshot{Objects: last, Lost: err, Unwatched: f.unwatched})
 		default:
 			last = f.watch(ctx, objects, versions, show)
 		}
@@ -63,32 +70,46 @@ const refreshInterval = 10 * time.Second
 // watch shows the objects and their changes until a watch ends. It returns the last objects.
 func (f *Follower) watch(ctx context.Context, objects *Objects, versions Versions, show func(Snapshot)) *Objects {
 	ctx, cancel := context.WithCancel(ctx)
-	s, changed, ended := newStore(objects), make(chan struct{}, 1), make(chan error, 3)
+	s, changed, ended := newStore(objects), make(chan struct{}, 1), make(chan ending, 3)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel() // before the wait
 	start := func(kind, version string, list client.ObjectList, options ...client.ListOption) {
-		if slices.ContainsFunc(objects.Unread, func(u why.Unread) bool { return u.Kind == kind }) {
+		if slices.Contains(f.unwatched, kind) || slices.ContainsFunc(objects.Unread, func(u why.Unread) bool { return u.Kind == kind }) {
 			return
 		}
-		wg.Go(func() { ended <- f.one(ctx, s, version, list, changed, options) })
+		wg.Go(func() { ended <- ending{kind, f.one(ctx, s, version, list, changed, options)} })
 	}
 	start(why.KindHost, versions.Hosts, &v1alpha1.BareMetalHostList{}, f.Options...)
 	start(why.KindBoot, versions.Boots, &v1alpha1.BareMetalBootList{})
 	start(why.KindBareMetalMachine, versions.Machines, &v1alpha1.BareMetalMachineList{})
-	refresh := time.NewTicker(refreshInterval)
+	refresh, poll := time.NewTicker(refreshInterval), time.NewTimer(f.PollInterval)
 	defer refresh.Stop()
+	defer poll.Stop()
 	for {
-		show(Snapshot{Objects: s.objects()})
+		show(Snapshot{Objects: s.objects(), Unwatched: f.unwatched})
 		select {
 		case <-ctx.Done():
 			return s.objects()
-		case <-ended: // the API server ends watches from time to time
-			return s.objects()
+		case one := <-ended:
+			if !apierrors.IsForbidden(one.err) {
+				return s.objects() // the API server ends watches from time to time
+			}
+			f.unwatched = append(f.unwatched, one.kind)
+		case <-poll.C:
+			if len(f.unwatched) > 0 {
+				return s.objects()
+			}
 		case <-changed:
 		case <-refresh.C:
 		}
 	}
+}
+
+// ending is the end of the watch of a kind.
+type ending struct {
+	kind string
+	err  error
 }
 
 // one follows one kind until its watch ends.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -87,7 +86,7 @@ func (g *Group) count(r *Row) {
 	if r.NeedsAction {
 		g.NeedAction++
 	}
-	if r.Health != "" && r.Health != string(wire.HealthOK) {
+	if r.Unhealthy() {
 		g.Unhealthy++
 	}
 }

@@ -81,10 +81,16 @@ func Rows(o *Objects, now time.Time) []Row {
 		}
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
+		if a.State == why.Done && b.State == why.Done && a.Unhealthy() != b.Unhealthy() {
+			return map[bool]int{true: -1, false: 1}[a.Unhealthy()]
+		}
 		return cmp.Or(why.Compare(&a.explanation, &b.explanation, now), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind))
 	})
 	return rows
 }
+
+// Unhealthy is true if the BMC reports another health than OK. That is no explanation if no part of the server has it.
+func (r *Row) Unhealthy() bool { return r.Health != "" && r.Health != string(wire.HealthOK) }
 
 // OfHosts returns the rows of hosts, for a selection of hosts to which machines without a host do not belong.
 func OfHosts(rows []Row) []Row {

@@ -3,10 +3,12 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,20 +28,24 @@ type Requester struct {
 	Now metav1.Time
 }
 
-// maxText is the maximum length of a reason in the API, in characters.
+// maxText is the maximum length of the note of an event, in bytes. A reason in the API may have as many characters.
 const maxText = 1024
 
 // Text is what is recorded: the user and the reason.
 func (r Requester) Text() string {
-	text := []rune(terminal.Line(r.User + ": " + r.Reason))
-	return string(text[:min(len(text), maxText)])
+	text := terminal.Line(r.User + ": " + r.Reason)
+	end := min(len(text), maxText)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }
 
 // maxHolder is the maximum length of the name part of an annotation's key.
 const maxHolder = 63
 
 // Holder is the key of the user in the annotations that control power, so that users do not undo each other's requests. It is the name of the user, with a hyphen for each
-// character that such a key cannot have. A name that is too long ends with a hash.
+// character that such a key cannot have. A key that is not the whole name ends with a hash of it, since several names would have one key.
 func (r Requester) Holder() string {
 	key := strings.Map(func(c rune) rune {
 		switch {
@@ -49,16 +55,14 @@ func (r Requester) Holder() string {
 			return '-'
 		}
 	}, r.User)
-	const hashLength = 8
-	if len(key) > maxHolder {
-		sum := sha256.Sum256([]byte(r.User))
-		key = key[:maxHolder-hashLength-1] + "-" + hex.EncodeToString(sum[:])[:hashLength]
-	}
 	key = strings.Trim(key, "-_.")
-	if key == "" {
-		return "user"
+	if key == r.User && key != "" && len(key) <= maxHolder {
+		return key
 	}
-	return key
+	const hashLength = 8
+	sum := sha256.Sum256([]byte(r.User))
+	key = cmp.Or(key, "user")
+	return key[:min(len(key), maxHolder-hashLength-1)] + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }
 
 // Consent is what a person has to type before a plan is carried out.

@@ -7,9 +7,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	_ "github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest" // the seed
 )
 
 var anna = Requester{User: "anna@example.com", Reason: "new DIMM", Now: metav1.NewTime(time.Date(2026, 11, 29, 10, 30, 0, 0, time.UTC))}
@@ -40,17 +43,21 @@ func annotated(h *v1alpha1.BareMetalHost, pairs ...string) *v1alpha1.BareMetalHo
 }
 
 const (
-	annaHold  = v1alpha1.PowerHoldPrefix + "anna-example.com"
-	annaForce = v1alpha1.ForcePowerHoldPrefix + "anna-example.com"
+	annaKey   = "anna-example.com-f7d54c22"
+	annaHold  = v1alpha1.PowerHoldPrefix + annaKey
+	annaForce = v1alpha1.ForcePowerHoldPrefix + annaKey
 	annaText  = "anna@example.com: new DIMM"
 )
+
+func maintained(h *v1alpha1.BareMetalHost) {
+	h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "bob: fan"}
+}
 
 // TestPlans: what a command writes, what it does nothing about, and what it refuses.
 func TestPlans(t *testing.T) {
 	quarantined := func(h *v1alpha1.BareMetalHost) {
 		h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonDisksNotErased, Message: "two disks"}
 	}
-	maintained := func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "bob: fan"} }
 	for name, test := range map[string]struct {
 		plan    Func
 		host    *v1alpha1.BareMetalHost
@@ -63,7 +70,7 @@ func TestPlans(t *testing.T) {
 		"on: a machine that a person switched off": {
 			plan: PowerOn, host: with(running(), func(h *v1alpha1.BareMetalHost) { h.Status.Power = v1alpha1.PowerOff }),
 			changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
-				g.Expect(h.Annotations).To(HaveKeyWithValue(v1alpha1.PowerOnPrefix+"anna-example.com", annaText))
+				g.Expect(h.Annotations).To(HaveKeyWithValue(v1alpha1.PowerOnPrefix+annaKey, annaText))
 			},
 		},
 		"on: it is": {plan: PowerOn, host: running(), already: "is on"},
@@ -97,7 +104,7 @@ func TestPlans(t *testing.T) {
 		"off: detached":               {plan: PowerOff(false), refused: "is detached", host: annotated(running(), v1alpha1.DetachedAnnotation, "")},
 		"off: paused":                 {plan: PowerOff(false), refused: "is paused", host: annotated(running(), clusterv1.PausedAnnotation, "")},
 		"cycle": {plan: PowerCycle, host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
-			g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.PowerCyclePrefix + "anna-example.com": annaText}))
+			g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.PowerCyclePrefix + annaKey: annaText}))
 		}},
 		"cycle: a free server":  {plan: PowerCycle, host: free(), refused: "has no machine"},
 		"cycle: a hold":         {plan: PowerCycle, host: annotated(running(), annaHold, "x"), refused: "power holds keep server-1 off"},
@@ -159,6 +166,19 @@ func TestReached(t *testing.T) {
 	h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = &anna.Now, &anna.Now
 	g.Expect(off.Reached(h)).To(BeTrue())
 
+	m := with(free(), maintained)
+	m.Status.Phase = v1alpha1.PhaseMaintenance
+	end, err := MaintenanceEnd(m, anna)
+	g.Expect(err).NotTo(HaveOccurred())
+	end.Change(m)
+	g.Expect(end.Reached(m)).To(BeFalse()) // until then nobody may power the server on
+	m.Status.Phase = v1alpha1.PhasePowerHold
+	g.Expect(end.Reached(m)).To(BeTrue())
+	paused := annotated(with(free(), maintained), clusterv1.PausedAnnotation, "")
+	end, err = MaintenanceEnd(paused, anna)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(end.Reached).To(BeNil())
+
 	on, err := PowerOn(h, anna)
 	g.Expect(err).NotTo(HaveOccurred())
 	on.Change(h)
@@ -169,18 +189,29 @@ func TestReached(t *testing.T) {
 	g.Expect(on.Reached(h)).To(BeTrue())
 }
 
-// TestHolder: each user has a key that an annotation can have.
+// TestHolder: each user has another key, and an annotation can have it.
 func TestHolder(t *testing.T) {
 	g := NewWithT(t)
 	for user, want := range map[string]string{
-		"anna": "anna", "anna@example.com": "anna-example.com", "system:serviceaccount:ops:robot": "system-serviceaccount-ops-robot", "": "user", "@": "user",
-		"https://id.example/#a": "https---id.example--a",
+		"anna": "anna", "anna-example.com": "anna-example.com", "anna@example.com": annaKey, "system:serviceaccount:ops:robot": "system-serviceaccount-ops-robot-b689ffc9",
+		"": "user-e3b0c442", "@": "user-c3641f85", "https://id.example/#a": "https---id.example--a-1b748069", "anna-": "anna-2b2bf44f",
 	} {
 		g.Expect(Requester{User: user}.Holder()).To(Equal(want))
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		user, other := rapid.StringN(0, 100, -1).Draw(t, "user"), rapid.StringN(0, 100, -1).Draw(t, "other")
+		key := Requester{User: user}.Holder()
+		if problems := validation.IsQualifiedName("example.org/" + key); len(problems) > 0 {
+			t.Fatalf("%q of %q: %v", key, user, problems)
+		}
+		if user != other && key == (Requester{User: other}).Holder() {
+			t.Fatalf("%q and %q have the key %q", user, other, key)
+		}
+	})
 	long, other := Requester{User: strings.Repeat("x", 80) + "1"}.Holder(), Requester{User: strings.Repeat("x", 80) + "2"}.Holder()
 	g.Expect(len(long)).To(BeNumerically("<=", maxHolder))
 	g.Expect(long).NotTo(Equal(other))
-	g.Expect([]rune(Requester{User: "anna", Reason: strings.Repeat("é", 2000)}.Text())).To(HaveLen(maxText))
+	g.Expect(Requester{User: "anna", Reason: strings.Repeat("é", 2000)}.Text()).To(Equal("anna: " + strings.Repeat("é", (maxText-len("anna: "))/2)))
+	g.Expect(Requester{User: "ann", Reason: strings.Repeat("é", 2000)}.Text()).To(Equal("ann: " + strings.Repeat("é", (maxText-len("ann: "))/2)))
 	g.Expect(Requester{User: "anna", Reason: "two\nlines\x1b"}.Text()).To(Equal("anna: two lines?"))
 }

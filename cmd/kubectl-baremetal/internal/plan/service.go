@@ -57,7 +57,11 @@ func MaintenanceEnd(h *v1alpha1.BareMetalHost, _ Requester) (Plan, error) {
 	if holds := Holds(h); len(holds) > 0 {
 		does = append(does, "These power holds power the server off, or keep it off: "+describe(holds))
 	}
-	return Plan{Event: EventMaintenanceEnd, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }}, nil
+	p := Plan{Event: EventMaintenanceEnd, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }}
+	if bmcUnused(h) == nil { // otherwise the phase stays
+		p.Reached = func(h *v1alpha1.BareMetalHost) bool { return h.Status.Phase != v1alpha1.PhaseMaintenance }
+	}
+	return p, nil
 }
 
 // QuarantineStart makes a host unavailable to machines until a person ends it.

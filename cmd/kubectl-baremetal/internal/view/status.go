@@ -28,7 +28,7 @@ type Status struct {
 // maxAttention is how many rows the summary shows.
 const maxAttention = 20
 
-// WriteSummary writes the counts, the groups, and the first rows that are not as wanted.
+// WriteSummary writes the counts, the groups, and the first rows that are not as wanted or not healthy.
 func (d *Status) WriteSummary(w io.Writer, s Style) error {
 	Printf(w, "%s: %d in use, %d available, %d unhealthy, %s\n", d.title(), d.Total.InUse, d.Total.Available, d.Total.Unhealthy, needAction(d.Total.NeedAction, s))
 	if len(d.Groups) > 0 {
@@ -38,9 +38,9 @@ func (d *Status) WriteSummary(w io.Writer, s Style) error {
 		}
 	}
 	var attention []fleet.Row
-	for _, row := range d.Rows {
-		if row.State != why.Done {
-			attention = append(attention, row)
+	for i := range d.Rows {
+		if row := &d.Rows[i]; row.State != why.Done || row.Unhealthy() {
+			attention = append(attention, *row)
 		}
 	}
 	if len(attention) > 0 {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+)
+
+// TestAwait: all hosts are waited for at the same time, and each is judged by what was read of it at the end.
+func TestAwait(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(freeHost("server-1"), freeHost("server-2"), freeHost("server-3"))
+	b.client = interceptor.NewClient(b.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, o, options...)
+			if h, ok := o.(*v1alpha1.BareMetalHost); ok && h.Name != "server-2" && h.Spec.Power == v1alpha1.PowerOn {
+				h.Status.Power = v1alpha1.PowerOn // the provider has done it meanwhile
+			}
+			return err
+		},
+	})
+	got := b.run(t, "power", "on", "server-1", "server-2", "server-3", "--reason", "fan", "--yes", "--wait=1ms")
+	g.Expect(got.code).To(Equal(1))
+	g.Expect(got.err).To(And(ContainSubstring("\nserver-1: phase Available, power On\n"), ContainSubstring("\nserver-3: phase Available, power On\n"),
+		ContainSubstring("server-2: not done after 1ms"), HaveSuffix("kubectl baremetal: 1 of 3 hosts failed\n")))
+}
+
+// TestInterrupt: an interrupt leaves a question without an answer, and fails a change.
+func TestInterrupt(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(freeHost("server-1"))
+	var ctx context.Context
+	var cancel context.CancelFunc
+	b.client = interceptor.NewClient(b.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			cancel()
+			return ctx.Err()
+		},
+	})
+	run := func(args ...string) int {
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		return b.tool(io.Discard, io.Discard).run(ctx, args)
+	}
+	for _, args := range [][]string{{"why", "server-1"}, {"status", "server-1"}, {"events", "server-1"}, {"power", "status", "server-1"}} {
+		g.Expect(run(args...)).To(Equal(exitUnanswered), "%v", args)
+	}
+
+	b = newBench(freeHost("server-1"))
+	b.client = interceptor.NewClient(b.client, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+			defer cancel()
+			return c.Patch(ctx, o, patch, options...)
+		},
+	})
+	g.Expect(run("power", "on", "server-1", "--reason", "fan", "--yes")).To(Equal(exitFault)) // during the wait
+	g.Expect(b.host(t, "server-1").Spec.Power).To(Equal(v1alpha1.PowerOn))
+}
