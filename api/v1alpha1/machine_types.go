@@ -315,7 +315,7 @@ type BareMetalMachineStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName,omitempty"`
 
-	// lastOperation is status.lastOperation of the machine's host.
+	// lastOperation is status.lastOperation of the machine's host, if it failed.
 	// +optional
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 }

@@ -77,7 +77,9 @@ func TestNewMachine(t *testing.T) {
 			if _, ok := o.(*v1alpha1.BareMetalMachine); ok {
 				writes++
 			}
-			return c.Patch(ctx, o, p, opts...)
+			err := c.Patch(ctx, o, p, opts...)
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "capbm"}}) // an API server answers with them, the cache has none
+			return err
 		},
 	})
 	s := scopeOf(&shown)
@@ -88,6 +90,8 @@ func TestNewMachine(t *testing.T) {
 	g.Expect(s.host).NotTo(BeNil())
 	g.Expect(lists).To(BeZero())
 	g.Expect(r.writeFinalizer(t.Context(), s)).To(Succeed())
+	_, err = r.write(t.Context(), s.before, s.machine)
+	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(writes).To(Equal(1), "the finalizer and the choice")
 	g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(machine), &shown)).To(Succeed())
 	g.Expect(shown.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))

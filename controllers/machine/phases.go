@@ -247,7 +247,8 @@ func setNode(s *scope, node *v1alpha1.ObservedNode) {
 	controllers.SetNodeMatched(s.machine, node, s.owner.Spec.Version)
 }
 
-// setPhase sets the phase of the machine, and copies the last operation of its host.
+// setPhase sets the phase of the machine, and copies the last operation of its host if that failed: others succeed with each boot, and the host shows them. A server that
+// has booted is Provisioned at once: its host writes that later, and a second status of the machine would say nothing else.
 func setPhase(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 	m.Status.LastOperation = nil
 	switch {
@@ -258,10 +259,14 @@ func setPhase(m *v1alpha1.BareMetalMachine, host *v1alpha1.BareMetalHost) {
 		m.Status.Phase = v1alpha1.MachinePending
 		return
 	}
-	m.Status.LastOperation = host.Status.LastOperation
-	switch phase := host.Status.Phase; phase {
-	case "", v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable: // the host's status does not show the claim yet
+	if controllers.WithoutProgress(host.Status.LastOperation) != nil {
+		m.Status.LastOperation = host.Status.LastOperation
+	}
+	switch phase := host.Status.Phase; {
+	case slices.Contains([]v1alpha1.HostPhase{"", v1alpha1.PhaseRegistering, v1alpha1.PhaseAvailable, v1alpha1.PhaseUnavailable}, phase): // the host's status does not show the claim yet
 		m.Status.Phase = string(v1alpha1.PhaseClaimed)
+	case phase == v1alpha1.PhaseBooting && conditions.IsTrue(m, v1alpha1.HostBootedCondition):
+		m.Status.Phase = string(v1alpha1.PhaseProvisioned)
 	default:
 		m.Status.Phase = string(phase)
 	}

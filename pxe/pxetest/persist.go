@@ -12,11 +12,14 @@ type persistent struct {
 	limit time.Duration
 }
 
-// askAgain is the delay between two attempts. Real clients wait for seconds.
-const askAgain = 50 * time.Millisecond
+// The delay between two attempts doubles. Real clients wait for seconds.
+const (
+	askAgain       = 50 * time.Millisecond
+	askAgainAtMost = time.Second
+)
 
 func (p *persistent) RoundTrip(request *http.Request) (*http.Response, error) {
-	deadline := time.Now().Add(p.limit)
+	deadline, delay := time.Now().Add(p.limit), askAgain
 	for {
 		response, err := p.next.RoundTrip(request)
 		if err == nil && response.StatusCode/100 != 5 || !time.Now().Before(deadline) {
@@ -27,10 +30,11 @@ func (p *persistent) RoundTrip(request *http.Request) (*http.Response, error) {
 			_ = response.Body.Close()
 		}
 		select {
-		case <-time.After(askAgain):
+		case <-time.After(delay):
 		case <-request.Context().Done():
 			return nil, request.Context().Err()
 		}
+		delay = min(2*delay, askAgainAtMost)
 		if request.GetBody != nil {
 			body, err := request.GetBody()
 			if err != nil {
