@@ -37,7 +37,7 @@ func SettingsProfileOf(p *v1alpha1.BareMetalProfile) v1alpha1.SettingsProfile {
 	return v1alpha1.SettingsProfile{Name: p.Name, UID: string(p.UID), Generation: p.Generation, Hash: wishHash(&p.Spec)}
 }
 
-// wishHash returns a hash of what a profile wishes of a server. 8 and "8" are the same, and the order is none.
+// wishHash returns a hash of what a profile wishes of a server. 8 and "8" are the same, and the order does not matter.
 func wishHash(spec *v1alpha1.BareMetalProfileSpec) string {
 	lines := []string{fmt.Sprintf("secureBoot %q", spec.SecureBoot)}
 	for _, s := range spec.BIOSSettings {

@@ -65,5 +65,5 @@ func TestSettingsPolicy(t *testing.T) {
 	restore := userOf(t, namespace, "restore", "baremetalsettings", "create", "update", "record")
 	g.Eventually(func() error { return restore.Create(ctx, record("restored")) }, 30*time.Second).Should(Succeed(), "clusterctl move and backups create records")
 	g.Expect(fill(tenant)).To(MatchError(ContainSubstring("only the provider writes")))
-	g.Expect(fill(restore)).To(Succeed(), "they write into an object that has none")
+	g.Expect(fill(restore)).To(Succeed(), "they write into an object that has no record")
 }

@@ -255,7 +255,7 @@ func listForeign(p *settings.Plan) string {
 }
 
 // endStaging ends a run whose changes the BMC did not take. If some of them are pending, they are removed first; the values of others would be removed with them, so then
-// the run has failed. Without a reading it is unknown what is pending. untouched is the outcome if the BMC has none of the changes.
+// the run has failed. Without a reading it is unknown what is pending. untouched is the outcome if no change reached the BMC.
 func endStaging(v View, step Step, run v1alpha1.BareMetalSettingsSpec, plan *settings.Plan, untouched v1alpha1.SettingsOutcome, why string) Step {
 	staging := v.BIOS.stagingOf(run)
 	switch {

@@ -137,7 +137,7 @@ func (v View) openRun() *v1alpha1.BareMetalSettingsSpec {
 }
 
 // failedRun returns the record of the last run if that failed: what it staged may be pending until a reading shows that it is not. It returns nil otherwise.
-func (v View) failedRun() *v1alpha1.BareMetalSettingsSpec {
+func failedRun(v View) *v1alpha1.BareMetalSettingsSpec {
 	if r := v.BIOS.Record; r != nil && r.Outcome == v1alpha1.SettingsFailed && !v.Host.settingsRunOpen() && r.Number <= v.Host.Spec.ProviderState.SettingsRuns {
 		return r
 	}
@@ -145,8 +145,8 @@ func (v View) failedRun() *v1alpha1.BareMetalSettingsSpec {
 }
 
 // readSinceFailure is true if the settings were read, or could not be read, since the last run failed; also if no run failed.
-func (v View) readSinceFailure() bool {
-	run, r := v.failedRun(), v.BIOS.Reading
+func readSinceFailure(v View) bool {
+	run, r := failedRun(v), v.BIOS.Reading
 	return run == nil || run.EndTime == nil || !r.At.Before(pastTime(v.Now, run.EndTime.Time))
 }
 
@@ -154,11 +154,11 @@ func (v View) readSinceFailure() bool {
 func settingsReadingDue(v View) bool {
 	p, r, last := v.BIOS.Profile, v.BIOS.Reading, v.Host.Boot
 	switch {
-	case p == nil && v.failedRun() == nil:
+	case p == nil && failedRun(v) == nil:
 		return false
 	case r == nil:
 		return !v.offered() || p != nil && (!v.BIOS.Compared || !v.BMC.HealthReadAt.IsZero())
-	case r.At.After(v.Now) || !v.readSinceFailure(): // the clock was set back: nothing says what it is later than
+	case r.At.After(v.Now) || !readSinceFailure(v): // the clock was set back: nothing says what it is later than
 		return true
 	case r.Problem != "":
 		return !v.Now.Before(r.At.Add(partialInspectInterval))
@@ -216,7 +216,7 @@ func compareSettings(v View, s Settings, step Step) Step {
 // readSettingsBeforeOffer reads the settings if that is due. A host whose last run failed is not offered before a reading shows that nothing is pending, also without a
 // profile, and with one that is paused.
 func readSettingsBeforeOffer(v View, step Step) Step {
-	p, r, failed := v.BIOS.Profile, v.BIOS.Reading, v.failedRun() != nil
+	p, r, failed := v.BIOS.Profile, v.BIOS.Reading, failedRun(v) != nil
 	switch {
 	case settingsReadingDue(v):
 		step = withholdOffer(v, step, failed || p.Active, v1alpha1.ReasonSettingsPending, "The firmware settings are being read")
@@ -344,7 +344,7 @@ func WantsRun(v View, s Settings) bool {
 // failed. A profile that is paused does not make values safe that were staged before.
 func pendingSettings(v View) string {
 	p, r := v.BIOS.Profile, v.BIOS.Reading
-	if p == nil && v.failedRun() == nil || r == nil || r.Plan == nil {
+	if p == nil && failedRun(v) == nil || r == nil || r.Plan == nil {
 		return ""
 	}
 	var names []string

@@ -125,7 +125,7 @@ func (w *world) judgeSettings(v View, step Step) {
 	switch {
 	case step.Phase == v1alpha1.PhaseAvailable && v.Host.settingsRunOpen():
 		w.brokenf(promise.Clean, "offered although its settings are being changed")
-	case step.Phase == v1alpha1.PhaseAvailable && v.BIOS.On && v.failedRun() != nil && w.firmware.pending != "" && w.firmware.pending == changeOf(before):
+	case step.Phase == v1alpha1.PhaseAvailable && v.BIOS.On && failedRun(v) != nil && w.firmware.pending != "" && w.firmware.pending == changeOf(before):
 		w.brokenf(promise.Clean, "offered although %s is pending, which a run staged that failed", w.firmware.pending)
 	case step.Action == CountSettings && v.Host.Claimed():
 		w.brokenf(promise.Command, "a run begins on a host that a machine has")

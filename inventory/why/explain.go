@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 

@@ -190,7 +190,7 @@ func TestExplain(t *testing.T) {
 			o.Host.Spec.ConsumerRef = nil
 			o.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: v1alpha1.ReasonSettingsNotApplied, Message: "Run 3 failed", StartTime: new(metav1.NewTime(start))}
 		}, Explanation{
-			State: Fault, Reason: v1alpha1.ReasonSettingsNotApplied, Message: "Run 3 failed", Since: start, Command: "kubectl baremetal quarantine end server-1 -n prod",
+			State: Fault, Reason: v1alpha1.ReasonSettingsNotApplied, Message: "Run 3 failed", Since: start, Command: "kubectl baremetal events server-1 -n prod",
 		}},
 		"a profile": {KindProfile, func(o *Objects) {
 			o.Profile = &v1alpha1.BareMetalProfile{ObjectMeta: meta("r750"), Status: v1alpha1.BareMetalProfileStatus{
@@ -347,15 +347,15 @@ func TestNoHost(t *testing.T) {
 	g.Expect(got.Command).To(Equal("kubectl get baremetalhosts -n prod -o wide"))
 }
 
-// TestNotes: what Ready does not depend on is a note, unless Ready has its reason.
+// TestNotes: what the explanation is not about is a note.
 func TestNotes(t *testing.T) {
 	g := NewWithT(t)
 	o := healthy()
 	o.Host.Status.Conditions = append(o.Host.Status.Conditions, no(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsRefused, "a typing error"),
 		no(v1alpha1.HardwareHealthyCondition, v1alpha1.ReasonFanUnhealthy, "Fan 2"))
 	got, _ := Explain(KindHost, o)
-	g.Expect(got.State).To(Equal(Done))
-	g.Expect(got.Notes).To(Equal([]string{"FanUnhealthy: Fan 2", "SettingsRefused: a typing error"}))
+	g.Expect(got.Reason).To(Equal(v1alpha1.ReasonFanUnhealthy))
+	g.Expect(got.Notes).To(Equal([]string{"SettingsRefused: a typing error"}))
 	o.Host.Status.Conditions[0] = no("Ready", v1alpha1.ReasonSettingsRefused, "")
 	got, _ = Explain(KindHost, o)
 	g.Expect(got.Notes).To(Equal([]string{"FanUnhealthy: Fan 2"}))

@@ -138,6 +138,7 @@ func (o *Objects) refs() []Ref {
 // ownKinds are the kinds of which a chain has one object.
 var ownKinds = []string{
 	KindCluster, KindMachine, KindBareMetalCluster, KindBareMetalMachine, KindHost, KindBoot, KindConfig, KindRemediation, KindErasureRequest, KindMachineTemplate,
+	KindProfile, KindSettings,
 }
 
 // get returns the object of a kind, and false if it was not read. An owner of the Machine may have any kind, and is no other object of the chain.

@@ -223,12 +223,6 @@ var bootReasons = []Row{
 		Cause: "spec.bmc.address is the BMC of another server, or the BMC hangs",
 	},
 	{
-		Reason: v1alpha1.ReasonSettingsUnknown, State: Fault, Next: describeObject,
-		Means: "A run on the server of the machine is in progress, and its record is lost. `Booted` of the host stays True",
-		Do:    "Restore the BareMetalSettings, or check the server and set the annotation [`settings-ended`](annotations.md)",
-		Cause: "the BareMetalSettings was deleted, or a backup was restored without it",
-	},
-	{
 		Reason: v1alpha1.ReasonPowerUnconfirmed, State: Fault, Next: powerStatus,
 		Means: "The BMC has reported for 5 minutes that the server is off, and no Node of the machine was observed that could confirm it. `Booted` stays True",
 		Do:    "Check the server",

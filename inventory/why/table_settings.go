@@ -68,7 +68,7 @@ var settingsReasons = []Row{
 	},
 	{
 		Reason: v1alpha1.ReasonSettingsUnknown, State: Fault, Next: describeObject,
-		Means: "A run is in progress, and its record is lost",
+		Means: "A run is in progress, and its record is lost. If a machine has the server, its host says so in `Booted`, which stays True",
 		Do:    "Restore the BareMetalSettings, or check the server and set the annotation [`settings-ended`](annotations.md)",
 		Cause: "the BareMetalSettings was deleted, or a backup was restored without it",
 	},
