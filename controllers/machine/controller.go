@@ -326,7 +326,7 @@ func (r *Reconciler) writeMetadata(ctx context.Context, s *scope, change func(*v
 		}
 		return err
 	}
-	written.ManagedFields = s.machine.ManagedFields // the cache has none: they would be a change
+	written.ManagedFields = s.machine.ManagedFields // the cache leaves them out, and they would be a change
 	s.before, s.machine.ResourceVersion = written, written.ResourceVersion
 	return nil
 }

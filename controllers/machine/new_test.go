@@ -78,7 +78,7 @@ func TestNewMachine(t *testing.T) {
 				writes++
 			}
 			err := c.Patch(ctx, o, p, opts...)
-			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "capbm"}}) // an API server answers with them, the cache has none
+			o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "capbm"}}) // an API server answers with them, and the cache leaves them out
 			return err
 		},
 	})
