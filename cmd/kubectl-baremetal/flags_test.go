@@ -68,17 +68,15 @@ func TestStatusWatch(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() { ended <- b.tool(out, errs).run(ctx, []string{"status", "--watch"}) }()
 	g.Eventually(out).Should(gbytes.Say("server-1 .*\n.*server-2 "))
-	for try := 0; ; try++ { // a change before the watch begins is shown after the next read only
-		h := b.host(t, "server-2")
+	try := 0
+	g.Eventually(func() (bool, error) { // a change before the watch begins is shown after the next read only
+		h := b.host(t, "server-2") //nolint:contextcheck // that of the test
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, "try", string(rune('a'+try%26)))
 		h.Status.Phase = v1alpha1.PhaseMaintenance
+		try++
 		g.Expect(b.client.Update(ctx, h)).To(Succeed())
-		if shown, err := gbytes.Say("server-2 .*Maintenance").Match(out); err == nil && shown {
-			break
-		}
-		g.Expect(try).To(BeNumerically("<", 1000), string(errs.Contents()))
-		time.Sleep(20 * time.Millisecond)
-	}
+		return gbytes.Say("server-2 .*Maintenance").Match(out)
+	}).WithTimeout(20*time.Second).WithPolling(20*time.Millisecond).Should(BeTrue(), func() string { return string(errs.Contents()) })
 	cancel()
 	g.Eventually(ended).Should(Receive(Equal(exitOK)))
 	g.Expect(string(out.Contents())).NotTo(ContainSubstring("\x1b"))

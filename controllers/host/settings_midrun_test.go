@@ -117,12 +117,12 @@ func TestSettingsAtRest(t *testing.T) {
 		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p)).To(Succeed())
 		return append(all, p.ResourceVersion)
 	}
+	var before []string
 	g.Eventually(func() bool { // the last write of each status is over
-		before := versions()
-		time.Sleep(300 * time.Millisecond)
-		return slices.Equal(before, versions())
-	}, time.Minute).Should(BeTrue())
-	before := versions()
+		last := before
+		before = versions()
+		return slices.Equal(last, before)
+	}).WithTimeout(time.Minute).WithPolling(300 * time.Millisecond).Should(BeTrue())
 	g.Consistently(versions, time.Second, 100*time.Millisecond).Should(Equal(before))
 	stop()
 	defer startProfiles(t, &shiftedClock{})()
