@@ -41,7 +41,8 @@ func TestSettingsProfileOf(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(profile(test.change).SameWish(first)).To(Equal(test.same))
+			changed := profile(test.change)
+			NewWithT(t).Expect(changed.SameWish(first)).To(Equal(test.same))
 		})
 	}
 }

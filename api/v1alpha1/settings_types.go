@@ -47,7 +47,7 @@ type SettingsProfile struct {
 }
 
 // SameWish is true for profiles with the same name that wish the same.
-func (p SettingsProfile) SameWish(other SettingsProfile) bool {
+func (p *SettingsProfile) SameWish(other SettingsProfile) bool {
 	return p.Name == other.Name && p.Hash == other.Hash
 }
 

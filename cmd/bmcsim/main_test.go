@@ -101,7 +101,7 @@ func TestUsage(t *testing.T) {
 		"everywhere":    {"--redfish 1 --listen 0.0.0.0:8000", 2, "set the address for their URLs with --advertise"},
 		"advertise":     {"--redfish 1 --advertise http://here", 2, "omit scheme, port and brackets"},
 		"prefix":        {"--redfish 1 --prefix Rack_1", 2, "--prefix"},
-		"fault":         {"--redfish 1 --fault Slwo", 2, `the fault "Slwo" is unknown: use one of Busy503, BusyInTransition, ClockSkew`},
+		"fault":         {"--redfish 1 --fault Slwo", 2, `the fault "Slwo" is unknown: use one of BIOSFullCopy, BIOSIgnored`},
 		"other fault":   {"--ipmi 1 --fault NeedsETag", 2, "only Redfish has the fault NeedsETag, and there is no such server: add --redfish N"},
 		"hosts":         {"--redfish 1 --listen 127.0.0.1:0 --control= --hosts /none/hosts.yaml", 1, "--hosts: open /none"},
 		"fault times":   {"--redfish 1 --fault Slow=x", 2, "write NAME, or NAME=N"},
@@ -196,8 +196,8 @@ func TestControlErrors(t *testing.T) {
 		says         string
 	}{
 		{http.MethodGet, "/servers/x", 404, "GET /servers lists the servers"},
-		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "use one of Busy503"},
-		{http.MethodPut, "/servers/*/faults/Slwo", 404, "use one of Busy503"},
+		{http.MethodPut, "/servers/sim-redfish-1/faults/Slwo", 404, "use one of BIOSFullCopy"},
+		{http.MethodPut, "/servers/*/faults/Slwo", 404, "use one of BIOSFullCopy"},
 		{http.MethodPut, "/servers/sim-redfish-1/faults/SwappedGUID", 409, "only IPMI has the fault SwappedGUID, and sim-redfish-1 uses Redfish: use a server with IPMI, or * for all of them"},
 		{http.MethodPut, "/servers/sim-ipmi-1/faults/NeedsETag", 409, "only Redfish has the fault"},
 		{http.MethodPut, "/servers/sim-redfish-1/faults/Slow?times=0", 400, "DELETE deactivates a fault"},

@@ -35,17 +35,17 @@ func TestAwait(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(freeHost("server-1"))
-	var ctx context.Context
 	var cancel context.CancelFunc
 	b.client = interceptor.NewClient(b.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, _ client.WithWatch, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 			cancel()
 			return ctx.Err()
 		},
 	})
 	run := func(args ...string) int {
-		ctx, cancel = context.WithCancel(t.Context())
-		defer cancel()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		cancel = stop
 		return b.tool(io.Discard, io.Discard).run(ctx, args)
 	}
 	for _, args := range [][]string{{"why", "server-1"}, {"status", "server-1"}, {"events", "server-1"}, {"power", "status", "server-1"}} {

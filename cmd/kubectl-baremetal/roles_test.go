@@ -99,6 +99,7 @@ func TestRoles(t *testing.T) {
 	for _, c := range cases {
 		tried[c.command] = true
 		b := newBench(runningHost("server-1"), freeHost("server-2"), machine(), workloadSecret(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prod"}},
+			&v1alpha1.BareMetalProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "r750"}}, &v1alpha1.BareMetalSettings{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "server-1"}},
 			&v1alpha1.BareMetalErasure{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "e"}}, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c"}}, &clusterv1.Machine{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "m", Labels: machine().Labels},
 				Spec:       clusterv1.MachineSpec{ClusterName: "c", InfrastructureRef: clusterv1.ContractVersionedObjectReference{Kind: why.KindBareMetalMachine, Name: "m"}},

@@ -56,6 +56,7 @@ func ownersOfOurs(topology bool) ownerMap {
 		"BareMetalHost": noOwner, "BareMetalBoot": oneOf(host), "BareMetalInspection": oneOf(host),
 		// A proof outlives its host, and a request expires.
 		"BareMetalErasure": noOwner, "BareMetalErasureRequest": noOwner,
+		"BareMetalProfile": noOwner, "BareMetalSettings": oneOf(host),
 		"BareMetalCluster": oneOf(ref(core, "Cluster", topology)), "BareMetalClusterTemplate": oneOf(class),
 		"BareMetalMachine": oneOf(machine), "BareMetalMachineTemplate": oneOf(cluster, class),
 		// A template of remediations is for all MachineHealthChecks of a namespace.
@@ -86,6 +87,7 @@ func finalizersOfOurs() finalizerMap {
 	for kind, want := range map[string][]string{
 		"BareMetalHost": {v1alpha1.HostFinalizer}, "BareMetalBoot": {v1alpha1.BootFinalizer}, "BareMetalInspection": nil,
 		"BareMetalErasure": nil, "BareMetalErasureRequest": nil,
+		"BareMetalProfile": nil, "BareMetalSettings": nil,
 		"BareMetalCluster": nil, "BareMetalClusterTemplate": nil,
 		"BareMetalMachine": {v1alpha1.MachineFinalizer}, "BareMetalMachineTemplate": nil,
 		"BareMetalRemediation": {v1alpha1.RemediationFinalizer}, "BareMetalRemediationTemplate": nil,

@@ -121,7 +121,8 @@ func driveMachineRun(v View, s Settings, step Step) Step {
 
 // restartMachine restarts the server of a machine with its new settings, and verifies that it has them.
 func restartMachine(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
-	over, known, unknown := runIsLate(v, run), step, step
+	var known Step
+	over, unknown := runIsLate(v, run), step
 	unknown.Message = "The server is to be restarted with the new settings. "
 	switch {
 	case !v.Provisioned():

@@ -206,7 +206,7 @@ func TestPropertyMachineRunEndsOn(t *testing.T) {
 		if v.BMC.Power == v1alpha1.PowerOff && v.BIOS.Record.PoweredOffTime != nil && step.Action != PowerOn {
 			t.Fatalf("%s: the server stays off: %s", step.Action, step.Message)
 		}
-		mayGoOff := v.BIOS.Record.PoweredOffTime == nil && (!v.BMC.FirstShutDownAt.IsZero() || v.BMC.PowerSince == v.BMC.PowerAt)
+		mayGoOff := v.BIOS.Record.PoweredOffTime == nil && (!v.BMC.FirstShutDownAt.IsZero() || v.BMC.PowerSince.Equal(v.BMC.PowerAt))
 		if step.Action == RecordSettings && step.Settings.Outcome != "" && (v.BMC.Power == v1alpha1.PowerOff || mayGoOff) {
 			t.Fatalf("the run ends, and its server is off, or may still shut down: %s", step.Message)
 		}

@@ -34,7 +34,7 @@ var chain = []finder{
 
 // find returns why the subject is not as wanted; nil if it is.
 func (o *Objects) find(subject *object) *finding {
-	finders := chain
+	var finders []finder
 	switch subject.Kind {
 	case KindHost, KindBoot:
 		finders = []finder{(*Objects).hostPaused, (*Objects).hostFinding, (*Objects).bootFinding, checkFinding(hostChecks...)}

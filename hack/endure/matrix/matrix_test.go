@@ -172,6 +172,7 @@ func (p pair) run(t *testing.T) {
 		persistence = v1alpha1.PersistenceEphemeral
 	}
 	l := newLife(t, persistence, p.step, p.fault.vendor)
+	l.losesProof = strings.HasPrefix(p.fault.name, "backup restored")
 	t.Cleanup(l.letGo)
 	if p.fault.shape {
 		p.fault.inject(l, p.step)
@@ -210,7 +211,7 @@ func (p pair) even() bool {
 }
 
 // offIsLoss is true for a fault that costs a machine in memory its life, as holding it off does.
-func (f fault) offIsLoss() bool { return strings.HasPrefix(f.name, "power lost") }
+func (f *fault) offIsLoss() bool { return strings.HasPrefix(f.name, "power lost") }
 
 func (l *life) endFault() {
 	l.Helper()

@@ -144,7 +144,10 @@ func configure(l *life) {
 	profile := &v1alpha1.BareMetalProfile{ObjectMeta: metav1.ObjectMeta{Namespace: l.site.Namespace, Name: "p"}}
 	profile.Spec.Hosts.Selector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"profile": "p"}}
 	profile.Spec.BIOSSettings = []v1alpha1.BIOSSetting{{Name: "WorkloadProfile", Value: new(intstr.FromString("LowLatency"))}}
-	profile.Spec.SecureBoot, profile.Spec.Rollout.State = wire.SecureBootEnabled, v1alpha1.RolloutActive
+	profile.Spec.Rollout.State = v1alpha1.RolloutActive
+	if !l.losesProof {
+		profile.Spec.SecureBoot, l.server.Host.Spec.BootMode = wire.SecureBootEnabled, v1alpha1.BootModeUEFISecureBoot
+	}
 	env.Create(l.T, profile)
 	l.server.Host.Labels = map[string]string{"profile": "p"}
 	l.holdAt(rig.ResultPoint)
