@@ -3,7 +3,6 @@ package redfish
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest/recordings"
 )
 
 // recordedBIOS is what a person read of the Bios resource in the raw JSON of a recording.
@@ -44,14 +44,7 @@ var recordedBIOSes = map[string]recordedBIOS{
 
 // TestCorpusBIOS reads the BIOS configuration of recorded services. Servers that are not in recordedBIOSes do not offer it.
 func TestCorpusBIOS(t *testing.T) {
-	folder := os.Getenv("CORPUS")
-	if folder == "" {
-		t.Skip("without CORPUS there are no recordings: see make corpus")
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "redfish*", "*.json.gz"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("CORPUS=%s has no redfish*/*.json.gz: %v", folder, err)
-	}
+	files := recordings.Files(t)
 	seen := map[string]bool{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json.gz")

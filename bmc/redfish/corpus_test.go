@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest/recordings"
 )
 
 // reviewed is the inventory that a reviewer read from a recorded tree, for one of its systems (testdata/corpus/README.md).
@@ -92,14 +93,7 @@ const reviewedFolder = "testdata/corpus"
 // TestCorpus opens recorded trees of real BMCs with the driver. Reviewed trees must give the reviewed inventory, with $expand
 // and without; all of them must keep the invariants of inventories. The recordings are not part of the project: make corpus.
 func TestCorpus(t *testing.T) {
-	folder := os.Getenv("CORPUS")
-	if folder == "" {
-		t.Skip("without CORPUS there are no recordings: see make corpus") // CI runs that target, where a missing folder fails
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "redfish*", "*.json.gz"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("CORPUS=%s has no redfish*/*.json.gz: %v", folder, err)
-	}
+	files := recordings.Files(t)
 	expected := reviewedFiles(t)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json.gz")

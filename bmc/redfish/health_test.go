@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest/recordings"
 )
 
 // aServerWithHealth is a server whose system has a rollup, with some resources changed.
@@ -259,14 +259,7 @@ func TestReadLogs(t *testing.T) {
 
 // TestCorpusHealth: recorded trees of real BMCs give readings within the limits. Of the three with a fault the part is named.
 func TestCorpusHealth(t *testing.T) {
-	folder := os.Getenv("CORPUS")
-	if folder == "" {
-		t.Skip("without CORPUS there are no recordings: see make corpus")
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "redfish*", "*.json.gz"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("CORPUS=%s has no redfish*/*.json.gz: %v", folder, err)
-	}
+	files := recordings.Files(t)
 	faults := map[string]struct {
 		rollup bmc.Health
 		class  bmc.PartClass

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest/recordings"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/simtest"
 )
 
@@ -173,14 +174,7 @@ var plansFolder = filepath.Join("testdata", "plans")
 
 // TestCorpusPlans: the plans of the profiles for the recorded servers. Each server with BIOS attributes has a profile.
 func TestCorpusPlans(t *testing.T) {
-	folder := os.Getenv("CORPUS")
-	if folder == "" {
-		t.Skip("without CORPUS there are no recordings: see make corpus")
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "redfish*", "*.json.gz"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("CORPUS=%s has no redfish*/*.json.gz: %v", folder, err)
-	}
+	files := recordings.Files(t)
 	profiles, err := filepath.Glob(filepath.Join(plansFolder, "*.yaml"))
 	if err != nil || len(profiles) == 0 {
 		t.Fatalf("%s has no profile: %v", plansFolder, err)

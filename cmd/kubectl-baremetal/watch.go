@@ -53,7 +53,8 @@ type drawing struct {
 	updated   time.Time // of the last objects that were up to date
 }
 
-func (d *drawing) draw(snapshot fleet.Snapshot) {
+// draw returns the time until the next drawing.
+func (d *drawing) draw(snapshot fleet.Snapshot) time.Duration {
 	start := time.Now()
 	if snapshot.Lost == nil {
 		d.updated = start
@@ -74,7 +75,7 @@ func (d *drawing) draw(snapshot fleet.Snapshot) {
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	lines = lines[:min(len(lines), d.height-1)]
 	view.Printf(d.out(), "%s", cursorHome+strings.Join(lines, eraseLine+"\r\n")+eraseLine+"\r\n"+eraseBelow)
-	time.Sleep(max(drawInterval, (drawShare-1)*time.Since(start)))
+	return max(drawInterval, (drawShare-1)*time.Since(start))
 }
 
 // unwatched says which kinds may not be watched; empty if all may.
@@ -94,10 +95,11 @@ type changedLines struct {
 	unwatched string            // as it was printed
 }
 
-func (c *changedLines) print(snapshot fleet.Snapshot) {
+// print returns the time until the next lines.
+func (c *changedLines) print(snapshot fleet.Snapshot) time.Duration {
 	if snapshot.Lost != nil {
 		view.Printf(c.streams.ErrOut, "kubectl baremetal: not up to date: %s\n", terminal.Line(snapshot.Lost.Error()))
-		return
+		return drawInterval
 	}
 	if text := unwatched(snapshot); text != c.unwatched {
 		c.unwatched = text
@@ -113,9 +115,9 @@ func (c *changedLines) print(snapshot fleet.Snapshot) {
 		}
 	}
 	if len(changed) == 0 {
-		return
+		return 0
 	}
 	document.Rows = changed
 	_ = document.WriteRows(c.out(), c.style(), c.output.format == formatWide) // a closed pipe ends the program
-	time.Sleep(drawInterval)
+	return drawInterval
 }

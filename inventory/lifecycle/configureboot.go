@@ -155,13 +155,7 @@ func driveConfigureBoot(v View, s Settings, step Step, attempt v1alpha1.BareMeta
 	if attempt.PoweredOffTime != nil && attempt.PoweredOnTime == nil && v.BMC.notOff() {
 		return voidInspection(v, step, "Something other than the provider powered the server on. It is restarted with the new settings when it is off")
 	}
-	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
-	drive.Phase, drive.Reason = step.Phase, step.Reason
-	drive.Message = fmt.Sprintf("The server restarts with the new settings, attempt %d. %s", attempt.Attempt, drive.Message)
-	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
-		drive.RequeueAt = deadline
-	}
-	return untilMethodDeadline(v, s, attempt, drive)
+	return driveHostBoot(v, s, step, attempt, fmt.Sprintf("The server restarts with the new settings, attempt %d", attempt.Attempt))
 }
 
 // endConfigureAttempt ends an attempt. After the last one the boot has failed, and the run with it.

@@ -192,13 +192,7 @@ func driveInspection(v View, s Settings, step Step, attempt v1alpha1.BareMetalBo
 	if attempt.PoweredOffTime != nil && attempt.PoweredOnTime == nil && v.BMC.notOff() {
 		return voidInspection(v, step, "Something other than the provider powered the server on, so it is not inspected")
 	}
-	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
-	drive.Phase, drive.Reason = step.Phase, step.Reason
-	drive.Message = fmt.Sprintf("The agent inspects the server, attempt %d. %s", attempt.Attempt, drive.Message)
-	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
-		drive.RequeueAt = deadline
-	}
-	return untilMethodDeadline(v, s, attempt, drive)
+	return driveHostBoot(v, s, step, attempt, fmt.Sprintf("The agent inspects the server, attempt %d", attempt.Attempt))
 }
 
 // endInspectionAttempt ends an attempt to inspect the server. After the last one the inspection has failed.

@@ -31,13 +31,16 @@ func inspectionFailed(v *View) {
 
 // inspectingView is a free host whose inspection is under way. Its server is off, the network is its next boot device, and it may be powered on.
 func inspectingView(changes ...func(*View)) View {
-	v := freeView(byAgent, func(v *View) {
-		v.Host.Spec.ProviderState.Boots = 7
-		v.Host.Boot = &v1alpha1.BareMetalBootSpec{
-			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeInspect, Agent: true, ClaimID: "inspection-1", StartTime: metav1.NewTime(noon.Add(-time.Minute)),
-			PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
-		}
-	})
+	return hostBootView(freeView(byAgent), v1alpha1.PurposeInspect, "inspection-1", changes...)
+}
+
+// hostBootView is a free host whose boot for a purpose is under way.
+func hostBootView(v View, purpose v1alpha1.BootPurpose, claimID string, changes ...func(*View)) View {
+	v.Host.Spec.ProviderState.Boots = 7
+	v.Host.Boot = &v1alpha1.BareMetalBootSpec{
+		Number: 7, Attempt: 1, Purpose: purpose, Agent: true, ClaimID: claimID, StartTime: metav1.NewTime(noon.Add(-time.Minute)),
+		PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
+	}
 	netbootSet(&v)
 	for _, change := range changes {
 		change(&v)

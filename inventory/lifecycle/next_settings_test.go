@@ -139,18 +139,7 @@ func claimedInRun(v *View) { claimedDuringInspection(v) }
 
 // restartView is a host that restarts with new settings. Its server is off, the network is its next boot device, and it may be powered on.
 func restartView(changes ...func(*View)) View {
-	v := runView(staged, func(v *View) {
-		v.Host.Spec.ProviderState.Boots = 7
-		v.Host.Boot = &v1alpha1.BareMetalBootSpec{
-			Number: 7, Attempt: 1, Purpose: v1alpha1.PurposeConfigure, Agent: true, ClaimID: "settings-1", StartTime: metav1.NewTime(noon.Add(-time.Minute)),
-			PoweredOffTime: at(time.Minute), PoweredOnTime: at(50 * time.Second),
-		}
-	})
-	netbootSet(&v)
-	for _, change := range changes {
-		change(&v)
-	}
-	return v
+	return hostBootView(runView(staged), v1alpha1.PurposeConfigure, "settings-1", changes...)
 }
 
 func restartFailed(v *View) {
@@ -349,7 +338,7 @@ func onlyOthers() *settings.Plan {
 	return &plan
 }
 
-// TestTriedMessage: a run that is not repeated is told, with its outcome. One that ended for another reason is repeated.
+// TestTriedMessage: the message of a run that is not repeated has its outcome. A run that was withdrawn is repeated, and has no message.
 func TestTriedMessage(t *testing.T) {
 	g := NewWithT(t)
 	for _, o := range []v1alpha1.SettingsOutcome{v1alpha1.SettingsRefused, v1alpha1.SettingsFailed} {

@@ -267,9 +267,14 @@ func failErasing(step Step, attempt v1alpha1.BareMetalBootSpec, message string) 
 
 // driveRequestedErasure returns the next step of an attempt that is not over. The power is known.
 func driveRequestedErasure(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec) Step {
+	return driveHostBoot(v, s, step, attempt,
+		fmt.Sprintf("The disks are being erased, attempt %d (%s, BareMetalErasureRequest %s)", attempt.Attempt, attempt.CleaningPolicy, attempt.ErasureRequest.Name))
+}
+
+// driveHostBoot returns the next step of an attempt of a host boot that is not over: an inspection, a requested erasure or a restart with new settings. goal says what it is for.
+func driveHostBoot(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, goal string) Step {
 	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
-	drive.Phase, drive.Reason = step.Phase, step.Reason
-	drive.Message = fmt.Sprintf("The disks are being erased, attempt %d (%s, BareMetalErasureRequest %s). %s", attempt.Attempt, attempt.CleaningPolicy, attempt.ErasureRequest.Name, drive.Message)
+	drive.Phase, drive.Reason, drive.Message = step.Phase, step.Reason, goal+". "+drive.Message
 	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
 		drive.RequeueAt = deadline
 	}

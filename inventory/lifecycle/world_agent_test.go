@@ -173,8 +173,8 @@ func (w *world) judgeAgentBoot(v View, before, b *v1alpha1.BareMetalBootSpec) {
 	}
 }
 
-// advanceInspection advances an inspection by one step. The agent powers the server off after its report.
-func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
+// advanceHostBoot advances an inspection, or the restart of a run, by one step. The agent powers the server off after its report.
+func (w *world) advanceHostBoot(v View, b v1alpha1.BareMetalBootSpec) bool {
 	switch {
 	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedTime != nil:
 		return false
@@ -182,9 +182,9 @@ func (w *world) advanceInspection(v View, b v1alpha1.BareMetalBootSpec) bool {
 		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
 		return true
 	}
-	w.notef("the agent reports what it found")
+	w.notef("the agent reports")
 	b.AgentDoneTime = &metav1.Time{Time: v.Now}
-	w.v.Host.Boot, w.v.Inspection.Reported = &b, true
+	w.v.Host.Boot, w.v.Inspection.Reported = &b, w.v.Inspection.Reported || b.Purpose == v1alpha1.PurposeInspect
 	w.switchTo(false, 2*time.Second)
 	return true
 }

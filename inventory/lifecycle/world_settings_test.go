@@ -17,6 +17,8 @@ import (
 // firmware is the truth about the only BIOS attribute of a server, VT.
 type firmware struct {
 	current, pending string
+	// read is what was pending when it was read last.
+	read string
 	// keeps is true for firmware that ignores what is pending, and partly for a BMC that refuses a change and stages some of it.
 	keeps, partly bool
 	// offered is what the status of the host says.
@@ -48,6 +50,7 @@ func changeOf(run *v1alpha1.BareMetalSettingsSpec) string {
 
 // readSettings is what a job reads.
 func (w *world) readSettings() {
+	w.firmware.read = w.firmware.pending
 	r := &SettingsReading{At: w.v.Now, Terms: w.v.Host.PlanTerms(), Plan: w.firmware.plan("")}
 	if p := w.v.BIOS.Profile; p != nil {
 		r.Profile, r.Plan = p.SettingsProfile, w.firmware.plan(wishOf(p.Generation))
@@ -164,22 +167,6 @@ func (w *world) judgeSettingsCommand(v View, a Action) {
 	case v.Host.Spec.Quarantine != nil:
 		w.brokenf(promise.Command, "%s to a host in quarantine", a)
 	}
-}
-
-// advanceConfigure advances the restart of a run by one step. The agent powers the server off after its report.
-func (w *world) advanceConfigure(v View, b v1alpha1.BareMetalBootSpec) bool {
-	switch {
-	case BootFor(v, w.s) != BootAgent || !w.on || !w.fromNetwork || b.AgentRefusedTime != nil:
-		return false
-	case v.Observed.Furthest.Stage != v1alpha1.StageAgent:
-		w.observe([]v1alpha1.BootStage{"", v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent})
-		return true
-	}
-	w.notef("the agent reports that the server has booted")
-	b.AgentDoneTime = &metav1.Time{Time: v.Now}
-	w.v.Host.Boot = &b
-	w.switchTo(false, 2*time.Second)
-	return true
 }
 
 // newProfile makes a user create a profile, or change it.

@@ -510,12 +510,8 @@ func (w *world) advanceBoot() bool {
 	v, c := w.view(), w.machine()
 	b := v.Host.CurrentBoot()
 	switch {
-	case v.Host.InspectionBoot() != nil:
-		if !w.advanceInspection(v, *v.Host.InspectionBoot()) {
-			return false
-		}
-	case v.Host.ConfigureBoot() != nil:
-		if !w.advanceConfigure(v, *v.Host.ConfigureBoot()) {
+	case v.Host.InspectionBoot() != nil || v.Host.ConfigureBoot() != nil:
+		if !w.advanceHostBoot(v, *v.Host.HostBoot()) {
 			return false
 		}
 	case v.Host.RequestedErasureBoot() != nil:
@@ -660,8 +656,8 @@ func (w *world) restDifference(other *world) string {
 		return fmt.Sprintf("gone %v and %v", w.gone, other.gone)
 	case w.gone:
 		return ""
-	case w.last.Reason == v1alpha1.ReasonSettingsForeign && w.firmware.pending == "":
-		return "" // somebody removed what was pending, and has not asked for another reading
+	case w.v.BIOS.On && (w.firmware.read == "foreign") != (w.firmware.pending == "foreign"):
+		return "" // somebody staged settings or removed them, and has not asked for another reading
 	case w.last.State != other.last.State || w.phase != other.phase || w.last.Reason != other.last.Reason:
 		return fmt.Sprintf("%s %s %s and %s %s %s", w.last.State, w.phase, w.last.Reason, other.last.State, other.phase, other.last.Reason)
 	case !reflect.DeepEqual(w.v.Host.Spec.ConsumerRef, other.v.Host.Spec.ConsumerRef) || (w.v.Host.Spec.Quarantine == nil) != (other.v.Host.Spec.Quarantine == nil):

@@ -194,22 +194,23 @@ func TestFollowUnwatched(t *testing.T) {
 			defer cancel()
 			f := &Follower{Client: c, Namespace: "prod", RetryDelay: time.Millisecond, PollInterval: test.poll}
 			changed := false
-			err := f.Run(ctx, func(s Snapshot) {
+			err := f.Run(ctx, func(s Snapshot) time.Duration {
 				if len(s.Unwatched) == 0 || ctx.Err() != nil {
-					return
+					return 0
 				}
 				g.Expect(s.Unwatched).To(Equal([]string{test.kind}))
 				for i := range s.Objects.Hosts {
 					if s.Objects.Hosts[i].Name == "free" && s.Objects.Hosts[i].Labels["try"] != "" {
 						changed = true
 						cancel()
-						return
+						return time.Hour // the end does not wait for it
 					}
 				}
 				h := &v1alpha1.BareMetalHost{}
 				g.Expect(c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "free"}, h)).To(Succeed())
 				h.Labels = map[string]string{"try": h.Labels["try"] + "x"} // again, if the watch began only after the change
 				g.Expect(c.Update(ctx, h)).To(Succeed())
+				return 0
 			})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(changed).To(BeTrue())

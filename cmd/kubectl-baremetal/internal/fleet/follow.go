@@ -40,9 +40,9 @@ type Snapshot struct {
 	Unwatched []string
 }
 
-// Run calls show with a snapshot at first and after changes, until ctx ends. show decides how often it draws: changes that happen meanwhile come as one snapshot. The error is
-// that of the first read; later errors are in snapshots.
-func (f *Follower) Run(ctx context.Context, show func(Snapshot)) error {
+// Run calls show with a snapshot at first and after changes, until ctx ends. show returns how long it wants no other one: changes that happen meanwhile come as one snapshot. The
+// error is that of the first read; later errors are in snapshots.
+func (f *Follower) Run(ctx context.Context, show func(Snapshot) time.Duration) error {
 	var last *Objects
 	for {
 		objects, versions, err := Read(ctx, f.Client, f.Namespace, f.Options...)
@@ -68,7 +68,7 @@ func (f *Follower) Run(ctx context.Context, show func(Snapshot)) error {
 const refreshInterval = 10 * time.Second
 
 // watch shows the objects and their changes until a watch ends. It returns the last objects.
-func (f *Follower) watch(ctx context.Context, objects *Objects, versions Versions, show func(Snapshot)) *Objects {
+func (f *Follower) watch(ctx context.Context, objects *Objects, versions Versions, show func(Snapshot) time.Duration) *Objects {
 	ctx, cancel := context.WithCancel(ctx)
 	s, changed, ended := newStore(objects), make(chan struct{}, 1), make(chan ending, 3)
 	var wg sync.WaitGroup
@@ -87,7 +87,12 @@ func (f *Follower) watch(ctx context.Context, objects *Objects, versions Version
 	defer refresh.Stop()
 	defer poll.Stop()
 	for {
-		show(Snapshot{Objects: s.objects(), Unwatched: f.unwatched})
+		rest := time.After(show(Snapshot{Objects: s.objects(), Unwatched: f.unwatched}))
+		select {
+		case <-ctx.Done():
+			return s.objects()
+		case <-rest:
+		}
 		select {
 		case <-ctx.Done():
 			return s.objects()
