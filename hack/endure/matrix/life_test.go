@@ -308,6 +308,19 @@ func (l *life) modify(change func(h *v1alpha1.BareMetalHost)) {
 	controllerstest.Modify(l.T, env, l.server.Host.DeepCopy(), change)
 }
 
+// modifyIfThere changes a host that a fault may have deleted.
+func (l *life) modifyIfThere(change func(h *v1alpha1.BareMetalHost)) {
+	l.Helper()
+	h := l.server.Host.DeepCopy()
+	l.Eventually(func() error {
+		if err := env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		change(h)
+		return client.IgnoreNotFound(env.Client.Update(l.Context(), h))
+	}, stepTimeout).Should(Succeed())
+}
+
 func phase(p v1alpha1.HostPhase) func(Gomega, *v1alpha1.BareMetalHost) {
 	return func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Status.Phase).To(Equal(p)) }
 }

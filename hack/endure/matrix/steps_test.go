@@ -217,21 +217,12 @@ var steps = []step{
 			h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Noise", Message: "a fan"}
 		})
 		l.wait(phase(v1alpha1.PhaseQuarantined))
-	}, func(l *life) {
-		h := l.server.Host.DeepCopy()
-		l.Eventually(func() error {
-			if err := env.Client.Get(l.Context(), client.ObjectKeyFromObject(h), h); err != nil {
-				return client.IgnoreNotFound(err) // it may be deleted
-			}
-			h.Spec.Quarantine = nil
-			return client.IgnoreNotFound(env.Client.Update(l.Context(), h))
-		}, stepTimeout).Should(Succeed())
-	}, endAvailable, 0},
+	}, func(l *life) { l.modifyIfThere(func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil }) }, endAvailable, 0},
 	{maintenance, func(l *life) {
 		provision(l)
 		l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "a cable"} })
 		l.wait(phase(v1alpha1.PhaseMaintenance))
-	}, func(l *life) { l.modify(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }) }, endProvisioned, 1},
+	}, func(l *life) { l.modifyIfThere(func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }) }, endProvisioned, 1},
 }
 
 // reach waits until a host is where a step ends.
