@@ -60,12 +60,9 @@ func bmcFault(f bmctest.Fault) fault {
 		}
 		row.want = func(l *life, s step) { l.escalate(s, true) }
 	case bmctest.OldSchema:
-		row.stays, row.want = true, func(l *life, s step) {
-			if s.is(configuring) {
-				l.settingsNotApplied("the settings cannot be read", func() {})
-			}
-			l.reach(s.end)
-		}
+		row.stays, row.want = true, settingsUnknown("the settings cannot be read")
+	case bmctest.PartsAre501:
+		row.stays, row.want = true, settingsUnknown("The BMC does not report whether Secure Boot is enabled")
 	case bmctest.RebootMidCall:
 		row.stays, row.inject = true, func(l *life, _ step) { l.Expect(l.server.Misbehave(f, 1)).To(Succeed()) }
 	case bmctest.IgnoresOverrideWithMode, bmctest.IgnoresOnce:
@@ -172,6 +169,16 @@ func (l *life) settingsApplied(s step) {
 	l.Expect(l.server.SecureBoot()).To(HaveField("Active", true))
 }
 
+// settingsUnknown is what follows if the BMC does not report any more what a run has set.
+func settingsUnknown(message string) func(*life, step) {
+	return func(l *life, s step) {
+		if s.is(configuring) {
+			l.settingsNotApplied(message, func() {})
+		}
+		l.reach(s.end)
+	}
+}
+
 // settingsNotApplied demands that a host whose settings are not proven after its restart goes into quarantine with a message, and ends that as a person does who has corrected
 // the firmware.
 func (l *life) settingsNotApplied(message string, correct func()) {
@@ -233,8 +240,9 @@ func (l *life) escalate(s step, helps bool) {
 	l.wait(func(g Gomega, h *v1alpha1.BareMetalHost) {
 		commands := l.server.Commands()
 		progress := conditions.GetMessage(h, v1alpha1.BootProgressCondition)
-		attempt := l.record().Spec.Attempt
-		told := attempt > 0 && strings.Contains(progress, fmt.Sprintf("Boot attempt %d", attempt)) // not the one before
+		boot := l.record().Spec
+		attempt, asked := boot.Attempt, boot.ScriptAddress != "" // the stages of the status are seconds behind
+		told := attempt > 0 && !asked && strings.Contains(progress, fmt.Sprintf("Boot attempt %d", attempt)) // not the one before
 		if told && attempt != over && conditions.GetReason(h, v1alpha1.BootedCondition) == v1alpha1.ReasonWaitingForDHCP &&
 			l.server.On() && l.server.Failures() > failures && len(commands) > 0 && time.Since(commands[len(commands)-1].At) > moment {
 			l.clock.Pass(bootTimeout)
