@@ -45,6 +45,30 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// maxWords is the limit for all pages that an operator reads, which are those outside of docs/reference, docs/decisions and docs/development: about two hours.
+const maxWords = 30_000
+
+// TestOperatorPages: the pages that an operator reads stay short enough to be read.
+func TestOperatorPages(t *testing.T) {
+	total, longest, most := 0, "", 0
+	for _, pattern := range []string{"docs/start/*.md", "docs/guides/*.md", "docs/concepts/*.md", "docs/[a-z]*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("No pages %s: %v", pattern, err)
+		}
+		for _, page := range pages {
+			words := len(strings.Fields(readPage(t, page)))
+			total += words
+			if words > most {
+				longest, most = page, words
+			}
+		}
+	}
+	if total > maxWords {
+		t.Errorf("the pages that an operator reads have %d words, more than %d: shorten them, %s has the most with %d", total, maxWords, longest, most)
+	}
+}
+
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)
