@@ -285,3 +285,19 @@ func TestSecureBootOfMachine(t *testing.T) {
 	g.Expect(v.BIOS.Reading.Plan.SecureBoot).NotTo(BeNil())
 	g.Expect(Next(v, DefaultSettings()).Message).To(And(HavePrefix("In maintenance: settings. "), ContainSubstring("only on a free host")))
 }
+
+// TestRunsSayTheirEnd: a host whose run waits says until when, or for how long.
+func TestRunsSayTheirEnd(t *testing.T) {
+	checked := 0
+	for _, cases := range []map[string]nextCase{nextSettings, nextMachineRun} {
+		for name, c := range cases {
+			run := c.view.openRun()
+			if run == nil || !c.view.BIOS.On || run.Outcome != "" || c.phase == v1alpha1.PhaseQuarantined || c.action != Nothing {
+				continue
+			}
+			checked++
+			NewWithT(t).Expect(Next(c.view, DefaultSettings()).Message).To(MatchRegexp(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|within 35m0s`), name)
+		}
+	}
+	NewWithT(t).Expect(checked).To(BeNumerically(">", 10))
+}
