@@ -205,9 +205,10 @@ var guardTargets = []target{
 		{"an outdated serial number identifies the server", "erasureRequests.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
 	}},
-	{"controllers/host", []string{"-test.run=TestRollout|TestSettingsInMove|TestSettingsDeletedInMidRun|TestSettingsLeftPending"}, []mutant{
+	{"controllers/host", []string{"-test.run=TestRollout|TestSettingsInMove|TestSettingsDeletedInMidRun|TestSettingsLeftPending|TestSettingsOfTwoProfiles"}, []mutant{
 		{"all hosts of a profile are changed at once", "rollout.waitOf", "Hosts: int(spec.MaxUnavailable)", "Hosts: 1000"},
 		{"all hosts of a rack are changed at once", "rolloutHost", "Domain: host.Spec.FailureDomain", `Domain: ""`},
+		{"the first of two profiles is applied", "settingsFacts.observeSettings", "len(profiles)", "min(len(profiles), 1)"},
 		{"a rollout goes on after its failures", "rollout.waitOf", "failed >= max(int(spec.MaxFailures), 1)", "failed > 1000"},
 		{"a profile that is created again forgets its failures", "failedProfileOf", "failedProfileValue(*object.Spec.Profile)", "object.Spec.Profile.UID"},
 		{"a rollout empties a pool", "rollout.waitOf", "left < int(*spec.MinAvailable)", "left < 0"},

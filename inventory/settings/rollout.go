@@ -28,7 +28,7 @@ type RolloutLimits struct {
 // RolloutHost is a host of a profile.
 type RolloutHost[K comparable] struct {
 	Profile string
-	// Domain is its failure domain; empty if it has none, and then only the limit in all counts.
+	// Domain is its failure domain. Without one it is empty, and only the limit in all counts.
 	Domain string
 	Key    K
 }
