@@ -89,7 +89,7 @@ type BareMetalProfileSpec struct {
 	Allow []ProfilePermission `json:"allow,omitempty"`
 
 	// enforcement is Preferred or Required. A host that cannot get the settings, because a wish is refused, is offered to machines with Preferred, and is not offered
-	// with Required. Defaults to Preferred.
+	// with Required, once the rollout is Active. A host that is Available already stays so. Defaults to Preferred.
 	// +optional
 	// +kubebuilder:default=Preferred
 	Enforcement ProfileEnforcement `json:"enforcement,omitempty"`
