@@ -89,7 +89,7 @@ type BareMetalProfileSpec struct {
 	Allow []ProfilePermission `json:"allow,omitempty"`
 
 	// enforcement is Preferred or Required. A host that cannot get the settings, because a wish is refused, is offered to machines with Preferred, and is not offered
-	// with Required. Defaults to Preferred.
+	// with Required, once the rollout is Active. A host that is Available already stays so. Defaults to Preferred.
 	// +optional
 	// +kubebuilder:default=Preferred
 	Enforcement ProfileEnforcement `json:"enforcement,omitempty"`
@@ -165,6 +165,12 @@ type ProfileRollout struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MaxUnavailable int32 `json:"maxUnavailable,omitempty"`
+	// maxUnavailablePerFailureDomain is how many hosts of each failure domain (spec.failureDomain of a host), such as a rack, are changed at once. Defaults to no limit
+	// but maxUnavailable. Hosts without a failure domain have only that limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MaxUnavailablePerFailureDomain int32 `json:"maxUnavailablePerFailureDomain,omitempty"`
 	// maxFailures is the number of failed hosts after which no further host is changed. Defaults to 1.
 	// +optional
 	// +kubebuilder:default=1

@@ -65,43 +65,51 @@ func newBIOS() biosMemory {
 	return b
 }
 
+// biosSetup are the BIOS attributes of an emulated server.
+type biosSetup struct {
+	*core
+
+	secureState *secureBootState
+	bios        biosMemory
+}
+
 // BIOS returns the current BIOS attributes.
-func (m *Machine) BIOS() map[string]any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.bios.values)
+func (b *biosSetup) BIOS() map[string]any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.bios.values)
 }
 
 // PendingBIOS returns the BIOS attributes that are staged for the next boot.
-func (m *Machine) PendingBIOS() map[string]any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.bios.pending)
+func (b *biosSetup) PendingBIOS() map[string]any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.bios.pending)
 }
 
 // SetBIOS changes a BIOS attribute at once, as a person does in the setup of the firmware.
-func (m *Machine) SetBIOS(name string, value any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.bios.values[name] = value
+func (b *biosSetup) SetBIOS(name string, value any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bios.values[name] = value
 }
 
 // StageForeignBIOS stages a BIOS attribute for the next boot, as another program does.
-func (m *Machine) StageForeignBIOS(name string, value any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.bios.pending[name] = value
+func (b *biosSetup) StageForeignBIOS(name string, value any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bios.pending[name] = value
 }
 
 // BIOSJobs counts the jobs for BIOS attributes that were made.
-func (m *Machine) BIOSJobs() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bios.job
+func (b *biosSetup) BIOSJobs() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bios.job
 }
 
-// biosRefusal says why the BIOS refuses an attribute, as the message ID and the text; empty if it accepts it. m.mu is held.
-func (m *Machine) biosRefusal(name string, value any, after map[string]any) (id, message string) {
+// biosRefusal says why the BIOS refuses an attribute, as the message ID and the text; empty if it accepts it. b.mu is held.
+func (b *biosSetup) biosRefusal(name string, value any, after map[string]any) (id, message string) {
 	at := slices.IndexFunc(biosAttributes, func(a biosAttribute) bool { return a.name == name })
 	if at < 0 {
 		return "PropertyUnknown", "There is no attribute " + name
@@ -125,65 +133,80 @@ func (m *Machine) biosRefusal(name string, value any, after map[string]any) (id,
 }
 
 // stageBIOS stages attributes, and records the command.
-func (m *Machine) stageBIOS(attributes map[string]any, atOnce bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (b *biosSetup) stageBIOS(attributes map[string]any, atOnce bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		parts = append(parts, fmt.Sprintf("%s:%v", name, attributes[name]))
 	}
-	m.commands = append(m.commands, Command{Name: "BIOS=" + strings.Join(parts, ","), At: time.Now()})
-	m.etag++
+	b.commands = append(b.commands, Command{Name: "BIOS=" + strings.Join(parts, ","), At: time.Now()})
+	b.etag++
 	switch {
-	case m.faults.on(BIOSIgnored):
+	case b.faults.on(BIOSIgnored):
 	case atOnce:
-		maps.Copy(m.bios.values, attributes)
+		maps.Copy(b.bios.values, attributes)
 	default:
-		maps.Copy(m.bios.pending, attributes)
+		maps.Copy(b.bios.pending, attributes)
 	}
 }
 
-// applyBIOS applies what is staged when the server boots. m.mu is held.
-func (m *Machine) applyBIOS() {
-	if m.faults.on(BIOSNeverApplied) || m.faults.on(BIOSNeedsJob) && !m.bios.scheduled {
+// applyBIOS applies what is staged when the server boots. b.mu is held.
+func (b *biosSetup) applyBIOS() {
+	if b.faults.on(BIOSNeverApplied) || b.faults.on(BIOSNeedsJob) && !b.bios.scheduled {
 		return
 	}
-	m.bios.scheduled = false
-	for name, value := range m.bios.pending {
+	b.bios.scheduled = false
+	for name, value := range b.bios.pending {
 		if name == dellSecureBoot {
-			m.secure.Enabled = value == "Enabled"
+			b.secureState.secure.Enabled = value == "Enabled"
 		} else {
-			m.bios.values[name] = value
+			b.bios.values[name] = value
 		}
 	}
 	for _, a := range biosAttributes {
-		_, isPending := m.bios.pending[a.follows[0]]
-		if isPending && m.bios.values[a.follows[0]] == a.follows[1] {
-			m.bios.values[a.name] = a.follows[2]
+		_, isPending := b.bios.pending[a.follows[0]]
+		if isPending && b.bios.values[a.follows[0]] == a.follows[1] {
+			b.bios.values[a.name] = a.follows[2]
 		}
 	}
-	clear(m.bios.pending)
+	clear(b.bios.pending)
+}
+
+// applyStaged applies what is staged of BIOS and Secure Boot when the server boots. b.mu is held.
+func (b *biosSetup) applyStaged() {
+	b.applyBIOS()
+	secure := &b.secureState.secure
+	secure.Enabled, secure.Pending = secure.Next(), nil
+	secure.Active = secure.Enabled
+}
+
+// secureBootState is Secure Boot of an emulated server.
+type secureBootState struct {
+	*core
+
+	secure bmc.SecureBoot
 }
 
 // SecureBoot returns the state of Secure Boot.
-func (m *Machine) SecureBoot() bmc.SecureBoot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.secure
+func (s *secureBootState) SecureBoot() bmc.SecureBoot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.secure
 }
 
 // setSecureBoot enables or disables Secure Boot from the next boot on.
-func (m *Machine) setSecureBoot(enabled bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.commands = append(m.commands, Command{Name: "SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], At: time.Now()})
+func (s *secureBootState) setSecureBoot(enabled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands = append(s.commands, Command{Name: "SecureBoot=" + map[bool]string{true: "On", false: "Off"}[enabled], At: time.Now()})
 	switch {
-	case !m.faults.on(SecureBootSettings):
-		m.secure.Enabled = enabled
-	case m.secure.Enabled == enabled:
-		m.secure.Pending = nil
+	case !s.faults.on(SecureBootSettings):
+		s.secure.Enabled = enabled
+	case s.secure.Enabled == enabled:
+		s.secure.Pending = nil
 	default:
-		m.secure.Pending = &enabled
+		s.secure.Pending = &enabled
 	}
 }
 

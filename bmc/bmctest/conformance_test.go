@@ -258,7 +258,7 @@ func TestFaultProtocols(t *testing.T) {
 		var text strings.Builder
 		files, err := filepath.Glob(pattern)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-		for _, file := range append(files, "machine.go", "transition.go") {
+		for _, file := range append(files, "core.go", "power.go", "override.go") {
 			content, err := os.ReadFile(file)
 			NewWithT(t).Expect(err).NotTo(HaveOccurred())
 			text.Write(content)

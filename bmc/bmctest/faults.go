@@ -200,25 +200,25 @@ func (f *faults) take(fault Fault) bool {
 }
 
 // Misbehave activates a fault for a number of occasions: -1 for no limit, 0 to deactivate it.
-func (m *Machine) Misbehave(fault Fault, times int) error {
+func (c *core) Misbehave(fault Fault, times int) error {
 	if _, ok := Faults[fault]; !ok {
 		return fmt.Errorf("there is no fault %q: it is one of %v", fault, slices.Sorted(maps.Keys(Faults)))
 	}
-	m.faults.mu.Lock()
-	defer m.faults.mu.Unlock()
-	if m.faults.left == nil {
-		m.faults.left = map[Fault]int{}
+	c.faults.mu.Lock()
+	defer c.faults.mu.Unlock()
+	if c.faults.left == nil {
+		c.faults.left = map[Fault]int{}
 	}
-	m.faults.left[fault] = times
+	c.faults.left[fault] = times
 	return nil
 }
 
 // Misbehaviour returns the active faults, each with the remaining occasions.
-func (m *Machine) Misbehaviour() map[Fault]int {
-	m.faults.mu.Lock()
-	defer m.faults.mu.Unlock()
+func (c *core) Misbehaviour() map[Fault]int {
+	c.faults.mu.Lock()
+	defer c.faults.mu.Unlock()
 	on := map[Fault]int{}
-	for fault, times := range m.faults.left {
+	for fault, times := range c.faults.left {
 		if times != 0 {
 			on[fault] = times
 		}

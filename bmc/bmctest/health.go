@@ -19,71 +19,78 @@ var classOfPart = map[string]bmc.PartClass{
 	PartDisk: bmc.PartDisk, PartPowerSupply: bmc.PartPowerSupply, PartFan: bmc.PartFan, PartInlet: bmc.PartTemperature,
 }
 
+// sensors are the parts of an emulated server that report their health, and the event log.
+type sensors struct {
+	*core
+
+	health map[string]bmc.Health // of the parts that are not OK, by name
+}
+
 // SetHealth sets the health of a part, and writes it to the event log. The BMC's summary follows.
-func (m *Machine) SetHealth(part string, health bmc.Health) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.health == nil {
-		m.health = map[string]bmc.Health{}
+func (s *sensors) SetHealth(part string, health bmc.Health) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.health == nil {
+		s.health = map[string]bmc.Health{}
 	}
-	m.health[part] = health
-	m.log(health, part+" is "+string(health))
+	s.health[part] = health
+	s.log(health, part+" is "+string(health))
 }
 
 // Log adds an entry to the event log.
-func (m *Machine) Log(severity bmc.Health, message string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.log(severity, message)
+func (s *sensors) Log(severity bmc.Health, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log(severity, message)
 }
 
 // ClearLog empties the event log. Its IDs start again.
-func (m *Machine) ClearLog() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.events = nil
+func (s *sensors) ClearLog() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = nil
 }
 
 // statusOf is the Status of a part.
-func (m *Machine) statusOf(part string) object {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return object{"State": "Enabled", "Health": string(bmc.Worst(bmc.HealthOK, m.health[part]))}
+func (s *sensors) statusOf(part string) object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return object{"State": "Enabled", "Health": string(bmc.Worst(bmc.HealthOK, s.health[part]))}
 }
 
 // isUnhealthy is true for a part that is critical.
-func (m *Machine) isUnhealthy(part string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.health[part] == bmc.HealthCritical
+func (s *sensors) isUnhealthy(part string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health[part] == bmc.HealthCritical
 }
 
-// worstHealth is the worst health of the parts. m.mu is held.
-func (m *Machine) worstHealth() bmc.Health {
+// worstHealth is the worst health of the parts. s.mu is held.
+func (s *sensors) worstHealth() bmc.Health {
 	worst := bmc.HealthOK
-	for _, health := range m.health {
+	for _, health := range s.health {
 		worst = bmc.Worst(worst, health)
 	}
 	return worst
 }
 
 // reading is a reading of the health without a protocol.
-func (m *Machine) reading(request bmc.HealthRequest) bmc.HealthReading {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	reading := bmc.HealthReading{Rollup: m.worstHealth()}
+func (s *sensors) reading(request bmc.HealthRequest) bmc.HealthReading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reading := bmc.HealthReading{Rollup: s.worstHealth()}
 	if !request.WantsDetails(reading.Rollup) {
 		return reading
 	}
 	for _, part := range slices.Sorted(maps.Keys(classOfPart)) {
 		reading.Read = append(reading.Read, classOfPart[part])
-		reading.Add(bmc.Part{Class: classOfPart[part], Name: part, Health: m.health[part]})
+		reading.Add(bmc.Part{Class: classOfPart[part], Name: part, Health: s.health[part]})
 	}
 	return reading
 }
 
 // readLog is the event log without a protocol.
-func (m *Machine) readLog() bmc.Log {
-	entries := m.logEntries()
+func (s *sensors) readLog() bmc.Log {
+	entries := s.logEntries()
 	return bmc.Log{LogSource: bmc.LogSource{Name: "SEL"}, Count: len(entries), Entries: bmc.NewestFirst(entries)}
 }

@@ -116,71 +116,6 @@ func (m *Machine) failsRequest(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func (m *Machine) authorized(r *http.Request) bool {
-	if m.faults.take(Unauthorized401) {
-		m.forgetSessions()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if token := r.Header.Get("X-Auth-Token"); token != "" {
-		for _, t := range m.sessions {
-			if t == token {
-				return true
-			}
-		}
-		return false
-	}
-	username, password, ok := r.BasicAuth()
-	return m.loggedIn(ok && username == m.opts.Username && password == m.opts.Password)
-}
-
-// loggedIn counts logins. m.mu is held.
-func (m *Machine) loggedIn(ok bool) bool {
-	if !ok {
-		m.refused++
-	}
-	return ok
-}
-
-func (m *Machine) login(w http.ResponseWriter, r *http.Request) {
-	var login struct {
-		UserName string `json:"UserName"`
-		Password string `json:"Password"`
-	}
-	err := json.NewDecoder(r.Body).Decode(&login)
-	if m.faults.on(SessionTableFull) {
-		refuse(w, http.StatusServiceUnavailable, "SessionLimitExceeded", "There are too many sessions")
-		return
-	}
-	m.mu.Lock()
-	ok := m.loggedIn(err == nil && login.UserName == m.opts.Username && login.Password == m.opts.Password)
-	m.lastToken++
-	id := strconv.Itoa(m.lastToken)
-	if ok {
-		m.sessions[id] = "token-" + id
-	}
-	m.mu.Unlock()
-	if !ok {
-		refuse(w, http.StatusUnauthorized, "InsufficientPrivilege", "Wrong or no credentials")
-		return
-	}
-	w.Header().Set("X-Auth-Token", "token-"+id)
-	w.Header().Set("Location", sessionPath+"/"+id)
-	w.WriteHeader(http.StatusCreated)
-}
-
-func (m *Machine) logout(id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.sessions, id)
-}
-
-func (m *Machine) forgetSessions() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	clear(m.sessions)
-}
-
 // get answers with a resource.
 func (m *Machine) get(w http.ResponseWriter, path string) {
 	if m.faults.on(PartsAre501) {
@@ -202,10 +137,10 @@ func (m *Machine) get(w http.ResponseWriter, path string) {
 	m.answer(w, path, resource)
 }
 
-func (m *Machine) etagNow() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return `W/"` + strconv.Itoa(m.etag) + `"`
+func (c *core) etagNow() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return `W/"` + strconv.Itoa(c.etag) + `"`
 }
 
 func (m *Machine) answer(w http.ResponseWriter, path string, o object) {

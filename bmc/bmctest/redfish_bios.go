@@ -22,11 +22,11 @@ const (
 )
 
 // biosSettingsPath is the path of the settings object; "" without one.
-func (m *Machine) biosSettingsPath() string {
+func (b *biosSetup) biosSettingsPath() string {
 	switch {
-	case m.faults.on(BIOSNoSettings):
+	case b.faults.on(BIOSNoSettings):
 		return ""
-	case m.faults.on(BIOSUnlinkedSettings):
+	case b.faults.on(BIOSUnlinkedSettings):
 		return biosPath + "/SD"
 	default:
 		return biosPath + "/Settings"
@@ -34,25 +34,25 @@ func (m *Machine) biosSettingsPath() string {
 }
 
 // firmwareResource returns a resource of the BIOS configuration or of the keys of Secure Boot, or nil.
-func (m *Machine) firmwareResource(path string) object {
-	if m.faults.on(OldSchema) {
+func (b *biosSetup) firmwareResource(path string) object {
+	if b.faults.on(OldSchema) {
 		return nil
 	}
 	switch {
 	case path == biosPath:
-		return m.biosObject()
-	case path == m.biosSettingsPath():
-		return m.biosSettingsObject()
-	case strings.HasPrefix(path, registriesPath) && !m.faults.on(BIOSNoRegistry):
-		return m.registryResource(path)
-	case path == jobsPath && m.faults.on(BIOSNeedsJob):
-		return m.jobList()
-	case strings.HasPrefix(path, jobsPath+"/") && m.faults.on(BIOSNeedsJob):
-		return m.jobObject(strings.TrimPrefix(path, jobsPath+"/JID_"))
-	case path == secureSettingsPath && m.faults.on(SecureBootSettings):
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return object{"SecureBootEnable": m.secure.Next()}
+		return b.biosObject()
+	case path == b.biosSettingsPath():
+		return b.biosSettingsObject()
+	case strings.HasPrefix(path, registriesPath) && !b.faults.on(BIOSNoRegistry):
+		return b.registryResource(path)
+	case path == jobsPath && b.faults.on(BIOSNeedsJob):
+		return b.jobList()
+	case strings.HasPrefix(path, jobsPath+"/") && b.faults.on(BIOSNeedsJob):
+		return b.jobObject(strings.TrimPrefix(path, jobsPath+"/JID_"))
+	case path == secureSettingsPath && b.faults.on(SecureBootSettings):
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return object{"SecureBootEnable": b.secureState.secure.Next()}
 	case strings.HasPrefix(path, keysPath):
 		return keyResource(strings.TrimPrefix(path, keysPath))
 	default:
@@ -60,20 +60,20 @@ func (m *Machine) firmwareResource(path string) object {
 	}
 }
 
-func (m *Machine) biosObject() object {
-	o := object{"@odata.type": "#Bios.v1_2_0.Bios", "Name": "BIOS", "AttributeRegistry": "BiosAttributeRegistry.v1_0_0", "Attributes": m.biosValues()}
-	if m.faults.on(BIOSOtherRegistry) {
+func (b *biosSetup) biosObject() object {
+	o := object{"@odata.type": "#Bios.v1_2_0.Bios", "Name": "BIOS", "AttributeRegistry": "BiosAttributeRegistry.v1_0_0", "Attributes": b.biosValues()}
+	if b.faults.on(BIOSOtherRegistry) {
 		o["AttributeRegistry"] = "BiosAttributeRegistry.v1_0_3"
 	}
 	settings := object{"Messages": []object{{"MessageId": "Base.1.0.Success"}}}
 	switch {
-	case m.faults.on(BIOSNoSettings):
+	case b.faults.on(BIOSNoSettings):
 		return o
-	case m.faults.on(BIOSUnlinkedSettings):
+	case b.faults.on(BIOSUnlinkedSettings):
 		settings = object{"ETag": "Dummyetag", "Messages": []object{{"MessageId": "Base.1.0.SettingsFailed"}}}
 	default:
-		settings["SettingsObject"] = link(m.biosSettingsPath())
-		if !m.faults.on(BIOSFullCopy) {
+		settings["SettingsObject"] = link(b.biosSettingsPath())
+		if !b.faults.on(BIOSFullCopy) {
 			settings["SupportedApplyTimes"] = []string{"OnReset", "AtMaintenanceWindowStart"}
 		}
 	}
@@ -82,30 +82,30 @@ func (m *Machine) biosObject() object {
 }
 
 // biosValues are the attributes of the Bios resource.
-func (m *Machine) biosValues() map[string]any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	values := maps.Clone(m.bios.values)
-	if m.faults.on(BIOSNeedsJob) {
-		values[dellSecureBoot] = map[bool]string{true: "Enabled", false: "Disabled"}[m.secure.Enabled]
+func (b *biosSetup) biosValues() map[string]any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	values := maps.Clone(b.bios.values)
+	if b.faults.on(BIOSNeedsJob) {
+		values[dellSecureBoot] = map[bool]string{true: "Enabled", false: "Disabled"}[b.secureState.secure.Enabled]
 	}
 	return values
 }
 
-func (m *Machine) biosSettingsObject() object {
-	values := m.biosValues()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (b *biosSetup) biosSettingsObject() object {
+	values := b.biosValues()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	attributes := map[string]any{}
-	if m.faults.on(BIOSFullCopy) {
+	if b.faults.on(BIOSFullCopy) {
 		attributes = values
 	}
-	maps.Copy(attributes, m.bios.pending)
+	maps.Copy(attributes, b.bios.pending)
 	o := object{"@odata.type": "#Bios.v1_2_0.Bios", "Name": "Pending", "Attributes": attributes}
-	if m.faults.on(BIOSNoAttributes) && len(attributes) == 0 {
+	if b.faults.on(BIOSNoAttributes) && len(attributes) == 0 {
 		delete(o, "Attributes")
 	}
-	if m.faults.on(BIOSNeedsJob) {
+	if b.faults.on(BIOSNeedsJob) {
 		o["Oem"] = object{"Dell": object{"Jobs": link(jobsPath)}}
 		o["Actions"] = object{"Oem": object{"DellManager.v1_0_0#DellManager.ClearPending": object{"target": clearPath}}}
 	}
@@ -113,9 +113,9 @@ func (m *Machine) biosSettingsObject() object {
 }
 
 // registryResource is the collection of registries, the file of the BIOS registry, or that registry.
-func (m *Machine) registryResource(path string) object {
+func (b *biosSetup) registryResource(path string) object {
 	languages := []string{"en"}
-	if m.faults.on(BIOSLanguages) {
+	if b.faults.on(BIOSLanguages) {
 		languages = []string{"ja", "zh", "en"}
 	}
 	switch path {
@@ -203,56 +203,56 @@ func keyResource(path string) object {
 	}
 }
 
-func (m *Machine) jobList() object {
+func (b *biosSetup) jobList() object {
 	var paths []string
-	for i := range m.BIOSJobs() {
+	for i := range b.BIOSJobs() {
 		paths = append(paths, fmt.Sprintf("%s/JID_%d", jobsPath, i+1))
 	}
 	return collection(paths...)
 }
 
-func (m *Machine) jobObject(number string) object {
+func (b *biosSetup) jobObject(number string) object {
 	n, err := strconv.Atoi(number)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err != nil || n < 1 || n > m.bios.job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil || n < 1 || n > b.bios.job {
 		return nil
 	}
 	state := "Completed"
-	if n == m.bios.job && m.bios.scheduled {
+	if n == b.bios.job && b.bios.scheduled {
 		state = "Scheduled"
 	}
 	return object{"JobType": "BIOSConfiguration", "JobState": state, "Name": "Configure: BIOS.Setup.1-1"}
 }
 
 // scheduleBIOS makes the job that applies what is staged, and answers with it.
-func (m *Machine) scheduleBIOS(w http.ResponseWriter) {
-	m.mu.Lock()
-	m.bios.job++
-	m.bios.scheduled = true
-	location := fmt.Sprintf("%s/JID_%d", jobsPath, m.bios.job)
-	m.mu.Unlock()
+func (b *biosSetup) scheduleBIOS(w http.ResponseWriter) {
+	b.mu.Lock()
+	b.bios.job++
+	b.bios.scheduled = true
+	location := fmt.Sprintf("%s/JID_%d", jobsPath, b.bios.job)
+	b.mu.Unlock()
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusAccepted)
 }
 
 // writeFirmware handles a request that changes the BIOS configuration. It returns false for any other request.
-func (m *Machine) writeFirmware(w http.ResponseWriter, r *http.Request, path string, body object) bool {
+func (b *biosSetup) writeFirmware(w http.ResponseWriter, r *http.Request, path string, body object) bool {
 	switch {
-	case r.Method == http.MethodPatch && (path == biosPath || path == m.biosSettingsPath()) && !m.faults.on(OldSchema):
-		m.patchBIOS(w, r, path, body)
-	case r.Method == http.MethodPatch && path == securePath && !m.faults.on(SecureBootSettings), r.Method == http.MethodPatch && path == secureSettingsPath && m.faults.on(SecureBootSettings):
+	case r.Method == http.MethodPatch && (path == biosPath || path == b.biosSettingsPath()) && !b.faults.on(OldSchema):
+		b.patchBIOS(w, r, path, body)
+	case r.Method == http.MethodPatch && path == securePath && !b.faults.on(SecureBootSettings), r.Method == http.MethodPatch && path == secureSettingsPath && b.faults.on(SecureBootSettings):
 		enable, _ := body["SecureBootEnable"].(bool)
-		m.setSecureBoot(enable)
+		b.secureState.setSecureBoot(enable)
 		w.WriteHeader(http.StatusNoContent)
-	case r.Method == http.MethodPost && path == jobsPath && m.faults.on(BIOSNeedsJob):
-		m.scheduleBIOS(w)
-	case r.Method == http.MethodPost && path == clearPath && m.faults.on(BIOSNeedsJob):
-		m.clearBIOS(w)
-	case r.Method == http.MethodDelete && strings.HasPrefix(path, jobsPath+"/") && m.faults.on(BIOSNeedsJob):
-		m.mu.Lock()
-		m.bios.scheduled = false
-		m.mu.Unlock()
+	case r.Method == http.MethodPost && path == jobsPath && b.faults.on(BIOSNeedsJob):
+		b.scheduleBIOS(w)
+	case r.Method == http.MethodPost && path == clearPath && b.faults.on(BIOSNeedsJob):
+		b.clearBIOS(w)
+	case r.Method == http.MethodDelete && strings.HasPrefix(path, jobsPath+"/") && b.faults.on(BIOSNeedsJob):
+		b.mu.Lock()
+		b.bios.scheduled = false
+		b.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		return false
@@ -261,13 +261,13 @@ func (m *Machine) writeFirmware(w http.ResponseWriter, r *http.Request, path str
 }
 
 // clearBIOS removes what is staged, unless a job has it.
-func (m *Machine) clearBIOS(w http.ResponseWriter) {
-	m.mu.Lock()
-	scheduled := m.bios.scheduled
+func (b *biosSetup) clearBIOS(w http.ResponseWriter) {
+	b.mu.Lock()
+	scheduled := b.bios.scheduled
 	if !scheduled {
-		clear(m.bios.pending)
+		clear(b.bios.pending)
 	}
-	m.mu.Unlock()
+	b.mu.Unlock()
 	if scheduled {
 		refuse(w, http.StatusBadRequest, "SYS430", "Unable to clear the values, because a job has them")
 		return
@@ -276,51 +276,51 @@ func (m *Machine) clearBIOS(w http.ResponseWriter) {
 }
 
 // patchBIOS stages attributes.
-func (m *Machine) patchBIOS(w http.ResponseWriter, r *http.Request, path string, body object) {
+func (b *biosSetup) patchBIOS(w http.ResponseWriter, r *http.Request, path string, body object) {
 	attributes, _ := body["Attributes"].(map[string]any)
-	id, message := m.refusedBIOS(attributes)
+	id, message := b.refusedBIOS(attributes)
 	apply, _ := body["@Redfish.SettingsApplyTime"].(map[string]any)
-	target := m.biosSettingsPath()
+	target := b.biosSettingsPath()
 	switch match := r.Header.Get("If-Match"); {
-	case m.faults.take(ETagStorm), match != "" && match != "*" && match != m.etagNow():
+	case b.faults.take(ETagStorm), match != "" && match != "*" && match != b.etagNow():
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed", "The ETag does not match")
-	case m.faults.on(NeedsETag) && match == "":
+	case b.faults.on(NeedsETag) && match == "":
 		refuse(w, http.StatusPreconditionRequired, "PreconditionRequired", "If-Match is required")
 	case target != "" && path != target:
 		refuse(w, http.StatusMethodNotAllowed, "OperationNotAllowed", "The Bios resource is read-only")
 	case len(attributes) == 0:
 		refuse(w, http.StatusBadRequest, "PropertyMissing", "Attributes is required")
-	case m.jobRuns():
+	case b.jobRuns():
 		refuse(w, http.StatusBadRequest, "SYS011", "A job of the BIOS is scheduled already")
 	case id != "":
 		refuse(w, http.StatusBadRequest, id, message)
-	case m.faults.on(BIOSNeedsJob) && apply["ApplyTime"] == "OnReset":
-		m.stageBIOS(attributes, false)
-		m.scheduleBIOS(w)
+	case b.faults.on(BIOSNeedsJob) && apply["ApplyTime"] == "OnReset":
+		b.stageBIOS(attributes, false)
+		b.scheduleBIOS(w)
 	default:
-		m.stageBIOS(attributes, target == "")
+		b.stageBIOS(attributes, target == "")
 		w.WriteHeader(http.StatusOK)
 	}
 }
 
-func (m *Machine) jobRuns() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bios.scheduled
+func (b *biosSetup) jobRuns() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bios.scheduled
 }
 
 // refusedBIOS says why the BIOS refuses attributes, as the message ID and the text of the first that it refuses; empty if it accepts all.
-func (m *Machine) refusedBIOS(attributes map[string]any) (id, message string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	after := maps.Clone(m.bios.values)
-	maps.Copy(after, m.bios.pending)
+func (b *biosSetup) refusedBIOS(attributes map[string]any) (id, message string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	after := maps.Clone(b.bios.values)
+	maps.Copy(after, b.bios.pending)
 	maps.Copy(after, attributes)
 	for name, value := range attributes {
-		if name == dellSecureBoot && m.faults.on(BIOSNeedsJob) {
+		if name == dellSecureBoot && b.faults.on(BIOSNeedsJob) {
 			continue
 		}
-		if id, message = m.biosRefusal(name, value, after); id != "" {
+		if id, message = b.biosRefusal(name, value, after); id != "" {
 			return id, message
 		}
 	}

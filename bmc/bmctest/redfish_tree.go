@@ -146,11 +146,11 @@ func (m *Machine) managerObject() object {
 	return o
 }
 
-func (m *Machine) mediaPath() string {
+func (v *virtualMedia) mediaPath() string {
 	switch {
-	case m.faults.on(NoMedia):
+	case v.faults.on(NoMedia):
 		return "none"
-	case m.faults.on(MediaUnderSystems):
+	case v.faults.on(MediaUnderSystems):
 		return systemPath + "/VirtualMedia"
 	default:
 		return managerPath + "/VirtualMedia"
@@ -164,11 +164,11 @@ func (m *Machine) logPath() string {
 	return systemPath + "/LogServices"
 }
 
-func (m *Machine) entries(path string) object {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (s *sensors) entries(path string) object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	members := []object{}
-	for i, e := range m.events {
+	for i, e := range s.events {
 		id := strconv.Itoa(i + 1)
 		members = append(members, object{
 			"@odata.id": path + "/" + id, "Id": id, "Created": e.Time.Format(time.RFC3339), "Severity": string(e.Severity), "Message": e.Message,
@@ -177,25 +177,25 @@ func (m *Machine) entries(path string) object {
 	return object{"Members": members, "Members@odata.count": len(members)}
 }
 
-func (m *Machine) secureBoot() object {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (s *secureBootState) secureBoot() object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	o := object{
-		"SecureBootEnable": m.secure.Enabled, "SecureBootCurrentBoot": map[bool]string{true: "Enabled", false: "Disabled"}[m.secure.Active],
+		"SecureBootEnable": s.secure.Enabled, "SecureBootCurrentBoot": map[bool]string{true: "Enabled", false: "Disabled"}[s.secure.Active],
 		"SecureBootMode": "UserMode", "SecureBootDatabases": link(keysPath),
 	}
-	if m.faults.on(SecureBootSettings) {
+	if s.faults.on(SecureBootSettings) {
 		o["@Redfish.Settings"] = object{"SettingsObject": link(secureSettingsPath)}
 	}
 	return o
 }
 
-// bootObject is the Boot property. m.mu is held.
-func (m *Machine) bootObject(boot bmc.BootOverride) object {
+// bootObject is the Boot property. b.mu is held.
+func (b *bootOverride) bootObject(boot bmc.BootOverride) object {
 	o := object{"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "UEFI"}
-	if !m.faults.on(OldSchema) {
+	if !b.faults.on(OldSchema) {
 		offered := slices.Sorted(maps.Keys(targets))
-		if m.faults.on(NoNetworkBoot) {
+		if b.faults.on(NoNetworkBoot) {
 			offered = []string{"None", "Hdd"}
 		}
 		o["BootSourceOverrideTarget@Redfish.AllowableValues"] = offered
@@ -203,17 +203,17 @@ func (m *Machine) bootObject(boot bmc.BootOverride) object {
 	if boot.Mode == bmc.BootLegacy {
 		o["BootSourceOverrideMode"] = "Legacy"
 	}
-	if m.faults.on(NoBootURIReadsNone) {
+	if b.faults.on(NoBootURIReadsNone) {
 		o["HttpBootUri"] = "None"
 	}
-	if m.bootURI != "" && m.faults.on(KeepsBootURI) {
-		o["HttpBootUri"] = m.bootURI
+	if b.bootURI != "" && b.faults.on(KeepsBootURI) {
+		o["HttpBootUri"] = b.bootURI
 	}
 	if boot.Target == bmc.BootNone {
 		return o
 	}
 	o["BootSourceOverrideEnabled"] = "Once"
-	if boot.Continuous || m.faults.on(OnceReadsContinuous) {
+	if boot.Continuous || b.faults.on(OnceReadsContinuous) {
 		o["BootSourceOverrideEnabled"] = "Continuous"
 	}
 	for name, target := range targets {
@@ -228,8 +228,8 @@ func (m *Machine) bootObject(boot bmc.BootOverride) object {
 }
 
 // offeredResets are the reset types that the BMC offers.
-func (m *Machine) offeredResets() []string {
-	return slices.DeleteFunc(slices.Clone(resetTypes), func(t string) bool { return t == "GracefulShutdown" && m.faults.on(NoGracefulShutdown) })
+func (p *power) offeredResets() []string {
+	return slices.DeleteFunc(slices.Clone(resetTypes), func(t string) bool { return t == "GracefulShutdown" && p.faults.on(NoGracefulShutdown) })
 }
 
 func (m *Machine) system() object {
@@ -261,17 +261,17 @@ func (m *Machine) system() object {
 	return o
 }
 
-// powerState is the power state that the BMC reports. m.mu is held.
-func (m *Machine) powerState() bmc.PowerState {
+// powerState is the power state that the BMC reports. p.mu is held.
+func (p *power) powerState() bmc.PowerState {
 	names := map[bool]bmc.PowerState{true: bmc.PowerOn, false: bmc.PowerOff}
 	switch {
-	case time.Now().Before(m.readsOff):
+	case time.Now().Before(p.readsOff):
 		return bmc.PowerOff
-	case m.stale():
-		return names[m.staleOn]
-	case m.changing != nil && m.becoming != m.on && m.faults.on(TransitionStates):
-		return map[bool]bmc.PowerState{true: bmc.PoweringOn, false: bmc.PoweringOff}[m.becoming]
+	case p.stale():
+		return names[p.staleOn]
+	case p.changing != nil && p.becoming != p.on && p.faults.on(TransitionStates):
+		return map[bool]bmc.PowerState{true: bmc.PoweringOn, false: bmc.PoweringOff}[p.becoming]
 	default:
-		return names[m.on]
+		return names[p.on]
 	}
 }

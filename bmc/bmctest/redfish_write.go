@@ -34,20 +34,20 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-func (m *Machine) postReset(w http.ResponseWriter, kind string) {
+func (p *power) postReset(w http.ResponseWriter, kind string) {
 	want := map[string]bool{"On": true, "ForceOff": false, "GracefulShutdown": false}
 	on, isState := want[kind]
-	redundant := isState && m.On() == on || kind == "ForceRestart" && !m.On()
+	redundant := isState && p.On() == on || kind == "ForceRestart" && !p.On()
 	switch {
-	case m.inTransition() && m.faults.on(BusyInTransition):
+	case p.inTransition() && p.faults.on(BusyInTransition):
 		refuse(w, http.StatusConflict, "ResourceInUse", "The power is in transition")
-	case redundant && m.faults.on(RedundantPowerIs5xx):
+	case redundant && p.faults.on(RedundantPowerIs5xx):
 		refuse(w, http.StatusInternalServerError, "InternalError", "It is so already")
-	case redundant && m.faults.on(RedundantPowerIs4xx):
+	case redundant && p.faults.on(RedundantPowerIs4xx):
 		refuse(w, http.StatusBadRequest, "NoOperation", "It is so already")
-	case kind == "GracefulShutdown" && m.faults.on(ShutDownFails):
+	case kind == "GracefulShutdown" && p.faults.on(ShutDownFails):
 		refuse(w, http.StatusInternalServerError, "InternalError", "The operating system does not answer")
-	case !slices.Contains(m.offeredResets(), kind) || !m.reset(kind):
+	case !slices.Contains(p.offeredResets(), kind) || !p.reset(kind):
 		refuse(w, http.StatusBadRequest, "ActionParameterNotSupported", "ResetType is not one of those allowed")
 	default:
 		w.WriteHeader(http.StatusNoContent)
@@ -55,7 +55,7 @@ func (m *Machine) postReset(w http.ResponseWriter, kind string) {
 }
 
 // patchBoot sets the boot override.
-func (m *Machine) patchBoot(w http.ResponseWriter, r *http.Request, path string, body object) {
+func (b *bootOverride) patchBoot(w http.ResponseWriter, r *http.Request, path string, body object) {
 	boot, _ := body["Boot"].(map[string]any)
 	text := func(name string) string { s, _ := boot[name].(string); return s }
 	target, known := targets[text("BootSourceOverrideTarget")]
@@ -64,34 +64,34 @@ func (m *Machine) patchBoot(w http.ResponseWriter, r *http.Request, path string,
 	}
 	mode := text("BootSourceOverrideMode")
 	enabled := text("BootSourceOverrideEnabled")
-	if uri, ok := boot["HttpBootUri"]; ok && len(boot) == 1 && m.faults.on(KeepsBootURI) {
-		m.keepURI(w, uri)
+	if uri, ok := boot["HttpBootUri"]; ok && len(boot) == 1 && b.faults.on(KeepsBootURI) {
+		b.keepURI(w, uri)
 		return
 	}
 	switch match := r.Header.Get("If-Match"); {
-	case m.faults.take(ETagStorm), match != "" && match != "*" && match != m.etagNow():
+	case b.faults.take(ETagStorm), match != "" && match != "*" && match != b.etagNow():
 		refuse(w, http.StatusPreconditionFailed, "PreconditionFailed", "The ETag does not match")
-	case m.faults.on(NeedsETag) && match == "":
+	case b.faults.on(NeedsETag) && match == "":
 		refuse(w, http.StatusPreconditionRequired, "PreconditionRequired", "If-Match is required")
 	case !known:
 		refuse(w, http.StatusBadRequest, "PropertyValueNotInList", "BootSourceOverrideTarget is not one of those allowed")
-	case (path == settingsPath) != m.faults.on(OverrideAtSettings), mode != "" && m.faults.on(RefusesBootMode):
+	case (path == settingsPath) != b.faults.on(OverrideAtSettings), mode != "" && b.faults.on(RefusesBootMode):
 		refuse(w, http.StatusBadRequest, "PropertyNotWritable", "The property cannot be written")
-	case m.faults.on(IgnoresOverride), mode != "" && m.faults.on(IgnoresOverrideWithMode), enabled == "Once" && m.faults.on(IgnoresOnce):
+	case b.faults.on(IgnoresOverride), mode != "" && b.faults.on(IgnoresOverrideWithMode), enabled == "Once" && b.faults.on(IgnoresOnce):
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		override := bmc.BootOverride{Target: target, Mode: m.Override().Mode, Continuous: enabled == "Continuous"}
+		override := bmc.BootOverride{Target: target, Mode: b.Override().Mode, Continuous: enabled == "Continuous"}
 		if enabled == "Disabled" {
 			override.Target = bmc.BootNone
 		}
 		if mode != "" {
 			override.Mode = bmc.BootMode(mode)
 		}
-		if target == bmc.BootHTTP && !m.faults.on(IgnoresBootURI) {
+		if target == bmc.BootHTTP && !b.faults.on(IgnoresBootURI) {
 			override.URI = text("HttpBootUri")
 		}
-		m.override(override)
-		m.rememberURI(override.URI)
+		b.override(override)
+		b.rememberURI(override.URI)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/settings"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/slots"
 )
 
-// rollout limits how many hosts of a profile are changed at once (rollout.maxUnavailable), and queues the others in the order of their names. It stops a profile after
-// rollout.maxFailures hosts on which it failed, and keeps rollout.minAvailable hosts available. A host has a slot from the reconcile that may start its run until the run
-// ends. The hosts and their BareMetalSettings say which runs are open: the queue of a new process is built from them. It is nil while the component is off.
+// rollout limits how many hosts of a profile are changed at once (rollout.maxUnavailable and maxUnavailablePerFailureDomain), and queues the others in the order of their
+// names. It stops a profile after rollout.maxFailures hosts on which it failed, and keeps rollout.minAvailable hosts available. A host has its slots from the reconcile that
+// may start its run until the run ends. The hosts and their BareMetalSettings say which runs are open: the queue of a new process is built from them. It is nil while the component is off.
 type rollout struct {
-	*slots.Slots[types.NamespacedName]
+	*settings.Rollout[types.NamespacedName]
 
 	client       client.Client // reads from the cache
 	settings     lifecycle.Settings
@@ -30,9 +31,6 @@ type rollout struct {
 
 	mu     sync.Mutex
 	loaded bool // the hosts whose runs are open have their slots
-
-	limitsMu sync.Mutex
-	limits   map[string]int // maxUnavailable, by profile
 }
 
 const (
@@ -43,29 +41,19 @@ const (
 )
 
 // newRollout returns a rollout that calls wake for each host that may have a slot now.
-func newRollout(c client.Client, settings lifecycle.Settings, observations *observations, watchFilter string, wake func(types.NamespacedName)) *rollout {
-	r := &rollout{client: c, settings: settings, observations: observations, watchFilter: watchFilter, limits: map[string]int{}}
-	r.Slots = slots.New(slots.Options[types.NamespacedName]{
-		Limit: r.limit, QueueTTL: rolloutTTL, PositionTTL: 30 * time.Second, Wake: wake,
+func newRollout(c client.Client, lifecycleSettings lifecycle.Settings, observations *observations, watchFilter string, wake func(types.NamespacedName)) *rollout {
+	return &rollout{client: c, settings: lifecycleSettings, observations: observations, watchFilter: watchFilter, Rollout: settings.NewRollout(slots.Options[types.NamespacedName]{
+		QueueTTL: rolloutTTL, PositionTTL: 30 * time.Second, Wake: wake,
 		Compare: func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) },
-	})
-	return r
+	})}
 }
 
-// rolloutOf is the group of the hosts of a profile. A profile that is created again goes on with the runs that are open.
+// rolloutOf is what the limits of a profile count for. A profile that is created again goes on with the runs that are open.
 func rolloutOf(namespace, name string) string { return namespace + "/" + name }
 
-// limit is how many hosts of a profile may be changed at once. A profile that this process has not seen has the default.
-func (r *rollout) limit(profile string) int {
-	r.limitsMu.Lock()
-	defer r.limitsMu.Unlock()
-	return max(r.limits[profile], 1)
-}
-
-func (r *rollout) setLimit(profile string, limit int32) {
-	r.limitsMu.Lock()
-	defer r.limitsMu.Unlock()
-	r.limits[profile] = int(limit)
+// rolloutHost is a host in the rollout of a profile of its namespace.
+func rolloutHost(host *v1alpha1.BareMetalHost, profile string) settings.RolloutHost[types.NamespacedName] {
+	return settings.RolloutHost[types.NamespacedName]{Profile: rolloutOf(host.Namespace, profile), Domain: host.Spec.FailureDomain, Key: client.ObjectKeyFromObject(host)}
 }
 
 // forget removes a host that is gone.
@@ -99,7 +87,7 @@ func (r *rollout) load(ctx context.Context, now time.Time) error {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("read the host of BareMetalSettings: %w", err)
 		case err == nil && controllers.HasWatchFilter(&host, r.watchFilter) && host.Spec.ProviderState.SettingsRuns == spec.Number:
-			r.Hold(rolloutOf(key.Namespace, spec.Profile.Name), key, now.Add(runSlot), now)
+			r.Hold(rolloutHost(&host, spec.Profile.Name), now.Add(runSlot), now)
 		}
 	}
 	r.loaded = true
@@ -117,7 +105,7 @@ func (r *rollout) acquire(ctx context.Context, host *v1alpha1.BareMetalHost, vie
 	key, state := client.ObjectKeyFromObject(host), host.Spec.ProviderState
 	if record := view.BIOS.Record; state.SettingsRuns > state.SettingsRunsEnded {
 		if record != nil && record.Profile != nil {
-			r.Hold(rolloutOf(key.Namespace, record.Profile.Name), key, view.Now.Add(runSlot), view.Now)
+			r.Hold(rolloutHost(host, record.Profile.Name), view.Now.Add(runSlot), view.Now)
 		}
 		return nil
 	}
@@ -139,7 +127,7 @@ func (r *rollout) acquire(ctx context.Context, host *v1alpha1.BareMetalHost, vie
 
 // waitOf returns why a host that could start a run must not; nil if it may, and has a slot.
 func (r *rollout) waitOf(ctx context.Context, host *v1alpha1.BareMetalHost, profile *v1alpha1.BareMetalProfile, view *lifecycle.View) (*lifecycle.RolloutWait, error) {
-	key, group, spec := client.ObjectKeyFromObject(host), rolloutOf(profile.Namespace, profile.Name), profile.Spec.Rollout
+	candidate, spec := rolloutHost(host, profile.Name), profile.Spec.Rollout
 	failed, err := r.failures(ctx, profile)
 	switch {
 	case err != nil:
@@ -148,15 +136,19 @@ func (r *rollout) waitOf(ctx context.Context, host *v1alpha1.BareMetalHost, prof
 		return &lifecycle.RolloutWait{Stopped: true, Message: fmt.Sprintf(
 			"it stopped after %d hosts did not get the settings (rollout.maxFailures). Change the settings, or raise maxFailures, to continue", failed)}, nil
 	}
-	r.setLimit(group, spec.MaxUnavailable)
-	position, ok := r.Acquire(group, key, profile.CreationTimestamp.Time, view.Now.Add(runSlot), view.Now)
-	if !ok {
+	r.SetLimits(candidate.Profile, settings.RolloutLimits{Hosts: int(spec.MaxUnavailable), PerDomain: int(spec.MaxUnavailablePerFailureDomain)})
+	position, ok := r.Acquire(candidate, profile.CreationTimestamp.Time, view.Now.Add(runSlot), view.Now)
+	switch {
+	case !ok && position.InDomain:
+		return &lifecycle.RolloutWait{Message: fmt.Sprintf("the host is number %d in the queue of failure domain %q, of which %d hosts have their turn "+
+			"(rollout.maxUnavailablePerFailureDomain)", position.Number, candidate.Domain, position.Holding)}, nil
+	case !ok:
 		return &lifecycle.RolloutWait{Message: fmt.Sprintf("the host is number %d in the queue, and %d hosts are changed now (rollout.maxUnavailable)", position.Number, position.Holding)}, nil
 	}
 	if view.BIOS.Offered && spec.MinAvailable != nil {
 		left, err := r.availableWithout(ctx, host, profile, view.Now)
 		if err != nil || left < int(*spec.MinAvailable) {
-			r.Release(key, view.Now)
+			r.Release(candidate.Key, view.Now)
 			return &lifecycle.RolloutWait{Message: fmt.Sprintf("%d other hosts are Available, and %d must be (rollout.minAvailable)", left, *spec.MinAvailable)}, err
 		}
 	}
@@ -181,8 +173,7 @@ func (r *rollout) availableWithout(ctx context.Context, host *v1alpha1.BareMetal
 		return 0, fmt.Errorf("list the hosts of the namespace: %w", err)
 	}
 	changing := map[types.NamespacedName]bool{client.ObjectKeyFromObject(host): true}
-	holding, _ := r.Members(rolloutOf(profile.Namespace, profile.Name), now)
-	for _, key := range holding {
+	for _, key := range r.Holding(rolloutOf(profile.Namespace, profile.Name), now) {
 		changing[key] = true
 	}
 	left := 0

@@ -58,13 +58,25 @@ func runsOf(t *testing.T, server *controllerstest.Server) int32 {
 	return h.Spec.ProviderState.SettingsRuns
 }
 
-// TestRolloutMaxUnavailable: as many hosts are changed at once as the profile permits, and all in the end.
+// TestRolloutMaxUnavailable: as many hosts are changed at once as the profile permits, in all and in a failure domain, and all in the end.
 func TestRolloutMaxUnavailable(t *testing.T) {
+	for name, limit := range map[string]func(*v1alpha1.ProfileRollout){
+		"in all":              func(r *v1alpha1.ProfileRollout) { r.MaxUnavailable = 1 },
+		"in a failure domain": func(r *v1alpha1.ProfileRollout) { r.MaxUnavailable, r.MaxUnavailablePerFailureDomain = 4, 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer startProfiles(t, &shiftedClock{})()
+			namespace := env.Namespace(t)
+			profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { limit(&s.Rollout) })
+			rollOut(t, fleet(t, namespace, func(s *controllerstest.Server) { s.Host.Spec.FailureDomain = "rack-1" }))
+		})
+	}
+}
+
+// rollOut changes servers one after the other. Meanwhile the others are queued.
+func rollOut(t *testing.T, servers []*controllerstest.Server) {
+	t.Helper()
 	g := NewWithT(t)
-	defer startProfiles(t, &shiftedClock{})()
-	namespace := env.Namespace(t)
-	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.MaxUnavailable = 1 })
-	servers := fleet(t, namespace, func(*controllerstest.Server) {})
 	for range servers {
 		one, others := restarted(t, servers)
 		for _, other := range others {

@@ -144,6 +144,25 @@ func TestSettingsPaused(t *testing.T) {
 	}
 }
 
+// TestSettingsOfTwoProfiles: a host that two profiles select gets the settings of neither, and names both.
+func TestSettingsOfTwoProfiles(t *testing.T) {
+	g := NewWithT(t)
+	defer startProfiles(t, &shiftedClock{})()
+	namespace := env.Namespace(t)
+	first := profileOf(t, namespace, "WorkloadProfile", "LowLatency")
+	second := &v1alpha1.BareMetalProfile{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "q"}, Spec: *first.Spec.DeepCopy()}
+	env.Create(t, second)
+	server := profiledServer(t, namespace, "h")
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsProfilesConflict))
+	g.Expect(conditions.GetMessage(server.Host, v1alpha1.SettingsConformCondition)).To(And(ContainSubstring(`"p"`), ContainSubstring(`"q"`)))
+	g.Expect(server.Host.Status.SettingsProfile).To(BeEmpty())
+	g.Expect(server.Host.Spec.ProviderState.SettingsRuns).To(BeZero())
+	g.Expect(server.CommandNames()).To(BeEmpty())
+	g.Expect(env.Client.Delete(t.Context(), second)).To(Succeed())
+	wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsDiffer))
+}
+
 // TestSettingsNotApplied: a server that does not have the settings after its restart goes into quarantine, with what was wished and what was observed. It is not tried
 // again with the same profile.
 func TestSettingsNotApplied(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/plane"
+	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/rack"
 	"github.com/capbm-io/cluster-api-provider-baremetal/hack/lab/site"
 )
 
@@ -113,19 +114,15 @@ const (
 var stages = map[string]string{"loader": "boot loader", "script": "boot script", "seed": "bootstrap data", "agent": "boots the agent"}
 
 func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane) error {
-	if err := p.Apply(ctx, profile); err != nil {
+	if err := registerProfiled(ctx, l, p); err != nil {
 		return err
 	}
-	if err := l.Register(ctx, p, "server-1", "server-2", "server-3", "server-4"); err != nil {
+	if err := l.Register(ctx, p, "server-2", "server-3", "server-4"); err != nil {
 		return err
 	}
-	if _, err := p.Kubectl(ctx, "-n", site.Namespace, "label", "baremetalhost", profiled, "workload=latency"); err != nil {
+	if err := configure(ctx, report, p); err != nil {
 		return err
 	}
-	if err := site.Until(ctx, 2*time.Minute, configured(p)); err != nil {
-		return err
-	}
-	report.linef(profiled, "has the firmware settings of its BareMetalProfile, after one restart")
 	if err := site.Until(ctx, time.Minute, site.HostsIn(p, v1alpha1.PhaseAvailable, 4)); err != nil {
 		return err
 	}
@@ -159,15 +156,51 @@ func scenario(ctx context.Context, report *printer, l *site.Lab, p *plane.Plane)
 // profiled is the server that gets other firmware settings before machines can have it.
 const profiled = "server-1"
 
-// profile is what settings it gets. It also changes hosts that are Available already: the server gets its label a moment after it is registered.
+// profile is what settings it gets. It changes no host that is Available.
 const profile = `apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
 kind: BareMetalProfile
 metadata: {name: latency, namespace: ` + site.Namespace + `}
 spec:
   hosts: {selector: {matchLabels: {workload: latency}}}
   biosSettings: [{name: WorkloadProfile, value: LowLatency}]
-  rollout: {state: Active, scope: AvailableHosts}
+  rollout: {state: Active, scope: ReleasedHosts}
 `
+
+// registerProfiled creates the profile, and registers the server that it selects.
+func registerProfiled(ctx context.Context, l *site.Lab, p *plane.Plane) error {
+	server, err := l.Rack.Add(ctx, profiled, rack.Labels(map[string]string{"workload": "latency"}))
+	if err != nil {
+		return err
+	}
+	return p.Apply(ctx, profile+server.HostYAML(site.Namespace))
+}
+
+// configure prints the plan of the profile, and waits until the server has its settings.
+func configure(ctx context.Context, report *printer, p *plane.Plane) error {
+	var settings v1alpha1.BareMetalSettings
+	if err := site.Until(ctx, 2*time.Minute, planned(p, &settings)); err != nil {
+		return err
+	}
+	for _, c := range settings.Spec.Changes {
+		report.linef(profiled, "BareMetalProfile %s: %s is %s and is to be %s, with one restart", settings.Spec.Profile.Name, c.Name, c.Before, c.Value)
+	}
+	if err := site.Until(ctx, 2*time.Minute, configured(p)); err != nil {
+		return err
+	}
+	report.linef(profiled, "has the settings of its BareMetalProfile, as its BMC says after the restart. Now machines can claim it")
+	return nil
+}
+
+// planned is nil once the provider has recorded what it changes on the server, which is then read.
+func planned(p *plane.Plane, settings *v1alpha1.BareMetalSettings) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := p.Client.Get(ctx, client.ObjectKey{Namespace: site.Namespace, Name: profiled}, settings)
+		if err == nil && (settings.Spec.Profile == nil || len(settings.Spec.Changes) == 0) {
+			err = fmt.Errorf("BareMetalSettings %s has no changes", profiled)
+		}
+		return err
+	}
+}
 
 // configured is nil once the server has its settings.
 func configured(p *plane.Plane) func(context.Context) error {

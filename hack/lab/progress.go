@@ -85,16 +85,20 @@ func (a *agents) show(b *v1alpha1.BareMetalBoot) {
 	a.report.linef(b.Name, "%s", line)
 }
 
+// reports says what an agent has done when it reported, for each purpose of a boot.
+var reports = map[v1alpha1.BootPurpose]string{
+	v1alpha1.PurposeProvision: "agent reported: the image is written and verified",
+	v1alpha1.PurposeClean:     "agent reported: the disk is erased",
+	v1alpha1.PurposeConfigure: "agent reported: the server restarted, and no disk was opened",
+}
+
 // describeAgent says what the agent of a boot does; empty for a boot without an agent, or before its agent reported.
 func describeAgent(b *v1alpha1.BareMetalBoot) string {
 	if !b.Spec.Agent {
 		return ""
 	}
 	if b.Spec.AgentDoneTime != nil {
-		if b.Spec.Purpose == v1alpha1.PurposeClean {
-			return "agent reported: the disk is erased"
-		}
-		return "agent reported: the image is written and verified"
+		return reports[b.Spec.Purpose]
 	}
 	if now := b.Status.Agent; now != nil && now.Number == b.Spec.Number {
 		return "agent: " + lifecycle.AgentProgressText(now)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
@@ -26,4 +27,17 @@ func TestProgressIsChecked(t *testing.T) {
 	shows(wire.StepWriting, 100)
 	shows(wire.StepCommitting, 0)
 	g.Expect(a.check()).To(Succeed())
+}
+
+// TestReports: only the agent of a machine's boot has written an image.
+func TestReports(t *testing.T) {
+	for purpose, want := range map[v1alpha1.BootPurpose]string{
+		v1alpha1.PurposeProvision: "agent reported: the image is written and verified",
+		v1alpha1.PurposeClean:     "agent reported: the disk is erased",
+		v1alpha1.PurposeConfigure: "agent reported: the server restarted, and no disk was opened",
+		v1alpha1.PurposeInspect:   "",
+	} {
+		boot := &v1alpha1.BareMetalBoot{Spec: v1alpha1.BareMetalBootSpec{Agent: true, Number: 1, Purpose: purpose, AgentDoneTime: &metav1.Time{}}}
+		NewWithT(t).Expect(describeAgent(boot)).To(Equal(want))
+	}
 }

@@ -20,6 +20,9 @@ var guardTargets = []target{
 		{"Secure Boot is enabled on a host that boots by iPXE", "SecureBootInput.refusal", "!*s.BootsSigned", "false"},
 		{"Secure Boot of a host that declares it is disabled", "SecureBootInput.refusal", "s.BootsSigned != nil && *s.BootsSigned", "false"},
 		{"a pending change of Secure Boot that is refused is no value of others", "planner.planSecureBoot", `(!differs || message != "")`, "!differs"},
+		{"a profile that was not seen yet changes all hosts at once", "NewRollout", "max(r.limitsOf(profile).Hosts, 1)", "r.limitsOf(profile).Hosts"},
+		{"a host that is being changed takes no place in its rack", "Rollout.Hold", "r.domains.Hold(domainOf(h), h.Key, until, now)", ""},
+		{"a lowered limit does not hold for hosts that wait", "Rollout.Acquire", "len(holding) > limit", "len(holding) < 0"},
 	}},
 	{"inventory/diskname", nil, []mutant{
 		{"a blank serial number identifies a disk", "SameSerial", `a != ""`, ""},
@@ -202,8 +205,10 @@ var guardTargets = []target{
 		{"an outdated serial number identifies the server", "erasureRequests.serialNumber", "isKept(h, bmc.FactSerialNumber)",
 			"isKept(h, bmc.FactSerialNumber) && false"},
 	}},
-	{"controllers/host", []string{"-test.run=TestRollout|TestSettingsInMove|TestSettingsDeletedInMidRun|TestSettingsLeftPending"}, []mutant{
-		{"all hosts of a profile are changed at once", "rollout.limit", "max(r.limits[profile], 1)", "1000"},
+	{"controllers/host", []string{"-test.run=TestRollout|TestSettingsInMove|TestSettingsDeletedInMidRun|TestSettingsLeftPending|TestSettingsOfTwoProfiles"}, []mutant{
+		{"all hosts of a profile are changed at once", "rollout.waitOf", "Hosts: int(spec.MaxUnavailable)", "Hosts: 1000"},
+		{"all hosts of a rack are changed at once", "rolloutHost", "Domain: host.Spec.FailureDomain", `Domain: ""`},
+		{"the first of two profiles is applied", "settingsFacts.observeSettings", "len(profiles)", "min(len(profiles), 1)"},
 		{"a rollout goes on after its failures", "rollout.waitOf", "failed >= max(int(spec.MaxFailures), 1)", "failed > 1000"},
 		{"a profile that is created again forgets its failures", "failedProfileOf", "failedProfileValue(*object.Spec.Profile)", "object.Spec.Profile.UID"},
 		{"a rollout empties a pool", "rollout.waitOf", "left < int(*spec.MinAvailable)", "left < 0"},

@@ -201,6 +201,7 @@ var lifecycleTargets = []target{
 		{"a run that failed is repeated", "triedSettings", "r.Outcome != v1alpha1.SettingsApplied", ""},
 		{"a run that was withdrawn is never repeated", "appliedLast", "r.Outcome != v1alpha1.SettingsWithdrawn", ""},
 		{"a profile that is created again repeats a run that failed", "appliedLast", "r.Profile.SameWish(p.SettingsProfile)", "*r.Profile == p.SettingsProfile"},
+		{"a run waits and does not say until when", "untilRunDeadline", `step.Message += ". The deadline of the run is " + timestamp(due)`, ""},
 		{"a run that did not hold is repeated", "triedSettings", "v.Host.configureBootOf(r.Number) != nil", ""},
 		{"the number of a run is used twice", "newRun", "number = max(number, v.BIOS.Record.Number)", "_ = v.BIOS.Record.Number"},
 		{"a paused profile changes a server", "compareSettings", "!p.Active", ""},

@@ -146,7 +146,7 @@ func beginStaging(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsS
 	case v.Host.PausedCluster != "":
 		step.RequeueAt = v.Now.Add(s.PollInterval)
 		step.Message = fmt.Sprintf("The BMC gets the settings when Cluster %q is no longer paused: the hosts of the namespace may be moving", v.Host.PausedCluster)
-		return step
+		return untilRunDeadline(run, step)
 	default:
 		now := metav1.NewTime(v.Now)
 		run.StagingTime = &now
@@ -209,7 +209,7 @@ func isUntouched(run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) bool {
 func stageSettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettingsSpec) Step {
 	plan, staging, deadline := v.BIOS.runPlan(run, pastTime(v.Now, run.StagingTime.Time)), v.BIOS.stagingOf(run), run.StagingTime.Add(stagingTimeout)
 	unknown, known := step, step
-	unknown.Message = "The BMC gets the settings. "
+	unknown.Message = "The BMC gets the settings, until " + timestamp(deadline) + ". "
 	switch {
 	case takenFrom(v, run) && plan != nil:
 		return onceBMCKnown(v, s, s.PollInterval, unknown, endStaging(v, step, run, plan, v1alpha1.SettingsWithdrawn, takenBefore(run, "the BMC had the settings")))

@@ -69,11 +69,16 @@ func applySettings(v View, s Settings, step Step, run v1alpha1.BareMetalSettings
 	}
 }
 
-// untilRunDeadline requeues a step that waits at the deadline of the run.
+// untilRunDeadline requeues a step that waits at the deadline of the run, and says when that is.
 func untilRunDeadline(run v1alpha1.BareMetalSettingsSpec, step Step) Step {
-	if due := run.DeadlineTime.Time; step.Action == "" && (step.RequeueAt.IsZero() || due.Before(step.RequeueAt)) {
+	if step.Action != "" {
+		return step
+	}
+	due := run.DeadlineTime.Time
+	if step.RequeueAt.IsZero() || due.Before(step.RequeueAt) {
 		step.RequeueAt = due
 	}
+	step.Message += ". The deadline of the run is " + timestamp(due)
 	return step
 }
 

@@ -177,7 +177,7 @@ func keepOnAfterRun(v View, s Settings, step Step, run v1alpha1.BareMetalSetting
 		return recordPoweredOff(v, s, step, run)
 	case v.BMC.powerChanging() || !v.BMC.confirmedOn(run.PowerOffTime, s):
 		step.RequeueAt = v.Now.Add(s.ActiveInterval)
-		step.Message = "The server was asked to shut down for the new settings, and may still do so. It is powered on after that"
+		step.Message = fmt.Sprintf("The server was asked to shut down for the new settings, and may still do so within %s. It is powered on after that", maxShutDownTime)
 		return step
 	case takenFrom(v, run):
 		return undoStaging(v, s, step, run, over)

@@ -285,3 +285,46 @@ func TestSecureBootOfMachine(t *testing.T) {
 	g.Expect(v.BIOS.Reading.Plan.SecureBoot).NotTo(BeNil())
 	g.Expect(Next(v, DefaultSettings()).Message).To(And(HavePrefix("In maintenance: settings. "), ContainSubstring("only on a free host")))
 }
+
+// TestRunsSayTheirEnd: a host whose run waits says until when, or for how long.
+func TestRunsSayTheirEnd(t *testing.T) {
+	checked := 0
+	for _, cases := range []map[string]nextCase{nextSettings, nextMachineRun} {
+		for name, c := range cases {
+			run := c.view.openRun()
+			if run == nil || !c.view.BIOS.On || run.Outcome != "" || c.phase == v1alpha1.PhaseQuarantined || c.action != Nothing {
+				continue
+			}
+			checked++
+			NewWithT(t).Expect(Next(c.view, DefaultSettings()).Message).To(MatchRegexp(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|within 35m0s`), name)
+		}
+	}
+	NewWithT(t).Expect(checked).To(BeNumerically(">", 10))
+}
+
+// TestEditsInRuns: whatever becomes of the profile while a run is open, the host does the same: the run has what it changes, and from whom, in its record.
+func TestEditsInRuns(t *testing.T) {
+	edits := map[string]func(*Profile) *Profile{
+		"other settings": func(p *Profile) *Profile { p.Generation, p.Hash = p.Generation+1, "z"; return p },
+		"created again":  func(p *Profile) *Profile { p.UID = "uid-z"; return p },
+		"paused":         func(p *Profile) *Profile { p.Active = false; return p },
+		"another scope":  func(p *Profile) *Profile { p.Scope, p.Required = v1alpha1.ScopeReleasedHosts, !p.Required; return p },
+		"deleted":        func(*Profile) *Profile { return nil },
+	}
+	checked := 0
+	for _, cases := range []map[string]nextCase{nextSettings, nextMachineRun} {
+		for name, c := range cases {
+			if c.view.openRun() == nil || c.view.BIOS.Profile == nil {
+				continue
+			}
+			want := Next(c.view, DefaultSettings())
+			for edit, change := range edits {
+				v, p := c.view, *c.view.BIOS.Profile
+				v.BIOS.Profile = change(&p)
+				checked++
+				NewWithT(t).Expect(Next(v, DefaultSettings())).To(Equal(want), "%s, %s", name, edit)
+			}
+		}
+	}
+	NewWithT(t).Expect(checked).To(BeNumerically(">", 100))
+}

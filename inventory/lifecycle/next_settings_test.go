@@ -195,6 +195,7 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, the run was withdrawn":  {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsWithdrawn)), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ, paused since":           {freeView(profiled, differs, required, createdAgain, endedRun(v1alpha1.SettingsFailed)), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsNotApplied},
 	"settings: differ, another wish since":     {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsFailed), otherWish), StateFree, RecordSettings, unavailable, toConfigure},
+	"settings: another wish, in quarantine":    {freeView(profiled, differs, endedRun(v1alpha1.SettingsFailed), otherWish, notApplied), StateQuarantined, Nothing, v1alpha1.PhaseQuarantined, v1alpha1.ReasonQuarantined},
 	"settings: differ again":                   {freeView(profiled, differs, endedRun(v1alpha1.SettingsApplied)), StateFree, RecordSettings, unavailable, toConfigure},
 	"settings: differ after the run": {freeView(profiled, differs, required, endedRun(v1alpha1.SettingsApplied), func(v *View) {
 		v.Host.Boot = &v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeConfigure, ClaimID: "settings-1", VoidedTime: at(time.Minute)}

@@ -25,10 +25,11 @@ const (
 type Server struct {
 	*emulated.Server
 
-	rack  *Rack
-	light bool
-	mu    sync.Mutex
-	crash context.CancelFunc // ends the operating system; nil before the first one
+	rack   *Rack
+	light  bool
+	labels map[string]string // of its host
+	mu     sync.Mutex
+	crash  context.CancelFunc // ends the operating system; nil before the first one
 }
 
 // Option changes a server of the rack.
@@ -36,6 +37,9 @@ type Option func(*Server)
 
 // Light makes a server whose operating system only reports in, so that many servers cost little.
 func Light(s *Server) { s.light = true }
+
+// Labels makes a server whose host has labels from its registration on.
+func Labels(labels map[string]string) Option { return func(s *Server) { s.labels = labels } }
 
 // Add adds a server to the rack, powered off. It may be called concurrently.
 func (r *Rack) Add(ctx context.Context, name string, options ...Option) (*Server, error) {
@@ -132,7 +136,7 @@ func (s *Server) Disk() (serial string, bootable bool, instances []string, err e
 func (s *Server) HostYAML(namespace string) string {
 	secret, host := s.Objects(namespace)
 	secret.APIVersion, secret.Kind = "v1", "Secret"
-	host.APIVersion, host.Kind = "infrastructure.cluster.x-k8s.io/v1alpha1", "BareMetalHost"
+	host.APIVersion, host.Kind, host.Labels = "infrastructure.cluster.x-k8s.io/v1alpha1", "BareMetalHost", s.labels
 	var out strings.Builder
 	for _, o := range []any{secret, host} {
 		content, err := yaml.Marshal(o)
