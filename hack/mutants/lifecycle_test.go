@@ -194,6 +194,7 @@ var lifecycleTargets = []target{
 		{"a host with an open run is offered", "table", "{StateConfiguring, func(v View) bool { return !v.Host.Claimed() && v.Host.settingsRunOpen() }, configureHost}", ""},
 		{"a machine is booted while settings are pending", "prepareBoot", "if v.Host.settingsRunOpen() { step.Reason = v1alpha1.ReasonConfiguring; return configure(v, s, step) }", ""},
 		{"one reading of the power is enough for a settings run", "beginRun", "!v.BMC.confirmedOff(v.Now, s)", ""},
+		{"the power of an offered host is not read for its run", "beginRun", "!v.BMC.powerKnown(v.Now, s.ActiveInterval)", "false"},
 		{"settings are changed while a Cluster is paused", "beginRun", `v.Host.PausedCluster != ""`, `v.Host.PausedCluster != "" && v.Host.Deleting`},
 		{"settings are changed during a power hold", "beginRun", "len(holds) > 0", "len(holds) > 1000"},
 		{"a run is counted for an old wish", "runRecorded", "*r.Profile == *run.Profile", ""},

@@ -92,10 +92,11 @@ func beginMachineRun(v View, s Settings) Step {
 	}
 	run := newRun(v)
 	run.RequestedBy = v.Host.Spec.Maintenance.DrainedBy
-	step.Action, step.Settings, step.Message = RecordSettings, run, fmt.Sprintf("Run %d of BareMetalProfile %q begins, as %s permits", run.Number, p.Name, run.RequestedBy)
+	step.Action = RecordSettings
 	if runRecorded(v, run) && v.BIOS.Record.RequestedBy == run.RequestedBy {
-		step.Action, step.Settings = CountSettings, v.BIOS.Record
+		step.Action, run = CountSettings, v.BIOS.Record
 	}
+	step.Settings, step.Message = run, fmt.Sprintf("Run %d of BareMetalProfile %q begins, as %s permits", run.Number, p.Name, run.RequestedBy)
 	return step
 }
 

@@ -327,3 +327,9 @@ func (d draw) settingsRun(v *View) {
 func settingsRest(v View) bool {
 	return !v.BIOS.On || v.openRun() == nil && !v.Requests.SettingsEnded.Set
 }
+
+// awaitsRun is true for a free host whose run begins when another reading confirms that its server is off.
+func (w *world) awaitsRun(v View) bool {
+	v.Now = v.Now.Add(w.s.PowerSettle)
+	return v.BIOS.Rollout == nil && WantsRun(v, w.s)
+}

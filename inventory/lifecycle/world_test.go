@@ -638,7 +638,7 @@ func (w *world) atRest() bool {
 	case StateConfiguring:
 		return settingsRest(v)
 	case StateFree:
-		if v.Host.HostBoot() != nil || w.last.Reason == v1alpha1.ReasonSettingsPending && v.Host.PausedCluster == "" && len(v.powerHolds()) == 0 && v.Host.Spec.Power != v1alpha1.PowerOn && !foreign {
+		if v.Host.HostBoot() != nil || w.awaitsRun(v) || w.last.Reason == v1alpha1.ReasonSettingsPending && v.Host.PausedCluster == "" && len(v.powerHolds()) == 0 && v.Host.Spec.Power != v1alpha1.PowerOn && !foreign {
 			return false
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.Identity.hasConflict() || methodObstacles(v) != ""))
