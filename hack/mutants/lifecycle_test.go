@@ -215,7 +215,7 @@ var lifecycleTargets = []target{
 		{"the BMC gets the changes again and again", "stageSettings", "staging == nil", ""},
 		{"a machine that claims the host gets the restart of its run", "applySettings", "open == nil && v.Host.Claimed()", "false"},
 		{"the old values count after the restart", "judgeSettings", "plan.Conforms()", ""},
-		{"the word of the BMC is enough for Secure Boot", "secureBootProven", "v.BIOS.SecureBoot == run.SecureBoot", "true"},
+		{"the word of the BMC is enough for Secure Boot", "secureBootProven", "found == run.SecureBoot", "true"},
 		{"a run that failed ends without a quarantine", "concludeRun", "failed && (v.Host.Spec.Quarantine == nil || v.Host.Spec.Quarantine.Reason != v1alpha1.ReasonSettingsNotApplied)",
 			"failed && v.Host.Deleting"},
 		{"a run whose record is lost goes on", "View.openRun", "r.Number == v.Host.Spec.ProviderState.SettingsRuns", ""},

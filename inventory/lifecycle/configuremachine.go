@@ -255,7 +255,7 @@ func restartedForRun(v View, run v1alpha1.BareMetalSettingsSpec) time.Time {
 // describeLateRestart says what a server does not have at the end of the wait for its settings.
 func describeLateRestart(v View, run v1alpha1.BareMetalSettingsSpec) string {
 	if plan := v.BIOS.runPlan(run, restartedForRun(v, run)); plan != nil {
-		return "After the restart of the server, " + describeUnapplied(v, run, plan)
+		return "After the restart of the server, " + describeUnapplied("", run, plan) // it does not set Secure Boot
 	}
 	return "The server was powered off to restart it, and its settings could not be read after that"
 }

@@ -402,9 +402,9 @@ func TestRunNeedsSecureBootFromInside(t *testing.T) {
 	wished := func(v *View) { v.BIOS.Record.SecureBoot = wire.SecureBootEnabled }
 	v := restartView(restartedLongAgo, restartedOff, wished, runRead(virtualization("Enabled", ""), time.Second))
 	g.Expect(Next(v, DefaultSettings()).Settings.Outcome).To(Equal(v1alpha1.SettingsFailed), "no agent reported it")
-	v.BIOS.SecureBoot = wire.SecureBootDisabled
+	v.Host.Boot.AgentSecureBoot = wire.SecureBootDisabled
 	g.Expect(Next(v, DefaultSettings()).Settings.Message).To(ContainSubstring("found it Disabled"))
-	v.BIOS.SecureBoot = wire.SecureBootEnabled
+	v.Host.Boot.AgentSecureBoot = wire.SecureBootEnabled
 	g.Expect(Next(v, DefaultSettings()).Settings.Outcome).To(Equal(v1alpha1.SettingsApplied))
 }
 

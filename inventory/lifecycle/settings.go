@@ -38,8 +38,6 @@ type BIOS struct {
 	Staging *SettingsStaging
 	// Rollout is why the rollout of the profile does not let the host start a run now; nil if it may.
 	Rollout *RolloutWait
-	// SecureBoot is the state that the agent of the last boot found; empty if it is unknown.
-	SecureBoot wire.SecureBoot
 }
 
 // Profile is a BareMetalProfile that selects a host.

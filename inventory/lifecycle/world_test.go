@@ -582,7 +582,7 @@ func (w *world) restart() {
 func (w *world) eraseStatus() {
 	w.v.Observed.Furthest, w.v.Observed.WaitedAt, w.v.Observed.RestartedAt, w.v.Observed.NodeLostAt, w.v.Observed.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 	w.v.Observed.Media, w.v.BMC.MethodWorked, w.v.BMC.MediaInserted = v1alpha1.ObservedStage{}, "", false
-	w.v.BIOS.SecureBoot, w.v.BIOS.Compared, w.firmware.offered = "", false, false
+	w.v.BIOS.Compared, w.firmware.offered = false, false
 	w.v.Observed.AgentAt = time.Time{} // the boot server writes the state of the image again
 }
 
