@@ -21,7 +21,7 @@ func TestBootIsWrittenOnce(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "h-"},
 			Spec: v1alpha1.BareMetalBootSpec{
 				Number: 3, Attempt: 1, Purpose: v1alpha1.PurposeProvision, ClaimID: "c", MachineName: "m", StartTime: then, PoweredOffTime: &then, PoweredOnTime: &then,
-				Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{"52:54:00:00:00:01"}, BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneTime: &then, AgentRefusedTime: &then,
+				Identity: &v1alpha1.HostIdentity{BootMACAddresses: []string{"52:54:00:00:00:01"}, BMC: "192.0.2.9"}, AgentKey: strings.Repeat("k", 43), AgentDoneTime: &then, AgentSecureBoot: wire.SecureBootEnabled, AgentRefusedTime: &then,
 				Erasure:  &v1alpha1.ErasureReport{Policy: wire.PolicyMetadata, StartTime: then, EndTime: then, AgentRelease: "v1"},
 				DHCPTime: &then, ScriptAddress: "192.0.2.1", DataAddress: "192.0.2.1", DataServedTime: &then, CommitAllowedTime: &then,
 				Failure: &v1alpha1.BootFailure{Reason: "R", Message: "m"}, VoidedTime: &then,
@@ -46,6 +46,8 @@ func TestBootIsWrittenOnce(t *testing.T) {
 		"another identity":           {func(b spec) { b.Identity = nil }, "are immutable once they are set"},
 		"another key":                {func(b spec) { b.AgentKey = "" }, "are immutable once they are set"},
 		"the agent not done":         {func(b spec) { b.AgentDoneTime = nil }, "are immutable once they are set"},
+		"another Secure Boot":        {func(b spec) { b.AgentSecureBoot = wire.SecureBootDisabled }, "are immutable once they are set"},
+		"no Secure Boot":             {func(b spec) { b.AgentSecureBoot = "" }, "are immutable once they are set"},
 		"the agent not refused":      {func(b spec) { b.AgentRefusedTime = nil }, "are immutable once they are set"},
 		"no erasure":                 {func(b spec) { b.Erasure = nil }, "are immutable once they are set"},
 		"another client":             {func(b spec) { b.ScriptAddress = "192.0.2.2" }, "are immutable once they are set"},

@@ -113,7 +113,7 @@ func newSession(
 	return &session.Session{
 		Server: client, Hello: hello,
 		Runners: map[agent.Purpose]session.Runner{
-			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: cleaner, agent.Configure: runner.Configurer{},
+			agent.Inspect: inspector, agent.Provision: provisioner, agent.Clean: cleaner, agent.Configure: runner.Configurer{SecureBoot: hello.SecureBoot},
 		},
 		Log: log, Tail: tail.Tail,
 	}, nil

@@ -92,6 +92,7 @@ func denied(t *testing.T, c client.Client, booted *v1alpha1.BareMetalBoot) {
 		"poweredOnTime":     func(b *v1alpha1.BareMetalBoot) { b.Spec.PoweredOnTime = new(metav1.NewTime(now.Add(time.Hour))) },
 		"commitAllowedTime": func(b *v1alpha1.BareMetalBoot) { b.Spec.CommitAllowedTime = &now },
 		"agentDoneTime":     func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneTime = &now },
+		"agentSecureBoot":   func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentSecureBoot = wire.SecureBootEnabled },
 		"agent":             func(b *v1alpha1.BareMetalBoot) { b.Spec.Agent = true },
 		"committedNumber":   func(b *v1alpha1.BareMetalBoot) { b.Spec.CommittedNumber = 1 },
 		"voidedTime":        func(b *v1alpha1.BareMetalBoot) { b.Spec.VoidedTime = &now },
@@ -267,6 +268,7 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 	disk := v1alpha1.WrittenDisk{Disk: wire.DiskIdentity{SerialNumber: "S1"}, Number: 1, DataOffset: 1 << 30, DataLength: 32 << 20}
 	runsAgent := func(s *spec) { s.Agent = true }
 	clean := func(s *spec) { s.Agent, s.Purpose = true, v1alpha1.PurposeClean }
+	configure := func(s *spec) { s.Agent, s.Purpose = true, v1alpha1.PurposeConfigure }
 	enrolled := func(s *spec) { s.DataAddress, s.AgentKey = "192.0.2.2", someKey }
 	written := func(s *spec) { data(s); s.WrittenDisks = []v1alpha1.WrittenDisk{disk} }
 	commit := func(s *spec) { s.CommitAllowedTime = &now }
@@ -294,7 +296,8 @@ func allowed(t *testing.T, c client.Client, namespace string) {
 		"the data of the next attempt": {[]func(*spec){script, runsAgent, written}, func(s *spec) {
 			s.WrittenDisks[0].Number = 2
 		}},
-		"the end of an erasure": {[]func(*spec){script, clean, written}, func(s *spec) { s.AgentDoneTime, s.WrittenDisks = &now, nil }},
+		"the end of a restart with new settings": {[]func(*spec){script, configure}, func(s *spec) { s.AgentDoneTime, s.AgentSecureBoot = &now, wire.SecureBootEnabled }},
+		"the end of an erasure":                  {[]func(*spec){script, clean, written}, func(s *spec) { s.AgentDoneTime, s.WrittenDisks = &now, nil }},
 	} {
 		record := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "allowed-"}, Spec: started}
 		for _, step := range test.before {

@@ -42,11 +42,16 @@ func (s *agents) Result(ctx context.Context, r pxe.AgentRequest, result agent.Re
 		}
 		now := metav1.NewTime(s.clock.Now())
 		boot.AgentDoneTime, first = &now, true
-		if boot.DataServedTime == nil && boot.Purpose == v1alpha1.PurposeProvision {
-			boot.DataServedTime = &now // an earlier boot of the claim served the data that is on the disk
-		}
-		if boot.Purpose == v1alpha1.PurposeClean {
+		switch boot.Purpose {
+		case v1alpha1.PurposeClean:
 			boot.WrittenDisks, boot.Erasure = nil, erasureReport(a, disks, r.TLS, now)
+		case v1alpha1.PurposeConfigure:
+			boot.AgentSecureBoot = secureBootOf(result.SecureBoot)
+		case v1alpha1.PurposeProvision:
+			if boot.DataServedTime == nil {
+				boot.DataServedTime = &now // an earlier boot of the claim served the data that is on the disk
+			}
+		case v1alpha1.PurposeInspect: // its report is in the BareMetalInspection
 		}
 		return nil
 	})

@@ -44,10 +44,11 @@ func TestAgentConfigures(t *testing.T) {
 			g.Expect(err).To(MatchError(pxe.ErrRefused))
 			g.Expect(w.Commit(ctx, r, agent.CommitRequest{Disk: sda.Disk})).To(MatchError(pxe.ErrRefused))
 			g.Expect(w.Inventory(ctx, r, wire.Inspection{})).To(MatchError(pxe.ErrRefused))
-			next, err := w.Result(ctx, r, agent.Result{})
+			next, err := w.Result(ctx, r, agent.Result{SecureBoot: wire.SecureBootEnabled})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(next.Next).To(Equal(agent.PowerOff))
 			g.Expect(w.boot().Spec.AgentDoneTime).NotTo(BeNil())
+			g.Expect(w.boot().Spec.AgentSecureBoot).To(Equal(wire.SecureBootEnabled), "it does not depend on the status")
 			g.Expect(w.boot().Spec.DataServedTime).To(BeNil())
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
@@ -27,7 +26,7 @@ type settingsFacts struct {
 }
 
 // observeSettings adds to the view what is known of the settings of a host.
-func (f *settingsFacts) observeSettings(ctx context.Context, host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, view *lifecycle.View) error {
+func (f *settingsFacts) observeSettings(ctx context.Context, host *v1alpha1.BareMetalHost, view *lifecycle.View) error {
 	if f == nil {
 		return nil
 	}
@@ -42,7 +41,7 @@ func (f *settingsFacts) observeSettings(ctx context.Context, host *v1alpha1.Bare
 	}
 	observed := f.observations.get(key).firmware
 	facts := lifecycle.BIOS{
-		On: true, Offered: conditions.IsTrue(host, v1alpha1.AvailableCondition), Reading: observed.reading, Staging: observed.staging, SecureBoot: secureBootOfAgent(boot),
+		On: true, Offered: conditions.IsTrue(host, v1alpha1.AvailableCondition), Reading: observed.reading, Staging: observed.staging,
 	}
 	var profile *v1alpha1.BareMetalProfile
 	switch len(profiles) {
@@ -72,17 +71,6 @@ func profileView(p *v1alpha1.BareMetalProfile) *lifecycle.Profile {
 		SettingsProfile: controllers.SettingsProfileOf(p),
 		Active:          p.Spec.Rollout.State == v1alpha1.RolloutActive, Required: p.Spec.Enforcement == v1alpha1.EnforceRequired, Scope: p.Spec.Rollout.Scope,
 	}
-}
-
-// secureBootOfAgent returns the state of Secure Boot that the agent of a settings run found; empty if it is unknown.
-func secureBootOfAgent(boot *v1alpha1.BareMetalBoot) wire.SecureBoot {
-	if boot == nil || boot.Spec.Purpose != v1alpha1.PurposeConfigure {
-		return ""
-	}
-	if stage := controllers.ObservedStage(boot, v1alpha1.StageAgent); stage != nil && stage.Agent != nil {
-		return stage.Agent.SecureBoot
-	}
-	return ""
 }
 
 // hostsOfProfile returns the hosts of the namespace of a profile. Those that it selected before an edit are among them.

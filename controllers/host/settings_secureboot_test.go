@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +9,6 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
-	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 )
 
@@ -37,10 +35,9 @@ func TestSettingsRunSecureBoot(t *testing.T) {
 			wait(t, server, phase(v1alpha1.PhaseConfiguring))
 			g.Eventually(server.On, inspectionTimeout).Should(BeTrue())
 			boot := controllerstest.BootOf(t, env, server.Host)
-			seen := controllers.NewStageAt(boot, v1alpha1.StageAgent, time.Now())
-			seen.Agent = &v1alpha1.ObservedAgent{SecureBoot: wire.SecureBootEnabled}
-			g.Expect(controllers.ApplyStages(t.Context(), env.Client, boot, seen)).To(Succeed())
-			controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) { b.Spec.AgentDoneTime = new(metav1.Now().Rfc3339Copy()) })
+			controllerstest.Modify(t, env, boot, func(b *v1alpha1.BareMetalBoot) {
+				b.Spec.AgentDoneTime, b.Spec.AgentSecureBoot = new(metav1.Now().Rfc3339Copy()), wire.SecureBootEnabled
+			})
 			wait(t, server, phase(v1alpha1.PhaseAvailable))
 			wait(t, server, reason(v1alpha1.SettingsConformCondition, v1alpha1.ReasonSettingsConform))
 			g.Expect(settingsOf(t, server).Spec.Outcome).To(Equal(v1alpha1.SettingsApplied))

@@ -82,7 +82,7 @@ func (g *gatherer) observe(ctx context.Context, host *v1alpha1.BareMetalHost, bo
 	if err := g.requests.observeErasureRequest(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
-	if err := g.firmware.observeSettings(ctx, host, boot, &view); err != nil {
+	if err := g.firmware.observeSettings(ctx, host, &view); err != nil {
 		return lifecycle.View{}, err
 	}
 	view.Inspection.NotPurgeable = cleaning.NotPurgeable(&host.Spec, g.observations.get(key).report.summary)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/settings"
 )
@@ -308,12 +309,12 @@ func runIsOver(v View) bool {
 }
 
 // secureBootProven is true if the agent found Secure Boot as the run sets it.
-func secureBootProven(v View, run v1alpha1.BareMetalSettingsSpec) bool {
-	return run.SecureBoot == "" || v.BIOS.SecureBoot == run.SecureBoot
+func secureBootProven(found wire.SecureBoot, run v1alpha1.BareMetalSettingsSpec) bool {
+	return run.SecureBoot == "" || found == run.SecureBoot
 }
 
-// describeUnapplied says what of a run did not take effect.
-func describeUnapplied(v View, run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) string {
+// describeUnapplied says what of a run did not take effect. found is the state of Secure Boot that the agent found; empty if it is unknown.
+func describeUnapplied(found wire.SecureBoot, run v1alpha1.BareMetalSettingsSpec, p *settings.Plan) string {
 	var parts []string
 	for _, c := range p.Changes {
 		part := fmt.Sprintf("%s is %q, and %q was set", c.Name, c.From, c.To)
@@ -329,11 +330,11 @@ func describeUnapplied(v View, run v1alpha1.BareMetalSettingsSpec, p *settings.P
 		parts = append(parts, "pending values that the run does not set: "+listForeign(p))
 	}
 	switch {
-	case run.SecureBoot == "" || secureBootProven(v, run) && p.SecureBoot == nil:
-	case v.BIOS.SecureBoot == "":
+	case run.SecureBoot == "" || secureBootProven(found, run) && p.SecureBoot == nil:
+	case found == "":
 		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and no agent reported its state%s", run.SecureBoot, stillPending(p)))
 	default:
-		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and the agent found it %s%s", run.SecureBoot, v.BIOS.SecureBoot, stillPending(p)))
+		parts = append(parts, fmt.Sprintf("Secure Boot was set to %s, and the agent found it %s%s", run.SecureBoot, found, stillPending(p)))
 	}
 	return listParts(parts)
 }

@@ -220,7 +220,7 @@ func judgeSettings(v View, step Step, run v1alpha1.BareMetalSettingsSpec, boot v
 		return step
 	}
 	switch {
-	case plan != nil && boot.Failure == nil && plan.Conforms() && secureBootProven(v, run):
+	case plan != nil && boot.Failure == nil && plan.Conforms() && secureBootProven(boot.AgentSecureBoot, run):
 		return endRun(v, step, run, v1alpha1.SettingsApplied, "")
 	case waits && readSettingsLately(v):
 		step.RequeueAt = v.BIOS.Reading.At.Add(verifyInterval)
@@ -232,7 +232,7 @@ func judgeSettings(v View, step Step, run v1alpha1.BareMetalSettingsSpec, boot v
 	case plan == nil:
 		return endRun(v, step, run, v1alpha1.SettingsFailed, "The server was restarted, and the settings cannot be read: "+v.BIOS.Reading.Problem)
 	default:
-		return endRun(v, step, run, v1alpha1.SettingsFailed, "After the restart of the server, "+describeUnapplied(v, run, plan))
+		return endRun(v, step, run, v1alpha1.SettingsFailed, "After the restart of the server, "+describeUnapplied(boot.AgentSecureBoot, run, plan))
 	}
 	return step
 }

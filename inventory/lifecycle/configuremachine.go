@@ -92,10 +92,11 @@ func beginMachineRun(v View, s Settings) Step {
 	}
 	run := newRun(v)
 	run.RequestedBy = v.Host.Spec.Maintenance.DrainedBy
-	step.Action, step.Settings, step.Message = RecordSettings, run, fmt.Sprintf("Run %d of BareMetalProfile %q begins, as %s permits", run.Number, p.Name, run.RequestedBy)
+	step.Action = RecordSettings
 	if runRecorded(v, run) && v.BIOS.Record.RequestedBy == run.RequestedBy {
-		step.Action, step.Settings = CountSettings, v.BIOS.Record
+		step.Action, run = CountSettings, v.BIOS.Record
 	}
+	step.Settings, step.Message = run, fmt.Sprintf("Run %d of BareMetalProfile %q begins, as %s permits", run.Number, p.Name, run.RequestedBy)
 	return step
 }
 
@@ -254,7 +255,7 @@ func restartedForRun(v View, run v1alpha1.BareMetalSettingsSpec) time.Time {
 // describeLateRestart says what a server does not have at the end of the wait for its settings.
 func describeLateRestart(v View, run v1alpha1.BareMetalSettingsSpec) string {
 	if plan := v.BIOS.runPlan(run, restartedForRun(v, run)); plan != nil {
-		return "After the restart of the server, " + describeUnapplied(v, run, plan)
+		return "After the restart of the server, " + describeUnapplied("", run, plan) // it does not set Secure Boot
 	}
 	return "The server was powered off to restart it, and its settings could not be read after that"
 }

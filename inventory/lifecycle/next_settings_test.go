@@ -68,7 +68,10 @@ func foreignPending(v *View) {
 	})
 	settingsRead(&plan)(v)
 }
-func keepsDisk(v *View)      { v.Host.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{}}} }
+func keepsDisk(v *View) { v.Host.Spec.Storage = &v1alpha1.HostStorage{Keep: []wire.KeptDisk{{}}} }
+func offLately(v *View) {
+	v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-6*time.Second), noon.Add(-6*time.Second)
+}
 func rolloutWaits(v *View)   { v.BIOS.Rollout = &RolloutWait{Message: "1 of 1 hosts is being changed"} }
 func rolloutStopped(v *View) { v.BIOS.Rollout = &RolloutWait{Message: "a host failed", Stopped: true} }
 
@@ -205,6 +208,8 @@ var nextSettings = map[string]nextCase{
 	"settings: differ, wanted on":           {freeView(profiled, differs, required, poweredOn, wantedOn), StateFree, Nothing, unavailable, toConfigure},
 	"settings: differ, found running":       {freeView(profiled, differs, poweredOn), StateFree, Nothing, unavailable, v1alpha1.ReasonPoweredOn},
 	"settings: differ, read as off once":    {freeView(profiled, differs, justOff), StateFree, Nothing, unavailable, toConfigure},
+	"settings: differ, offered, read once":  {freeView(profiled, differs, offeredNow, offerRecorded, alsoAvailable, justOff), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
+	"settings: differ, offered, read again": {freeView(profiled, differs, offeredNow, offerRecorded, alsoAvailable, offLately), StateFree, ReadPower, v1alpha1.PhaseAvailable, ""},
 	"settings: differ, the rollout waits":   {freeView(profiled, differs, rolloutWaits), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsQueued},
 	"settings: differ, the rollout stopped": {freeView(profiled, differs, rolloutStopped, offerRecorded), StateFree, Nothing, v1alpha1.PhaseAvailable, ""},
 	"settings: foreign":                     {freeView(profiled, foreignPending, offerRecorded), StateFree, Nothing, unavailable, v1alpha1.ReasonSettingsForeign},
@@ -353,6 +358,28 @@ func TestTriedMessage(t *testing.T) {
 	g.Expect(TriedMessage(freeView(profiled, differs, noProfile, endedRun(v1alpha1.SettingsFailed)))).To(BeEmpty())
 }
 
+// TestRunHasOneNumber: the step that counts a run names the run that it counts.
+func TestRunHasOneNumber(t *testing.T) {
+	for name, v := range map[string]View{"free": freeView(profiled, differs, recordedRun), "in maintenance": machineView(differs, recordedRun, func(v *View) {
+		v.BIOS.Record.RequestedBy = v.Host.Spec.Maintenance.DrainedBy
+	})} {
+		step := Next(v, DefaultSettings())
+		NewWithT(t).Expect([]any{step.Action, step.Message}).To(HaveExactElements(CountSettings, ContainSubstring("Run 1 of")), name)
+	}
+}
+
+// TestRunOfOfferedHost: the run of an offered host begins when another reading confirms that its server is off, and ends at rest.
+func TestRunOfOfferedHost(t *testing.T) {
+	w := worldOf(t, freeView(justOff), newTally())
+	w.newProfile(9) // active, for available hosts
+	w.v.BIOS.On, w.firmware.offered, w.autoBoot = true, true, true
+	w.bmcRecovers()
+	w.runToRest()
+	NewWithT(t).Expect(w.v.BIOS.Record.Outcome).To(Equal(v1alpha1.SettingsApplied))
+	NewWithT(t).Expect(w.v.Now).To(BeTemporally("<", noon.Add(2*time.Minute)))
+	w.staysAtRest(20 * time.Minute)
+}
+
 // TestRunLeavesServerAlone: the record of a restart that is hours old may come from a backup, and a person may have taken the server over: the boot ends without a command.
 func TestRunLeavesServerAlone(t *testing.T) {
 	old := func(v *View) { v.Host.Boot.StartTime = metav1.NewTime(noon.Add(-5 * time.Hour)) }
@@ -376,9 +403,9 @@ func TestRunNeedsSecureBootFromInside(t *testing.T) {
 	wished := func(v *View) { v.BIOS.Record.SecureBoot = wire.SecureBootEnabled }
 	v := restartView(restartedLongAgo, restartedOff, wished, runRead(virtualization("Enabled", ""), time.Second))
 	g.Expect(Next(v, DefaultSettings()).Settings.Outcome).To(Equal(v1alpha1.SettingsFailed), "no agent reported it")
-	v.BIOS.SecureBoot = wire.SecureBootDisabled
+	v.Host.Boot.AgentSecureBoot = wire.SecureBootDisabled
 	g.Expect(Next(v, DefaultSettings()).Settings.Message).To(ContainSubstring("found it Disabled"))
-	v.BIOS.SecureBoot = wire.SecureBootEnabled
+	v.Host.Boot.AgentSecureBoot = wire.SecureBootEnabled
 	g.Expect(Next(v, DefaultSettings()).Settings.Outcome).To(Equal(v1alpha1.SettingsApplied))
 }
 

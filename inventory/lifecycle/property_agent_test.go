@@ -50,8 +50,8 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 		}
 		b := step.Boot
 		if b.Number == before.Number {
-			kept := []any{before.ClaimID, before.Purpose, before.Agent, before.DataServedTime, before.CommitAllowedTime, before.CommittedNumber, before.AgentDoneTime, before.DataAddress}
-			if is := []any{b.ClaimID, b.Purpose, b.Agent, b.DataServedTime, b.CommitAllowedTime, b.CommittedNumber, b.AgentDoneTime, b.DataAddress}; !reflect.DeepEqual(kept, is) {
+			kept := []any{before.ClaimID, before.Purpose, before.Agent, before.DataServedTime, before.CommitAllowedTime, before.CommittedNumber, before.AgentDoneTime, before.AgentSecureBoot, before.DataAddress}
+			if is := []any{b.ClaimID, b.Purpose, b.Agent, b.DataServedTime, b.CommitAllowedTime, b.CommittedNumber, b.AgentDoneTime, b.AgentSecureBoot, b.DataAddress}; !reflect.DeepEqual(kept, is) {
 				t.Fatalf("the record %+v became %+v: %+v", before, b, v)
 			}
 		}

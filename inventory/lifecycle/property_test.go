@@ -173,7 +173,7 @@ func (d draw) boot(v *View) {
 		Failure:    pick(d, "failed", nil, &v1alpha1.BootFailure{Reason: "r", Message: "m"}),
 		Purpose:    pick(d, "purpose", v1alpha1.PurposeProvision, v1alpha1.PurposeProvision, v1alpha1.PurposeClean, v1alpha1.PurposeInspect, v1alpha1.PurposeConfigure),
 		Method:     pick(d, "method", "", v1alpha1.MethodPXE, v1alpha1.MethodUefiHTTP, v1alpha1.MethodVirtualMedia),
-		Agent:      d.flag("agent"), CommitAllowedTime: d.moment("commitAllowed"), AgentDoneTime: d.moment("agentDone"),
+		Agent:      d.flag("agent"), CommitAllowedTime: d.moment("commitAllowed"), AgentDoneTime: d.moment("agentDone"), AgentSecureBoot: pick(d, "agentSecureBoot", "", wire.SecureBootEnabled),
 	}
 	v.Host.Boot.Agent = v.Host.Boot.Agent || v.Host.Boot.Purpose != v1alpha1.PurposeProvision
 	if v.Host.Boot.Purpose == v1alpha1.PurposeClean && d.flag("isHostBoot") {

@@ -38,8 +38,6 @@ type BIOS struct {
 	Staging *SettingsStaging
 	// Rollout is why the rollout of the profile does not let the host start a run now; nil if it may.
 	Rollout *RolloutWait
-	// SecureBoot is the state that the agent of the last boot found; empty if it is unknown.
-	SecureBoot wire.SecureBoot
 }
 
 // Profile is a BareMetalProfile that selects a host.
@@ -279,17 +277,20 @@ func beginRun(v View, s Settings, step Step, required bool) Step {
 			"namespace may be moving", v.Host.PausedCluster))
 	case v.BMC.Power != v1alpha1.PowerOff || !v.BMC.confirmedOff(v.Now, s):
 		step.RequeueAt = v.Now.Add(s.ActiveInterval)
+		if !v.BMC.powerKnown(v.Now, s.ActiveInterval) { // an offered host has no reason for which its power is read often
+			step.Action = ReadPower
+		}
 		return withholdOffer(v, step, true, pending, unconfirmedOff)
 	case wait != nil:
 		step.RequeueAt = v.Now.Add(s.ActiveInterval * 6)
 		return withholdOffer(v, step, required || !wait.Stopped, v1alpha1.ReasonSettingsQueued, fmt.Sprintf("The rollout of BareMetalProfile %q: %s", profile.Name, wait.Message))
 	}
 	run := newRun(v)
-	step.Phase, step.Reason = v1alpha1.PhaseUnavailable, pending
-	step.Action, step.Settings, step.Message = RecordSettings, run, fmt.Sprintf("Run %d of BareMetalProfile %q begins", run.Number, profile.Name)
+	step.Phase, step.Reason, step.Action = v1alpha1.PhaseUnavailable, pending, RecordSettings
 	if runRecorded(v, run) {
-		step.Action, step.Settings = CountSettings, v.BIOS.Record
+		step.Action, run = CountSettings, v.BIOS.Record
 	}
+	step.Settings, step.Message = run, fmt.Sprintf("Run %d of BareMetalProfile %q begins", run.Number, profile.Name)
 	return step
 }
 

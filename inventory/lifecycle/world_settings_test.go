@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
-	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/promise"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/settings"
 )
@@ -276,9 +275,8 @@ func (d draw) bios() BIOS {
 	truth := firmware{current: pick(d, "vt", "v0", "v1"), pending: pick(d, "vt pending", "", "", "v1", "foreign")}
 	b := BIOS{
 		On: pick(d, "profiles", true, true, false), Conflict: pick(d, "conflict", "", "", `BareMetalProfiles "p" and "q"`), Offered: d.flag("offered"), Compared: d.flag("compared"),
-		Rollout:    pick(d, "rollout", nil, nil, &RolloutWait{Message: "1 host is changed"}, &RolloutWait{Message: "one failed", Stopped: true}),
-		SecureBoot: pick(d, "secure boot", "", wire.SecureBootEnabled),
-		Staging:    pick(d, "staging", nil, &SettingsStaging{Run: 1, At: d.ago("staged at")}, &SettingsStaging{Run: 1, At: d.ago("refused at"), Refused: "no", ClearFailed: pick(d, "clear", "", "no")}),
+		Rollout: pick(d, "rollout", nil, nil, &RolloutWait{Message: "1 host is changed"}, &RolloutWait{Message: "one failed", Stopped: true}),
+		Staging: pick(d, "staging", nil, &SettingsStaging{Run: 1, At: d.ago("staged at")}, &SettingsStaging{Run: 1, At: d.ago("refused at"), Refused: "no", ClearFailed: pick(d, "clear", "", "no")}),
 	}
 	if d.flag("profile") {
 		b.Profile = &Profile{SettingsProfile: profile, Active: d.flag("active"), Required: d.flag("required"), Scope: pick(d, "scope", v1alpha1.ScopeReleasedHosts, v1alpha1.ScopeAvailableHosts)}
@@ -326,4 +324,10 @@ func (d draw) settingsRun(v *View) {
 // settingsRest is true for a host in a run that this world does not end without an event.
 func settingsRest(v View) bool {
 	return !v.BIOS.On || v.openRun() == nil && !v.Requests.SettingsEnded.Set
+}
+
+// awaitsRun is true for a free host whose run begins when another reading confirms that its server is off.
+func (w *world) awaitsRun(v View) bool {
+	v.Now = v.Now.Add(w.s.PowerSettle)
+	return v.BIOS.Rollout == nil && WantsRun(v, w.s)
 }

@@ -582,7 +582,7 @@ func (w *world) restart() {
 func (w *world) eraseStatus() {
 	w.v.Observed.Furthest, w.v.Observed.WaitedAt, w.v.Observed.RestartedAt, w.v.Observed.NodeLostAt, w.v.Observed.Problem, w.v.BMC.OverrideSet = v1alpha1.ObservedStage{}, time.Time{}, time.Time{}, time.Time{}, nil, false
 	w.v.Observed.Media, w.v.BMC.MethodWorked, w.v.BMC.MediaInserted = v1alpha1.ObservedStage{}, "", false
-	w.v.BIOS.SecureBoot, w.v.BIOS.Compared, w.firmware.offered = "", false, false
+	w.v.BIOS.Compared, w.firmware.offered = false, false
 	w.v.Observed.AgentAt = time.Time{} // the boot server writes the state of the image again
 }
 
@@ -638,7 +638,7 @@ func (w *world) atRest() bool {
 	case StateConfiguring:
 		return settingsRest(v)
 	case StateFree:
-		if v.Host.HostBoot() != nil || w.last.Reason == v1alpha1.ReasonSettingsPending && v.Host.PausedCluster == "" && len(v.powerHolds()) == 0 && v.Host.Spec.Power != v1alpha1.PowerOn && !foreign {
+		if v.Host.HostBoot() != nil || w.awaitsRun(v) || w.last.Reason == v1alpha1.ReasonSettingsPending && v.Host.PausedCluster == "" && len(v.powerHolds()) == 0 && v.Host.Spec.Power != v1alpha1.PowerOn && !foreign {
 			return false
 		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.Identity.hasConflict() || methodObstacles(v) != ""))

@@ -109,7 +109,7 @@ const (
 	Provision Purpose = "Provision"
 	// Clean erases what a release must not leave on the disks.
 	Clean Purpose = "Clean"
-	// Configure does nothing. That the agent runs shows that the server boots with new firmware settings, and its Hello has the state of Secure Boot.
+	// Configure does nothing. That the agent runs shows that the server boots with new firmware settings, and its Result has the state of Secure Boot.
 	Configure Purpose = "Configure"
 )
 
@@ -225,6 +225,8 @@ type Result struct {
 	Written *Written `json:"written,omitempty"`
 	// Disks are the disks of a CleanPlan, erased or not. It is set also with a Failure.
 	Disks []ErasedDisk `json:"disks,omitempty"`
+	// SecureBoot is the one of Hello, at the end of a ConfigurePlan.
+	SecureBoot wire.SecureBoot `json:"secureBoot,omitempty"`
 	// Warnings are problems that did not fail the plan, such as an NVRAM without space.
 	Warnings []string `json:"warnings,omitempty"`
 	// Log is the end of the agent's log, at most MaxLog bytes.

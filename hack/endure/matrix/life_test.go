@@ -57,9 +57,6 @@ type life struct {
 
 	persistence v1alpha1.BootPersistence
 	profiles    bool // the provider applies BareMetalProfiles
-	// losesProof is true for a fault that may take the agent's report of Secure Boot, which is in the status of the boot: its run changes BIOS attributes alone. With Secure Boot
-	// it would end in quarantine after ten minutes.
-	losesProof bool
 
 	// halts is how often the provider was halted: one that crashes cannot log out at the BMC, which ends its session some time.
 	halts int

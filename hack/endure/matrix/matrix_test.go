@@ -172,7 +172,6 @@ func (p pair) run(t *testing.T) {
 		persistence = v1alpha1.PersistenceEphemeral
 	}
 	l := newLife(t, persistence, p.step, p.fault.vendor)
-	l.losesProof = strings.HasPrefix(p.fault.name, "backup restored")
 	t.Cleanup(l.letGo)
 	if p.fault.shape {
 		p.fault.inject(l, p.step)

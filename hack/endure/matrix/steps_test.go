@@ -145,9 +145,7 @@ func configure(l *life) {
 	profile.Spec.Hosts.Selector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{"profile": "p"}}
 	profile.Spec.BIOSSettings = []v1alpha1.BIOSSetting{{Name: "WorkloadProfile", Value: new(intstr.FromString("LowLatency"))}}
 	profile.Spec.Rollout.State = v1alpha1.RolloutActive
-	if !l.losesProof {
-		profile.Spec.SecureBoot, l.server.Host.Spec.BootMode = wire.SecureBootEnabled, v1alpha1.BootModeUEFISecureBoot
-	}
+	profile.Spec.SecureBoot, l.server.Host.Spec.BootMode = wire.SecureBootEnabled, v1alpha1.BootModeUEFISecureBoot
 	env.Create(l.T, profile)
 	l.server.Host.Labels = map[string]string{"profile": "p"}
 	l.holdAt(rig.ResultPoint)

@@ -168,7 +168,7 @@ func (p *proxy) admit(r *http.Request) error {
 		point = ImagePoint(p.images)
 		p.mu.Unlock()
 	case agent.EndpointPlan:
-		if err := edit(r, p.server.sayHello); err != nil {
+		if err := edit(r, func(hello *agent.Hello) { hello.SecureBoot = p.server.secureBoot() }); err != nil {
 			return err
 		}
 	case agent.EndpointData:
@@ -195,12 +195,12 @@ func (s *Server) replaceVersion(r *http.Request) {
 	}
 }
 
-// sayHello makes an agent find the Secure Boot of the emulated server, and not that of the computer that it runs on.
-func (s *Server) sayHello(hello *agent.Hello) {
-	hello.SecureBoot = wire.SecureBootDisabled
+// secureBoot is the Secure Boot that an agent finds: that of the emulated server, and not that of the computer that it runs on.
+func (s *Server) secureBoot() wire.SecureBoot {
 	if s.SecureBoot().Active {
-		hello.SecureBoot = wire.SecureBootEnabled
+		return wire.SecureBootEnabled
 	}
+	return wire.SecureBootDisabled
 }
 
 // The method that a drive of SetPurges reports.
@@ -231,13 +231,11 @@ func (s *Server) replacePlan(response *http.Response) error {
 	return err
 }
 
-// replaceResult replaces what an agent reports about the disks that it erased.
+// replaceResult replaces what an agent reports about Secure Boot, and about the disks that it erased.
 func (s *Server) replaceResult(r *http.Request) error {
 	purges, unverified := s.purges.Load(), s.unverified.Load()
-	if !purges && !unverified {
-		return nil
-	}
 	return edit(r, func(result *agent.Result) {
+		result.SecureBoot = s.secureBoot()
 		for i := range result.Disks {
 			d := &result.Disks[i]
 			if d.Outcome != wire.Erased {
