@@ -97,6 +97,18 @@ func run(m *testing.M, env **Env) (int, error) {
 	return m.Run(), nil
 }
 
+// capiKinds are the kinds of Cluster API that the controllers and their tests know. Its other CRDs are more than a third of what an API server of a test and its client would read at the start.
+var capiKinds = []string{"clusters", "machines", "machinedeployments", "machinehealthchecks", "machinesets"}
+
+// crds returns the paths of the CRDs of the provider and of Cluster API, whose module is in a folder.
+func crds(capi string) []string {
+	paths := []string{filepath.Join(Root(), "config", "crd", "bases"), filepath.Join(Root(), "config", "bootstrap", "crd", "bases")}
+	for _, kind := range capiKinds {
+		paths = append(paths, filepath.Join(capi, "core", "config", "crd", "bases", "cluster.x-k8s.io_"+kind+".yaml"))
+	}
+	return paths
+}
+
 // assets is the folder of kube-apiserver and etcd.
 func assets() string {
 	return cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(Root(), ".cache", "bin"))
@@ -119,11 +131,7 @@ func Start() (*Env, error) {
 		ControlPlaneStartTimeout: longWait, ControlPlaneStopTimeout: longWait,
 		CRDInstallOptions:     envtest.CRDInstallOptions{MaxTime: longWait},
 		BinaryAssetsDirectory: assets(),
-		CRDDirectoryPaths: []string{
-			filepath.Join(Root(), "config", "crd", "bases"),
-			filepath.Join(Root(), "config", "bootstrap", "crd", "bases"),
-			filepath.Join(strings.TrimSpace(string(capi)), "core", "config", "crd", "bases"),
-		},
+		CRDDirectoryPaths:     crds(strings.TrimSpace(string(capi))),
 		ErrorIfCRDPathMissing: true,
 	}
 	// Without it the API server looks for a default route, which a network namespace need not have.

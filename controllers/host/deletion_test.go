@@ -240,6 +240,7 @@ func TestMachineDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
 	for name, state := range deletionStates() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			g := NewWithT(t)
 			s := reachState(t, state)
 			m := s.claim.BareMetalMachine
@@ -282,6 +283,7 @@ func TestHostDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
 	for name, state := range deletionStates() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			g := NewWithT(t)
 			s := reachState(t, state)
 			if name != "detached" {
@@ -402,6 +404,7 @@ func TestNamespaceGoes(t *testing.T) {
 		"hosts first":    {"BareMetalHost", "Secret", "Machine", "Cluster", "BareMetalMachine"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := NewWithT(t)
 			namespace := populate(t)
 			g.Expect(env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
