@@ -106,9 +106,9 @@ test: lab-programs ## 10 min: what a change of the code can break. No root, no p
 	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ | grep -v -x -F -f <(go list $(WRITERS)) | tr '\n' ' '); \
 	hack/gotest.sh test \
 		"-race -p 3 -timeout 30m -skip $(PROGRAMS)|^TestCorpus ./controllers/boot ./controllers/machine $$others" \
-		-- "-race -timeout 30m -run ^Test[A-H] ./controllers/host" \
+		-- "-race -parallel 8 -timeout 30m -run ^Test[A-M] ./controllers/host" \
 		"-count=1 -timeout 15m -run ^TestContract$$/^InfraMachine$$ -skip //^terminal_failures$$ ./hack/contract/rules" \
-		-- "-race -timeout 30m -skip ^Test[A-H] ./controllers/host" \
+		-- "-race -parallel 8 -timeout 30m -skip ^Test[A-M] ./controllers/host" \
 		"-race -count=1 -timeout 30m -skip $(MONITORING) ./cmd/manager" \
 		-- "-p 1 -timeout 30m $(PURE)" \
 		"-timeout 30m -run $(WRITES) $(WRITERS)" \

@@ -184,6 +184,26 @@ func (p *typed) check(m mutant) error {
 	return invalid
 }
 
+// TestCheck: check accepts a valid mutant, and refuses one that the compiler would refuse.
+func TestCheck(t *testing.T) {
+	p, err := newPackage("hack/shard", importsOf(t, []string{"./hack/shard"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ m, refused string }{
+		{"return Of(name) == n", ""},
+		{"return Of(name, value) == n", "too many arguments"},
+		{"return Unset(name)", "too many arguments"}, // of another file
+		{"unused := Of(name); return n == 0", "declared and not used"},
+		{"return fmt.Nothing()", "undefined"},
+	} {
+		err := p.check(mutant{name: test.m, in: "Selected", old: "return Of(name) == n", new: test.m})
+		if test.refused == "" && err != nil || test.refused != "" && (err == nil || !strings.Contains(err.Error(), test.refused)) {
+			t.Errorf("%s: got %v, want %q", test.m, err, test.refused)
+		}
+	}
+}
+
 // importsOf returns the types of all packages that those in the folders import, as the compiler wrote them.
 func importsOf(t *testing.T, folders []string) types.Importer {
 	t.Helper()
