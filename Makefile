@@ -93,7 +93,7 @@ PURE := . ./api/... ./inventory ./inventory/claim/... ./inventory/cleaning/... .
 	./hack/bench/compare ./hack/contract ./hack/docs ./hack/lab/node ./hack/osimage/... ./hack/recording ./hack/shard ./hack/testreport
 # Some tests of these packages write, hash or parse gigabytes: the race detector makes them ten times as slow. The others run with it.
 WRITERS := ./cmd/agent/internal/image ./cmd/agent/internal/erase ./bmc/redfish
-WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|MetadataPowerCut|EmptyIsReadBack|Write)|FuzzTree)$$
+WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|Metadata|MetadataFailures|MetadataPowerCut|Methods|NeverTouched|EmptyIsReadBack|Write)|Fuzz(Tree|Health))$$
 # Packages whose tests have the most deadlines and connections: make stability repeats them.
 TIMED := ./bmc ./bmc/bmctest ./bmc/bmclib ./bmc/ipmi ./bmc/redfish ./cmd/agent/internal/link ./cmd/agent/internal/runner ./controllers/gateway ./pxe/dhcp ./pxe/server ./pxe/internal/tftp
 # They run programs of a distribution: make conformance and make monitoring run them.
