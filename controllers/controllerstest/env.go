@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,8 +54,8 @@ type Env struct {
 // longWait is the timeout for conditions that usually hold within a moment. A busy machine takes many times as long.
 const longWait = 2 * time.Minute
 
-// poll is the interval of looks at the API server: each costs it time that other tests need.
-const poll = 50 * time.Millisecond
+// poll is the interval of looks at the API server: each costs it, and the test, milliseconds of processor time that other tests need.
+const poll = 100 * time.Millisecond
 
 // Scheme returns a scheme with every type that the controllers use.
 func Scheme() *k8sruntime.Scheme {
@@ -187,7 +188,8 @@ func (e *Env) StartManager(t *testing.T, setup func(context.Context, ctrl.Manage
 	ctx, cancel := context.WithCancel(context.Background())
 	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
 		Scheme: e.Scheme, Logger: e.Log, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Client:         client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return e.Client.RESTMapper(), nil }, // which knows the kinds already
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(controllers.AddIndexes(ctx, mgr)).To(Succeed())

@@ -217,7 +217,9 @@ func TestStrictBMC(t *testing.T) {
 func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	t.Helper()
 	g := NewWithT(t)
-	stop := start(t)
+	settings := controllerstest.Settings()
+	settings.PowerSettle = time.Second // much longer than a transition, on a busy machine, too: a command is repeated after it
+	stop := startWith(t, settings)
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{
 		PowerDelay: 100 * time.Millisecond,
@@ -239,7 +241,7 @@ func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 
 	stop()
-	defer start(t)() // a restart in mid-boot does not start the boot again
+	defer startWith(t, settings)() // a restart in mid-boot does not start the boot again
 	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
 		now := metav1.Now()
 		b.DataAddress, b.ReportedTime = "192.0.2.7", &now
