@@ -84,13 +84,16 @@ endif
 # Packages whose tests are suites of their own, which other targets run.
 SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/bench/plugin$$ /hack/contract/[a-z]*$$ /hack/e2e$$ /hack/endure/crash$$ /hack/endure/matrix$$ /hack/endure/upgrade$$ /hack/imagecheck$$ \
 	/hack/mutants$$ /hack/netbench /hack/nodetest$$ /hack/osimagetest$$ /hack/seedcheck$$
-# Without goroutines: the race detector would find nothing, and makes them up to ten times as slow.
-PURE := . ./api/... ./inventory/claim/... ./inventory/cleaning/... ./inventory/erasure/... ./inventory/lifecycle/... ./inventory/settings/... ./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... \
-	./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./pxe/agent/... ./pxe/bootconfig/... ./pxe/internal/grub/... \
-	./pxe/image/internal/convert/... ./pxe/image/internal/format/... ./pxe/image/gpt/... ./pxe/image/internal/layout/... ./pxe/ipxe/... ./pxe/iso/... ./pxe/seed/... ./hack/osimage/...
+# Without goroutines, or only with those of programs that they run: the race detector would find nothing, and makes them up to ten times as slow.
+PURE := . ./api/... ./inventory ./inventory/claim/... ./inventory/cleaning/... ./inventory/diskname ./inventory/erasure/... ./inventory/health ./inventory/lifecycle/... ./inventory/promise ./inventory/settings/... ./inventory/usertemplate ./inventory/why \
+	./cmd/agent/internal/disk/... ./cmd/agent/internal/drive/... ./cmd/agent/internal/efi/... ./cmd/agent/internal/fit/... ./cmd/agent/internal/hardware/... ./cmd/agent/internal/lldp/... ./cmd/agent/internal/retry \
+	./cmd/internal/inventorycheck ./cmd/internal/rackfile ./cmd/internal/recording ./cmd/internal/terminal ./cmd/internal/version \
+	$(addprefix ./cmd/kubectl-baremetal/internal/,access bundle certificate chain eraserequest plan timeline view) ./controllers/bootstrap/render ./controllers/erasure ./controllers/profile \
+	./pxe/agent/... ./pxe/bootconfig/... ./pxe/internal/grub/... ./pxe/internal/quota ./pxe/image/internal/convert/... ./pxe/image/internal/format/... ./pxe/image/gpt/... ./pxe/image/internal/layout/... ./pxe/image/manifest ./pxe/ipxe/... ./pxe/iso/... ./pxe/loader ./pxe/seed/... \
+	./hack/bench/compare ./hack/contract ./hack/docs ./hack/lab/node ./hack/osimage/... ./hack/recording ./hack/shard ./hack/testreport
 # Some tests of these packages write, hash or parse gigabytes: the race detector makes them ten times as slow. The others run with it.
 WRITERS := ./cmd/agent/internal/image ./cmd/agent/internal/erase ./bmc/redfish
-WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|MetadataPowerCut|EmptyIsReadBack|Write)|FuzzTree)$$
+WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|Metadata|MetadataFailures|MetadataPowerCut|Methods|NeverTouched|EmptyIsReadBack|Write)|Fuzz(Tree|Health))$$
 # Packages whose tests have the most deadlines and connections: make stability repeats them.
 TIMED := ./bmc ./bmc/bmctest ./bmc/bmclib ./bmc/ipmi ./bmc/redfish ./cmd/agent/internal/link ./cmd/agent/internal/runner ./controllers/gateway ./pxe/dhcp ./pxe/server ./pxe/internal/tftp
 # They run programs of a distribution: make conformance and make monitoring run them.
@@ -99,14 +102,16 @@ MONITORING := ^Test(Rules|DashboardQueries|Wrong|Life)$$
 
 .PHONY: test
 test: lab-programs ## 10 min: what a change of the code can break. No root, no package of a distribution.
-	@# controllers/host waits more than it works, one test after another: two processes, each with an API server of its own.
-	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ | grep -v -x -F -f <(go list $(WRITERS)) | tr '\n' ' '); \
+	@# controllers/host waits more than it works: two processes, each with an API server of its own. What takes longest is distributed so that all lanes end together.
+	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ -e /controllers/node$$ -e /controllers/remediation$$ | grep -v -x -F -f <(go list $(WRITERS)) | tr '\n' ' '); \
 	hack/gotest.sh test \
 		"-race -p 3 -timeout 30m -skip $(PROGRAMS)|^TestCorpus ./controllers/boot ./controllers/machine $$others" \
-		-- "-race -timeout 30m -run ^Test[A-H] ./controllers/host" \
-		"-count=1 -timeout 15m -run ^TestContract$$/^InfraMachine$$ -skip /terminal_failures$$ ./hack/contract/rules" \
-		-- "-race -timeout 30m -skip ^Test[A-H] ./controllers/host" \
+		-- "-race -parallel 8 -timeout 30m -run ^Test[A-O] ./controllers/host" \
+		"-count=1 -timeout 15m -run ^TestContract$$/^InfraMachine$$ -skip //^terminal_failures$$ ./hack/contract/rules" \
+		"-race -timeout 30m ./controllers/remediation" \
+		-- "-race -parallel 8 -timeout 30m -skip ^Test[A-O] ./controllers/host" \
 		"-race -count=1 -timeout 30m -skip $(MONITORING) ./cmd/manager" \
+		"-race -timeout 30m ./controllers/node" \
 		-- "-p 1 -timeout 30m $(PURE)" \
 		"-timeout 30m -run $(WRITES) $(WRITERS)" \
 		"-race -timeout 30m -skip $(WRITES)|^TestCorpus $(WRITERS)" \

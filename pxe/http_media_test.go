@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	"pgregory.net/rapid"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/rapidtest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/artifact"
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/iso/isotest"
@@ -218,6 +219,7 @@ func TestMediumRanges(t *testing.T) {
 	l := newMediaLab(t)
 	whole := l.do(http.MethodGet, mediumPath).Body.Bytes()
 	size := len(whole)
+	rapidtest.Checks(t, 25) // each reads a medium
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewWithT(t)
 		start := rapid.IntRange(0, size-1).Draw(t, "start")

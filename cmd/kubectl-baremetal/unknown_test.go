@@ -191,7 +191,7 @@ func FuzzUnknownObjects(f *testing.F) {
 	for _, table := range why.Tables() {
 		texts = append(texts, table.Rows[0].Reason, table.Rows[len(table.Rows)-1].Reason)
 	}
-	const seeds = 30
+	const seeds = 10
 	for i := range uint64(seeds) {
 		f.Add(rapidtest.Seed(f) + i)
 	}

@@ -31,7 +31,22 @@ const (
 // manifests are the output of kustomize for a folder of config, with the defaults of clusterctl's variables.
 type manifests []unstructured.Unstructured
 
+// built has the manifests of the folders that a test asked for: kustomize takes half a second for each.
+var built = map[string]manifests{}
+
 func build(t *testing.T, folder string) manifests {
+	t.Helper()
+	if built[folder] == nil {
+		built[folder] = kustomize(t, folder)
+	}
+	own := make(manifests, len(built[folder]))
+	for i := range own {
+		own[i] = *built[folder][i].DeepCopy()
+	}
+	return own
+}
+
+func kustomize(t *testing.T, folder string) manifests {
 	t.Helper()
 	g := NewWithT(t)
 	root := controllerstest.Root()

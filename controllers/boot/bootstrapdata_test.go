@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -64,24 +65,37 @@ func TestProviderSecrets(t *testing.T) {
 		t.Fatalf("found %d Secrets: %v", len(paths), err)
 	}
 	l := start(t)
+	type booted struct {
+		host   string
+		system *pxetest.System
+	}
+	all := make(chan booted, len(paths))
+	golden := map[string]*corev1.Secret{} // by their machines, which get the hosts in any order
 	for n, path := range paths {
 		g := NewWithT(t)
 		content, err := os.ReadFile(path)
 		g.Expect(err).NotTo(HaveOccurred())
-		var golden corev1.Secret
-		g.Expect(yaml.UnmarshalStrict(content, &golden)).To(Succeed(), path)
-		systems := make(chan *pxetest.System, 1)
-		name := fmt.Sprint("m-", n)
-		l.server(name, func(_ context.Context, system *pxetest.System) { systems <- system })
+		name, secret := fmt.Sprint("m-", n), &corev1.Secret{}
+		g.Expect(yaml.UnmarshalStrict(content, secret)).To(Succeed(), path)
+		golden[name] = secret
+		l.server(name, func(_ context.Context, system *pxetest.System) { all <- booted{name, system} })
 		claim := env.NewClaim(t, l.namespace, name)
-		controllerstest.Modify(t, env, claim.Bootstrap, func(s *corev1.Secret) { s.Data, s.StringData = nil, golden.StringData })
+		controllerstest.Modify(t, env, claim.Bootstrap, func(s *corev1.Secret) { s.Data, s.StringData = nil, secret.StringData })
 		l.boots(claim, kernel, func(*v1alpha1.BootSource) {})
-		var system *pxetest.System
-		g.Eventually(systems).Should(Receive(&system), path)
-		if golden.StringData["format"] == "ignition" {
-			g.Expect(string(system.Ignition)).To(ContainSubstring(base64.StdEncoding.EncodeToString([]byte(golden.StringData["value"]))), path)
+	}
+	for range paths {
+		g := NewWithT(t)
+		var b booted
+		g.Eventually(all).Should(Receive(&b), "of %d machines these did not boot: %v", len(paths), golden)
+		host := &v1alpha1.BareMetalHost{}
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: l.namespace, Name: b.host}, host)).To(Succeed())
+		secret := golden[host.Spec.ConsumerRef.Name]
+		g.Expect(secret).NotTo(BeNil(), "machine %s boots once", host.Spec.ConsumerRef.Name)
+		delete(golden, host.Spec.ConsumerRef.Name)
+		if value := secret.StringData["value"]; secret.StringData["format"] == "ignition" {
+			g.Expect(string(b.system.Ignition)).To(ContainSubstring(base64.StdEncoding.EncodeToString([]byte(value))))
 		} else {
-			g.Expect(string(system.UserData)).To(Equal(golden.StringData["value"]), path)
+			g.Expect(string(b.system.UserData)).To(Equal(value))
 		}
 	}
 }

@@ -318,7 +318,7 @@ func (w *world) check() {
 
 // TestOneAddressOneHost: no address is leased to two interfaces, whatever boot servers with stale caches do in whatever order.
 func TestOneAddressOneHost(t *testing.T) {
-	rapidtest.Checks(t, 30) // each has hundreds of operations
+	rapidtest.Checks(t, 12) // each has hundreds of operations
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		for range 3 {

@@ -36,7 +36,7 @@ var Loopback = outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePref
 // Settings returns lifecycle settings for tests. Intervals of minutes take a moment, except for those that no test waits for in real time.
 func Settings() lifecycle.Settings {
 	return lifecycle.Settings{
-		PollInterval: 500 * time.Millisecond, ActiveInterval: 50 * time.Millisecond, PowerSettle: time.Second,
+		PollInterval: 500 * time.Millisecond, ActiveInterval: 50 * time.Millisecond, PowerSettle: 400 * time.Millisecond,
 		InspectInterval: 24 * time.Hour, ShutDownTimeout: time.Second, CleaningTimeout: 10 * time.Second, BootTimeout: 2 * time.Minute, BootAttempts: 2, BootConcurrency: 250,
 	}
 }

@@ -97,7 +97,7 @@ func TestBootIsDeletedInMidBoot(t *testing.T) {
 // TestBootUnknown: the machine of a host is not running yet, and the host's boot record is lost or belongs to another claim. The host gets no command
 // until the record is restored or the machine is deleted.
 func TestBootUnknown(t *testing.T) {
-	defer start(t)()
+	t.Cleanup(start(t))
 	const restore = "Restore the BareMetalBoot from a backup, or delete the Machine"
 	for name, test := range map[string]struct {
 		remedy string
@@ -118,6 +118,7 @@ func TestBootUnknown(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			g := NewWithT(t)
 			server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 			register(t, server)
@@ -154,7 +155,7 @@ func TestBootUnknown(t *testing.T) {
 // TestStrayBoot: a user clears the consumerRef of a booting host. The host is not available, and gets no command, until a user resolves it. If the host
 // is deleted, its server is powered off first.
 func TestStrayBoot(t *testing.T) {
-	defer start(t)()
+	t.Cleanup(start(t))
 	stray := func(t *testing.T) (*controllerstest.Server, *v1alpha1.ConsumerReference) {
 		t.Helper()
 		server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
@@ -167,6 +168,7 @@ func TestStrayBoot(t *testing.T) {
 		return server, ref
 	}
 	t.Run("given back", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		server, ref := stray(t)
 		g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("{name: m, claimID: " + ref.ClaimID + "}"))
@@ -176,11 +178,13 @@ func TestStrayBoot(t *testing.T) {
 		g.Expect(server.CommandNames()).To(Equal(commands))
 	})
 	t.Run("its boot is deleted", func(t *testing.T) {
+		t.Parallel()
 		server, _ := stray(t)
 		NewWithT(t).Expect(env.Client.Delete(t.Context(), bootOf(t, server))).To(Succeed())
 		wait(t, server, reason(v1alpha1.AvailableCondition, v1alpha1.ReasonPoweredOn))
 	})
 	t.Run("it is deleted", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		server, _ := stray(t)
 		g.Expect(server.On()).To(BeTrue())
@@ -209,7 +213,7 @@ func TestBootOutlivesItsHost(t *testing.T) {
 // TestServedBootIsKept: a boot served bootstrap data to a machine that would get the data again with another host. The boot stays until the machine is
 // gone, even if its host is deleted or a user deletes the boot.
 func TestServedBootIsKept(t *testing.T) {
-	defer start(t)()
+	t.Cleanup(start(t))
 	served := func(t *testing.T) (*controllerstest.Server, *controllerstest.Claim, *v1alpha1.BareMetalBoot) {
 		t.Helper()
 		server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
@@ -221,6 +225,7 @@ func TestServedBootIsKept(t *testing.T) {
 		})
 	}
 	t.Run("its host is detached and deleted", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		server, claim, boot := served(t)
 		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) {
@@ -234,6 +239,7 @@ func TestServedBootIsKept(t *testing.T) {
 		env.Gone(t, boot)
 	})
 	t.Run("its host is given to nobody, and it is deleted", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		server, claim, boot := served(t)
 		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
@@ -246,6 +252,7 @@ func TestServedBootIsKept(t *testing.T) {
 		waitBoot(t, server, func(g Gomega, b *v1alpha1.BareMetalBoot) { g.Expect(b.UID).NotTo(Equal(boot.UID)) })
 	})
 	t.Run("its host is given to another machine, which is deleted", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		server, claim, boot := served(t)
 		other := env.NewClaim(t, server.Host.Namespace, "n")
@@ -262,6 +269,7 @@ func TestServedBootIsKept(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("its machine is given another host", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		server, _, _ := served(t)
 		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })

@@ -240,6 +240,7 @@ func TestMachineDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
 	for name, state := range deletionStates() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			g := NewWithT(t)
 			s := reachState(t, state)
 			m := s.claim.BareMetalMachine
@@ -276,12 +277,16 @@ func TestMachineDeletionHasAnExit(t *testing.T) {
 	}
 }
 
-// TestHostDeletionHasAnExit: a deleted host that a machine has says in every state that it waits for the machine. Once detached, it is removed
-// immediately, without a command to its server.
+// TestHostDeletionHasAnExit: a deleted host that a machine has says that it waits for the machine. Once detached, it is removed immediately, without a command to its server.
+// TestHostDeletionNamesItsExit and TestPropertyDetachedHostIsDeletedAtOnce show that for every state.
 func TestHostDeletionHasAnExit(t *testing.T) {
 	startBoth(t, controllerstest.Settings())
-	for name, state := range deletionStates() {
+	states := deletionStates()
+	for _, name := range []string{"booting", "provisioned", "detached", "host paused", "cluster paused", "cluster gone", "BMC dead", "credentials missing", "held"} {
+		state, ok := states[name]
+		NewWithT(t).Expect(ok).To(BeTrue(), name)
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			g := NewWithT(t)
 			s := reachState(t, state)
 			if name != "detached" {
@@ -402,6 +407,7 @@ func TestNamespaceGoes(t *testing.T) {
 		"hosts first":    {"BareMetalHost", "Secret", "Machine", "Cluster", "BareMetalMachine"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := NewWithT(t)
 			namespace := populate(t)
 			g.Expect(env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())

@@ -127,9 +127,10 @@ func TestRegister(t *testing.T) {
 
 // TestProblemsAreResolved: each problem has a reason, and disappears with its cause.
 func TestProblemsAreResolved(t *testing.T) {
-	defer start(t)()
 	namespace := env.Namespace(t)
+	t.Cleanup(start(t))
 	t.Run("the password", func(t *testing.T) {
+		t.Parallel() // they wait most of the time
 		server := controllerstest.NewServer(t, namespace, "password", bmctest.Options{})
 		server.Secret.StringData["password"] = "wrong"
 		register(t, server)
@@ -139,6 +140,7 @@ func TestProblemsAreResolved(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the Secret", func(t *testing.T) {
+		t.Parallel()
 		server := controllerstest.NewServer(t, namespace, "secret", bmctest.Options{})
 		env.Create(t, server.Host)
 		wait(t, server, reason(v1alpha1.ReadyCondition, v1alpha1.ReasonCredentialsMissing))
@@ -146,6 +148,7 @@ func TestProblemsAreResolved(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the BMC", func(t *testing.T) {
+		t.Parallel()
 		server := controllerstest.NewServer(t, namespace, "bmc", bmctest.Options{})
 		register(t, server)
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
@@ -155,6 +158,7 @@ func TestProblemsAreResolved(t *testing.T) {
 		wait(t, server, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the MAC address", func(t *testing.T) {
+		t.Parallel()
 		one := controllerstest.NewServer(t, namespace, "mac-1", bmctest.Options{})
 		two := controllerstest.NewServer(t, namespace, "mac-2", bmctest.Options{})
 		own := two.Host.Spec.BootMACAddresses[0]
@@ -169,6 +173,7 @@ func TestProblemsAreResolved(t *testing.T) {
 		wait(t, two, phase(v1alpha1.PhaseAvailable))
 	})
 	t.Run("the BMC's address", func(t *testing.T) {
+		t.Parallel()
 		one := controllerstest.NewServer(t, namespace, "bmc-1", bmctest.Options{})
 		two := controllerstest.NewServer(t, namespace, "bmc-2", bmctest.Options{})
 		own := two.Host.Spec.BMC.Address
@@ -212,7 +217,9 @@ func TestStrictBMC(t *testing.T) {
 func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	t.Helper()
 	g := NewWithT(t)
-	stop := start(t)
+	settings := controllerstest.Settings()
+	settings.PowerSettle = time.Second // much longer than a transition, on a busy machine, too: a command is repeated after it
+	stop := startWith(t, settings)
 	namespace := env.Namespace(t)
 	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{
 		PowerDelay: 100 * time.Millisecond,
@@ -234,7 +241,7 @@ func bootAndRelease(t *testing.T, faults ...bmctest.Fault) {
 	g.Expect(server.CommandNames()).To(Equal([]string{"Boot=PXE", "On"}))
 
 	stop()
-	defer start(t)() // a restart in mid-boot does not start the boot again
+	defer startWith(t, settings)() // a restart in mid-boot does not start the boot again
 	controllerstest.ModifyBoot(t, env, server.Host, func(b *v1alpha1.BareMetalBootSpec) {
 		now := metav1.Now()
 		b.DataAddress, b.ReportedTime = "192.0.2.7", &now

@@ -375,6 +375,7 @@ func TestReplaceBrokenServer(t *testing.T) {
 		NewWithT(t).Expect(spare.CommandNames()).To(BeEmpty())
 	}
 	t.Run("with its BMC", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		s := reachState(t, deletionState{make: faulty(bmctest.Down)})
 		quarantined(t, s)
@@ -384,6 +385,7 @@ func TestReplaceBrokenServer(t *testing.T) {
 		g.Expect(s.CommandNames()).To(BeEmpty())
 	})
 	t.Run("all but its BMC", func(t *testing.T) {
+		t.Parallel()
 		g := NewWithT(t)
 		s := reachState(t, deletionState{make: quarantined})
 		g.Expect(env.Client.Delete(t.Context(), s.claim.BareMetalMachine)).To(Succeed())

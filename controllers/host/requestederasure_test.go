@@ -82,6 +82,7 @@ func TestRequestedErasure(t *testing.T) {
 // TestRequestedErasureIsRefused: nothing is erased while something shows that the server is in use, or is another one. The condition says why, and the erasure begins
 // when that is over.
 func TestRequestedErasureIsRefused(t *testing.T) {
+	t.Cleanup(start(t))
 	const refusal = v1alpha1.ReasonErasureRefused
 	host := func(change func(*v1alpha1.BareMetalHost)) func(*testing.T, *controllerstest.Server) {
 		return func(t *testing.T, s *controllerstest.Server) {
@@ -134,8 +135,8 @@ func TestRequestedErasureIsRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			g := NewWithT(t)
-			defer start(t)()
 			server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
 			if c.host != nil {
 				c.host(server.Host)

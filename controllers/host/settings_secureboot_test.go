@@ -14,6 +14,7 @@ import (
 
 // TestSettingsRunSecureBoot: a run enables Secure Boot by one restart, also where the BMC stages it as a BIOS attribute for a job, or in a settings object.
 func TestSettingsRunSecureBoot(t *testing.T) {
+	t.Cleanup(startProfiles(t, &shiftedClock{}))
 	for name, test := range map[string]struct {
 		vendor string
 		fault  bmctest.Fault
@@ -23,8 +24,8 @@ func TestSettingsRunSecureBoot(t *testing.T) {
 		"a settings object": {"", bmctest.SecureBootSettings, []string{"BIOS=WorkloadProfile:LowLatency", "SecureBoot=On"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := NewWithT(t)
-			defer startProfiles(t, &shiftedClock{})()
 			namespace := env.Namespace(t)
 			profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.SecureBoot = wire.SecureBootEnabled })
 			server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{Vendor: test.vendor})

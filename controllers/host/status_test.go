@@ -13,6 +13,28 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
+// TestHostDeletionNamesItsExit: the condition Ready of a deleted host says what removes it, whatever its state.
+func TestHostDeletionNamesItsExit(t *testing.T) {
+	view := lifecycle.View{Host: lifecycle.Host{Deleting: true}}
+	for state, waits := range map[lifecycle.State]string{lifecycle.StatePaused: "no longer paused", lifecycle.StateDeleting: "is powered off"} {
+		ready := metav1.Condition{Status: metav1.ConditionTrue}
+		setDeletion(&ready, view, lifecycle.Step{State: state})
+		NewWithT(t).Expect(ready).To(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonDeleting),
+			HaveField("Message", And(ContainSubstring(waits), ContainSubstring(v1alpha1.DetachedAnnotation+`="who and why"`)))))
+	}
+	view.Host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"}
+	for _, state := range []lifecycle.State{
+		lifecycle.StatePaused, lifecycle.StateDetached, lifecycle.StateReleasing, lifecycle.StateOrphaned, lifecycle.StateMaintenance, lifecycle.StateExternallyProvisioned,
+		lifecycle.StateCleaning, lifecycle.StateBootUnknown, lifecycle.StateLost, lifecycle.StatePowerHold, lifecycle.StateProvisioned, lifecycle.StateBootFailed,
+		lifecycle.StateReportedIn, lifecycle.StateBooting, lifecycle.StateClaimed,
+	} {
+		ready := metav1.Condition{Status: metav1.ConditionTrue}
+		setDeletion(&ready, view, lifecycle.Step{State: state, Message: "more"})
+		NewWithT(t).Expect(ready).To(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonDeleting),
+			HaveField("Message", And(ContainSubstring(`BareMetalMachine "m"`), ContainSubstring(v1alpha1.DetachedAnnotation+`="who and why"`), HaveSuffix("more")))), string(state))
+	}
+}
+
 // TestPausedInFlight: the condition Paused of a host whose boot is completed during a pause says so.
 func TestPausedInFlight(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -143,14 +143,14 @@ func version[T any](t *rapid.T, name string, versions []T) T {
 
 // TestPropertyOneHost: with several leaders at once, caches of any age and delayed requests, a machine has at most one host.
 func TestPropertyOneHost(t *testing.T) {
-	rapidtest.Checks(t, 40) // each has hundreds of requests
+	rapidtest.Checks(t, 20) // each has hundreds of requests
 	claims := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		for range 2 {
 			claims += untilClaimed(t, rt)
 		}
 	})
-	NewWithT(t).Expect(claims).To(BeNumerically(">", 20), "hardly anything was claimed")
+	NewWithT(t).Expect(claims).To(BeNumerically(">", 10), "hardly anything was claimed")
 }
 
 // untilClaimed runs leaders and other writers on a new machine until it has a host and no request waits. It returns how many hosts it has.

@@ -186,7 +186,7 @@ func TestSelection(t *testing.T) {
 
 // TestConcurrentClaims: many machines that claim at once get one host each, and no host gets two machines.
 func TestConcurrentClaims(t *testing.T) {
-	const n = 40
+	const n = 20
 	g := NewWithT(t)
 	start(t)
 	namespace := env.Namespace(t)

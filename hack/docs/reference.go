@@ -71,7 +71,7 @@ func buildPrograms(ctx context.Context, root string) (*programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", folder, "./cmd/manager", "./cmd/bmcctl", "./cmd/bmcsim", "./cmd/kubectl-baremetal") //nolint:gosec // a folder of its own
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-w", "-o", folder, "./cmd/manager", "./cmd/bmcctl", "./cmd/bmcsim", "./cmd/kubectl-baremetal") //nolint:gosec // a folder of its own
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(folder)

@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -47,6 +48,17 @@ func TestReleaseNamesItsExit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPropertyDetachedHostIsDeletedAtOnce: a deleted host that is detached is removed immediately, without a command, whatever its state.
+func TestPropertyDetachedHostIsDeletedAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawView(t)
+		v.Host.Deleting, v.Requests.Detached = true, by("anna: moves racks")
+		if step := Next(v, DefaultSettings()); step.State != StateDeleting || step.Action != Forget {
+			t.Fatalf("%s, %v: %s", step.State, step.Action, step.Message)
+		}
+	})
 }
 
 // TestCleaningTimeOut: only a refusal after CleaningTimeout ends a cleaningBegan, however long the BMC was unreachable.

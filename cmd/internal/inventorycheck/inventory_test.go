@@ -40,7 +40,7 @@ func TestMain(m *testing.M) { controllerstest.Main(m, &env) }
 func TestInventory(t *testing.T) {
 	folder := t.TempDir()
 	plugin, bmcctl = filepath.Join(folder, "kubectl-baremetal"), filepath.Join(folder, "bmcctl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", folder, "./cmd/kubectl-baremetal", "./cmd/bmcctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", folder, "./cmd/kubectl-baremetal", "./cmd/bmcctl")
 	build.Dir = controllerstest.Root()
 	out, err := build.CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), string(out))

@@ -66,6 +66,7 @@ func (r *run) start(env *controllerstest.Env, f *fuse, change ...func(*rig.Optio
 	r.t.Helper()
 	s := &side{env: env, fuse: f, options: rig.Options{Env: env, Settings: controllerstest.Settings()}}
 	s.options.Settings.BootTimeout = 2 * factTimeout // longer than any boot takes
+	s.options.Settings.PowerSettle = time.Second     // twelve sides are busy
 
 	for _, f := range change {
 		f(&s.options)

@@ -120,7 +120,7 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step, vendor 
 // settings are the lifecycle's: durations of minutes in a rack are moments here, except those that the fake clock covers.
 func settings() lifecycle.Settings {
 	s := controllerstest.Settings()
-	s.PollInterval, s.ActiveInterval = 1500*time.Millisecond, 200*time.Millisecond
+	s.PollInterval, s.ActiveInterval, s.PowerSettle = 1500*time.Millisecond, 200*time.Millisecond, time.Second
 	s.BootTimeout, s.BootAttempts, s.CleaningTimeout = bootTimeout, 3, bootTimeout
 	return s
 }

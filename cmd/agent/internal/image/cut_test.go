@@ -152,7 +152,7 @@ func TestCutEverywhere(t *testing.T) {
 func TestCutSeeded(t *testing.T) {
 	counts, made := map[string]int{}, 0
 	random := rand.New(rand.NewPCG(rapidtest.Seed(t), 1))
-	all := slices.DeleteFunc(setups(40*mib), func(c *setup) bool { return c.sector != 512 || c.source != wire.DataSourceNoCloud })
+	all := setups(40*mib, func(c *setup) bool { return c.sector == 512 && c.source == wire.DataSourceNoCloud })
 	for _, c := range all {
 		j := c.newJudge(t)
 		whole := c.newDisk()
@@ -267,9 +267,10 @@ var faults = []fault{
 }
 
 // TestFaults: a disk that fails at any operation ends in the reason DiskFailed, and is never bootable unless it is complete. Unless it is complete, it has no
-// bootstrap data either, if it can still be written.
+// bootstrap data either, if it can still be written. Each value of a setup is in one of them: TestCutEverywhere has all combinations.
 func TestFaults(t *testing.T) {
-	for _, c := range setups(4*mib + 64<<10) {
+	all := setups(4*mib+64<<10, func(c *setup) bool { return (c.sector == 4096) == strings.HasSuffix(c.name, "larger=true") })
+	for _, c := range all {
 		j := c.newJudge(t)
 		whole := c.newDisk()
 		if _, err := Write(t.Context(), c.options(whole, c.newSource())); err != nil {
@@ -333,7 +334,7 @@ func nonZero(d *disktest.Disk, offset, length int64) error {
 
 // TestEmptyIsReadBack: a failure says so if the disk takes the zeros after it, and keeps what it had. The reason is that of the failure.
 func TestEmptyIsReadBack(t *testing.T) {
-	c := setups(4*mib + 64<<10)[0]
+	c := oneSetup(4*mib+64<<10, 0)
 	for _, lost := range []bool{false, true} {
 		d, s := c.newDisk(), c.newSource()
 		s.commit = func() error {
@@ -359,7 +360,7 @@ func TestEmptyIsReadBack(t *testing.T) {
 
 // TestReadBackFromMedium: all that is read back before the commit was flushed before, so it does not come from a cache of the disk.
 func TestReadBackFromMedium(t *testing.T) {
-	c := setups(4*mib + 64<<10)[0]
+	c := oneSetup(4*mib+64<<10, 0)
 	d, s := c.newDisk(), c.newSource()
 	var ops []disktest.Op
 	s.commit = func() error {

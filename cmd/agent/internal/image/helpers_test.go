@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 
@@ -186,8 +187,27 @@ func (c *setup) backup() [2]int64 {
 	return [2]int64{c.diskSize - int64(c.sector) - entries, c.diskSize}
 }
 
-// setups are all combinations for an image with a size.
-func setups(size int64) []*setup {
+// setups are all combinations for an image with a size, or those that keep accepts.
+func setups(size int64, keep ...func(*setup) bool) []*setup {
+	all := combinations(size)
+	for _, f := range keep {
+		all = slices.DeleteFunc(all, func(c *setup) bool { return !f(c) })
+	}
+	for _, c := range all {
+		c.build()
+	}
+	return all
+}
+
+// oneSetup is one of the combinations.
+func oneSetup(size int64, number int) *setup {
+	c := combinations(size)[number]
+	c.build()
+	return c
+}
+
+// combinations are all combinations, without their images: to build all of those takes seconds.
+func combinations(size int64) []*setup {
 	var all []*setup
 	for _, sector := range []int{512, 4096} {
 		for _, table := range []manifest.Table{manifest.GPT, manifest.MBR, manifest.NoTable} {
@@ -205,7 +225,6 @@ func setups(size int64) []*setup {
 						c.diskSize += 3*mib + 8192
 					}
 					c.name = fmt.Sprintf("%s-%d-%s-larger=%t", table, sector, source, larger)
-					c.build()
 					all = append(all, c)
 				}
 			}

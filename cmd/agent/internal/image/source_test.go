@@ -125,7 +125,7 @@ func TestNetwork(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := setups(7 * mib)[0]
+			c := oneSetup(7*mib, 0)
 			want := c.expected(t)
 			synctest.Test(t, func(t *testing.T) {
 				d, s, start := c.newDisk(), c.newSource(), time.Now()
@@ -165,7 +165,7 @@ func corrupted(body io.Reader, offset, length, at int64) io.Reader {
 }
 
 func TestStalledServer(t *testing.T) {
-	c := setups(7 * mib)[0]
+	c := oneSetup(7*mib, 0)
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s := &stalling{c.newSource(), 3}
@@ -180,7 +180,7 @@ func TestStalledServer(t *testing.T) {
 
 // TestFinalErrors: a refusal is not repeated, and leaves an empty disk.
 func TestFinalErrors(t *testing.T) {
-	c := setups(7 * mib)[0]
+	c := oneSetup(7*mib, 0)
 	refused := retry.Final(errors.New("refused"))
 	for name, install := range map[string]func(s *source){
 		"commit": func(s *source) { s.commit = func() error { return refused } },
@@ -209,7 +209,7 @@ func TestFinalErrors(t *testing.T) {
 
 // TestCancelled: a cancellation before the permission leaves an empty disk, and after it the disk is completed.
 func TestCancelled(t *testing.T) {
-	c := setups(7 * mib)[0]
+	c := oneSetup(7*mib, 0)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s, d := c.newSource(), c.newDisk()
 	stop := errors.New("the agent is stopped")
@@ -290,7 +290,7 @@ func TestRefusals(t *testing.T) {
 			s.manifest = rehash(&broken)
 		}},
 	} {
-		c := setups(7 * mib)[0]
+		c := oneSetup(7*mib, 0)
 		d, s := c.newDisk(), c.newSource()
 		before := d.Clone()
 		o := c.options(d, s)
@@ -306,7 +306,7 @@ func TestRefusals(t *testing.T) {
 
 // TestDataLarger: bootstrap data that does not fit its partition leaves an empty disk.
 func TestDataLarger(t *testing.T) {
-	c := setups(7 * mib)[1]
+	c := oneSetup(7*mib, 1)
 	d, s := c.newDisk(), c.newSource()
 	s.data = make([]byte, c.dataSize+1)
 	if _, err := Write(t.Context(), c.options(d, s)); !failure.HasReason(err, wire.ReasonPlanInvalid) || pxetest.AnyTable(d.Clone(), c.diskSize, c.sector) {

@@ -14,7 +14,7 @@ import (
 
 // TestWrite: the disk has the image, the bootstrap data and valid tables, and nothing of the image has changed that need not.
 func TestWrite(t *testing.T) {
-	for _, c := range append(setups(5*mib+8192), setups(512 << 10)[0], setups(40<<10 + 4*mib)[4]) {
+	for _, c := range append(setups(5*mib+8192), oneSetup(512<<10, 0), oneSetup(40<<10+4*mib, 4)) {
 		t.Run(c.name, func(t *testing.T) {
 			d, s := c.newDisk(), c.newSource()
 			if !pxetest.Bootable(d, c.diskSize, c.sector) {

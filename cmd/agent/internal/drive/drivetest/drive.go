@@ -87,9 +87,17 @@ func New(kind drive.Kind, namespaces, size int, seed uint64) *Drive {
 	return d
 }
 
+// scramble fills a namespace as disktest.Random does: each 512 bytes start with eight of their own, and repeat others.
 func (d *Drive) scramble(i int) {
-	for at := 0; at < len(d.media[i]); at += 8 {
-		binary.LittleEndian.PutUint64(d.media[i][at:], d.random.Uint64())
+	pattern := make([]byte, 512)
+	for at := 0; at < len(pattern); at += 8 {
+		binary.LittleEndian.PutUint64(pattern[at:], d.random.Uint64())
+	}
+	for at := 0; at < len(d.media[i]); at += len(pattern) {
+		copy(d.media[i][at:], pattern)
+		if len(d.media[i])-at >= 8 {
+			binary.LittleEndian.PutUint64(d.media[i][at:], d.random.Uint64())
+		}
 	}
 	clear(d.gone[i])
 }
@@ -108,9 +116,7 @@ func (d *Drive) Medium(i int) []byte {
 func (d *Drive) Fill(i int, b byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for at := range d.media[i] {
-		d.media[i][at] = b
-	}
+	copy(d.media[i], bytes.Repeat([]byte{b}, len(d.media[i])))
 }
 
 // Write puts content on a namespace.
