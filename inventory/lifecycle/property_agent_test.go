@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,8 @@ func drawAgentView(t *rapid.T) View {
 	off := func(v *View) { v.Host.Boot.PoweredOnTime = nil }
 	v := pick(d, "agent", bootingView(bootsAgent), bootingView(bootsAgent, poweredOn), bootingView(bootsAgent, uncounted), erasingView(), erasingView(poweredOn), erasingView(uncounted),
 		inspectingView(), inspectingView(poweredOn), inspectingView(claimedDuringInspection), bootingView(bootsAgent, off), erasingView(off), inspectingView(off),
-		erasingFreeView(), erasingFreeView(poweredOn), erasingFreeView(off), erasingFreeView(claimedDuringErasure), erasingFreeView(poweredOn, claimedDuringErasure))
+		erasingFreeView(), erasingFreeView(poweredOn), erasingFreeView(off), erasingFreeView(claimedDuringErasure), erasingFreeView(poweredOn, claimedDuringErasure),
+		restartView(poweredOn), restartView(poweredOn, claimedInRun))
 	b := *v.Host.Boot
 	b.Number, b.Attempt = b.Number+rapid.Int32Range(0, 3).Draw(t, "boots"), rapid.Int32Range(1, 3).Draw(t, "attempt")
 	v.Host.Spec.ProviderState.Boots += b.Number - v.Host.Boot.Number
@@ -81,6 +83,12 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 	}
 }
 
+// agentPurposes are the purposes for which the agent is booted in a state. An erasure on request is none of them.
+var agentPurposes = map[State][]v1alpha1.BootPurpose{
+	StateFree: {v1alpha1.PurposeInspect}, StateConfiguring: {v1alpha1.PurposeConfigure, v1alpha1.PurposeInspect}, StateClaimed: {v1alpha1.PurposeConfigure},
+	StateCleaning: {v1alpha1.PurposeClean}, StateBooting: {v1alpha1.PurposeProvision},
+}
+
 // TestPropertyTheAgentIsBootedForItsPurpose: the agent is booted for a recorded and counted boot with a power-on, and never once it is done, or the boot is over.
 func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 	drawMore(t)
@@ -100,19 +108,19 @@ func TestPropertyTheAgentIsBootedForItsPurpose(t *testing.T) {
 		case !b.Agent || b.PoweredOnTime == nil || b.AgentDoneTime != nil || b.Failure != nil || b.VoidedTime != nil || b.Number != v.Host.Spec.ProviderState.Boots:
 			t.Fatalf("the agent is booted, and its boot is over or not begun: %+v", v)
 		case IsRequestedErasure(b):
-			if state != StateFree && state != StateClaimed {
+			if state != StateFree && state != StateConfiguring && state != StateClaimed {
 				t.Fatalf("the agent is booted on request in %s: %+v", state, v)
 			}
-		case map[State]v1alpha1.BootPurpose{StateFree: v1alpha1.PurposeInspect, StateCleaning: v1alpha1.PurposeClean, StateBooting: v1alpha1.PurposeProvision}[state] != b.Purpose:
+		case !slices.Contains(agentPurposes[state], b.Purpose):
 			t.Fatalf("the agent is booted for %s in %s: %+v", b.Purpose, state, v)
-		case state != StateFree && b.ClaimID != v.Host.Spec.ConsumerRef.ClaimID:
+		case (state == StateCleaning || state == StateBooting) && b.ClaimID != v.Host.Spec.ConsumerRef.ClaimID:
 			t.Fatalf("the agent is booted for another claim: %+v", v)
 		}
 	})
 	if !once {
 		t.Error("no agent was booted on request")
 	}
-	for _, p := range []v1alpha1.BootPurpose{v1alpha1.PurposeProvision, v1alpha1.PurposeInspect, v1alpha1.PurposeClean} {
+	for _, p := range []v1alpha1.BootPurpose{v1alpha1.PurposeProvision, v1alpha1.PurposeInspect, v1alpha1.PurposeClean, v1alpha1.PurposeConfigure} {
 		if !purposes[p] {
 			t.Errorf("no agent was booted for the purpose %s", p)
 		}
