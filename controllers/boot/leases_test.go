@@ -39,7 +39,7 @@ func (i indexes) IndexField(_ context.Context, o client.Object, field string, ex
 	return nil
 }
 
-var scheme = controllerstest.Scheme()
+var scheme = controllerstest.FakeScheme()
 
 func newFake(objects ...client.Object) client.WithWatch {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.BareMetalHost{})

@@ -142,7 +142,7 @@ func newAPI(funcs interceptor.Funcs) client.WithWatch {
 	machine, host := meta("m"), meta("h")
 	machine.Finalizers, host.Finalizers = []string{"test/keep"}, []string{"test/keep"} // so that a deletion is visible
 	machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m-uid"}}
-	builder := fake.NewClientBuilder().WithScheme(controllerstest.Scheme()).WithInterceptorFuncs(funcs).
+	builder := fake.NewClientBuilder().WithScheme(controllerstest.FakeScheme()).WithInterceptorFuncs(funcs).
 		WithStatusSubresource(&v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalBoot{})
 	if err := errors.Join(controllers.IndexHosts(ctx, indexes{builder}), boot.IndexLeases(ctx, indexes{builder})); err != nil {
 		panic(err)

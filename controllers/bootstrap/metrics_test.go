@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 		return c
 	}
 	leads := make(chan struct{})
-	m := &Metrics{Leads: leads, Client: fake.NewClientBuilder().WithScheme(controllerstest.Scheme()).WithObjects(
+	m := &Metrics{Leads: leads, Client: fake.NewClientBuilder().WithScheme(controllerstest.FakeScheme()).WithObjects(
 		config("a", bootstrapv1.ReasonDataSecretCreated), config("b", bootstrapv1.ReasonDataSecretCreated), config("c", bootstrapv1.ReasonValueMissing), config("d", ""),
 	).Build()}
 	g.Expect(testutil.CollectAndCount(m)).To(BeZero())

@@ -18,7 +18,9 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +66,17 @@ func Scheme() *k8sruntime.Scheme {
 	utilruntime.Must(clusterv1.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	utilruntime.Must(bootstrapv1.AddToScheme(scheme))
+	return scheme
+}
+
+// FakeScheme is Scheme without the kinds of Kubernetes that no controller knows. A fake client maps all kinds of its scheme at each write.
+func FakeScheme() *k8sruntime.Scheme {
+	scheme := k8sruntime.NewScheme()
+	for _, add := range []func(*k8sruntime.Scheme) error{
+		corev1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, clusterv1.AddToScheme, v1alpha1.AddToScheme, bootstrapv1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
 	return scheme
 }
 

@@ -36,7 +36,7 @@ func TestSerialNumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r := &erasureRequests{apiReader: fake.NewClientBuilder().WithScheme(controllerstest.Scheme()).WithObjects(c.report...).Build(), observations: newObservations()}
+			r := &erasureRequests{apiReader: fake.NewClientBuilder().WithScheme(controllerstest.FakeScheme()).WithObjects(c.report...).Build(), observations: newObservations()}
 			h := &v1alpha1.BareMetalHost{ObjectMeta: meta, Spec: v1alpha1.BareMetalHostSpec{Inspection: c.inspection}}
 			r.observations.update(client.ObjectKeyFromObject(h), func(o *hostObservation) { o.hardware = c.hardware })
 			g.Expect(r.serialNumber(t.Context(), h)).To(Equal(c.want))
