@@ -19,6 +19,7 @@ var bootTargets = []target{
 		{"a namespace gets all answers", "hostSlots.enter", "s.taken[namespace] >= s.perNamespace", ""},
 		{"a client holds any number of seeds in memory", "Handler.seed", "slots.enter(r.Context(), host)", "func() {}, error(nil)"},
 		{"a stranger takes the slots of a host", "Handler.seed", `h.Booter.KnowsSeedToken(r.Context(), host, r.PathValue("token"))`, "true"},
+		{"a file without bootstrap data takes a slot", "Handler.seed", `seed.HasUserData(r.PathValue("file"))`, "true"},
 		{"an agent holds any number of partitions in memory", "Handler.agentData", "slots.enter(r.Context(), from.Host)", "func() {}, error(nil)"},
 		{"an answer from an image has no end", "serveImage", "answer.end = time.Now().Add(imageAnswerTime)", ""},
 		{"any client fetches media", "mediaServer.permits", "len(m.MediaClients) == 0", "true"},
