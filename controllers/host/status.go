@@ -70,12 +70,11 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 	}
 	before := host.DeepCopy()
 	w.fillStatus(host, view, step, observed)
-	patch := client.MergeFrom(before)
-	same, err := sameStatus(before, host, patch)
+	change, err := statusChange(before, host)
 	if err != nil {
 		return 0, err
 	}
-	if same {
+	if change == nil {
 		w.throttle.Done(key)
 		return 0, nil
 	}
@@ -95,7 +94,7 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 	if wait > 0 {
 		return wait, nil
 	}
-	if err := w.client.Status().Patch(ctx, host, patch); err != nil {
+	if err := w.client.Status().Patch(ctx, host, change); err != nil {
 		return 0, err
 	}
 	w.writeCache.Record(host)
@@ -110,14 +109,18 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 // forget drops that the status of a host is unwritten.
 func (w *statusWriter) forget(key types.NamespacedName) { w.throttle.Done(key) }
 
-// sameStatus is true if the patch is empty. It computes the patch only if the statuses differ in Go, which they may do in ways that JSON does not show:
-// computing it always took a quarter of the allocations of hosts at rest.
-func sameStatus(before, host *v1alpha1.BareMetalHost, patch client.Patch) (bool, error) {
+// statusChange returns the patch from one status to another, nil without a difference. It computes the patch only if the statuses differ in Go, which they may do in ways that JSON
+// does not show: computing it always took a quarter of the allocations of hosts at rest. It is computed once, not again when it is sent.
+func statusChange(before, host *v1alpha1.BareMetalHost) (client.Patch, error) {
 	if equality.Semantic.DeepEqual(before.Status, host.Status) {
-		return true, nil
+		return nil, nil //nolint:nilnil // no difference is a valid answer
 	}
+	patch := client.MergeFrom(before)
 	change, err := patch.Data(host)
-	return string(change) == "{}", err
+	if err != nil || string(change) == "{}" {
+		return nil, err
+	}
+	return client.RawPatch(patch.Type(), change), nil
 }
 
 // isSignificantChange is true if statuses differ in more than progress. It ignores the time of the inspection, which says nothing about the result. It

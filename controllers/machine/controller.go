@@ -216,6 +216,10 @@ func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMeta
 		setReady(s.machine, s.host)
 		setPhase(s.machine, s.host)
 	}
+	if equality.Semantic.DeepEqual(before, s.machine) {
+		r.throttle.Done(client.ObjectKeyFromObject(s.machine))
+		return 0, nil
+	}
 	if wait := r.writeDelay(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil
 	}
@@ -245,7 +249,7 @@ func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.T
 		}
 		return m
 	}
-	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
+	if !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
 		return 0
 	}
 	if controllers.IsBootProgress(conditions.Get(before, v1alpha1.HostBootedCondition), conditions.Get(m, v1alpha1.HostBootedCondition)) {
@@ -289,13 +293,18 @@ func (r *Reconciler) recordWrite(m *v1alpha1.BareMetalMachine, err error) error 
 	return err
 }
 
-// patchChanges applies a patch of the differences between two objects, if there are any.
+// patchChanges applies a patch of the differences between two objects, if there are any. Computing them costs as much as the rest of a write, so that is done once, and not for
+// objects that are the same in Go.
 func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Patch) error) error {
-	patch := client.MergeFrom(before.DeepCopy())
-	if change, err := patch.Data(after); err != nil || string(change) == "{}" {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	patch := client.MergeFrom(before)
+	change, err := patch.Data(after)
+	if err != nil || string(change) == "{}" {
 		return err
 	}
-	return apply(patch)
+	return apply(client.RawPatch(patch.Type(), change))
 }
 
 // addFinalizer adds the finalizer to a machine that is not being deleted. It is written with the choice of a host, or by writeFinalizer.

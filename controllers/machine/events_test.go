@@ -78,3 +78,40 @@ func TestLastWrite(t *testing.T) {
 	g.Expect(writes).To(Equal([]string{"machine"}))
 	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(&m), &m)).NotTo(Succeed())
 }
+
+// TestChangesAreComputedOnce: a write sends the difference that was computed before, and a reconcile that changes nothing computes none.
+func TestChangesAreComputedOnce(t *testing.T) {
+	g := NewWithT(t)
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}})
+	var sent []string
+	note := func(p client.Patch) {
+		change, err := p.Data(&v1alpha1.BareMetalMachine{})
+		g.Expect(err).NotTo(HaveOccurred())
+		sent = append(sent, string(change))
+	}
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			note(p)
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			note(p)
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	var m v1alpha1.BareMetalMachine
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
+	before := m.DeepCopy()
+	m.Spec.ProviderID, m.Status.NodeName = "baremetal://dc/h/m", "n"
+	_, err := r.write(t.Context(), before, &m)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(sent).To(ConsistOf(`{"spec":{"providerID":"baremetal://dc/h/m"}}`, `{"status":{"nodeName":"n"}}`))
+
+	difference := func() { _, _ = client.MergeFrom(&m).Data(&m) }
+	unchanged := func() {
+		wait, err := r.writeOrDelay(t.Context(), &m, &scope{machine: &m, undecided: true})
+		g.Expect(wait, err).To(BeZero())
+	}
+	g.Expect(2 * testing.AllocsPerRun(10, unchanged)).To(BeNumerically("<", testing.AllocsPerRun(10, difference)))
+	g.Expect(sent).To(HaveLen(2))
+}

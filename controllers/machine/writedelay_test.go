@@ -40,7 +40,6 @@ func TestWriteDelay(t *testing.T) {
 		before, after *v1alpha1.BareMetalMachine
 		waits         bool
 	}{
-		"nothing":             {machine(), machine(), false},
 		"other words":         {machine(booted("False", "A")), machine(booted("False", "B")), true},
 		"a condition":         {machine(booted("False", "A")), machine(booted("True", "A")), false},
 		"what it waits for":   {machine(waits("A", "x")), machine(waits("B", "x")), false},
