@@ -176,12 +176,19 @@ var guardTargets = []target{
 			"for id := range parsed { keys[id] = parsed[id] }; _ = strings.TrimSuffix(name, keySuffix)"},
 		{"an error shows the key", "Recorder.key", "PrivateKeyName, name", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name"},
 	}},
+	{"inventory/claim", []string{"-test.run=ChoiceClosed"}, []mutant{
+		{"a choice is closed at its own version", "Choice.Closed", "order > 0", "order >= 0"},
+		{"another host of the name closes a choice", "Choice.Closed", "seen.UID != c.UID", "false"},
+	}},
 	{"controllers/machine", []string{
-		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused",
+		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused|ClosedChoice|FinalizerRemovedByHand",
 	}, []mutant{
 		{"the cache proves that a machine has no host before a claim", "Reconciler.claim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
 			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
-		{"the cache proves that a deleted machine has no host", "Reconciler.reconcileDelete", "r.Client, r.APIReader", "r.Client"},
+		{"the cache proves that a deleted machine has no host", "Reconciler.finishClaim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
+			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
+		{"the cache proves that a choice is open", "Reconciler.chosenHost", "r.APIReader.Get(ctx, key, host)", "r.Client.Get(ctx, key, host)"},
+		{"a machine with a choice is new", "Reconciler.claim", "s.isNew && !choseBefore", "s.isNew && (!choseBefore || !isChosen)"},
 		{"a boot of an earlier machine of the name counts", "Reconciler.reconcileBoot", "controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))",
 			"controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))"},
 		{"the choice of a host has no lock", "Reconciler.writeMetadata", "client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(s.before)"},
