@@ -58,6 +58,8 @@ type Reconciler struct {
 	throttle      *controllers.Throttle
 	// provisioned holds the UIDs of machines whose event Provisioned was recorded. Nil records every event.
 	provisioned *lru.Cache
+	// released holds the UIDs of deleted machines whose finalizer was removed. Nil holds none.
+	released *lru.Cache
 }
 
 // scope is what one reconcile works on.
@@ -76,7 +78,7 @@ type scope struct {
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.provisioned, r.throttle, r.metadata = lru.New(4096), controllers.NewThrottle(), mgr.GetCache()
+	r.provisioned, r.released, r.throttle, r.metadata = lru.New(4096), lru.New(4096), controllers.NewThrottle(), mgr.GetCache()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -110,6 +112,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if !controllers.HasWatchFilter(s.machine, r.WatchFilter) {
 		r.writeCache.Forget(request.NamespacedName)
 		r.throttle.Done(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if r.isReleased(s.machine) {
 		return ctrl.Result{}, nil
 	}
 	s.machine = r.writeCache.Read(s.machine)
@@ -273,6 +278,7 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 	}
 	hasProviderID = own.Spec.ProviderID != ""
 	if controllerutil.ContainsFinalizer(before, v1alpha1.MachineFinalizer) && !controllerutil.ContainsFinalizer(own, v1alpha1.MachineFinalizer) {
+		r.recordReleased(own)
 		return hasProviderID, nil // the API server has deleted the machine
 	}
 	for i := range after.Status.Conditions { // the first patch may have raised the generation, with this controller's own changes
@@ -283,6 +289,23 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 	oldStatus := after.DeepCopy()
 	oldStatus.Status = before.Status
 	return hasProviderID, patchChanges(oldStatus, after, func(p client.Patch) error { return r.recordWrite(after, r.Client.Status().Patch(ctx, after, p)) })
+}
+
+// recordReleased records that the finalizer of a machine under deletion was removed.
+func (r *Reconciler) recordReleased(m *v1alpha1.BareMetalMachine) {
+	if r.released != nil {
+		r.released.Add(m.UID, nil)
+	}
+}
+
+// isReleased is true for a machine under deletion whose finalizer was removed. The cache may still show it, and an object under deletion gets no new finalizer. The write cache does
+// not know that, because the API server answers the patch that deletes an object with the version from before.
+func (r *Reconciler) isReleased(m *v1alpha1.BareMetalMachine) bool {
+	if r.released == nil || m.DeletionTimestamp.IsZero() {
+		return false
+	}
+	_, released := r.released.Get(m.UID)
+	return released
 }
 
 // recordWrite stores the result of a successful write in the write cache.
