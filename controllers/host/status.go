@@ -35,8 +35,8 @@ type statusWriter struct {
 // write for each host when a fleet is registered.
 const firstStatusGrace = 5 * time.Second
 
-// bootStatusGrace is the time in which a server is expected to be on after its host was claimed. Until then its status is not written: one write has the claim, the boot and the
-// power. Machines do not claim by the status alone, but by spec.consumerRef, which is written first.
+// bootStatusGrace is the time in which a server is expected to be on after its host was claimed, or off after its machine was deleted. Until then its status is not written: one
+// write has the claim, the boot and the power. Machines do not claim by the status alone, but by spec.consumerRef, which is written first.
 const bootStatusGrace = 10 * time.Second
 
 // powersOnForBoot is true while a boot goes on whose server is about to be powered on.
@@ -45,6 +45,11 @@ func powersOnForBoot(view lifecycle.View, step lifecycle.Step) bool {
 	awaitsPower := view.Host.Boot != nil && view.Host.Boot.PoweredOnTime != nil && step.State == lifecycle.StateBooting
 	goesOn := step.Action != lifecycle.Nothing || view.BMC.Busy || awaitsPower
 	return boots && goesOn && view.BMC.Power != v1alpha1.PowerOn && view.BMCProblem() == nil && view.Observed.Problem == nil && !view.PauseRequested()
+}
+
+// powersOffForRelease is true while a server is powered off for a release, which goes well: one write has the release, the cleaning and the power.
+func powersOffForRelease(view lifecycle.View, step lifecycle.Step) bool {
+	return step.State == lifecycle.StateReleasing && view.BMC.Power != v1alpha1.PowerOff && view.BMCProblem() == nil
 }
 
 // startsRunning is true for a server that is on in a boot attempt which the status does not show yet: each attempt is shown once, when its server is on.
@@ -85,6 +90,8 @@ func (w *statusWriter) writeStatus(ctx context.Context, host *v1alpha1.BareMetal
 		wait = w.throttle.Delay(key, view.Now)
 	case powersOnForBoot(view, step):
 		wait = w.throttle.DelayProgress(key, view.Now, bootStatusGrace)
+	case powersOffForRelease(view, step):
+		wait = w.throttle.DelayProgress(key, view.Now, min(w.progressDelay, bootStatusGrace))
 	case isSignificantChange(before.Status, host.Status), startsRunning(view, observed):
 	case controllers.IsBootProgress(conditions.Get(before, v1alpha1.BootedCondition), conditions.Get(host, v1alpha1.BootedCondition)):
 		wait = w.throttle.DelayProgress(key, view.Now, w.progressDelay)

@@ -240,6 +240,16 @@ func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMeta
 	return 0, nil
 }
 
+// releaseStatusGrace is the time in which the host of a deleted machine is expected to be released. Until then the status of the machine is not written: its deletionTimestamp says
+// the same.
+const releaseStatusGrace = 10 * time.Second
+
+// beginsRelease is true for a deleted machine whose status does not show yet that it waits for the release of its host.
+func beginsRelease(before, m *v1alpha1.BareMetalMachine) bool {
+	return !m.DeletionTimestamp.IsZero() && conditions.Get(before, v1alpha1.DeletingCondition) == nil && conditions.Get(m, v1alpha1.DeletingCondition) != nil &&
+		m.Status.FailureReason == before.Status.FailureReason
+}
+
 // writeDelay returns how long the write of a machine must wait, zero for none. Only progress waits; a transition is written at once. A machine learns from its host once in each
 // phase, and at once what is wrong. The reason why the machine has no host is written at once too: the next reconcile depends on it, and noHostBackoff limits how often it changes.
 func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.Time) time.Duration {
@@ -253,6 +263,9 @@ func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.T
 			m.Status.Conditions = append(m.Status.Conditions, *claimed)
 		}
 		return m
+	}
+	if beginsRelease(before, m) {
+		return r.throttle.DelayProgress(client.ObjectKeyFromObject(m), now, min(r.ProgressDelay, releaseStatusGrace))
 	}
 	if !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
 		return 0
