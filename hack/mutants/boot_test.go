@@ -40,7 +40,7 @@ var bootTargets = []target{
 		{"the last of two hosts with one MAC address is served", "lookup.hostOf",
 			"keeper, err := controllers.KeeperOfMAC(ctx, l.client, l.tenants, mac.String()); return keeper.DeepCopy(), err",
 			"h, err := controllers.HostsWith(ctx, l.client, controllers.MACIndex, mac.String()); if len(h) == 0 { return nil, err }; return &h[len(h)-1], err"},
-		{"a Lease object is created for each repeated request", "createdLeases.begin", "c.begun[l]", "c.begun[l] && false"},
+		{"a Lease object is created for each repeated request", "createdLeases.begin", "if c.begun[l] { return false }", ""},
 		{"two interfaces of a server get one reserved address", "allocation.reservation", "left == 0", "true"},
 		{"an interface gets the address of the other one", "allocation.ofOtherInterface", "len(a.host.Spec.BootMACAddresses) < 2 || address == a.reservation()", "true"},
 		{"a host whose MAC address changed gets the script for the old one", "scripts.script", "!slices.Contains(a.host.Spec.BootMACAddresses, mac.String())", "!slices.Contains(a.host.Spec.BootMACAddresses, mac.String()) && mac == nil"},
