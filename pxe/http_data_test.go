@@ -66,15 +66,17 @@ func (dataAgents) Data(context.Context, pxe.AgentRequest, agent.DataRequest, str
 	return seed.DataPartition{Head: []byte("the partition")}, nil
 }
 
-// TestDataStalledClient: answers with bootstrap data are in memory until their clients have read them. So a host that reads none gets four, and no slot of another host.
+// TestDataStalledClient: answers with bootstrap data are in memory until their clients have read them. So a host that reads none gets four, and no slot of another host. Its files
+// without bootstrap data need no slot.
 func TestDataStalledClient(t *testing.T) {
 	l, _ := newImageLab(t, 8)
 	l.handler.Agents = dataAgents{}
-	seedOf := func(address, token string) *http.Request {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/seed/dc/h/"+token+"/user-data", nil)
+	fileOf := func(address, token, file string) *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/seed/dc/h/"+token+"/"+file, nil)
 		r.RemoteAddr = address + ":4711"
 		return r
 	}
+	seedOf := func(address, token string) *http.Request { return fileOf(address, token, seed.UserData) }
 	dataOf := func(host string) *http.Request {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, agent.Path(host, agent.EndpointData), strings.NewReader(`{}`))
 		r.RemoteAddr = "192.0.2.9:4711"
@@ -91,6 +93,7 @@ func TestDataStalledClient(t *testing.T) {
 	l.booter.Data = seed.Data{UserData: []byte("#cloud-config\n")}
 	stall(t, mux, 4, func() *http.Request { return seedOf("192.0.2.9", "token") })
 	g.Expect(status(seedOf("192.0.2.9", "token"))).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(status(fileOf("192.0.2.9", "token", seed.MetaData))).To(Equal(http.StatusOK))
 	g.Expect(status(seedOf("192.0.2.66", "guess"))).To(Equal(http.StatusForbidden), "a stranger needs no slot, and gets a small answer")
 
 	stall(t, mux, 4, func() *http.Request { return dataOf("dc/agent") })

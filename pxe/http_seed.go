@@ -8,7 +8,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/seed"
 )
 
-// seed returns the handler of bootstrap data, for which a host with its token waits for a slot. A stranger takes none, and gets a small answer.
+// seed returns the handler of seeds. For the files with the bootstrap data, a host with its token waits for a slot. The other files are small, and so is the answer to a stranger.
 func (h *Handler) seed(slots *answerSlots) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		host, ok := hostOf(r)
@@ -16,7 +16,7 @@ func (h *Handler) seed(slots *answerSlots) http.HandlerFunc {
 			refuse(w, r, errNoName)
 			return
 		}
-		if h.Booter.KnowsSeedToken(r.Context(), host, r.PathValue("token")) {
+		if seed.HasUserData(r.PathValue("file")) && h.Booter.KnowsSeedToken(r.Context(), host, r.PathValue("token")) {
 			leave, err := slots.enter(r.Context(), host)
 			if err != nil {
 				refuse(w, r, err)

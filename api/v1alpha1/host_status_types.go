@@ -99,27 +99,33 @@ type BareMetalHostStatus struct {
 
 	// powerRestore is how the provider powered the server on after the last loss of power. It stays until the next one, or until the machine releases the host.
 	// +optional
+	// +structType=atomic
 	PowerRestore *PowerRestore `json:"powerRestore,omitempty"`
 
 	// bmc is what the BMC reported about itself, and the last boot override.
 	// +optional
+	// +structType=atomic
 	BMC *BMCStatus `json:"bmc,omitempty"`
 
 	// hardware is the inventory of the server that its BMC reported.
 	// +optional
+	// +structType=atomic
 	Hardware *Hardware `json:"hardware,omitempty"`
 
 	// health is what the BMC reports about the health of the server over time. It is absent if there is nothing to report. The condition HardwareHealthy summarises it.
 	// +optional
+	// +structType=atomic
 	Health *HealthStatus `json:"health,omitempty"`
 
 	// inspection summarises what the agent found on the server, for a host whose spec.inspection is Agent or Both.
 	// +optional
+	// +structType=atomic
 	Inspection *InspectionSummary `json:"inspection,omitempty"`
 
 	// identity is the identity of the server that the provider accepted for this host. If several hosts have the same identity, one keeps it and the others
 	// are not booted. The host that was booted with it for its current machine keeps it, then the host whose status.identity has it, then the oldest.
 	// +optional
+	// +structType=atomic
 	Identity *HostIdentity `json:"identity,omitempty"`
 
 	// addresses are the addresses of the running server that the provider observed.
@@ -128,6 +134,7 @@ type BareMetalHostStatus struct {
 
 	// lastOperation is the operation that the provider performs on the server through its BMC, or the last one that it performed.
 	// +optional
+	// +structType=atomic
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 
 	// observedGeneration is the generation of the host that this status describes.

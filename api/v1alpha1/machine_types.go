@@ -317,6 +317,7 @@ type BareMetalMachineStatus struct {
 
 	// lastOperation is status.lastOperation of the machine's host, if it failed.
 	// +optional
+	// +structType=atomic
 	LastOperation *Operation `json:"lastOperation,omitempty"`
 }
 

@@ -220,7 +220,7 @@ func (o *options) leaseName() string {
 // their first step (docs/decisions/0017-no-bmc-call-in-a-reconcile.md).
 func (c *concurrency) each(f func(value *int, name string, byDefault int, what string)) {
 	f(&c.host, "baremetalhost-concurrency", 40, "Maximum number of BareMetalHosts that are reconciled concurrently.")
-	f(&c.machine, "baremetalmachine-concurrency", 20, "Maximum number of BareMetalMachines that are reconciled concurrently.")
+	f(&c.machine, "baremetalmachine-concurrency", 40, "Maximum number of BareMetalMachines that are reconciled concurrently.")
 	f(&c.cluster, "baremetalcluster-concurrency", 10, "Maximum number of BareMetalClusters that are reconciled concurrently.")
 	f(&c.template, "baremetalmachinetemplate-concurrency", 10, "Maximum number of BareMetalMachineTemplates that are reconciled concurrently.")
 	f(&c.remediation, "baremetalremediation-concurrency", 10, "Maximum number of BareMetalRemediations that are reconciled concurrently.")

@@ -24,8 +24,8 @@ const (
 	batchDelay = 2 * time.Second
 	// progressDelay is batchDelay for the progress of an agent, which is limited already: later it would be that of a step that is over.
 	progressDelay = 500 * time.Millisecond
-	// maxWriters is how many hosts are written at once.
-	maxWriters = 4
+	// maxWriters is how many hosts are written at once. While hundreds of servers boot, a write takes most of a second, and each host has one or two.
+	maxWriters = 32
 	// writeTimeout is the timeout for writing one host.
 	writeTimeout = 30 * time.Second
 	// shutdownTimeout is the timeout for the writes of a process that stops.

@@ -259,11 +259,17 @@ func (a *allocation) nameOf(other types.NamespacedName) string {
 }
 
 // acquire makes the host the holder of an address. It creates the Lease object, which succeeds for one boot server only. If the object exists and has no
-// holder, acquire updates it with the resourceVersion that was read. With takeFromGone it also takes the address from a holder that is gone.
+// holder, acquire updates it with the resourceVersion that was read. With takeFromGone it also takes the address from a holder that is gone. The error wraps pxe.ErrNotYet while an
+// earlier request of the server is creating an object.
 func (a *allocation) acquire(ctx context.Context, address netip.Addr, takeFromGone bool) (pxe.Lease, error) {
 	key := a.leaseKey(address)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	setHolder(lease, a.holder, a.pool.Network)
+	creation := leaseCreation{a.holder, a.pool.Prefix}
+	if !a.created.begin(creation) {
+		return pxe.Lease{}, fmt.Errorf("%w: an earlier request is getting an address", pxe.ErrNotYet)
+	}
+	defer a.created.end(creation)
 	err := a.client.Create(ctx, lease)
 	if apierrors.IsAlreadyExists(err) {
 		return a.takeOver(ctx, address, takeFromGone)

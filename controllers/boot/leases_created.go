@@ -2,6 +2,7 @@ package boot
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,34 @@ import (
 type createdLeases struct {
 	mu     sync.Mutex
 	leases map[string]*coordinationv1.Lease // by name
+	begun  map[leaseCreation]bool
+}
+
+// leaseCreation is the creation of a Lease object for a holder in a network, which has one at a time.
+type leaseCreation struct {
+	holder holder
+	prefix netip.Prefix
+}
+
+// begin is true for a creation that may begin. Another one of the holder in the network may be under way: while the API server is slow, firmware repeats its request. If it is true,
+// call end after the creation.
+func (c *createdLeases) begin(l leaseCreation) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun[l] {
+		return false
+	}
+	if c.begun == nil {
+		c.begun = map[leaseCreation]bool{}
+	}
+	c.begun[l] = true
+	return true
+}
+
+func (c *createdLeases) end(l leaseCreation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.begun, l)
 }
 
 // add keeps an object for the time that the cache may take to show it. A probation takes at least as long, so no other interface gets the address in the meantime.

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
 )
 
 // leaseless is a cache that shows no Lease objects yet.
@@ -67,4 +70,58 @@ func TestCreatedLease(t *testing.T) {
 	l.cache.Client = api
 	g.Expect(l.ask(1)).To(Equal(another[1:]))
 	g.Expect(l.leases.created.leases).To(BeEmpty(), "the cache shows it")
+}
+
+// slowLeases is an API server that creates the first Lease object when the test lets it.
+type slowLeases struct {
+	*leaseless
+
+	arrived, proceed chan error
+}
+
+func (s *slowLeases) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if s.creates > 0 {
+		return s.leaseless.Create(ctx, o, opts...)
+	}
+	s.creates++
+	s.arrived <- nil
+	if err := <-s.proceed; err != nil {
+		return err
+	}
+	return s.Client.Create(ctx, o, opts...)
+}
+
+// TestLeaseIsCreatedOnce: firmware repeats a DISCOVER while the Lease object of the first one is created. That causes no request to the API server, and does not concern other
+// servers. After a failure the next request tries again.
+func TestLeaseIsCreatedOnce(t *testing.T) {
+	for name, outcome := range map[string]error{"created": nil, "failed": errors.New("the API server is down")} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			l := newLeasing(t, aHost("h", 1), aHost("i", 2))
+			cache := &slowLeases{&leaseless{Client: l.cache.Client}, make(chan error), make(chan error)}
+			l.cache.Client = cache
+			first := make(chan error)
+			go func() {
+				_, err := l.ask(1)
+				first <- err
+			}()
+			<-cache.arrived
+			_, err := l.ask(1)
+			g.Expect(err).To(MatchError(pxe.ErrNotYet))
+			g.Expect(cache.creates).To(Equal(1))
+			g.Expect(l.ask(2)).To(HavePrefix("+"))
+			g.Expect(cache.creates).To(Equal(2))
+			g.Expect(l.events.Events).To(BeEmpty(), "nothing is wrong")
+			cache.proceed <- outcome
+			if outcome == nil {
+				g.Expect(<-first).NotTo(HaveOccurred())
+				g.Expect(l.ask(1)).To(HavePrefix("192.0.2."))
+				g.Expect(cache.creates).To(Equal(2))
+				return
+			}
+			g.Expect(<-first).To(MatchError(outcome))
+			g.Expect(l.ask(1)).To(HavePrefix("+"))
+			g.Expect(cache.creates).To(Equal(3))
+		})
+	}
 }

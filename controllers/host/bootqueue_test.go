@@ -16,6 +16,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
@@ -168,4 +169,19 @@ func TestBootQueueIsNotBlocked(t *testing.T) {
 	wait(t, r.servers[4], waits)
 	r.reports(t, "h2")
 	r.comesTo(t, "h1", "h4")
+}
+
+// TestPacedStart: a host that asks while many others start their boots waits, and starts without an event.
+func TestPacedStart(t *testing.T) {
+	g := NewWithT(t)
+	r := &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}}
+	defer startReconciler(t, r)()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	spent := time.Now()
+	r.SpendStarts(spent, 4*time.Second)
+	claimed(t, server, "m")
+	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.ProviderState.Boots).To(BeEquivalentTo(1)) })
+	g.Expect(bootOf(t, server).Spec.StartTime.Time).To(BeTemporally(">=", spent.Add(3*time.Second)), "in whole seconds")
 }

@@ -83,6 +83,7 @@ type Reconciler struct {
 	writeCache   *controllers.WriteCache[*v1alpha1.BareMetalHost]
 	enqueuer     *enqueuer
 	queue        *bootQueue
+	pace         *startPace
 	boots        *bootRecords
 	// settingsRecords reads nothing without Profiles.
 	settingsRecords *settingsRecords
@@ -164,7 +165,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.observations, r.writeCache = newObservations(), &controllers.WriteCache[*v1alpha1.BareMetalHost]{}
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
 	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
-	r.queue = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue)
+	r.queue, r.pace = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue), newStartPace()
 	r.events = &eventRecorder{recorder: r.Recorder, client: r.Client, clock: r.Clock, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
 	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}
@@ -273,6 +274,9 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 	view, step, err := r.decide(ctx, host, boot)
 	if err != nil {
 		return ctrl.Result{}, false, err
+	}
+	if wait := r.pace.delay(key, view, step); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, false, nil
 	}
 	if err := r.boots.ensureOwner(ctx, host, boot, step); err != nil {
 		r.queue.Leave(key, view.Now)

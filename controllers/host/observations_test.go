@@ -83,6 +83,10 @@ func TestInitFromStatus(t *testing.T) {
 	g.Expect(h.override.Worked).To(BeTrue())
 	h.initFromStatus(withStatus(status), nil, time.Now())
 	g.Expect(h.override.Worked).To(BeTrue())
+	h.override.Worked, view.Observed = false, lifecycle.Observed{}
+	view.Host.Boot.DataServedTime, view.Host.Boot.ReportedTime = new(metav1.Now()), new(metav1.Now())
+	h.noteOverrideWorked(view)
+	g.Expect(h.override.Worked).To(BeTrue(), "the server reported before the status shows a stage: one write has both")
 	g.Expect(status.BootOverride.Worked).To(BeFalse(), "it is the cache's")
 }
 

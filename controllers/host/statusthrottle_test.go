@@ -143,6 +143,54 @@ func TestStatusOfAClaim(t *testing.T) {
 	}
 }
 
+// TestStatusOfARelease: while a server is about to be powered off for a release, its status is not written. A server that does not obey, and one whose BMC is away, is shown.
+func TestStatusOfARelease(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		state   lifecycle.State
+		power   v1alpha1.PowerState
+		after   time.Duration
+		problem bool
+		waits   time.Duration
+	}{
+		"it shuts down":     {state: lifecycle.StateReleasing, power: v1alpha1.PoweringOff, after: 9 * time.Second, waits: time.Second},
+		"it does not obey":  {state: lifecycle.StateReleasing, power: v1alpha1.PowerOn, after: 10 * time.Second},
+		"it is off":         {state: lifecycle.StateReleasing, power: v1alpha1.PowerOff},
+		"it is cleaned":     {state: lifecycle.StateCleaning, power: v1alpha1.PowerOff},
+		"its BMC is away":   {state: lifecycle.StateReleasing, power: v1alpha1.PowerOn, problem: true},
+		"it is on, cleaned": {state: lifecycle.StateCleaning, power: v1alpha1.PowerOn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			scheme := runtime.NewScheme()
+			g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
+			host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", Generation: 2}}
+			host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+			host.Status = v1alpha1.BareMetalHostStatus{ObservedGeneration: 2, Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn}
+			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
+			r := &Reconciler{Client: api, ProgressDelay: 5 * time.Minute}
+			r.connect(nil, nil)
+			view := lifecycle.View{
+				Host: lifecycle.Host{Spec: host.Spec}, Now: now, BMC: lifecycle.BMC{Inspected: true, Power: v1alpha1.PowerOn, PowerAt: now},
+			}
+			step := lifecycle.Step{State: lifecycle.StateReleasing, Phase: v1alpha1.PhaseReleasing, Reason: v1alpha1.ReasonReleasing, Action: lifecycle.ShutDown}
+			g.Expect(r.status.writeStatus(t.Context(), host.DeepCopy(), view, step)).To(Equal(10 * time.Second))
+			step.State, step.Phase, view.BMC.Power, view.Now = c.state, v1alpha1.HostPhase(c.state), c.power, now.Add(c.after)
+			if c.problem {
+				view.BMC.Problem = &lifecycle.BMCProblem{Reason: v1alpha1.ReasonBMCUnreachable, Message: "no answer"}
+			}
+			g.Expect(r.status.writeStatus(t.Context(), host.DeepCopy(), view, step)).To(Equal(c.waits))
+			var written v1alpha1.BareMetalHost
+			g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
+			want := step.Phase
+			if c.waits > 0 {
+				want = v1alpha1.PhaseProvisioned
+			}
+			g.Expect(written.Status.Phase).To(Equal(want))
+		})
+	}
+}
+
 // TestEachAttemptIsShown: the status shows each attempt of a boot once, when its server is on. What follows in the attempt is progress.
 func TestEachAttemptIsShown(t *testing.T) {
 	g := NewWithT(t)

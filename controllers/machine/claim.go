@@ -66,7 +66,8 @@ func (r *Reconciler) reconcileClaim(ctx context.Context, s *scope) (bool, error)
 // claim claims a host for a machine, after it recorded the choice if the machine has not recorded it. If the machine already has hosts, claim returns
 // them and claims none.
 func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMetalHost, isChosen bool) (claimed []v1alpha1.BareMetalHost, err error) {
-	isFirst := s.isNew && !isChosen // the lock of the choice proves it
+	_, choseBefore := claim.ChoiceOf(s.machine)
+	isFirst := s.isNew && !choseBefore // the lock of the choice proves it
 	if !isFirst {
 		if claimed, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil || len(claimed) > 0 {
 			return claimed, err
@@ -112,14 +113,18 @@ func (r *Reconciler) terms(ctx context.Context, m *v1alpha1.BareMetalMachine, ho
 }
 
 // chosenHost returns the host that the machine recorded as its choice, read from the API server, if a claim of it can still succeed. A process that
-// led before may be about to make that claim, so the machine can have no other host. Otherwise it returns nil.
+// led before may be about to make that claim, so the machine can have no other host. Otherwise it returns nil. Only the API server shows that a claim can succeed; that none can, the
+// cache shows too.
 func (r *Reconciler) chosenHost(ctx context.Context, m *v1alpha1.BareMetalMachine) (*v1alpha1.BareMetalHost, error) {
 	choice, ok := claim.ChoiceOf(m)
 	if !ok {
 		return nil, nil //nolint:nilnil // no host is a valid answer
 	}
-	host := &v1alpha1.BareMetalHost{}
-	switch err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, host); {
+	key, cached, host := client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, &v1alpha1.BareMetalHost{}, &v1alpha1.BareMetalHost{}
+	if r.Client.Get(ctx, key, cached) == nil && choice.Closed(cached) {
+		return nil, nil //nolint:nilnil // no host is a valid answer
+	}
+	switch err := r.APIReader.Get(ctx, key, host); {
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("read the host that the machine chose: %w", err)
 	case err == nil && choice.Open(host):

@@ -58,6 +58,8 @@ type Reconciler struct {
 	throttle      *controllers.Throttle
 	// provisioned holds the UIDs of machines whose event Provisioned was recorded. Nil records every event.
 	provisioned *lru.Cache
+	// released holds the UIDs of deleted machines whose finalizer was removed. Nil holds none.
+	released *lru.Cache
 }
 
 // scope is what one reconcile works on.
@@ -76,7 +78,7 @@ type scope struct {
 // SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx)
-	r.provisioned, r.throttle, r.metadata = lru.New(4096), controllers.NewThrottle(), mgr.GetCache()
+	r.provisioned, r.released, r.throttle, r.metadata = lru.New(4096), lru.New(4096), controllers.NewThrottle(), mgr.GetCache()
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -110,6 +112,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	if !controllers.HasWatchFilter(s.machine, r.WatchFilter) {
 		r.writeCache.Forget(request.NamespacedName)
 		r.throttle.Done(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if r.isReleased(s.machine) {
 		return ctrl.Result{}, nil
 	}
 	s.machine = r.writeCache.Read(s.machine)
@@ -216,6 +221,10 @@ func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMeta
 		setReady(s.machine, s.host)
 		setPhase(s.machine, s.host)
 	}
+	if equality.Semantic.DeepEqual(before, s.machine) {
+		r.throttle.Done(client.ObjectKeyFromObject(s.machine))
+		return 0, nil
+	}
 	if wait := r.writeDelay(before, s.machine, time.Now()); wait > 0 {
 		return wait, nil
 	}
@@ -229,6 +238,16 @@ func (r *Reconciler) writeOrDelay(ctx context.Context, before *v1alpha1.BareMeta
 	r.throttle.Done(client.ObjectKeyFromObject(s.machine))
 	r.recordStatusEvents(before, s)
 	return 0, nil
+}
+
+// releaseStatusGrace is the time in which the host of a deleted machine is expected to be released. Until then the status of the machine is not written: its deletionTimestamp says
+// the same.
+const releaseStatusGrace = 10 * time.Second
+
+// beginsRelease is true for a deleted machine whose status does not show yet that it waits for the release of its host.
+func beginsRelease(before, m *v1alpha1.BareMetalMachine) bool {
+	return !m.DeletionTimestamp.IsZero() && conditions.Get(before, v1alpha1.DeletingCondition) == nil && conditions.Get(m, v1alpha1.DeletingCondition) != nil &&
+		m.Status.FailureReason == before.Status.FailureReason
 }
 
 // writeDelay returns how long the write of a machine must wait, zero for none. Only progress waits; a transition is written at once. A machine learns from its host once in each
@@ -245,7 +264,10 @@ func (r *Reconciler) writeDelay(before, m *v1alpha1.BareMetalMachine, now time.T
 		}
 		return m
 	}
-	if equality.Semantic.DeepEqual(before, m) || !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
+	if beginsRelease(before, m) {
+		return r.throttle.DelayProgress(client.ObjectKeyFromObject(m), now, min(r.ProgressDelay, releaseStatusGrace))
+	}
+	if !equality.Semantic.DeepEqual(transitions(before), transitions(m)) {
 		return 0
 	}
 	if controllers.IsBootProgress(conditions.Get(before, v1alpha1.HostBootedCondition), conditions.Get(m, v1alpha1.HostBootedCondition)) {
@@ -269,6 +291,7 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 	}
 	hasProviderID = own.Spec.ProviderID != ""
 	if controllerutil.ContainsFinalizer(before, v1alpha1.MachineFinalizer) && !controllerutil.ContainsFinalizer(own, v1alpha1.MachineFinalizer) {
+		r.recordReleased(own)
 		return hasProviderID, nil // the API server has deleted the machine
 	}
 	for i := range after.Status.Conditions { // the first patch may have raised the generation, with this controller's own changes
@@ -281,6 +304,23 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 	return hasProviderID, patchChanges(oldStatus, after, func(p client.Patch) error { return r.recordWrite(after, r.Client.Status().Patch(ctx, after, p)) })
 }
 
+// recordReleased records that the finalizer of a machine under deletion was removed.
+func (r *Reconciler) recordReleased(m *v1alpha1.BareMetalMachine) {
+	if r.released != nil {
+		r.released.Add(m.UID, nil)
+	}
+}
+
+// isReleased is true for a machine under deletion whose finalizer was removed. The cache may still show it, and an object under deletion gets no new finalizer. The write cache does
+// not know that, because the API server answers the patch that deletes an object with the version from before.
+func (r *Reconciler) isReleased(m *v1alpha1.BareMetalMachine) bool {
+	if r.released == nil || m.DeletionTimestamp.IsZero() {
+		return false
+	}
+	_, released := r.released.Get(m.UID)
+	return released
+}
+
 // recordWrite stores the result of a successful write in the write cache.
 func (r *Reconciler) recordWrite(m *v1alpha1.BareMetalMachine, err error) error {
 	if err == nil {
@@ -289,13 +329,18 @@ func (r *Reconciler) recordWrite(m *v1alpha1.BareMetalMachine, err error) error 
 	return err
 }
 
-// patchChanges applies a patch of the differences between two objects, if there are any.
+// patchChanges applies a patch of the differences between two objects, if there are any. Computing them costs as much as the rest of a write, so that is done once, and not for
+// objects that are the same in Go.
 func patchChanges(before, after *v1alpha1.BareMetalMachine, apply func(client.Patch) error) error {
-	patch := client.MergeFrom(before.DeepCopy())
-	if change, err := patch.Data(after); err != nil || string(change) == "{}" {
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	patch := client.MergeFrom(before)
+	change, err := patch.Data(after)
+	if err != nil || string(change) == "{}" {
 		return err
 	}
-	return apply(patch)
+	return apply(client.RawPatch(patch.Type(), change))
 }
 
 // addFinalizer adds the finalizer to a machine that is not being deleted. It is written with the choice of a host, or by writeFinalizer.

@@ -6,8 +6,11 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -51,15 +54,23 @@ func TestProvisionedEvent(t *testing.T) {
 	g.Expect(recorder.Events).To(BeEmpty(), "the event was recorded before")
 }
 
-// TestLastWrite: the write that removes the finalizer of a machine is its last one. Its status has no object any more.
+// TestLastWrite: the write that removes the finalizer of a machine is its last one. Its status has no object any more. The cache may still show the machine: nothing is asked or
+// written for it again.
 func TestLastWrite(t *testing.T) {
 	g := NewWithT(t)
 	now := metav1.Now()
 	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "dc", Name: "m", UID: "a", Finalizers: []string{v1alpha1.MachineFinalizer}, DeletionTimestamp: &now,
 	}})
+	r.released = lru.New(1)
+	var shown v1alpha1.BareMetalMachine
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &shown)).To(Succeed())
 	var writes []string
 	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+			shown.DeepCopyInto(o.(*v1alpha1.BareMetalMachine))
+			return nil
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			writes = append(writes, "machine")
 			return c.Patch(ctx, o, p, opts...)
@@ -69,12 +80,51 @@ func TestLastWrite(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
+	m := shown.DeepCopy()
+	m.Finalizers, m.Status.HostRef = nil, nil
+	_, err := r.writeOrDelay(t.Context(), &shown, &scope{machine: m})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(writes).To(Equal([]string{"machine"}))
+	g.Expect(apierrors.IsNotFound(r.APIReader.Get(t.Context(), client.ObjectKeyFromObject(m), m))).To(BeTrue())
+
+	r.APIReader = nil
+	g.Expect(r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&shown)})).To(BeZero())
+	g.Expect(writes).To(HaveLen(1))
+}
+
+// TestChangesAreComputedOnce: a write sends the difference that was computed before, and a reconcile that changes nothing computes none.
+func TestChangesAreComputedOnce(t *testing.T) {
+	g := NewWithT(t)
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}})
+	var sent []string
+	note := func(p client.Patch) {
+		change, err := p.Data(&v1alpha1.BareMetalMachine{})
+		g.Expect(err).NotTo(HaveOccurred())
+		sent = append(sent, string(change))
+	}
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			note(p)
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			note(p)
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
 	var m v1alpha1.BareMetalMachine
 	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
 	before := m.DeepCopy()
-	m.Finalizers, m.Status.HostRef = nil, nil
-	_, err := r.writeOrDelay(t.Context(), before, &scope{machine: &m})
+	m.Spec.ProviderID, m.Status.NodeName = "baremetal://dc/h/m", "n"
+	_, err := r.write(t.Context(), before, &m)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(writes).To(Equal([]string{"machine"}))
-	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(&m), &m)).NotTo(Succeed())
+	g.Expect(sent).To(ConsistOf(`{"spec":{"providerID":"baremetal://dc/h/m"}}`, `{"status":{"nodeName":"n"}}`))
+
+	difference := func() { _, _ = client.MergeFrom(&m).Data(&m) }
+	unchanged := func() {
+		wait, err := r.writeOrDelay(t.Context(), &m, &scope{machine: &m, undecided: true})
+		g.Expect(wait, err).To(BeZero())
+	}
+	g.Expect(2 * testing.AllocsPerRun(10, unchanged)).To(BeNumerically("<", testing.AllocsPerRun(10, difference)))
+	g.Expect(sent).To(HaveLen(2))
 }

@@ -26,13 +26,14 @@ type leader struct {
 	arrived chan bool // true for a waiting request, false for the end of a reconcile
 	proceed chan error
 	waits   bool
+	shown   map[string]*v1alpha1.BareMetalHost // the hosts in its cache
 }
 
 var errLost = errors.New("the process ended")
 
 // newLeader returns a leader for an API server.
 func newLeader(api client.WithWatch) *leader {
-	l := &leader{arrived: make(chan bool), proceed: make(chan error)}
+	l := &leader{arrived: make(chan bool), proceed: make(chan error), shown: map[string]*v1alpha1.BareMetalHost{}}
 	gate := func() error {
 		l.arrived <- true
 		return <-l.proceed
@@ -46,6 +47,10 @@ func newLeader(api client.WithWatch) *leader {
 		},
 	})
 	writer := interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+			l.shown[key.Name].DeepCopyInto(o.(*v1alpha1.BareMetalHost))
+			return nil
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if err := gate(); err != nil {
 				return err
@@ -127,8 +132,9 @@ func (w *world) lead(t *rapid.T) {
 		}
 		l.r.freeHosts, l.r.assumed = freeHosts{}, claim.Assumed{}
 		for _, name := range []string{"h-0", "h-1", "h-2"} {
+			l.shown[name] = version(t, name, w.hosts[name])
 			if rapid.Bool().Draw(t, "shows "+name) {
-				l.r.freeHosts.update(version(t, name, w.hosts[name]))
+				l.r.freeHosts.update(l.shown[name])
 			}
 		}
 		l.start(t.Context(), version(t, "m", w.machines))

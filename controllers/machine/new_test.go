@@ -171,3 +171,69 @@ func TestFinalizerNeedsTheAPIServer(t *testing.T) {
 	g.Expect(m.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))
 	g.Expect(s.host).To(HaveField("Name", "h-1"))
 }
+
+// TestClaimArrivesInDeletion: the claim of a former leader arrives while a machine that is deleted is checked. The machine keeps its finalizer: its host has to be released.
+func TestClaimArrivesInDeletion(t *testing.T) {
+	g := NewWithT(t)
+	now := metav1.Now()
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "dc", Name: "m", UID: "a", Finalizers: []string{v1alpha1.MachineFinalizer}, DeletionTimestamp: &now,
+	}}, "h-1")
+	api := r.Client.(client.WithWatch)
+	var m v1alpha1.BareMetalMachine
+	g.Expect(api.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
+	var host v1alpha1.BareMetalHost
+	g.Expect(api.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "h-1"}, &host)).To(Succeed())
+	claim.Choose(&m, &host)
+	r.APIReader = interceptor.NewClient(api, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			g.Expect(claim.Claim(ctx, api, &host, claim.Terms{Machine: "m"})).To(Succeed())
+			return err
+		},
+	})
+	s := &scope{machine: &m, before: m.DeepCopy(), owner: &clusterv1.Machine{}}
+	g.Expect(apierrors.IsConflict(r.reconcileDelete(t.Context(), s))).To(BeTrue())
+	g.Expect(m.Finalizers).To(ContainElement(v1alpha1.MachineFinalizer))
+}
+
+// TestClosedChoiceNeedsNoRead: the cache proves that a choice is closed. That it is open, only the API server shows.
+func TestClosedChoiceNeedsNoRead(t *testing.T) {
+	g := NewWithT(t)
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}}, "h-1")
+	reads := 0
+	r.APIReader = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	var host v1alpha1.BareMetalHost
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "h-1"}, &host)).To(Succeed())
+	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m"}}
+	claim.Choose(m, &host)
+	g.Expect(r.chosenHost(t.Context(), m)).To(HaveField("Name", "h-1"))
+	g.Expect(reads).To(Equal(1))
+	host.Labels = map[string]string{"changed": "yes"}
+	g.Expect(r.Client.Update(t.Context(), &host)).To(Succeed())
+	g.Expect(r.chosenHost(t.Context(), m)).To(BeNil())
+	g.Expect(reads).To(Equal(1))
+}
+
+// TestFinalizerRemovedByHand: a machine with a choice and no finalizer is not new, although its choice is closed. The API server is asked for its hosts, and the cache may show none.
+func TestFinalizerRemovedByHand(t *testing.T) {
+	g := NewWithT(t)
+	r := claimWorld(t, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}}, "h-1", "h-2")
+	var m v1alpha1.BareMetalMachine
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "m"}, &m)).To(Succeed())
+	var host v1alpha1.BareMetalHost
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: "h-1"}, &host)).To(Succeed())
+	claim.Choose(&m, &host)
+	g.Expect(claim.Claim(t.Context(), r.Client, &host, claim.Terms{Machine: "m"})).To(Succeed())
+	s := &scope{machine: &m, before: m.DeepCopy(), owner: &clusterv1.Machine{}}
+	s.addFinalizer()
+	_, err := r.reconcileClaim(t.Context(), s)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.host).To(HaveField("Name", "h-1"))
+	g.Expect(claim.HostsOf(t.Context(), r.APIReader, "dc", "m")).To(HaveLen(1))
+}

@@ -163,19 +163,13 @@ func progressOf(host *v1alpha1.BareMetalHost, reasons ...string) string {
 	return ""
 }
 
-// reconcileDelete waits until the host controller has released the host; the deletion of the machine starts the release. Only a read from the API server proves
-// that the machine has no host. While the cache still shows a host, waiting costs nothing.
+// reconcileDelete waits until the host controller has released the host; the deletion of the machine starts the release. While the cache still shows a host, waiting costs nothing.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
-	for _, reader := range []client.Reader{r.Client, r.APIReader} {
-		hosts, err := claim.HostsOf(ctx, reader, s.machine.Namespace, s.machine.Name)
-		if err != nil {
-			return err
-		}
-		if s.setHost(hosts); s.host != nil {
-			break
-		}
+	hosts, err := claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)
+	if err != nil {
+		return err
 	}
-	if s.host == nil {
+	if s.setHost(hosts); s.host == nil {
 		if err := r.finishClaim(ctx, s); err != nil {
 			return err
 		}
@@ -191,10 +185,16 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) error {
 }
 
 // finishClaim claims the host that a machine under deletion recorded as its choice, if a claim can still succeed. Otherwise a process that led before
-// could claim the host for a machine that no longer exists. The host is then released as usual.
+// could claim the host for a machine that no longer exists. The host is then released as usual. Only a list from the API server proves that the machine has no host. It comes after
+// the look at the choice, so it shows a claim that closed the choice.
 func (r *Reconciler) finishClaim(ctx context.Context, s *scope) error {
 	host, err := r.chosenHost(ctx, s.machine)
-	if err != nil || host == nil {
+	if err != nil {
+		return err
+	}
+	hosts, err := claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)
+	if err != nil || len(hosts) > 0 || host == nil {
+		s.setHost(hosts)
 		return err
 	}
 	terms, err := r.terms(ctx, s.machine, host)

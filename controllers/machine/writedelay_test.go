@@ -40,7 +40,6 @@ func TestWriteDelay(t *testing.T) {
 		before, after *v1alpha1.BareMetalMachine
 		waits         bool
 	}{
-		"nothing":             {machine(), machine(), false},
 		"other words":         {machine(booted("False", "A")), machine(booted("False", "B")), true},
 		"a condition":         {machine(booted("False", "A")), machine(booted("True", "A")), false},
 		"what it waits for":   {machine(waits("A", "x")), machine(waits("B", "x")), false},
@@ -87,4 +86,24 @@ func TestProgressOfABoot(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonPoweredOff, v1alpha1.ReasonPowerHold, v1alpha1.ReasonPowerDisputed} {
 		g.Expect(r.writeDelay(machine(v1alpha1.ReasonBooted, v1alpha1.PhaseProvisioned), machine(reason, v1alpha1.PhaseProvisioned), now)).To(BeZero(), reason)
 	}
+}
+
+// TestStatusOfARelease: a deleted machine shows what it waits for only if that takes longer than ten seconds. A failure that ends is written at once, and so is what changes later.
+func TestStatusOfARelease(t *testing.T) {
+	g := NewWithT(t)
+	r, now := &Reconciler{ProgressDelay: 5 * time.Minute, throttle: controllers.NewThrottle()}, time.Now()
+	before := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}
+	before.Status.Phase = string(v1alpha1.PhaseProvisioned)
+	released := before.DeepCopy()
+	setDeleting(released, "Waiting")
+	setReady(released, nil)
+	g.Expect(r.writeDelay(before, released, now)).To(Equal(10 * time.Second))
+	g.Expect(r.writeDelay(before, released, now.Add(9*time.Second))).To(Equal(time.Second))
+	g.Expect(r.writeDelay(before, released, now.Add(10*time.Second))).To(BeZero())
+	failed := before.DeepCopy()
+	failed.Status.FailureReason = "BootTimedOut"
+	g.Expect(r.writeDelay(failed, released, now)).To(BeZero())
+	held := released.DeepCopy()
+	held.Status.HostRef = &v1alpha1.HostReference{Name: "h"}
+	g.Expect(r.writeDelay(released, held, now)).To(BeZero())
 }

@@ -179,12 +179,20 @@ var guardTargets = []target{
 			"for id := range parsed { keys[id] = parsed[id] }; _ = strings.TrimSuffix(name, keySuffix)"},
 		{"an error shows the key", "Recorder.key", "PrivateKeyName, name", "PrivateKeyName+string(secret.Data[PrivateKeyName]), name"},
 	}},
+	{"inventory/claim", []string{"-test.run=ChoiceClosed"}, []mutant{
+		{"a choice is closed at its own version", "Choice.Closed", "order > 0", "order >= 0"},
+		{"another host of the name closes a choice", "Choice.Closed", "seen.UID != c.UID", "false"},
+	}},
 	{"controllers/machine", []string{
-		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused",
+		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused|ClosedChoice|FinalizerRemovedByHand|LastWrite",
 	}, []mutant{
 		{"the cache proves that a machine has no host before a claim", "Reconciler.claim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
 			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
-		{"the cache proves that a deleted machine has no host", "Reconciler.reconcileDelete", "r.Client, r.APIReader", "r.Client"},
+		{"the cache proves that a deleted machine has no host", "Reconciler.finishClaim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
+			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
+		{"the cache proves that a choice is open", "Reconciler.chosenHost", "r.APIReader.Get(ctx, key, host)", "r.Client.Get(ctx, key, host)"},
+		{"a machine with a choice is new", "Reconciler.claim", "s.isNew && !choseBefore", "s.isNew && (!choseBefore || !isChosen)"},
+		{"a machine that is gone from the API server is reconciled", "Reconciler.isReleased", "return released", "return released && false"},
 		{"a boot of an earlier machine of the name counts", "Reconciler.reconcileBoot", "controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))",
 			"controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))"},
 		{"the choice of a host has no lock", "Reconciler.writeMetadata", "client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})", "client.MergeFrom(s.before)"},
@@ -197,7 +205,9 @@ var guardTargets = []target{
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
-	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive"}, []mutant{
+	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive|StartPace"}, []mutant{
+		{"a power restore waits for the starts of boots", "startPace.delay", "step.Action != lifecycle.RecordBoot", "false"},
+		{"boots start at any rate", "startPace.delay", "max(at.Sub(now), 0)", "0 * at.Sub(now)"},
 		{"a command is confirmed by the cache", "rechecker.recheckCommand", "r.apiReader.Get(ctx, j.key, &host)", "r.client.Get(ctx, j.key, &host)"},
 		{"a command for a boot is confirmed by the cache", "rechecker.recheckCommand", "controllers.GetBoot(ctx, r.apiReader, j.key)", "controllers.GetBoot(ctx, r.client, j.key)"},
 		{"an override is cleared without a confirmation", "job.clearOverrideIfNeeded", "j.confirm != nil", "false"},

@@ -4,6 +4,8 @@ package mutants
 var lifecycleTargets = []target{
 	// The properties come first, because they know what must not happen.
 	{"inventory/lifecycle", []string{"-test.run=^TestProperty -rapid.shrinktime=1ms", "-test.skip=^TestProperty -rapid.shrinktime=1ms"}, []mutant{
+		{"a report does not show that its method works", "View.MethodWorked", "b.ReportedTime != nil", "false"},
+		{"a script shows that a method works", "View.MethodWorked", "b.ReportedTime != nil && b.DataServedTime != nil", `b.ScriptAddress != ""`},
 		{"a host is released without a record", "recordFailed", "v.Erasure.Record.Outcome == RecordFailed", "false"},
 		{"an erasure is forgotten before it is recorded", "losesProof", "endsRequestedErasure(v, step)", ""},
 		{"an unproven report ends an erasure", "voidsUnproven", "v.Host.Spec.Quarantine != nil", ""},

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
@@ -29,6 +30,16 @@ func ChoiceOf(m *v1alpha1.BareMetalMachine) (choice Choice, ok bool) {
 // it from a copy that `clusterctl move` made, since another API server counts the copy's versions.
 func (c Choice) Open(host *v1alpha1.BareMetalHost) bool {
 	return host.Name == c.Name && host.UID == c.UID && host.ResourceVersion == c.ResourceVersion && host.Spec.ConsumerRef == nil
+}
+
+// Closed is true if seen proves that no claim of the choice can succeed any more: its host has a newer version, and a version never returns. A read from the cache proves it too. A
+// host with another UID proves nothing, since the cache may show an earlier host of the name.
+func (c Choice) Closed(seen *v1alpha1.BareMetalHost) bool {
+	if seen.Name != c.Name || seen.UID != c.UID {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(seen.ResourceVersion, c.ResourceVersion)
+	return err == nil && order > 0
 }
 
 // Choose records in a machine which version of a host it claims. The caller writes the machine with an optimistic lock, before the claim.

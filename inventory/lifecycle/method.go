@@ -136,14 +136,15 @@ func (o Observed) bootedMedium() bool {
 }
 
 // MethodWorked is true if the current boot shows that its method works on this server. In an attempt with a medium, the medium must
-// have been requested.
+// have been requested. A server that reported got its data over the network, whatever the status shows: it may show the first stage later than the spec shows the report. The address
+// of the script does not show that, since it may be a stranger's.
 func (v View) MethodWorked() bool {
 	b := cmp.Or(v.Host.CurrentBoot(), v.Host.HostBoot())
 	switch {
 	case b == nil:
 		return false
 	case !UsesMedium(b):
-		return v.Observed.Furthest.Stage != "" && v.Observed.Furthest.Stage != v1alpha1.StageMedia
+		return b.ReportedTime != nil && b.DataServedTime != nil || v.Observed.Furthest.Stage != "" && v.Observed.Furthest.Stage != v1alpha1.StageMedia
 	default:
 		return v.Observed.Media.Stage != "" && v.Observed.bootedMedium()
 	}

@@ -349,6 +349,11 @@ func TestMethodThatWorked(t *testing.T) {
 	}{
 		"nothing":               {nil, false},
 		"DHCP":                  {[]func(*View){stage(v1alpha1.StageDHCP)}, true},
+		"a script":              {[]func(*View){func(v *View) { v.Host.Boot.ScriptAddress = "192.0.2.9" }}, false},
+		"its data":              {[]func(*View){seeded}, false},
+		"a report":              {[]func(*View){seeded, reported}, true},
+		"a report, no data":     {[]func(*View){reported}, false},
+		"a report, by medium":   {[]func(*View){attempted(1, viaMedia), seeded, reported}, false},
 		"only the medium":       {[]func(*View){attempted(1, viaMedia), stage(v1alpha1.StageMedia)}, false},
 		"the agent":             {[]func(*View){attempted(1, viaMedia), fetched, stage(v1alpha1.StageAgent)}, true},
 		"the agent, by PXE":     {[]func(*View){attempted(1, viaMedia), stage(v1alpha1.StageAgent)}, false},

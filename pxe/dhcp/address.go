@@ -33,7 +33,7 @@ func (s *Server) lease(ctx context.Context, x *exchange) (netip.Addr, error) {
 	for range maxProbes {
 		lease, err := s.Booter.Lease(ctx, pxe.LeaseRequest{MAC: mac, Pool: x.network.Pool(), Wanted: wanted})
 		if err != nil {
-			return netip.Addr{}, fmt.Errorf("find an address: %w", err)
+			return netip.Addr{}, NoLease(err)
 		}
 		if !x.network.Usable(lease.Address) {
 			return netip.Addr{}, fmt.Errorf("find an address: a server of %s cannot have %s", x.network.Subnet, lease.Address)

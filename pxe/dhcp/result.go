@@ -1,6 +1,11 @@
 package dhcp
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+)
 
 // Result is how a request ended. It is a label of a metric, so there are few values.
 type Result string
@@ -32,6 +37,14 @@ func (e NoReplyError) Error() string { return e.Reason }
 
 // NoReply returns the error of a request that gets no reply, with the reason for the log.
 func NoReply(r Result, reason string) error { return NoReplyError{Result: r, Reason: reason} }
+
+// NoLease returns the error of a request for which no address was found. A client that repeats a request which is being answered gets no second answer.
+func NoLease(err error) error {
+	if errors.Is(err, pxe.ErrNotYet) {
+		return NoReply(ResultUnsuitable, err.Error())
+	}
+	return fmt.Errorf("find an address: %w", err)
+}
 
 // ResultOf returns the result of a request that ended with an error, or with an answer if err is nil.
 func ResultOf(err error) Result {

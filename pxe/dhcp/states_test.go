@@ -3,6 +3,7 @@ package dhcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"testing"
@@ -184,6 +185,11 @@ func TestLeaseErrors(t *testing.T) {
 	b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) { return pxe.Lease{}, errors.New("all are given") }
 	_, what := ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
 	NewWithT(t).Expect(what).To(Equal(ResultFailed))
+	b.Leases = func(pxe.LeaseRequest) (pxe.Lease, error) {
+		return pxe.Lease{}, fmt.Errorf("%w: an earlier request", pxe.ErrNotYet)
+	}
+	_, what = ask(t, server(bootconfig.Authoritative, b), discover(t), atServer)
+	NewWithT(t).Expect(what).To(Equal(ResultUnsuitable), "nothing failed")
 	b = booter(networkBoot)
 	b.Err = errors.New("no cache")
 	for _, mode := range []bootconfig.Mode{bootconfig.Proxy, bootconfig.Authoritative} {

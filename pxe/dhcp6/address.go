@@ -62,7 +62,7 @@ func (s *Server) giveAddress(ctx context.Context, x *exchange, ia, answer *dhcpv
 	}
 	lease, err := s.Booter.Lease(ctx, pxe.LeaseRequest{MAC: x.mac, Pool: x.network.Pool(), Wanted: wanted})
 	if err != nil {
-		return fmt.Errorf("find an address: %w", err)
+		return dhcp.NoLease(err)
 	}
 	if !lease.Address.Is6() || lease.Address == x.network.Address {
 		return fmt.Errorf("find an address: a server of %s cannot have %s", x.network.Name, lease.Address)

@@ -140,7 +140,6 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err := f.settled(ctx, min(statusDelay, f.idle)); err != nil {
 		return err
 	}
-	f.before = nil
 	if err := f.phase(ctx, "idle", f.hosts, func(ctx context.Context) error {
 		select {
 		case <-time.After(f.idle):
@@ -161,17 +160,25 @@ func (f *fleet) rest(ctx context.Context) error {
 // statusDelay is the maximum delay of a throttled status, and a second more.
 const statusDelay = 31 * time.Second
 
-// settled waits until the manager is at rest, and then for a time.
+// settled waits until the manager is at rest, and then for a time. What is written meanwhile is a fact about the last phase: its other figures end before.
 func (f *fleet) settled(ctx context.Context, wait time.Duration) error {
 	if err := f.quiet(ctx); err != nil {
 		return err
 	}
 	select {
 	case <-time.After(wait):
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	after, err := f.snapshot(ctx)
+	if err != nil || f.before == nil {
+		return err
+	}
+	last := f.result.Phases[len(f.result.Phases)-1]
+	late := costs(last.Name, last.Objects, wait, f.before, after)
+	f.result.Facts["after "+last.Name+": API writes an object"] = late.Requested(report.Writes)
+	f.before = nil
+	return nil
 }
 
 // quiet waits until the manager is at rest: it uses less than a tenth of a core for five seconds.
@@ -236,7 +243,6 @@ func (f *fleet) restart(ctx context.Context) error {
 	if err := f.settled(ctx, statusDelay); err != nil { // the next manager would write the remaining statuses
 		return err
 	}
-	f.before = nil
 	return f.phase(ctx, "restart", f.hosts, func(ctx context.Context) error {
 		start, old := time.Now(), f.plane.ManagerPid()
 		ready := make(chan error, 1)
@@ -296,10 +302,9 @@ func (f *fleet) deleteAll(ctx context.Context) error {
 	if len(free) == 0 {
 		return nil
 	}
-	if err := f.quiet(ctx); err != nil { // the end of the release is not part of the deletion
+	if err := f.settled(ctx, 0); err != nil { // the end of the release is not part of the deletion
 		return err
 	}
-	f.before = nil
 	object := func(i int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: f.servers[free[i]].Name}
 	}

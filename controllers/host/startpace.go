@@ -1,0 +1,51 @@
+package host
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+)
+
+// startBurst boots start at once, then startRate a second. More of them make each other wait for the API server, so that the boots that are under way, and claims, wait too. Servers
+// that boot for minutes do not notice.
+const (
+	startRate  = 16
+	startBurst = 16
+)
+
+// startTTL is how long the time at which a host may start a boot is kept: a start that failed, as with a conflict, needs no second one.
+const startTTL = time.Minute
+
+// startPace says when hosts may start a boot, in the order in which they ask.
+type startPace struct {
+	limiter *rate.Limiter
+
+	mu     sync.Mutex
+	starts map[types.NamespacedName]time.Time // when the hosts may start
+}
+
+func newStartPace() *startPace {
+	return &startPace{limiter: rate.NewLimiter(startRate, startBurst), starts: map[types.NamespacedName]time.Time{}}
+}
+
+// delay returns how long a host must wait before a step, zero for none: only a step that starts a boot waits. A server that is powered on after a loss of power does not.
+func (p *startPace) delay(host types.NamespacedName, view lifecycle.View, step lifecycle.Step) time.Duration {
+	if step.Action != lifecycle.RecordBoot || !lifecycle.StartsBoot(view, step) {
+		return 0
+	}
+	now := view.Now
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.starts, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) >= startTTL })
+	at, ok := p.starts[host]
+	if !ok {
+		at = now.Add(p.limiter.ReserveN(now, 1).DelayFrom(now))
+		p.starts[host] = at
+	}
+	return max(at.Sub(now), 0)
+}
