@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -81,7 +82,7 @@ func TestPowerOnAfterOutage(t *testing.T) {
 	loses(t, servers[1], clock.Now())
 	clock.forward(6 * time.Minute)
 	for i, server := range servers { // their timers run by the real clock
-		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": fmt.Sprint(i)} })
+		controllerstest.Modify(t, env, server.Host, func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"reconcile": strconv.Itoa(i)} })
 	}
 	var first, second *controllerstest.Server
 	g.Eventually(func(g Gomega) {

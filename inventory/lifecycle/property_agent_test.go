@@ -83,7 +83,7 @@ func TestPropertyAPermissionIsNotForgotten(t *testing.T) {
 	}
 }
 
-// agentPurposes are the purposes for which the agent is booted in a state. An erasure on request is none of them.
+// agentPurposes are the purposes for which the agent is booted in a state. They do not have an erasure on request, which has rules of its own.
 var agentPurposes = map[State][]v1alpha1.BootPurpose{
 	StateFree: {v1alpha1.PurposeInspect}, StateConfiguring: {v1alpha1.PurposeConfigure, v1alpha1.PurposeInspect}, StateClaimed: {v1alpha1.PurposeConfigure},
 	StateCleaning: {v1alpha1.PurposeClean}, StateBooting: {v1alpha1.PurposeProvision},

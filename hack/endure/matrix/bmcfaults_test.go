@@ -241,7 +241,7 @@ func (l *life) escalate(s step, helps bool) {
 		commands := l.server.Commands()
 		progress := conditions.GetMessage(h, v1alpha1.BootProgressCondition)
 		boot := l.record().Spec
-		attempt, asked := boot.Attempt, boot.ScriptAddress != "" // the stages of the status are seconds behind
+		attempt, asked := boot.Attempt, boot.ScriptAddress != ""                                             // the stages of the status are seconds behind
 		told := attempt > 0 && !asked && strings.Contains(progress, fmt.Sprintf("Boot attempt %d", attempt)) // not the one before
 		if told && attempt != over && conditions.GetReason(h, v1alpha1.BootedCondition) == v1alpha1.ReasonWaitingForDHCP &&
 			l.server.On() && l.server.Failures() > failures && len(commands) > 0 && time.Since(commands[len(commands)-1].At) > moment {

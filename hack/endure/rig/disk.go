@@ -57,7 +57,7 @@ func (s *Server) AgentLog() string {
 	if s.Hardware == nil {
 		return ""
 	}
-	log, err := os.ReadFile(s.Hardware.Log)
+	log, err := os.ReadFile(s.Log)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err.Error()
 	}
