@@ -171,17 +171,28 @@ func TestBootQueueIsNotBlocked(t *testing.T) {
 	r.comesTo(t, "h1", "h4")
 }
 
-// TestPacedStart: a host that asks while many others start their boots waits, and starts without an event.
+// TestPacedStart: a host that asks while many others start their boots waits, and starts without an event. A server that a person powers on in the meantime is not booted.
 func TestPacedStart(t *testing.T) {
 	g := NewWithT(t)
 	r := &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}}
 	defer startReconciler(t, r)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
-	register(t, server)
-	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	namespace := env.Namespace(t)
+	server := controllerstest.NewServer(t, namespace, "h", bmctest.Options{})
+	used := controllerstest.NewServer(t, namespace, "used", bmctest.Options{})
+	for _, s := range []*controllerstest.Server{server, used} {
+		register(t, s)
+		wait(t, s, phase(v1alpha1.PhaseAvailable))
+	}
 	spent := time.Now()
 	r.SpendStarts(spent, 4*time.Second)
 	claimed(t, server, "m")
+	claimed(t, used, "n")
+	g.Eventually(func() bool { return r.Paced(used.Host) }).Should(BeTrue())
+	used.SetPower(true)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.ProviderState.Boots).To(BeEquivalentTo(1)) })
 	g.Expect(bootOf(t, server).Spec.StartTime.Time).To(BeTemporally(">=", spent.Add(3*time.Second)), "in whole seconds")
+	wait(t, used, func(g Gomega, h *v1alpha1.BareMetalHost) {
+		g.Expect(conditions.GetMessage(h, v1alpha1.BootedCondition)).To(ContainSubstring("it may be in use"))
+		g.Expect(h.Spec.ProviderState.Boots).To(BeZero())
+	})
 }

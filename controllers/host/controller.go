@@ -275,15 +275,16 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 	if err != nil {
 		return ctrl.Result{}, false, err
 	}
-	if wait := r.pace.delay(key, view, step); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, false, nil
+	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
+	if wait := r.pace.delay(key, view, step); wait > 0 { // the power is read again before the boot begins
+		result, err = r.writeStatus(ctx, host, view, step, wait)
+		return result, false, err
 	}
 	if err := r.boots.ensureOwner(ctx, host, boot, step); err != nil {
 		r.queue.Leave(key, view.Now)
 		result, err = controllers.Result(err)
 		return result, false, err
 	}
-	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	ctrl.LoggerFrom(ctx).V(4).Info("Next step", "state", step.State, "action", step.Action, "reason", step.Reason)
 	if step.Action == lifecycle.RecordErasure {
 		view.Erasure.Record = r.erasureRecords.recordErasure(ctx, host, boot)

@@ -16,18 +16,25 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-var starting = lifecycle.Step{Action: lifecycle.RecordBoot, Boot: &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c"}}
+var (
+	starting   = lifecycle.Step{Action: lifecycle.RecordBoot, Boot: &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "c", Purpose: v1alpha1.PurposeProvision}}
+	inspecting = lifecycle.Step{Action: lifecycle.RecordBoot, Boot: &v1alpha1.BareMetalBootSpec{Number: 1, ClaimID: "i", Purpose: v1alpha1.PurposeInspect}}
+)
 
 func hostNamed(i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: "dc", Name: fmt.Sprint("h", i)}
 }
 
 // TestStartPace: sixteen boots start at once, and the others in the order in which they asked. A host that asks again waits no longer. One boot alone, a power restore, and other steps
-// never wait.
+// never wait, and machines do not wait for inspections.
 func TestStartPace(t *testing.T) {
 	g := NewWithT(t)
 	p, noon := newStartPace(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(after time.Duration) lifecycle.View { return lifecycle.View{Now: noon.Add(after)} }
+	for i := range 480 {
+		p.delay(hostNamed(1000+i), at(0), inspecting)
+	}
+	g.Expect(p.delay(hostNamed(1000+479), at(0), inspecting)).To(BeNumerically("~", 29*time.Second, time.Millisecond))
 	for i := range 48 {
 		want := time.Duration(max(0, i-15)) * time.Second / startRate
 		g.Expect(p.delay(hostNamed(i), at(0), starting)).To(BeNumerically("~", want, time.Millisecond), "host %d", i)
@@ -44,8 +51,19 @@ func TestStartPace(t *testing.T) {
 		}
 	}
 	g.Expect(p.delay(hostNamed(200), at(10*time.Second), starting)).To(BeZero())
-	p.delay(hostNamed(201), at(2*time.Minute), starting)
+	p.delay(hostNamed(201), at(5*time.Minute), starting)
 	g.Expect(p.starts).To(HaveLen(1), "the others have started")
+}
+
+// TestStartPaceOfWorkers: workers that read the time and ask in another order get no more starts.
+func TestStartPaceOfWorkers(t *testing.T) {
+	g := NewWithT(t)
+	p, noon := newStartPace(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for i := range startBurst + 40 {
+		now := noon.Add(time.Duration(i%2*50) * time.Millisecond)
+		p.delay(hostNamed(i), lifecycle.View{Now: now}, starting)
+	}
+	g.Expect(p.starts[hostNamed(startBurst+39)].Sub(noon)).To(BeNumerically("~", 40*time.Second/startRate, time.Millisecond))
 }
 
 // TestPropertyPacedHostsStart: each host that waits as long as it is told starts its boot, whatever other hosts do, and no second has more starts than it may.

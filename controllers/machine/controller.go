@@ -304,9 +304,9 @@ func (r *Reconciler) write(ctx context.Context, before, m *v1alpha1.BareMetalMac
 	return hasProviderID, patchChanges(oldStatus, after, func(p client.Patch) error { return r.recordWrite(after, r.Client.Status().Patch(ctx, after, p)) })
 }
 
-// recordReleased records that the finalizer of a machine under deletion was removed.
+// recordReleased records that the finalizer of a machine under deletion was removed. Another writer may remove it from a machine that lives, which gets it again.
 func (r *Reconciler) recordReleased(m *v1alpha1.BareMetalMachine) {
-	if r.released != nil {
+	if r.released != nil && !m.DeletionTimestamp.IsZero() {
 		r.released.Add(m.UID, nil)
 	}
 }

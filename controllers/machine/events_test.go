@@ -92,6 +92,24 @@ func TestLastWrite(t *testing.T) {
 	g.Expect(writes).To(HaveLen(1))
 }
 
+// TestFinalizerLostInLife: a machine whose finalizer another writer removed while it lives is not taken for one that is gone when it is deleted later.
+func TestFinalizerLostInLife(t *testing.T) {
+	g := NewWithT(t)
+	m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a", Finalizers: []string{"theirs"}}}
+	r := claimWorld(t, m)
+	r.released = lru.New(1)
+	var now v1alpha1.BareMetalMachine
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(m), &now)).To(Succeed())
+	before := now.DeepCopy()
+	before.Finalizers = []string{v1alpha1.MachineFinalizer} // as the cache shows it
+	after := before.DeepCopy()
+	after.Labels = map[string]string{"rack": "r1"}
+	_, err := r.write(t.Context(), before, after)
+	g.Expect(err).NotTo(HaveOccurred())
+	now.DeletionTimestamp = new(metav1.Now())
+	g.Expect(r.isReleased(&now)).To(BeFalse())
+}
+
 // TestChangesAreComputedOnce: a write sends the difference that was computed before, and a reconcile that changes nothing computes none.
 func TestChangesAreComputedOnce(t *testing.T) {
 	g := NewWithT(t)
