@@ -108,6 +108,7 @@ func startWith(t *testing.T, log logr.Logger, mode bootconfig.Mode) *lab {
 		}
 		settings := controllerstest.Settings()
 		settings.BootTimeout = time.Minute // no test waits for it, and a busy machine needs time
+		settings.PowerSettle = time.Second // the servers take time to switch, and the tests count their commands
 		network := network127(l.http)
 		network.Mode = mode
 		booter := boot.New(&boot.Booter{

@@ -84,7 +84,9 @@ func TestCleaningByHand(t *testing.T) {
 // TestCleaningFails: a host is quarantined if its virtual media cannot be ejected: they may hold data of the machine.
 func TestCleaningFails(t *testing.T) {
 	g := NewWithT(t)
-	defer start(t)()
+	settings := controllerstest.Settings()
+	settings.PowerSettle = time.Second // the test sees the cleaning before its last attempt
+	defer startWith(t, settings)()
 	server := serverInCleaning(t)
 	wait(t, server, phase(v1alpha1.PhaseQuarantined))
 	g.Expect(server.Host.Spec.ConsumerRef).To(BeNil())

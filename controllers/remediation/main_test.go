@@ -53,8 +53,10 @@ func start(t *testing.T) (stop func()) {
 			return err
 		}
 		shutdown = controllerstest.UseShortConnectRetry(t, clusters)
+		settings := controllerstest.Settings()
+		settings.PowerSettle = time.Second // the servers take time to switch, and the tests count their commands
 		if err := (&host.Reconciler{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: controllerstest.Settings(),
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Pool: pool, Settings: settings,
 		}).SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
 			return err
 		}
