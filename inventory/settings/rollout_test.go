@@ -109,6 +109,12 @@ func TestRolloutLimitLowered(t *testing.T) {
 	g.Expect([]string{f.ask("a-1"), f.ask("a-2")}).To(ConsistOf("", "domain: 1 after 1"))
 	f.setLimits(settings.RolloutLimits{Hosts: 4})
 	g.Expect([]string{f.ask("a-1"), f.ask("a-2")}).To(Equal([]string{"", ""}))
+	f.setLimits(settings.RolloutLimits{Hosts: 2})
+	g.Expect([]string{f.ask("a-1"), f.ask("a-2")}).To(Equal([]string{"profile: 1 after 2", ""}), "b-1 is being changed")
+	f.setLimits(settings.RolloutLimits{Hosts: 1})
+	g.Expect([]string{f.ask("a-2"), f.ask("a-1")}).To(Equal([]string{"profile: 2 after 1", "profile: 1 after 1"}))
+	f.end("b-1")
+	g.Expect([]string{f.ask("a-2"), f.ask("a-1")}).To(Equal([]string{"profile: 2 after 0", ""}))
 }
 
 var fleetHosts = []string{"a-1", "a-2", "a-3", "b-1", "b-2", "c-1", "x", "y"}
@@ -122,9 +128,13 @@ func TestPropertyRollout(t *testing.T) {
 		f := newFleet(limits.Draw(t, "limits"))
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			host := rapid.SampledFrom(fleetHosts).Draw(t, "host")
-			switch rapid.SampledFrom([]string{"ask", "ask", "ask", "end", "leave", "limits", "restart"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"ask", "ask", "ask", "ask only", "ask only", "end", "leave", "limits", "restart"}).Draw(t, "event") {
 			case "ask":
 				f.askAndBegin(t, host)
+			case "ask only": // a host that may be changed begins when it asks again
+				if !f.open[host] {
+					f.ask(host)
+				}
 			case "end":
 				f.end(host)
 			case "leave":
