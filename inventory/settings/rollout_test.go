@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,4 +198,71 @@ func (f *fleet) finish(t *rapid.T) {
 			t.Fatalf("%s has no turn", host)
 		}
 	}
+}
+
+// crowd counts who is changed at once, in all and in each failure domain.
+type crowd struct {
+	mu        sync.Mutex
+	now, most map[string]int
+}
+
+func (c *crowd) count(by int, groups ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, group := range groups {
+		c.now[group] += by
+		c.most[group] = max(c.most[group], c.now[group])
+	}
+}
+
+// TestConcurrently: of many concurrent hosts no more are changed at once than the limits permit, and each has its turn in the end, also while limits are set.
+func TestConcurrently(t *testing.T) {
+	const all, domains = 40, 4
+	limits := settings.RolloutLimits{Hosts: 3, PerDomain: 1}
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	changed := &crowd{now: map[string]int{}, most: map[string]int{}}
+	var woken [all]chan struct{}
+	for i := range woken {
+		woken[i] = make(chan struct{}, 1)
+	}
+	r := settings.NewRollout(slots.Options[int]{QueueTTL: time.Hour, Wake: func(i int) {
+		select {
+		case woken[i%all] <- struct{}{}: // the hosts of the other profile wait for nothing
+		default: // it asks again already
+		}
+	}})
+	r.SetLimits("p", limits)
+	acquire := func(host settings.RolloutHost[int]) {
+		for {
+			if _, ok := r.Acquire(host, now, now.Add(time.Hour), now); ok {
+				return
+			}
+			<-woken[host.Key]
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() {
+			host := settings.RolloutHost[int]{Profile: "p", Domain: strconv.Itoa(i % domains), Key: i}
+			r.Release(i, now) // as a host that was gone before
+			acquire(host)
+			r.Hold(host, now.Add(time.Hour), now)
+			changed.count(1, "in all", host.Domain)
+			changed.count(-1, "in all", host.Domain)
+			r.Release(i, now)
+		})
+		wg.Go(func() { // a profile whose limits change
+			r.SetLimits("p", limits)
+			r.SetLimits("q", settings.RolloutLimits{Hosts: i, PerDomain: i % 3})
+			r.Acquire(settings.RolloutHost[int]{Profile: "q", Domain: "0", Key: all + i}, now, now, now)
+			r.Holding("q", now)
+		})
+	}
+	wg.Wait()
+	g := NewWithT(t)
+	g.Expect(changed.most).To(HaveKeyWithValue("in all", BeNumerically("<=", limits.Hosts)))
+	for domain := range domains {
+		g.Expect(changed.most).To(HaveKeyWithValue(strconv.Itoa(domain), 1))
+	}
+	g.Expect(r.Holding("p", now)).To(BeEmpty())
 }
