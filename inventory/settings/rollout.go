@@ -107,6 +107,12 @@ func (r *Rollout[K]) Release(key K, now time.Time) {
 	r.domains.Release(key, now)
 }
 
+// Leave removes a host from the queues, or takes its slots if they are not from Hold.
+func (r *Rollout[K]) Leave(key K, now time.Time) {
+	r.profiles.Leave(key, now)
+	r.domains.Leave(key, now)
+}
+
 // Holding returns the hosts of a profile that have their slots.
 func (r *Rollout[K]) Holding(profile string, now time.Time) []K {
 	holding, _ := r.profiles.Members(profile, now)

@@ -119,6 +119,20 @@ func TestRolloutLimitLowered(t *testing.T) {
 	g.Expect([]string{f.ask("a-2"), f.ask("a-1")}).To(Equal([]string{"profile: 2 after 0", ""}))
 }
 
+// TestRolloutLeave: a host that leaves keeps no other from its turn, neither in all nor in its failure domain. One that is being changed does not leave.
+func TestRolloutLeave(t *testing.T) {
+	g := NewWithT(t)
+	f := newFleet(settings.RolloutLimits{Hosts: 2, PerDomain: 1}, "b-1")
+	g.Expect([]string{f.ask("a-1"), f.ask("a-2"), f.ask("c-1")}).To(Equal([]string{"", "domain: 1 after 1", "profile: 1 after 2"}))
+	f.Leave("a-1", f.now)
+	g.Expect(f.woken).To(ConsistOf("a-2", "c-1"))
+	g.Expect([]string{f.ask("c-1"), f.ask("a-2")}).To(Equal([]string{"", "profile: 1 after 2"}))
+	f.Leave("a-2", f.now) // from the queue, with its slot of the failure domain
+	g.Expect(f.ask("a-3")).To(Equal("profile: 1 after 2"))
+	f.Leave("b-1", f.now)
+	g.Expect([]string{f.ask("a-3"), f.ask("b-2")}).To(Equal([]string{"profile: 1 after 2", "domain: 1 after 1"}))
+}
+
 var fleetHosts = []string{"a-1", "a-2", "a-3", "b-1", "b-2", "c-1", "x", "y"}
 
 // TestPropertyRollout: whatever the order of the events, no host begins beyond a limit. And each host has its turn in the end, when only those ask that were woken.
@@ -140,9 +154,7 @@ func TestPropertyRollout(t *testing.T) {
 			case "end":
 				f.end(host)
 			case "leave":
-				if !f.open[host] {
-					f.Release(host, f.now)
-				}
+				f.Leave(host, f.now)
 			case "limits":
 				f.setLimits(limits.Draw(t, "limits"))
 			case "restart":
@@ -245,6 +257,8 @@ func TestConcurrently(t *testing.T) {
 		wg.Go(func() {
 			host := settings.RolloutHost[int]{Profile: "p", Domain: strconv.Itoa(i % domains), Key: i}
 			r.Release(i, now) // as a host that was gone before
+			acquire(host)
+			r.Leave(i, now) // as a host that could not begin
 			acquire(host)
 			r.Hold(host, now.Add(time.Hour), now)
 			changed.count(1, "in all", host.Domain)
