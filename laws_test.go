@@ -133,6 +133,51 @@ func (f file) calls(name string) bool {
 	return found
 }
 
+// TestPurePackages: packages that make test runs without the race detector (PURE) have nothing for it to find: no goroutines and no locks.
+// A benchmark may have goroutines, which no test runs, and a package for tests may have locks for those of other packages.
+func TestPurePackages(t *testing.T) {
+	list := regexp.MustCompile(`(?m)^PURE := ((?:.*\\\n)*.*)$`).FindStringSubmatch(readPage(t, "Makefile"))
+	if list == nil {
+		t.Fatal("the Makefile has no list PURE")
+	}
+	expanded := regexp.MustCompile(`\$\(addprefix ([^,]+),([^)]+)\)`).ReplaceAllStringFunc(list[1], func(call string) string {
+		prefix, names, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(call, "$(addprefix "), ")"), ",")
+		return prefix + strings.Join(strings.Fields(names), " "+prefix)
+	})
+	pure := strings.Fields(strings.ReplaceAll(expanded, "\\\n", " "))
+	folders, checked := goFiles(t), 0
+	for folder, files := range folders {
+		if forTests(folder) || !slices.ContainsFunc(pure, func(pattern string) bool { return matches(pattern, folder) }) {
+			continue
+		}
+		checked++
+		for _, f := range files {
+			if f.imports("sync") || f.calls("Go") || !f.isTest() && f.startsGoroutine() {
+				t.Errorf("%s has a lock or a goroutine: take its package out of PURE in the Makefile", f.name)
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("PURE has %d packages: this test reads the wrong list", checked)
+	}
+}
+
+// matches is true when a pattern of the go command, such as ./bmc/..., matches a folder.
+func matches(pattern, folder string) bool {
+	tree, isTree := strings.CutSuffix(path.Clean(pattern), "/...")
+	return folder == tree || isTree && strings.HasPrefix(folder, tree+"/")
+}
+
+func (f file) startsGoroutine() bool {
+	found := false
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		_, isGo := n.(*ast.GoStmt)
+		found = found || isGo
+		return !found
+	})
+	return found
+}
+
 // maxMethods is the maximum number of methods of a type. Each is a door into the same facts.
 const maxMethods = 45
 

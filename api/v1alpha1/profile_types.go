@@ -159,14 +159,14 @@ type ProfileRollout struct {
 	// +optional
 	// +kubebuilder:default=ReleasedHosts
 	Scope RolloutScope `json:"scope,omitempty"`
-	// maxUnavailable is how many hosts are changed at once. Defaults to 1.
+	// maxUnavailable is how many hosts of this profile are changed at once. Defaults to 1. Other profiles have limits of their own.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MaxUnavailable int32 `json:"maxUnavailable,omitempty"`
-	// maxUnavailablePerFailureDomain is how many hosts of each failure domain (spec.failureDomain of a host), such as a rack, are changed at once. Defaults to no limit
-	// but maxUnavailable. Hosts without a failure domain have only that limit.
+	// maxUnavailablePerFailureDomain is how many hosts of this profile in each failure domain (spec.failureDomain of a host), such as a rack, are changed at once. Defaults
+	// to no limit but maxUnavailable. Hosts without a failure domain have only that limit. Two profiles with hosts in one failure domain may restart hosts of both at once.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000

@@ -165,7 +165,7 @@ func TestMediaTokens(t *testing.T) {
 	g.Expect(err).To(MatchError(pxe.ErrRefused))
 }
 
-// TestMediaFromMemory: thousands of requests for ranges read nothing from the API server, and wrong tokens read little.
+// TestMediaFromMemory: 500 requests for ranges read nothing from the API server, and wrong tokens read little.
 func TestMediaFromMemory(t *testing.T) {
 	g := NewWithT(t)
 	w := mediaWorld(t)

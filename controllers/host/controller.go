@@ -281,7 +281,7 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 		return result, false, err
 	}
 	if err := r.boots.ensureOwner(ctx, host, boot, step); err != nil {
-		r.queue.Leave(key, view.Now)
+		r.leaveQueues(host, view.Now)
 		result, err = controllers.Result(err)
 		return result, false, err
 	}
@@ -300,6 +300,7 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 	if err != nil {
 		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict
 			r.queue.Leave(key, view.Now) // other hosts must not wait for the cause of this error
+			r.rollout.leaveAfter(host, step, err, view.Now)
 		}
 		result, err = controllers.Result(err)
 		return result, false, err
@@ -339,10 +340,16 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 		err = r.queue.acquireBootSlot(ctx, host, &view)
 	}
 	if err != nil {
-		r.queue.Leave(client.ObjectKeyFromObject(host), r.Clock.Now()) // other hosts must not wait for this one
+		r.leaveQueues(host, r.Clock.Now())
 		return view, step, err
 	}
 	return view, lifecycle.Next(view, r.Settings), nil
+}
+
+// leaveQueues removes a host for which an error occurred before its step: other hosts must not wait for this one.
+func (r *Reconciler) leaveQueues(host *v1alpha1.BareMetalHost, now time.Time) {
+	r.queue.Leave(client.ObjectKeyFromObject(host), now)
+	r.rollout.leave(host, now)
 }
 
 // forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may be recreated.

@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -48,9 +49,18 @@ func startAt(t *testing.T, settings lifecycle.Settings, clock *shiftedClock) fun
 // startReconciler completes and starts a reconciler.
 func startReconciler(t *testing.T, r *host.Reconciler) func() {
 	t.Helper()
+	return startReconcilerOn(t, r, nil)
+}
+
+// startReconcilerOn starts a reconciler on what a function, where not nil, makes of the client of its manager.
+func startReconcilerOn(t *testing.T, r *host.Reconciler, wrap func(client.Client) client.Client) func() {
+	t.Helper()
 	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: (&redfish.Driver{Permit: bmctest.Loopback}).Driver()}, bmc.PoolOptions{})
 	stop := env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
-		r.Client, r.APIReader, r.Pool = mgr.GetClient(), mgr.GetAPIReader(), pool
+		r.APIReader, r.Pool = mgr.GetAPIReader(), pool
+		if r.Client = mgr.GetClient(); wrap != nil {
+			r.Client = wrap(r.Client)
+		}
 		if r.Recorder == nil {
 			r.Recorder = mgr.GetEventRecorder("capbm-host")
 		}

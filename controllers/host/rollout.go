@@ -2,11 +2,13 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +22,7 @@ import (
 
 // rollout limits how many hosts of a profile are changed at once (rollout.maxUnavailable and maxUnavailablePerFailureDomain), and queues the others in the order of their
 // names. It stops a profile after rollout.maxFailures hosts on which it failed, and keeps rollout.minAvailable hosts available. A host has its slots from the reconcile that
-// may start its run until the run ends. The hosts and their BareMetalSettings say which runs are open: the queue of a new process is built from them. It is nil while the component is off.
+// may start its run until the run ends. A host that cannot start its run leaves the queue, so that it blocks no other host. The hosts and their BareMetalSettings say which runs are open: the queue of a new process is built from them. It is nil while the component is off.
 type rollout struct {
 	*settings.Rollout[types.NamespacedName]
 
@@ -64,6 +66,23 @@ func (r *rollout) forget(host types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Release(host, now)
+}
+
+// leave removes a host from the queues, or takes its turn. A host whose run is open keeps it.
+func (r *rollout) leave(host *v1alpha1.BareMetalHost, now time.Time) {
+	if state := host.Spec.ProviderState; r == nil || state.SettingsRuns > state.SettingsRunsEnded {
+		return
+	}
+	r.Leave(client.ObjectKeyFromObject(host), now)
+}
+
+// leaveAfter lets a host leave whose step failed, unless its run may be open: the error of a count does not always say that the count was not written.
+func (r *rollout) leaveAfter(host *v1alpha1.BareMetalHost, step lifecycle.Step, err error, now time.Time) {
+	var answer apierrors.APIStatus
+	refused := errors.As(err, &answer) && answer.Status().Code >= 400 && answer.Status().Code < 500
+	if step.Action != lifecycle.CountSettings || refused {
+		r.leave(host, now)
+	}
 }
 
 // load gives the hosts whose runs are open their slots, once.

@@ -1,16 +1,22 @@
 package host_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 )
 
 // fleet registers four servers that the profile selects.
@@ -153,4 +159,37 @@ func TestRolloutMinAvailable(t *testing.T) {
 	for _, server := range servers {
 		g.Expect(runsOf(t, server)).To(Equal(int32(1)))
 	}
+}
+
+// refusingClient refuses to count the runs of a host.
+type refusingClient struct {
+	client.Client
+
+	host    client.ObjectKey
+	refused atomic.Int32
+}
+
+func (c *refusingClient) Patch(ctx context.Context, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if h, ok := o.(*v1alpha1.BareMetalHost); ok && client.ObjectKeyFromObject(h) == c.host && h.Spec.ProviderState.SettingsRuns > 0 {
+		c.refused.Add(1)
+		return apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource(), h.Name, errors.New("not this one"))
+	}
+	return c.Client.Patch(ctx, o, patch, options...)
+}
+
+// TestRolloutWithoutStart: a host whose run cannot be started has its turn again and again, and keeps no other host from its own.
+func TestRolloutWithoutStart(t *testing.T) {
+	namespace := env.Namespace(t)
+	refusing := &refusingClient{host: client.ObjectKey{Namespace: namespace, Name: "h0"}}
+	defer startReconcilerOn(t, &host.Reconciler{Settings: controllerstest.Settings(), Profiles: true}, func(c client.Client) client.Client {
+		refusing.Client = c
+		return refusing
+	})()
+	profileOf(t, namespace, "WorkloadProfile", "LowLatency", func(s *v1alpha1.BareMetalProfileSpec) { s.Rollout.MaxUnavailable = 1 })
+	first := profiledServer(t, namespace, "h0")
+	NewWithT(t).Eventually(refusing.refused.Load, inspectionTimeout).Should(BeNumerically(">", 0))
+	second := profiledServer(t, namespace, "h1")
+	endRestart(t, second)
+	wait(t, second, phase(v1alpha1.PhaseAvailable))
+	NewWithT(t).Expect(runsOf(t, first)).To(BeZero())
 }

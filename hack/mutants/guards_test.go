@@ -22,7 +22,7 @@ var guardTargets = []target{
 		{"a pending change of Secure Boot that is refused is no value of others", "planner.planSecureBoot", `(!differs || message != "")`, "!differs"},
 		{"a profile that was not seen yet changes all hosts at once", "NewRollout", "max(r.limitsOf(profile).Hosts, 1)", "r.limitsOf(profile).Hosts"},
 		{"a host that is being changed takes no place in its rack", "Rollout.Hold", "r.domains.Hold(domainOf(h), h.Key, until, now)", ""},
-		{"a lowered limit does not hold for hosts that wait", "Rollout.Acquire", "len(holding) > limit", "len(holding) < 0"},
+		{"a lowered limit does not hold for hosts that wait", "giveBack", "len(holding) > limit", "len(holding) < 0"},
 	}},
 	{"inventory/diskname", nil, []mutant{
 		{"a blank serial number identifies a disk", "SameSerial", `a != ""`, ""},
@@ -223,6 +223,9 @@ var guardTargets = []target{
 		{"a profile that is created again forgets its failures", "failedProfileOf", "failedProfileValue(*object.Spec.Profile)", "object.Spec.Profile.UID"},
 		{"a rollout empties a pool", "rollout.waitOf", "left < int(*spec.MinAvailable)", "left < 0"},
 		{"hosts that are being changed count as Available", "rollout.availableWithout", "changing[key] = true", "changing[key] = false"},
+		{"a host that cannot start its run keeps its turn", "Reconciler.performNext", "r.rollout.leaveAfter(host, step, err, view.Now)", ""},
+		{"a host whose run is open loses its turn", "rollout.leave", "state.SettingsRuns > state.SettingsRunsEnded", "state.SettingsRuns < state.SettingsRunsEnded"},
+		{"a host whose run may be open loses its turn", "rollout.leaveAfter", "step.Action != lifecycle.CountSettings || refused", "step.Action != lifecycle.CountSettings || !refused"},
 		{"an object without a record is in the way of a move", "settingsStatusWriter.recordMayFollow", `paused != ""`, `paused != "" && host == nil`},
 		{"an object without a record is in the way of a restore", "settingsStatusWriter.recordMayFollow", "state.SettingsRuns > state.SettingsRunsEnded",
 			"state.SettingsRuns > state.SettingsRunsEnded && host == nil"},

@@ -50,13 +50,22 @@ func TestReleaseNamesItsExit(t *testing.T) {
 	}
 }
 
-// TestPropertyDetachedHostIsDeletedAtOnce: a deleted host that is detached is removed immediately, without a command, whatever its state.
+// TestPropertyDetachedHostIsDeletedAtOnce: a deleted host that is detached is removed immediately, without a command, whatever its state. One that a machine has is removed for no
+// other reason than a move, or the end of its namespace.
 func TestPropertyDetachedHostIsDeletedAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := drawView(t)
-		v.Host.Deleting, v.Requests.Detached = true, by("anna: moves racks")
+		v.Host.Deleting = true
+		requests := v.Requests
+		v.Requests.Detached = by("anna: moves racks")
 		if step := Next(v, DefaultSettings()); step.State != StateDeleting || step.Action != Forget {
 			t.Fatalf("%s, %v: %s", step.State, step.Action, step.Message)
+		}
+		v.Requests = requests
+		v.Requests.Detached.Set = false
+		abandoned := v.Host.NamespaceDeleting && (isOrphaned(v) || v.BMC.secretMissing())
+		if step := Next(v, DefaultSettings()); step.Action == Forget && v.Host.Claimed() && !v.Host.DeletedForMove && !abandoned {
+			t.Fatalf("%s, %v: a machine has the host", step.State, step.Action)
 		}
 	})
 }

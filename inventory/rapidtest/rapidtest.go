@@ -40,13 +40,22 @@ func Seed(tb testing.TB) uint64 {
 	return seed
 }
 
-// Checks sets how many times the properties of a test are checked. Without it rapid checks 100 times, or as often as -rapid.checks says.
+// Checks sets how many times the properties of a test are checked, if the flag -rapid.checks does not say it. Without it rapid checks 100 times.
 func Checks(tb testing.TB, checks int) {
 	tb.Helper()
 	f := flag.Lookup("rapid.checks")
+	if given(f) {
+		return
+	}
 	before := f.Value.String()
 	tb.Cleanup(func() { _ = f.Value.Set(before) }) // it was valid
 	if err := f.Value.Set(strconv.Itoa(checks)); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// given is true for a flag that the command line has.
+func given(f *flag.Flag) (found bool) {
+	flag.Visit(func(set *flag.Flag) { found = found || set == f })
+	return found
 }

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,13 +69,12 @@ func (r *Rollout[K]) limitsOf(profile string) RolloutLimits {
 
 // Acquire returns true if a host may be changed, and has its slots until a time at most. It returns where the host is queued otherwise. A queue is ordered by the time since.
 func (r *Rollout[K]) Acquire(h RolloutHost[K], since, until, now time.Time) (RolloutPosition, bool) {
-	limit := r.limitsOf(h.Profile).PerDomain
-	if h.Domain == "" || limit == 0 {
+	limits := r.limitsOf(h.Profile)
+	giveBack(r.profiles, h.Profile, h.Key, max(limits.Hosts, 1), now)
+	if h.Domain == "" || limits.PerDomain == 0 {
 		r.domains.Release(h.Key, now)
 	} else {
-		if holding, _ := r.domains.Members(domainOf(h), now); len(holding) > limit { // the limit was lowered, and the host has not begun
-			r.domains.Leave(h.Key, now)
-		}
+		giveBack(r.domains, domainOf(h), h.Key, limits.PerDomain, now)
 		if position, ok := r.domains.Acquire(domainOf(h), h.Key, since, until, now); !ok {
 			r.profiles.Release(h.Key, now)
 			return RolloutPosition{Position: position, InDomain: true}, false
@@ -82,6 +82,13 @@ func (r *Rollout[K]) Acquire(h RolloutHost[K], since, until, now time.Time) (Rol
 	}
 	position, ok := r.profiles.Acquire(h.Profile, h.Key, since, until, now)
 	return RolloutPosition{Position: position}, ok
+}
+
+// giveBack takes the slot of a host that has not begun if more hosts have slots than the limit, which was lowered.
+func giveBack[K comparable](s *slots.Slots[K], group string, key K, limit int, now time.Time) {
+	if holding, _ := s.Members(group, now); len(holding) > limit && slices.Contains(holding, key) {
+		s.Leave(key, now)
+	}
 }
 
 // Hold gives a host its slots until a time, also beyond the limits: it is being changed.
@@ -98,6 +105,12 @@ func (r *Rollout[K]) Hold(h RolloutHost[K], until, now time.Time) {
 func (r *Rollout[K]) Release(key K, now time.Time) {
 	r.profiles.Release(key, now)
 	r.domains.Release(key, now)
+}
+
+// Leave removes a host from the queues, or takes its slots if they are not from Hold.
+func (r *Rollout[K]) Leave(key K, now time.Time) {
+	r.profiles.Leave(key, now)
+	r.domains.Leave(key, now)
 }
 
 // Holding returns the hosts of a profile that have their slots.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,6 +111,26 @@ func TestRolloutLimitLowered(t *testing.T) {
 	g.Expect([]string{f.ask("a-1"), f.ask("a-2")}).To(ConsistOf("", "domain: 1 after 1"))
 	f.setLimits(settings.RolloutLimits{Hosts: 4})
 	g.Expect([]string{f.ask("a-1"), f.ask("a-2")}).To(Equal([]string{"", ""}))
+	f.setLimits(settings.RolloutLimits{Hosts: 2})
+	g.Expect([]string{f.ask("a-1"), f.ask("a-2")}).To(Equal([]string{"profile: 1 after 2", ""}), "b-1 is being changed")
+	f.setLimits(settings.RolloutLimits{Hosts: 1})
+	g.Expect([]string{f.ask("a-2"), f.ask("a-1")}).To(Equal([]string{"profile: 2 after 1", "profile: 1 after 1"}))
+	f.end("b-1")
+	g.Expect([]string{f.ask("a-2"), f.ask("a-1")}).To(Equal([]string{"profile: 2 after 0", ""}))
+}
+
+// TestRolloutLeave: a host that leaves keeps no other from its turn, neither in all nor in its failure domain. One that is being changed does not leave.
+func TestRolloutLeave(t *testing.T) {
+	g := NewWithT(t)
+	f := newFleet(settings.RolloutLimits{Hosts: 2, PerDomain: 1}, "b-1")
+	g.Expect([]string{f.ask("a-1"), f.ask("a-2"), f.ask("c-1")}).To(Equal([]string{"", "domain: 1 after 1", "profile: 1 after 2"}))
+	f.Leave("a-1", f.now)
+	g.Expect(f.woken).To(ConsistOf("a-2", "c-1"))
+	g.Expect([]string{f.ask("c-1"), f.ask("a-2")}).To(Equal([]string{"", "profile: 1 after 2"}))
+	f.Leave("a-2", f.now) // from the queue, with its slot of the failure domain
+	g.Expect(f.ask("a-3")).To(Equal("profile: 1 after 2"))
+	f.Leave("b-1", f.now)
+	g.Expect([]string{f.ask("a-3"), f.ask("b-2")}).To(Equal([]string{"profile: 1 after 2", "domain: 1 after 1"}))
 }
 
 var fleetHosts = []string{"a-1", "a-2", "a-3", "b-1", "b-2", "c-1", "x", "y"}
@@ -122,15 +144,17 @@ func TestPropertyRollout(t *testing.T) {
 		f := newFleet(limits.Draw(t, "limits"))
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			host := rapid.SampledFrom(fleetHosts).Draw(t, "host")
-			switch rapid.SampledFrom([]string{"ask", "ask", "ask", "end", "leave", "limits", "restart"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"ask", "ask", "ask", "ask only", "ask only", "end", "leave", "limits", "restart"}).Draw(t, "event") {
 			case "ask":
 				f.askAndBegin(t, host)
+			case "ask only": // a host that may be changed begins when it asks again
+				if !f.open[host] {
+					f.ask(host)
+				}
 			case "end":
 				f.end(host)
 			case "leave":
-				if !f.open[host] {
-					f.Release(host, f.now)
-				}
+				f.Leave(host, f.now)
 			case "limits":
 				f.setLimits(limits.Draw(t, "limits"))
 			case "restart":
@@ -186,4 +210,73 @@ func (f *fleet) finish(t *rapid.T) {
 			t.Fatalf("%s has no turn", host)
 		}
 	}
+}
+
+// crowd counts who is changed at once, in all and in each failure domain.
+type crowd struct {
+	mu        sync.Mutex
+	now, most map[string]int
+}
+
+func (c *crowd) count(by int, groups ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, group := range groups {
+		c.now[group] += by
+		c.most[group] = max(c.most[group], c.now[group])
+	}
+}
+
+// TestConcurrently: of many concurrent hosts no more are changed at once than the limits permit, and each has its turn in the end, also while limits are set.
+func TestConcurrently(t *testing.T) {
+	const all, domains = 40, 4
+	limits := settings.RolloutLimits{Hosts: 3, PerDomain: 1}
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	changed := &crowd{now: map[string]int{}, most: map[string]int{}}
+	var woken [all]chan struct{}
+	for i := range woken {
+		woken[i] = make(chan struct{}, 1)
+	}
+	r := settings.NewRollout(slots.Options[int]{QueueTTL: time.Hour, Wake: func(i int) {
+		select {
+		case woken[i%all] <- struct{}{}: // the hosts of the other profile wait for nothing
+		default: // it asks again already
+		}
+	}})
+	r.SetLimits("p", limits)
+	acquire := func(host settings.RolloutHost[int]) {
+		for {
+			if _, ok := r.Acquire(host, now, now.Add(time.Hour), now); ok {
+				return
+			}
+			<-woken[host.Key]
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() {
+			host := settings.RolloutHost[int]{Profile: "p", Domain: strconv.Itoa(i % domains), Key: i}
+			r.Release(i, now) // as a host that was gone before
+			acquire(host)
+			r.Leave(i, now) // as a host that could not begin
+			acquire(host)
+			r.Hold(host, now.Add(time.Hour), now)
+			changed.count(1, "in all", host.Domain)
+			changed.count(-1, "in all", host.Domain)
+			r.Release(i, now)
+		})
+		wg.Go(func() { // a profile whose limits change
+			r.SetLimits("p", limits)
+			r.SetLimits("q", settings.RolloutLimits{Hosts: i, PerDomain: i % 3})
+			r.Acquire(settings.RolloutHost[int]{Profile: "q", Domain: "0", Key: all + i}, now, now, now)
+			r.Holding("q", now)
+		})
+	}
+	wg.Wait()
+	g := NewWithT(t)
+	g.Expect(changed.most).To(HaveKeyWithValue("in all", BeNumerically("<=", limits.Hosts)))
+	for domain := range domains {
+		g.Expect(changed.most).To(HaveKeyWithValue(strconv.Itoa(domain), 1))
+	}
+	g.Expect(r.Holding("p", now)).To(BeEmpty())
 }
