@@ -88,9 +88,9 @@ SUITES := /bmc/peertest$$ /hack/agenttest$$ /hack/bench/fleet$$ /hack/bench/plug
 PURE := . ./api/... ./inventory ./inventory/cleaning/... ./inventory/diskname ./inventory/erasure/... ./inventory/health ./inventory/lifecycle/... ./inventory/promise ./inventory/usertemplate ./inventory/why \
 	./cmd/agent/internal/disk/... ./cmd/agent/internal/fit/... ./cmd/agent/internal/retry \
 	./cmd/internal/inventorycheck ./cmd/internal/rackfile ./cmd/internal/recording ./cmd/internal/terminal ./cmd/internal/version \
-	$(addprefix ./cmd/kubectl-baremetal/internal/,access bundle certificate chain eraserequest plan timeline view) ./controllers/bootstrap/render ./controllers/erasure ./controllers/profile \
+	$(addprefix ./cmd/kubectl-baremetal/internal/,access bundle certificate chain eraserequest plan timeline view) ./controllers/bootstrap/render ./controllers/cluster ./controllers/erasure ./controllers/profile ./cmd/provider \
 	./pxe/agent/... ./pxe/bootconfig/... ./pxe/internal/grub/... ./pxe/internal/quota ./pxe/image/internal/convert/... ./pxe/image/internal/format/... ./pxe/image/gpt/... ./pxe/image/internal/layout/... ./pxe/image/manifest ./pxe/ipxe/... ./pxe/iso/... ./pxe/loader ./pxe/seed/... \
-	./hack/bench/compare ./hack/contract ./hack/docs ./hack/lab/node ./hack/osimage/... ./hack/recording ./hack/shard ./hack/testreport
+	./hack/agent ./hack/bench/compare ./hack/bench/report ./hack/contract ./hack/docs ./hack/lab/node ./hack/osimage/... ./hack/recording ./hack/shard ./hack/testreport
 # Some tests of these packages write, hash or parse gigabytes: the race detector makes them ten times as slow. The others run with it.
 WRITERS := ./cmd/agent/internal/image ./cmd/agent/internal/erase ./bmc/redfish
 WRITES := ^(Test(CutEverywhere|CutSeeded|Cut|Faults|Network|Refusals|Metadata|MetadataFailures|MetadataPowerCut|Methods|NeverTouched|EmptyIsReadBack|Write)|Fuzz(Tree|Health))$$
@@ -108,7 +108,7 @@ test: lab-programs ## 10 min: what a change of the code can break. No root, no p
 		"-race -p 3 -timeout 30m -skip $(PROGRAMS)|^TestCorpus ./controllers/boot ./controllers/machine $$others" \
 		-- "-race -parallel 8 -timeout 30m -run ^Test[A-O] ./controllers/host" \
 		"-count=1 -timeout 15m -run ^TestContract$$/^InfraMachine$$ -skip //^terminal_failures$$ ./hack/contract/rules" \
-		"-race -timeout 30m ./controllers/remediation" \
+		"-timeout 30m ./controllers/remediation" \
 		-- "-race -parallel 8 -timeout 30m -skip ^Test[A-O] ./controllers/host" \
 		"-race -count=1 -timeout 30m -skip $(MONITORING) ./cmd/manager" \
 		"-race -timeout 30m ./controllers/node" \
