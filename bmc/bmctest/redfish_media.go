@@ -30,7 +30,7 @@ type virtualMedia struct {
 	unread    string            // the image that such a BMC could not read
 }
 
-// Image returns the URL of the image in the virtual drive that boots; empty if there is none.
+// Image returns the URL of the image in the virtual drive that boots; empty if no image is inserted.
 func (v *virtualMedia) Image() string { return v.imageIn(v.bootDrive()) }
 
 func (v *virtualMedia) imageIn(drive string) string {

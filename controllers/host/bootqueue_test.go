@@ -171,8 +171,8 @@ func TestBootQueueIsNotBlocked(t *testing.T) {
 	r.comesTo(t, "h1", "h4")
 }
 
-// TestPacedStart: a host that asks while many others start their boots waits, and starts without an event. A server that a person powers on in the meantime is not booted.
-func TestPacedStart(t *testing.T) {
+// TestLimitedStart: a host that asks while many others start their boots waits, and starts without an event. A server that a person powers on in the meantime is not booted.
+func TestLimitedStart(t *testing.T) {
 	g := NewWithT(t)
 	r := &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}}
 	defer startReconciler(t, r)()
@@ -187,7 +187,7 @@ func TestPacedStart(t *testing.T) {
 	r.SpendStarts(spent, 4*time.Second)
 	claimed(t, server, "m")
 	claimed(t, used, "n")
-	g.Eventually(func() bool { return r.Paced(used.Host) }).Should(BeTrue())
+	g.Eventually(func() bool { return r.AskedToStart(used.Host) }).Should(BeTrue())
 	used.SetPower(true)
 	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.ProviderState.Boots).To(BeEquivalentTo(1)) })
 	g.Expect(bootOf(t, server).Spec.StartTime.Time).To(BeTemporally(">=", spent.Add(3*time.Second)), "in whole seconds")

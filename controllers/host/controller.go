@@ -83,7 +83,7 @@ type Reconciler struct {
 	writeCache   *controllers.WriteCache[*v1alpha1.BareMetalHost]
 	enqueuer     *enqueuer
 	queue        *bootQueue
-	pace         *startPace
+	starts       *startLimiter
 	boots        *bootRecords
 	// settingsRecords reads nothing without Profiles.
 	settingsRecords *settingsRecords
@@ -165,7 +165,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.observations, r.writeCache = newObservations(), &controllers.WriteCache[*v1alpha1.BareMetalHost]{}
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
 	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
-	r.queue, r.pace = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue), newStartPace()
+	r.queue, r.starts = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue), newStartLimiter()
 	r.events = &eventRecorder{recorder: r.Recorder, client: r.Client, clock: r.Clock, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
 	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}
@@ -276,7 +276,7 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 		return ctrl.Result{}, false, err
 	}
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
-	if wait := r.pace.delay(key, view, step); wait > 0 { // the power is read again before the boot begins
+	if wait := r.starts.delay(key, view, step); wait > 0 { // the power is read again before the boot begins
 		result, err = r.writeStatus(ctx, host, view, step, wait)
 		return result, false, err
 	}

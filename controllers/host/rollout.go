@@ -68,7 +68,7 @@ func (r *rollout) forget(host types.NamespacedName, now time.Time) {
 	r.Release(host, now)
 }
 
-// leave removes a host from the queues, or takes its turn. A host whose run is open keeps it.
+// leave removes a host from the queues, or takes its slots. A host whose run is open keeps them.
 func (r *rollout) leave(host *v1alpha1.BareMetalHost, now time.Time) {
 	if state := host.Spec.ProviderState; r == nil || state.SettingsRuns > state.SettingsRunsEnded {
 		return
@@ -159,7 +159,7 @@ func (r *rollout) waitOf(ctx context.Context, host *v1alpha1.BareMetalHost, prof
 	position, ok := r.Acquire(candidate, profile.CreationTimestamp.Time, view.Now.Add(runSlot), view.Now)
 	switch {
 	case !ok && position.InDomain:
-		return &lifecycle.RolloutWait{Message: fmt.Sprintf("the host is number %d in the queue of failure domain %q, of which %d hosts have their turn "+
+		return &lifecycle.RolloutWait{Message: fmt.Sprintf("the host is number %d in the queue of failure domain %q, in which %d hosts have a slot "+
 			"(rollout.maxUnavailablePerFailureDomain)", position.Number, candidate.Domain, position.Holding)}, nil
 	case !ok:
 		return &lifecycle.RolloutWait{Message: fmt.Sprintf("the host is number %d in the queue, and %d hosts are changed now (rollout.maxUnavailable)", position.Number, position.Holding)}, nil

@@ -177,7 +177,7 @@ func (c *refusingClient) Patch(ctx context.Context, o client.Object, patch clien
 	return c.Client.Patch(ctx, o, patch, options...)
 }
 
-// TestRolloutWithoutStart: a host whose run cannot be started has its turn again and again, and keeps no other host from its own.
+// TestRolloutWithoutStart: a host whose run cannot be started gets a slot again and again, and keeps no other host from one.
 func TestRolloutWithoutStart(t *testing.T) {
 	namespace := env.Namespace(t)
 	refusing := &refusingClient{host: client.ObjectKey{Namespace: namespace, Name: "h0"}}

@@ -15,7 +15,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
-// TestRolloutLeave: a host that cannot start its run gives its turn to the next one. A host whose run is open or may be open keeps it.
+// TestRolloutLeave: a host that cannot start its run gives its slot to the next one. A host whose run is open or may be open keeps it.
 func TestRolloutLeave(t *testing.T) {
 	resource := v1alpha1.GroupVersion.WithResource("baremetalhosts").GroupResource()
 	refused, unknown := apierrors.NewForbidden(resource, "h0", errors.New("no")), apierrors.NewTimeoutError("slow", 1)

@@ -44,7 +44,7 @@ func TestUnavailableIsWrittenImmediately(t *testing.T) {
 			g.Expect(r.status.writeStatus(t.Context(), host, lifecycle.View{Now: now}, step)).To(Equal(test.waits))
 
 			var written v1alpha1.BareMetalHost
-			g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
+			g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
 			g.Expect(conditions.IsFalse(&written, v1alpha1.AvailableCondition)).To(BeTrue())
 			g.Expect(written.Status.Phase).To(Equal(test.phase))
 		})
@@ -95,6 +95,18 @@ func TestBootProgressIsNotWritten(t *testing.T) {
 	}
 }
 
+// claimedHost returns a claimed host with a status, and a reconciler with an API server that has it.
+func claimedHost(t *testing.T, status v1alpha1.BareMetalHostStatus) (*v1alpha1.BareMetalHost, *Reconciler) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	NewWithT(t).Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", Generation: 2}, Status: status}
+	host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build(), ProgressDelay: 5 * time.Minute}
+	r.connect(nil, nil)
+	return host, r
+}
+
 // TestStatusOfAClaim: while a server is about to be powered on for a boot, its status is not written. The first write shows that it is on. A host that has to wait, or whose server
 // does not come on, is shown as claimed.
 func TestStatusOfAClaim(t *testing.T) {
@@ -114,14 +126,7 @@ func TestStatusOfAClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			scheme := runtime.NewScheme()
-			g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
-			host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", Generation: 2}}
-			host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
-			host.Status = v1alpha1.BareMetalHostStatus{ObservedGeneration: 1, Phase: v1alpha1.PhaseAvailable}
-			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
-			r := &Reconciler{Client: api}
-			r.connect(nil, nil)
+			host, r := claimedHost(t, v1alpha1.BareMetalHostStatus{ObservedGeneration: 1, Phase: v1alpha1.PhaseAvailable})
 			view := lifecycle.View{
 				Host: lifecycle.Host{Spec: host.Spec}, Now: now, BMC: lifecycle.BMC{Inspected: true, Power: v1alpha1.PowerOff, PowerAt: now},
 			}
@@ -133,7 +138,7 @@ func TestStatusOfAClaim(t *testing.T) {
 			}
 			g.Expect(r.status.writeStatus(t.Context(), host.DeepCopy(), view, step)).To(Equal(c.waits))
 			var written v1alpha1.BareMetalHost
-			g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
+			g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
 			if c.waits == 0 {
 				g.Expect(written.Status.Phase).To(Equal(v1alpha1.PhaseClaimed))
 			} else {
@@ -162,14 +167,7 @@ func TestStatusOfARelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			scheme := runtime.NewScheme()
-			g.Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
-			host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "h", Generation: 2}}
-			host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
-			host.Status = v1alpha1.BareMetalHostStatus{ObservedGeneration: 2, Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn}
-			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(host).WithStatusSubresource(host).Build()
-			r := &Reconciler{Client: api, ProgressDelay: 5 * time.Minute}
-			r.connect(nil, nil)
+			host, r := claimedHost(t, v1alpha1.BareMetalHostStatus{ObservedGeneration: 2, Phase: v1alpha1.PhaseProvisioned, Power: v1alpha1.PowerOn})
 			view := lifecycle.View{
 				Host: lifecycle.Host{Spec: host.Spec}, Now: now, BMC: lifecycle.BMC{Inspected: true, Power: v1alpha1.PowerOn, PowerAt: now},
 			}
@@ -181,7 +179,7 @@ func TestStatusOfARelease(t *testing.T) {
 			}
 			g.Expect(r.status.writeStatus(t.Context(), host.DeepCopy(), view, step)).To(Equal(c.waits))
 			var written v1alpha1.BareMetalHost
-			g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
+			g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(host), &written)).To(Succeed())
 			want := step.Phase
 			if c.waits > 0 {
 				want = v1alpha1.PhaseProvisioned

@@ -206,8 +206,8 @@ var guardTargets = []target{
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
 	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive|StartPace"}, []mutant{
-		{"a power restore waits for the starts of boots", "startPace.delay", "step.Action != lifecycle.RecordBoot", "false"},
-		{"boots start at any rate", "startPace.delay", "max(at.Sub(now), 0)", "0 * at.Sub(now)"},
+		{"a power restore waits for the starts of boots", "startLimiter.delay", "step.Action != lifecycle.RecordBoot", "false"},
+		{"boots start at any rate", "startLimiter.delay", "max(at.Sub(now), 0)", "0 * at.Sub(now)"},
 		{"a command is confirmed by the cache", "rechecker.recheckCommand", "r.apiReader.Get(ctx, j.key, &host)", "r.client.Get(ctx, j.key, &host)"},
 		{"a command for a boot is confirmed by the cache", "rechecker.recheckCommand", "controllers.GetBoot(ctx, r.apiReader, j.key)", "controllers.GetBoot(ctx, r.client, j.key)"},
 		{"an override is cleared without a confirmation", "job.clearOverrideIfNeeded", "j.confirm != nil", "false"},

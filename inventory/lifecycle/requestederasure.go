@@ -271,16 +271,6 @@ func driveRequestedErasure(v View, s Settings, step Step, attempt v1alpha1.BareM
 		fmt.Sprintf("The disks are being erased, attempt %d (%s, BareMetalErasureRequest %s)", attempt.Attempt, attempt.CleaningPolicy, attempt.ErasureRequest.Name))
 }
 
-// driveHostBoot returns the next step of an attempt of a host boot that is not over: an inspection, a requested erasure or a restart with new settings. goal says what it is for.
-func driveHostBoot(v View, s Settings, step Step, attempt v1alpha1.BareMetalBootSpec, goal string) Step {
-	drive := bootFromNetwork(v, s, attempt, s.ActiveInterval)
-	drive.Phase, drive.Reason, drive.Message = step.Phase, step.Reason, goal+". "+drive.Message
-	if deadline := v.Deadline(s); drive.Action == "" && (drive.RequeueAt.IsZero() || drive.RequeueAt.After(deadline)) {
-		drive.RequeueAt = deadline
-	}
-	return untilMethodDeadline(v, s, attempt, drive)
-}
-
 // endRequestedAttempt ends an attempt. After the last one, and if something forbids another one, the erasure has failed.
 func endRequestedAttempt(v View, s Settings, step, unknown Step, attempt v1alpha1.BareMetalBootSpec, after string) Step {
 	refusal := erasureRefusal(v, attempt.CleaningPolicy)

@@ -102,7 +102,7 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// TestRolloutLimitLowered: a host that had its turn and has not begun waits after the limit was lowered, and nobody waits after it was removed.
+// TestRolloutLimitLowered: a host that had a slot and has not begun waits after the limit was lowered, and nobody waits after it was removed.
 func TestRolloutLimitLowered(t *testing.T) {
 	g := NewWithT(t)
 	f := newFleet(settings.RolloutLimits{Hosts: 1, PerDomain: 2}, "b-1")
@@ -119,7 +119,7 @@ func TestRolloutLimitLowered(t *testing.T) {
 	g.Expect([]string{f.ask("a-2"), f.ask("a-1")}).To(Equal([]string{"profile: 2 after 0", ""}))
 }
 
-// TestRolloutLeave: a host that leaves keeps no other from its turn, neither in all nor in its failure domain. One that is being changed does not leave.
+// TestRolloutLeave: a host that leaves keeps no other from a slot, neither in all nor in its failure domain. One that is being changed does not leave.
 func TestRolloutLeave(t *testing.T) {
 	g := NewWithT(t)
 	f := newFleet(settings.RolloutLimits{Hosts: 2, PerDomain: 1}, "b-1")
@@ -135,7 +135,7 @@ func TestRolloutLeave(t *testing.T) {
 
 var fleetHosts = []string{"a-1", "a-2", "a-3", "b-1", "b-2", "c-1", "x", "y"}
 
-// TestPropertyRollout: whatever the order of the events, no host begins beyond a limit. And each host has its turn in the end, when only those ask that were woken.
+// TestPropertyRollout: whatever the order of the events, no host begins beyond a limit. And each host gets a slot in the end, when only those ask that were woken.
 func TestPropertyRollout(t *testing.T) {
 	limits := rapid.Custom(func(t *rapid.T) settings.RolloutLimits {
 		return settings.RolloutLimits{Hosts: rapid.IntRange(1, 4).Draw(t, "hosts"), PerDomain: rapid.IntRange(0, 2).Draw(t, "per domain")}
@@ -207,7 +207,7 @@ func (f *fleet) finish(t *rapid.T) {
 	}
 	for _, host := range fleetHosts {
 		if !done[host] {
-			t.Fatalf("%s has no turn", host)
+			t.Fatalf("%s gets no slot", host)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func (c *crowd) count(by int, groups ...string) {
 	}
 }
 
-// TestConcurrently: of many concurrent hosts no more are changed at once than the limits permit, and each has its turn in the end, also while limits are set.
+// TestConcurrently: of many concurrent hosts no more are changed at once than the limits permit, and each gets a slot in the end, also while limits are set.
 func TestConcurrently(t *testing.T) {
 	const all, domains = 40, 4
 	limits := settings.RolloutLimits{Hosts: 3, PerDomain: 1}

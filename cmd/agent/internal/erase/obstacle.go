@@ -27,14 +27,6 @@ func (o Obstacle) Message(f drive.Facts) string {
 	return fmt.Sprintf("%s, which forbids %s: %s", name, o.Forbids, o.Remedy)
 }
 
-func everything(Row, wire.ErasePolicy, drive.Facts) bool { return true }
-
-func anyCommand(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command != drive.Overwrite }
-
-func sanitizes(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command.Sanitizes() }
-
-func allButSanitizes(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return !r.Command.Sanitizes() }
-
 // Obstacles are all of them.
 var Obstacles = []Obstacle{
 	{
@@ -99,3 +91,11 @@ var Obstacles = []Obstacle{
 		applies: func(f drive.Facts) bool { return f.SanitizeFrozen }, forbids: sanitizes,
 	},
 }
+
+func everything(Row, wire.ErasePolicy, drive.Facts) bool { return true }
+
+func anyCommand(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command != drive.Overwrite }
+
+func sanitizes(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return r.Command.Sanitizes() }
+
+func allButSanitizes(r Row, _ wire.ErasePolicy, _ drive.Facts) bool { return !r.Command.Sanitizes() }

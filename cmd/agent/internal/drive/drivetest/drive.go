@@ -4,7 +4,6 @@ package drivetest
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/disk/disktest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/agent/internal/drive"
 )
 
@@ -87,18 +87,9 @@ func New(kind drive.Kind, namespaces, size int, seed uint64) *Drive {
 	return d
 }
 
-// scramble fills a namespace as disktest.Random does: each 512 bytes start with eight of their own, and repeat others.
+// scramble fills a namespace with random content.
 func (d *Drive) scramble(i int) {
-	pattern := make([]byte, 512)
-	for at := 0; at < len(pattern); at += 8 {
-		binary.LittleEndian.PutUint64(pattern[at:], d.random.Uint64())
-	}
-	for at := 0; at < len(d.media[i]); at += len(pattern) {
-		copy(d.media[i][at:], pattern)
-		if len(d.media[i])-at >= 8 {
-			binary.LittleEndian.PutUint64(d.media[i][at:], d.random.Uint64())
-		}
-	}
+	copy(d.media[i], disktest.Random(d.random.Uint64(), len(d.media[i])))
 	clear(d.gone[i])
 }
 

@@ -25,11 +25,11 @@ func hostNamed(i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: "dc", Name: fmt.Sprint("h", i)}
 }
 
-// TestStartPace: sixteen boots start at once, and the others in the order in which they asked. A host that asks again waits no longer. One boot alone, a power restore, and other steps
+// TestStartLimiter: sixteen boots start at once, and the others in the order in which they asked. A host that asks again waits no longer. One boot alone, a power restore, and other steps
 // never wait, and machines do not wait for inspections.
-func TestStartPace(t *testing.T) {
+func TestStartLimiter(t *testing.T) {
 	g := NewWithT(t)
-	p, noon := newStartPace(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	p, noon := newStartLimiter(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(after time.Duration) lifecycle.View { return lifecycle.View{Now: noon.Add(after)} }
 	for i := range 480 {
 		p.delay(hostNamed(1000+i), at(0), inspecting)
@@ -55,10 +55,10 @@ func TestStartPace(t *testing.T) {
 	g.Expect(p.starts).To(HaveLen(1), "the others have started")
 }
 
-// TestStartPaceOfWorkers: workers that read the time and ask in another order get no more starts.
-func TestStartPaceOfWorkers(t *testing.T) {
+// TestStartLimiterOfWorkers: workers that read the time and ask in another order get no more starts.
+func TestStartLimiterOfWorkers(t *testing.T) {
 	g := NewWithT(t)
-	p, noon := newStartPace(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	p, noon := newStartLimiter(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for i := range startBurst + 40 {
 		now := noon.Add(time.Duration(i%2*50) * time.Millisecond)
 		p.delay(hostNamed(i), lifecycle.View{Now: now}, starting)
@@ -66,10 +66,10 @@ func TestStartPaceOfWorkers(t *testing.T) {
 	g.Expect(p.starts[hostNamed(startBurst+39)].Sub(noon)).To(BeNumerically("~", 40*time.Second/startRate, time.Millisecond))
 }
 
-// TestPropertyPacedHostsStart: each host that waits as long as it is told starts its boot, whatever other hosts do, and no second has more starts than it may.
-func TestPropertyPacedHostsStart(t *testing.T) {
+// TestPropertyLimitedStarts: each host starts its boot after the delay that it got, in any order of the others, and no second has more starts than the limit.
+func TestPropertyLimitedStarts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, now := newStartPace(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		p, now := newStartLimiter(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		due, starts := map[int]time.Time{}, []time.Time{}
 		ask := func(host int) {
 			if wait := p.delay(hostNamed(host), lifecycle.View{Now: now}, starting); wait > 0 {

@@ -22,20 +22,20 @@ const (
 // startTTL is how long the time at which a host may start a boot is kept: a start that failed, as with a conflict, needs no second one.
 const startTTL = time.Minute
 
-// startPace says when hosts may start a boot, in the order in which they ask. Boots for machines do not wait for those of hosts, such as the inspections of a new rack.
-type startPace struct {
+// startLimiter says when hosts may start a boot, in the order in which they ask. Boots for machines do not wait for those of hosts, such as the inspections of a new rack.
+type startLimiter struct {
 	mu              sync.Mutex
 	machines, hosts *rate.Limiter
 	last            time.Time                          // the latest time at which a host asked: workers do not ask in the order of their times
 	starts          map[types.NamespacedName]time.Time // when the hosts may start
 }
 
-func newStartPace() *startPace {
-	return &startPace{machines: rate.NewLimiter(startRate, startBurst), hosts: rate.NewLimiter(startRate, startBurst), starts: map[types.NamespacedName]time.Time{}}
+func newStartLimiter() *startLimiter {
+	return &startLimiter{machines: rate.NewLimiter(startRate, startBurst), hosts: rate.NewLimiter(startRate, startBurst), starts: map[types.NamespacedName]time.Time{}}
 }
 
 // delay returns how long a host must wait before a step, zero for none: only a step that starts a boot waits. A server that is powered on after a loss of power does not.
-func (p *startPace) delay(host types.NamespacedName, view lifecycle.View, step lifecycle.Step) time.Duration {
+func (p *startLimiter) delay(host types.NamespacedName, view lifecycle.View, step lifecycle.Step) time.Duration {
 	if step.Action != lifecycle.RecordBoot || !lifecycle.StartsBoot(view, step) {
 		return 0
 	}
