@@ -303,9 +303,9 @@ func bootFromNetwork(v View, s Settings, attempt v1alpha1.BareMetalBootSpec, max
 	case v.Consumer.ranFromMemory(attempt):
 		return failBoot(attempt, v1alpha1.ReasonStateLost,
 			"The server was powered off after it got its bootstrap data and before it reported in. Delete the Machine to have it replaced")
-	case mayRepeat(attempt) && !v.networkBootPending(attempt) && v.BMC.needsConfirmedOff(attempt) && !v.BMC.confirmedOff(v.Now, s):
+	case mayRepeat(attempt) && !v.networkBootPending(s, attempt) && v.BMC.needsConfirmedOff(attempt) && !v.BMC.confirmedOff(v.Now, s):
 		return Step{Message: unconfirmedOff, RequeueAt: v.Now.Add(s.ActiveInterval)}
-	case mayRepeat(attempt) && !v.networkBootPending(attempt):
+	case mayRepeat(attempt) && !v.networkBootPending(s, attempt):
 		return Step{Action: SetNetworkBoot, Message: "The next boot is being set to " + describeMethod(attempt)}
 	case !mayRepeat(attempt) && v.mediaLeft() && v.BMC.confirmedOff(v.Now, s):
 		return Step{Action: EjectMedia, Message: "The boot medium is being ejected"}
@@ -328,7 +328,7 @@ func (c *Consumer) ranFromMemory(attempt v1alpha1.BareMetalBootSpec) bool {
 
 // networkBootPending is true when the next power-on of the attempt will boot from the network. If the server went on and off again since the
 // override was set, the override is used up, and the server would boot its disk.
-func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
+func (v View) networkBootPending(s Settings, attempt v1alpha1.BareMetalBootSpec) bool {
 	set := v.BMC.NetworkBootSetAt
 	if set.IsZero() || v.BMC.NetworkBootNumber != attempt.Number || v.BMC.CleanedAt.After(set) { // a release clears it, maybe in the second in which the next boot starts
 		return false
@@ -341,9 +341,10 @@ func (v View) networkBootPending(attempt v1alpha1.BareMetalBootSpec) bool {
 		return false
 	}
 	// The server may have gone on and off between two readings of the power. Then the boot server observed a stage. The stage's time has whole
-	// seconds, and it must be older than the reading: a server that boots may still read as off for some seconds.
-	at := v.Observed.Furthest.Time.Time
-	seen := v.Observed.Furthest.Stage != "" && !v.Observed.onlyBMCSeen(attempt) && !at.Before(set.Truncate(time.Second)) && v.BMC.PowerAt.After(at.Add(time.Second)) && !at.After(v.Now)
+	// seconds, and it must be older than the reading, or the power-on is about to be repeated: a server that boots may still read as off for some seconds.
+	at, settled := v.Observed.Furthest.Time.Time, !v.Now.Before(v.BMC.LastPowerAt.Add(s.PowerSettle))
+	ran := v.Observed.Furthest.Stage != "" && !v.Observed.onlyBMCSeen(attempt) && !at.Before(set.Truncate(time.Second)) && !at.After(v.Now)
+	seen := ran && (settled || v.BMC.PowerAt.After(at.Add(time.Second)))
 	usedUp := v.BMC.LastPower == CommandPowerOn && v.BMC.LastPowerAt.After(set) && (seen || v.BMC.PowerSince.After(v.BMC.LastPowerAt))
 	return !usedUp
 }

@@ -46,6 +46,14 @@ var nextBooting = map[string]nextCase{
 		}),
 		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
 	},
+	"booting: seen in the second before the power was read, and the power-on is due again": {
+		bootingView(netbootSet, commanded(CommandPowerOn, DefaultSettings().PowerSettle), func(v *View) {
+			v.BMC.NetworkBootSetAt = noon.Add(-DefaultSettings().PowerSettle - time.Second)
+			v.BMC.PowerSince = noon.Add(-time.Hour)
+			v.Observed.Furthest = v1alpha1.ObservedStage{Stage: v1alpha1.StageDHCP, Time: metav1.NewTime(noon.Add(-time.Second))}
+		}),
+		StateBooting, SetNetworkBoot, v1alpha1.PhaseBooting, v1alpha1.ReasonPreparing,
+	},
 	"booting: seen since it was read as off": {
 		bootingView(netbootSet, commanded(CommandPowerOn, 5*time.Second), func(v *View) {
 			v.BMC.PowerAt, v.BMC.PowerSince = noon.Add(-2*time.Second), noon.Add(-time.Hour)
