@@ -46,7 +46,7 @@ func TestEtcdRestarted(t *testing.T) {
 					t.Cleanup(func() { covered.end(t, pair{etcd, s}) })
 					arrive := sync.OnceFunc(there.Done)
 					defer arrive()
-					l := newLife(t, v1alpha1.PersistenceInstalled, s, "")
+					l := newLife(t, v1alpha1.PersistenceInstalled, s, fault{})
 					t.Cleanup(l.letGo)
 					s.bring(l)
 					arrive()

@@ -40,6 +40,8 @@ type fault struct {
 	want func(l *life, s step)
 	// inMemory makes the machine one that runs from memory.
 	inMemory bool
+	// settle is the PowerSettle of the provider, if the usual one is too short for the fault.
+	settle time.Duration
 	// alone is true for a fault of the whole API server, which has its own test.
 	alone bool
 }
@@ -145,7 +147,10 @@ func notBooting(s step) string {
 // lifeFaults are those of servers, of their network and of clocks.
 var lifeFaults = []fault{
 	{
-		name: "power lost in mid-boot", na: func(s step) string {
+		name: "power lost in mid-boot",
+		// Stages are written within 2 s, a tenth of PowerSettle in a rack. They show that the power-on which is then repeated had an effect.
+		settle: 4 * time.Second,
+		na: func(s step) string {
 			if s.is(dhcp, script, kernel, seeded) || s.is(withAgent...) {
 				return ""
 			}

@@ -56,7 +56,8 @@ type life struct {
 	clock    *apifault.Clock
 
 	persistence v1alpha1.BootPersistence
-	profiles    bool // the provider applies BareMetalProfiles
+	profiles    bool          // the provider applies BareMetalProfiles
+	settle      time.Duration // its PowerSettle
 
 	// halts is how often the provider was halted: one that crashes cannot log out at the BMC, which ends its session some time.
 	halts int
@@ -85,11 +86,11 @@ type life struct {
 // window is a time in which a server runs its machine and no power change was requested.
 type window struct{ from, to time.Time }
 
-func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step, vendor string) *life {
+func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step, f fault) *life {
 	t.Helper()
-	l := &life{T: t, persistence: persistence, WithT: NewWithT(t), site: rig.NewSite(t, env), api: &apifault.Faults{}, clock: &apifault.Clock{}, profiles: s.is(configuring)}
+	l := &life{T: t, persistence: persistence, WithT: NewWithT(t), site: rig.NewSite(t, env), api: &apifault.Faults{}, clock: &apifault.Clock{}, profiles: s.is(configuring), settle: cmp.Or(f.settle, time.Second)}
 	l.server = l.site.Server(t, "h", rig.ServerOptions{
-		Sessions: true, Disk: s.is(withAgent...), Point: l.passAgent, Emulated: func(o *bmctest.Options) { o.Vendor = cmp.Or(vendor, o.Vendor) },
+		Sessions: true, Disk: s.is(withAgent...), Point: l.passAgent, Emulated: func(o *bmctest.Options) { o.Vendor = cmp.Or(f.vendor, o.Vendor) },
 		Boot: func(ctx context.Context, firmware *pxetest.Firmware) {
 			firmware.Stage = func(stage string) { l.pass(ctx, stage) }
 		},
@@ -118,9 +119,9 @@ func newLife(t *testing.T, persistence v1alpha1.BootPersistence, s step, vendor 
 }
 
 // settings are the lifecycle's: durations of minutes in a rack are moments here, except those that the fake clock covers.
-func settings() lifecycle.Settings {
+func (l *life) settings() lifecycle.Settings {
 	s := controllerstest.Settings()
-	s.PollInterval, s.ActiveInterval, s.PowerSettle = 1500*time.Millisecond, 200*time.Millisecond, time.Second
+	s.PollInterval, s.ActiveInterval, s.PowerSettle = 1500*time.Millisecond, 200*time.Millisecond, l.settle
 	s.BootTimeout, s.BootAttempts, s.CleaningTimeout = bootTimeout, 3, bootTimeout
 	return s
 }
@@ -128,7 +129,7 @@ func settings() lifecycle.Settings {
 // start starts a provider.
 func (l *life) start() {
 	l.provider = l.site.Provider(l.T, rig.Options{
-		WrapTransport: l.api.Wrap, WrapBMC: func(next http.RoundTripper) http.RoundTripper { return &gated{l, next} }, Clock: l.clock, Settings: settings(), Log: debugLog(), Profiles: l.profiles,
+		WrapTransport: l.api.Wrap, WrapBMC: func(next http.RoundTripper) http.RoundTripper { return &gated{l, next} }, Clock: l.clock, Settings: l.settings(), Log: debugLog(), Profiles: l.profiles,
 	}).Start(l.T).Ready(l.T)
 }
 

@@ -171,7 +171,7 @@ func (p pair) run(t *testing.T) {
 	if p.fault.inMemory || p.even() && !p.fault.offIsLoss() && !p.step.is(heldOff) && !p.step.is(withAgent...) {
 		persistence = v1alpha1.PersistenceEphemeral
 	}
-	l := newLife(t, persistence, p.step, p.fault.vendor)
+	l := newLife(t, persistence, p.step, p.fault)
 	t.Cleanup(l.letGo)
 	if p.fault.shape {
 		p.fault.inject(l, p.step)
