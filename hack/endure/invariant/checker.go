@@ -131,12 +131,12 @@ type Checker struct {
 	faults         map[string]int
 	faultEnded     map[string]time.Time
 	servers        map[string]Server
-	seeds          map[string]seed   // by the instance ID
-	used           map[string]int32  // by host and claim, the number of the boot whose bootstrap data an operating system may use
-	commits        map[string]int32  // by host and claim, the number of the last boot that was allowed to make a disk bootable
-	erasures       map[string]bool   // by host and claim, the erasures that were recorded
-	systems        map[string]system // by claim, the operating system that ran from a disk that an agent wrote
-	powerOns       map[string]int    // by host and boot
+	seeds          map[string]seed        // by the instance ID
+	used           map[string]int32       // by host and claim, the number of the boot whose bootstrap data an operating system may use
+	commits        map[string]int32       // by host and claim, the number of the last boot that was allowed to make a disk bootable
+	erasures       map[string]bool        // by host and claim, the erasures that were recorded
+	systems        map[string]system      // by claim, the operating system that ran from a disk that an agent wrote
+	powerOns       map[string][]time.Time // by host and boot
 	lost           map[string]time.Time
 	violations     []Violation
 	starved        bool // the provider is late, because the machine is overloaded
@@ -177,7 +177,7 @@ func New(times Times) *Checker {
 	return &Checker{
 		times: times, hosts: map[string]*history[hostFacts]{}, boots: map[string]*history[bootFacts]{}, machines: map[string]*history[machineFacts]{}, holders: map[string]map[string]bool{},
 		latestHosts: map[string]*v1alpha1.BareMetalHost{}, latestMachines: map[string]*v1alpha1.BareMetalMachine{}, notes: map[string][]note{}, faults: map[string]int{}, faultEnded: map[string]time.Time{}, servers: map[string]Server{},
-		seeds: map[string]seed{}, used: map[string]int32{}, commits: map[string]int32{}, systems: map[string]system{}, erasures: map[string]bool{}, powerOns: map[string]int{}, lost: map[string]time.Time{}, cameOn: map[string]time.Time{},
+		seeds: map[string]seed{}, used: map[string]int32{}, commits: map[string]int32{}, systems: map[string]system{}, erasures: map[string]bool{}, powerOns: map[string][]time.Time{}, lost: map[string]time.Time{}, cameOn: map[string]time.Time{},
 	}
 }
 

@@ -404,6 +404,52 @@ func TestPowerCycle(t *testing.T) {
 	g.Expect(rules(c)).To(HaveLen(1), "it lost its power in this attempt")
 }
 
+// TestPowerCycleOfSuspended: the agent of a host in maintenance is refused and powers its server off, and the boot continues once. Without an agent nothing powers it off.
+func TestPowerCycleOfSuspended(t *testing.T) {
+	for name, agent := range map[string]bool{"agent": true, "no agent": false} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := newChecker()
+			c.ObserveHost(hostName, newHost(claimed, counts))
+			c.ObserveBoot(hostName, newBoot(poweredOn, func(s *v1alpha1.BareMetalBootSpec) { s.Agent = agent }))
+			c.PoweredOn(hostName)
+			time.Sleep(3 * time.Millisecond) // as times differ
+			c.ObserveHost(hostName, newHost(claimed, counts, maintained))
+			time.Sleep(3 * time.Millisecond)
+			c.ObserveHost(hostName, newHost(claimed, counts))
+			c.PoweredOn(hostName)
+			judgeNow(c)
+			if !agent {
+				g.Expect(rules(c)).To(Equal([]string{promise.PowerCycle}))
+				return
+			}
+			g.Expect(rules(c)).To(BeEmpty())
+			time.Sleep(3 * time.Millisecond)
+			c.PoweredOn(hostName)
+			judgeNow(c)
+			g.Expect(rules(c)).To(Equal([]string{promise.PowerCycle}), "the maintenance was over before")
+		})
+	}
+}
+
+// TestMoveBlockOfRegisteredAgain: a host that is registered again counts its boots from one again. The boot that has the number now says whether a move must wait.
+func TestMoveBlockOfRegisteredAgain(t *testing.T) {
+	for purpose, broken := range map[v1alpha1.BootPurpose][]string{v1alpha1.PurposeClean: {}, v1alpha1.PurposeProvision: {promise.Records}} {
+		t.Run(string(purpose), func(t *testing.T) {
+			c := newChecker()
+			c.ObserveBoot(hostName, newBoot(poweredOn))
+			c.ObserveBoot(hostName, nil)
+			c.ObserveHost(hostName, newHost(claimed))
+			again := newBoot(func(s *v1alpha1.BareMetalBootSpec) { s.Purpose = purpose })
+			again.UID = "again"
+			c.ObserveBoot(hostName, again)
+			c.ObserveHost(hostName, newHost(claimed, counted))
+			judgeNow(c)
+			NewWithT(t).Expect(rules(c)).To(Equal(broken))
+		})
+	}
+}
+
 // TestPowerCycleOfLateReport: a write at about the time of the power-on excuses it no more than a later one.
 func TestPowerCycleOfLateReport(t *testing.T) {
 	g := NewWithT(t)

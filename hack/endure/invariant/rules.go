@@ -92,8 +92,14 @@ func (c *Checker) countChanged(name string, before, after hostFacts, every bool)
 // judgeUnblocked checks a boot that was counted and does not block a move. A boot that inspects or erases a server has no machine that could be booted twice.
 func (c *Checker) judgeUnblocked(name string, number int32, at time.Time) {
 	boots := c.bootHistory(name).versions
-	i := slices.IndexFunc(boots, func(v version[bootFacts]) bool { return v.facts.number == number && v.facts.claimID != "" })
-	if i >= 0 && boots[i].facts.purpose != v1alpha1.PurposeProvision || i < 0 && c.unseen(at.Add(-time.Minute), at) {
+	var last bootFacts // a host that is registered again counts from one again
+	for _, v := range slices.Backward(boots) {
+		if v.facts.number == number && v.facts.claimID != "" {
+			last = v.facts
+			break
+		}
+	}
+	if last.exists && last.purpose != v1alpha1.PurposeProvision || !last.exists && c.unseen(at.Add(-time.Minute), at) {
 		return
 	}
 	c.violatef(promise.Records, name, "boot %d is under way, and no move waits for it", number)
@@ -218,10 +224,20 @@ func (c *Checker) judgePowerOn(host string, at, lost time.Time) {
 		return
 	}
 	key := fmt.Sprintf("%s %s %d", host, b.uid, b.number)
-	c.powerOns[key]++
-	if n := c.powerOns[key]; n > 1 {
+	ons := c.powerOns[key]
+	if len(ons) > 0 && b.agent && c.suspended(host, ons[len(ons)-1], at) {
+		ons = ons[:len(ons)-1]
+	}
+	c.powerOns[key] = append(ons, at)
+	if n := len(c.powerOns[key]); n > 1 {
 		c.violatef(promise.PowerCycle, host, "the server came on %d times in boot %d for machine %s", n, b.number, b.machine)
 	}
+}
+
+// suspended is true if people had a host detached or in maintenance at some time between two times. An agent that asks then is refused and powers its server off, and the
+// boot continues with another power-on.
+func (c *Checker) suspended(host string, from, to time.Time) bool {
+	return slices.ContainsFunc(c.history(host).during(from, to), func(v version[hostFacts]) bool { return v.facts.maintained || v.facts.detached })
 }
 
 // Seeded records that a server got the bootstrap data of a machine's instance at an address. life counts the power-ons of the server. It is 0 for an agent, which
