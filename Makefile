@@ -107,11 +107,10 @@ test: lab-programs ## 12 min: what a change of the code can break. No root, no p
 	hack/gotest.sh test \
 		"-race -p 3 -timeout 30m -skip $(PROGRAMS)|^TestCorpus ./controllers/boot ./controllers/machine $$others" \
 		-- "-race -parallel 8 -timeout 30m -run ^Test[A-O] ./controllers/host" \
-		"-count=1 -timeout 15m -run ^TestContract$$/^InfraMachine$$ -skip //^terminal_failures$$ ./hack/contract/rules" \
+		"-timeout 30m ./controllers/remediation" \
 		-- "-race -parallel 8 -timeout 30m -skip ^Test[A-O] ./controllers/host" \
 		"-race -count=1 -timeout 30m -skip $(MONITORING) ./cmd/manager" \
 		-- "-p 1 -timeout 30m $(PURE)" \
-		"-timeout 30m ./controllers/remediation" \
 		"-timeout 30m -run $(WRITES) $(WRITERS)" \
 		"-race -timeout 30m -skip $(WRITES)|^TestCorpus $(WRITERS)" \
 		"-timeout 15m -skip ^Test(Spec)?Mutants$$ ./hack/mutants"

@@ -8,6 +8,9 @@ type BIOSConfigurer interface {
 	// BIOS reads the attributes, those that are staged, and the attribute registry. It changes nothing. The error is Failed if the staged attributes cannot be
 	// read, because a reset would then apply unknown values, or if the BMC names a registry that cannot be read.
 	BIOS(ctx context.Context) (BIOS, error)
+	// PendingBIOS returns the names of what the next reset of the server would change, sorted; all attributes if their defaults are staged. It reads no attribute
+	// registry, which has megabytes, and changes nothing. The error is Failed if the staged attributes cannot be read.
+	PendingBIOS(ctx context.Context) ([]string, error)
 	// StageBIOS stages a change for the next reset of the server. It writes only what is not staged already, so the caller may repeat it after an error: a repetition
 	// makes no second job. The error is Failed, with the message of the BMC, if the BMC refuses a value. It does not reset the server.
 	StageBIOS(ctx context.Context, change BIOSChange) (StagedBIOS, error)

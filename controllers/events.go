@@ -38,6 +38,7 @@ const (
 	EventSettingsWithdrawn       = "SettingsWithdrawn"
 	EventSettingsFailed          = "SettingsFailed"
 	EventSettingsRunEnded        = "SettingsRunEnded"
+	EventSettingsPending         = "SettingsPending"
 	EventCleaningInterrupted     = "CleaningInterrupted"
 	EventBootOverrideKept        = "BootOverrideKept"
 	EventReleased                = "Released"

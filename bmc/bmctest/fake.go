@@ -3,6 +3,7 @@ package bmctest
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -215,6 +216,11 @@ func (f *Fake) BIOS(ctx context.Context) (bmc.BIOS, error) {
 	return bmc.BIOS{
 		Path: "fake", SettingsPath: "fake", Attributes: f.server().BIOS(), Pending: f.server().PendingBIOS(), RegistryProblem: "the fake has no registry",
 	}, f.call(ctx, "BIOS")
+}
+
+// PendingBIOS returns the names of the staged attributes.
+func (f *Fake) PendingBIOS(ctx context.Context) ([]string, error) {
+	return slices.Sorted(maps.Keys(f.server().PendingBIOS())), f.call(ctx, "PendingBIOS")
 }
 
 // StageBIOS stages the attributes that are neither set nor staged.

@@ -147,6 +147,19 @@ func (b *bios) BIOS(ctx context.Context) (bmc.BIOS, error) {
 	return result, wrap(op, err)
 }
 
+// PendingBIOS returns the names of the attributes that the next reset changes.
+func (b *bios) PendingBIOS(ctx context.Context) ([]string, error) {
+	state, err := b.read(ctx, "Read the staged BIOS attributes")
+	switch {
+	case err != nil:
+		return nil, err
+	case state.boolean("ResetBiosToDefaultsPending"):
+		return slices.Sorted(maps.Keys(state.attributes())), nil
+	default:
+		return slices.Sorted(maps.Keys(state.pending())), nil
+	}
+}
+
 // takeSecureBoot removes from staged values the attribute by which the BMC changes Secure Boot, and returns the setting; nil if it is not staged, or has another value.
 func takeSecureBoot(pending map[string]any, name string) *bool {
 	value, isStaged := pending[name]

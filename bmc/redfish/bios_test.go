@@ -58,6 +58,7 @@ func TestBIOSShapes(t *testing.T) {
 			g.Expect(before.Attributes).To(And(HaveKeyWithValue("Sriov", "Disabled"), HaveKeyWithValue("PatrolScrubHours", float64(24)), HaveKeyWithValue("WakeOnLan", true),
 				HaveKeyWithValue("SetupPassword", BeNil())))
 			g.Expect(before.Pending).To(BeEmpty())
+			g.Expect(c.PendingBIOS(t.Context())).To(BeEmpty())
 			if test.problem == "" {
 				g.Expect(before.RegistryProblem).To(BeEmpty())
 				g.Expect(before.RegistryPath).To(ContainSubstring("/en/"))
@@ -78,6 +79,7 @@ func TestBIOSShapes(t *testing.T) {
 			if !test.atOnce {
 				g.Expect(now.Pending).To(Equal(map[string]any{"Sriov": "Enabled", "PatrolScrubHours": float64(8)}))
 				g.Expect(now.Attributes).To(Equal(before.Attributes), "nothing is applied before the reset")
+				g.Expect(c.PendingBIOS(t.Context())).To(Equal([]string{"PatrolScrubHours", "Sriov"}))
 			}
 			commands := []string{"BIOS=PatrolScrubHours:8,Sriov:Enabled"}
 			g.Expect(machine.CommandNames()).To(Equal(commands), "one request, without the value that is there")

@@ -203,13 +203,13 @@ func (r *Reconciler) newPerformer() *performer {
 		client: r.Client, observations: r.observations, writeCache: r.writeCache, queue: r.queue, boots: r.boots, annotations: annotations, events: r.events,
 		settings: r.settingsRecords,
 		jobs: &jobRunner{
-			pool: r.Pool, clock: r.Clock, settings: r.Settings, observations: r.observations, annotations: annotations, enqueuer: r.enqueuer,
+			pool: r.Pool, clock: r.Clock, settings: r.Settings, profiles: r.Profiles, observations: r.observations, annotations: annotations, enqueuer: r.enqueuer,
 			recheck: &rechecker{
 				client: r.Client, apiReader: r.APIReader, settings: r.Settings, tenants: r.Tenants, observations: r.observations, gatherer: r.gatherer,
 			},
 			executor: &jobExecutor{
 				clock: r.Clock, observations: r.observations, events: r.events, sensorKinds: r.SensorKinds,
-				firmware: &settingsExecutor{clock: r.Clock, observations: r.observations},
+				firmware: &settingsExecutor{clock: r.Clock, observations: r.observations, events: r.events},
 				boot:     &bootDevices{observations: r.observations, mediaURLs: r.MediaURLs, mediaToken: r.MediaToken},
 			},
 		},

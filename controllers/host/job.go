@@ -23,6 +23,7 @@ type jobRunner struct {
 	pool         *bmc.Pool
 	clock        clock.PassiveClock
 	settings     lifecycle.Settings
+	profiles     bool // the provider applies BareMetalProfiles
 	observations *observations
 	annotations  *annotationRequests
 	recheck      *rechecker
@@ -67,6 +68,8 @@ type job struct {
 	wantsSecureBoot bool
 	// settings is what a job about firmware settings needs.
 	settings settingsWork
+	// showsPending is true for the first boot command of a boot that would apply what others have staged at the BMC: a restart of a settings run applies what that staged.
+	showsPending bool
 	// confirm confirms that the job is still wanted, right before its first request that changes something; nil if that was confirmed before the first request.
 	confirm func(context.Context) error
 }
@@ -140,6 +143,7 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	if isAboutSettings(action) {
 		j.settings = workOf(view, observed.firmware)
 	}
+	j.showsPending = r.profiles && action == lifecycle.SetNetworkBoot && j.boot.Attempt == 1 && j.boot.Purpose != v1alpha1.PurposeConfigure && (j.lastOverride == nil || j.lastOverride.Boot != j.boot.Number)
 	log := ctrl.LoggerFrom(ctx)
 	if view.Requests.RetryBMC {
 		if err := r.annotations.acceptRetry(ctx, host); err != nil {
@@ -230,7 +234,11 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 		}
 		return err // including a refused login: another request would be another refused login
 	case lifecycle.SetNetworkBoot:
-		return e.boot.setNetworkBoot(ctx, j, c)
+		if err := e.boot.setNetworkBoot(ctx, j, c); err != nil || !j.showsPending {
+			return err
+		}
+		e.firmware.showPending(ctx, j, c)
+		return nil
 	case lifecycle.EjectMedia:
 		return e.boot.ejectMedia(ctx, j, c)
 	case lifecycle.ClearBootOverride:

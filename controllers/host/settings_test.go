@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc/bmctest"
+	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/controllerstest"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/host"
 )
@@ -227,6 +229,31 @@ func TestForeignSettings(t *testing.T) {
 	g.Expect(conditions.GetMessage(server.Host, v1alpha1.AvailableCondition)).To(ContainSubstring("BootMode=LegacyBios"))
 	g.Expect(staged(server)).To(BeZero())
 	g.Expect(server.On()).To(BeFalse())
+}
+
+// TestPendingAtBoot: a boot for a machine that applies what somebody else has staged is not held up, and says so in one event.
+func TestPendingAtBoot(t *testing.T) {
+	g := NewWithT(t)
+	defer startProfiles(t, &shiftedClock{})()
+	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
+	register(t, server)
+	wait(t, server, phase(v1alpha1.PhaseAvailable))
+	server.StageForeignBIOS("BootMode", "LegacyBios")
+	claimed(t, server, "m")
+	g.Eventually(server.On, inspectionTimeout).Should(BeTrue())
+	notes := []string{}
+	g.Eventually(func(g Gomega) {
+		var all eventsv1.EventList
+		g.Expect(env.Client.List(t.Context(), &all, client.InNamespace(server.Host.Namespace))).To(Succeed())
+		notes = notes[:0]
+		for _, e := range all.Items {
+			if e.Reason == controllers.EventSettingsPending {
+				notes = append(notes, e.Note)
+			}
+		}
+		g.Expect(notes).NotTo(BeEmpty())
+	}).Should(Succeed())
+	g.Expect(notes).To(ConsistOf("This boot applies firmware settings that the provider has not staged: BootMode"))
 }
 
 // TestLostSettingsRecord: a host whose run is open and whose record is lost is not offered, and gets no command. An annotation ends the run.

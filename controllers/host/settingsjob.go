@@ -54,6 +54,7 @@ func isAboutSettings(action lifecycle.Action) bool {
 type settingsExecutor struct {
 	clock        clock.PassiveClock
 	observations *observations
+	events       *eventRecorder
 }
 
 // readFirmware is what a BMC reports of the settings of a server.
