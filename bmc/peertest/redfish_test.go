@@ -2,6 +2,7 @@ package peertest
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -89,6 +90,28 @@ func TestSushyLibvirt(t *testing.T) {
 			"an override for one boot expires with it": {Error: "the override is still {Target:PXE", Why: "Once is taken, read as Continuous, and never taken back"},
 		},
 	})
+}
+
+// TestSushyLibvirtSecureBoot: a boot override leaves Secure Boot as it is.
+func TestSushyLibvirtSecureBoot(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	libvirt := StartLibvirt(t, 1)
+	sushy := StartSushyLibvirt(t, libvirt)
+	client, err := (&redfish.Driver{Permit: Permit}).Open(t.Context(), sushy.Endpoint(libvirt.Machines[0].UUID))
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { g.Expect(client.Close(context.Background())).To(Succeed()) }()
+	firmware, err := bmc.As[bmc.SecureBooter](client, "Set Secure Boot")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, enabled := range []bool{true, false} {
+		g.Expect(firmware.SetSecureBoot(t.Context(), enabled)).To(Succeed())
+		result, err := client.SetBootOverride(t.Context(), bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootUEFI}, "")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(result.Doubt).To(BeEmpty())
+		state, err := firmware.SecureBoot(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(state.Next()).To(Equal(enabled))
+	}
 }
 
 // keepsBootMedia: sushy-tools gives no evidence of a boot from media.

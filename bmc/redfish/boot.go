@@ -320,7 +320,7 @@ func (o *overrides) overrideRequest(want bmc.BootOverride, name schemas.BootSour
 	case want.Target == bmc.BootNone, want.Continuous, method == methodContinuous:
 		boot["BootSourceOverrideEnabled"] = schemas.ContinuousBootSourceOverrideEnabled
 	}
-	withMode := mode != "" && method != methodNoMode && method != methodSettingsNoMode
+	withMode := mode != "" && method != methodNoMode && method != methodSettingsNoMode && (!o.system.quirk.omitMode || mode != readOverride(o.system.resource).Mode)
 	if withMode {
 		boot["BootSourceOverrideMode"] = schemas.BootSourceOverrideMode(mode)
 	}

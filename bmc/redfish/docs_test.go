@@ -99,7 +99,7 @@ func TestQuirks(t *testing.T) {
 		"AMI for NVIDIA":   {"NVIDIA,AMI", "DGXH100", []string{"ami-settings-at-sd", "ami-whole-boot"}, methodPlain},
 		"Cray":             {"HPE", "HPE CRAY EX235a", nil, methodPlain},
 		"Cisco":            {"Cisco Systems Inc", "UCSS-S3260", []string{"cisco-mebibytes"}, methodPlain},
-		"another Emulator": {"Sushy Emulator", "", []string{"sushy-disk-is-home"}, methodPlain},
+		"another Emulator": {"Sushy Emulator", "", []string{"sushy-disk-is-home", "sushy-mode-resets-secure-boot"}, methodPlain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

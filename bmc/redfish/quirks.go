@@ -15,6 +15,8 @@ type quirk struct {
 	methods []bmc.BootMethod
 	// keepMode sends the current mode with an override that requests no mode.
 	keepMode bool
+	// omitMode leaves a mode out that the BMC has already.
+	omitMode bool
 	// disableOnly removes an override without a target.
 	disableOnly bool
 	// home is the boot target that means no override, for BMCs without the target None.
@@ -55,6 +57,7 @@ func (q quirk) merge(other quirk) quirk {
 		q.secureBootAttribute = other.secureBootAttribute
 	}
 	q.keepMode = q.keepMode || other.keepMode
+	q.omitMode = q.omitMode || other.omitMode
 	q.disableOnly = q.disableOnly || other.disableOnly
 	q.settings = q.settings || other.settings
 	q.imageOnly = q.imageOnly || other.imageOnly

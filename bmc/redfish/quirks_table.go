@@ -95,4 +95,9 @@ var knownQuirks = []knownQuirk{
 		observation: "sushy-tools 2.2 reports Once as Continuous and keeps it, knows neither the target None nor Disabled (500 and 400), and starts " +
 			"with Hdd and Continuous",
 	},
+	{
+		name: "sushy-mode-resets-secure-boot", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{omitMode: true},
+		observation: "sushy-tools 2.2 gives a machine of libvirt other firmware for each BootSourceOverrideMode, also for the mode that it has, and turns Secure Boot off " +
+			"by that. resources/systems/libvirtdriver.py, set_boot_mode",
+	},
 }

@@ -236,6 +236,8 @@ func TestQuirksOnTheWire(t *testing.T) {
 		"Supermicro":          {"Supermicro", "", bmc.BootOverride{Target: bmc.BootPXE}, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI","BootSourceOverrideTarget":"Pxe"}}`},
 		"HPE":                 {"HPE", "", pxe, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}}`},
 		"HPE, taking it back": {"HPE", "", bmc.BootOverride{Target: bmc.BootNone}, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Disabled"}}`},
+		"sushy-tools":         {"Sushy Emulator", "", pxe, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe"}}`},
+		"sushy-tools, BIOS":   {"Sushy Emulator", "", bmc.BootOverride{Target: bmc.BootPXE, Mode: bmc.BootLegacy}, "", "", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"Legacy","BootSourceOverrideTarget":"Pxe"}}`},
 		"Dell, iDRAC 10":      {"Dell Inc.", "PowerEdge R670", pxe, bmctest.OverrideAtSettings, "/SD", `{"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI","BootSourceOverrideTarget":"Pxe"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
