@@ -48,7 +48,7 @@ func testSettings(t *testing.T, s *site) {
 	})
 	r.configured(t, 1)
 	g.Expect(r.record.Spec.Purpose).To(Equal(v1alpha1.PurposeConfigure))
-	g.Expect(r.observed(v1alpha1.StageAgent).Agent.SecureBoot).To(Equal(wire.SecureBootEnabled), "the agent reads it from inside")
+	g.Expect(r.record.Spec.AgentSecureBoot).To(Equal(wire.SecureBootEnabled), "the agent reads it from inside")
 	g.Expect(r.host.Status.SettingsProfile).To(Equal(profile.Name))
 
 	rollOut(t, profile, func(spec *v1alpha1.BareMetalProfileSpec) {
@@ -59,7 +59,7 @@ func testSettings(t *testing.T, s *site) {
 	})
 	controllerstest.Modify(t, env, r.host, func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = v1alpha1.BootModeUEFI })
 	r.configured(t, 2)
-	g.Expect(r.observed(v1alpha1.StageAgent).Agent.SecureBoot).To(Equal(wire.SecureBootDisabled))
+	g.Expect(r.record.Spec.AgentSecureBoot).To(Equal(wire.SecureBootDisabled))
 }
 
 // rollOut changes a profile.
