@@ -18,10 +18,10 @@ func IsOpen(b *v1alpha1.BareMetalBootSpec) bool {
 	return b != nil && b.ClaimID != "" && b.VoidedTime == nil
 }
 
-// CurrentBoot returns the record of the claim's last boot; nil without one.
+// CurrentBoot returns the record of the claim's last boot; nil without one. A host boot is never that of a claim, whatever its record says.
 func (h Host) CurrentBoot() *v1alpha1.BareMetalBootSpec {
 	ref, b := h.Spec.ConsumerRef, h.Boot
-	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedTime != nil || b.Number < h.Spec.ProviderState.Boots {
+	if ref == nil || b == nil || ref.ClaimID == "" || b.ClaimID != ref.ClaimID || b.VoidedTime != nil || b.Number < h.Spec.ProviderState.Boots || isHostBoot(b) {
 		return nil
 	}
 	return b

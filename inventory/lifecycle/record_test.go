@@ -112,3 +112,23 @@ func TestDeleteDuringBoot(t *testing.T) {
 		})
 	}
 }
+
+// TestCurrentBootIsOfTheClaim: the record of a host boot is not the boot of a claim, also if a person gave it the claimID of one.
+func TestCurrentBootIsOfTheClaim(t *testing.T) {
+	for name, test := range map[string]struct {
+		boot    v1alpha1.BareMetalBootSpec
+		current bool
+	}{
+		"provision": {v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeProvision}, true},
+		"release":   {v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeClean}, true},
+		"inspect":   {v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeInspect}, false},
+		"configure": {v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeConfigure}, false},
+		"erasure":   {v1alpha1.BareMetalBootSpec{Purpose: v1alpha1.PurposeClean, ErasureRequest: &v1alpha1.BootErasureRequest{Name: "r"}}, false},
+	} {
+		h := Host{Boot: &test.boot}
+		h.Spec.ConsumerRef, h.Boot.ClaimID = &v1alpha1.ConsumerReference{ClaimID: "c"}, "c"
+		if is := h.CurrentBoot() != nil; is != test.current {
+			t.Errorf("%s: %v", name, is)
+		}
+	}
+}
