@@ -69,7 +69,7 @@ func applyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalB
 	owner := make([]string, 0, len(observed))
 	for _, s := range observed {
 		owner = append(owner, strings.ToLower(string(s.Stage)))
-		if stageRank(s.Stage) > stageRank(furthest) {
+		if lifecycle.StageRank(s.Stage) > lifecycle.StageRank(furthest) {
 			furthest = s.Stage
 		}
 	}
@@ -82,7 +82,7 @@ func applyStages(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalB
 func lastStage(boot *v1alpha1.BareMetalBoot) v1alpha1.BootStage {
 	var last v1alpha1.BootStage
 	for _, s := range boot.Status.Stages {
-		if s.Number == boot.Spec.Number && stageRank(s.Stage) > stageRank(last) {
+		if s.Number == boot.Spec.Number && lifecycle.StageRank(s.Stage) > lifecycle.StageRank(last) {
 			last = s.Stage
 		}
 	}
@@ -95,7 +95,7 @@ func lastStage(boot *v1alpha1.BareMetalBoot) v1alpha1.BootStage {
 // leave status null.
 func ApplyNode(ctx context.Context, c client.Client, boot *v1alpha1.BareMetalBoot, node *v1alpha1.ObservedNode, stages ...v1alpha1.ObservedStage) error {
 	furthest := lastStage(boot)
-	if len(stages) > 0 && stageRank(v1alpha1.StageNode) > stageRank(furthest) {
+	if len(stages) > 0 && lifecycle.StageRank(v1alpha1.StageNode) > lifecycle.StageRank(furthest) {
 		furthest = v1alpha1.StageNode
 	}
 	_, err := applyBootStatus(ctx, c, client.ObjectKeyFromObject(boot), "node",

@@ -147,7 +147,7 @@ func View(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, consumer *
 			view.Observed.RestartedAt = s.Time.Time
 		case s.Stage == v1alpha1.StageNodeLost:
 			view.Observed.NodeLostAt = s.Time.Time
-		case stageRank(s.Stage) > stageRank(view.Observed.Furthest.Stage):
+		case lifecycle.StageRank(s.Stage) > lifecycle.StageRank(view.Observed.Furthest.Stage):
 			view.Observed.Furthest = s
 		}
 		if s.Stage == v1alpha1.StageMedia {
@@ -245,12 +245,3 @@ func powerRequests(host *v1alpha1.BareMetalHost) lifecycle.PowerRequests {
 	}
 	return r
 }
-
-var stageOrder = []v1alpha1.BootStage{
-	v1alpha1.StageStarted, v1alpha1.StageMedia, v1alpha1.StageDHCP, v1alpha1.StageLoader, v1alpha1.StageWaiting, v1alpha1.StageScript, v1alpha1.StageKernel, v1alpha1.StageAgent,
-	v1alpha1.StageData, v1alpha1.StageCommitted, v1alpha1.StageAgentDone, v1alpha1.StageReportedIn, v1alpha1.StageNode, v1alpha1.StageBootstrapSucceeded, v1alpha1.StageBootstrapFailed,
-	v1alpha1.StageRestarted, v1alpha1.StageNodeLost,
-}
-
-// stageRank orders the stages of a boot. No stage ranks below the first.
-func stageRank(stage v1alpha1.BootStage) int { return slices.Index(stageOrder, stage) }

@@ -157,12 +157,19 @@ func (d *drain) run(ctx context.Context, name string) (err error) {
 
 // powerChange is the change of the power that belongs to the drain.
 func (d *drain) powerChange() *change {
-	c := &change{tool: d.tool, cluster: d.cluster, action: "Power", plan: plan.PowerOff(false), reason: d.reason, dryRun: d.dryRun, wait: d.timeout}
+	c := &change{tool: d.tool, cluster: d.cluster, action: "Power", plan: drainedPowerOff, reason: d.reason, dryRun: d.dryRun, wait: d.timeout}
 	c.output.format, c.consent.claimed, c.consent.yes = formatTable, d.claimed, d.yes
 	if d.end {
 		c.plan = plan.PowerOn
 	}
 	return c
+}
+
+// drainedPowerOff is plan.PowerOff for a server whose Node is drained before.
+func drainedPowerOff(h *v1alpha1.BareMetalHost, r plan.Requester) (plan.Plan, error) {
+	p, err := plan.PowerOff(false)(h, r)
+	p.Does = slices.DeleteFunc(p.Does, func(does string) bool { return does == plan.NotDrained })
+	return p, err
 }
 
 // read reads the host and its machine. The error says why nothing can be drained.
@@ -194,7 +201,11 @@ func (d *drain) sentences(s *drained) []string {
 	if d.end {
 		return []string{fmt.Sprintf("Wait until the Node %s of the cluster %s is Ready, and make it schedulable", node, cluster)}
 	}
-	return []string{fmt.Sprintf("Before that: mark the Node %s of the cluster %s unschedulable, and evict its Pods. Data in emptyDir volumes is deleted", node, cluster)}
+	before := "Mark"
+	if d.powerOff {
+		before = "Before that: mark"
+	}
+	return []string{fmt.Sprintf(before+" the Node %s of the cluster %s unschedulable, and evict its Pods. Data in emptyDir volumes is deleted", node, cluster)}
 }
 
 func (d *drain) consent(ctx context.Context, power *change, todo []planned) error {

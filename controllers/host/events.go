@@ -89,6 +89,8 @@ func (r *eventRecorder) recordBootEvent(host *v1alpha1.BareMetalHost, view lifec
 func (r *eventRecorder) recordPowerHoldEvent(host *v1alpha1.BareMetalHost, view lifecycle.View, step lifecycle.Step) {
 	var reason string
 	switch hold := step.PowerHold; {
+	case view.Host.Spec.ProviderState.PowerHoldStartTime == nil && hold.Since != nil && len(view.Host.Spec.PowerHolds)+len(view.Requests.Power.Holds)+len(view.Requests.Power.Cycles) == 0:
+		return // a request to power the server on, whose end has an event
 	case view.Host.Spec.ProviderState.PowerHoldStartTime == nil && hold.Since != nil:
 		reason = controllers.EventPowerHoldStarted
 	case view.Host.Spec.ProviderState.PowerHoldOffTime == nil && hold.OffTime != nil:

@@ -92,7 +92,7 @@ func demo(ctx context.Context, keep bool) (err error) {
 	if keep {
 		over.Store(true)
 		// The guides call the programs by their names, and PATH may have kubectl of another version.
-		fmt.Printf("\nEverything is left running. In another terminal:\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH\n  kubectl get baremetalhosts\n\nCtrl-C ends it.\n",
+		fmt.Printf("\nEverything is left running. In another terminal:\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH\n  kubectl get baremetalhosts\n\nand, after \"make plugin\":\n\n  kubectl baremetal status\n\nCtrl-C ends it.\n",
 			p.Kubeconfig, filepath.Join(root, ".cache", "bin"))
 		<-ctx.Done()
 	}

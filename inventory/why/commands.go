@@ -19,6 +19,7 @@ const (
 	describeOwner        Command = "kubectl describe {ownerkind} {owner} -n {namespace}"
 	deleteMachine        Command = "kubectl delete machine {machine} -n {namespace}"
 	editHost             Command = "kubectl edit baremetalhost {host} -n {namespace}"
+	editSecret           Command = "kubectl edit secret {secret} -n {namespace}" // of the BMC
 	editInfraCluster     Command = "kubectl edit baremetalcluster {infracluster} -n {namespace}"
 	listHosts            Command = "kubectl get baremetalhosts -n {namespace} -o wide"
 	describeSettings     Command = "kubectl describe baremetalsettings {host} -n {namespace}"
@@ -36,6 +37,9 @@ const (
 
 // command fills a template with the names of the objects that were read. If it needs another object, the result describes the object that has the reason.
 func (o *Objects) command(template Command, at Ref) string {
+	if o.Host != nil {
+		template = Command(strings.ReplaceAll(string(template), "{secret}", o.Host.Spec.BMC.CredentialsSecretName))
+	}
 	if filled := fill(template, at, o.refs()); !strings.Contains(filled, "{") {
 		return filled
 	}

@@ -167,7 +167,7 @@ func (o *Objects) notes(subject *object, explained *finding) []string {
 		return nil
 	}
 	var notes []string
-	for _, kind := range append(slices.Clone(hostChecks), v1alpha1.SettingsConformCondition) {
+	for _, kind := range slices.Concat(hostChecks, hostNotes) {
 		found := conditionFinding(&host, host.condition(kind))
 		if found != nil && (explained == nil || found.row.Reason != explained.row.Reason) {
 			notes = append(notes, clean(found.row.Reason+": "+cmp.Or(found.message, Plain(found.row.Means))))

@@ -281,7 +281,7 @@ func TestChecks(t *testing.T) {
 	}{
 		"all of a host":         {KindHost, nil, []metav1.Condition{warnings, contradicts, disk}, v1alpha1.ReasonDiskUnhealthy, []string{aboutMACs, aboutTLS}},
 		"contradictions":        {KindHost, nil, []metav1.Condition{warnings, contradicts}, v1alpha1.ReasonInspectionContradicts, []string{aboutTLS}},
-		"warnings":              {KindHost, nil, []metav1.Condition{warnings}, v1alpha1.ReasonPreflightWarnings, nil},
+		"warnings":              {KindHost, nil, []metav1.Condition{warnings}, "", []string{aboutTLS}},
 		"a boot":                {KindBoot, nil, []metav1.Condition{disk}, v1alpha1.ReasonDiskUnhealthy, nil},
 		"a machine":             {KindMachine, nil, []metav1.Condition{disk, warnings}, v1alpha1.ReasonDiskUnhealthy, []string{aboutTLS}},
 		"warnings of a machine": {KindBareMetalMachine, nil, []metav1.Condition{warnings}, "", []string{aboutTLS}},
@@ -308,6 +308,22 @@ func TestChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRemedies: the message of Ready counts where it says more than the condition that it copies, a link to further reading is no part of a remedy, and a refused login is corrected
+// in the Secret.
+func TestRemedies(t *testing.T) {
+	g := NewWithT(t)
+	o := healthy()
+	o.Host.Spec.BMC.CredentialsSecretName = "server-1-bmc"
+	o.Host.Status.Conditions = []metav1.Condition{
+		no("Ready", v1alpha1.ReasonCredentialsRefused, "401. The annotation release-unfenced releases it"), no(v1alpha1.BMCReadyCondition, v1alpha1.ReasonCredentialsRefused, "401"),
+	}
+	e, _ := Explain(KindHost, o)
+	g.Expect(e.Message).To(ContainSubstring("release-unfenced"))
+	g.Expect(e.Command).To(HavePrefix("kubectl edit secret server-1-bmc "))
+	g.Expect(Plain("Wait; [stages and likely causes](boot-stages.md)")).To(Equal("Wait"))
+	g.Expect(Plain("[Replace it](../guides/x.md). The agent waits")).To(Equal("Replace it. The agent waits"))
 }
 
 // TestNoHost: for a machine without a host each host is counted by what excludes it, and the next command shows the nearest one.

@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -28,7 +29,10 @@ func (o *Objects) hostFinding() *finding {
 	}
 	for _, kind := range []string{v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition, v1alpha1.AvailableCondition, v1alpha1.BootedCondition, v1alpha1.BootProgressCondition} {
 		if c := host.condition(kind); c != nil && c.Reason == ready.Reason {
-			found.since, found.message = c.LastTransitionTime.Time, cmp.Or(c.Message, found.message)
+			found.since = c.LastTransitionTime.Time
+			if c.Message != "" && !strings.Contains(ready.Message, c.Message) { // Ready says what else helps, such as a release without a power-off
+				found.message = c.Message
+			}
 		}
 	}
 	o.addStage(found)
@@ -36,7 +40,10 @@ func (o *Objects) hostFinding() *finding {
 }
 
 // hostChecks are the conditions of a host that Ready does not depend on. The most important is first.
-var hostChecks = []string{v1alpha1.HardwareHealthyCondition, v1alpha1.InspectionConsistentCondition, v1alpha1.PreflightPassedCondition}
+var hostChecks = []string{v1alpha1.HardwareHealthyCondition, v1alpha1.InspectionConsistentCondition}
+
+// hostNotes are the conditions that are only notes: a server works although they are not as wanted, and in many racks most servers have them.
+var hostNotes = []string{v1alpha1.PreflightPassedCondition, v1alpha1.SettingsConformCondition}
 
 // checkFinding returns a finder for these conditions of the host. The first that is not as wanted counts. It is asked last: a host waits for nothing because of them.
 func checkFinding(kinds ...string) finder {

@@ -127,7 +127,11 @@ func Lookup(kind, reason string) (Row, bool) {
 
 var markdownLink = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 
+// trailingLink matches a link to more about a remedy, which says nothing without its address.
+var trailingLink = regexp.MustCompile(`; \[[^]]*\]\([^)]*\)$`)
+
 // Plain returns Markdown of a row as plain text.
 func Plain(markdown string) string {
+	markdown = trailingLink.ReplaceAllString(markdown, "")
 	return strings.NewReplacer("`", "", "**", "").Replace(markdownLink.ReplaceAllString(markdown, "$1"))
 }

@@ -195,7 +195,7 @@ var bootReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonBootTimedOut, State: Fault, Next: deleteMachine,
 		Means: "The last attempt exceeded its deadline",
-		Do:    "Fix what the message names, delete the Machine",
+		Do:    "Fix what the message names, then delete the Machine. If the server cannot be fixed now, quarantine it before: the next Machine may claim it",
 		Cause: "what the last stage waited for did not come",
 	},
 	{
@@ -213,7 +213,7 @@ var bootReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonPoweredOff, State: Fault, Next: powerOn,
 		Means: "The server of a machine on disk is off although the provider did not power it off. The message has the time",
-		Do:    "[A server is powered off](../troubleshooting.md#a-server-is-powered-off)",
+		Do:    "Check the power of the rack and of the server, [then power it on](../troubleshooting.md#a-server-is-powered-off)",
 		Cause: "the server lost its power, or a person switched it off",
 	},
 	{

@@ -27,7 +27,7 @@ var machineReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonNoHostFits, State: Fault, Lead: "`HostClaimed`", Next: listHosts,
 		Means: "No free host fits. The message counts what excludes how many hosts",
-		Do:    "[Find out why](../troubleshooting.md#no-host-fits)",
+		Do:    "[Compare the hosts with what the machine demands](../troubleshooting.md#no-host-fits), then register, free or change one",
 		Cause: "all servers that fit are in use",
 	},
 	{
@@ -62,7 +62,7 @@ var machineReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonWaitingForRelease, State: Waits, Lead: "`Deleting`", Usual: 15 * time.Minute, Next: describeObject,
 		Means: "The host is not released yet. The message says what it waits for",
-		Do:    "[Deletions that wait](../concepts/host-lifecycle.md#when-a-deletion-waits)",
+		Do:    "[Find what the deletion waits for](../concepts/host-lifecycle.md#when-a-deletion-waits)",
 		Cause: "the server is not confirmed to be off, or its disks are being erased",
 	},
 }

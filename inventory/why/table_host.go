@@ -158,7 +158,7 @@ var bmcReasons = []Row{
 		Cause: "spec.bmc.address has the address of another BMC",
 	},
 	{
-		Reason: v1alpha1.ReasonCredentialsRefused, State: Fault, Next: editHost,
+		Reason: v1alpha1.ReasonCredentialsRefused, State: Fault, Next: editSecret,
 		Means: "The BMC refused the login",
 		Do:    "Correct the Secret. The next login follows at once",
 		Cause: "the password was changed at the BMC, or the account is locked",

@@ -61,6 +61,8 @@ func refuse(host *v1alpha1.BareMetalHost, known string, wish Wish) error {
 	switch ref := host.Spec.ConsumerRef; {
 	case ref != nil:
 		return fmt.Errorf("BareMetalMachine %q has %s: delete its Machine, whose release erases the disks as spec.cleaningPolicy says", ref.Name, host.Name)
+	case host.Spec.Quarantine != nil:
+		return fmt.Errorf("%s is in quarantine (%s), and nothing is erased there: end it first with kubectl baremetal quarantine end %s", host.Name, host.Spec.Quarantine.Reason, host.Name)
 	case known == "":
 		return fmt.Errorf("the serial number of %s is unknown: neither its BMC nor an inspection by the agent reports one. Set spec.inspection to Both, and try again after the inspection", host.Name)
 	case wish.SerialNumber != "" && !strings.EqualFold(strings.TrimSpace(wish.SerialNumber), strings.TrimSpace(known)):

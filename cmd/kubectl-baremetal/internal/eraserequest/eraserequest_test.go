@@ -30,6 +30,7 @@ func TestNew(t *testing.T) {
 		"no serial number":               {change: func(h *v1alpha1.BareMetalHost) { h.Status.Hardware = nil }, refuse: "Set spec.inspection to Both"},
 		"it may not be purgeable":        {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Inspection = v1alpha1.InspectionBMC }, refuse: "use --policy Clear"},
 		"a machine has it":               {change: func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m"} }, refuse: `BareMetalMachine "m" has h`},
+		"it is in quarantine":            {change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Smoke"} }, refuse: "quarantine end h"},
 		"it is inspected first":          {change: func(h *v1alpha1.BareMetalHost) { h.Status.Conditions = []metav1.Condition{waits} }, refuse: "is to be inspected first"},
 	} {
 		t.Run(name, func(t *testing.T) {

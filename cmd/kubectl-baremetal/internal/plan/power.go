@@ -93,6 +93,9 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	}
 }
 
+// NotDrained is the sentence of a plan that powers a server off without a drain.
+const NotDrained = "Its Node is not drained: kubectl baremetal drain start does that"
+
 // PowerOff returns the function that powers a server off: that of a machine with a power hold of the user, a free one with spec.power. force does not wait for the operating system.
 func PowerOff(force bool) Func {
 	return func(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
@@ -120,7 +123,7 @@ func PowerOff(force bool) Func {
 		}
 		return Plan{Event: EventPowerOff, Consent: ConsentName, Change: setAnnotation(prefix+r.Holder(), r.Text()), Reached: off, Does: []string{
 			fmt.Sprintf("Set a power hold: the server of %s goes off, and stays off until kubectl baremetal power on %s", machineOf(h), h.Name), how,
-			"Its Node is not drained: kubectl baremetal drain start does that",
+			NotDrained,
 		}}, nil
 	}
 }

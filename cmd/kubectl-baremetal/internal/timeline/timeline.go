@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -77,7 +78,8 @@ func Entries(o *Objects) []Entry {
 	)
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Time.IsZero() })
 	slices.SortStableFunc(entries, func(a, b Entry) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Source, b.Source), cmp.Compare(a.What, b.What))
+		byStage := cmp.Compare(lifecycle.StageRank(v1alpha1.BootStage(a.What)), lifecycle.StageRank(v1alpha1.BootStage(b.What))) // stages of one second
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Source, b.Source), byStage, cmp.Compare(a.What, b.What))
 	})
 	return entries
 }

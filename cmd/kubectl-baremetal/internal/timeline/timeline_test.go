@@ -78,6 +78,19 @@ func TestEntries(t *testing.T) {
 	g.Expect(Entries(&Objects{})).To(BeEmpty())
 }
 
+// TestStagesOfOneSecond: stages of a boot in the same second are in the order of a boot.
+func TestStagesOfOneSecond(t *testing.T) {
+	boot := &v1alpha1.BareMetalBoot{ObjectMeta: meta("server-1")}
+	for _, s := range []v1alpha1.BootStage{v1alpha1.StageAgent, v1alpha1.StageDHCP, v1alpha1.StageKernel, v1alpha1.StageLoader, v1alpha1.StageScript} {
+		boot.Status.Stages = append(boot.Status.Stages, v1alpha1.ObservedStage{Stage: s, Number: 1, Time: metav1.NewTime(start)})
+	}
+	var got []string
+	for _, e := range Entries(&Objects{Boot: boot}) {
+		got = append(got, e.What)
+	}
+	NewWithT(t).Expect(got).To(Equal([]string{"DHCP", "Loader", "Script", "Kernel", "Agent"}))
+}
+
 // TestBMCLogEntries: the logs of a BMC have their own source, and their entries the time of the BMC's clock, not the time at which the provider recorded them. An entry that is an
 // event and in the status is there once, and one without a time only as an event.
 func TestBMCLogEntries(t *testing.T) {
