@@ -101,16 +101,17 @@ PROGRAMS := ^Test(RealIpmitool.*|CpioReadsArchive)$$
 MONITORING := ^Test(Rules|DashboardQueries|Wrong|Life)$$
 
 .PHONY: test
-test: ## 12 min: what a change of the code can break. No root, no package of a distribution.
+test: ## 10 min: what a change of the code can break. No root, no package of a distribution.
 	@hack/build.sh etcd kube-apiserver kubectl
-	@# controllers/host waits more than it works: two processes, each with an API server of its own. What takes longest is distributed so that all lanes end together.
+	@# controllers/host waits more than it works: two processes, each with an API server of its own. What takes longest is distributed so that all lanes end together, and
+	@# cmd/manager, which waits most, begins at once.
 	@others=$$(go list ./... | grep -v $(SUITES:%=-e %) | grep -v -x -F -f <(go list $(PURE)) | grep -v -e /cmd/manager$$ -e /controllers/host$$ -e /controllers/boot$$ -e /controllers/machine$$ -e /controllers/remediation$$ | grep -v -x -F -f <(go list $(WRITERS)) | tr '\n' ' '); \
 	hack/gotest.sh test \
 		"-race -p 3 -timeout 30m -skip $(PROGRAMS)|^TestCorpus ./controllers/boot ./controllers/machine $$others" \
 		-- "-race -parallel 8 -timeout 30m -run ^Test[A-O] ./controllers/host" \
 		"-timeout 30m ./controllers/remediation" \
 		-- "-race -parallel 8 -timeout 30m -skip ^Test[A-O] ./controllers/host" \
-		"-race -count=1 -timeout 30m -skip $(MONITORING) ./cmd/manager" \
+		-- "-race -count=1 -timeout 30m -skip $(MONITORING) ./cmd/manager" \
 		-- "-p 1 -timeout 30m $(PURE)" \
 		"-timeout 30m -run $(WRITES) $(WRITERS)" \
 		"-race -timeout 30m -skip $(WRITES)|^TestCorpus $(WRITERS)" \

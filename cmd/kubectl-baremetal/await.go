@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -66,7 +68,11 @@ func (c *change) readAgain(ctx context.Context, hosts []planned) {
 }
 
 func (c *change) printPower(host *v1alpha1.BareMetalHost) {
-	view.Printf(c.streams.ErrOut, "%s: phase %s, power %s\n", terminal.Line(host.Name), terminal.Line(string(host.Status.Phase)), orUnknown(string(host.Status.Power)))
+	bmc := ""
+	if ready := meta.FindStatusCondition(host.Status.Conditions, v1alpha1.BMCReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue { // the power is that of the last answer
+		bmc = ", BMC not ready: " + terminal.Line(ready.Reason)
+	}
+	view.Printf(c.streams.ErrOut, "%s: phase %s, power %s%s\n", terminal.Line(host.Name), terminal.Line(string(host.Status.Phase)), orUnknown(string(host.Status.Power)), bmc)
 }
 
 func orUnknown(text string) string {

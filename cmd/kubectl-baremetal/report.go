@@ -112,7 +112,13 @@ func (r *reportRun) readme(ctx context.Context, cluster *access.Cluster, parts *
 	for _, text := range parts.provider {
 		view.Printf(&b, "  %s\n", terminal.Line(parts.redactor.Text(text)))
 	}
+	if len(parts.provider) == 0 {
+		view.Printf(&b, "  (unknown)\n")
+	}
 	view.Printf(&b, "\nNot read:\n")
+	if len(parts.unread)+len(parts.missing) == 0 {
+		view.Printf(&b, "  (everything was)\n")
+	}
 	for _, unread := range parts.unread {
 		view.Printf(&b, "  %s: %s\n", strings.TrimSpace(unread.Kind+" "+unread.Name), unread.Cause)
 	}

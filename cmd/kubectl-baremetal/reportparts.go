@@ -129,6 +129,9 @@ func (r *reportRun) logs(ctx context.Context, cluster *access.Cluster, parts *re
 		parts.missing = append(parts.missing, "logs of the namespace "+r.providerNamespace+": "+cmp.Or(string(access.Cause(err)), err.Error()))
 		return
 	}
+	if len(pods.Items) == 0 {
+		parts.missing = append(parts.missing, "logs: the namespace "+r.providerNamespace+" has no Pods; --provider-namespace names another one")
+	}
 	names := []string{host}
 	if past.Host != nil && past.Host.Spec.ConsumerRef != nil {
 		names = append(names, past.Host.Spec.ConsumerRef.Name)

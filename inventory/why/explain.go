@@ -173,5 +173,11 @@ func (o *Objects) notes(subject *object, explained *finding) []string {
 			notes = append(notes, clean(found.row.Reason+": "+cmp.Or(found.message, Plain(found.row.Means))))
 		}
 	}
+	if q := o.Host.Spec.Quarantine; q != nil && o.Host.Spec.ConsumerRef != nil {
+		notes = append(notes, clean(fmt.Sprintf("Quarantine %s, which counts when the machine has released the host: %s", q.Reason, q.Message)))
+	}
+	if b := o.Boot; b != nil && b.Spec.Attempt > 1 && b.Spec.ReportedTime == nil && b.Spec.VoidedTime == nil && b.Spec.Failure == nil {
+		notes = append(notes, fmt.Sprintf("This is attempt %d of the boot: each one before did not get to its end in time", b.Spec.Attempt))
+	}
 	return notes
 }

@@ -375,6 +375,14 @@ func TestNotes(t *testing.T) {
 	o.Host.Status.Conditions[0] = no("Ready", v1alpha1.ReasonSettingsRefused, "")
 	got, _ = Explain(KindHost, o)
 	g.Expect(got.Notes).To(Equal([]string{"FanUnhealthy: Fan 2"}))
+
+	o = healthy()
+	o.Host.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "Smoke", Message: "rack 3"}
+	o.Boot = &v1alpha1.BareMetalBoot{ObjectMeta: meta("server-1"), Spec: v1alpha1.BareMetalBootSpec{Number: 2, Attempt: 2}}
+	got, _ = Explain(KindHost, o)
+	g.Expect(got.Notes).To(Equal([]string{
+		"Quarantine Smoke, which counts when the machine has released the host: rack 3", "This is attempt 2 of the boot: each one before did not get to its end in time",
+	}))
 }
 
 // TestCompare: what needs attention comes first, and of two such objects the one that waits longest.
