@@ -14,6 +14,7 @@ var (
 	dell       = regexp.MustCompile(`^Dell`)
 	cray       = regexp.MustCompile(`(?i)\bcray\b`) // HPE's name is on it, and not iLO in it
 	cisco      = regexp.MustCompile(`(?i)^cisco`)
+	sushy      = regexp.MustCompile(`^Sushy Emulator$`)
 	lenovo     = regexp.MustCompile(`(?i)^lenovo`)
 	ami        = regexp.MustCompile(`(?i)^(american megatrends|ami\b|asrock|giga)`)
 )
@@ -91,12 +92,12 @@ var knownQuirks = []knownQuirk{
 		observation: "The CIMC of the S3260 writes MiB into CapacityBytes of drives, that of rack servers writes bytes. akaliwod/iserver redfish-tests",
 	},
 	{
-		name: "sushy-disk-is-home", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{home: schemas.HddBootSource},
+		name: "sushy-disk-is-home", vendor: sushy, quirk: quirk{home: schemas.HddBootSource},
 		observation: "sushy-tools 2.2 reports Once as Continuous and keeps it, knows neither the target None nor Disabled (500 and 400), and starts " +
 			"with Hdd and Continuous",
 	},
 	{
-		name: "sushy-mode-resets-secure-boot", vendor: regexp.MustCompile(`^Sushy Emulator$`), quirk: quirk{omitMode: true},
+		name: "sushy-mode-resets-secure-boot", vendor: sushy, quirk: quirk{omitMode: true},
 		observation: "sushy-tools 2.2 gives a machine of libvirt other firmware for each BootSourceOverrideMode, also for the mode that it has, and turns Secure Boot off " +
 			"by that. resources/systems/libvirtdriver.py, set_boot_mode",
 	},

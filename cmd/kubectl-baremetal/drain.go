@@ -157,19 +157,12 @@ func (d *drain) run(ctx context.Context, name string) (err error) {
 
 // powerChange is the change of the power that belongs to the drain.
 func (d *drain) powerChange() *change {
-	c := &change{tool: d.tool, cluster: d.cluster, action: "Power", plan: drainedPowerOff, reason: d.reason, dryRun: d.dryRun, wait: d.timeout}
+	c := &change{tool: d.tool, cluster: d.cluster, action: "Power", plan: plan.PowerOff(false, true), reason: d.reason, dryRun: d.dryRun, wait: d.timeout}
 	c.output.format, c.consent.claimed, c.consent.yes = formatTable, d.claimed, d.yes
 	if d.end {
 		c.plan = plan.PowerOn
 	}
 	return c
-}
-
-// drainedPowerOff is plan.PowerOff for a server whose Node is drained before.
-func drainedPowerOff(h *v1alpha1.BareMetalHost, r plan.Requester) (plan.Plan, error) {
-	p, err := plan.PowerOff(false)(h, r)
-	p.Does = slices.DeleteFunc(p.Does, func(does string) bool { return does == plan.NotDrained })
-	return p, err
 }
 
 // read reads the host and its machine. The error says why nothing can be drained.

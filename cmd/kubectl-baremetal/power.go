@@ -39,7 +39,7 @@ func (t *tool) powerCommand() *cobra.Command {
 	force := false
 	off := &change{tool: t, action: "Power"}
 	off.plan = func(h *v1alpha1.BareMetalHost, r plan.Requester) (plan.Plan, error) {
-		return plan.PowerOff(force)(h, r)
+		return plan.PowerOff(force, false)(h, r)
 	}
 	offCommand := off.command("off HOST...", "Power servers off, and keep them off", "Power servers off: those of machines by a power hold, free ones by spec.power.",
 		`  kubectl baremetal power off server-1 --reason "new DIMM"`)

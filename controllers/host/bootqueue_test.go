@@ -196,18 +196,3 @@ func TestLimitedStart(t *testing.T) {
 		g.Expect(h.Spec.ProviderState.Boots).To(BeZero())
 	})
 }
-
-// TestLimitedStartShows: the status of a host that may not start its boot yet shows the claim.
-func TestLimitedStartShows(t *testing.T) {
-	r := &host.Reconciler{Settings: controllerstest.Settings(), Clock: &shiftedClock{}}
-	defer startReconciler(t, r)()
-	server := controllerstest.NewServer(t, env.Namespace(t), "h", bmctest.Options{})
-	register(t, server)
-	wait(t, server, phase(v1alpha1.PhaseAvailable))
-	r.SpendStarts(time.Now(), time.Hour)
-	claimed(t, server, "m")
-	wait(t, server, func(g Gomega, h *v1alpha1.BareMetalHost) {
-		g.Expect(conditions.GetReason(h, v1alpha1.AvailableCondition)).To(Equal(v1alpha1.ReasonClaimed))
-		g.Expect(h.Spec.ProviderState.Boots).To(BeZero())
-	})
-}

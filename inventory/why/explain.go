@@ -176,8 +176,8 @@ func (o *Objects) notes(subject *object, explained *finding) []string {
 	if q := o.Host.Spec.Quarantine; q != nil && o.Host.Spec.ConsumerRef != nil {
 		notes = append(notes, clean(fmt.Sprintf("Quarantine %s, which counts when the machine has released the host: %s", q.Reason, q.Message)))
 	}
-	if b := o.Boot; b != nil && b.Spec.Attempt > 1 && b.Spec.ReportedTime == nil && b.Spec.VoidedTime == nil && b.Spec.Failure == nil {
-		notes = append(notes, fmt.Sprintf("This is attempt %d of the boot: each one before did not get to its end in time", b.Spec.Attempt))
+	if b := o.Boot; b != nil && b.Spec.Attempt > 1 && inProgress(&b.Spec) {
+		notes = append(notes, fmt.Sprintf("This is attempt %d of the boot: the one before it failed", b.Spec.Attempt))
 	}
 	return notes
 }

@@ -381,7 +381,7 @@ func TestNotes(t *testing.T) {
 	o.Boot = &v1alpha1.BareMetalBoot{ObjectMeta: meta("server-1"), Spec: v1alpha1.BareMetalBootSpec{Number: 2, Attempt: 2}}
 	got, _ = Explain(KindHost, o)
 	g.Expect(got.Notes).To(Equal([]string{
-		"Quarantine Smoke, which counts when the machine has released the host: rack 3", "This is attempt 2 of the boot: each one before did not get to its end in time",
+		"Quarantine Smoke, which counts when the machine has released the host: rack 3", "This is attempt 2 of the boot: the one before it failed",
 	}))
 }
 

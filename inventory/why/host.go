@@ -97,7 +97,7 @@ func (o *Objects) bootFinding() *finding {
 		row.State, row.Usual = Fault, 0
 		return &finding{at: boot.Ref, row: row, message: f.Message, since: o.lastStageTime()}
 	}
-	if spec.Number == 0 || spec.ReportedTime != nil || spec.VoidedTime != nil || spec.AgentDoneTime != nil && spec.Purpose != v1alpha1.PurposeProvision {
+	if !inProgress(spec) {
 		return nil
 	}
 	awaited, ok := lifecycle.AwaitedAfter(spec, o.Boot.Status.Stage)
@@ -111,6 +111,12 @@ func (o *Objects) bootFinding() *finding {
 	found := &finding{at: boot.Ref, row: row, message: awaited.Observed}
 	o.addStage(found)
 	return found
+}
+
+// inProgress is true for a boot that has not ended.
+func inProgress(b *v1alpha1.BareMetalBootSpec) bool {
+	done := b.ReportedTime != nil || b.AgentDoneTime != nil && b.Purpose != v1alpha1.PurposeProvision
+	return b.Number > 0 && b.VoidedTime == nil && b.Failure == nil && !done
 }
 
 // addStage completes the finding of a boot in progress with what the tables of package lifecycle say of its stage. The provider writes the progress of a boot to the host and to the

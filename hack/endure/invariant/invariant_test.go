@@ -409,24 +409,23 @@ func TestPowerCycleOfSuspended(t *testing.T) {
 	for name, agent := range map[string]bool{"agent": true, "no agent": false} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			c := newChecker()
-			c.ObserveHost(hostName, newHost(claimed, counts))
-			c.ObserveBoot(hostName, newBoot(poweredOn, func(s *v1alpha1.BareMetalBootSpec) { s.Agent = agent }))
-			c.PoweredOn(hostName)
-			time.Sleep(3 * time.Millisecond) // as times differ
-			c.ObserveHost(hostName, newHost(claimed, counts, maintained))
-			time.Sleep(3 * time.Millisecond)
-			c.ObserveHost(hostName, newHost(claimed, counts))
-			c.PoweredOn(hostName)
-			judgeNow(c)
+			c, noon := newChecker(), time.Now()
+			at := func(minute int) time.Time { return noon.Add(time.Duration(minute) * time.Minute) }
+			observe := func(minute int, changes ...hostChange) {
+				c.observeHost(hostName, newHost(append(changes, claimed, counts)...), span{at(minute), at(minute)}, true)
+			}
+			observe(0)
+			c.observeBoot(hostName, newBoot(poweredOn, func(s *v1alpha1.BareMetalBootSpec) { s.Agent = agent }), span{at(0), at(0)}, true)
+			c.judgePowerOn(hostName, at(1), time.Time{})
+			observe(2, maintained)
+			observe(3)
+			c.judgePowerOn(hostName, at(4), time.Time{})
 			if !agent {
 				g.Expect(rules(c)).To(Equal([]string{promise.PowerCycle}))
 				return
 			}
 			g.Expect(rules(c)).To(BeEmpty())
-			time.Sleep(3 * time.Millisecond)
-			c.PoweredOn(hostName)
-			judgeNow(c)
+			c.judgePowerOn(hostName, at(5), time.Time{})
 			g.Expect(rules(c)).To(Equal([]string{promise.PowerCycle}), "the maintenance was over before")
 		})
 	}

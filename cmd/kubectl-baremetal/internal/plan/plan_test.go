@@ -88,21 +88,21 @@ func TestPlans(t *testing.T) {
 		"on: the hold of a remediation": {plan: PowerOn, refused: "BareMetalRemediation/m (fencing)", host: with(running(), func(h *v1alpha1.BareMetalHost) {
 			h.Spec.PowerHolds = []v1alpha1.PowerHold{{Holder: "BareMetalRemediation/m", Reason: "fencing"}}
 		})},
-		"off: a machine": {plan: PowerOff(false), host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+		"off: a machine": {plan: PowerOff(false, false), host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Annotations).To(Equal(map[string]string{annaHold: annaText}))
 		}},
-		"off: by force": {plan: PowerOff(true), host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+		"off: by force": {plan: PowerOff(true, false), host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Annotations).To(Equal(map[string]string{annaForce: annaText}))
 		}},
-		"off: it is": {plan: PowerOff(false), already: "is off by your power hold", host: with(annotated(running(), annaHold, "x"), func(h *v1alpha1.BareMetalHost) {
+		"off: it is": {plan: PowerOff(false, false), already: "is off by your power hold", host: with(annotated(running(), annaHold, "x"), func(h *v1alpha1.BareMetalHost) {
 			h.Spec.ProviderState.PowerHoldOffTime = &anna.Now
 		})},
-		"off: a free server":          {plan: PowerOff(false), host: free(), changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Power).To(Equal(v1alpha1.PowerOff)) }},
-		"off: a free server by force": {plan: PowerOff(true), host: free(), refused: "--force is for the server of a machine"},
-		"off: a boot":                 {plan: PowerOff(false), refused: "is Booting", host: with(running(), func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBooting })},
-		"off: maintenance":            {plan: PowerOff(false), refused: "in maintenance (bob: fan)", host: with(running(), maintained)},
-		"off: detached":               {plan: PowerOff(false), refused: "is detached", host: annotated(running(), v1alpha1.DetachedAnnotation, "")},
-		"off: paused":                 {plan: PowerOff(false), refused: "is paused", host: annotated(running(), clusterv1.PausedAnnotation, "")},
+		"off: a free server":          {plan: PowerOff(false, false), host: free(), changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Spec.Power).To(Equal(v1alpha1.PowerOff)) }},
+		"off: a free server by force": {plan: PowerOff(true, false), host: free(), refused: "--force is for the server of a machine"},
+		"off: a boot":                 {plan: PowerOff(false, false), refused: "is Booting", host: with(running(), func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseBooting })},
+		"off: maintenance":            {plan: PowerOff(false, false), refused: "in maintenance (bob: fan)", host: with(running(), maintained)},
+		"off: detached":               {plan: PowerOff(false, false), refused: "is detached", host: annotated(running(), v1alpha1.DetachedAnnotation, "")},
+		"off: paused":                 {plan: PowerOff(false, false), refused: "is paused", host: annotated(running(), clusterv1.PausedAnnotation, "")},
 		"cycle": {plan: PowerCycle, host: running(), consent: ConsentName, changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
 			g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.PowerCyclePrefix + annaKey: annaText}))
 		}},
@@ -157,7 +157,7 @@ func TestPlans(t *testing.T) {
 func TestReached(t *testing.T) {
 	g := NewWithT(t)
 	h := running()
-	off, err := PowerOff(false)(h, anna)
+	off, err := PowerOff(false, false)(h, anna)
 	g.Expect(err).NotTo(HaveOccurred())
 	off.Change(h)
 	g.Expect(off.Reached(h)).To(BeFalse())

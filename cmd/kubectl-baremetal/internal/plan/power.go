@@ -93,11 +93,9 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	}
 }
 
-// NotDrained is the sentence of a plan that powers a server off without a drain.
-const NotDrained = "Its Node is not drained: kubectl baremetal drain start does that"
-
 // PowerOff returns the function that powers a server off: that of a machine with a power hold of the user, a free one with spec.power. force does not wait for the operating system.
-func PowerOff(force bool) Func {
+// drained is true if the caller drains the Node before.
+func PowerOff(force, drained bool) Func {
 	return func(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 		if err := readOnly(h); err != nil {
 			return Plan{}, err
@@ -121,10 +119,11 @@ func PowerOff(force bool) Func {
 		if _, ok := h.Annotations[prefix+r.Holder()]; ok && off(h) {
 			return already("the server of %s is off by your power hold", h.Name), nil
 		}
-		return Plan{Event: EventPowerOff, Consent: ConsentName, Change: setAnnotation(prefix+r.Holder(), r.Text()), Reached: off, Does: []string{
-			fmt.Sprintf("Set a power hold: the server of %s goes off, and stays off until kubectl baremetal power on %s", machineOf(h), h.Name), how,
-			NotDrained,
-		}}, nil
+		does := []string{fmt.Sprintf("Set a power hold: the server of %s goes off, and stays off until kubectl baremetal power on %s", machineOf(h), h.Name), how}
+		if !drained {
+			does = append(does, "Its Node is not drained: kubectl baremetal drain start does that")
+		}
+		return Plan{Event: EventPowerOff, Consent: ConsentName, Change: setAnnotation(prefix+r.Holder(), r.Text()), Reached: off, Does: does}, nil
 	}
 }
 
