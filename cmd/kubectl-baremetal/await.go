@@ -18,7 +18,7 @@ import (
 // pollInterval is the time between two reads of the hosts that are waited for.
 const pollInterval = 2 * time.Second
 
-// awaitAll waits until the provider has done what was asked, and prints the power of each server then. It returns the number of hosts of which it was not done in time: each is
+// awaitAll waits until the provider has done what was asked, and prints the power of each server then. It returns the number of hosts of which it failed, or was not done in time: each is
 // read once more after that time. An interrupt ends it, and no host counts as failed then.
 func (c *change) awaitAll(ctx context.Context, hosts []planned) (failed int) {
 	pending := slices.DeleteFunc(slices.Clone(hosts), func(one planned) bool { return one.plan.Reached == nil })
@@ -27,11 +27,18 @@ func (c *change) awaitAll(ctx context.Context, hosts []planned) (failed int) {
 	defer ticker.Stop()
 	for over := false; ; {
 		pending = slices.DeleteFunc(pending, func(one planned) bool {
-			reached := one.plan.Reached(one.host)
-			if reached {
-				c.printPower(one.host)
+			if !one.plan.Reached(one.host) {
+				return false
 			}
-			return reached
+			c.printPower(one.host)
+			if one.plan.Outcome == nil {
+				return true
+			}
+			if err := one.plan.Outcome(one.host); err != nil {
+				failed++
+				view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: %s\n", terminal.Line(one.host.Name), err)
+			}
+			return true
 		})
 		if len(pending) == 0 || over {
 			break
@@ -50,7 +57,7 @@ func (c *change) awaitAll(ctx context.Context, hosts []planned) (failed int) {
 		name := terminal.Line(one.host.Name)
 		view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: not done after %s: kubectl baremetal why %s -n %s says what it waits for\n", name, c.wait, name, terminal.Line(one.host.Namespace))
 	}
-	return len(pending)
+	return failed + len(pending)
 }
 
 // readAgain reads hosts again. After an error they stay as they were read before: the API server may restart.
@@ -69,10 +76,18 @@ func (c *change) readAgain(ctx context.Context, hosts []planned) {
 
 func (c *change) printPower(host *v1alpha1.BareMetalHost) {
 	bmc := ""
-	if ready := meta.FindStatusCondition(host.Status.Conditions, v1alpha1.BMCReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue { // the power is that of the last answer
-		bmc = ", BMC not ready: " + terminal.Line(ready.Reason)
+	if reason := bmcProblem(host); reason != "" { // the power is that of the last answer
+		bmc = ", BMC not ready: " + reason
 	}
 	view.Printf(c.streams.ErrOut, "%s: phase %s, power %s%s\n", terminal.Line(host.Name), terminal.Line(string(host.Status.Phase)), orUnknown(string(host.Status.Power)), bmc)
+}
+
+// bmcProblem returns the reason for which the BMC of a host is not ready; empty if it is.
+func bmcProblem(host *v1alpha1.BareMetalHost) string {
+	if ready := meta.FindStatusCondition(host.Status.Conditions, v1alpha1.BMCReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
+		return terminal.Line(ready.Reason)
+	}
+	return ""
 }
 
 func orUnknown(text string) string {

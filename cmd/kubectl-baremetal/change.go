@@ -209,6 +209,9 @@ func (c *change) planAll(hosts []v1alpha1.BareMetalHost) ([]planned, error) {
 		for _, sentence := range one.plan.Does {
 			view.Printf(c.streams.ErrOut, "  - %s.\n", sentence)
 		}
+		if reason := bmcProblem(one.host); one.plan.Power && reason != "" {
+			view.Printf(c.streams.ErrOut, "  - The BMC is not ready (%s), and the power command waits for it.\n", reason)
+		}
 	}
 	return todo, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -271,10 +272,11 @@ func TestDrainsItsNode(t *testing.T) {
 func TestPowerStatus(t *testing.T) {
 	g := NewWithT(t)
 	h := runningHost("server-1")
-	h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "bob": "bob: a disk"}
+	h.Annotations = map[string]string{v1alpha1.PowerHoldPrefix + "bob": "bob: a disk", v1alpha1.PowerCyclePrefix + "anna": "anna: hangs"}
 	b := newBench(h)
 	g.Expect(b.run(t, "power", "status", "server-1").out).To(Equal(
-		"NAME       POWER   OFF SINCE   SPEC   PHASE         BMC   LAST OPERATION   POWER HOLDS\nserver-1   On      -           -      Provisioned   -     -                a disk (bob)\n"))
+		"NAME       POWER   OFF SINCE   SPEC   PHASE         BMC   LAST OPERATION   POWER HOLDS AND REQUESTS\n" +
+			"server-1   On      -           -      Provisioned   -     -                a disk (bob); PowerCycle requested: anna: hangs\n"))
 	g.Expect(b.run(t, "power", "status").code).To(Equal(0))
 	g.Expect(b.run(t, "power", "status", "server-9").code).To(Equal(2))
 }
@@ -285,7 +287,11 @@ func TestReport(t *testing.T) {
 	h := runningHost("server-1")
 	h.Spec.BMC = v1alpha1.BMC{Address: "redfish://192.0.2.10", CredentialsSecretName: "server-1-bmc"}
 	h.Status.Hardware.SerialNumber = "CZ3104ABCD"
-	b := newBench(h, machine())
+	m := machine()
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: why.KindMachine, Name: "m-1", UID: "u"}}
+	b := newBench(h, m, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "c"}}, &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "m-1"}, Spec: clusterv1.MachineSpec{ClusterName: "c"},
+	})
 	b.forbidden = []string{"Event", "Pod"}
 	file := filepath.Join(t.TempDir(), "report.tar.gz")
 	got := b.run(t, "report", "server-1", "--file", file)
@@ -297,7 +303,8 @@ func TestReport(t *testing.T) {
 		names = append(names, name[strings.Index(name, "/")+1:])
 		all.WriteString(text)
 	}
-	g.Expect(names).To(ConsistOf("README.txt", "why.txt", "events.txt", "objects/baremetalhost-server-1.yaml", "objects/baremetalmachine-m.yaml"))
+	g.Expect(names).To(ConsistOf("README.txt", "why.txt", "events.txt", "objects/baremetalhost-server-1.yaml", "objects/baremetalmachine-m.yaml",
+		"objects/machine-m-1.yaml", "objects/cluster-c.yaml"))
 	g.Expect(all.String()).To(And(Not(ContainSubstring("192.0.2.10")), Not(ContainSubstring("CZ3104ABCD")), ContainSubstring("redfish://ip-1"), ContainSubstring("Event: not permitted")))
 	got = b.run(t, "report", "server-1", "--file", file)
 	g.Expect(got.code).To(Equal(2))

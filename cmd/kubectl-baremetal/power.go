@@ -22,7 +22,7 @@ const powerWait = 5 * time.Minute
 const aboutPower = `Power a server on, off, or off and on again, and see its power.
 
 The server of a machine goes off by a power hold of yours, an annotation of the host, and stays off until you run power on. Power holds of others are not touched. While
-a power hold exists, health checks of Cluster API ignore the machine. The power of a free server is spec.power of the host. The annotation, or the event of the host, says who
+a power hold exists, health checks of Cluster API ignore the machine. To withdraw a power cycle that the provider has not begun, run power on. The power of a free server is spec.power of the host. The annotation, or the event of the host, says who
 asked for it and why.
 
 To stop a machine you have to type the name of its host, or without a terminal to use --yes-its-claimed. To stop the machines of a selection of hosts you have to type the number of
@@ -76,7 +76,7 @@ func (t *tool) powerStatusCommand() *cobra.Command {
 	p := &powerStatus{tool: t}
 	cmd := &cobra.Command{
 		Use: "status [HOST...]", Short: "Show the power of servers, and what keeps them off",
-		Long:              "Show the power that the BMC reported last, what the user wants of a free server, the power holds, and the last operation of the BMC. It changes nothing.",
+		Long:              "Show the power that the BMC reported last, what the user wants of a free server, the power holds, the requests that were not carried out yet, and the last operation of the BMC. It changes nothing.",
 		Example:           "  kubectl baremetal power status server-1",
 		ValidArgsFunction: t.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,6 +99,7 @@ type powerRow struct {
 	Wanted        string               `json:"specPower,omitempty"` // spec.power
 	Phase         string               `json:"phase,omitempty"`
 	Holds         []v1alpha1.PowerHold `json:"powerHolds,omitempty"`
+	Requests      []plan.Request       `json:"powerRequests,omitempty"` // that were not carried out yet
 	OffSince      *time.Time           `json:"offSince,omitempty"`
 	LastOperation *v1alpha1.Operation  `json:"lastOperation,omitempty"`
 	BMCReady      string               `json:"bmcReady,omitempty"` // the reason of the condition BMCReady
@@ -142,7 +143,7 @@ func (p *powerStatus) run(ctx context.Context, names []string) error {
 func powerOf(h *v1alpha1.BareMetalHost) powerRow {
 	row := powerRow{
 		Namespace: h.Namespace, Name: h.Name, Power: string(h.Status.Power), Wanted: string(h.Spec.Power), Phase: string(h.Status.Phase), Holds: plan.Holds(h),
-		LastOperation: h.Status.LastOperation,
+		Requests: plan.Requests(h), LastOperation: h.Status.LastOperation,
 	}
 	for _, at := range []*metav1.Time{h.Spec.ProviderState.PowerHoldOffTime, h.Status.PoweredOffTime} {
 		if at != nil {
@@ -160,7 +161,7 @@ func powerOf(h *v1alpha1.BareMetalHost) powerRow {
 }
 
 func (p *powerStatus) table(rows []powerRow) *view.Table {
-	table := &view.Table{Header: []string{"NAME", "POWER", "OFF SINCE", "SPEC", "PHASE", "BMC", "LAST OPERATION", "POWER HOLDS"}}
+	table := &view.Table{Header: []string{"NAME", "POWER", "OFF SINCE", "SPEC", "PHASE", "BMC", "LAST OPERATION", "POWER HOLDS AND REQUESTS"}}
 	now := p.now()
 	for _, row := range rows {
 		since, operation := "", ""
@@ -170,9 +171,12 @@ func (p *powerStatus) table(rows []powerRow) *view.Table {
 		if op := row.LastOperation; op != nil {
 			operation = op.Name + " " + cmp.Or(string(op.Outcome), "in progress") + ", " + view.Age(op.StartTime.Time, now) + " ago"
 		}
-		holds := make([]string, 0, len(row.Holds))
+		holds := make([]string, 0, len(row.Holds)+len(row.Requests))
 		for _, hold := range row.Holds {
 			holds = append(holds, strings.TrimPrefix(hold.Reason, hold.Holder+": ")+" ("+hold.Holder+")")
+		}
+		for _, request := range row.Requests {
+			holds = append(holds, request.Action+" requested: "+request.Reason)
 		}
 		table.Add(view.Text(row.Name), view.Text(cmp.Or(row.Power, "unknown")), view.Text(since), view.Text(row.Wanted), view.Text(row.Phase), view.Text(row.BMCReady),
 			view.Text(operation), view.Text(strings.Join(holds, "; ")))

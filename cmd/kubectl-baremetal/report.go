@@ -81,9 +81,7 @@ func (r *reportRun) run(ctx context.Context, name string) error {
 	parts.addPast(past)
 	reader := &chain.Reader{Client: cluster.Client, Namespace: cluster.Namespace, Now: now}
 	answer, explainErr := reader.Explain(ctx, chain.Subject{Kind: why.KindHost, Name: name})
-	if explainErr == nil {
-		parts.addChain(answer.Objects)
-	}
+	parts.addMachine(ctx, reader, past.Host)
 	parts.learn()
 	parts.objects()
 	if explainErr == nil {

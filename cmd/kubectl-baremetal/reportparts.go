@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/access"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/bundle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/chain"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/timeline"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
@@ -76,8 +78,17 @@ func (p *reportParts) addPast(o *timeline.Objects) {
 	}
 }
 
-// addChain adds the objects around the machine of the host.
-func (p *reportParts) addChain(o *why.Objects) {
+// addMachine adds the machine that has the host, and the objects around it.
+func (p *reportParts) addMachine(ctx context.Context, reader *chain.Reader, host *v1alpha1.BareMetalHost) {
+	if host == nil || host.Spec.ConsumerRef == nil {
+		return
+	}
+	answer, err := reader.Explain(ctx, chain.Subject{Kind: why.KindBareMetalMachine, Name: host.Spec.ConsumerRef.Name})
+	if err != nil {
+		p.missing = append(p.missing, "objects of the machine: "+err.Error())
+		return
+	}
+	o := answer.Objects
 	if o.BareMetalMachine != nil {
 		p.add(o.BareMetalMachine)
 	}

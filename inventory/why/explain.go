@@ -179,5 +179,24 @@ func (o *Objects) notes(subject *object, explained *finding) []string {
 	if b := o.Boot; b != nil && b.Spec.Attempt > 1 && inProgress(&b.Spec) {
 		notes = append(notes, fmt.Sprintf("This is attempt %d of the boot: the one before it failed", b.Spec.Attempt))
 	}
+	return append(notes, o.erasureNotes(explained)...)
+}
+
+// erasureNotes are the requests to erase the host that wait. The conditions of a host do not show them while it is in quarantine or in maintenance.
+func (o *Objects) erasureNotes(explained *finding) []string {
+	if explained != nil && (explained.row.Reason == v1alpha1.ReasonErasurePending || explained.row.Reason == v1alpha1.ReasonErasing) {
+		return nil // the explanation is about it
+	}
+	var notes []string
+	for i := range o.ErasureRequests {
+		request := &o.ErasureRequests[i]
+		at := object{Ref: Ref{Kind: KindErasureRequest, Name: request.Name}, conditions: request.Status.Conditions}
+		found := conditionFinding(&at, at.condition(v1alpha1.ErasedCondition))
+		if request.Spec.HostName != o.Host.Name || request.Spec.HostUID != string(o.Host.UID) || found == nil || found.row.State != Waits {
+			continue
+		}
+		notes = append(notes, clean(fmt.Sprintf("%s %s erases its disks (%s) when the host is ready, or never after %s",
+			KindErasureRequest, request.Name, request.Spec.Policy, request.Spec.ExpireTime.UTC().Format(time.RFC3339))))
+	}
 	return notes
 }

@@ -10,6 +10,7 @@ import (
 
 	bootstrapv1 "github.com/capbm-io/cluster-api-provider-baremetal/api/bootstrap/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/claim"
 )
 
@@ -383,6 +384,21 @@ func TestNotes(t *testing.T) {
 	g.Expect(got.Notes).To(Equal([]string{
 		"Quarantine Smoke, which counts when the machine has released the host: rack 3", "This is attempt 2 of the boot: the one before it failed",
 	}))
+
+	o = healthy()
+	o.Host.UID, o.Host.Spec.ConsumerRef, o.Host.Spec.Quarantine = "u", nil, &v1alpha1.Quarantine{Reason: "Smoke"}
+	request := func(name, host, uid, reason string) v1alpha1.BareMetalErasureRequest {
+		r := v1alpha1.BareMetalErasureRequest{ObjectMeta: meta(name)}
+		r.Spec = v1alpha1.BareMetalErasureRequestSpec{HostName: host, HostUID: uid, Policy: wire.PolicyClear, ExpireTime: metav1.NewTime(start)}
+		r.Status.Conditions = []metav1.Condition{no(v1alpha1.ErasedCondition, reason, "")}
+		return r
+	}
+	o.ErasureRequests = []v1alpha1.BareMetalErasureRequest{
+		request("waits", "server-1", "u", v1alpha1.ReasonHostWaits), request("expired", "server-1", "u", v1alpha1.ReasonRequestExpired),
+		request("of-the-one-before", "server-1", "v", v1alpha1.ReasonHostWaits), request("of-another", "server-2", "u", v1alpha1.ReasonHostWaits),
+	}
+	got, _ = Explain(KindHost, o)
+	g.Expect(got.Notes).To(HaveExactElements(HavePrefix("BareMetalErasureRequest waits erases its disks (Clear) when the host is ready, or never after ")))
 }
 
 // TestCompare: what needs attention comes first, and of two such objects the one that waits longest.

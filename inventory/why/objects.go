@@ -28,6 +28,9 @@ type Objects struct {
 	Profile          *v1alpha1.BareMetalProfile
 	Settings         *v1alpha1.BareMetalSettings
 
+	// ErasureRequests are those of the namespace, for a host. Those of other hosts do not count.
+	ErasureRequests []v1alpha1.BareMetalErasureRequest
+
 	// Hosts are all hosts of the namespace, for a machine or a template that no host fits. HostsRead is false if they were not read.
 	Hosts     []v1alpha1.BareMetalHost
 	HostsRead bool

@@ -115,12 +115,12 @@ func testRegister(t *testing.T) {
 	namespace, kubeconfig, lines := env.Namespace(t), admin(t), rack(1, 12)
 	got := inventory(t, kubeconfig, namespace, lines, "--dry-run")
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(HaveSuffix("12 hosts with 12 Secrets would be registered; nothing was applied: 12 created, 0 changed, 0 unchanged\n"))
+	g.Expect(got.out).To(HaveSuffix("12 hosts would be registered; nothing was applied: 12 created, 0 changed, 0 unchanged; 12 Secrets would be written\n"))
 	g.Expect(hosts(t, namespace)).To(BeEmpty())
 
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(HaveSuffix("12 hosts with 12 Secrets are registered: 12 created, 0 changed, 0 unchanged\n"))
+	g.Expect(got.out).To(HaveSuffix("12 hosts are registered: 12 created, 0 changed, 0 unchanged; 12 Secrets written\n"))
 	g.Expect(hosts(t, namespace)).To(HaveLen(12))
 	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r1-u3"}}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
@@ -143,14 +143,14 @@ func testRegister(t *testing.T) {
 	before := host.ResourceVersion
 	got = inventory(t, kubeconfig, namespace, lines, "--reason", "another")
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(Equal("12 hosts with 12 Secrets are registered: 0 created, 0 changed, 12 unchanged\n"))
+	g.Expect(got.out).To(Equal("12 hosts are registered: 0 created, 0 changed, 12 unchanged; 12 Secrets written\n"))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
 	g.Expect(host.ResourceVersion).To(Equal(before))
 
 	lines[4] = strings.Replace(lines[4], "rack1,rack=r1", ",row=2", 1)
 	got = inventory(t, kubeconfig, namespace, lines, "--reason", "moved")
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(Equal(namespace + "/r1-u3 changed\n12 hosts with 12 Secrets are registered: 0 created, 1 changed, 11 unchanged\n"))
+	g.Expect(got.out).To(Equal(namespace + "/r1-u3 changed\n12 hosts are registered: 0 created, 1 changed, 11 unchanged; 12 Secrets written\n"))
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(host), host)).To(Succeed())
 	g.Expect(host.Annotations).To(HaveKeyWithValue(v1alpha1.HostRequestedByAnnotation, "admin: moved"))
 	g.Expect(host.Spec.FailureDomain).To(BeEmpty())
@@ -223,7 +223,7 @@ func testSecretsThatExist(t *testing.T) {
 	}
 	got = inventory(t, kubeconfig, namespace, lines)
 	g.Expect(got.code).To(Equal(0), got.err)
-	g.Expect(got.out).To(HaveSuffix("1 hosts with 0 Secrets are registered: 1 created, 0 changed, 0 unchanged\n"))
+	g.Expect(got.out).To(HaveSuffix("1 hosts are registered: 1 created, 0 changed, 0 unchanged; 0 Secrets written\n"))
 	after := &corev1.Secret{}
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(shared), after)).To(Succeed())
 	g.Expect(after.ResourceVersion).To(Equal(shared.ResourceVersion))

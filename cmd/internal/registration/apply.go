@@ -372,10 +372,10 @@ func (r *Registration) summarize(verdicts []string) {
 			secrets++
 		}
 	}
-	how := "are registered"
+	how, written := "are registered", "written" // whether a Secret changed is not compared: it has a password
 	if r.DryRun {
-		how = "would be registered; nothing was applied"
+		how, written = "would be registered; nothing was applied", "would be written"
 	}
-	writef(r.Out, "%d hosts with %d Secrets %s: %d created, %d changed, %d unchanged\n",
-		len(r.servers), secrets, how, counts[hostCreated], counts[hostChanged], counts[hostUnchanged])
+	writef(r.Out, "%d hosts %s: %d created, %d changed, %d unchanged; %d Secrets %s\n",
+		len(r.servers), how, counts[hostCreated], counts[hostChanged], counts[hostUnchanged], secrets, written)
 }

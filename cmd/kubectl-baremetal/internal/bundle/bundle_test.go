@@ -58,15 +58,19 @@ func TestTree(t *testing.T) {
 			"name": "server-1", "uid": "4c4c4544-0034-4b10-8057-b4c04f4d5031", "managedFields": []any{"x"},
 			"annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"},
 		},
-		"spec":   map[string]any{"bootMACAddresses": []any{"52:54:00:12:34:56"}, "bmc": map[string]any{"address": "ipmi://192.0.2.10"}},
+		"spec": map[string]any{"bootMACAddresses": []any{"52:54:00:12:34:56"}, "bmc": map[string]any{"address": "ipmi://192.0.2.10"}, "endpoints": []any{
+			map[string]any{"host": "api.site.example"}, map[string]any{"host": "192.0.2.10"},
+		}},
 		"status": map[string]any{"hardware": map[string]any{"serialNumber": "A1", "model": "R640"}, "count": float64(3), "on": true},
 	}
 	r.Learn(tree)
 	r.Tree(tree)
 	g.Expect(tree).To(Equal(map[string]any{
 		"metadata": map[string]any{"name": "server-1", "uid": "4c4c4544-0034-4b10-8057-b4c04f4d5031", "annotations": map[string]any{"a": "b"}},
-		"spec":     map[string]any{"bootMACAddresses": []any{"mac-1"}, "bmc": map[string]any{"address": "ipmi://ip-1"}},
-		"status":   map[string]any{"hardware": map[string]any{"serialNumber": "serial-1", "model": "R640"}, "count": float64(3), "on": true},
+		"spec": map[string]any{"bootMACAddresses": []any{"mac-1"}, "bmc": map[string]any{"address": "ipmi://ip-1"}, "endpoints": []any{
+			map[string]any{"host": "endpoint-1"}, map[string]any{"host": "ip-1"},
+		}},
+		"status": map[string]any{"hardware": map[string]any{"serialNumber": "serial-1", "model": "R640"}, "count": float64(3), "on": true},
 	}))
 }
 

@@ -70,7 +70,7 @@ func (r *Redactor) word(kind, text string) string {
 // identities are the fields whose whole value identifies something, and the kind of their replacement.
 var identities = map[string]string{
 	"serialNumber": "serial", "serial": "serial", "systemUUID": "uuid", "macAddress": "mac", "wwn": "wwn", "assetTag": "asset", "chassisID": "chassis", "systemName": "switch",
-	"portID": "port",
+	"portID": "port", "host": "endpoint", // of a control plane
 }
 
 // hosts are the fields with a URL whose host identifies a site, and the kind of its replacement.
@@ -97,7 +97,7 @@ func (r *Redactor) Learn(tree any) {
 }
 
 func (r *Redactor) remember(kind, text string) {
-	if _, err := netip.ParseAddr(text); err == nil {
+	if isAddress(text) {
 		return // a pattern finds it
 	}
 	for _, form := range []string{text, strings.ToUpper(text), strings.ToLower(text)} {
@@ -106,6 +106,11 @@ func (r *Redactor) remember(kind, text string) {
 		}
 	}
 	r.words["known "+strings.ToLower(text)] = r.word(kind, text)
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
 }
 
 // hostOf returns the host of a URL; empty for another text.
@@ -134,7 +139,7 @@ func (r *Redactor) Tree(tree map[string]any) {
 	}
 	removeSecrets(tree, false)
 	r.walk(tree, "", func(field, text string) string {
-		if kind := identities[field]; kind != "" && text != "" && !r.KeepIdentities {
+		if kind := identities[field]; kind != "" && text != "" && !isAddress(text) && !r.KeepIdentities {
 			return r.word(kind, text)
 		}
 		if field == "uid" || field == "resourceVersion" || field == "claimID" || field == "hostUID" {

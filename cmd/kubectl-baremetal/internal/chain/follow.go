@@ -17,6 +17,7 @@ func (r *reading) follow(ctx context.Context, kind string) {
 	case why.KindHost:
 		r.boot(ctx, o.Host.Name)
 		r.machineOfHost(ctx)
+		r.erasureRequests(ctx)
 	case why.KindBoot:
 		get(ctx, r, why.KindHost, o.Boot.Name, &o.Host, &v1alpha1.BareMetalHost{})
 		r.machineOfHost(ctx)
@@ -43,6 +44,13 @@ func (r *reading) follow(ctx context.Context, kind string) {
 // boot reads the record of the boot of a host, which has its name.
 func (r *reading) boot(ctx context.Context, host string) {
 	get(ctx, r, why.KindBoot, host, &r.objects.Boot, &v1alpha1.BareMetalBoot{})
+}
+
+// erasureRequests reads the requests to erase hosts. They are few: one that was carried out or that expired is removed.
+func (r *reading) erasureRequests(ctx context.Context) {
+	if list := (&v1alpha1.BareMetalErasureRequestList{}); r.list(ctx, why.KindErasureRequest, list, nil) {
+		r.objects.ErasureRequests = list.Items
+	}
 }
 
 // machineOfHost reads the machine that has the host, for the commands of the explanation.

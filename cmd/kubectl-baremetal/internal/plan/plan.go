@@ -87,8 +87,12 @@ type Plan struct {
 	Event string
 	// Change changes the host.
 	Change func(*v1alpha1.BareMetalHost)
+	// Power is true if the provider sends a power command for it.
+	Power bool
 	// Reached is true once the provider has done what was asked. It is nil if the change is all there is.
 	Reached func(*v1alpha1.BareMetalHost) bool
+	// Outcome is what came of it once it is reached: an error if it failed. It is nil if what is reached has not failed.
+	Outcome func(*v1alpha1.BareMetalHost) error
 }
 
 // Func makes the plan for a host. The error says why the change is refused, and what to do instead.

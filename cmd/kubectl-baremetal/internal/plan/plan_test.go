@@ -73,6 +73,15 @@ func TestPlans(t *testing.T) {
 				g.Expect(h.Annotations).To(HaveKeyWithValue(v1alpha1.PowerOnPrefix+annaKey, annaText))
 			},
 		},
+		"on: it is, and the user has requested a power cycle": {
+			plan: PowerOn, host: annotated(running(), v1alpha1.PowerCyclePrefix+annaKey, "x", v1alpha1.PowerCyclePrefix+"bob", "x"),
+			changed: func(g Gomega, h *v1alpha1.BareMetalHost) {
+				g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.PowerCyclePrefix + "bob": "x"}))
+			},
+		},
+		"on: the power cycle has begun": {plan: PowerOn, already: "is on", host: with(annotated(running(), v1alpha1.PowerCyclePrefix+annaKey, "x"), func(h *v1alpha1.BareMetalHost) {
+			h.Spec.ProviderState.PowerHoldStartTime = &anna.Now
+		})},
 		"on: it is": {plan: PowerOn, host: running(), already: "is on"},
 		"on: after the hold of the user": {
 			plan: PowerOn, host: annotated(running(), annaHold, "x", annaForce, "x"),
@@ -187,6 +196,35 @@ func TestReached(t *testing.T) {
 	g.Expect(on.Reached(h)).To(BeFalse())
 	h.Spec.ProviderState.PowerHoldStartTime, h.Spec.ProviderState.PowerHoldOffTime = nil, nil
 	g.Expect(on.Reached(h)).To(BeTrue())
+}
+
+// TestInspectionReached: an inspection by the BMC ends with the operation that follows the request. The annotation is removed before it.
+func TestInspectionReached(t *testing.T) {
+	g := NewWithT(t)
+	h := free()
+	operation := func(name string, started time.Duration, outcome v1alpha1.OperationOutcome) *v1alpha1.Operation {
+		op := &v1alpha1.Operation{Name: name, StartTime: metav1.NewTime(anna.Now.Add(started)), Outcome: outcome, Message: "login refused"}
+		if outcome != "" {
+			op.EndTime = &op.StartTime
+		}
+		return op
+	}
+	h.Status.LastOperation = operation("Inspect", 0, v1alpha1.OperationFailed)
+	p, err := Inspect(true)(h, anna)
+	g.Expect(err).NotTo(HaveOccurred())
+	p.Change(h)
+	h.Status.LastOperation = operation("Inspect", time.Minute, v1alpha1.OperationSucceeded)
+	g.Expect(p.Reached(h)).To(BeFalse(), "the request is not accepted")
+	h.Annotations = nil
+	for _, before := range []*v1alpha1.Operation{nil, operation("Inspect", 0, v1alpha1.OperationFailed), operation("PowerOn", time.Minute, v1alpha1.OperationSucceeded), operation("Inspect", time.Minute, "")} {
+		h.Status.LastOperation = before
+		g.Expect(p.Reached(h)).To(BeFalse(), "%+v", before)
+	}
+	h.Status.LastOperation = operation("Inspect", time.Minute, v1alpha1.OperationFailed)
+	g.Expect(p.Reached(h)).To(BeTrue())
+	g.Expect(p.Outcome(h)).To(MatchError("Inspect failed: login refused"))
+	h.Status.LastOperation = operation("Inspect", time.Minute, v1alpha1.OperationSucceeded)
+	g.Expect(p.Outcome(h)).To(Succeed())
 }
 
 // TestHolder: each user has another key, and an annotation can have it.

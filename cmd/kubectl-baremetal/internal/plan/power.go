@@ -32,6 +32,29 @@ func Holds(h *v1alpha1.BareMetalHost) []v1alpha1.PowerHold {
 	return holds
 }
 
+// Request is a power-on or a power cycle that a person requested and the provider has not carried out yet.
+type Request struct {
+	// Action is PowerOn or PowerCycle.
+	Action string `json:"action"`
+	// Requester is the name in the annotation.
+	Requester string `json:"requester"`
+	// Reason is the value of the annotation.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Requests returns the requests about the power of a host's server that its annotations have.
+func Requests(h *v1alpha1.BareMetalHost) []Request {
+	var requests []Request
+	for _, name := range slices.Sorted(maps.Keys(h.Annotations)) {
+		for prefix, action := range map[string]string{v1alpha1.PowerOnPrefix: "PowerOn", v1alpha1.PowerCyclePrefix: "PowerCycle"} {
+			if requester, ok := strings.CutPrefix(name, prefix); ok {
+				requests = append(requests, Request{Action: action, Requester: requester, Reason: h.Annotations[name]})
+			}
+		}
+	}
+	return requests
+}
+
 // describe lists holds with their reasons.
 func describe(holds []v1alpha1.PowerHold) string {
 	texts := make([]string, 0, len(holds))
@@ -51,7 +74,8 @@ func runs(h *v1alpha1.BareMetalHost) error {
 	}
 }
 
-// PowerOn powers a server on: that of a machine after the holds of the user, or after a person switched it off; a free one with spec.power.
+// PowerOn powers a server on: that of a machine after the holds of the user, or after a person switched it off; a free one with spec.power. If it is on, the power cycle that the user
+// has requested is withdrawn.
 func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	if err := readOnly(h); err != nil {
 		return Plan{}, err
@@ -68,6 +92,8 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	}
 	own := []string{v1alpha1.PowerHoldPrefix + r.Holder(), v1alpha1.ForcePowerHoldPrefix + r.Holder()}
 	held := slices.ContainsFunc(own, func(name string) bool { _, ok := h.Annotations[name]; return ok })
+	cycle := v1alpha1.PowerCyclePrefix + r.Holder()
+	_, cycles := h.Annotations[cycle]
 	others := slices.DeleteFunc(Holds(h), func(hold v1alpha1.PowerHold) bool { return hold.Holder == r.Holder() })
 	release := func(h *v1alpha1.BareMetalHost) {
 		for _, name := range own {
@@ -81,13 +107,17 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 			"Remove your power hold. The server stays off, because these power holds remain: " + describe(others),
 		}}, nil
 	case held:
-		return Plan{Event: EventPowerOn, Change: release, Reached: back, Does: []string{"Remove your power hold: the provider powers the server on"}}, nil
+		return Plan{Event: EventPowerOn, Power: true, Change: release, Reached: back, Does: []string{"Remove your power hold: the provider powers the server on"}}, nil
 	case len(others) > 0:
 		return Plan{}, fmt.Errorf("power holds of others keep %s off: %s. Each holder removes its own", h.Name, describe(others))
+	case on(h) && cycles && h.Spec.ProviderState.PowerHoldStartTime == nil:
+		return Plan{Event: EventPowerOn, Change: func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, cycle) }, Does: []string{
+			fmt.Sprintf("Withdraw your request for a power cycle (%s), which the provider has not begun", terminal.Line(h.Annotations[cycle])),
+		}}, nil
 	case on(h):
 		return already("the server of %s is on", h.Name), nil
 	default:
-		return Plan{Event: EventPowerOn, Change: setAnnotation(v1alpha1.PowerOnPrefix+r.Holder(), r.Text()), Reached: back, Does: []string{
+		return Plan{Event: EventPowerOn, Power: true, Change: setAnnotation(v1alpha1.PowerOnPrefix+r.Holder(), r.Text()), Reached: back, Does: []string{
 			"Request one power-on: the provider powers the server on, and removes the request",
 		}}, nil
 	}
@@ -123,7 +153,7 @@ func PowerOff(force, drained bool) Func {
 		if !drained {
 			does = append(does, "Its Node is not drained: kubectl baremetal drain start does that")
 		}
-		return Plan{Event: EventPowerOff, Consent: ConsentName, Change: setAnnotation(prefix+r.Holder(), r.Text()), Reached: off, Does: does}, nil
+		return Plan{Event: EventPowerOff, Power: true, Consent: ConsentName, Change: setAnnotation(prefix+r.Holder(), r.Text()), Reached: off, Does: does}, nil
 	}
 }
 
@@ -143,7 +173,7 @@ func PowerCycle(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	}
 	name := v1alpha1.PowerCyclePrefix + r.Holder()
 	return Plan{
-		Event: EventPowerCycle, Consent: ConsentName, Change: setAnnotation(name, r.Text()),
+		Event: EventPowerCycle, Power: true, Consent: ConsentName, Change: setAnnotation(name, r.Text()),
 		Reached: func(h *v1alpha1.BareMetalHost) bool {
 			_, requested := h.Annotations[name]
 			return !requested && h.Spec.ProviderState.PowerHoldStartTime == nil && h.Status.Power == v1alpha1.PowerOn
@@ -161,7 +191,7 @@ func freePower(h *v1alpha1.BareMetalHost, want v1alpha1.PowerState, event string
 		return already("the server of %s is %s", h.Name, strings.ToLower(string(want)))
 	}
 	return Plan{
-		Event: event, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Power = want },
+		Event: event, Power: true, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Power = want },
 		Reached: func(h *v1alpha1.BareMetalHost) bool { return h.Status.Power == want },
 	}
 }

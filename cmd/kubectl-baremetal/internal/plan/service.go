@@ -9,6 +9,7 @@ import (
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/internal/terminal"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -104,7 +105,7 @@ func Inspect(byBMC bool) Func {
 		agent := h.Spec.Inspection == v1alpha1.InspectionAgent || h.Spec.Inspection == v1alpha1.InspectionBoth
 		if !agent || byBMC {
 			return Plan{
-				Event: EventInspection, Change: setAnnotation(v1alpha1.RetryBMCAnnotation, r.Text()), Reached: withoutAnnotation(v1alpha1.RetryBMCAnnotation),
+				Event: EventInspection, Change: setAnnotation(v1alpha1.RetryBMCAnnotation, r.Text()), Reached: operationAfter(h.Status.LastOperation), Outcome: failedOperation,
 				Does: []string{"Contact the BMC now: login, capabilities, inventory, event log and power. The server is not touched"},
 			}, nil
 		}
@@ -118,10 +119,19 @@ func Inspect(byBMC bool) Func {
 	}
 }
 
-// withoutAnnotation is reached when the provider has removed its annotation.
-func withoutAnnotation(name string) func(*v1alpha1.BareMetalHost) bool {
+// operationAfter is reached when the provider has removed its annotation and the operation that it requested has ended. before is the last operation before the request.
+func operationAfter(before *v1alpha1.Operation) func(*v1alpha1.BareMetalHost) bool {
 	return func(h *v1alpha1.BareMetalHost) bool {
-		_, requested := h.Annotations[name]
-		return !requested
+		_, requested := h.Annotations[v1alpha1.RetryBMCAnnotation]
+		op := h.Status.LastOperation
+		return !requested && op != nil && op.Name == string(lifecycle.Inspect) && op.EndTime != nil && (before == nil || op.StartTime.After(before.StartTime.Time))
 	}
+}
+
+// failedOperation returns the error of the last operation; nil if it succeeded.
+func failedOperation(h *v1alpha1.BareMetalHost) error {
+	if op := h.Status.LastOperation; op != nil && op.Outcome == v1alpha1.OperationFailed {
+		return fmt.Errorf("%s failed: %s", op.Name, terminal.Line(op.Message))
+	}
+	return nil
 }
