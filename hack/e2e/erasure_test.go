@@ -60,7 +60,7 @@ func (r *emulated) proven(t *testing.T, policy wire.ErasePolicy) {
 	g.Expect(erasure.Verify(spec, known[spec.Signature.KeyID])).To(Succeed())
 	g.Expect(spec.Report.Policy).To(Equal(policy))
 	g.Expect(spec.Report.Disks).To(ContainElement(And(
-		HaveField("Disk.SerialNumber", "SCSI1"), HaveField("Outcome", wire.Erased), HaveField("Class", policy), HaveField("Verification.Kind", "ReadBack"),
+		HaveField("Disk.SerialNumber", "SCSI1"), HaveField("Outcome", wire.Erased), HaveField("Class", policy), HaveField("Verification.Kind", wire.ReadBack),
 		HaveField("Verification.Bytes", r.chassis.machine.blank.size<<30),
 	)))
 	t.Logf("erased in %s", spec.Report.EndTime.Sub(spec.Report.StartTime.Time))
