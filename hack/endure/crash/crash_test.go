@@ -89,6 +89,9 @@ func (r *row) selected(at point, always shard.Always) bool {
 	if one := os.Getenv("CRASH_AT"); one != "" {
 		return at.String() == one
 	}
+	if at.isRepeated() {
+		return always[r.name(at)]
+	}
 	return always.Selected(r.name(at))
 }
 
