@@ -66,7 +66,7 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 		return err
 	}
 	q.drop(ctx)
-	if errors.Is(e, errLoginDeferred) { // nothing was tried
+	if errors.Is(e, ErrLoginDeferred) { // nothing was tried
 		return e
 	}
 	q.answering = e.Kind != Unreachable

@@ -58,8 +58,8 @@ func (l *logins) withLogin(ctx context.Context, e Endpoint, id credentialsID) (c
 	return context.WithValue(ctx, loginKey{}, one), one
 }
 
-// errLoginDeferred is why a login is not tried.
-var errLoginDeferred = errors.New("the login is not tried")
+// ErrLoginDeferred is the error of a login that is not tried, because the BMC has refused others of the user. No credentials are tried before RetryAfter.
+var ErrLoginDeferred = errors.New("the login is not tried")
 
 // admitLogin returns an error if the user of the job in ctx must not log in at an address now. Without a job, as in bmcctl, each login is admitted.
 func admitLogin(ctx context.Context, ip netip.Addr, port string) error {
@@ -80,7 +80,7 @@ func admitLogin(ctx context.Context, ip netip.Addr, port string) error {
 	if wait > 0 {
 		return &Error{
 			Kind: Unauthorized, Op: "Log in", RetryAfter: wait, Err: fmt.Errorf("%w: the BMC refused %d logins of this user in the last %s, of this host or of another one, "+
-				"and would lock the account", errLoginDeferred, loginBudget, loginWindow),
+				"and would lock the account", ErrLoginDeferred, loginBudget, loginWindow),
 		}
 	}
 	one.tried[a] = counts
@@ -138,7 +138,7 @@ func (one *login) end(err error, now time.Time) {
 			}
 		}
 		switch kind := KindOf(err); {
-		case errors.Is(err, errLoginDeferred): // at another address
+		case errors.Is(err, ErrLoginDeferred): // at another address
 		case err != nil && kind == Unauthorized: // accepted credentials stay accepted: BMCs also refuse while they restart
 			l.refused[a] = append(l.refused[a], now)
 		case err == nil || kind == Unsupported:

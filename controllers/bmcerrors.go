@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -59,9 +60,13 @@ func BMCProblem(err error, failures int, now time.Time) lifecycle.BMCProblem {
 	if !bmc.WrongCertificate(err) { // a CA is no remedy then, and the error names the right one
 		message += ". " + policy.remedy // message was clipped before, so the remedy is never cut off
 	}
-	if bmc.KindOf(err) == bmc.Unauthorized {
+	clock := retry.UTC().Truncate(time.Minute).Add(time.Minute).Format("15:04 MST")
+	switch {
+	case errors.Is(err, bmc.ErrLoginDeferred):
+		message += fmt.Sprintf(". The next login is tried after %s, and none before it: also not with changed credentials, or on request", clock)
+	case bmc.KindOf(err) == bmc.Unauthorized:
 		message += fmt.Sprintf(". Changed credentials are tried at once. The next attempt is after %s, so that the BMC does not lock the account; "+
-			"annotate the host with %s to retry now", retry.UTC().Truncate(time.Minute).Add(time.Minute).Format("15:04 MST"), v1alpha1.RetryBMCAnnotation)
+			"annotate the host with %s to retry now", clock, v1alpha1.RetryBMCAnnotation)
 	}
 	return lifecycle.BMCProblem{Reason: policy.reason, Message: message, RetryAt: retry}
 }

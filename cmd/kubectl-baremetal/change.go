@@ -124,6 +124,7 @@ func (c *change) run(ctx context.Context, names []string) (err error) {
 	if err != nil || len(todo) == 0 {
 		return err
 	}
+	c.announceErasures(ctx, todo)
 	if c.dryRun == dryRunClient {
 		return c.printPlanned(todo)
 	}

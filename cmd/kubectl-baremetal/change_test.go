@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +115,26 @@ func TestRecordedBy(t *testing.T) {
 
 	b.forbidden = []string{why.KindHost}
 	g.Expect(b.run(t, "maintenance", "start", "server-1", "--reason", "fan", "--yes").code).To(Equal(2))
+}
+
+// TestAnnouncedErasures: the end of a maintenance or a quarantine names the erasure that begins then.
+func TestAnnouncedErasures(t *testing.T) {
+	h := freeHost("server-1")
+	h.Spec.Maintenance, h.Spec.Quarantine = &v1alpha1.Maintenance{Reason: "bob: fan"}, &v1alpha1.Quarantine{Reason: "SetByUser", Message: "bob: fan"}
+	request := func(name, host string, boots int32, expires time.Duration) *v1alpha1.BareMetalErasureRequest {
+		return &v1alpha1.BareMetalErasureRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))}, Spec: v1alpha1.BareMetalErasureRequestSpec{
+			HostName: host, HostUID: "uid-1", SerialNumber: "SN-1", BootsBefore: &boots, Policy: wire.PolicyClear, ExpireTime: metav1.NewTime(now.Add(expires)),
+		}}
+	}
+	for _, verb := range []string{"maintenance", "quarantine"} {
+		g := NewWithT(t)
+		b := newBench(h.DeepCopy(), request("waits", "server-1", 0, time.Hour), request("is-over", "server-1", 0, -time.Hour), request("was-booted", "server-1", 1, time.Hour), request("other", "server-2", 0, time.Hour))
+		got := b.run(t, verb, "end", "server-1", "--dry-run")
+		g.Expect(got.err).To(ContainSubstring("  - BareMetalErasureRequest waits waits: ALL DATA on the disks of server-1 is erased (Clear) when its server is off.\n"))
+		g.Expect(strings.Count(got.err, "BareMetalErasureRequest")).To(Equal(1), got.err)
+		b.forbidden = []string{why.KindErasureRequest}
+		g.Expect(b.run(t, verb, "end", "server-1", "--dry-run").err).To(ContainSubstring("it is unknown whether an erasure of the disks waits"))
+	}
 }
 
 // TestConflict: a host whose status changed meanwhile is changed all the same, and one of which something else would be done is not.

@@ -172,6 +172,9 @@ func (d *drain) read(ctx context.Context, name string) (*drained, error) {
 	if err := access.Get(ctx, d.cluster.Client, key, s.host); err != nil {
 		return nil, unanswered(fleet.HostError(err, key))
 	}
+	if s.host.Spec.ConsumerRef == nil && d.end {
+		return nil, fmt.Errorf("%s has no machine any more, so there is no drain to end", name)
+	}
 	if s.host.Spec.ConsumerRef == nil {
 		return nil, fmt.Errorf("%s has no machine, so it has no Node to drain: kubectl baremetal maintenance start %s takes it out of service", name, name)
 	}
@@ -237,7 +240,8 @@ func (d *drain) start(ctx context.Context, power *change, todo []planned, kubeco
 		args = append(args, "--dry-run=server")
 	}
 	if err := d.kubectl(ctx, d.streams.ErrOut, args...); err != nil {
-		return fmt.Errorf("the drain of the Node %s: %w. The server was not powered off, and kubectl uncordon makes the Node schedulable", node, err)
+		return fmt.Errorf("the drain of the Node %s: %w. The server was not powered off. Delete or move what kubectl names, and run the command again, or make the Node schedulable by "+
+			"kubectl baremetal drain end", node, err)
 	}
 	if len(todo) == 0 {
 		return nil

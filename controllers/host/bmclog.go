@@ -48,7 +48,7 @@ func (e *jobExecutor) readRequestedLogs(ctx context.Context, j job, c bmc.Client
 // readLogs reads the logs of a BMC, and records what is new in them. If a user requested the job, the newest entries of every severity become events, too.
 func (e *jobExecutor) readLogs(ctx context.Context, j job, reader bmc.HealthReader) error {
 	var sources []bmc.LogSource
-	if !j.readsLog { // a request needs the entries before the newest known one, too
+	if !j.requested { // a request needs the entries before the newest known one, too
 		known := e.observations.get(j.key)
 		for _, s := range known.health.Logs.Sources() {
 			sources = append(sources, bmc.LogSource{Name: s.Name, Max: s.Max, Newest: s.Newest})
@@ -68,7 +68,7 @@ func (e *jobExecutor) readLogs(ctx context.Context, j job, reader bmc.HealthRead
 			h.health.ReadDetailsSoon()
 			h.bmc.Health.Soon = true
 		}
-		if j.readsLog {
+		if j.requested {
 			requested = health.Entries(logsOf(bmc.Newest(logs, maxRequestedEntries)))
 		}
 	})

@@ -50,7 +50,7 @@ type job struct {
 	mode      bmc.BootMode
 	decidedAt time.Time
 	powerNew  bool // the decision used a new reading of the power state
-	readsLog  bool // a user requested the job: the newest entries of the logs become events, too
+	requested bool // a user requested the job: the newest entries of the logs become events, too
 	// healthInterval is the interval of the readings of the health.
 	healthInterval time.Duration
 
@@ -122,7 +122,7 @@ func (r *jobRunner) submit(ctx context.Context, host *v1alpha1.BareMetalHost, vi
 	// The job outlives this reconcile, so it must not refer to the host object.
 	j := job{
 		key: client.ObjectKeyFromObject(host), uid: host.UID, action: action, mode: firmwareInterface(view.Host.Spec.BootMode),
-		decidedAt: view.Now, powerNew: view.BMC.PowerNew, readsLog: view.Requests.RetryBMC, healthInterval: lifecycle.HealthInterval(view, r.settings),
+		decidedAt: view.Now, powerNew: view.BMC.PowerNew, requested: view.Requests.RetryBMC, healthInterval: lifecycle.HealthInterval(view, r.settings),
 		wantsSecureBoot: view.Host.Spec.BootMode == v1alpha1.BootModeUEFISecureBoot,
 	}
 	observed := r.observations.get(j.key)
@@ -226,7 +226,7 @@ func (e *jobExecutor) execute(ctx context.Context, j job, c bmc.Client) error {
 		return e.readHealth(ctx, j, c)
 	case lifecycle.Inspect:
 		err := e.inspect(ctx, j, c)
-		if err == nil && j.readsLog {
+		if err == nil && j.requested {
 			err = e.readRequestedLogs(ctx, j, c)
 		}
 		if j.hasInventory && bmc.KindOf(err) != bmc.Unauthorized {
@@ -333,6 +333,9 @@ func (h *hostObservation) noteJobResult(j job, start, now time.Time, err error) 
 		if h.bmc.Problem == nil {
 			h.bmc.InspectedTime = now
 		}
+	}
+	if start.IsZero() && j.requested {
+		start = now // the login failed, and a person waits for the outcome
 	}
 	if !start.IsZero() && isOperation(j.action) {
 		h.noteOperation(string(j.action), start, now, err)

@@ -29,6 +29,7 @@ const (
 	managerLog           Command = "kubectl logs deployment/capbm-controller-manager -n capbm-system"
 	bootLog              Command = "kubectl logs deployment/capbm-boot -n capbm-system --container manager"
 	imagesLog            Command = "kubectl logs deployment/capbm-boot -n capbm-system --container images"
+	whyHost              Command = "kubectl baremetal why baremetalhost/{host} -n {namespace}"
 	events               Command = "kubectl baremetal events {host} -n {namespace}"
 	powerStatus          Command = "kubectl baremetal power status {host} -n {namespace}"
 	powerOn              Command = "kubectl baremetal power on {host} -n {namespace}"

@@ -3,7 +3,9 @@ package why
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
@@ -178,6 +180,11 @@ func (o *Objects) notes(subject *object, explained *finding) []string {
 	}
 	if b := o.Boot; b != nil && b.Spec.Attempt > 1 && inProgress(&b.Spec) {
 		notes = append(notes, fmt.Sprintf("This is attempt %d of the boot: the one before it failed", b.Spec.Attempt))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Host.Annotations)) {
+		if strings.HasPrefix(name, v1alpha1.PowerCyclePrefix) || strings.HasPrefix(name, v1alpha1.PowerOnPrefix) {
+			notes = append(notes, clean(fmt.Sprintf("The annotation %s requests it, and the provider has not done it yet: %s", name, o.Host.Annotations[name])))
+		}
 	}
 	return append(notes, o.erasureNotes(explained)...)
 }

@@ -386,6 +386,11 @@ func TestNotes(t *testing.T) {
 	}))
 
 	o = healthy()
+	o.Host.Annotations = map[string]string{v1alpha1.PowerCyclePrefix + "anna": "anna: hangs", "a": "b"}
+	got, _ = Explain(KindHost, o)
+	g.Expect(got.Notes).To(HaveExactElements(HaveSuffix("power-cycle.baremetalhost.infrastructure.cluster.x-k8s.io/anna requests it, and the provider has not done it yet: anna: hangs")))
+
+	o = healthy()
 	o.Host.UID, o.Host.Spec.ConsumerRef, o.Host.Spec.Quarantine = "u", nil, &v1alpha1.Quarantine{Reason: "Smoke"}
 	request := func(name, host, uid, reason string) v1alpha1.BareMetalErasureRequest {
 		r := v1alpha1.BareMetalErasureRequest{ObjectMeta: meta(name)}

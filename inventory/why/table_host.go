@@ -55,7 +55,7 @@ var hostPhases = []Row{
 	{
 		Reason: string(v1alpha1.PhasePowerHold), State: Waits, Next: powerStatus,
 		Means: "A power hold is set. The server of a machine is kept powered off, or is being powered on again; a free host is not available",
-		Do:    "The holder removes the [power hold](../guides/maintain-servers.md#power)",
+		Do:    "The holder removes the [power hold](../guides/maintain-servers.md#power), each by `kubectl baremetal power on`",
 		Cause: "a person or a remediation set the power hold and still needs it",
 	},
 	{
@@ -84,8 +84,8 @@ var hostPhases = []Row{
 	},
 	{
 		Reason: string(v1alpha1.PhaseCleaning), State: Waits, Usual: 15 * time.Minute, Next: describeBoot,
-		Means: "The server is off, and its BMC settings are being reset",
-		Do:    "As for `Releasing`",
+		Means: "The disks of the server are erased, or its BMC settings are reset",
+		Do:    "Wait. If it stays, see [deletions that wait](../concepts/host-lifecycle.md#when-a-deletion-waits)",
 		Cause: "large disks are erased, or the BMC does not eject its virtual media",
 	},
 	{
@@ -160,7 +160,7 @@ var bmcReasons = []Row{
 	{
 		Reason: v1alpha1.ReasonCredentialsRefused, State: Fault, Next: editSecret,
 		Means: "The BMC refused the login",
-		Do:    "Correct the Secret. The next login follows at once",
+		Do:    "Correct the Secret. The next login follows at once, or when the message says",
 		Cause: "the password was changed at the BMC, or the account is locked",
 	},
 	{

@@ -101,16 +101,16 @@ var requestReasons = []Row{
 		Cause: "hard disks that can only be overwritten take hours for each TB",
 	},
 	{
-		Reason: v1alpha1.ReasonHostWaits, State: Waits, Next: describeObject,
+		Reason: v1alpha1.ReasonHostWaits, State: Waits, Next: whyHost,
 		Means: "The request fits, and the host is not ready for it",
-		Do:    "The message is that of the condition `Available` of the host",
+		Do:    "Do what the explanation of the host says. The message is that of its condition `Available`",
 		Cause: "the server is on, or the host is out of service",
 	},
 	{
 		Reason: v1alpha1.ReasonDisksNotErased, State: Fault, Next: describeObject,
 		Means: "The erasure failed. The host is in quarantine",
 		Do:    "Wipe the disks, or fix the cause and create another request; then remove `spec.quarantine`",
-		Cause: "a disk is broken, or was removed",
+		Cause: "a disk is broken, was removed, or offers no command that meets the policy",
 	},
 	{
 		Reason: v1alpha1.ReasonHostNotFound, State: Fault, Next: listHosts,

@@ -89,6 +89,8 @@ type Plan struct {
 	Change func(*v1alpha1.BareMetalHost)
 	// Power is true if the provider sends a power command for it.
 	Power bool
+	// Service is true if the provider controls the server again, or machines can claim the host, and what waited for that begins.
+	Service bool
 	// Reached is true once the provider has done what was asked. It is nil if the change is all there is.
 	Reached func(*v1alpha1.BareMetalHost) bool
 	// Outcome is what came of it once it is reached: an error if it failed. It is nil if what is reached has not failed.
@@ -129,7 +131,8 @@ func bmcUnused(h *v1alpha1.BareMetalHost) error {
 	case detached:
 		return fmt.Errorf("%s is detached, so its BMC gets no request: remove the annotation %s first", h.Name, v1alpha1.DetachedAnnotation)
 	case paused || meta.IsStatusConditionTrue(h.Status.Conditions, clusterv1.PausedCondition):
-		return fmt.Errorf("%s is paused, so its BMC gets no request: remove the annotation %s, which the host, its machine or its Cluster has", h.Name, clusterv1.PausedAnnotation)
+		return fmt.Errorf("%s is paused, so its BMC gets no request: remove the annotation %s of the host, its machine or its Cluster, or set spec.paused of the Cluster to false",
+			h.Name, clusterv1.PausedAnnotation)
 	default:
 		return nil
 	}

@@ -79,10 +79,15 @@ func TestPlans(t *testing.T) {
 				g.Expect(h.Annotations).To(Equal(map[string]string{v1alpha1.PowerCyclePrefix + "bob": "x"}))
 			},
 		},
-		"on: the power cycle has begun": {plan: PowerOn, already: "is on", host: with(annotated(running(), v1alpha1.PowerCyclePrefix+annaKey, "x"), func(h *v1alpha1.BareMetalHost) {
-			h.Spec.ProviderState.PowerHoldStartTime = &anna.Now
-		})},
-		"on: it is": {plan: PowerOn, host: running(), already: "is on"},
+		"on: the power cycle has begun": {
+			plan: PowerOn, changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Annotations).To(BeEmpty()) },
+			host: with(annotated(running(), v1alpha1.PowerCyclePrefix+annaKey, "x"), func(h *v1alpha1.BareMetalHost) {
+				h.Spec.ProviderState.PowerHoldStartTime = &anna.Now // it is written before the first command
+			}),
+		},
+		"on: an erasure":  {plan: PowerOn, host: with(free(), func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseCleaning }), refused: "is Cleaning, and the provider controls its power"},
+		"off: an erasure": {plan: PowerOff(false, false), host: with(free(), func(h *v1alpha1.BareMetalHost) { h.Status.Phase = v1alpha1.PhaseCleaning }), refused: "is Cleaning"},
+		"on: it is":       {plan: PowerOn, host: running(), already: "is on"},
 		"on: after the hold of the user": {
 			plan: PowerOn, host: annotated(running(), annaHold, "x", annaForce, "x"),
 			changed: func(g Gomega, h *v1alpha1.BareMetalHost) { g.Expect(h.Annotations).To(BeEmpty()) },

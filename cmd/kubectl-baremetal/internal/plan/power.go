@@ -83,9 +83,9 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	on := func(h *v1alpha1.BareMetalHost) bool { return h.Status.Power == v1alpha1.PowerOn }
 	if h.Spec.ConsumerRef == nil {
 		return freePower(h, v1alpha1.PowerOn, EventPowerOn, []string{
-			"Set spec.power to On: the provider powers the server on and keeps it on. No machine can claim the host",
+			"Set spec.power to On: the provider powers the server on and keeps it on. No machine can claim the host while its server is on",
 			"The server boots from its disk, which may have the data of its last machine",
-		}), nil
+		})
 	}
 	if err := runs(h); err != nil {
 		return Plan{}, err
@@ -110,9 +110,9 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 		return Plan{Event: EventPowerOn, Power: true, Change: release, Reached: back, Does: []string{"Remove your power hold: the provider powers the server on"}}, nil
 	case len(others) > 0:
 		return Plan{}, fmt.Errorf("power holds of others keep %s off: %s. Each holder removes its own", h.Name, describe(others))
-	case on(h) && cycles && h.Spec.ProviderState.PowerHoldStartTime == nil:
+	case on(h) && cycles:
 		return Plan{Event: EventPowerOn, Change: func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, cycle) }, Does: []string{
-			fmt.Sprintf("Withdraw your request for a power cycle (%s), which the provider has not begun", terminal.Line(h.Annotations[cycle])),
+			fmt.Sprintf("Withdraw your request for a power cycle (%s): the server stays on. If it is going off already, the provider powers it on again", terminal.Line(h.Annotations[cycle])),
 		}}, nil
 	case on(h):
 		return already("the server of %s is on", h.Name), nil
@@ -136,7 +136,7 @@ func PowerOff(force, drained bool) Func {
 			}
 			return freePower(h, v1alpha1.PowerOff, EventPowerOff, []string{
 				"Set spec.power to Off: the provider powers the server off. Machines can claim the host when it is off",
-			}), nil
+			})
 		}
 		if err := runs(h); err != nil {
 			return Plan{}, err
@@ -149,7 +149,11 @@ func PowerOff(force, drained bool) Func {
 		if _, ok := h.Annotations[prefix+r.Holder()]; ok && off(h) {
 			return already("the server of %s is off by your power hold", h.Name), nil
 		}
-		does := []string{fmt.Sprintf("Set a power hold: the server of %s goes off, and stays off until kubectl baremetal power on %s", machineOf(h), h.Name), how}
+		end := "power on"
+		if drained {
+			end = "drain end"
+		}
+		does := []string{fmt.Sprintf("Set a power hold: the server of %s goes off, and stays off until kubectl baremetal %s %s", machineOf(h), end, h.Name), how}
 		if !drained {
 			does = append(does, "Its Node is not drained: kubectl baremetal drain start does that")
 		}
@@ -185,13 +189,16 @@ func PowerCycle(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	}, nil
 }
 
-// freePower sets the power of a server that no machine has.
-func freePower(h *v1alpha1.BareMetalHost, want v1alpha1.PowerState, event string, does []string) Plan {
-	if h.Spec.Power == want && h.Status.Power == want {
-		return already("the server of %s is %s", h.Name, strings.ToLower(string(want)))
+// freePower sets the power of a server that no machine has. It is refused while the provider erases, inspects or configures the server.
+func freePower(h *v1alpha1.BareMetalHost, want v1alpha1.PowerState, event string, does []string) (Plan, error) {
+	switch {
+	case slices.Contains(interruptedPhases, h.Status.Phase) || h.Status.Phase == v1alpha1.PhaseInspecting:
+		return Plan{}, fmt.Errorf("%s is %s, and the provider controls its power until that has ended: kubectl baremetal maintenance start %s interrupts it", h.Name, h.Status.Phase, h.Name)
+	case h.Spec.Power == want && h.Status.Power == want:
+		return already("the server of %s is %s", h.Name, strings.ToLower(string(want))), nil
 	}
 	return Plan{
 		Event: event, Power: true, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Power = want },
 		Reached: func(h *v1alpha1.BareMetalHost) bool { return h.Status.Power == want },
-	}
+	}, nil
 }

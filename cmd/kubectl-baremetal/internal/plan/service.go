@@ -58,7 +58,7 @@ func MaintenanceEnd(h *v1alpha1.BareMetalHost, _ Requester) (Plan, error) {
 	if holds := Holds(h); len(holds) > 0 {
 		does = append(does, "These power holds power the server off, or keep it off: "+describe(holds))
 	}
-	p := Plan{Event: EventMaintenanceEnd, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }}
+	p := Plan{Event: EventMaintenanceEnd, Service: true, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = nil }}
 	if bmcUnused(h) == nil { // otherwise the phase stays
 		p.Reached = func(h *v1alpha1.BareMetalHost) bool { return h.Status.Phase != v1alpha1.PhaseMaintenance }
 	}
@@ -71,8 +71,11 @@ func QuarantineStart(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 		return Plan{}, fmt.Errorf("%s is in quarantine already (%s: %s)", h.Name, terminal.Line(q.Reason), terminal.Line(q.Message))
 	}
 	does := []string{"Set spec.quarantine: no machine can claim the host until kubectl baremetal quarantine end " + h.Name}
-	if h.Spec.ConsumerRef != nil {
-		does = append(does, machineOf(h)+" keeps the host and runs. After its release the host stays in quarantine")
+	switch {
+	case h.Spec.ConsumerRef != nil:
+		does = append(does, machineOf(h)+" keeps the host. After its release the host stays in quarantine")
+	case slices.Contains(interruptedPhases, h.Status.Phase):
+		does = append(does, fmt.Sprintf("%s is %s: that stops", h.Name, h.Status.Phase))
 	}
 	return Plan{Event: EventQuarantineStart, Does: does, Change: func(h *v1alpha1.BareMetalHost) {
 		now := metav1.NewTime(r.Now.UTC())
@@ -93,7 +96,7 @@ func QuarantineEnd(h *v1alpha1.BareMetalHost, _ Requester) (Plan, error) {
 	if row, ok := why.Lookup(why.KindHost, q.Reason); ok {
 		does = append(does, fmt.Sprintf("%s. To do before: %s", why.Plain(row.Means), cmp.Or(why.Plain(row.Do), "fix the cause")))
 	}
-	return Plan{Event: EventQuarantineEnd, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil }}, nil
+	return Plan{Event: EventQuarantineEnd, Service: true, Does: does, Change: func(h *v1alpha1.BareMetalHost) { h.Spec.Quarantine = nil }}, nil
 }
 
 // Inspect returns the function that has the server inspected again: by the agent if the host has such inspections, unless byBMC is true, and otherwise through its BMC.

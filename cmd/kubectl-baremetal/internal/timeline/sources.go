@@ -119,6 +119,9 @@ func bootEntries(b *v1alpha1.BareMetalBoot) []Entry {
 			Message: strings.TrimSpace(fmt.Sprintf("%s, attempt %d, purpose %s %s", number, spec.Attempt, spec.Purpose, spec.MachineName)),
 		})
 	}
+	if on := spec.PoweredOnTime; on != nil && on.After(last) {
+		last = on.Time
+	}
 	if f := spec.Failure; f != nil { // the record has no time
 		entries = append(entries, Entry{Time: last, Source: SourceBoot, What: f.Reason, Message: number + " failed after this: " + f.Message, Warning: true})
 	}
