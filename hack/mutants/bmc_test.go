@@ -6,7 +6,7 @@ var bmcTargets = []target{
 		{"each new password is tried", "logins.begin", "case len(recent) >= loginBudget:", "case false:"},
 		{"logins at once are not counted", "logins.begin", "len(recent)+l.underWay[a] >= loginBudget", "false"},
 		{"accepted credentials wait for those of others", "logins.begin", "case ok:", "case ok && false:"},
-		{"a login that was not tried counts as refused", "bmcQueue.run", "errors.Is(e, errLoginDeferred)", "false"},
+		{"a login that was not tried counts as refused", "bmcQueue.run", "errors.Is(e, ErrLoginDeferred)", "false"},
 		{"the addresses of BMCs are not checked", "AllowList.Check", "err != nil", "false"},
 		{"an IPv4 address has two notations", "CanonicalHostname", "address.Unmap()", "address"},
 		{"a name with a dot at its end is another BMC", "CanonicalHostname", `strings.TrimSuffix(strings.ToLower(name), ".")`, "strings.ToLower(name)"},
