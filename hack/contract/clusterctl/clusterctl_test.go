@@ -181,11 +181,11 @@ func (s *story) upgrade(t *testing.T) { //nolint:thelper // a step: a failure is
 		t.Fatal("no server loaded its kernel")
 	}
 	before := s.commands()
-	out, err := s.source.Clusterctl(s.ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).To(MatchRegexp(`Machine default/demo-control-plane-.* False +NotReady .*InfrastructureReady: Boot attempt 1\.`), "it does not say why there is no machine")
+	g.Eventually(func() (string, error) { // claim, boot and power of a host are one status
+		return s.source.Clusterctl(s.ctx, "describe", "cluster", site.ClusterName, "-n", site.Namespace)
+	}, time.Minute, time.Second).Should(MatchRegexp(`Machine default/demo-control-plane-.* False +NotReady .*InfrastructureReady: Boot attempt 1\.`), "it does not say why there is no machine")
 
-	out, err = s.source.Clusterctl(s.ctx, "move", "--to-directory", t.TempDir(), "-n", site.Namespace)
+	out, err := s.source.Clusterctl(s.ctx, "move", "--to-directory", t.TempDir(), "-n", site.Namespace)
 	g.Expect(err).To(HaveOccurred(), "a cluster that boots was moved")
 	g.Expect(out).To(ContainSubstring("cannot start the move operation while"))
 	g.Expect(s.paused(s.source)(s.ctx)).To(MatchError("the Cluster is not paused"), "what is refused leaves the Cluster paused")
