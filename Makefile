@@ -160,7 +160,7 @@ capi-specs-mutants: lab-programs ## Break what a spec must notice, one part at a
 	@SPEC_MUTANTS='$(or $(SPEC_MUTANTS),all)' hack/gotest.sh spec-mutants "-count=1 -timeout 150m -run ^TestSpecMutants$$ ./hack/mutants"
 
 .PHONY: crash-full
-crash-full: lab-programs ## 40 min: halt the manager before and after each of its writes and BMC commands; a fresh one ends as if nothing had happened.
+crash-full: lab-programs ## 40 min: halt the manager before or after each of its writes and BMC commands; a fresh one ends as if nothing had happened.
 	@SHARD=all hack/gotest.sh crash "-count=1 -parallel 16 -timeout 90m ./hack/endure/crash"
 
 .PHONY: matrix-full

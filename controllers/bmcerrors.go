@@ -63,7 +63,7 @@ func BMCProblem(err error, failures int, now time.Time) lifecycle.BMCProblem {
 	clock := retry.UTC().Truncate(time.Minute).Add(time.Minute).Format("15:04 MST")
 	switch {
 	case errors.Is(err, bmc.ErrLoginDeferred):
-		message += fmt.Sprintf(". The next login is tried after %s, and none before it: also not with changed credentials, or on request", clock)
+		message += fmt.Sprintf(". The next login is tried after %s, and none before it with credentials that were not accepted earlier: also not with changed ones, or on request", clock)
 	case bmc.KindOf(err) == bmc.Unauthorized:
 		message += fmt.Sprintf(". Changed credentials are tried at once. The next attempt is after %s, so that the BMC does not lock the account; "+
 			"annotate the host with %s to retry now", clock, v1alpha1.RetryBMCAnnotation)

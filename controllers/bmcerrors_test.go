@@ -32,8 +32,8 @@ func TestRefusedLoginRemedy(t *testing.T) {
 		err          error
 		says, denies string
 	}{
-		{errors.New("401"), "Changed credentials are tried at once", "also not with changed credentials"},
-		{fmt.Errorf("%w: two were refused", bmc.ErrLoginDeferred), "also not with changed credentials, or on request", "tried at once"},
+		{errors.New("401"), "Changed credentials are tried at once", "also not with changed ones"},
+		{fmt.Errorf("%w: two were refused", bmc.ErrLoginDeferred), "also not with changed ones, or on request", "tried at once"},
 	} {
 		message := BMCProblem(&bmc.Error{Kind: bmc.Unauthorized, Op: "Log in", RetryAfter: time.Minute, Err: test.err}, 1, time.Now()).Message
 		if !strings.Contains(message, test.says) || strings.Contains(message, test.denies) {

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -117,23 +118,37 @@ func TestRecordedBy(t *testing.T) {
 	g.Expect(b.run(t, "maintenance", "start", "server-1", "--reason", "fan", "--yes").code).To(Equal(2))
 }
 
-// TestAnnouncedErasures: the end of a maintenance or a quarantine names the erasure that begins then.
+// TestAnnouncedErasures: the end of a maintenance or a quarantine names the erasure that begins then, or continues.
 func TestAnnouncedErasures(t *testing.T) {
-	h := freeHost("server-1")
-	h.Spec.Maintenance, h.Spec.Quarantine = &v1alpha1.Maintenance{Reason: "bob: fan"}, &v1alpha1.Quarantine{Reason: "SetByUser", Message: "bob: fan"}
 	request := func(name, host string, boots int32, expires time.Duration) *v1alpha1.BareMetalErasureRequest {
-		return &v1alpha1.BareMetalErasureRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))}, Spec: v1alpha1.BareMetalErasureRequestSpec{
+		meta := metav1.ObjectMeta{Namespace: "prod", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))}
+		return &v1alpha1.BareMetalErasureRequest{ObjectMeta: meta, Spec: v1alpha1.BareMetalErasureRequestSpec{
 			HostName: host, HostUID: "uid-1", SerialNumber: "SN-1", BootsBefore: &boots, Policy: wire.PolicyClear, ExpireTime: metav1.NewTime(now.Add(expires)),
 		}}
 	}
-	for _, verb := range []string{"maintenance", "quarantine"} {
+	begun := &v1alpha1.BareMetalBoot{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "server-1"}, Spec: v1alpha1.BareMetalBootSpec{
+		Number: 1, Attempt: 1, Purpose: v1alpha1.PurposeClean, ClaimID: "waits", ErasureRequest: &v1alpha1.BootErasureRequest{Name: "waits"},
+	}}
+	for name, obstacle := range map[string]func(*v1alpha1.BareMetalHost){
+		"maintenance": func(h *v1alpha1.BareMetalHost) { h.Spec.Maintenance = &v1alpha1.Maintenance{Reason: "bob: fan"} },
+		"quarantine": func(h *v1alpha1.BareMetalHost) {
+			h.Spec.Quarantine = &v1alpha1.Quarantine{Reason: "SetByUser", Message: "bob: fan"}
+		},
+	} {
 		g := NewWithT(t)
-		b := newBench(h.DeepCopy(), request("waits", "server-1", 0, time.Hour), request("is-over", "server-1", 0, -time.Hour), request("was-booted", "server-1", 1, time.Hour), request("other", "server-2", 0, time.Hour))
-		got := b.run(t, verb, "end", "server-1", "--dry-run")
-		g.Expect(got.err).To(ContainSubstring("  - BareMetalErasureRequest waits waits: ALL DATA on the disks of server-1 is erased (Clear) when its server is off.\n"))
+		h := freeHost("server-1")
+		obstacle(h)
+		objects := []client.Object{request("waits", "server-1", 0, time.Hour), request("is-over", "server-1", 0, -time.Hour), request("was-booted", "server-1", 5, time.Hour), request("other", "server-2", 0, time.Hour)}
+		b := newBench(append(objects, h.DeepCopy())...)
+		got := b.run(t, name, "end", "server-1", "--dry-run")
+		g.Expect(got.err).To(ContainSubstring("  - BareMetalErasureRequest waits: ALL DATA on the disks of server-1 is erased (Clear) when nothing else keeps the host from it.\n"))
 		g.Expect(strings.Count(got.err, "BareMetalErasureRequest")).To(Equal(1), got.err)
 		b.forbidden = []string{why.KindErasureRequest}
-		g.Expect(b.run(t, verb, "end", "server-1", "--dry-run").err).To(ContainSubstring("it is unknown whether an erasure of the disks waits"))
+		g.Expect(b.run(t, name, "end", "server-1", "--dry-run").err).To(ContainSubstring("it is unknown whether an erasure of the disks waits"))
+
+		h.Spec.ProviderState.Boots = 1
+		b = newBench(append(objects, h.DeepCopy(), begun.DeepCopy())...)
+		g.Expect(b.run(t, name, "end", "server-1", "--dry-run").err).To(ContainSubstring("BareMetalErasureRequest waits: ALL DATA"))
 	}
 }
 

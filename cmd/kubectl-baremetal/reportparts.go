@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,6 +90,11 @@ func (p *reportParts) addMachine(ctx context.Context, reader *chain.Reader, host
 		return
 	}
 	o := answer.Objects
+	for _, unread := range answer.Unread {
+		if !slices.Contains(p.unread, unread) {
+			p.unread = append(p.unread, unread)
+		}
+	}
 	if o.BareMetalMachine != nil {
 		p.add(o.BareMetalMachine)
 	}

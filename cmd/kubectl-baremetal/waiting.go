@@ -27,12 +27,24 @@ func (c *change) announceErasures(ctx context.Context, todo []planned) {
 		return
 	}
 	for _, one := range todo {
-		for i := range requests {
-			request, facts := &requests[i], erasure.Facts{Host: one.host, Now: c.now()}
-			if reason, _ := facts.Unfit(request); one.plan.Service && reason == "" {
-				view.Printf(c.streams.ErrOut, "  - BareMetalErasureRequest %s waits: ALL DATA on the disks of %s is erased (%s) when its server is off.\n",
-					terminal.Line(request.Name), terminal.Line(one.host.Name), request.Spec.Policy)
-			}
+		if !one.plan.Service {
+			continue
+		}
+		if request := c.waitingErasure(ctx, one.host, requests); request != nil {
+			view.Printf(c.streams.ErrOut, "  - BareMetalErasureRequest %s: ALL DATA on the disks of %s is erased (%s) when nothing else keeps the host from it.\n",
+				terminal.Line(request.Name), terminal.Line(one.host.Name), request.Spec.Policy)
 		}
 	}
+}
+
+// waitingErasure returns the request that a host has to carry out, or to continue; nil without one.
+func (c *change) waitingErasure(ctx context.Context, host *v1alpha1.BareMetalHost, requests []v1alpha1.BareMetalErasureRequest) *v1alpha1.BareMetalErasureRequest {
+	facts, boot := erasure.Facts{Host: host, Now: c.now()}, &v1alpha1.BareMetalBoot{}
+	if access.Get(ctx, c.cluster.Client, client.ObjectKeyFromObject(host), boot) == nil {
+		facts.Boot = &boot.Spec
+	}
+	if host.Status.Hardware != nil {
+		facts.SerialNumber = host.Status.Hardware.SerialNumber
+	}
+	return facts.Select(requests)
 }

@@ -78,6 +78,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMet
 	} else {
 		err = r.recordChoice(ctx, s, host)
 	}
+	if err == nil && isFirst {
+		err = r.finalizerHolds(ctx, s.machine)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +94,19 @@ func (r *Reconciler) claim(ctx context.Context, s *scope, host *v1alpha1.BareMet
 		r.assumed.Lost(host)
 	}
 	return nil, err
+}
+
+// finalizerHolds returns an error if a machine is gone although its finalizer was just written. The API server looks for finalizers when a deletion begins, and deletes the object also
+// if it gets one meanwhile (k8s.io/apiserver v0.36, Store.Delete). A host that such a machine claims would be orphaned.
+func (r *Reconciler) finalizerHolds(ctx context.Context, m *v1alpha1.BareMetalMachine) error {
+	live := &v1alpha1.BareMetalMachine{}
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m), live); err != nil {
+		return err
+	}
+	if live.UID != m.UID {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("baremetalmachines").GroupResource(), m.Name)
+	}
+	return nil
 }
 
 // terms returns what the claim of a host records. The disks are those of the agent's report, which no cache has.

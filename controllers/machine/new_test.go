@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -123,6 +124,38 @@ func TestNewMachine(t *testing.T) {
 	claimed, err := claim.HostsOf(t.Context(), api, "dc", "m")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(claimed).To(HaveLen(1))
+}
+
+// TestMachineGoneDespiteFinalizer: a deletion that began before a machine got its finalizer removes it all the same. Such a machine, or another one of its name, claims no host.
+func TestMachineGoneDespiteFinalizer(t *testing.T) {
+	for _, recreated := range []bool{false, true} {
+		g := NewWithT(t)
+		machine := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "a"}}
+		r := claimWorld(t, machine, "h-1")
+		api := r.Client.(client.WithWatch)
+		var shown v1alpha1.BareMetalMachine
+		g.Expect(api.Get(t.Context(), client.ObjectKeyFromObject(machine), &shown)).To(Succeed())
+		r.Client = interceptor.NewClient(api, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if err := c.Patch(ctx, o, p, opts...); err != nil || o.GetName() != "m" {
+					return err
+				}
+				gone := o.DeepCopyObject().(client.Object)
+				gone.SetFinalizers(nil)
+				if err := errors.Join(c.Update(ctx, gone), c.Delete(ctx, gone)); err != nil || !recreated {
+					return err
+				}
+				return c.Create(ctx, &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "dc", Name: "m", UID: "b"}})
+			},
+		})
+		s := &scope{machine: shown.DeepCopy(), before: shown.DeepCopy(), owner: &clusterv1.Machine{}}
+		s.addFinalizer()
+		_, err := r.reconcileClaim(t.Context(), s)
+		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		claimed, err := claim.HostsOf(t.Context(), api, "dc", "m")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(claimed).To(BeEmpty())
+	}
 }
 
 // TestFinalizerAlone: a machine for which no host fits gets its finalizer, with an optimistic lock.

@@ -184,7 +184,7 @@ var guardTargets = []target{
 		{"another host of the name closes a choice", "Choice.Closed", "seen.UID != c.UID", "false"},
 	}},
 	{"controllers/machine", []string{
-		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused|ClosedChoice|FinalizerRemovedByHand|LastWrite",
+		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|MachineGoneDespiteFinalizer|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused|ClosedChoice|FinalizerRemovedByHand|LastWrite",
 	}, []mutant{
 		{"the cache proves that a machine has no host before a claim", "Reconciler.claim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
 			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
@@ -192,6 +192,8 @@ var guardTargets = []target{
 			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
 		{"the cache proves that a choice is open", "Reconciler.chosenHost", "r.APIReader.Get(ctx, key, host)", "r.Client.Get(ctx, key, host)"},
 		{"a machine with a choice is new", "Reconciler.claim", "s.isNew && !choseBefore", "s.isNew && (!choseBefore || !isChosen)"},
+		{"a machine that is gone despite its finalizer claims a host", "Reconciler.claim", "err == nil && isFirst", "false"},
+		{"another machine of the name counts for a claim", "Reconciler.finalizerHolds", "live.UID != m.UID", "false"},
 		{"a machine that is gone from the API server is reconciled", "Reconciler.isReleased", "return released", "return released && false"},
 		{"a boot of an earlier machine of the name counts", "Reconciler.reconcileBoot", "controllers.GetBoot(ctx, r.APIReader, client.ObjectKeyFromObject(s.host))",
 			"controllers.GetBoot(ctx, r.Client, client.ObjectKeyFromObject(s.host))"},

@@ -130,7 +130,7 @@ func TestPropertyWithStatusErasedTheSameRestStateIsReached(t *testing.T) {
 			}
 		}
 		again := *w
-		if w.gone || w.recordFails && w.v.Host.HostBoot() != nil { // an erasure that waits for its record is not at rest
+		if w.gone || w.offerUnrecorded() || w.recordFails && w.v.Host.HostBoot() != nil { // an erasure that waits for its record is not at rest
 			return
 		}
 		again.forget()
@@ -155,7 +155,7 @@ func (w *world) forgivable() bool {
 	switch {
 	case w.view().Host.HostBoot() != nil || v.Host.settingsRunOpen():
 		return false
-	case v.BIOS.On && v.BIOS.Profile != nil && w.firmware.offered && !v.offerRecorded(): // the offer is recorded when the settings were read
+	case w.offerUnrecorded():
 		return false
 	case v.booting() && v.Host.Boot.PoweredOnTime != nil && hasNextMethod(v, w.s, *v.Host.Boot): // without its stages the attempt may make room for the next method
 		return false
@@ -164,6 +164,12 @@ func (w *world) forgivable() bool {
 	default:
 		return w.v.Observed.RestartedAt.IsZero() && s.ProviderState.CleaningStartTime == nil
 	}
+}
+
+// offerUnrecorded is true for a host that machines may claim although its profile would change it, while only its status shows that. The offer is recorded when the settings were read
+// and no Cluster of the namespace is paused. Without its status the settings come first.
+func (w *world) offerUnrecorded() bool {
+	return w.v.BIOS.On && w.v.BIOS.Profile != nil && w.firmware.offered && !w.v.offerRecorded()
 }
 
 // forget erases the status and the provider's memory.

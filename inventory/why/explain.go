@@ -183,7 +183,7 @@ func (o *Objects) notes(subject *object, explained *finding) []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Host.Annotations)) {
 		if strings.HasPrefix(name, v1alpha1.PowerCyclePrefix) || strings.HasPrefix(name, v1alpha1.PowerOnPrefix) {
-			notes = append(notes, clean(fmt.Sprintf("The annotation %s requests it, and the provider has not done it yet: %s", name, o.Host.Annotations[name])))
+			notes = append(notes, clean(fmt.Sprintf("The provider has not done yet what the annotation %s requests: %s", name, o.Host.Annotations[name])))
 		}
 	}
 	return append(notes, o.erasureNotes(explained)...)
@@ -199,10 +199,10 @@ func (o *Objects) erasureNotes(explained *finding) []string {
 		request := &o.ErasureRequests[i]
 		at := object{Ref: Ref{Kind: KindErasureRequest, Name: request.Name}, conditions: request.Status.Conditions}
 		found := conditionFinding(&at, at.condition(v1alpha1.ErasedCondition))
-		if request.Spec.HostName != o.Host.Name || request.Spec.HostUID != string(o.Host.UID) || found == nil || found.row.State != Waits {
+		if request.Spec.HostName != o.Host.Name || request.Spec.HostUID != string(o.Host.UID) || found == nil || found.row.Reason != v1alpha1.ReasonHostWaits {
 			continue
 		}
-		notes = append(notes, clean(fmt.Sprintf("%s %s erases its disks (%s) when the host is ready, or never after %s",
+		notes = append(notes, clean(fmt.Sprintf("%s %s erases its disks (%s) when the host is ready, unless it expires before, at %s",
 			KindErasureRequest, request.Name, request.Spec.Policy, request.Spec.ExpireTime.UTC().Format(time.RFC3339))))
 	}
 	return notes

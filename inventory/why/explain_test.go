@@ -388,7 +388,7 @@ func TestNotes(t *testing.T) {
 	o = healthy()
 	o.Host.Annotations = map[string]string{v1alpha1.PowerCyclePrefix + "anna": "anna: hangs", "a": "b"}
 	got, _ = Explain(KindHost, o)
-	g.Expect(got.Notes).To(HaveExactElements(HaveSuffix("power-cycle.baremetalhost.infrastructure.cluster.x-k8s.io/anna requests it, and the provider has not done it yet: anna: hangs")))
+	g.Expect(got.Notes).To(HaveExactElements(HaveSuffix("power-cycle.baremetalhost.infrastructure.cluster.x-k8s.io/anna requests: anna: hangs")))
 
 	o = healthy()
 	o.Host.UID, o.Host.Spec.ConsumerRef, o.Host.Spec.Quarantine = "u", nil, &v1alpha1.Quarantine{Reason: "Smoke"}
@@ -403,7 +403,7 @@ func TestNotes(t *testing.T) {
 		request("of-the-one-before", "server-1", "v", v1alpha1.ReasonHostWaits), request("of-another", "server-2", "u", v1alpha1.ReasonHostWaits),
 	}
 	got, _ = Explain(KindHost, o)
-	g.Expect(got.Notes).To(HaveExactElements(HavePrefix("BareMetalErasureRequest waits erases its disks (Clear) when the host is ready, or never after ")))
+	g.Expect(got.Notes).To(HaveExactElements(HavePrefix("BareMetalErasureRequest waits erases its disks (Clear) when the host is ready, unless it expires before, at ")))
 }
 
 // TestCompare: what needs attention comes first, and of two such objects the one that waits longest.

@@ -55,7 +55,7 @@ var hostPhases = []Row{
 	{
 		Reason: string(v1alpha1.PhasePowerHold), State: Waits, Next: powerStatus,
 		Means: "A power hold is set. The server of a machine is kept powered off, or is being powered on again; a free host is not available",
-		Do:    "The holder removes the [power hold](../guides/maintain-servers.md#power), each by `kubectl baremetal power on`",
+		Do:    "The holder removes the [power hold](../guides/maintain-servers.md#power), by `kubectl baremetal power on`",
 		Cause: "a person or a remediation set the power hold and still needs it",
 	},
 	{

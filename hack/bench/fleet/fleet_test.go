@@ -33,7 +33,7 @@ func TestFleet(t *testing.T) {
 	}
 	g.Expect(phases).To(And(HaveLen(9), HaveKey("register"), HaveKey("claim"), HaveKey("boot"), HaveKey("adopt"), HaveKey("idle"), HaveKey("reuse"),
 		HaveKey("restart"), HaveKey("release"), HaveKey("delete")))
-	// A boot is 30 requests (decision 0061), and a release 12. The rest is for stages that a busy machine writes apart. Of the events of a registration, one reports that the
+	// A boot is 31 requests (decision 0061), and a release 12. The rest is for stages that a busy machine writes apart. Of the events of a registration, one reports that the
 	// connection to the emulated BMC is not verified.
 	for name, most := range map[string]float64{"register": 7, "boot": 32, "release": 14, "delete": 4} {
 		g.Expect(phases[name].Requested(report.All)).To(And(BeNumerically(">=", 1), BeNumerically("<=", most)), "API requests a host, %s: %v", name, phases[name].Requests)

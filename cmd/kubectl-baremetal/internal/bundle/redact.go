@@ -70,7 +70,7 @@ func (r *Redactor) word(kind, text string) string {
 // identities are the fields whose whole value identifies something, and the kind of their replacement.
 var identities = map[string]string{
 	"serialNumber": "serial", "serial": "serial", "systemUUID": "uuid", "macAddress": "mac", "wwn": "wwn", "assetTag": "asset", "chassisID": "chassis", "systemName": "switch",
-	"portID": "port", "host": "endpoint", // of a control plane
+	"portID": "port", "host": "endpoint", "machineID": "uuid",
 }
 
 // hosts are the fields with a URL whose host identifies a site, and the kind of its replacement.

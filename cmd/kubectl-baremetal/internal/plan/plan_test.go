@@ -221,15 +221,18 @@ func TestInspectionReached(t *testing.T) {
 	h.Status.LastOperation = operation("Inspect", time.Minute, v1alpha1.OperationSucceeded)
 	g.Expect(p.Reached(h)).To(BeFalse(), "the request is not accepted")
 	h.Annotations = nil
-	for _, before := range []*v1alpha1.Operation{nil, operation("Inspect", 0, v1alpha1.OperationFailed), operation("PowerOn", time.Minute, v1alpha1.OperationSucceeded), operation("Inspect", time.Minute, "")} {
+	for _, before := range []*v1alpha1.Operation{nil, operation("Inspect", 0, v1alpha1.OperationFailed), operation("Inspect", time.Minute, "")} {
 		h.Status.LastOperation = before
 		g.Expect(p.Reached(h)).To(BeFalse(), "%+v", before)
 	}
 	h.Status.LastOperation = operation("Inspect", time.Minute, v1alpha1.OperationFailed)
 	g.Expect(p.Reached(h)).To(BeTrue())
 	g.Expect(p.Outcome(h)).To(MatchError("Inspect failed: login refused"))
-	h.Status.LastOperation = operation("Inspect", time.Minute, v1alpha1.OperationSucceeded)
-	g.Expect(p.Outcome(h)).To(Succeed())
+	for _, after := range []*v1alpha1.Operation{operation("Inspect", time.Minute, v1alpha1.OperationSucceeded), operation("ForceOff", time.Minute, v1alpha1.OperationFailed)} {
+		h.Status.LastOperation = after
+		g.Expect(p.Reached(h)).To(BeTrue())
+		g.Expect(p.Outcome(h)).To(Succeed(), "%+v", after)
+	}
 }
 
 // TestHolder: each user has another key, and an annotation can have it.

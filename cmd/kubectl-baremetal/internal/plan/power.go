@@ -91,12 +91,12 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 		return Plan{}, err
 	}
 	own := []string{v1alpha1.PowerHoldPrefix + r.Holder(), v1alpha1.ForcePowerHoldPrefix + r.Holder()}
-	held := slices.ContainsFunc(own, func(name string) bool { _, ok := h.Annotations[name]; return ok })
 	cycle := v1alpha1.PowerCyclePrefix + r.Holder()
 	_, cycles := h.Annotations[cycle]
+	held := slices.ContainsFunc(own, func(name string) bool { _, ok := h.Annotations[name]; return ok })
 	others := slices.DeleteFunc(Holds(h), func(hold v1alpha1.PowerHold) bool { return hold.Holder == r.Holder() })
 	release := func(h *v1alpha1.BareMetalHost) {
-		for _, name := range own {
+		for _, name := range append(own, cycle) {
 			delete(h.Annotations, name)
 		}
 	}
@@ -112,7 +112,8 @@ func PowerOn(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 		return Plan{}, fmt.Errorf("power holds of others keep %s off: %s. Each holder removes its own", h.Name, describe(others))
 	case on(h) && cycles:
 		return Plan{Event: EventPowerOn, Change: func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, cycle) }, Does: []string{
-			fmt.Sprintf("Withdraw your request for a power cycle (%s): the server stays on. If it is going off already, the provider powers it on again", terminal.Line(h.Annotations[cycle])),
+			fmt.Sprintf("Withdraw your request for a power cycle (%s). Requests of others stay", terminal.Line(h.Annotations[cycle])),
+			"If the server is going off already, the provider powers it on again; a machine that runs from memory is lost then",
 		}}, nil
 	case on(h):
 		return already("the server of %s is on", h.Name), nil
@@ -193,7 +194,7 @@ func PowerCycle(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 func freePower(h *v1alpha1.BareMetalHost, want v1alpha1.PowerState, event string, does []string) (Plan, error) {
 	switch {
 	case slices.Contains(interruptedPhases, h.Status.Phase) || h.Status.Phase == v1alpha1.PhaseInspecting:
-		return Plan{}, fmt.Errorf("%s is %s, and the provider controls its power until that has ended: kubectl baremetal maintenance start %s interrupts it", h.Name, h.Status.Phase, h.Name)
+		return Plan{}, fmt.Errorf("%s is %s, and the provider controls its power until that has ended: kubectl baremetal why %s says what it waits for", h.Name, h.Status.Phase, h.Name)
 	case h.Spec.Power == want && h.Status.Power == want:
 		return already("the server of %s is %s", h.Name, strings.ToLower(string(want))), nil
 	}

@@ -28,6 +28,9 @@ const ReasonByUser = "SetByUser"
 // interruptedPhases are the phases of hosts whose work a maintenance interrupts.
 var interruptedPhases = []v1alpha1.HostPhase{v1alpha1.PhaseBooting, v1alpha1.PhaseCleaning, v1alpha1.PhaseReleasing, v1alpha1.PhaseConfiguring}
 
+// erases is what no command stops.
+const erases = "An agent that erases disks already is not stopped: it ends its erasure and powers the server off"
+
 // MaintenanceStart takes a server out of service while a person works on it.
 func MaintenanceStart(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	if m := h.Spec.Maintenance; m != nil {
@@ -39,7 +42,7 @@ func MaintenanceStart(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	does := []string{"Set spec.maintenance: no machine can claim the host, and the provider sends no power or boot command"}
 	switch {
 	case slices.Contains(interruptedPhases, h.Status.Phase):
-		does = append(does, fmt.Sprintf("%s is %s: that stops, and continues after the maintenance. A boot fails if its bootstrap data was already served", h.Name, h.Status.Phase))
+		does = append(does, fmt.Sprintf("%s is %s: that stops, and continues after the maintenance. A boot fails if its bootstrap data was already served", h.Name, h.Status.Phase), erases)
 	case h.Spec.ConsumerRef != nil:
 		does = append(does, machineOf(h)+" keeps the host and runs. Its Node is not drained: kubectl baremetal drain start does that")
 	}
@@ -75,7 +78,7 @@ func QuarantineStart(h *v1alpha1.BareMetalHost, r Requester) (Plan, error) {
 	case h.Spec.ConsumerRef != nil:
 		does = append(does, machineOf(h)+" keeps the host. After its release the host stays in quarantine")
 	case slices.Contains(interruptedPhases, h.Status.Phase):
-		does = append(does, fmt.Sprintf("%s is %s: that stops", h.Name, h.Status.Phase))
+		does = append(does, fmt.Sprintf("%s is %s: that stops", h.Name, h.Status.Phase), erases)
 	}
 	return Plan{Event: EventQuarantineStart, Does: does, Change: func(h *v1alpha1.BareMetalHost) {
 		now := metav1.NewTime(r.Now.UTC())
@@ -108,7 +111,7 @@ func Inspect(byBMC bool) Func {
 		agent := h.Spec.Inspection == v1alpha1.InspectionAgent || h.Spec.Inspection == v1alpha1.InspectionBoth
 		if !agent || byBMC {
 			return Plan{
-				Event: EventInspection, Change: setAnnotation(v1alpha1.RetryBMCAnnotation, r.Text()), Reached: operationAfter(h.Status.LastOperation), Outcome: failedOperation,
+				Event: EventInspection, Change: setAnnotation(v1alpha1.RetryBMCAnnotation, r.Text()), Reached: operationAfter(h.Status.LastOperation), Outcome: failedInspection,
 				Does: []string{"Contact the BMC now: login, capabilities, inventory, event log and power. The server is not touched"},
 			}, nil
 		}
@@ -122,18 +125,19 @@ func Inspect(byBMC bool) Func {
 	}
 }
 
-// operationAfter is reached when the provider has removed its annotation and the operation that it requested has ended. before is the last operation before the request.
+// operationAfter is reached when the provider has removed its annotation and an operation has ended since. It is the requested one, or another that followed at once. before is the last
+// operation before the request.
 func operationAfter(before *v1alpha1.Operation) func(*v1alpha1.BareMetalHost) bool {
 	return func(h *v1alpha1.BareMetalHost) bool {
 		_, requested := h.Annotations[v1alpha1.RetryBMCAnnotation]
 		op := h.Status.LastOperation
-		return !requested && op != nil && op.Name == string(lifecycle.Inspect) && op.EndTime != nil && (before == nil || op.StartTime.After(before.StartTime.Time))
+		return !requested && op != nil && op.EndTime != nil && (before == nil || op.StartTime.After(before.StartTime.Time))
 	}
 }
 
-// failedOperation returns the error of the last operation; nil if it succeeded.
-func failedOperation(h *v1alpha1.BareMetalHost) error {
-	if op := h.Status.LastOperation; op != nil && op.Outcome == v1alpha1.OperationFailed {
+// failedInspection returns the error of an inspection by the BMC that is the last operation; nil otherwise.
+func failedInspection(h *v1alpha1.BareMetalHost) error {
+	if op := h.Status.LastOperation; op != nil && op.Name == string(lifecycle.Inspect) && op.Outcome == v1alpha1.OperationFailed {
 		return fmt.Errorf("%s failed: %s", op.Name, terminal.Line(op.Message))
 	}
 	return nil
