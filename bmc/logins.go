@@ -58,7 +58,7 @@ func (l *logins) withLogin(ctx context.Context, e Endpoint, id credentialsID) (c
 	return context.WithValue(ctx, loginKey{}, one), one
 }
 
-// ErrLoginDeferred is the error of a login that is not tried, because the BMC has refused others of the user. No credentials are tried before RetryAfter.
+// ErrLoginDeferred is the error of a login that is not tried, because the BMC has refused others of the user. Before RetryAfter only credentials that it accepted earlier are tried.
 var ErrLoginDeferred = errors.New("the login is not tried")
 
 // admitLogin returns an error if the user of the job in ctx must not log in at an address now. Without a job, as in bmcctl, each login is admitted.

@@ -31,12 +31,9 @@ func (c *change) awaitAll(ctx context.Context, hosts []planned) (failed int) {
 				return false
 			}
 			c.printPower(one.host)
-			if one.plan.Outcome == nil {
-				return true
-			}
-			if err := one.plan.Outcome(one.host); err != nil {
+			if outcome := one.plan.Outcome; outcome != nil && outcome(one.host) != nil {
 				failed++
-				view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: %s\n", terminal.Line(one.host.Name), err)
+				view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: %s\n", terminal.Line(one.host.Name), outcome(one.host))
 			}
 			return true
 		})

@@ -22,8 +22,8 @@ const powerWait = 5 * time.Minute
 const aboutPower = `Power a server on, off, or off and on again, and see its power.
 
 The server of a machine goes off by a power hold of yours, an annotation of the host, and stays off until you run power on. Power holds of others are not touched. While
-a power hold exists, health checks of Cluster API ignore the machine. To withdraw a power cycle that the provider has not begun, run power on. The power of a free server is spec.power of the host. The annotation, or the event of the host, says who
-asked for it and why.
+a power hold exists, health checks of Cluster API ignore the machine. While the server is on, power on withdraws your power cycle. The power of a free server is spec.power of
+the host. The annotation, or the event of the host, says who asked for it and why.
 
 To stop a machine you have to type the name of its host, or without a terminal to use --yes-its-claimed. To stop the machines of a selection of hosts you have to type the number of
 hosts, or to use --hosts.`

@@ -89,9 +89,6 @@ func (r *row) selected(at point, always shard.Always) bool {
 	if one := os.Getenv("CRASH_AT"); one != "" {
 		return at.String() == one
 	}
-	if at.isRepeated() {
-		return always[r.name(at)]
-	}
 	return always.Selected(r.name(at))
 }
 
@@ -112,7 +109,10 @@ func (r *row) enumerate(t *testing.T) {
 		}
 		label := r.counter.labels[i]
 		nth[label]++
-		r.points = append(r.points, point{label, nth[label], before}, point{label, nth[label], after})
+		if at := (point{label, nth[label], before}); !at.isRepeated() {
+			r.points = append(r.points, at)
+		}
+		r.points = append(r.points, point{label, nth[label], after})
 	}
 	for _, name := range r.path.writes {
 		if r.named[name] == 0 {
