@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -169,56 +170,62 @@ func TestRead(t *testing.T) {
 // TestFollowUnwatched: a kind that may be listed and not watched is polled, and the snapshots say so. The other kinds are watched meanwhile.
 func TestFollowUnwatched(t *testing.T) {
 	for name, test := range map[string]struct {
-		kind  string
-		poll  time.Duration
-		again bool // all is read again before the change is shown
+		kind    string
+		poll    time.Duration
+		refused time.Duration // what the API server takes to refuse the watch
+		again   bool          // all is read again before the change is shown
 	}{
-		"boots": {why.KindBoot, time.Hour, false}, "hosts": {why.KindHost, time.Millisecond, true},
+		"boots":                          {why.KindBoot, time.Hour, 0, false},
+		"hosts":                          {why.KindHost, time.Minute, 0, true},
+		"hosts, refused after two polls": {why.KindHost, time.Minute, 150 * time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			lists := map[string]int{}
-			c := interceptor.NewClient(forbid(t, lists), interceptor.Funcs{
-				Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
-					gvk, err := c.GroupVersionKindFor(list)
-					if err == nil && gvk.Kind == test.kind+"List" {
-						err = apierrors.NewForbidden(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, "", errors.New("no"))
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				lists := map[string]int{}
+				c := interceptor.NewClient(forbid(t, lists), interceptor.Funcs{
+					Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+						gvk, err := c.GroupVersionKindFor(list)
+						if err == nil && gvk.Kind == test.kind+"List" {
+							<-time.After(test.refused)
+							err = apierrors.NewForbidden(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, "", errors.New("no"))
+						}
+						if err != nil {
+							return nil, err
+						}
+						return c.Watch(ctx, list, options...)
+					},
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+				defer cancel()
+				f := &Follower{Client: c, Namespace: "prod", RetryDelay: time.Millisecond, PollInterval: test.poll}
+				changed := false
+				err := f.Run(ctx, func(s Snapshot) time.Duration {
+					if len(s.Unwatched) == 0 || ctx.Err() != nil {
+						return 0
 					}
-					if err != nil {
-						return nil, err
+					g.Expect(s.Unwatched).To(Equal([]string{test.kind}))
+					for i := range s.Objects.Hosts {
+						if s.Objects.Hosts[i].Name == "free" && s.Objects.Hosts[i].Labels["try"] != "" {
+							changed = true
+							cancel()
+							return time.Hour // the end does not wait for it
+						}
 					}
-					return c.Watch(ctx, list, options...)
-				},
-			})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			f := &Follower{Client: c, Namespace: "prod", RetryDelay: time.Millisecond, PollInterval: test.poll}
-			changed := false
-			err := f.Run(ctx, func(s Snapshot) time.Duration {
-				if len(s.Unwatched) == 0 || ctx.Err() != nil {
+					h := &v1alpha1.BareMetalHost{}
+					g.Expect(c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "free"}, h)).To(Succeed())
+					h.Labels = map[string]string{"try": h.Labels["try"] + "x"} // again, if the watch began only after the change
+					g.Expect(c.Update(ctx, h)).To(Succeed())
 					return 0
+				})
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(changed).To(BeTrue())
+				if test.again {
+					g.Expect(lists["BareMetalHostList"]).To(BeNumerically(">", 1))
+				} else {
+					g.Expect(lists["BareMetalHostList"]).To(BeNumerically("<=", 1))
 				}
-				g.Expect(s.Unwatched).To(Equal([]string{test.kind}))
-				for i := range s.Objects.Hosts {
-					if s.Objects.Hosts[i].Name == "free" && s.Objects.Hosts[i].Labels["try"] != "" {
-						changed = true
-						cancel()
-						return time.Hour // the end does not wait for it
-					}
-				}
-				h := &v1alpha1.BareMetalHost{}
-				g.Expect(c.Get(ctx, client.ObjectKey{Namespace: "prod", Name: "free"}, h)).To(Succeed())
-				h.Labels = map[string]string{"try": h.Labels["try"] + "x"} // again, if the watch began only after the change
-				g.Expect(c.Update(ctx, h)).To(Succeed())
-				return 0
 			})
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(changed).To(BeTrue())
-			if test.again {
-				g.Expect(lists["BareMetalHostList"]).To(BeNumerically(">", 1))
-			} else {
-				g.Expect(lists["BareMetalHostList"]).To(BeNumerically("<=", 1))
-			}
 		})
 	}
 }

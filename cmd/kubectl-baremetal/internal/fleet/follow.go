@@ -83,7 +83,7 @@ func (f *Follower) watch(ctx context.Context, objects *Objects, versions Version
 	start(why.KindHost, versions.Hosts, &v1alpha1.BareMetalHostList{}, f.Options...)
 	start(why.KindBoot, versions.Boots, &v1alpha1.BareMetalBootList{})
 	start(why.KindBareMetalMachine, versions.Machines, &v1alpha1.BareMetalMachineList{})
-	refresh, poll := time.NewTicker(refreshInterval), time.NewTimer(f.PollInterval)
+	refresh, poll := time.NewTicker(refreshInterval), time.NewTicker(f.PollInterval) // a refusal may come after the first poll
 	defer refresh.Stop()
 	defer poll.Stop()
 	for {
