@@ -183,6 +183,12 @@ func (w *world) newProfile(p uint64) {
 func runIsOpen(w *world) bool      { return w.v.Host.settingsRunOpen() }
 func isFreeAndStays(w *world) bool { return isFree(w) && !w.v.Host.Deleting }
 
+// setProfiles switches the component of profiles on or off: the provider is started again with another argument.
+func (w *world) setProfiles(on bool) {
+	w.v.BIOS.On = on
+	w.restart()
+}
+
 // wantRun makes a user wish for a run on a free host.
 func (w *world) wantRun(p uint64) {
 	w.v.BIOS.On, w.v.BIOS.Rollout = true, nil
@@ -262,7 +268,7 @@ var settingsEvents = []event{
 	toggle("somebody stages settings", 1, func(w *world) bool { return w.firmware.pending == "foreign" },
 		func(w *world, _ uint64) { w.firmware.pending = "foreign" }, func(w *world) { w.firmware.pending = "" }),
 	toggle("the component of profiles is off", 1, func(w *world) bool { return !w.v.BIOS.On },
-		func(w *world, _ uint64) { w.v.BIOS.On = false }, func(w *world) { w.v.BIOS.On = true }),
+		func(w *world, _ uint64) { w.setProfiles(false) }, func(w *world) { w.setProfiles(true) }),
 	toggle("the rollout waits", 2, func(w *world) bool { return w.v.BIOS.Rollout != nil },
 		func(w *world, p uint64) {
 			w.v.BIOS.Rollout = &RolloutWait{Message: "1 host is changed", Stopped: p%2 == 0}

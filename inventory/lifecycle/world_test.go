@@ -641,6 +641,9 @@ func (w *world) atRest() bool {
 		if v.Host.HostBoot() != nil || w.awaitsRun(v) || w.last.Reason == v1alpha1.ReasonSettingsPending && v.Host.PausedCluster == "" && len(v.powerHolds()) == 0 && v.Host.Spec.Power != v1alpha1.PowerOn && !foreign {
 			return false
 		}
+		if w.last.Reason == v1alpha1.ReasonInspectionPending && !v.agentInspectionDue() && v.Host.InspectionFailure() == nil {
+			return false // the report of its last inspection is missing: after reportDelay it is inspected again
+		}
 		return w.last.Message != unconfirmedOff && w.last.Reason != v1alpha1.ReasonPowerChanging && (w.last.Phase != v1alpha1.PhaseRegistering || foreign || v.BMC.Inspected && (len(v.BMC.Missing) > 0 || v.Identity.hasConflict() || methodObstacles(v) != ""))
 	case StateClaimed:
 		return w.last.Reason != v1alpha1.ReasonPreparing && w.last.Reason != v1alpha1.ReasonErasing && (w.last.Reason != v1alpha1.ReasonConfiguring || !v.BIOS.On) && !hostBoot
