@@ -165,7 +165,7 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.observations, r.writeCache = newObservations(), &controllers.WriteCache[*v1alpha1.BareMetalHost]{}
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
 	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
-	r.queue, r.starts = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue), newStartLimiter()
+	r.queue, r.starts = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue), newStartLimiter(r.enqueuer.enqueue)
 	r.events = &eventRecorder{recorder: r.Recorder, client: r.Client, clock: r.Clock, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
 	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}

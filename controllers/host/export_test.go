@@ -1,26 +1,23 @@
 package host
 
 import (
+	"fmt"
 	"time"
 
-	"golang.org/x/time/rate"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// SpendStarts lets as many boots start as may start until a time after now, as if other hosts had started them.
-func (r *Reconciler) SpendStarts(now time.Time, until time.Duration) {
-	for _, limiter := range []*rate.Limiter{r.starts.machines, r.starts.hosts} {
-		limiter.ReserveN(now, startBurst)
-		for range int(until / time.Second) {
-			limiter.ReserveN(now, startRate)
+// SpendStarts lets as many boots start as may start at the same time, as if other hosts had started them.
+func (r *Reconciler) SpendStarts(now time.Time) {
+	for _, group := range []string{machineStarts, hostStarts} {
+		for i := range startLimit {
+			r.starts.Acquire(group, types.NamespacedName{Namespace: group, Name: fmt.Sprint("other", i)}, time.Time{}, now.Add(startTime), now)
 		}
 	}
 }
 
-// AskedToStart is true for a host that has asked when it may start a boot.
-func (r *Reconciler) AskedToStart(host client.Object) bool {
-	r.starts.mu.Lock()
-	defer r.starts.mu.Unlock()
-	_, asked := r.starts.starts[client.ObjectKeyFromObject(host)]
-	return asked
+// WaitingStarts returns how many machines' hosts wait for the starts of others.
+func (r *Reconciler) WaitingStarts(now time.Time) int {
+	_, waiting := r.starts.Members(machineStarts, now)
+	return waiting
 }

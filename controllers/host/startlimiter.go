@@ -1,60 +1,60 @@
 package host
 
 import (
-	"maps"
-	"sync"
+	"cmp"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/slots"
 )
 
-// startBurst boots start at once, then startRate a second. More of them make each other wait for the API server, so that the boots that are under way, and claims, wait too. Servers
-// that boot for minutes do not notice.
+// At most startLimit boots start at the same time. More of them make each other wait for the API server, so that the boots that are under way, and claims, wait too: a slow API server
+// has fewer starts a second. A start is over when the server is told to power on, and counts for startTime at most: a slow BMC does not delay others.
 const (
-	startRate  = 16
-	startBurst = 16
+	startLimit = 16
+	startTime  = 4 * time.Second
 )
 
-// startTTL is how long the time at which a host may start a boot is kept: a start that failed, as with a conflict, needs no second one.
-const startTTL = time.Minute
+// The groups of starts. Boots for machines do not wait for those of hosts, such as the inspections of a new rack.
+const (
+	machineStarts = "machines"
+	hostStarts    = "hosts"
+)
 
-// startLimiter says when hosts may start a boot, in the order in which they ask. Boots for machines do not wait for those of hosts, such as the inspections of a new rack.
+// startLimiter says whether hosts may start a boot, in the order in which they ask.
 type startLimiter struct {
-	mu              sync.Mutex
-	machines, hosts *rate.Limiter
-	last            time.Time                          // the latest time at which a host asked: workers do not ask in the order of their times
-	starts          map[types.NamespacedName]time.Time // when the hosts may start
+	*slots.Slots[types.NamespacedName]
 }
 
-func newStartLimiter() *startLimiter {
-	return &startLimiter{machines: rate.NewLimiter(startRate, startBurst), hosts: rate.NewLimiter(startRate, startBurst), starts: map[types.NamespacedName]time.Time{}}
+// newStartLimiter returns a limiter that calls wake for each host that may start now.
+func newStartLimiter(wake func(types.NamespacedName)) *startLimiter {
+	return &startLimiter{slots.New(slots.Options[types.NamespacedName]{Limit: func(string) int { return startLimit }, QueueTTL: 2 * startTime, Wake: wake})}
 }
 
-// delay returns how long a host must wait before a step, zero for none: only a step that starts a boot waits. A server that is powered on after a loss of power does not.
-func (p *startLimiter) delay(host types.NamespacedName, view lifecycle.View, step lifecycle.Step) time.Duration {
+// delay returns after what time a host that must wait asks again; zero if it may perform the step. Only a step that starts a boot waits. A server that is powered on after a loss of power
+// does not.
+func (l *startLimiter) delay(host types.NamespacedName, view lifecycle.View, step lifecycle.Step) time.Duration {
 	if step.Action != lifecycle.RecordBoot || !lifecycle.StartsBoot(view, step) {
+		if !isStarting(view.Host) {
+			l.Release(host, view.Now)
+		}
 		return 0
 	}
-	limiter := p.hosts
+	group := hostStarts
 	if step.Boot.Purpose == v1alpha1.PurposeProvision {
-		limiter = p.machines
+		group = machineStarts
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := view.Now
-	if now.Before(p.last) { // the limiter would grant the time between them twice
-		now = p.last
+	if _, ok := l.Acquire(group, host, time.Time{}, view.Now.Add(startTime), view.Now); ok {
+		return 0
 	}
-	p.last = now
-	maps.DeleteFunc(p.starts, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) >= startTTL })
-	at, ok := p.starts[host]
-	if !ok {
-		at = now.Add(limiter.ReserveN(now, 1).DelayFrom(now))
-		p.starts[host] = at
-	}
-	return max(at.Sub(now), 0)
+	return startTime
+}
+
+// isStarting is true from the record of a boot attempt until its server is told to power on.
+func isStarting(host lifecycle.Host) bool {
+	b := cmp.Or(host.CurrentBoot(), host.HostBoot())
+	return b != nil && b.PoweredOnTime == nil && b.Failure == nil
 }

@@ -2,8 +2,6 @@ package host
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -25,87 +23,142 @@ func hostNamed(i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: "dc", Name: fmt.Sprint("h", i)}
 }
 
-// TestStartLimiter: sixteen boots start at once, and the others in the order in which they asked. A host that asks again waits no longer. One boot alone, a power restore, and other steps
-// never wait, and machines do not wait for inspections.
+// startWorld is a limiter, its hosts that were woken, and a clock.
+type startWorld struct {
+	*startLimiter
+	now   time.Time
+	woken []types.NamespacedName
+}
+
+func newStartWorld() *startWorld {
+	w := &startWorld{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	w.startLimiter = newStartLimiter(func(host types.NamespacedName) { w.woken = append(w.woken, host) })
+	return w
+}
+
+func (w *startWorld) asks(i int, step lifecycle.Step) time.Duration {
+	return w.delay(hostNamed(i), lifecycle.View{Now: w.now}, step)
+}
+
+// goesOn is a reconcile of a host whose boot was recorded. on is true once its server was told to power on.
+func (w *startWorld) goesOn(i int, on bool) {
+	boot := *starting.Boot
+	if on {
+		boot.PoweredOnTime = new(metav1.NewTime(w.now))
+	}
+	host := lifecycle.Host{Boot: &boot}
+	host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{ClaimID: boot.ClaimID}
+	if wait := w.delay(hostNamed(i), lifecycle.View{Now: w.now, Host: host}, lifecycle.Step{Action: lifecycle.Nothing}); wait != 0 {
+		panic("a boot under way waits")
+	}
+}
+
+// TestStartLimiter: sixteen boots start at the same time. The others start in the order in which they asked, each when a server was told to power on. Machines do not wait for inspections.
 func TestStartLimiter(t *testing.T) {
 	g := NewWithT(t)
-	p, noon := newStartLimiter(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	at := func(after time.Duration) lifecycle.View { return lifecycle.View{Now: noon.Add(after)} }
-	for i := range 480 {
-		p.delay(hostNamed(1000+i), at(0), inspecting)
+	w := newStartWorld()
+	for i := range 40 {
+		w.asks(1000+i, inspecting)
 	}
-	g.Expect(p.delay(hostNamed(1000+479), at(0), inspecting)).To(BeNumerically("~", 29*time.Second, time.Millisecond))
-	for i := range 48 {
-		want := time.Duration(max(0, i-15)) * time.Second / startRate
-		g.Expect(p.delay(hostNamed(i), at(0), starting)).To(BeNumerically("~", want, time.Millisecond), "host %d", i)
+	for i := range 18 {
+		want := startTime
+		if i < startLimit {
+			want = 0
+		}
+		g.Expect(w.asks(i, starting)).To(Equal(want), "host %d", i)
 	}
-	g.Expect(p.delay(hostNamed(47), at(time.Second), starting)).To(BeNumerically("~", time.Second, time.Millisecond))
-	g.Expect(p.delay(hostNamed(47), at(2*time.Second), starting)).To(BeZero())
-	g.Expect(p.delay(hostNamed(47), at(3*time.Second), starting)).To(BeZero(), "its start conflicted")
+	g.Expect(w.asks(0, starting)).To(BeZero(), "its start conflicted")
+	w.goesOn(0, false)
+	g.Expect(w.woken).To(BeEmpty())
+	w.goesOn(1, true)
+	g.Expect(w.woken).To(Equal([]types.NamespacedName{hostNamed(16)}))
+	g.Expect(w.asks(17, starting)).NotTo(BeZero(), "host 16 asked before it")
+	g.Expect(w.asks(16, starting)).To(BeZero())
+}
 
+// TestStartsOfSlowBMCs: a start counts for startTime, and a host that was not woken asks again after that.
+func TestStartsOfSlowBMCs(t *testing.T) {
+	g := NewWithT(t)
+	w := newStartWorld()
+	for i := range startLimit {
+		w.asks(i, starting)
+	}
+	w.now = w.now.Add(startTime / 2)
+	wait := w.asks(100, starting)
+	g.Expect(wait).To(BeNumerically("<=", startTime))
+	w.now = w.now.Add(wait)
+	g.Expect(w.asks(100, starting)).To(BeZero())
+}
+
+// TestStartsWithoutWait: a power restore and steps that start no boot never wait.
+func TestStartsWithoutWait(t *testing.T) {
+	g := NewWithT(t)
+	w := newStartWorld()
+	for i := range 40 {
+		w.asks(i, starting)
+	}
 	restore := lifecycle.Step{Action: lifecycle.RecordPowerRestore, PowerRestore: &v1alpha1.PowerRestore{}}
 	void := lifecycle.Step{Action: lifecycle.RecordBoot, Boot: &v1alpha1.BareMetalBootSpec{Number: 1, VoidedTime: new(metav1.Now())}}
-	for _, step := range []lifecycle.Step{restore, void, {Action: lifecycle.CountBoot}, {Action: lifecycle.PowerOn}} {
-		for i := range 48 {
-			g.Expect(p.delay(hostNamed(100+i), at(0), step)).To(BeZero(), "%s", step.Action)
-		}
+	for i, step := range []lifecycle.Step{restore, void, {Action: lifecycle.CountBoot}, {Action: lifecycle.PowerOn}} {
+		g.Expect(w.asks(100+i, step)).To(BeZero(), "%s", step.Action)
 	}
-	g.Expect(p.delay(hostNamed(200), at(10*time.Second), starting)).To(BeZero())
-	p.delay(hostNamed(201), at(5*time.Minute), starting)
-	g.Expect(p.starts).To(HaveLen(1), "the others have started")
 }
 
-// TestStartLimiterOfWorkers: workers that read the time and ask in another order get no more starts.
-func TestStartLimiterOfWorkers(t *testing.T) {
-	g := NewWithT(t)
-	p, noon := newStartLimiter(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	for i := range startBurst + 40 {
-		now := noon.Add(time.Duration(i%2*50) * time.Millisecond)
-		p.delay(hostNamed(i), lifecycle.View{Now: now}, starting)
-	}
-	g.Expect(p.starts[hostNamed(startBurst+39)].Sub(noon)).To(BeNumerically("~", 40*time.Second/startRate, time.Millisecond))
-}
-
-// TestPropertyLimitedStarts: each host starts its boot after the delay that it got, in any order of the others, and no second has more starts than the limit.
+// TestPropertyLimitedStarts: no more boots start at the same time than the limit, and each host that asks when it is told to, or woken, starts.
 func TestPropertyLimitedStarts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, now := newStartLimiter(), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-		due, starts := map[int]time.Time{}, []time.Time{}
-		ask := func(host int) {
-			if wait := p.delay(hostNamed(host), lifecycle.View{Now: now}, starting); wait > 0 {
-				if at, asked := due[host]; asked && !now.Before(at) {
-					t.Fatalf("host %d waits again", host)
-				}
-				due[host] = now.Add(wait)
-				return
-			}
-			delete(due, host)
-			starts = append(starts, now)
+		w := newStartWorld()
+		hosts := rapid.IntRange(1, 120).Draw(t, "hosts")
+		due, started := map[int]time.Time{}, map[int]time.Time{} // when it asks again, and when it started; no longer in started once its server is on
+		for i := range hosts {
+			due[i] = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "asks at")) * time.Millisecond)
 		}
-		for host := range rapid.IntRange(1, 120).Draw(t, "hosts") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "pause")) * time.Millisecond)
-			ask(host)
-			for _, waiting := range slices.Sorted(maps.Keys(due)) {
-				if !now.Before(due[waiting]) || rapid.IntRange(0, 9).Draw(t, "an event") == 0 {
-					ask(waiting)
+		slow := rapid.Bool().Draw(t, "slow BMCs")
+		for step := 0; len(due) > 0; step++ {
+			if step > 10_000 {
+				t.Fatalf("%d hosts do not start", len(due))
+			}
+			w.now = w.now.Add(50 * time.Millisecond)
+			for i := range hosts {
+				if at, ok := started[i]; ok && !slow && w.now.Sub(at) > time.Second {
+					delete(started, i)
+					w.goesOn(i, true)
 				}
 			}
-		}
-		for len(due) > 0 {
-			waiting := slices.Min(slices.Collect(maps.Keys(due)))
-			now = slices.MaxFunc([]time.Time{now, due[waiting]}, time.Time.Compare)
-			ask(waiting)
-		}
-		for i, at := range starts {
-			inSecond := 0
-			for _, other := range starts[i:] {
-				if other.Sub(at) < time.Second {
-					inSecond++
+			for _, host := range w.woken {
+				if i := hostNumber(host); !due[i].IsZero() { // it may have started meanwhile
+					due[i] = w.now
 				}
 			}
-			if inSecond > startBurst+startRate {
-				t.Fatalf("%d starts in a second", inSecond)
+			w.woken = nil
+			for i := range hosts {
+				at, ok := due[i]
+				if !ok || w.now.Before(at) {
+					continue
+				}
+				if wait := w.asks(i, starting); wait > 0 {
+					due[i] = w.now.Add(wait)
+					continue
+				}
+				delete(due, i)
+				started[i] = w.now
+				under := 0
+				for _, at := range started {
+					if w.now.Sub(at) < startTime {
+						under++
+					}
+				}
+				if under > startLimit {
+					t.Fatalf("%d boots start", under)
+				}
 			}
 		}
 	})
+}
+
+func hostNumber(host types.NamespacedName) (i int) {
+	if _, err := fmt.Sscanf(host.Name, "h%d", &i); err != nil {
+		panic(err)
+	}
+	return i
 }

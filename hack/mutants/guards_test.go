@@ -207,9 +207,10 @@ var guardTargets = []target{
 		{"the disks of an old report are recorded", "Reconciler.terms",
 			"if host.Spec.Inspection != v1alpha1.InspectionAgent && host.Spec.Inspection != v1alpha1.InspectionBoth { return terms, nil }", ""},
 	}},
-	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive|StartPace"}, []mutant{
+	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive|Start"}, []mutant{
 		{"a power restore waits for the starts of boots", "startLimiter.delay", "step.Action != lifecycle.RecordBoot", "false"},
-		{"boots start at any rate", "startLimiter.delay", "max(at.Sub(now), 0)", "0 * at.Sub(now)"},
+		{"any number of boots start at the same time", "startLimiter.delay", "return startTime", "return 0"},
+		{"a boot whose server is on still starts", "isStarting", "b.PoweredOnTime == nil", "true"},
 		{"a command is confirmed by the cache", "rechecker.recheckCommand", "r.apiReader.Get(ctx, j.key, &host)", "r.client.Get(ctx, j.key, &host)"},
 		{"a command for a boot is confirmed by the cache", "rechecker.recheckCommand", "controllers.GetBoot(ctx, r.apiReader, j.key)", "controllers.GetBoot(ctx, r.client, j.key)"},
 		{"an override is cleared without a confirmation", "job.clearOverrideIfNeeded", "j.confirm != nil", "false"},
