@@ -28,9 +28,9 @@ func (r *Reconciler) reconcileHost(ctx context.Context, s *scope) (bool, error) 
 	if err := r.Client.List(ctx, &hosts, client.InNamespace(s.machine.Namespace), client.MatchingFields{controllers.ConsumerIndex: s.machine.Name}); err != nil {
 		return false, err
 	}
-	if len(hosts.Items) == 0 && (s.machine.Spec.ProviderID != "" || s.machine.Status.HostRef != nil) {
+	if len(hosts.Items) == 0 {
 		var err error
-		if hosts.Items, err = claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name); err != nil {
+		if hosts.Items, err = r.hostsBehindCache(ctx, s.machine); err != nil {
 			return false, err
 		}
 	}
@@ -38,6 +38,38 @@ func (r *Reconciler) reconcileHost(ctx context.Context, s *scope) (bool, error) 
 	s.machine.Status.HostRef, s.machine.Status.FailureDomain, s.machine.Status.Addresses = nil, "", nil
 	s.setHost(hosts.Items)
 	return false, nil
+}
+
+// hostsBehindCache asks the API server for the hosts of a machine that has or claimed one before and for which the cache shows none. It reads the host that the machine names, and lists the
+// hosts only if that one is not the machine's: while the API server is busy its cache is behind too, and then it reads all hosts from etcd for a list.
+func (r *Reconciler) hostsBehindCache(ctx context.Context, m *v1alpha1.BareMetalMachine) ([]v1alpha1.BareMetalHost, error) {
+	if name := r.hostMaybeClaimed(ctx, m); name != "" {
+		var host v1alpha1.BareMetalHost
+		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: name}, &host)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read the host of the machine: %w", err)
+		}
+		if err == nil && host.Spec.ConsumerRef != nil && host.Spec.ConsumerRef.Name == m.Name {
+			return []v1alpha1.BareMetalHost{host}, nil
+		}
+	}
+	if m.Spec.ProviderID == "" && m.Status.HostRef == nil {
+		return nil, nil
+	}
+	return claim.HostsOf(ctx, r.APIReader, m.Namespace, m.Name)
+}
+
+// hostMaybeClaimed returns the name of the host that a machine had or chose; empty if the cache shows that it did not get what it chose.
+func (r *Reconciler) hostMaybeClaimed(ctx context.Context, m *v1alpha1.BareMetalMachine) string {
+	if m.Status.HostRef != nil {
+		return m.Status.HostRef.Name
+	}
+	choice, ok := claim.ChoiceOf(m)
+	cached := &v1alpha1.BareMetalHost{}
+	if !ok || r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, cached) == nil && choice.Closed(cached) {
+		return ""
+	}
+	return choice.Name
 }
 
 // setHost sets the host of the machine to the first by name of the hosts whose consumer it is. Usually there is at most one.

@@ -184,10 +184,11 @@ var guardTargets = []target{
 		{"another host of the name closes a choice", "Choice.Closed", "seen.UID != c.UID", "false"},
 	}},
 	{"controllers/machine", []string{
-		"-test.run=ClaimRecordsDisks|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|MachineGoneDespiteFinalizer|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused|ClosedChoice|FinalizerRemovedByHand|LastWrite",
+		"-test.run=ClaimRecordsDisks|HostBehindCache|SkipRemediation|RemediationIsCounted|ServerThatIsOff|NewMachine|MachineGoneDespiteFinalizer|FinalizerAlone|FinalizerNeedsTheAPIServer|MachineNameReused|ClosedChoice|FinalizerRemovedByHand|LastWrite",
 	}, []mutant{
 		{"the cache proves that a machine has no host before a claim", "Reconciler.claim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
 			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
+		{"a machine has the host that it names", "Reconciler.hostsBehindCache", "host.Spec.ConsumerRef.Name == m.Name", "true"},
 		{"the cache proves that a deleted machine has no host", "Reconciler.finishClaim", "claim.HostsOf(ctx, r.APIReader, s.machine.Namespace, s.machine.Name)",
 			"claim.HostsOf(ctx, r.Client, s.machine.Namespace, s.machine.Name)"},
 		{"the cache proves that a choice is open", "Reconciler.chosenHost", "r.APIReader.Get(ctx, key, host)", "r.Client.Get(ctx, key, host)"},
