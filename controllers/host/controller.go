@@ -165,7 +165,8 @@ func (r *Reconciler) connect(metadata client.Reader, stopped <-chan struct{}) {
 	r.observations, r.writeCache = newObservations(), &controllers.WriteCache[*v1alpha1.BareMetalHost]{}
 	r.enqueuer = &enqueuer{channel: make(chan event.TypedGenericEvent[types.NamespacedName], 1024), stopped: stopped}
 	r.watches = &watchMapper{client: r.Client, filter: r.WatchFilter}
-	r.queue, r.starts = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue), newStartLimiter(r.enqueuer.enqueue)
+	r.queue = newBootQueue(r.Client, r.Settings, r.WatchFilter, r.enqueuer.enqueue)
+	r.starts = newStartLimiter(func(view lifecycle.View) bool { return lifecycle.WantsToBoot(view, r.Settings) }, r.enqueuer.enqueue)
 	r.events = &eventRecorder{recorder: r.Recorder, client: r.Client, clock: r.Clock, observations: r.observations}
 	reports := &agentReports{client: r.Client, apiReader: r.APIReader, metadata: metadata, observations: r.observations}
 	r.boots = &bootRecords{client: r.Client, apiReader: r.APIReader, clock: r.Clock, queue: r.queue, reports: reports}
@@ -349,12 +350,14 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 // leaveQueues removes a host for which an error occurred before its step: other hosts must not wait for this one.
 func (r *Reconciler) leaveQueues(host *v1alpha1.BareMetalHost, now time.Time) {
 	r.queue.Leave(client.ObjectKeyFromObject(host), now)
+	r.starts.Leave(client.ObjectKeyFromObject(host), now)
 	r.rollout.leave(host, now)
 }
 
 // forget drops the state of a host that this controller does not reconcile. It keeps the observations of the server, because the host may be recreated.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.queue.forget(key, r.Clock.Now())
+	r.starts.Release(key, r.Clock.Now())
 	r.rollout.forget(key, r.Clock.Now())
 	r.settingsRecords.forget(key)
 	r.status.forget(key)

@@ -18,6 +18,9 @@ const (
 	startTime  = 4 * time.Second
 )
 
+// startQueueTTL is how long a host that does not ask again keeps its place. Reconciles come late while many hosts boot.
+const startQueueTTL = time.Minute
+
 // The groups of starts. Boots for machines do not wait for those of hosts, such as the inspections of a new rack.
 const (
 	machineStarts = "machines"
@@ -27,18 +30,21 @@ const (
 // startLimiter says whether hosts may start a boot, in the order in which they ask.
 type startLimiter struct {
 	*slots.Slots[types.NamespacedName]
+
+	wants func(lifecycle.View) bool // a boot, as soon as its power is read again
 }
 
 // newStartLimiter returns a limiter that calls wake for each host that may start now.
-func newStartLimiter(wake func(types.NamespacedName)) *startLimiter {
-	return &startLimiter{slots.New(slots.Options[types.NamespacedName]{Limit: func(string) int { return startLimit }, QueueTTL: 2 * startTime, Wake: wake})}
+func newStartLimiter(wants func(lifecycle.View) bool, wake func(types.NamespacedName)) *startLimiter {
+	limit := func(string) int { return startLimit }
+	return &startLimiter{slots.New(slots.Options[types.NamespacedName]{Limit: limit, QueueTTL: startQueueTTL, Wake: wake}), wants}
 }
 
 // delay returns after what time a host that must wait asks again; zero if it may perform the step. Only a step that starts a boot waits. A server that is powered on after a loss of power
 // does not.
 func (l *startLimiter) delay(host types.NamespacedName, view lifecycle.View, step lifecycle.Step) time.Duration {
 	if step.Action != lifecycle.RecordBoot || !lifecycle.StartsBoot(view, step) {
-		if !isStarting(view.Host) {
+		if !isStarting(view.Host) && !l.wants(view) { // a host whose power is read again keeps its place
 			l.Release(host, view.Now)
 		}
 		return 0

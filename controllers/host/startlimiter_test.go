@@ -27,12 +27,13 @@ func hostNamed(i int) types.NamespacedName {
 type startWorld struct {
 	*startLimiter
 	now   time.Time
+	wants bool // a host that starts no boot now
 	woken []types.NamespacedName
 }
 
 func newStartWorld() *startWorld {
 	w := &startWorld{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	w.startLimiter = newStartLimiter(func(host types.NamespacedName) { w.woken = append(w.woken, host) })
+	w.startLimiter = newStartLimiter(func(lifecycle.View) bool { return w.wants }, func(host types.NamespacedName) { w.woken = append(w.woken, host) })
 	return w
 }
 
@@ -74,6 +75,23 @@ func TestStartLimiter(t *testing.T) {
 	g.Expect(w.woken).To(Equal([]types.NamespacedName{hostNamed(16)}))
 	g.Expect(w.asks(17, starting)).NotTo(BeZero(), "host 16 asked before it")
 	g.Expect(w.asks(16, starting)).To(BeZero())
+}
+
+// TestStartsInOrder: a host whose power is read again keeps its place, and one that wants no boot any longer loses it.
+func TestStartsInOrder(t *testing.T) {
+	g := NewWithT(t)
+	w := newStartWorld()
+	for i := range startLimit + 2 {
+		w.asks(i, starting)
+	}
+	first, second := startLimit, startLimit+1
+	w.wants = true
+	w.asks(first, lifecycle.Step{Action: lifecycle.ReadPower})
+	w.wants = false
+	w.goesOn(0, true)
+	g.Expect(w.woken).To(Equal([]types.NamespacedName{hostNamed(first)}))
+	w.asks(first, lifecycle.Step{Action: lifecycle.Nothing})
+	g.Expect(w.woken).To(Equal([]types.NamespacedName{hostNamed(first), hostNamed(second)}))
 }
 
 // TestStartsOfSlowBMCs: a start counts for startTime, and a host that was not woken asks again after that.

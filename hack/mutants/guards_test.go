@@ -211,6 +211,7 @@ var guardTargets = []target{
 	{"controllers/host", []string{"-test.run=Erasure|SerialNumber|ClearIsConfirmed|CommandsAreLive|Start"}, []mutant{
 		{"a power restore waits for the starts of boots", "startLimiter.delay", "step.Action != lifecycle.RecordBoot", "false"},
 		{"any number of boots start at the same time", "startLimiter.delay", "return startTime", "return 0"},
+		{"a host whose power is read again loses its place among the starts", "startLimiter.delay", "!l.wants(view)", "true"},
 		{"a boot whose server is on still starts", "isStarting", "b.PoweredOnTime == nil", "true"},
 		{"a command is confirmed by the cache", "rechecker.recheckCommand", "r.apiReader.Get(ctx, j.key, &host)", "r.client.Get(ctx, j.key, &host)"},
 		{"a command for a boot is confirmed by the cache", "rechecker.recheckCommand", "controllers.GetBoot(ctx, r.apiReader, j.key)", "controllers.GetBoot(ctx, r.client, j.key)"},
