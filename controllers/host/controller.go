@@ -300,7 +300,7 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 	wait, err := r.performer.perform(ctx, host, boot, view, step)
 	if err != nil {
 		if !apierrors.IsConflict(err) { // the next reconcile resolves a conflict
-			r.queue.Leave(key, view.Now) // other hosts must not wait for the cause of this error
+			r.leaveBootQueues(key, view.Now) // other hosts must not wait for the cause of this error
 			r.rollout.leaveAfter(host, step, err, view.Now)
 		}
 		result, err = controllers.Result(err)
@@ -349,8 +349,7 @@ func (r *Reconciler) decide(ctx context.Context, host *v1alpha1.BareMetalHost, b
 
 // leaveQueues removes a host for which an error occurred before its step: other hosts must not wait for this one.
 func (r *Reconciler) leaveQueues(host *v1alpha1.BareMetalHost, now time.Time) {
-	r.queue.Leave(client.ObjectKeyFromObject(host), now)
-	r.starts.Leave(client.ObjectKeyFromObject(host), now)
+	r.leaveBootQueues(client.ObjectKeyFromObject(host), now)
 	r.rollout.leave(host, now)
 }
 

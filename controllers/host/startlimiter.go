@@ -12,7 +12,7 @@ import (
 )
 
 // At most startLimit boots start at the same time. More of them make each other wait for the API server, so that the boots that are under way, and claims, wait too: a slow API server
-// has fewer starts a second. A start is over when the server is told to power on, and counts for startTime at most: a slow BMC does not delay others.
+// has fewer starts a second. A start is over when the server is told to power on, and counts for startTime at most, as does the time that a host whose turn it is needs to ask. So slow BMCs leave four starts a second.
 const (
 	startLimit = 16
 	startTime  = 4 * time.Second
@@ -37,7 +37,13 @@ type startLimiter struct {
 // newStartLimiter returns a limiter that calls wake for each host that may start now.
 func newStartLimiter(wants func(lifecycle.View) bool, wake func(types.NamespacedName)) *startLimiter {
 	limit := func(string) int { return startLimit }
-	return &startLimiter{slots.New(slots.Options[types.NamespacedName]{Limit: limit, QueueTTL: startQueueTTL, Wake: wake}), wants}
+	return &startLimiter{slots.New(slots.Options[types.NamespacedName]{Limit: limit, QueueTTL: startQueueTTL, WokenTTL: startTime, Wake: wake}), wants}
+}
+
+// leaveBootQueues removes a host that an error keeps from its boot.
+func (r *Reconciler) leaveBootQueues(host types.NamespacedName, now time.Time) {
+	r.queue.Leave(host, now)
+	r.starts.Leave(host, now)
 }
 
 // delay returns after what time a host that must wait asks again; zero if it may perform the step. Only a step that starts a boot waits. A server that is powered on after a loss of power

@@ -94,6 +94,25 @@ func TestStartsInOrder(t *testing.T) {
 	g.Expect(w.woken).To(Equal([]types.NamespacedName{hostNamed(first), hostNamed(second)}))
 }
 
+// TestStartsOfHangingBMCs: hosts whose turn it is and whose BMCs do not answer, so that they do not ask, lose their places after startTime.
+func TestStartsOfHangingBMCs(t *testing.T) {
+	g := NewWithT(t)
+	w := newStartWorld()
+	for i := range 2*startLimit + 1 {
+		w.asks(i, starting)
+	}
+	for i := range startLimit {
+		w.goesOn(i, true)
+	}
+	g.Expect(w.woken).To(HaveLen(startLimit))
+	w.wants = true
+	w.asks(startLimit, lifecycle.Step{Action: lifecycle.ReadPower})
+	last := 2 * startLimit
+	g.Expect(w.asks(last, starting)).NotTo(BeZero())
+	w.now = w.now.Add(startTime)
+	g.Expect(w.asks(last, starting)).To(BeZero())
+}
+
 // TestStartsOfSlowBMCs: a start counts for startTime, and a host that was not woken asks again after that.
 func TestStartsOfSlowBMCs(t *testing.T) {
 	g := NewWithT(t)

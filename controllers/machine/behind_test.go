@@ -21,16 +21,18 @@ func TestHostBehindCache(t *testing.T) {
 		named, chosen string // by the machine
 		has           string // according to the API server
 		lost          bool   // the cache shows that the choice is closed
+		shown         bool   // the cache shows the claim, and its index not yet
 		gets, lists   int
 	}{
-		"new":                         {},
-		"named":                       {named: "h-1", has: "h-1", gets: 1},
-		"chosen, status not written":  {chosen: "h-1", has: "h-1", gets: 1},
-		"chosen, not claimed":         {chosen: "h-1", gets: 1},
-		"chosen and lost":             {chosen: "h-1", lost: true},
-		"has another host than named": {named: "h-1", has: "h-2", gets: 1, lists: 1},
-		"named, and has no host":      {named: "h-1", gets: 1, lists: 1},
-		"named one that is gone":      {named: "gone", has: "h-2", gets: 1, lists: 1},
+		"new":                            {},
+		"named":                          {named: "h-1", has: "h-1", gets: 1},
+		"chosen, status not written":     {chosen: "h-1", has: "h-1", gets: 1},
+		"chosen, not claimed":            {chosen: "h-1", gets: 1},
+		"chosen, and the claim is shown": {chosen: "h-1", has: "h-1", shown: true, gets: 1},
+		"chosen and lost":                {chosen: "h-1", lost: true},
+		"has another host than named":    {named: "h-1", has: "h-2", gets: 1, lists: 1},
+		"named, and has no host":         {named: "h-1", gets: 1, lists: 1},
+		"named one that is gone":         {named: "gone", has: "h-2", gets: 1, lists: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -54,8 +56,11 @@ func TestHostBehindCache(t *testing.T) {
 				host := &v1alpha1.BareMetalHost{}
 				g.Expect(cache.Get(t.Context(), client.ObjectKey{Namespace: "dc", Name: test.chosen}, host)).To(Succeed())
 				claim.Choose(machine, host)
-				if test.lost {
+				if test.lost || test.shown {
 					host.Labels = map[string]string{"changed": "yes"}
+					if test.shown {
+						host.Spec.ConsumerRef = &v1alpha1.ConsumerReference{Name: "m", ClaimID: "c"}
+					}
 					g.Expect(cache.Update(t.Context(), host)).To(Succeed())
 				}
 			}

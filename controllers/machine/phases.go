@@ -59,14 +59,15 @@ func (r *Reconciler) hostsBehindCache(ctx context.Context, m *v1alpha1.BareMetal
 	return claim.HostsOf(ctx, r.APIReader, m.Namespace, m.Name)
 }
 
-// hostMaybeClaimed returns the name of the host that a machine had or chose; empty if the cache shows that it did not get what it chose.
+// hostMaybeClaimed returns the name of the host that a machine had or chose; empty if the cache shows that it does not have what it chose.
 func (r *Reconciler) hostMaybeClaimed(ctx context.Context, m *v1alpha1.BareMetalMachine) string {
 	if m.Status.HostRef != nil {
 		return m.Status.HostRef.Name
 	}
 	choice, ok := claim.ChoiceOf(m)
 	cached := &v1alpha1.BareMetalHost{}
-	if !ok || r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, cached) == nil && choice.Closed(cached) {
+	if !ok || r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: choice.Name}, cached) == nil && choice.Closed(cached) &&
+		(cached.Spec.ConsumerRef == nil || cached.Spec.ConsumerRef.Name != m.Name) {
 		return ""
 	}
 	return choice.Name

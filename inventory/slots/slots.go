@@ -16,6 +16,8 @@ type Options[K comparable] struct {
 	Limit func(group string) int
 	// QueueTTL is how long a member stays queued that does not ask again.
 	QueueTTL time.Duration
+	// WokenTTL is how long a member that was woken stays queued if it does not ask: those behind it wait for it. Defaults to 0: QueueTTL applies.
+	WokenTTL time.Duration
 	// PositionTTL is how long Acquire returns the same position to a member. Defaults to 0: each call returns the current one.
 	PositionTTL time.Duration
 	// Compare, where not nil, orders members that are queued since the same time. Without it they are ordered by their arrival.
@@ -167,14 +169,14 @@ func (s *Slots[K]) locked(now time.Time, do func()) (wake []K) {
 	do()
 	for group := range s.changed {
 		s.expire(group, now)
-		wake = append(wake, s.admissible(group)...)
+		wake = append(wake, s.admissible(group, now)...)
 	}
 	clear(s.changed)
 	return wake
 }
 
 // admissible returns the first members of a queue, as many as slots are free, without those that were woken before.
-func (s *Slots[K]) admissible(group string) (keys []K) {
+func (s *Slots[K]) admissible(group string, now time.Time) (keys []K) {
 	g, limit := s.groups[group], s.options.Limit(group)
 	if s.options.Wake == nil || limit == 0 || g == nil {
 		return nil
@@ -182,6 +184,10 @@ func (s *Slots[K]) admissible(group string) (keys []K) {
 	for _, m := range g.queue[:min(len(g.queue), max(0, limit-len(g.holders)))] {
 		if !m.woken {
 			m.woken = true
+			if s.options.WokenTTL > 0 {
+				m.until = now.Add(s.options.WokenTTL)
+				g.noteExpiry(m)
+			}
 			keys = append(keys, m.key)
 		}
 	}
