@@ -31,9 +31,9 @@ func (c *change) awaitAll(ctx context.Context, hosts []planned) (failed int) {
 				return false
 			}
 			c.printPower(one.host)
-			if outcome := one.plan.Outcome; outcome != nil && outcome(one.host) != nil {
+			if err := one.outcome(); err != nil {
 				failed++
-				view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: %s\n", terminal.Line(one.host.Name), outcome(one.host))
+				view.Printf(c.streams.ErrOut, "kubectl baremetal: %s: %s\n", terminal.Line(one.host.Name), err)
 			}
 			return true
 		})

@@ -54,6 +54,14 @@ type planned struct {
 	plan plan.Plan
 }
 
+// outcome returns why what was done to the host failed; nil if it did not, or if the plan has no outcome.
+func (p planned) outcome() error {
+	if p.plan.Outcome == nil {
+		return nil
+	}
+	return p.plan.Outcome(p.host)
+}
+
 // addFlags adds the flags that all changes of hosts have.
 func (c *change) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()

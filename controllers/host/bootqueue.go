@@ -147,3 +147,9 @@ func (q *bootQueue) bootSlots(ctx context.Context, now time.Time) (map[types.Nam
 	}
 	return all, nil
 }
+
+// leaveBootQueues removes a host that an error keeps from its boot.
+func (r *Reconciler) leaveBootQueues(host types.NamespacedName, now time.Time) {
+	r.queue.Leave(host, now)
+	r.starts.Leave(host, now)
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // At most startLimit boots start at the same time. More of them make each other wait for the API server, so that the boots that are under way, and claims, wait too: a slow API server
-// has fewer starts a second. A start is over when the server is told to power on, and counts for startTime at most, as does the time that a host whose turn it is needs to ask. So slow BMCs leave four starts a second.
+// has fewer starts a second. A start ends with the record of the power-on. It counts for startTime at most, and so does a woken host that has not asked: with slow BMCs four boots start a second.
 const (
 	startLimit = 16
 	startTime  = 4 * time.Second
@@ -27,7 +27,7 @@ const (
 	hostStarts    = "hosts"
 )
 
-// startLimiter says whether hosts may start a boot, in the order in which they ask.
+// startLimiter limits how many hosts start a boot at the same time, and queues the others in the order in which they ask.
 type startLimiter struct {
 	*slots.Slots[types.NamespacedName]
 
@@ -38,12 +38,6 @@ type startLimiter struct {
 func newStartLimiter(wants func(lifecycle.View) bool, wake func(types.NamespacedName)) *startLimiter {
 	limit := func(string) int { return startLimit }
 	return &startLimiter{slots.New(slots.Options[types.NamespacedName]{Limit: limit, QueueTTL: startQueueTTL, WokenTTL: startTime, Wake: wake}), wants}
-}
-
-// leaveBootQueues removes a host that an error keeps from its boot.
-func (r *Reconciler) leaveBootQueues(host types.NamespacedName, now time.Time) {
-	r.queue.Leave(host, now)
-	r.starts.Leave(host, now)
 }
 
 // delay returns after what time a host that must wait asks again; zero if it may perform the step. Only a step that starts a boot waits. A server that is powered on after a loss of power
@@ -65,7 +59,7 @@ func (l *startLimiter) delay(host types.NamespacedName, view lifecycle.View, ste
 	return startTime
 }
 
-// isStarting is true from the record of a boot attempt until its server is told to power on.
+// isStarting is true from the record of a boot attempt until the record of its power-on.
 func isStarting(host lifecycle.Host) bool {
 	b := cmp.Or(host.CurrentBoot(), host.HostBoot())
 	return b != nil && b.PoweredOnTime == nil && b.Failure == nil

@@ -41,7 +41,7 @@ func (w *startWorld) asks(i int, step lifecycle.Step) time.Duration {
 	return w.delay(hostNamed(i), lifecycle.View{Now: w.now}, step)
 }
 
-// goesOn is a reconcile of a host whose boot was recorded. on is true once its server was told to power on.
+// goesOn is a reconcile of a host whose boot was recorded. on is true once its power-on is recorded.
 func (w *startWorld) goesOn(i int, on bool) {
 	boot := *starting.Boot
 	if on {
@@ -54,7 +54,7 @@ func (w *startWorld) goesOn(i int, on bool) {
 	}
 }
 
-// TestStartLimiter: sixteen boots start at the same time. The others start in the order in which they asked, each when a server was told to power on. Machines do not wait for inspections.
+// TestStartLimiter: sixteen boots start at the same time. The others start in the order in which they asked, each when the power-on of another is recorded. Machines do not wait for inspections.
 func TestStartLimiter(t *testing.T) {
 	g := NewWithT(t)
 	w := newStartWorld()
@@ -94,7 +94,7 @@ func TestStartsInOrder(t *testing.T) {
 	g.Expect(w.woken).To(Equal([]types.NamespacedName{hostNamed(first), hostNamed(second)}))
 }
 
-// TestStartsOfHangingBMCs: hosts whose turn it is and whose BMCs do not answer, so that they do not ask, lose their places after startTime.
+// TestStartsOfHangingBMCs: woken hosts whose BMCs do not answer do not ask, and leave the queue after startTime.
 func TestStartsOfHangingBMCs(t *testing.T) {
 	g := NewWithT(t)
 	w := newStartWorld()
@@ -141,7 +141,7 @@ func TestStartsWithoutWait(t *testing.T) {
 	}
 }
 
-// TestPropertyLimitedStarts: no more boots start at the same time than the limit, and each host that asks when it is told to, or woken, starts.
+// TestPropertyLimitedStarts: no more boots start at the same time than the limit, and each host that asks again after its delay, or when it is woken, starts.
 func TestPropertyLimitedStarts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newStartWorld()
