@@ -74,7 +74,7 @@ func unreadRegistry(op string, err error) error {
 
 // registry reads the attribute registry with the name, and returns its path. The error says why there is no registry, or why it cannot be read.
 func (b *bios) registry(ctx context.Context, name string) (resource, string, error) {
-	collection := cmp.Or(b.service.root.link("Registries"), "/redfish/v1/Registries")
+	collection := b.service.root.registries
 	paths, _, err := b.service.collection(ctx, collection)
 	path := registryOf(name, paths)
 	switch {

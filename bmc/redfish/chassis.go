@@ -1,7 +1,6 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -62,7 +61,7 @@ func (o *ownership) withBackLinks(ctx context.Context, linked []resource) []reso
 	if len(o.system.links("Links", "Chassis")) == 0 {
 		return linked // all chassis were read
 	}
-	paths, _, _ := o.service.collection(ctx, cmp.Or(o.service.root.link("Chassis"), "/redfish/v1/Chassis")) // after an error, the list is empty
+	paths, _, _ := o.service.collection(ctx, o.service.root.chassis) // after an error, the list is empty
 	paths = paths[:min(len(paths), maxChassis)]
 	all := o.service.readAll(ctx, paths)
 	if len(all) < len(unique(paths)) && o.unreadChassis.source == "" {

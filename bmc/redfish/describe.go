@@ -17,7 +17,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	manager := c.system.readManager(ctx)
 	version, _ := c.software.managerVersion(ctx, manager)
 	description := bmc.Description{
-		Protocol: strings.TrimSpace("Redfish " + c.service.root.text("RedfishVersion")), Vendor: c.system.vendor(), Model: c.system.text("Model"),
+		Protocol: strings.TrimSpace("Redfish " + c.service.root.version), Vendor: c.system.vendor(), Model: c.system.text("Model"),
 		FirmwareVersion: version, Path: c.system.path, Quirks: c.system.quirks,
 		Capabilities: []bmc.Capability{bmc.CanInventory},
 	}
@@ -51,7 +51,7 @@ func (c *conn) Describe(ctx context.Context) (bmc.Description, error) {
 	if policy := c.system.text("PowerRestorePolicy"); slices.Contains(restorePolicies, policy) {
 		description.PowerRestorePolicy = policy
 	}
-	sessions, _, _ := c.service.collection(ctx, c.service.root.link("Links", "Sessions")) // after an error, the list is empty
+	sessions, _, _ := c.service.collection(ctx, c.service.root.sessions) // after an error, the list is empty
 	description.OpenSessions = len(sessions)
 	// A capability that could not be read is not necessarily missing.
 	if err := c.service.unavailable(ctx); err != nil {

@@ -79,10 +79,12 @@ func (c *conn) findLogs(ctx context.Context) []bmc.LogSource {
 // ReadLogs reads the newest entries of logs. A log that cannot be read is omitted, unless no log can be read.
 func (c *conn) ReadLogs(ctx context.Context, sources []bmc.LogSource) ([]bmc.Log, error) {
 	const op = "Read the logs"
-	if err := c.system.refresh(ctx); err != nil {
-		return nil, err
-	}
-	if len(sources) == 0 {
+	if len(sources) > 0 {
+		c.service.resetBudget()
+	} else {
+		if err := c.system.refresh(ctx); err != nil {
+			return nil, err
+		}
 		sources = c.findLogs(ctx)
 	}
 	var (
@@ -136,7 +138,7 @@ func (c *conn) readLog(ctx context.Context, source bmc.LogSource) (bmc.Log, erro
 
 // lastPages reads the newest entries of a log that is listed from old to new: by their position if the service takes one, and otherwise page by page.
 func (c *conn) lastPages(ctx context.Context, path, next string, count int) []bmc.LogEntry {
-	skips := strings.Contains(next, "$skip=") || c.service.root.boolean("ProtocolFeaturesSupported", "TopSkipQuery")
+	skips := strings.Contains(next, "$skip=") || c.service.root.skips
 	if skips && count > bmc.MaxLogEntries && !strings.Contains(path, "?") {
 		next = fmt.Sprintf("%s?$skip=%d", path, count-bmc.MaxLogEntries)
 	}

@@ -1,7 +1,6 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ func (s *system) managers(ctx context.Context) []string {
 	if paths := s.links("Links", "ManagedBy"); len(paths) > 0 {
 		return paths
 	}
-	paths, _, _ := s.service.collection(ctx, cmp.Or(s.service.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
+	paths, _, _ := s.service.collection(ctx, s.service.root.managers) // without managers the list is empty
 	return paths
 }
 

@@ -124,7 +124,7 @@ func (m *monitor) clock(ctx context.Context) resource {
 	if systems, err := m.system.systemPaths(ctx); err != nil || len(systems) > 1 {
 		return nil
 	}
-	paths, _, _ := m.service.collection(ctx, cmp.Or(m.service.root.link("Managers"), "/redfish/v1/Managers")) // without managers the list is empty
+	paths, _, _ := m.service.collection(ctx, m.service.root.managers) // without managers the list is empty
 	others := slices.DeleteFunc(m.service.readAll(ctx, paths), func(manager resource) bool { return manager.text("DateTime") == "" })
 	if len(others) != 1 {
 		return nil

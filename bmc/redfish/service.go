@@ -20,8 +20,8 @@ type service struct {
 	endpoint bmc.Endpoint
 	wire     *wire
 	sessions bool // sessions rather than basic authentication
-	// root is the service root, read at login.
-	root resource
+	// root is read at login.
+	root serviceRoot
 	// requests and bytes count since the last resetBudget. fatal ends every further request.
 	requests, bytes int
 	fatal           error
@@ -44,12 +44,13 @@ func (s *service) login(ctx context.Context) error {
 		return err
 	}
 	read, err := w.send(ctx, http.MethodGet, rootPath, nil, nil)
+	var root resource
 	if err == nil {
-		s.root, err = decode(read.body)
+		root, err = decode(read.body)
 	}
 	if err == nil && s.sessions {
-		sessions := s.root.link("Links", "Sessions")
-		if service := s.root.link("SessionService"); sessions == "" && service != "" {
+		sessions := root.link("Links", "Sessions")
+		if service := root.link("SessionService"); sessions == "" && service != "" {
 			sessions = service + "/Sessions"
 		}
 		if sessions == "" {
@@ -67,8 +68,29 @@ func (s *service) login(ctx context.Context) error {
 		return wrap("Connect", err)
 	}
 	w.username, w.password = s.endpoint.Username, s.endpoint.Password
-	s.wire, s.expand = w, expansionOf(s.root)
+	s.wire, s.root, s.expand = w, rootOf(root), expansionOf(root)
 	return nil
+}
+
+// serviceRoot is what the driver uses of a service root (DSP0266, 6.4) after the login. The resource itself has several KiB in memory, and connections are kept.
+type serviceRoot struct {
+	version, vendor string
+	// systems, chassis, managers and registries are the paths of these collections: the usual ones (DSP0266, 6.3) if the root does not link to them.
+	systems, chassis, managers, registries string
+	// sessions and updates are empty without a link.
+	sessions, updates string
+	// skips is true if the service takes $skip.
+	skips bool
+}
+
+func rootOf(r resource) serviceRoot {
+	collection := func(name string) string { return cmp.Or(r.link(name), rootPath+name) }
+	return serviceRoot{
+		version: r.text("RedfishVersion"), vendor: r.text("Vendor"),
+		systems: collection("Systems"), chassis: collection("Chassis"), managers: collection("Managers"), registries: collection("Registries"),
+		sessions: r.link("Links", "Sessions"), updates: r.link("UpdateService"),
+		skips: r.boolean("ProtocolFeaturesSupported", "TopSkipQuery"),
+	}
 }
 
 // sessionTableFull is true for the response to a login that found no free session (DSP0268, Base.SessionLimitExceeded; some BMCs

@@ -25,7 +25,7 @@ func (s *software) managerVersion(ctx context.Context, manager resource) (versio
 func (s *software) entryOf(ctx context.Context, manager resource) resource {
 	path := manager.link("Links", "ActiveSoftwareImage")
 	if path == "" {
-		update := s.service.readOptional(ctx, s.service.root.link("UpdateService"))
+		update := s.service.readOptional(ctx, s.service.root.updates)
 		paths, _, _ := s.service.collection(ctx, update.link("FirmwareInventory")) // after an error, the list is empty
 		for _, candidate := range paths {
 			if strings.EqualFold(candidate[strings.LastIndex(candidate, "/")+1:], manager.id()) {
@@ -53,7 +53,7 @@ const maxSoftware = 128
 
 // firmwareElsewhere returns the version of the firmware by the software inventory, with its source.
 func (s *software) firmwareElsewhere(ctx context.Context) (version, source string) {
-	update := s.service.readOptional(ctx, s.service.root.link("UpdateService"))
+	update := s.service.readOptional(ctx, s.service.root.updates)
 	paths, _, _ := s.service.collection(ctx, update.link("FirmwareInventory")) // after an error, the list is empty
 	entries := slices.DeleteFunc(s.service.readAll(ctx, paths[:min(len(paths), maxSoftware)]), func(r resource) bool {
 		return dropPlaceholder(r.text("Version")) == "" || otherImage.MatchString(r.id())

@@ -74,7 +74,7 @@ func (s *system) namedSystem(ctx context.Context) error {
 
 // systemPaths lists the members of the Systems collection.
 func (s *system) systemPaths(ctx context.Context) ([]string, error) {
-	paths, _, err := s.service.collection(ctx, cmp.Or(s.service.root.link("Systems"), "/redfish/v1/Systems"))
+	paths, _, err := s.service.collection(ctx, s.service.root.systems)
 	return paths, err
 }
 
@@ -207,19 +207,19 @@ func (s *system) settings() string {
 }
 
 // vendors returns the manufacturer of the system and the vendor of the service.
-func (s *system) vendors() []string { return []string{s.vendor(), s.service.root.text("Vendor")} }
+func (s *system) vendors() []string { return []string{s.vendor(), s.service.root.vendor} }
 
 // vendor returns the manufacturer of the system or, if the system does not report it, of the service.
 func (s *system) vendor() string {
 	if v := s.text("Manufacturer"); v != "" {
 		return v
 	}
-	return s.service.root.text("Vendor")
+	return s.service.root.vendor
 }
 
 // chassis reads the chassis that contain the system.
 func (s *system) chassis(ctx context.Context) []resource {
-	collection := cmp.Or(s.service.root.link("Chassis"), "/redfish/v1/Chassis")
+	collection := s.service.root.chassis
 	paths := s.links("Links", "Chassis")
 	if len(paths) == 0 || s.service.cache != nil && s.service.expand.query != "" {
 		all, _, _ := s.service.collection(ctx, collection) // with $expand, one request reads all chassis

@@ -33,8 +33,8 @@ type trust struct {
 }
 
 func (d *Driver) httpClient(ctx context.Context, endpoint bmc.Endpoint) (*http.Client, error) {
-	transport, err := d.transport(ctx, endpoint)
-	if err != nil {
+	transport := &loginTransport{driver: d, endpoint: endpoint, trust: trust{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}}
+	if _, err := transport.choose(ctx); err != nil {
 		return nil, err
 	}
 	timeout := d.RequestTimeout
@@ -60,11 +60,37 @@ func (d *Driver) httpClient(ctx context.Context, endpoint bmc.Endpoint) (*http.C
 	}, nil
 }
 
-func (d *Driver) transport(ctx context.Context, endpoint bmc.Endpoint) (*http.Transport, error) {
-	if !bmc.LoginAccepted(ctx) {
-		return endpoint.Transport(d.Permit)
+// loginTransport sends the requests of one connection. Until the BMC has accepted its credentials it uses connections of its own (see bmc.LoginAccepted), and afterwards those that it shares.
+type loginTransport struct {
+	driver   *Driver
+	endpoint bmc.Endpoint
+	trust    trust
+	own      *http.Transport // nil once the credentials are accepted
+}
+
+func (l *loginTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	transport, err := l.choose(request.Context())
+	if err != nil {
+		return nil, err
 	}
-	p := trust{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}
+	return transport.RoundTrip(request)
+}
+
+func (l *loginTransport) choose(ctx context.Context) (transport *http.Transport, err error) {
+	if bmc.LoginAccepted(ctx) {
+		if l.own != nil {
+			l.own.CloseIdleConnections()
+			l.own = nil
+		}
+		return l.driver.sharedTransport(l.endpoint, l.trust)
+	}
+	if l.own == nil {
+		l.own, err = l.endpoint.Transport(l.driver.Permit)
+	}
+	return l.own, err
+}
+
+func (d *Driver) sharedTransport(endpoint bmc.Endpoint, p trust) (*http.Transport, error) {
 	t := &d.transports
 	t.mu.Lock()
 	defer t.mu.Unlock()

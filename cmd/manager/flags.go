@@ -122,7 +122,7 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.DurationVar(&o.settings.ActiveInterval, "power-active-interval", o.settings.ActiveInterval, "Maximum age of the power state during an operation on a host before it is read again.")
 	set.DurationVar(&o.settings.InspectInterval, "inspect-interval", o.settings.InspectInterval, "Maximum age of the inventory of an idle host before it is read again.")
 	set.DurationVar(&o.settings.HealthInterval, "health-interval", lifecycle.DefaultHealthInterval,
-		"Interval at which the health of an idle host is read. From 600 hosts on it is longer, so that 10 are read per second. 0 reads it with the inventory only.")
+		"Interval at which the health of an idle host is read. From 300 hosts on it is longer, so that 5 are read per second. 0 reads it with the inventory only.")
 	set.StringSliceVar(&o.sensorKinds, "sensor-metrics", nil,
 		"Comma-separated `kinds` of sensors that the metrics show, with a series for each sensor: "+strings.Join(bmcmetrics.SensorKinds, ", ")+". Defaults to none.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "Time that an operating system has to shut down. After it the server is powered off through its BMC.")

@@ -86,7 +86,7 @@ func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alph
 		return err
 	}
 	var machines v1alpha1.BareMetalMachineList
-	if err := f.client.List(ctx, &machines, here, client.MatchingFields{providerIDHostIndex: host.Name}); err != nil {
+	if err := f.client.List(ctx, &machines, here, client.MatchingFields{providerIDServerIndex: serverIndexValue(host.Namespace, host.Name)}); err != nil {
 		return fmt.Errorf("list the machines whose provider ID names the host: %w", err)
 	}
 	for _, m := range machines.Items {
@@ -94,20 +94,6 @@ func (f *conflictFinder) observeClaimConflicts(ctx context.Context, host *v1alph
 		if m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == inventory.ProviderID(host.Namespace, host.Name, m.Name) {
 			view.Claims.UnrecordedConsumer = max(view.Claims.UnrecordedConsumer, m.Name)
 		}
-	}
-	return nil
-}
-
-// providerIDHostIndex indexes machines by the host that their provider ID names.
-const providerIDHostIndex = "spec.providerID.host"
-
-func hostOfProviderID(o client.Object) []string {
-	m, ok := o.(*v1alpha1.BareMetalMachine)
-	if !ok || m.Spec.ProviderID == "" {
-		return nil
-	}
-	if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace && host != "" {
-		return []string{host}
 	}
 	return nil
 }

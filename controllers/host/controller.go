@@ -103,11 +103,8 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to the manager. ctx is the context that the manager runs with.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDHostIndex, hostOfProviderID); err != nil {
-		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
-	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalMachine{}, providerIDServerIndex, serverOfProviderID); err != nil {
-		return fmt.Errorf("index machines by the namespace and the host of their provider ID: %w", err)
+		return fmt.Errorf("index machines by the host of their provider ID: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.BareMetalErasureRequest{}, controllers.RequestIndex, hostNameOfErasureRequest); err != nil {
 		return fmt.Errorf("index BareMetalErasureRequests by their host: %w", err)
@@ -123,7 +120,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	})
 	hosts := ctrl.NewControllerManagedBy(mgr).
 		Named("baremetalhost").
-		Watches(&v1alpha1.BareMetalHost{}, controllers.EnqueueObject,
+		Watches(&v1alpha1.BareMetalHost{}, enqueueAndShare(r.observations),
 			builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilter))).
 		Watches(&v1alpha1.BareMetalHost{}, handler.EnqueueRequestsFromMapFunc(r.watches.hostsWithSameServer), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.BareMetalBoot{}, controllers.EnqueueHost, builder.WithPredicates(predicate.NewPredicateFuncs(r.watches.ofOwnHost))).
@@ -278,7 +275,7 @@ func (r *Reconciler) performNext(ctx context.Context, host *v1alpha1.BareMetalHo
 	}
 	r.observations.update(key, func(h *hostObservation) { h.notePowerReadingUsed(view.BMC.PowerAt) })
 	if wait := r.starts.delay(key, view, step); wait > 0 { // the power is read again before the boot begins
-		result, err = r.writeStatus(ctx, host, view, step, wait)
+		result, err = r.writeStatus(ctx, host, view, lifecycle.AwaitStart(step), wait)
 		return result, false, err
 	}
 	if err := r.boots.ensureOwner(ctx, host, boot, step); err != nil {

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
@@ -42,6 +44,7 @@ type hostObservation struct {
 	firmware       firmwareObservation
 	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
 	inventoryAt    time.Time          // when hardware was read
+	cached         *v1alpha1.Hardware // that of the host in the cache; see share
 	health         health.Tracker     // what is reported about the health
 	sensors        []metrics.Sensor   // those that metrics show
 	sensorsAt      time.Time          // when they were read
@@ -106,6 +109,21 @@ func (o *observations) get(key types.NamespacedName) hostObservation {
 	return got
 }
 
+// share takes a host as the cache has it. Inventories are the largest part of both, so the observation refers to that of the cache if its own is equal. The objects of a cache never change.
+func (o *observations) share(host *v1alpha1.BareMetalHost) {
+	o.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
+		h.cached = host.Status.Hardware
+		own := h.hardware
+		if own == nil || !equality.Semantic.DeepEqual(own, h.cached) {
+			return
+		}
+		h.hardware = h.cached
+		if h.report.hardware == own {
+			h.report.hardware = h.cached
+		}
+	})
+}
+
 // count returns the number of hosts.
 func (o *observations) count() int {
 	o.mu.Lock()
@@ -126,13 +144,16 @@ func (o *observations) forget(key types.NamespacedName) {
 // be that of another server. The identity of the server is always kept. If the status was lost, the identity comes from the boot.
 func (h *hostObservation) initFromStatus(host *v1alpha1.BareMetalHost, boot *v1alpha1.BareMetalBoot, now time.Time) {
 	if h.uid != host.UID {
-		*h = hostObservation{uid: host.UID, bmc: lifecycle.BMC{Busy: h.bmc.Busy}} // another object with the same name
+		*h = hostObservation{uid: host.UID, bmc: lifecycle.BMC{Busy: h.bmc.Busy}, cached: h.cached} // another object with the same name
 	}
 	if !h.initializedAt.IsZero() {
 		return
 	}
 	h.initializedAt = now
-	h.hardware = host.Status.Hardware.DeepCopy() // a status that is erased later is restored from it
+	h.hardware = h.cached // a status that is erased later is restored from it
+	if !equality.Semantic.DeepEqual(h.hardware, host.Status.Hardware) {
+		h.hardware = host.Status.Hardware.DeepCopy()
+	}
 	h.initHealth(host, now)
 	if ref := host.Spec.ConsumerRef; ref != nil && boot != nil && lifecycle.IsOpen(&boot.Spec) && boot.Spec.ClaimID == ref.ClaimID && boot.Spec.Identity != nil {
 		h.bootedHardware = boot.Spec.Identity.Hardware
@@ -173,7 +194,7 @@ func (h *hostObservation) setEndpoint(endpoint *bmc.Endpoint, secrets string) {
 	}
 	if h.endpoint != nil && h.endpoint.URL.String() != endpoint.URL.String() {
 		*h = hostObservation{
-			uid: h.uid, secretVersions: secrets, initializedAt: h.initializedAt, hardware: h.hardware, bootedHardware: h.bootedHardware,
+			uid: h.uid, secretVersions: secrets, initializedAt: h.initializedAt, hardware: h.hardware, cached: h.cached, bootedHardware: h.bootedHardware,
 			bmc: lifecycle.BMC{Busy: h.bmc.Busy},
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -92,12 +93,38 @@ func (m *watchMapper) hostsWithSameServer(ctx context.Context, o client.Object) 
 	return slices.DeleteFunc(same, func(other reconcile.Request) bool { return other == own })
 }
 
+// enqueueAndShare is controllers.EnqueueObject for hosts, and shares what the cache has of a host with the observations.
+func enqueueAndShare(observations *observations) handler.Funcs {
+	share := func(o client.Object) {
+		if host, ok := o.(*v1alpha1.BareMetalHost); ok {
+			observations.share(host)
+		}
+	}
+	enqueue := controllers.EnqueueObject
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q controllers.Queue) {
+			share(e.Object)
+			enqueue.CreateFunc(ctx, e, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q controllers.Queue) {
+			share(e.ObjectNew)
+			enqueue.UpdateFunc(ctx, e, q)
+		},
+		DeleteFunc: enqueue.DeleteFunc,
+	}
+}
+
 // hostsOfMachine returns the hosts that a machine has, the host that its provider ID names, and the hosts that were booted for it: their boots may be
 // kept until the machine is gone.
 func (m *watchMapper) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	requests := m.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
 	booted := m.hostsBootedFor(ctx, o)
-	for _, host := range append(hostOfProviderID(o), booted...) {
+	if m, ok := o.(*v1alpha1.BareMetalMachine); ok {
+		if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace {
+			booted = append(booted, host)
+		}
+	}
+	for _, host := range booted {
 		if request := (reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: host}}); !slices.Contains(requests, request) {
 			requests = append(requests, request)
 		}

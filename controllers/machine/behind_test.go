@@ -19,6 +19,7 @@ import (
 func TestHostBehindCache(t *testing.T) {
 	for name, test := range map[string]struct {
 		named, chosen string // by the machine
+		providerID    string
 		has           string // according to the API server
 		lost          bool   // the cache shows that the choice is closed
 		shown         bool   // the cache shows the claim, and its index not yet
@@ -30,6 +31,9 @@ func TestHostBehindCache(t *testing.T) {
 		"chosen, not claimed":            {chosen: "h-1", gets: 1},
 		"chosen, and the claim is shown": {chosen: "h-1", has: "h-1", shown: true, gets: 1},
 		"chosen and lost":                {chosen: "h-1", lost: true},
+		"restored without status":        {providerID: "baremetal://dc/h-1/m", has: "h-1", gets: 1},
+		"restored, and lost its host":    {providerID: "baremetal://dc/h-1/m", gets: 1, lists: 1},
+		"restored in another namespace":  {providerID: "baremetal://other/h-1/m", has: "h-1", lists: 1},
 		"has another host than named":    {named: "h-1", has: "h-2", gets: 1, lists: 1},
 		"named, and has no host":         {named: "h-1", gets: 1, lists: 1},
 		"named one that is gone":         {named: "gone", has: "h-2", gets: 1, lists: 1},
@@ -49,6 +53,7 @@ func TestHostBehindCache(t *testing.T) {
 					return c.List(ctx, list, opts...)
 				},
 			})
+			machine.Spec.ProviderID = test.providerID
 			if test.named != "" {
 				machine.Status.HostRef = &v1alpha1.HostReference{Name: test.named}
 			}

@@ -59,10 +59,14 @@ func (r *Reconciler) hostsBehindCache(ctx context.Context, m *v1alpha1.BareMetal
 	return claim.HostsOf(ctx, r.APIReader, m.Namespace, m.Name)
 }
 
-// hostMaybeClaimed returns the name of the host that a machine had or chose; empty if the cache shows that it does not have what it chose.
+// hostMaybeClaimed returns the name of the host that a machine had or chose; empty if the cache shows that it does not have what it chose. A machine whose status was lost, as after a restore,
+// had the host that its provider ID names.
 func (r *Reconciler) hostMaybeClaimed(ctx context.Context, m *v1alpha1.BareMetalMachine) string {
 	if m.Status.HostRef != nil {
 		return m.Status.HostRef.Name
+	}
+	if namespace, name := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace {
+		return name
 	}
 	choice, ok := claim.ChoiceOf(m)
 	cached := &v1alpha1.BareMetalHost{}

@@ -39,6 +39,15 @@ func StartsBoot(v View, step Step) bool {
 	return step.Action == RecordBoot && IsOpen(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
+// AwaitStart returns what the status says of a step that starts a boot while others start theirs first. A host is Claimed until its first attempt.
+func AwaitStart(step Step) Step {
+	if step.Phase == v1alpha1.PhaseBooting && step.Boot.Attempt == 1 {
+		step.Phase = v1alpha1.PhaseClaimed
+	}
+	step.Message = "Waiting for other hosts that start their boots"
+	return step
+}
+
 // WantsToBoot is true for a host that starts a boot attempt, or is powered on after a loss of power, as soon as it has a slot, and its power and its settings are read again: it belongs in the boot queue. A host whose BMC
 // does not answer does not belong there: it would block the hosts behind it.
 func WantsToBoot(v View, s Settings) bool {

@@ -116,3 +116,20 @@ func TestBootsUntil(t *testing.T) {
 		g.Expect(until(change)).To(BeZero())
 	}
 }
+// TestAwaitStart: a host whose first attempt waits is Claimed, as it is while its power is read. The phase of others stays.
+func TestAwaitStart(t *testing.T) {
+	for name, test := range map[string]struct {
+		phase   v1alpha1.HostPhase
+		attempt int32
+		want    v1alpha1.HostPhase
+	}{
+		"first attempt": {v1alpha1.PhaseBooting, 1, v1alpha1.PhaseClaimed},
+		"next attempt":  {v1alpha1.PhaseBooting, 2, v1alpha1.PhaseBooting},
+		"erasure":       {v1alpha1.PhaseCleaning, 1, v1alpha1.PhaseCleaning},
+	} {
+		step := Step{Action: RecordBoot, Phase: test.phase, Boot: &v1alpha1.BareMetalBootSpec{Attempt: test.attempt}}
+		if got := AwaitStart(step); got.Phase != test.want || got.Action != RecordBoot || got.Message == step.Message {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
