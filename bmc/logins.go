@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -32,12 +31,18 @@ type account struct {
 type logins struct {
 	mu       sync.Mutex
 	refused  map[account][]time.Time
-	underWay map[account]int // logins with credentials that were not accepted yet, whose end is not known
-	accepted map[credentialsID]map[account]time.Time
+	underWay map[account]int                   // logins with credentials that were not accepted yet, whose end is not known
+	accepted map[credentialsID][]acceptedLogin // usually one of each: a map for each host would be a KiB
+}
+
+// acceptedLogin is when an account last logged in.
+type acceptedLogin struct {
+	account account
+	last    time.Time
 }
 
 func newLogins() *logins {
-	return &logins{refused: map[account][]time.Time{}, underWay: map[account]int{}, accepted: map[credentialsID]map[account]time.Time{}}
+	return &logins{refused: map[account][]time.Time{}, underWay: map[account]int{}, accepted: map[credentialsID][]acceptedLogin{}}
 }
 
 // login is that of one job. Its connections are those that AllowList.Dial makes with its context.
@@ -109,8 +114,8 @@ func (l *logins) begin(a account, id credentialsID, now time.Time) (wait time.Du
 	} else {
 		l.refused[a] = recent
 	}
-	switch _, ok := l.accepted[id][a]; {
-	case ok:
+	switch {
+	case l.indexOf(id, a) >= 0:
 		return 0, false
 	case len(recent) >= loginBudget:
 		return loginWindow - now.Sub(recent[len(recent)-loginBudget]), false
@@ -119,6 +124,11 @@ func (l *logins) begin(a account, id credentialsID, now time.Time) (wait time.Du
 	}
 	l.underWay[a]++
 	return 0, true
+}
+
+// indexOf returns the place of an account among the accepted ones of credentials, and -1 if they were not accepted there. l.mu is held.
+func (l *logins) indexOf(id credentialsID, a account) int {
+	return slices.IndexFunc(l.accepted[id], func(one acceptedLogin) bool { return one.account == a })
 }
 
 // loginPause is how long credentials wait for others whose login is under way.
@@ -142,10 +152,11 @@ func (one *login) end(err error, now time.Time) {
 		case err != nil && kind == Unauthorized: // accepted credentials stay accepted: BMCs also refuse while they restart
 			l.refused[a] = append(l.refused[a], now)
 		case err == nil || kind == Unsupported:
-			if l.accepted[one.id] == nil {
-				l.accepted[one.id] = map[account]time.Time{}
+			if i := l.indexOf(one.id, a); i >= 0 {
+				l.accepted[one.id][i].last = now
+			} else {
+				l.accepted[one.id] = append(l.accepted[one.id], acceptedLogin{a, now})
 			}
-			l.accepted[one.id][a] = now
 		}
 	}
 }
@@ -159,9 +170,9 @@ func (l *logins) forget(now time.Time) {
 			delete(l.refused, a)
 		}
 	}
-	for id, of := range l.accepted {
-		maps.DeleteFunc(of, func(_ account, last time.Time) bool { return now.Sub(last) >= loginMemory })
-		if len(of) == 0 {
+	for id, all := range l.accepted {
+		l.accepted[id] = slices.DeleteFunc(all, func(one acceptedLogin) bool { return now.Sub(one.last) >= loginMemory })
+		if len(l.accepted[id]) == 0 {
 			delete(l.accepted, id)
 		}
 	}

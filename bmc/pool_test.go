@@ -333,6 +333,34 @@ func TestLockoutByRedfish(t *testing.T) {
 	g.Expect(refused.Load()).To(BeNumerically(">", 0))
 }
 
+// TestConnectionAfterLogin: the first login has a connection of its own. Later jobs use those that the driver shares between BMCs and limits, also those of the client that logged in.
+func TestConnectionAfterLogin(t *testing.T) {
+	g := NewWithT(t)
+	server := httptest.NewUnstartedServer(bmctest.NewMachine(bmctest.Options{Name: "m", Username: "root", Password: "right"}))
+	var open atomic.Int32
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	driver := &redfish.Driver{Permit: bmctest.Loopback}
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{})
+	t.Cleanup(pool.Close)
+	address, err := url.Parse(server.URL)
+	g.Expect(err).NotTo(HaveOccurred())
+	e := bmc.Endpoint{URL: &url.URL{Scheme: redfish.SchemeInsecure, Host: address.Host}, Username: "root", Password: "right"}
+	g.Expect(result(t, pool, bmc.Job{Key: "a", Endpoint: e}, poll)).To(Succeed())
+	g.Eventually(open.Load).Should(BeZero(), "that of the first login")
+	g.Expect(result(t, pool, bmc.Job{Key: "a", Endpoint: e}, poll)).To(Succeed())
+	driver.CloseIdleConnections()
+	g.Eventually(open.Load).Should(BeZero())
+}
+
 // TestForeignErrors: an error that is not from the BMC starts no backoff.
 func TestForeignErrors(t *testing.T) {
 	g := NewWithT(t)

@@ -63,7 +63,7 @@ func IndexHosts(ctx context.Context, indexer client.FieldIndexer) error {
 		MACIndex: func(h *v1alpha1.BareMetalHost) []string { return h.Spec.BootMACAddresses },
 		BMCIndex: func(h *v1alpha1.BareMetalHost) []string { return []string{BMCOf(h)} },
 		SecretIndex: func(h *v1alpha1.BareMetalHost) []string {
-			return []string{h.Spec.BMC.CredentialsSecretName, h.Spec.BMC.CASecretName}
+			return slices.DeleteFunc([]string{h.Spec.BMC.CredentialsSecretName, h.Spec.BMC.CASecretName}, func(name string) bool { return name == "" })
 		},
 		HardwareIndex: func(h *v1alpha1.BareMetalHost) []string {
 			if h.Status.Hardware == nil || inventory.HardwareID(h.Status.Hardware.SystemUUID) == "" {

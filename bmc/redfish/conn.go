@@ -47,8 +47,9 @@ func newConn(driver *Driver, endpoint bmc.Endpoint) *conn {
 	}
 }
 
-// ResetCache drops the resources that were read: those of real servers have tens of KiB, and are stale in the next job.
+// ResetCache drops the resources that were read, which have tens of KiB on real servers and are stale in the next job, and the connections of a first login.
 func (c *conn) ResetCache() {
+	c.service.wire.transport.endJob()
 	c.service.resetCache()
 	c.system.resetCache()
 }

@@ -32,10 +32,10 @@ type trust struct {
 	skip bool
 }
 
-func (d *Driver) httpClient(ctx context.Context, endpoint bmc.Endpoint) (*http.Client, error) {
+func (d *Driver) httpClient(ctx context.Context, endpoint bmc.Endpoint) (*http.Client, *loginTransport, error) {
 	transport := &loginTransport{driver: d, endpoint: endpoint, trust: trust{ca: sha256.Sum256(endpoint.CA), skip: endpoint.InsecureSkipVerify}}
 	if _, err := transport.choose(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	timeout := d.RequestTimeout
 	if timeout == 0 {
@@ -57,15 +57,15 @@ func (d *Driver) httpClient(ctx context.Context, endpoint bmc.Endpoint) (*http.C
 			}
 			return nil
 		},
-	}, nil
+	}, transport, nil
 }
 
-// loginTransport sends the requests of one connection. Until the BMC has accepted its credentials it uses connections of its own (see bmc.LoginAccepted), and afterwards those that it shares.
+// loginTransport sends the requests of one client. In a job that may be the first login it uses an HTTP transport of its own (see bmc.LoginAccepted), and otherwise the one that clients share.
 type loginTransport struct {
 	driver   *Driver
 	endpoint bmc.Endpoint
 	trust    trust
-	own      *http.Transport // nil once the credentials are accepted
+	own      *http.Transport // of the current job; nil for the shared one
 }
 
 func (l *loginTransport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -78,16 +78,20 @@ func (l *loginTransport) RoundTrip(request *http.Request) (*http.Response, error
 
 func (l *loginTransport) choose(ctx context.Context) (transport *http.Transport, err error) {
 	if bmc.LoginAccepted(ctx) {
-		if l.own != nil {
-			l.own.CloseIdleConnections()
-			l.own = nil
-		}
 		return l.driver.sharedTransport(l.endpoint, l.trust)
 	}
 	if l.own == nil {
 		l.own, err = l.endpoint.Transport(l.driver.Permit)
 	}
 	return l.own, err
+}
+
+// endJob closes the connections of its own. While a fleet registers they would be one for each BMC, with tens of KiB.
+func (l *loginTransport) endJob() {
+	if l.own != nil {
+		l.own.CloseIdleConnections()
+		l.own = nil
+	}
 }
 
 func (d *Driver) sharedTransport(endpoint bmc.Endpoint, p trust) (*http.Transport, error) {

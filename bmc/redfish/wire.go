@@ -19,9 +19,10 @@ const rootPath = "/redfish/v1/"
 // wire sends the requests of a connection. It authenticates with the session if there is one, and otherwise with HTTP basic
 // authentication. Requests to the service root and for a new session have no credentials.
 type wire struct {
-	client *http.Client
-	base   string // scheme and host
-	host   string
+	client    *http.Client
+	transport *loginTransport
+	base      string // scheme and host
+	host      string
 	// username and password are empty until the service root has been read.
 	username, password string
 	// token authenticates a session, and session is its path.
@@ -29,11 +30,11 @@ type wire struct {
 }
 
 func (d *Driver) newWire(ctx context.Context, endpoint bmc.Endpoint) (*wire, error) {
-	client, err := d.httpClient(ctx, endpoint)
+	client, transport, err := d.httpClient(ctx, endpoint)
 	if err != nil {
 		return nil, err
 	}
-	return &wire{client: client, base: baseURL(endpoint.URL), host: endpoint.URL.Host}, nil
+	return &wire{client: client, transport: transport, base: baseURL(endpoint.URL), host: endpoint.URL.Host}, nil
 }
 
 // answer is a response of a BMC.
