@@ -49,10 +49,8 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 	ctx, login := q.logins.withLogin(ctx, job.Endpoint, id)
 	err := q.connect(ctx, driver, job.Endpoint, id)
 	if err == nil {
+		defer q.resetCache()
 		err = job.Run(ctx, observe(q.client, driver.scheme, q.observe))
-		if cached, ok := q.client.(CacheResetter); ok {
-			cached.ResetCache()
-		}
 	}
 	login.end(err, time.Now())
 	var e *Error
@@ -71,6 +69,13 @@ func (q *bmcQueue) run(ctx context.Context, driver *driverUse, job Job) error {
 	}
 	q.answering = e.Kind != Unreachable
 	return q.failures.record(err, e, id, time.Now())
+}
+
+// resetCache resets the cache of the connection, unless the job ended with an error that closed it.
+func (q *bmcQueue) resetCache() {
+	if cached, ok := q.client.(CacheResetter); ok {
+		cached.ResetCache()
+	}
 }
 
 // connect opens the connection, unless the existing one has the same URL and credentials.

@@ -32,7 +32,7 @@ type logins struct {
 	mu       sync.Mutex
 	refused  map[account][]time.Time
 	underWay map[account]int                   // logins with credentials that were not accepted yet, whose end is not known
-	accepted map[credentialsID][]acceptedLogin // usually one of each: a map for each host would be a KiB
+	accepted map[credentialsID][]acceptedLogin // usually one account for each: a map would be 1 KiB for each host
 }
 
 // acceptedLogin is when an account last logged in.

@@ -55,4 +55,7 @@ func (c *conn) ResetCache() {
 }
 
 // Close ends the session, if there is one.
-func (c *conn) Close(ctx context.Context) error { return c.service.wire.closeSession(ctx) }
+func (c *conn) Close(ctx context.Context) error {
+	defer c.service.wire.transport.endJob()
+	return c.service.wire.closeSession(ctx)
+}

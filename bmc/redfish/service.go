@@ -38,11 +38,16 @@ type service struct {
 func (s *service) resetCache() { s.cache, s.masker, s.loggedInAgain = nil, masker{}, false }
 
 // login reads the service root, which needs no credentials, and opens a session if the URL has auth=session.
-func (s *service) login(ctx context.Context) error {
+func (s *service) login(ctx context.Context) (err error) {
 	w, err := s.driver.newWire(ctx, s.endpoint)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			w.transport.endJob()
+		}
+	}()
 	read, err := w.send(ctx, http.MethodGet, rootPath, nil, nil)
 	var root resource
 	if err == nil {
@@ -68,6 +73,9 @@ func (s *service) login(ctx context.Context) error {
 		return wrap("Connect", err)
 	}
 	w.username, w.password = s.endpoint.Username, s.endpoint.Password
+	if s.wire != nil {
+		s.wire.transport.endJob()
+	}
 	s.wire, s.root, s.expand = w, rootOf(root), expansionOf(root)
 	return nil
 }

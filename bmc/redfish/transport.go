@@ -86,7 +86,7 @@ func (l *loginTransport) choose(ctx context.Context) (transport *http.Transport,
 	return l.own, err
 }
 
-// endJob closes the connections of its own. While a fleet registers they would be one for each BMC, with tens of KiB.
+// endJob closes the connections of the client's own transport. While a fleet registers there would be one for each BMC, with tens of KiB.
 func (l *loginTransport) endJob() {
 	if l.own != nil {
 		l.own.CloseIdleConnections()

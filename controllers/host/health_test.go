@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -279,6 +280,13 @@ func TestSensors(t *testing.T) {
 	g.Expect(names).To(HaveLen(3))
 	g.Expect(names).To(ContainElements("h InletTemperature Inlet Temp", "h Fan Fan 1")) //nolint:dupword // the kind, and the name
 	names = nil
-	r.observations.eachSensor(time.Now().Add(time.Hour), each)
+	later := time.Now().Add(time.Hour)
+	r.observations.eachSensor(later, 3*sensorsInterval, each)
 	g.Expect(names).To(BeEmpty())
+	for n := range 10_000 { // each host is read every 33 minutes
+		r.observations.get(types.NamespacedName{Namespace: "dc", Name: strconv.Itoa(n)})
+	}
+	r.Clock = clocktesting.NewFakePassiveClock(later)
+	r.EachSensor(each)
+	g.Expect(names).To(HaveLen(3))
 }

@@ -109,7 +109,8 @@ func (o *observations) get(key types.NamespacedName) hostObservation {
 	return got
 }
 
-// share takes a host as the cache has it. Inventories are the largest part of both, so the observation refers to that of the cache if its own is equal. The objects of a cache never change.
+// share takes a host as the cache has it. Inventories are the largest part of both, so the observation refers to that of the cache if its own is equal. The objects of a cache never change: clients empty an
+// object before they decode an answer into it.
 func (o *observations) share(host *v1alpha1.BareMetalHost) {
 	o.update(client.ObjectKeyFromObject(host), func(h *hostObservation) {
 		h.cached = host.Status.Hardware

@@ -9,6 +9,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers/metrics"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/lifecycle"
 )
 
 // maxSensorName is the maximum length of the name of a sensor in a metric, and maxSensors the maximum number of sensors of a host.
@@ -64,15 +65,16 @@ func isInlet(name string) bool {
 
 // EachSensor calls do with the sensors of each host that the flag asks for, unless they are too old.
 func (r *Reconciler) EachSensor(do func(namespace, host string, sensor metrics.Sensor)) {
-	r.observations.eachSensor(r.Clock.Now(), do)
+	interval := lifecycle.HealthInterval(lifecycle.View{Provider: lifecycle.Provider{Hosts: r.observations.count()}}, r.Settings)
+	r.observations.eachSensor(r.Clock.Now(), max(3*sensorsInterval, 2*interval), do)
 }
 
-// eachSensor calls do with the sensors that were read within three intervals.
-func (o *observations) eachSensor(now time.Time, do func(namespace, host string, sensor metrics.Sensor)) {
+// eachSensor calls do with the sensors that are not older than maxAge.
+func (o *observations) eachSensor(now time.Time, maxAge time.Duration, do func(namespace, host string, sensor metrics.Sensor)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, h := range o.hosts {
-		if now.Sub(h.sensorsAt) > 3*sensorsInterval {
+		if now.Sub(h.sensorsAt) > maxAge {
 			continue
 		}
 		for _, s := range h.sensors {

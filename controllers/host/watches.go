@@ -120,7 +120,7 @@ func (m *watchMapper) hostsOfMachine(ctx context.Context, o client.Object) []rec
 	requests := m.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
 	booted := m.hostsBootedFor(ctx, o)
 	if m, ok := o.(*v1alpha1.BareMetalMachine); ok {
-		if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace {
+		if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace && host != "" {
 			booted = append(booted, host)
 		}
 	}

@@ -5,7 +5,7 @@ var bmcTargets = []target{
 	{"bmc", nil, []mutant{
 		{"each new password is tried", "logins.begin", "case len(recent) >= loginBudget:", "case false:"},
 		{"logins at once are not counted", "logins.begin", "len(recent)+l.underWay[a] >= loginBudget", "false"},
-		{"accepted credentials wait for those of others", "logins.begin", "case ok:", "case ok && false:"},
+		{"accepted credentials wait for those of others", "logins.begin", "case l.indexOf(id, a) >= 0:", "case false:"},
 		{"a login that was not tried counts as refused", "bmcQueue.run", "errors.Is(e, ErrLoginDeferred)", "false"},
 		{"the addresses of BMCs are not checked", "AllowList.Check", "err != nil", "false"},
 		{"an IPv4 address has two notations", "CanonicalHostname", "address.Unmap()", "address"},

@@ -197,7 +197,7 @@ func TestFlapping(t *testing.T) {
 
 // TestFlappingOfManyHosts: with many hosts the interval of the readings is longer than ten minutes. A part that changes with each of them flaps all the same.
 func TestFlappingOfManyHosts(t *testing.T) {
-	for name, interval := range map[string]time.Duration{"600 hosts": time.Minute, "10,000 hosts": 1000 * time.Second} {
+	for name, interval := range map[string]time.Duration{"300 hosts": time.Minute, "10,000 hosts": 2000 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var tracker Tracker

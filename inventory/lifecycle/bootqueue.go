@@ -39,12 +39,12 @@ func StartsBoot(v View, step Step) bool {
 	return step.Action == RecordBoot && IsOpen(b) && b.Failure == nil && (before == nil || before.Number != b.Number)
 }
 
-// AwaitStart returns what the status says of a step that starts a boot while others start theirs first. A host is Claimed until its first attempt.
+// AwaitStart returns what the status says of a step that starts a boot while it waits for the boots of other hosts to start. A host is Claimed until its first attempt.
 func AwaitStart(step Step) Step {
 	if step.Phase == v1alpha1.PhaseBooting && step.Boot.Attempt == 1 {
 		step.Phase = v1alpha1.PhaseClaimed
 	}
-	step.Message = "Waiting for other hosts that start their boots"
+	step.Message = "Waiting for the boots of other hosts to start. Then: " + step.Message
 	return step
 }
 

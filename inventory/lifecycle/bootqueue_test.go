@@ -116,6 +116,7 @@ func TestBootsUntil(t *testing.T) {
 		g.Expect(until(change)).To(BeZero())
 	}
 }
+
 // TestAwaitStart: a host whose first attempt waits is Claimed, as it is while its power is read. The phase of others stays.
 func TestAwaitStart(t *testing.T) {
 	for name, test := range map[string]struct {

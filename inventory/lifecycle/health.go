@@ -22,7 +22,7 @@ type HealthPoll struct {
 const (
 	// DefaultHealthInterval is the default of the flag of Settings.HealthInterval.
 	DefaultHealthInterval = time.Minute
-	// healthReadsPerSecond limits the load of all hosts together to a fortieth of a core: from 300 hosts on, the interval of each is longer than a minute, and with 10,000 it is 33 minutes.
+	// healthReadsPerSecond limits the load of all hosts together: from 300 hosts on, the interval of each is longer than a minute, and with 10,000 it is 33 minutes.
 	healthReadsPerSecond = 5
 	// minHealthInterval is the least time between two readings, whatever indicates a change.
 	minHealthInterval = 5 * time.Second

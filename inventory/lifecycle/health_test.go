@@ -42,8 +42,8 @@ func TestHealthPoll(t *testing.T) {
 		"changes all the time":       {freeView(healthRead(4*time.Second), func(v *View) { v.BMC.Health.Soon = true }), Nothing},
 		"it cannot be read":          {freeView(healthRead(7*time.Minute), func(v *View) { v.BMC.Health.Failures = 3 }), Nothing},
 		"it is tried again":          {freeView(healthRead(8*time.Minute), func(v *View) { v.BMC.Health.Failures = 3 }), ReadHealth},
-		"with 10,000 hosts":          {freeView(healthRead(10*time.Minute), func(v *View) { v.Provider.Hosts = 10000 }), Nothing},
-		"with 10,000 hosts, later":   {freeView(healthRead(20*time.Minute), func(v *View) { v.Provider.Hosts = 10000 }), ReadHealth},
+		"with 10,000 hosts":          {freeView(healthRead(25*time.Minute), func(v *View) { v.Provider.Hosts = 10000 }), Nothing},
+		"with 10,000 hosts, later":   {freeView(healthRead(40*time.Minute), func(v *View) { v.Provider.Hosts = 10000 }), ReadHealth},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step := Next(c.view, settings)
