@@ -339,12 +339,7 @@ func TestConnectionAfterLogin(t *testing.T) {
 	server := httptest.NewUnstartedServer(bmctest.NewMachine(bmctest.Options{Name: "m", Username: "root", Password: "right"}))
 	var open atomic.Int32
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			open.Add(1)
-		case http.StateClosed:
-			open.Add(-1)
-		}
+		open.Add(map[http.ConnState]int32{http.StateNew: 1, http.StateClosed: -1}[state])
 	}
 	server.Start()
 	t.Cleanup(server.Close)

@@ -212,6 +212,9 @@ var deletions = []fault{
 		if s.is(freeing, configuring) {
 			l.extraOns++ // the record may go before the host: then the disks are erased again, as when the boot is deleted
 		}
+		if s.is(clearing, purging) {
+			l.extraOns++ // the report of the agent may go before the host: then the released host is inspected again
+		}
 		if !s.is(registering) {
 			l.powerWanted()
 			l.remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.site.Namespace}})

@@ -163,7 +163,7 @@ func (g *gated) RoundTrip(request *http.Request) (*http.Response, error) {
 func (l *life) noteBoot(ctx context.Context) {
 	boot, what := &v1alpha1.BareMetalBoot{}, "without a record"
 	if err := env.Client.Get(ctx, client.ObjectKeyFromObject(l.server.Host), boot); err == nil {
-		what = fmt.Sprintf("boot %d, attempt %d", boot.Spec.Number, boot.Spec.Attempt)
+		what = fmt.Sprintf("boot %d (%s), attempt %d", boot.Spec.Number, boot.Spec.Purpose, boot.Spec.Attempt)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
