@@ -235,7 +235,7 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 		if former != "" {
 			return
 		}
-		for host := range r.freeHosts.inNamespace(s.machine.Namespace) {
+		for host := range r.hosts.freeInNamespace(s.machine.Namespace) {
 			if !claim.LastOwnedBy(host, want.Reuse) && !yield(host) {
 				return
 			}
@@ -256,19 +256,8 @@ func (r *Reconciler) pick(ctx context.Context, s *scope) (*v1alpha1.BareMetalHos
 	if !due {
 		return nil, waitReason{v1alpha1.ReasonNoHostFits, conditions.GetMessage(s.machine, v1alpha1.HostClaimedCondition)}, nil
 	}
-	diagnosis, err := r.diagnose(ctx, s.machine.Namespace, want)
-	return nil, waitReason{v1alpha1.ReasonNoHostFits, diagnosis}, err
-}
-
-// diagnose returns what excluded how many hosts from a machine, and the nearest host. Machines diagnose one after the other: each list of 10,000 hosts takes 7 MB.
-func (r *Reconciler) diagnose(ctx context.Context, namespace string, want claim.Want) (string, error) {
-	r.diagnosisMu.Lock()
-	defer r.diagnosisMu.Unlock()
-	var all v1alpha1.BareMetalHostList // objects of the cache: they must not be changed
-	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return "", err
-	}
-	return claim.Diagnose(claim.Each(all.Items), want).String(), nil
+	diagnosis := claim.Diagnose(slices.Values(r.hosts.inNamespace(s.machine.Namespace)), want)
+	return nil, waitReason{v1alpha1.ReasonNoHostFits, diagnosis.String()}, nil
 }
 
 // How long a machine waits for a former host of its owner, and how often it checks whether the wait is over.
@@ -283,7 +272,7 @@ const (
 // waited for. Neither is a host whose BMC has been not ready for too long, since its return is unpredictable.
 //
 // A host must not be missed while its machine releases it. So both lists are read from the cache, the free hosts last. The event handlers that fill
-// freeHosts may run later.
+// Reconciler.hosts may run later.
 func (r *Reconciler) formerHosts(ctx context.Context, s *scope, want claim.Want) (released []v1alpha1.BareMetalHost, former string, err error) {
 	if want.Reuse == "" {
 		return nil, "", nil

@@ -5,7 +5,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -50,10 +49,9 @@ type Reconciler struct {
 	WatchFilter string
 
 	metadata      client.Reader // the cache: Client reads even the metadata of Secrets from the API server
-	freeHosts     freeHosts
+	hosts         cachedHosts
 	assumed       claim.Assumed
 	noHostBackoff noHostBackoff
-	diagnosisMu   sync.Mutex // one machine at a time lists all hosts
 	writeCache    controllers.WriteCache[*v1alpha1.BareMetalMachine]
 	throttle      *controllers.Throttle
 	// provisioned holds the UIDs of machines whose event Provisioned was recorded. Nil records every event.

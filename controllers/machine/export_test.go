@@ -17,13 +17,13 @@ func (r *Reconciler) ClaimFor(ctx context.Context, m *v1alpha1.BareMetalMachine,
 	return err
 }
 
-// WatchFreeHosts updates the free hosts like the watch of the controller.
-func (r *Reconciler) WatchFreeHosts(ctx context.Context, mgr ctrl.Manager) error {
+// WatchHosts updates the hosts like the watch of the controller.
+func (r *Reconciler) WatchHosts(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.BareMetalHost{})
 	if err != nil {
 		return err
 	}
-	see := func(o any) { r.freeHosts.update(o.(*v1alpha1.BareMetalHost)) }
+	see := func(o any) { r.hosts.update(o.(*v1alpha1.BareMetalHost)) }
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, o any) { see(o) }})
 	return err
 }
@@ -31,7 +31,7 @@ func (r *Reconciler) WatchFreeHosts(ctx context.Context, mgr ctrl.Manager) error
 // FreeHosts returns the number of free hosts in a namespace.
 func (r *Reconciler) FreeHosts(namespace string) int {
 	n := 0
-	for range r.freeHosts.inNamespace(namespace) {
+	for range r.hosts.freeInNamespace(namespace) {
 		n++
 	}
 	return n

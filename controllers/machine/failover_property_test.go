@@ -130,11 +130,11 @@ func (w *world) lead(t *rapid.T) {
 			l.next(rapid.SampledFrom([]error{nil, nil, nil, nil, nil, nil, nil, errLost}).Draw(t, "request"))
 			continue
 		}
-		l.r.freeHosts, l.r.assumed = freeHosts{}, claim.Assumed{}
+		l.r.hosts, l.r.assumed = cachedHosts{}, claim.Assumed{}
 		for _, name := range []string{"h-0", "h-1", "h-2"} {
 			l.shown[name] = version(t, name, w.hosts[name])
 			if rapid.Bool().Draw(t, "shows "+name) {
-				l.r.freeHosts.update(l.shown[name])
+				l.r.hosts.update(l.shown[name])
 			}
 		}
 		l.start(t.Context(), version(t, "m", w.machines))

@@ -41,7 +41,7 @@ func claimWorld(t *testing.T, machine *v1alpha1.BareMetalMachine, hosts ...strin
 			{Type: v1alpha1.AvailableCondition, Status: metav1.ConditionTrue}, {Type: v1alpha1.VerifiedCondition, Status: metav1.ConditionTrue},
 		}
 		NewWithT(t).Expect(api.Create(t.Context(), host)).To(Succeed())
-		r.freeHosts.update(host)
+		r.hosts.update(host)
 	}
 	return r
 }
@@ -116,7 +116,7 @@ func TestNewMachine(t *testing.T) {
 	var hosts v1alpha1.BareMetalHostList
 	g.Expect(api.List(t.Context(), &hosts)).To(Succeed())
 	for i := range hosts.Items {
-		next.freeHosts.update(&hosts.Items[i])
+		next.hosts.update(&hosts.Items[i])
 	}
 	second.addFinalizer()
 	_, err = next.reconcileClaim(t.Context(), second)

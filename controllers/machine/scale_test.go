@@ -83,7 +83,7 @@ func TestManyClaims(t *testing.T) {
 	r := &machine.Reconciler{}
 	env.StartManager(t, func(ctx context.Context, mgr ctrl.Manager) error {
 		r.Client, r.APIReader = counting(t, mgr, &n), mgr.GetAPIReader()
-		return r.WatchFreeHosts(ctx, mgr)
+		return r.WatchHosts(ctx, mgr)
 	})
 	g.Eventually(func() int { return r.FreeHosts(namespace) }, time.Minute, 100*time.Millisecond).Should(Equal(len(machines)))
 	synced := time.Now()

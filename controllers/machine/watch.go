@@ -27,7 +27,7 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok {
 				return
 			}
-			r.freeHosts.update(host)
+			r.hosts.update(host)
 			r.enqueueConsumers(ctx, host, q.Add)
 			if !e.IsInInitialList { // at start every machine is reconciled once all hosts are in the cache
 				r.enqueueWaiting(ctx, host, q)
@@ -39,7 +39,7 @@ func (r *Reconciler) onHost() handler.EventHandler {
 			if !ok || !alsoOK {
 				return
 			}
-			r.freeHosts.update(after)
+			r.hosts.update(after)
 			if controllers.DesiredStateChanged(e) || before.Status.Phase != after.Status.Phase {
 				r.enqueueConsumers(ctx, before, q.Add)
 				r.enqueueConsumers(ctx, after, q.Add)
@@ -52,7 +52,7 @@ func (r *Reconciler) onHost() handler.EventHandler {
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q controllers.Queue) {
 			if host, ok := e.Object.(*v1alpha1.BareMetalHost); ok {
-				r.freeHosts.remove(host)
+				r.hosts.remove(host)
 				r.enqueueConsumers(ctx, host, q.Add)
 				r.enqueueWaiting(ctx, host, q)
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
-// TestFreeHosts: a host is free in its namespace from when the cache shows it until it is claimed or deleted.
-func TestFreeHosts(t *testing.T) {
+// TestCachedHosts: a host is in its namespace from when the cache shows it until it is deleted, and free until it is claimed.
+func TestCachedHosts(t *testing.T) {
 	g := NewWithT(t)
 	host := func(namespace, name, machine string) *v1alpha1.BareMetalHost {
 		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -20,10 +20,10 @@ func TestFreeHosts(t *testing.T) {
 		}
 		return h
 	}
-	var f freeHosts
+	var f cachedHosts
 	names := func(namespace string) []string {
 		all := []string{}
-		for h := range f.inNamespace(namespace) {
+		for h := range f.freeInNamespace(namespace) {
 			all = append(all, h.Name)
 		}
 		slices.Sort(all)
@@ -42,8 +42,11 @@ func TestFreeHosts(t *testing.T) {
 	f.remove(host("other", "c", ""))
 	g.Expect(names("dc")).To(Equal([]string{"b"}))
 	g.Expect(names("other")).To(BeEmpty())
-	g.Expect(f.hosts).NotTo(HaveKey("other"), "nothing is kept of a namespace without hosts")
-	for range f.inNamespace("dc") { // an iteration may stop early
+	g.Expect(f.inNamespace("dc")).To(HaveLen(2))
+	g.Expect(f.inNamespace("other")).To(BeEmpty())
+	g.Expect(f.free).NotTo(HaveKey("other"), "nothing is kept of a namespace without hosts")
+	g.Expect(f.all).NotTo(HaveKey("other"))
+	for range f.freeInNamespace("dc") { // an iteration may stop early
 		break
 	}
 }
