@@ -74,6 +74,21 @@ func TestTree(t *testing.T) {
 	}))
 }
 
+// TestIdentities: what identifies a server or a site by its field is replaced, there and in the texts of other objects.
+func TestIdentities(t *testing.T) {
+	for field, want := range map[string]string{
+		"serialNumber": "serial-1", "serial": "serial-1", "systemUUID": "uuid-1", "machineID": "uuid-1", "macAddress": "mac-1", "wwn": "wwn-1", "assetTag": "asset-1", "chassisID": "chassis-1",
+		"systemName": "switch-1", "portID": "port-1", "host": "endpoint-1",
+	} {
+		g, r := NewWithT(t), NewRedactor()
+		tree := map[string]any{"status": map[string]any{field: "Rack7-Unit12"}}
+		r.Learn(tree)
+		r.Tree(tree)
+		g.Expect(tree).To(Equal(map[string]any{"status": map[string]any{field: want}}))
+		g.Expect(r.Text("of RACK7-UNIT12.")).To(Equal("of " + want + "."))
+	}
+}
+
 // TestTreeWithoutSecrets: what could be a secret by its field or its name is removed, with or without the identities, and so are the variables of a Cluster. Names of Secrets stay.
 func TestTreeWithoutSecrets(t *testing.T) {
 	for _, keep := range []bool{false, true} {
