@@ -161,7 +161,7 @@ type volume struct {
 
 // at returns the bytes at an offset, or nil outside of the volume or if they cannot be read.
 func (v *volume) at(offset, length int64) []byte {
-	if offset < 0 || length < 0 || offset > v.size-length {
+	if offset < 0 || length <= 0 || offset > v.size-length {
 		return nil
 	}
 	b := make([]byte, length)

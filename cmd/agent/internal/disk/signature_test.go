@@ -187,6 +187,9 @@ func FuzzSignatures(f *testing.F) {
 	copy(fat[54:], "FAT16   ")
 	fat[510], fat[511] = 0x55, 0xaa
 	f.Add(fat, false)
+	empty := slices.Clone(fat)
+	empty[12], empty[13], empty[14] = 4, 4, 4 // the root directory has no entry, and begins at the end of the disk
+	f.Add(empty, false)
 	f.Fuzz(func(t *testing.T, b []byte, small bool) {
 		sector := 4096
 		if small {
