@@ -221,7 +221,7 @@ properties-full: ## 5 min: the properties of the lifecycle over CHECKS=5000 sequ
 	go test -count=1 -timeout 60m -v -run TestProperty ./inventory/lifecycle -rapid.seed=$(SEED) -rapid.checks=$(or $(CHECKS),5000)
 
 .PHONY: fuzz
-fuzz: ## 11 min: fuzz the parsers of untrusted input, each for FUZZTIME=30s.
+fuzz: ## 27 min: fuzz the parsers of untrusted input, each for FUZZTIME=30s.
 	@hack/fuzz.sh $(or $(FUZZTIME),30s)
 
 .PHONY: imagecheck
