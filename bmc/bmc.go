@@ -22,7 +22,7 @@ type Client interface {
 	Close(ctx context.Context) error
 }
 
-// CacheResetter is a client that caches responses during a job. The Pool calls ResetCache after each job.
+// CacheResetter is a client that keeps responses and connections for the time of a job. The Pool calls ResetCache after each job, unless it closes the client.
 type CacheResetter interface{ ResetCache() }
 
 // Endpoint is the data that a driver needs to connect to a BMC.

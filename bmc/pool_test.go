@@ -317,13 +317,9 @@ func TestLockoutByRedfish(t *testing.T) {
 		_, _ = w.Write(recorder.Body.Bytes())
 	}))
 	t.Cleanup(server.Close)
-	driver := &redfish.Driver{Permit: bmctest.Loopback}
-	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{})
-	t.Cleanup(pool.Close)
-	address, err := url.Parse(server.URL)
-	g.Expect(err).NotTo(HaveOccurred())
+	_, pool, e := redfishPool(t, server)
 	login := func(password string) error {
-		e := bmc.Endpoint{URL: &url.URL{Scheme: redfish.SchemeInsecure, Host: address.Host}, Username: "root", Password: password}
+		e.Password = password
 		return result(t, pool, bmc.Job{Key: "tenant", Endpoint: e}, poll)
 	}
 	for i := range 10 {
@@ -331,6 +327,16 @@ func TestLockoutByRedfish(t *testing.T) {
 	}
 	g.Expect(refused.Load()).To(BeNumerically("<=", 2))
 	g.Expect(refused.Load()).To(BeNumerically(">", 0))
+}
+
+// redfishPool returns a pool with the driver for Redfish, and the endpoint of the user root at a server.
+func redfishPool(t *testing.T, server *httptest.Server) (*redfish.Driver, *bmc.Pool, bmc.Endpoint) {
+	t.Helper()
+	driver := &redfish.Driver{Permit: bmctest.Loopback}
+	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{})
+	t.Cleanup(pool.Close)
+	address := &url.URL{Scheme: redfish.SchemeInsecure, Host: server.Listener.Addr().String()}
+	return driver, pool, bmc.Endpoint{URL: address, Username: "root", Password: "right"}
 }
 
 // TestConnectionAfterLogin: the first login has a connection of its own. Later jobs use those that the driver shares between BMCs and limits, also those of the client that logged in.
@@ -343,12 +349,7 @@ func TestConnectionAfterLogin(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	driver := &redfish.Driver{Permit: bmctest.Loopback}
-	pool := bmc.NewPool(map[string]bmc.Driver{redfish.SchemeInsecure: driver.Driver()}, bmc.PoolOptions{})
-	t.Cleanup(pool.Close)
-	address, err := url.Parse(server.URL)
-	g.Expect(err).NotTo(HaveOccurred())
-	e := bmc.Endpoint{URL: &url.URL{Scheme: redfish.SchemeInsecure, Host: address.Host}, Username: "root", Password: "right"}
+	driver, pool, e := redfishPool(t, server)
 	g.Expect(result(t, pool, bmc.Job{Key: "a", Endpoint: e}, poll)).To(Succeed())
 	g.Eventually(open.Load).Should(BeZero(), "that of the first login")
 	g.Expect(result(t, pool, bmc.Job{Key: "a", Endpoint: e}, poll)).To(Succeed())

@@ -119,8 +119,8 @@ func enqueueAndShare(observations *observations) handler.Funcs {
 func (m *watchMapper) hostsOfMachine(ctx context.Context, o client.Object) []reconcile.Request {
 	requests := m.requestsForHosts(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{controllers.ConsumerIndex: o.GetName()})
 	booted := m.hostsBootedFor(ctx, o)
-	if m, ok := o.(*v1alpha1.BareMetalMachine); ok {
-		if namespace, host := inventory.HostOf(m.Spec.ProviderID); namespace == m.Namespace && host != "" {
+	if machine, ok := o.(*v1alpha1.BareMetalMachine); ok {
+		if namespace, host := inventory.HostOf(machine.Spec.ProviderID); namespace == machine.Namespace && host != "" {
 			booted = append(booted, host)
 		}
 	}
