@@ -69,6 +69,18 @@ func TestOperatorPages(t *testing.T) {
 	}
 }
 
+// TestNavigation: the site shows each page that an operator reads. The other pages are in it by their folder.
+func TestNavigation(t *testing.T) {
+	navigation := strings.Fields(readPage(t, "hack/site/navigation.md"))
+	for _, pattern := range []string{"docs/start/*.md", "docs/guides/*.md", "docs/concepts/*.md", "docs/reference/*.md", "docs/[a-z]*.md"} {
+		for _, page := range gitFiles(t, pattern) {
+			if entry := strings.TrimSuffix(strings.TrimPrefix(page, "docs/"), ".md"); filepath.Dir(pattern) == filepath.Dir(page) && !slices.Contains(navigation, entry) {
+				t.Errorf("hack/site/navigation.md has no entry %s", entry)
+			}
+		}
+	}
+}
+
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(name)

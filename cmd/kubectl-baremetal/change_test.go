@@ -270,6 +270,24 @@ func TestDrain(t *testing.T) {
 	g.Expect(got.err).To(ContainSubstring("which is not permitted: use --workload-kubeconfig FILE"))
 }
 
+// TestDrainRunsNoProgramOfTenants: the kubeconfig in a Secret that a tenant may write names no program and no file of the operator's machine; one that the operator names may.
+func TestDrainRunsNoProgramOfTenants(t *testing.T) {
+	for field, user := range map[string]string{"exec": `{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never}}`, "tokenFile": `{tokenFile: /root/.kube/token}`} {
+		for _, verb := range []string{"start", "end"} {
+			for _, more := range [][]string{nil, {"--dry-run=server"}} {
+				g := NewWithT(t)
+				secret := workloadSecret()
+				secret.Data["value"] = []byte(`{kind: Config, apiVersion: v1, users: [{name: u, user: ` + user + `}]}`)
+				b := newBench(runningHost("server-1"), machine(), secret)
+				got := b.run(t, append([]string{"drain", verb, "server-1", "--reason", "fan", "--yes"}, more...)...)
+				g.Expect(got.code).To(Equal(2), got.out)
+				g.Expect(got.err).To(And(ContainSubstring(`users["u"] has `+field), ContainSubstring("--workload-kubeconfig FILE")))
+				g.Expect(b.kubectl).To(BeEmpty())
+			}
+		}
+	}
+}
+
 // TestDrainsItsNode: a Node that is not that of the machine, such as one of another cluster with its name, is neither drained nor made schedulable.
 func TestDrainsItsNode(t *testing.T) {
 	const uuid, other = "4c4c4544-0034-4b10-8057-b4c04f4d5031", "4c4c4544-0034-4b10-8057-b4c04f4d5032"

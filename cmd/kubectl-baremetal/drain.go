@@ -23,6 +23,7 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/plan"
 	"github.com/capbm-io/cluster-api-provider-baremetal/cmd/kubectl-baremetal/internal/view"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory"
+	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/kubeconfig"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/why"
 )
 
@@ -284,6 +285,9 @@ func (d *drain) workloadKubeconfig(ctx context.Context, s *drained) (file string
 	content := secret.Data["value"]
 	if len(content) == 0 {
 		return "", nil, fmt.Errorf("the Secret %s has no kubeconfig: use --workload-kubeconfig FILE", key.Name)
+	}
+	if err := kubeconfig.Check(content); err != nil { // whoever may write the Secret must not run programs here
+		return "", nil, fmt.Errorf("the kubeconfig in the Secret %s is not used: %w; or use --workload-kubeconfig FILE with one that you trust", key.Name, err)
 	}
 	temporary, err := os.CreateTemp("", "kubectl-baremetal-*.kubeconfig") // only this user may read it
 	if err != nil {

@@ -126,7 +126,7 @@ func (o *options) addHostFlags(set *pflag.FlagSet) {
 	set.StringSliceVar(&o.sensorKinds, "sensor-metrics", nil,
 		"Comma-separated `kinds` of sensors that the metrics show, with a series for each sensor: "+strings.Join(bmcmetrics.SensorKinds, ", ")+". Defaults to none.")
 	set.DurationVar(&o.settings.ShutDownTimeout, "shutdown-timeout", o.settings.ShutDownTimeout, "Time that an operating system has to shut down. After it the server is powered off through its BMC.")
-	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "Maximum duration of a boot attempt. After it the attempt has failed.")
+	set.DurationVar(&o.settings.BootTimeout, "boot-timeout", o.settings.BootTimeout, "Maximum duration of a boot attempt. After it the attempt has failed. The same for the controllers and the boot servers.")
 	set.DurationVar(&o.settings.MethodTimeout, "boot-method-timeout", o.settings.MethodTimeout,
 		"Time after the power-on that the first request of a boot method has, if the boot has another method. After it the next attempt uses that one. Values from --boot-timeout on have no effect.")
 	set.StringArrayVar(&o.bootMediaURLs, "boot-media-url", nil,

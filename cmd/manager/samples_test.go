@@ -133,6 +133,16 @@ func TestSecuritySamples(t *testing.T) {
 		o.Spec.Template.Spec.Boot = boot(kernel, initrd)
 		return o
 	}
+	image := func(url string) client.Object {
+		m := &v1alpha1.BareMetalMachine{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-"}}
+		m.Spec.Image = &v1alpha1.Image{URL: url, Checksum: "sha256:" + strings.Repeat("0", 64)}
+		return m
+	}
+	imageTemplate := func(url string) client.Object {
+		o := &v1alpha1.BareMetalMachineTemplate{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+		o.Spec.Template.Spec.Image = &v1alpha1.Image{URL: url, Checksum: "sha256:" + strings.Repeat("0", 64)}
+		return o
+	}
 	const network, verified, origin = "must be an IP address in 192.0.2.0/24", "must be verified by TLS", "must come from https://images.example/"
 	const kernel, initrd = "https://images.example/vmlinuz", "https://images.example/initrd"
 	for name, test := range map[string]struct {
@@ -150,6 +160,12 @@ func TestSecuritySamples(t *testing.T) {
 		"an initrd of elsewhere":     {machine(kernel, "https://images.example.org/initrd"), origin},
 		"a template":                 {template(kernel, initrd), ""},
 		"a template, from elsewhere": {template(kernel, "http://images.example/initrd"), origin},
+		"a disk image":               {image("https://images.example/debian.qcow2"), ""},
+		"one of a registry":          {image("oci://images.example/debian:13"), ""},
+		"one of elsewhere":           {image("https://images.example.org/debian.qcow2"), origin},
+		"one of another registry":    {image("oci://images.example.org/debian:13"), origin},
+		"its template":               {imageTemplate("https://images.example/debian.qcow2"), ""},
+		"its template, of elsewhere": {imageTemplate("http://images.example/debian.qcow2"), origin},
 	} {
 		for _, namespace := range []string{tenants.Name, elsewhere} {
 			create := func() error {

@@ -69,7 +69,7 @@ func TestTokenFileOfATenant(t *testing.T) {
 	env.Create(t, infra)
 	controllerstest.Wait(t, env, infra, func(g Gomega, c *v1alpha1.BareMetalCluster) {
 		g.Expect(conditions.GetReason(c, v1alpha1.KubeconfigAcceptedCondition)).To(Equal(v1alpha1.ReasonKubeconfigRefused))
-		g.Expect(conditions.GetMessage(c, v1alpha1.KubeconfigAcceptedCondition)).To(ContainSubstring("users[u] has tokenFile"))
+		g.Expect(conditions.GetMessage(c, v1alpha1.KubeconfigAcceptedCondition)).To(ContainSubstring("users[\"u\"] has tokenFile"))
 	})
 	g.Expect(asked.Load()).To(BeZero(), "the tenant's server was asked")
 

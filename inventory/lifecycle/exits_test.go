@@ -130,3 +130,13 @@ func TestUnrecordedConsumer(t *testing.T) {
 		}
 	}
 }
+
+// TestForcedReleaseDuringErasure: a release that takes long names the annotation that ends it, and what that costs while disks are to be erased.
+func TestForcedReleaseDuringErasure(t *testing.T) {
+	g := NewWithT(t)
+	s := DefaultSettings()
+	const forced, unerased = v1alpha1.ReleaseUnfencedAnnotation, "Its disks are then not erased"
+	slow := func(v *View) { v.Consumer.DeletingSince = noon.Add(-time.Hour) }
+	g.Expect(Next(erasingView(deletedAgo(0), slow), s).Message).To(And(ContainSubstring(forced), ContainSubstring(unerased)))
+	g.Expect(Next(claimedView(provisioned, deletedAgo(0), slow), s).Message).To(And(ContainSubstring(forced), Not(ContainSubstring(unerased))))
+}

@@ -163,6 +163,9 @@ func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 func withReleaseDeadline(v View, step Step, s Settings) Step {
 	if step.Action != Release && (v.BMC.Problem != nil || v.Consumer.releaseSlow(v.Now, s)) {
 		step.Message += fmt.Sprintf(". The annotation %s=\"who and why\" on the host releases it without a power-off, into quarantine", v1alpha1.ReleaseUnfencedAnnotation)
+		if erasureDue(v, s) {
+			step.Message += ". Its disks are then not erased"
+		}
 	}
 	if step.Action == "" {
 		step.RequeueAt = untilReleaseDue(v, step.RequeueAt)

@@ -83,7 +83,7 @@ var hostPhases = []Row{
 		Cause: "the operating system takes long to shut down, or the BMC does not carry out the power-off",
 	},
 	{
-		Reason: string(v1alpha1.PhaseCleaning), State: Waits, Usual: 15 * time.Minute, Next: describeBoot,
+		Reason: string(v1alpha1.PhaseCleaning), State: Waits, Usual: 4 * time.Hour, Next: describeBoot,
 		Means: "The disks of the server are erased, or its BMC settings are reset",
 		Do:    "Wait. If it stays, see [deletions that wait](../concepts/host-lifecycle.md#when-a-deletion-waits)",
 		Cause: "large disks are erased, or the BMC does not eject its virtual media",
