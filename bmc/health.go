@@ -60,6 +60,8 @@ type HealthReading struct {
 	Parts []Part
 	// Read are the classes of which all parts were read. It is empty if no details were read.
 	Read []PartClass
+	// Partial is true if a summary could not be read, so that Rollup may be better than the server.
+	Partial bool
 }
 
 // Part is a part of a server that is not healthy.

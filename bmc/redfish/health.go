@@ -31,8 +31,9 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 		return bmc.HealthReading{}, err
 	}
 	reading := bmc.HealthReading{Server: healthOf(c.system.resource), Rollup: rollupOf(c.system.resource)}
-	boxes := c.summarizedChassis(ctx)
+	boxes, allBoxes := c.summarizedChassis(ctx)
 	managers, all := c.summarizedManagers(ctx)
+	reading.Partial = !allBoxes || !all
 	for _, box := range boxes {
 		reading.Rollup = bmc.Worst(reading.Rollup, rollupOf(box))
 	}
@@ -55,10 +56,13 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 	return reading, wrap(op, err)
 }
 
-// summarizedChassis reads the chassis that the system links to and that contain no other system.
-func (c *conn) summarizedChassis(ctx context.Context) []resource {
-	paths := c.system.links("Links", "Chassis")
-	return slices.DeleteFunc(c.service.readAll(ctx, paths[:min(len(paths), maxSummaries)]), c.system.isShared)
+// summarizedChassis reads the chassis that the system links to and that contain no other system. all is true if each chassis was read.
+func (c *conn) summarizedChassis(ctx context.Context) (boxes []resource, all bool) {
+	paths := unique(c.system.links("Links", "Chassis"))
+	paths = paths[:min(len(paths), maxSummaries)]
+	boxes = c.service.readAll(ctx, paths)
+	all = len(boxes) == len(paths)
+	return slices.DeleteFunc(boxes, c.system.isShared), all
 }
 
 // summarizedManagers reads the managers that the system links to and that manage no other system. all is true if each manager was read.
@@ -113,7 +117,7 @@ func (c *conn) readParts(ctx context.Context, reading *bmc.HealthReading) error 
 			return err
 		}
 		if complete && len(reading.Parts) < bmc.MaxParts && c.service.requests <= maxHealthRequests {
-			reading.Read = append(reading.Read, one.classes...)
+			reading.Read = append(reading.Read, slices.DeleteFunc(one.classes, func(class bmc.PartClass) bool { return p.voltagesOmitted && class == bmc.PartVoltage })...)
 		} else {
 			reading.Parts = reading.Parts[:before] // a class is reported as a whole: the earlier reading of it stays
 		}
@@ -129,6 +133,8 @@ type parts struct {
 	inspection
 
 	reading *bmc.HealthReading
+	// voltagesOmitted is true if a chassis has too many sensors, so that its voltages were not read.
+	voltagesOmitted bool
 }
 
 func (p *parts) addChassis(ctx context.Context) bool {

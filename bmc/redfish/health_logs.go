@@ -48,7 +48,8 @@ func logRank(r resource) int {
 // findLogs finds the logs of the system, of its BMCs and of its chassis. Vendors keep them at any of the three.
 func (c *conn) findLogs(ctx context.Context) []bmc.LogSource {
 	managers, _ := c.summarizedManagers(ctx)
-	owners := slices.Concat([]resource{c.system.resource}, managers, c.summarizedChassis(ctx))
+	boxes, _ := c.summarizedChassis(ctx)
+	owners := slices.Concat([]resource{c.system.resource}, managers, boxes)
 	var services []resource
 	for _, owner := range owners {
 		path := owner.link("LogServices")

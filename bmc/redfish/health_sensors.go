@@ -71,7 +71,7 @@ func (p *parts) addSubsystem(ctx context.Context, box resource) bool {
 				some = append(some, one)
 			}
 		}
-		paths = some[:min(len(some), maxHealthSensors)]
+		paths, p.voltagesOmitted = some[:min(len(some), maxHealthSensors)], true
 	}
 	sensors := p.service.readAll(ctx, paths)
 	for _, r := range sensors {

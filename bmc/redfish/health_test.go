@@ -209,6 +209,67 @@ func TestUnreadHealth(t *testing.T) {
 	}
 }
 
+// TestPartialSummary: a reading says that a summary could not be read.
+func TestPartialSummary(t *testing.T) {
+	for _, path := range []string{"", aChassis, "/redfish/v1/Managers/1"} {
+		g := NewWithT(t)
+		s := newTree(t, aServerWithHealth("On", "OK", nil))
+		s.before = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == path {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return r.URL.Path == path
+		}
+		reading, err := s.open(t, aSystem).ReadHealth(t.Context(), bmc.HealthRequest{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(reading.Partial).To(Equal(path != ""), path)
+	}
+}
+
+// aServerWithSensors has a resource for each sensor, in pages, and no Thermal or Power.
+func aServerWithSensors(n int) map[string]string {
+	const sensors = aChassis + "/Sensors"
+	changes := map[string]string{
+		aChassis: `{"@odata.type":"#Chassis.v1_10_0.Chassis","Id":"1","Sensors":{"@odata.id":"` + sensors + `"},"Links":{"ComputerSystems":[{"@odata.id":"` + aSystem + `"}]}}`,
+	}
+	var links []string
+	for i := range n {
+		path, kind := fmt.Sprintf("%s/V%d", sensors, i), "Voltage"
+		switch i {
+		case 0:
+			path, kind = sensors+"/Fan1", "Rotational"
+		case n - 1:
+			path, kind = sensors+"/TempInlet", "Temperature"
+		}
+		changes[path] = fmt.Sprintf(`{"@odata.type":"#Sensor.v1_2_0.Sensor","Id":"%d","Name":"S%d","ReadingType":"%s","Reading":%d,"Status":{"State":"Enabled","Health":"OK"}}`, i, i, kind, i+1)
+		links = append(links, `{"@odata.id":"`+path+`"}`)
+	}
+	changes[sensors] = `{"Members":[` + strings.Join(links[:n/2], ",") + `],"Members@odata.nextLink":"` + sensors + `/Page2"}`
+	changes[sensors+"/Page2"] = `{"Members":[` + strings.Join(links[n/2:], ",") + `]}`
+	return aServerWithHealth("On", "OK", changes)
+}
+
+// TestSensorResources: the sensors of a chassis without Thermal and Power are read from each page, and a fan is a fan whatever its type is called.
+func TestSensorResources(t *testing.T) {
+	g := NewWithT(t)
+	monitor, err := bmc.As[bmc.Monitor](newTree(t, aServerWithSensors(4)).open(t, aSystem), "")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(monitor.Sensors(t.Context())).To(ConsistOf(
+		And(HaveField("Name", "S0"), HaveField("Kind", "Fan")), HaveField("Kind", "Voltage"), HaveField("Kind", "Voltage"), And(HaveField("Name", "S3"), HaveField("Kind", "Temperature")),
+	))
+}
+
+// TestManySensors: of more sensors than a reading has, those of fans and temperatures are read, and the voltages do not count as read.
+func TestManySensors(t *testing.T) {
+	for _, n := range []int{maxHealthSensors, maxHealthSensors + 1} {
+		g := NewWithT(t)
+		reading, err := newTree(t, aServerWithSensors(n)).open(t, aSystem).ReadHealth(t.Context(), bmc.HealthRequest{Details: true})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(reading.Read).To(ContainElements(bmc.PartFan, bmc.PartTemperature))
+		g.Expect(slices.Contains(reading.Read, bmc.PartVoltage)).To(Equal(n == maxHealthSensors))
+	}
+}
+
 // logTree are the logs of a system, listed from old to new, in two pages.
 func logTree() map[string]string {
 	const sel = aSystem + "/LogServices/SEL"

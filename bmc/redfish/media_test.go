@@ -158,7 +158,7 @@ func TestSlowCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, ctx := NewWithT(t), t.Context()
-			machine, c := mediaMachine(t, bmctest.Options{}, time.Second)
+			machine, c := mediaMachine(t, bmctest.Options{}, 3*time.Second) // a busy machine takes 80 ms for a read
 			misbehave(t, machine, sign, -1)
 			misbehave(t, machine, bmctest.MediaSlowInsert, 90) // 60 reads are the time of a drive
 			g.Expect(c.InsertMedia(ctx, testImage)).To(Succeed())
@@ -197,7 +197,7 @@ func TestEjectDuringCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, ctx := NewWithT(t), t.Context()
-			machine, c := mediaMachine(t, bmctest.Options{}, 300*time.Millisecond)
+			machine, c := mediaMachine(t, bmctest.Options{}, time.Second)
 			if sign != "" {
 				misbehave(t, machine, sign, -1)
 			}

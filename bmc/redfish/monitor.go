@@ -51,14 +51,30 @@ func (m *monitor) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
 	var sensors []bmc.Sensor
 	for _, source := range m.service.readAll(ctx, sources) {
 		if source.has("Members") {
-			for _, r := range m.service.readAll(ctx, source.links("Members")) {
-				sensors = appendSensor(sensors, r, r.text("ReadingType"), r.text("ReadingUnits"), "Reading")
+			paths := source.links("Members")
+			if next := source.link("Members@odata.nextLink"); next != "" {
+				more, _, _ := m.service.collection(ctx, next) // after an error, it returns the paths read so far
+				paths = append(paths, more...)
+			}
+			for _, r := range m.service.readAll(ctx, paths[:min(len(paths), maxSensors)]) {
+				sensors = appendSensor(sensors, r, kindOfReading(r), r.text("ReadingUnits"), "Reading")
 			}
 			continue
 		}
 		sensors = append(sensors, sensorsIn(source)...)
 	}
 	return sensors, wrap(op, m.service.unavailable(ctx))
+}
+
+// maxSensors is how many sensors are read of a chassis that has a resource for each. A BMC takes up to five seconds for a resource.
+const maxSensors = 128
+
+// kindOfReading returns the kind of a sensor, by its ReadingType (DSP0268, Sensor). That of a fan in Thermal has no such type.
+func kindOfReading(r resource) string {
+	if kind := r.text("ReadingType"); kind != "Rotational" {
+		return kind
+	}
+	return "Fan"
 }
 
 // sensorsIn returns the readings of a Thermal or a Power resource.

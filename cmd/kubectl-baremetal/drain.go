@@ -286,7 +286,7 @@ func (d *drain) workloadKubeconfig(ctx context.Context, s *drained) (file string
 	if len(content) == 0 {
 		return "", nil, fmt.Errorf("the Secret %s has no kubeconfig: use --workload-kubeconfig FILE", key.Name)
 	}
-	if err := kubeconfig.Check(content); err != nil { // whoever may write the Secret must not run programs here
+	if err := kubeconfig.Check(content); err != nil { // a user who may write the Secret must not run programs here
 		return "", nil, fmt.Errorf("the kubeconfig in the Secret %s is not used: %w; or use --workload-kubeconfig FILE with one that you trust", key.Name, err)
 	}
 	temporary, err := os.CreateTemp("", "kubectl-baremetal-*.kubeconfig") // only this user may read it

@@ -14,8 +14,8 @@ import (
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 )
 
-// partsOf returns the parts of an inventory that are not healthy, with the server itself.
-func partsOf(hw *v1alpha1.Hardware) []v1alpha1.UnhealthyPart {
+// partsOf returns the parts of an inventory that are not healthy, with the server itself, which has the given health.
+func partsOf(hw *v1alpha1.Hardware, server wire.Health) []v1alpha1.UnhealthyPart {
 	if hw == nil {
 		return nil
 	}
@@ -37,13 +37,13 @@ func partsOf(hw *v1alpha1.Hardware) []v1alpha1.UnhealthyPart {
 	for _, d := range hw.Devices {
 		add(v1alpha1.PartDevice, controllers.Clip(strings.TrimSpace(cmp.Or(d.Class, "device")+" "+d.Name), controllers.MaxText), d.Model, d.SerialNumber, d.Health)
 	}
-	add(v1alpha1.PartServer, "", "", "", hw.Health)
+	add(v1alpha1.PartServer, "", "", "", server)
 	return parts
 }
 
 // isCritical is true if an inventory has a part that is critical.
 func isCritical(hw *v1alpha1.Hardware) bool {
-	return slices.ContainsFunc(partsOf(hw), func(p v1alpha1.UnhealthyPart) bool { return p.Health == wire.HealthCritical })
+	return hw != nil && slices.ContainsFunc(partsOf(hw, hw.Health), func(p v1alpha1.UnhealthyPart) bool { return p.Health == wire.HealthCritical })
 }
 
 func isUnhealthy(health wire.Health) bool {
@@ -113,8 +113,12 @@ func textOfAll(status *v1alpha1.HealthStatus) string {
 // flappingNote says in the condition why it does not change.
 const flappingNote = ". This changed more than 3 times in 10 minutes or 4 readings: the worst state is shown until nothing changes for as long"
 
-// setHardwareHealthy sets the condition HardwareHealthy from what is reported. Without an inventory it deletes the condition. rollup is the last reading of the health in this process.
-func setHardwareHealthy(host *v1alpha1.BareMetalHost, rollup wire.Health) {
+// unreadAfter is how many readings in a row fail before what was read no longer counts as the health of a server whose inventory has no health.
+const unreadAfter = 3
+
+// setHardwareHealthy sets the condition HardwareHealthy from what is reported. Without an inventory it deletes the condition. rollup is the last reading of the health in this process;
+// unread is true if readings fail.
+func setHardwareHealthy(host *v1alpha1.BareMetalHost, rollup wire.Health, unread bool) {
 	hw, status := host.Status.Hardware, host.Status.Health
 	if hw == nil {
 		conditions.Delete(host, v1alpha1.HardwareHealthyCondition)
@@ -128,6 +132,8 @@ func setHardwareHealthy(host *v1alpha1.BareMetalHost, rollup wire.Health) {
 	case status != nil && len(status.Parts) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, classWords[status.Parts[0].Class].reason
 		c.Message = "The BMC reports " + textOfAll(status)
+	case hw.Health == "" && unread:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonHealthUnknown, "The health of the server cannot be read from the BMC"
 	case hw.Health == "" && rollup == "" && !wasOK: // an inventory without a health, as that of IPMI, says nothing until the health was read
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonHealthUnknown, "The BMC does not report the health of the server"
 	}

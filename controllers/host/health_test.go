@@ -71,13 +71,13 @@ func TestHardwareHealthy(t *testing.T) {
 			g := NewWithT(t)
 			host := &v1alpha1.BareMetalHost{Status: v1alpha1.BareMetalHostStatus{Hardware: test.hardware}}
 			h := &hostObservation{hardware: test.hardware}
-			h.health.Update(h.inventoryHealth(), time.Now())
+			h.health.Update(h.inventoryHealth(h.healthOfServer()), time.Now())
 			host.Status.Health = h.healthStatus(nil)
-			setHardwareHealthy(host, h.health.Rollup())
+			setHardwareHealthy(host, h.health.Rollup(), false)
 			c := conditions.Get(host, v1alpha1.HardwareHealthyCondition)
 			g.Expect([]string{string(c.Status), c.Reason, c.Message}).To(Equal([]string{string(test.status), test.reason, test.message}))
 			host.Status.Hardware = nil
-			setHardwareHealthy(host, "")
+			setHardwareHealthy(host, "", false)
 			g.Expect(conditions.Get(host, v1alpha1.HardwareHealthyCondition)).To(BeNil())
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/wire"
 	"github.com/capbm-io/cluster-api-provider-baremetal/bmc"
 	"github.com/capbm-io/cluster-api-provider-baremetal/controllers"
 	"github.com/capbm-io/cluster-api-provider-baremetal/inventory/health"
@@ -24,7 +25,7 @@ func (e *jobExecutor) readHealth(ctx context.Context, j job, c bmc.Client) error
 		e.observations.updateByJob(j, func(h *hostObservation) { h.noteHealthTried(e.clock.Now(), false) })
 		return nil
 	case kind == bmc.Unsupported:
-		e.observations.updateByJob(j, func(h *hostObservation) { h.bmc.Health.Unsupported = true })
+		e.observations.updateByJob(j, func(h *hostObservation) { h.noteHealthUnsupported(truncateToSecond(e.clock.Now()).Time) })
 		return nil
 	case kind == bmc.Unauthorized:
 		return err
@@ -42,7 +43,9 @@ func (e *jobExecutor) pollHealth(ctx context.Context, j job, c bmc.Client) error
 	}
 	start := e.clock.Now()
 	known := e.observations.get(j.key)
-	read, err := reader.ReadHealth(ctx, bmc.HealthRequest{Rollup: bmc.Health(known.health.Rollup()), Details: known.health.WantsDetails(start)})
+	details, cancel := withShare(ctx)
+	read, err := reader.ReadHealth(details, bmc.HealthRequest{Rollup: bmc.Health(known.health.Rollup()), Details: known.health.WantsDetails(start)})
+	cancel()
 	if err != nil {
 		return err
 	}
@@ -50,15 +53,20 @@ func (e *jobExecutor) pollHealth(ctx context.Context, j job, c bmc.Client) error
 		h.health.ReadEvery(j.healthInterval)
 		h.noteHealth(read, truncateToSecond(e.clock.Now()).Time)
 	})
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the details took all of the time
-	}
 	if known = e.observations.get(j.key); known.health.WantsLogs(start) {
 		if err := e.readLogs(ctx, j, reader); err != nil {
 			return err
 		}
 	}
 	return e.readSensors(ctx, j, c, start)
+}
+
+// withShare returns a context with two thirds of the time that is left: a server that is not healthy writes into its logs, and its details may take all of the time each time.
+func withShare(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(deadline)*2/3)
+	}
+	return context.WithCancel(ctx)
 }
 
 // onlyRefused returns the error of a refused login, and nil for others: what could not be read is read the next time that it is due.
@@ -87,20 +95,47 @@ func (h *hostObservation) noteHealth(read bmc.HealthReading, now time.Time) {
 		return
 	}
 	h.health.Note(readingOf(read), now)
-	if server := controllers.HealthOf(read.Server); server != "" && h.hardware != nil && h.hardware.Health != server && !h.health.Flapping() {
+	server := h.healthOfServer()
+	if now := controllers.HealthOf(read.Server); now != "" {
+		server = now
+	}
+	inventory := h.inventoryHealth(server)
+	h.health.Update(inventory, now)
+	if h.hardware != nil && h.hardware.Health != server && (!h.health.Flapping() || isWorse(server, h.hardware.Health)) { // claims follow it
 		hardware := *h.hardware // what others have of it does not change
 		hardware.Health = server
 		h.hardware = &hardware
 	}
-	h.health.Update(h.inventoryHealth(), now)
-	if len(read.Read) > 0 && h.health.Contradicts(h.inventoryHealth()) {
+	if len(read.Read) > 0 && h.health.Contradicts(inventory) {
 		h.bmc.InspectedTime = time.Time{} // a part was replaced, or has recovered: the inventory is read again
 	}
 }
 
-// inventoryHealth returns what the inventory reports about the health.
-func (h *hostObservation) inventoryHealth() health.Inventory {
-	return health.Inventory{Parts: partsOf(h.hardware), Time: h.inventoryAt}
+// noteHealthUnsupported records that the BMC offers no readings of the health: what it offered before counts no longer.
+func (h *hostObservation) noteHealthUnsupported(now time.Time) {
+	h.bmc.Health.Unsupported = true
+	h.health.DropReadings()
+	if h.health.Known() {
+		h.health.Update(h.inventoryHealth(h.healthOfServer()), now)
+	}
+}
+
+// healthOfServer returns the health of the server itself as it is known; empty if it is not.
+func (h *hostObservation) healthOfServer() wire.Health {
+	if h.hardware == nil {
+		return ""
+	}
+	return h.hardware.Health
+}
+
+// isWorse is true for a health that is worse than another one.
+func isWorse(is, was wire.Health) bool {
+	return is == wire.HealthCritical && was != wire.HealthCritical || is == wire.HealthWarning && was != wire.HealthWarning && was != wire.HealthCritical
+}
+
+// inventoryHealth returns what the inventory reports about the health. The server itself has the given health.
+func (h *hostObservation) inventoryHealth(server wire.Health) health.Inventory {
+	return health.Inventory{Parts: partsOf(h.hardware, server), Time: h.inventoryAt, Earlier: h.inventoryEarlier}
 }
 
 // healthStatus returns what is reported about the health, or what the status already shows before anything is known.

@@ -40,10 +40,32 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 	}
 	keepEarlierFacts(hardware, h.hardware, read.Facts)
 	h.hardware, h.replacement, h.description = hardware, nil, status
-	h.inventoryAt = now.Time
+	h.noteInventoryTime(read, now.Time)
 	h.bmc.Health.Unsupported, h.bmc.Health.Failures = false, 0 // new firmware may offer it
 	h.health.Logs.FindAgain()
-	h.health.Update(h.inventoryHealth(), now.Time)
+	h.health.Update(h.inventoryHealth(hardware.Health), now.Time)
+}
+
+// factOfClass are the facts of the inventory that have the parts of a class.
+var factOfClass = map[v1alpha1.PartClass]bmc.FactName{
+	v1alpha1.PartDisk: bmc.FactDisks, v1alpha1.PartMemory: bmc.FactMemory, v1alpha1.PartPowerSupply: bmc.FactPowerSupplies, v1alpha1.PartDevice: bmc.FactDevices,
+}
+
+// noteInventoryTime records when an inventory was read, and for the classes of which it could not read each part when they last were.
+func (h *hostObservation) noteInventoryTime(read bmc.Inventory, now time.Time) {
+	before := h.inventoryHealth("")
+	var earlier map[v1alpha1.PartClass]time.Time
+	for class, name := range factOfClass {
+		fact := read.Fact(name)
+		if fact.State == bmc.FactAbsent || fact.State == bmc.FactKnown && fact.Message == "" { // the message says what is missing
+			continue
+		}
+		if earlier == nil {
+			earlier = map[v1alpha1.PartClass]time.Time{}
+		}
+		earlier[class] = before.At(class)
+	}
+	h.inventoryAt, h.inventoryEarlier = now, earlier
 }
 
 // keptMessage is the message of a fact whose value is from an earlier inspection.

@@ -44,10 +44,12 @@ type hostObservation struct {
 	firmware       firmwareObservation
 	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
 	inventoryAt    time.Time          // when hardware was read
-	cached         *v1alpha1.Hardware // that of the host in the cache; see share
-	health         health.Tracker     // what is reported about the health
-	sensors        []metrics.Sensor   // those that metrics show
-	sensorsAt      time.Time          // when they were read
+	// inventoryEarlier are the classes of which that could not read each part, with the time of the last inventory that could.
+	inventoryEarlier map[v1alpha1.PartClass]time.Time
+	cached           *v1alpha1.Hardware // that of the host in the cache; see share
+	health           health.Tracker     // what is reported about the health
+	sensors          []metrics.Sensor   // those that metrics show
+	sensorsAt        time.Time          // when they were read
 
 	initializedAt    time.Time                    // when initFromStatus read the status
 	description      *v1alpha1.BMCStatus          // without BootOverride
@@ -183,7 +185,7 @@ func (h *hostObservation) initHealth(host *v1alpha1.BareMetalHost, now time.Time
 	if b := host.Status.BMC; b != nil && b.InspectedTime != nil {
 		h.inventoryAt = b.InspectedTime.Time
 	}
-	h.health.Restore(host.Status.Health, h.inventoryHealth(), now)
+	h.health.Restore(host.Status.Health, h.inventoryHealth(h.hardware.Health), now)
 }
 
 // setEndpoint sets the endpoint of the BMC. New credentials are tried immediately. Equal credentials in a changed Secret change nothing. A new address

@@ -134,12 +134,16 @@ var guardTargets = []target{
 		{"a kubelet names labels that it must not remove", "givenLabels", "!mayFollow(key)", "false"},
 		{"an annotation of a Node has no end", "keepLabels", "len(given) > maxLabels*maxText", "false"},
 	}},
-	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer|OneOf"}, []mutant{
-		{"a word that the API does not know keeps a status from being written", "OneOf", `return ""`, "return T(text)"},
-		{"a refused API server is asked again at once", "Kubeconfigs.through", "last.why != nil", "false"},
+	{"inventory/kubeconfig", nil, []mutant{
 		{"a kubeconfig names a proxy", "checkCluster", `cluster.ProxyURL != ""`, "false"},
 		{"a kubeconfig names a server without TLS", "checkCluster", `server.Scheme != "https"`, ""},
 		{"a kubeconfig names a file of the provider", "checkUser", `user.TokenFile != ""`, "false"},
+		{"a kubeconfig names a program", "checkUser", "user.Exec != nil", "false"},
+	}},
+	{"controllers", []string{"-test.run=Kubeconfig|RefusedAPIServer|OneOf"}, []mutant{
+		{"a word that the API does not know keeps a status from being written", "OneOf", `return ""`, "return T(text)"},
+		{"a refused API server is asked again at once", "Kubeconfigs.through", "last.why != nil", "false"},
+		{"a kubeconfig of a tenant is not checked", "Kubeconfigs.through", "kubeconfig.Check(content)", "kubeconfig.Check(nil)"},
 	}},
 	{"controllers/bootstrap", []string{"-test.run=Owner|DataSecret|SecretOfOthers|Restore|Once|Values|UserDataSecret|Invalid"}, []mutant{
 		{"a Secret that the Machine does not name is taken", "isOwn", `ptr.Deref(s.machine.Spec.Bootstrap.DataSecretName, "") == secret.Name`, ""},
@@ -251,7 +255,10 @@ var guardTargets = []target{
 		{"a report without a record is an erasure", "Facts.Outcome", "b.Erasure == nil || len(b.Erasure.Disks) == 0", "true"},
 	}},
 	{"inventory/health", nil, []mutant{
-		{"an old inventory hides a newer reading", "Tracker.isNewer", "t.classAt[i].After(inventory.Time)", "false"},
+		{"an old inventory hides a newer reading", "Tracker.isNewer", "t.classAt[i].After(inventory.At(class))", "false"},
+		{"a part that an inventory could not read is healthy", "Tracker.isNewer", "inventory.At(class)", "inventory.Time"},
+		{"a summary that could not be read counts as healthy", "Tracker.Note", "!r.Partial", "true"},
+		{"a log that one search does not find is forgotten", "Logs.unread", "m.missed < maxMissed", "!l.find"},
 		{"a class that was not read counts as healthy", "Tracker.Note", "return slices.Contains(r.Read, p.Class)", "return true"},
 		{"each change is reported", "Tracker.Update", "len(t.changes) > maxChanges", "false"},
 		{"a rollup that no part explains counts as healthy", "Tracker.effective", "IsSevere(t.rollup)", "false"},
@@ -275,6 +282,7 @@ var guardTargets = []target{
 		{"the load has no limit", "HealthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
 	}},
 	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestFlapping|TestLog|TestSensors"}, []mutant{
+		{"a server whose health changes all the time is claimed", "hostObservation.noteHealth", "isWorse(server, h.hardware.Health)", "false"},
 		{"the health of a replaced server counts", "hostObservation.noteHealth", "h.replacement != nil", "false"},
 		{"a reading does not know its interval", "jobExecutor.pollHealth", "h.health.ReadEvery(j.healthInterval)", ""},
 		{"a failed reading of the health fails the host", "jobExecutor.readHealth", "return asFinal(err)", "return err"},
@@ -286,7 +294,8 @@ var guardTargets = []target{
 		{"a report has what a field calls a password", "removeSecrets", "isSecret(field)", "false"},
 		{"a report has what an option calls a password", "Redactor.Text", `options.ReplaceAllString(text, "${1}"+removed)`, "text"},
 	}},
-	{"cmd/kubectl-baremetal", []string{"-test.run=TestDrainsItsNode|TestRecordedBy|TestRegister"}, []mutant{
+	{"cmd/kubectl-baremetal", []string{"-test.run=TestDrain|TestRecordedBy|TestRegister"}, []mutant{
+		{"a tenant's kubeconfig runs programs of the operator", "drain.workloadKubeconfig", "kubeconfig.Check(content)", "kubeconfig.Check(nil)"},
 		{"a Node of another cluster is drained", "drain.checkNode", "has == want", "true || has == want"},
 		{"a host is changed without a record", "change.recordAndWrite", "c.dryRun == dryRunNone", "false"},
 		{"servers are registered without a record", "registerRun.identify", `recordRequest(ctx, cluster.Client, host, "RegistrationRequested", "Register", asks.requester)`, "error(nil)"},

@@ -21,8 +21,9 @@ const (
 	flapWindow   = 10 * time.Minute
 	flapReadings = 4
 	maxChanges   = 3
-	// staleAfter is the age from which readings no longer count beside a newer inventory: the BMC gives no details any more.
-	staleAfter = time.Hour
+	// staleAfter and staleReadings are the least time and the least number of intervals after which a summary no longer counts that is not read any more.
+	staleAfter    = time.Hour
+	staleReadings = 4
 	// maxParts is the maximum length of HealthStatus.Parts.
 	maxParts = 16
 )
@@ -51,6 +52,8 @@ type Reading struct {
 	// Parts are the parts that are not healthy, and Read the classes whose parts were read. Both are empty if only the rollup was read.
 	Parts []v1alpha1.UnhealthyPart
 	Read  []v1alpha1.PartClass
+	// Partial is true if a summary could not be read: a rollup that is better than the one before proves nothing.
+	Partial bool
 }
 
 // Inventory is what the inventory reports about the health.
@@ -59,6 +62,16 @@ type Inventory struct {
 	Parts []v1alpha1.UnhealthyPart
 	// Time is when the inventory was read.
 	Time time.Time
+	// Earlier are the classes of which it could not read each part, with the time of the last inventory that could; zero if none could.
+	Earlier map[v1alpha1.PartClass]time.Time
+}
+
+// At returns when a class was last read completely; zero if it never was.
+func (i Inventory) At(class v1alpha1.PartClass) time.Time {
+	if earlier, ok := i.Earlier[class]; ok {
+		return earlier
+	}
+	return i.Time
 }
 
 // Tracker is what is remembered of the health of one server. The zero value is ready. Its slices are replaced and never changed, so a copy of it is valid.
@@ -68,6 +81,7 @@ type Tracker struct {
 
 	interval  time.Duration // of the readings
 	rollup    wire.Health
+	wholeAt   time.Time                // when each summary was last read
 	parts     []v1alpha1.UnhealthyPart // of the last details
 	classAt   [numClasses]time.Time    // when each class was last read
 	detailsAt time.Time
@@ -89,6 +103,9 @@ func (t *Tracker) ReadEvery(interval time.Duration) { t.interval = interval }
 // window is the time in which at most maxChanges changes are reported.
 func (t *Tracker) window() time.Duration { return max(flapWindow, flapReadings*t.interval) }
 
+// summaryAge is how long a summary counts that cannot be read.
+func (t *Tracker) summaryAge() time.Duration { return max(staleAfter, staleReadings*t.interval) }
+
 // Rollup is the rollup of the last reading, or the health of the server itself that the status showed before the first one; empty without both.
 func (t *Tracker) Rollup() wire.Health { return t.rollup }
 
@@ -108,7 +125,7 @@ func (t *Tracker) Restore(status *v1alpha1.HealthStatus, inventory Inventory, no
 		}
 		t.Logs.restore(status.Log)
 	}
-	t.latest, t.readAt, t.known = t.reported, now, true
+	t.latest, t.readAt, t.wholeAt, t.known = t.reported, now, now, true
 }
 
 // WantsDetails is true if the next reading shall read the parts whatever the rollup is: a part is not healthy, or a log says so, and the last details are old.
@@ -126,6 +143,11 @@ func (t *Tracker) ReadDetailsSoon() { t.wantsDetails = true }
 // Note records a reading.
 func (t *Tracker) Note(r Reading, now time.Time) {
 	wanted := t.WantsDetails(now)
+	if !r.Partial {
+		t.wholeAt = now
+	} else if now.Sub(t.wholeAt) <= t.summaryAge() && (r.Rollup == "" || t.rollup == wire.HealthCritical || t.rollup == wire.HealthWarning && r.Rollup == wire.HealthOK) {
+		r.Rollup = t.rollup
+	}
 	if r.Rollup != t.rollup && t.rollup != "" {
 		t.Logs.readAt = time.Time{} // the log says why
 	}
@@ -150,10 +172,13 @@ func (t *Tracker) Note(r Reading, now time.Time) {
 	t.parts, t.detailsAt, t.wantsDetails = parts, now, false
 }
 
+// DropReadings drops what was read, of a BMC that offers no readings any more.
+func (t *Tracker) DropReadings() { t.parts, t.rollup = nil, "" }
+
 // isNewer is true if the parts of a class were read after an inventory.
 func (t *Tracker) isNewer(class v1alpha1.PartClass, inventory Inventory) bool {
 	i := slices.Index(classes, class)
-	return i >= 0 && t.classAt[i].After(inventory.Time)
+	return i >= 0 && t.classAt[i].After(inventory.At(class))
 }
 
 // Contradicts is true if the last reading found a part healthy that the inventory still has as not healthy: it was replaced, or has recovered.
@@ -166,8 +191,8 @@ func (t *Tracker) Contradicts(inventory Inventory) bool {
 
 // Update decides what is reported, after a reading or an inventory.
 func (t *Tracker) Update(inventory Inventory, now time.Time) {
-	if now.Sub(t.readAt) > staleAfter && inventory.Time.After(t.readAt) {
-		t.parts, t.rollup = nil, ""
+	if now.Sub(t.readAt) > t.summaryAge() && inventory.Time.After(t.readAt) {
+		t.rollup = "" // the inventory has the health of the server. What is known of parts that it does not have stays: nobody has read that they recovered
 	}
 	parts := t.effective(inventory)
 	changes := slices.DeleteFunc(slices.Clone(t.changes), func(at time.Time) bool { return now.Sub(at) >= t.window() })

@@ -46,30 +46,30 @@ func TestTracker(t *testing.T) {
 		want      []v1alpha1.UnhealthyPart
 	}{
 		"nothing":                           {want: nil},
-		"the inventory alone":               {Inventory{[]v1alpha1.UnhealthyPart{disk}, noon}, nil, []v1alpha1.UnhealthyPart{disk}},
-		"a part explains the server":        {Inventory{[]v1alpha1.UnhealthyPart{server, disk}, noon}, nil, []v1alpha1.UnhealthyPart{disk}},
-		"a warning does not":                {Inventory{[]v1alpha1.UnhealthyPart{server, fan}, noon}, nil, []v1alpha1.UnhealthyPart{server, fan}},
-		"the chassis explains the server":   {Inventory{[]v1alpha1.UnhealthyPart{server}, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{box}, all}}, []v1alpha1.UnhealthyPart{box}},
-		"a reading adds, the worst first":   {Inventory{nil, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan, supply}, all}}, []v1alpha1.UnhealthyPart{supply, fan}},
-		"a reading without details changes": {Inventory{[]v1alpha1.UnhealthyPart{disk}, noon}, []Reading{{Rollup: wire.HealthOK}}, []v1alpha1.UnhealthyPart{disk}},
-		"a newer reading replaces":          {Inventory{[]v1alpha1.UnhealthyPart{disk}, noon}, []Reading{{wire.HealthOK, nil, all}}, nil},
+		"the inventory alone":               {Inventory{[]v1alpha1.UnhealthyPart{disk}, noon, nil}, nil, []v1alpha1.UnhealthyPart{disk}},
+		"a part explains the server":        {Inventory{[]v1alpha1.UnhealthyPart{server, disk}, noon, nil}, nil, []v1alpha1.UnhealthyPart{disk}},
+		"a warning does not":                {Inventory{[]v1alpha1.UnhealthyPart{server, fan}, noon, nil}, nil, []v1alpha1.UnhealthyPart{server, fan}},
+		"the chassis explains the server":   {Inventory{[]v1alpha1.UnhealthyPart{server}, noon, nil}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{box}, all, false}}, []v1alpha1.UnhealthyPart{box}},
+		"a reading adds, the worst first":   {Inventory{nil, noon, nil}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan, supply}, all, false}}, []v1alpha1.UnhealthyPart{supply, fan}},
+		"a reading without details changes": {Inventory{[]v1alpha1.UnhealthyPart{disk}, noon, nil}, []Reading{{Rollup: wire.HealthOK}}, []v1alpha1.UnhealthyPart{disk}},
+		"a newer reading replaces":          {Inventory{[]v1alpha1.UnhealthyPart{disk}, noon, nil}, []Reading{{wire.HealthOK, nil, all, false}}, nil},
 		"a newer inventory replaces": {
-			Inventory{[]v1alpha1.UnhealthyPart{disk}, minute(90)}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply, fan}, all}}, []v1alpha1.UnhealthyPart{disk, fan},
+			Inventory{[]v1alpha1.UnhealthyPart{disk}, minute(90), nil}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply, fan}, all, false}}, []v1alpha1.UnhealthyPart{disk, fan},
 		},
 		"a class that was not read stays": {
-			Inventory{nil, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply, fan}, all}, {wire.HealthCritical, nil, []v1alpha1.PartClass{v1alpha1.PartFan}}},
+			Inventory{nil, noon, nil}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply, fan}, all, false}, {wire.HealthCritical, nil, []v1alpha1.PartClass{v1alpha1.PartFan}, false}},
 			[]v1alpha1.UnhealthyPart{supply},
 		},
 		"a part of a class that was not read does not count": {
-			Inventory{nil, noon}, []Reading{{wire.HealthOK, []v1alpha1.UnhealthyPart{supply}, []v1alpha1.PartClass{v1alpha1.PartFan}}}, nil,
+			Inventory{nil, noon, nil}, []Reading{{wire.HealthOK, []v1alpha1.UnhealthyPart{supply}, []v1alpha1.PartClass{v1alpha1.PartFan}, false}}, nil,
 		},
-		"a rollup that no part explains is the server":  {Inventory{nil, noon}, []Reading{{wire.HealthCritical, nil, all}}, []v1alpha1.UnhealthyPart{server}},
-		"a rollup without details is, too":              {Inventory{nil, noon}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
-		"a rollup that is worse than each part is, too": {Inventory{nil, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan}, all}}, []v1alpha1.UnhealthyPart{server, fan}},
-		"a part explains the rollup":                    {Inventory{nil, noon}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply}, all}}, []v1alpha1.UnhealthyPart{supply}},
-		"the server is one part, with the worse health": {Inventory{[]v1alpha1.UnhealthyPart{ill}, noon}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
-		"the server is one part with the same health":   {Inventory{[]v1alpha1.UnhealthyPart{server}, noon}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
-		"the rollup is OK again":                        {Inventory{nil, noon}, []Reading{{wire.HealthCritical, nil, all}, {wire.HealthOK, nil, all}}, nil},
+		"a rollup that no part explains is the server":  {Inventory{nil, noon, nil}, []Reading{{wire.HealthCritical, nil, all, false}}, []v1alpha1.UnhealthyPart{server}},
+		"a rollup without details is, too":              {Inventory{nil, noon, nil}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
+		"a rollup that is worse than each part is, too": {Inventory{nil, noon, nil}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan}, all, false}}, []v1alpha1.UnhealthyPart{server, fan}},
+		"a part explains the rollup":                    {Inventory{nil, noon, nil}, []Reading{{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply}, all, false}}, []v1alpha1.UnhealthyPart{supply}},
+		"the server is one part, with the worse health": {Inventory{[]v1alpha1.UnhealthyPart{ill}, noon, nil}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
+		"the server is one part with the same health":   {Inventory{[]v1alpha1.UnhealthyPart{server}, noon, nil}, []Reading{{Rollup: wire.HealthCritical}}, []v1alpha1.UnhealthyPart{server}},
+		"the rollup is OK again":                        {Inventory{nil, noon, nil}, []Reading{{wire.HealthCritical, nil, all, false}, {wire.HealthOK, nil, all, false}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -89,26 +89,76 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// TestOldReading: a reading that is older than an hour does not count beside a newer inventory.
+// TestOldReading: a summary that is older than an hour does not count beside a newer inventory. A part that the inventory does not have stays: nobody has read that it recovered.
 func TestOldReading(t *testing.T) {
 	g := NewWithT(t)
 	var tracker Tracker
-	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan}, all}, noon)
-	tracker.Update(Inventory{nil, noon.Add(59 * time.Minute)}, noon.Add(time.Hour))
-	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{server, fan}))
-	tracker.Update(Inventory{nil, noon.Add(61 * time.Minute)}, noon.Add(61*time.Minute))
-	g.Expect(tracker.Status()).To(BeNil())
+	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{fan, disk}, all, false}, noon)
+	tracker.Update(Inventory{nil, noon.Add(-time.Minute), nil}, noon.Add(time.Hour))
+	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{disk, fan}))
+	tracker.Update(Inventory{nil, noon.Add(59 * time.Minute), nil}, noon.Add(time.Hour))
+	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{server, fan}), "the inventory has disks, and no fans")
+	tracker.Update(Inventory{nil, noon.Add(61 * time.Minute), nil}, noon.Add(61*time.Minute))
+	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{fan}))
+	tracker.DropReadings()
+	tracker.Update(Inventory{nil, noon.Add(61 * time.Minute), nil}, noon.Add(2*time.Hour))
+	g.Expect(tracker.Status()).To(BeNil(), "the BMC offers no readings any more")
+
+	tracker = Tracker{}
+	tracker.ReadEvery(2 * time.Hour)
+	tracker.Note(Reading{Rollup: wire.HealthCritical}, noon)
+	tracker.Update(Inventory{nil, noon.Add(3 * time.Hour), nil}, noon.Add(3*time.Hour))
+	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{server}), "the next reading comes later")
+}
+
+// TestPartialInventory: of a class that an inventory could not read completely, a reading counts that is newer than the last complete inventory.
+func TestPartialInventory(t *testing.T) {
+	g := NewWithT(t)
+	later := noon.Add(20 * time.Minute)
+	for name, c := range map[string]struct {
+		reading, inventory, want []v1alpha1.UnhealthyPart
+	}{
+		"it could not read the disk that is not healthy": {[]v1alpha1.UnhealthyPart{disk}, nil, []v1alpha1.UnhealthyPart{disk}},
+		"it has a disk from before the replacement":      {nil, []v1alpha1.UnhealthyPart{disk}, nil},
+	} {
+		var tracker Tracker
+		tracker.Note(Reading{wire.HealthOK, c.reading, all, false}, noon.Add(10*time.Minute))
+		tracker.Update(Inventory{c.inventory, later, map[v1alpha1.PartClass]time.Time{v1alpha1.PartDisk: noon}}, later)
+		if c.want == nil {
+			g.Expect(tracker.Status()).To(BeNil(), name)
+			continue
+		}
+		g.Expect(tracker.Status().Parts).To(Equal(c.want), name)
+	}
+}
+
+// TestPartialSummary: a better rollup proves nothing while a summary cannot be read, for an hour. A worse one counts.
+func TestPartialSummary(t *testing.T) {
+	g := NewWithT(t)
+	var tracker Tracker
+	read := func(rollup wire.Health, partial bool, minutes int) wire.Health {
+		tracker.Note(Reading{Rollup: rollup, Partial: partial}, noon.Add(time.Duration(minutes)*time.Minute))
+		return tracker.Rollup()
+	}
+	g.Expect(read(wire.HealthWarning, false, 0)).To(Equal(wire.HealthWarning))
+	for minutes, better := range []wire.Health{wire.HealthOK, ""} {
+		g.Expect(read(better, true, minutes)).To(Equal(wire.HealthWarning))
+	}
+	g.Expect(read(wire.HealthCritical, true, 3)).To(Equal(wire.HealthCritical))
+	g.Expect(read(wire.HealthWarning, true, 60)).To(Equal(wire.HealthCritical))
+	g.Expect(read(wire.HealthOK, true, 61)).To(Equal(wire.HealthOK), "it is never read any more")
+	g.Expect(read(wire.HealthOK, false, 62)).To(Equal(wire.HealthOK))
 }
 
 // TestContradiction: a part that a reading finds healthy makes the inventory that has it as unhealthy outdated.
 func TestContradiction(t *testing.T) {
 	g := NewWithT(t)
 	var tracker Tracker
-	inventory := Inventory{[]v1alpha1.UnhealthyPart{disk}, noon}
+	inventory := Inventory{[]v1alpha1.UnhealthyPart{disk}, noon, nil}
 	g.Expect(tracker.Contradicts(inventory)).To(BeFalse(), "nothing was read")
-	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{disk}, all}, noon.Add(time.Minute))
+	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{disk}, all, false}, noon.Add(time.Minute))
 	g.Expect(tracker.Contradicts(inventory)).To(BeFalse())
-	tracker.Note(Reading{wire.HealthOK, nil, all}, noon.Add(2*time.Minute))
+	tracker.Note(Reading{wire.HealthOK, nil, all, false}, noon.Add(2*time.Minute))
 	g.Expect(tracker.Contradicts(inventory)).To(BeTrue())
 	inventory.Time = noon.Add(3 * time.Minute)
 	g.Expect(tracker.Contradicts(inventory)).To(BeFalse(), "it was read again")
@@ -118,7 +168,7 @@ func TestContradiction(t *testing.T) {
 func TestRestart(t *testing.T) {
 	g := NewWithT(t)
 	status := &v1alpha1.HealthStatus{Parts: []v1alpha1.UnhealthyPart{supply, fan}}
-	inventory := Inventory{nil, noon.Add(-20 * time.Hour)} // from before the fault
+	inventory := Inventory{nil, noon.Add(-20 * time.Hour), nil} // from before the fault
 	var tracker Tracker
 	tracker.Restore(status, inventory, noon)
 	g.Expect(tracker.Status().Parts).To(Equal(status.Parts))
@@ -126,12 +176,12 @@ func TestRestart(t *testing.T) {
 	tracker.Note(Reading{Rollup: wire.HealthCritical}, noon.Add(time.Minute)) // the details took too long
 	tracker.Update(inventory, noon.Add(time.Minute))
 	g.Expect(tracker.Status().Parts).To(Equal(status.Parts))
-	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply, fan}, all}, noon.Add(2*time.Minute))
+	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply, fan}, all, false}, noon.Add(2*time.Minute))
 	tracker.Update(inventory, noon.Add(2*time.Minute))
 	g.Expect(tracker.Status().Parts).To(Equal(status.Parts))
 	g.Expect(tracker.Flapping()).To(BeFalse())
 
-	for _, inventory := range []Inventory{{nil, noon.Add(-time.Hour)}, {[]v1alpha1.UnhealthyPart{ill}, noon.Add(-time.Hour)}} {
+	for _, inventory := range []Inventory{{nil, noon.Add(-time.Hour), nil}, {[]v1alpha1.UnhealthyPart{ill}, noon.Add(-time.Hour), nil}} {
 		whole := &v1alpha1.HealthStatus{Parts: []v1alpha1.UnhealthyPart{server}}
 		tracker = Tracker{}
 		tracker.Restore(whole, inventory, noon)
@@ -156,7 +206,7 @@ func TestRestart(t *testing.T) {
 	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{supply}), "devices are in the inventory only")
 
 	tracker = Tracker{}
-	tracker.Restore(nil, Inventory{[]v1alpha1.UnhealthyPart{disk}, noon}, noon)
+	tracker.Restore(nil, Inventory{[]v1alpha1.UnhealthyPart{disk}, noon, nil}, noon)
 	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{disk}), "a status of an earlier version")
 }
 
@@ -169,7 +219,7 @@ func TestFlapping(t *testing.T) {
 	read := func(parts ...v1alpha1.UnhealthyPart) {
 		before := tracker.Status()
 		now = now.Add(time.Minute)
-		tracker.Note(Reading{cmp.Or(Worst(parts), wire.HealthOK), parts, all}, now)
+		tracker.Note(Reading{cmp.Or(Worst(parts), wire.HealthOK), parts, all, false}, now)
 		tracker.Update(Inventory{}, now)
 		after := tracker.Status()
 		if (before == nil) != (after == nil) || before != nil && (len(before.Parts) != len(after.Parts) || before.Flapping != after.Flapping) {
@@ -205,7 +255,7 @@ func TestFlappingOfManyHosts(t *testing.T) {
 			read := func(parts ...v1alpha1.UnhealthyPart) {
 				now = now.Add(interval + interval/10)
 				tracker.ReadEvery(interval)
-				tracker.Note(Reading{cmp.Or(Worst(parts), wire.HealthOK), parts, all}, now)
+				tracker.Note(Reading{cmp.Or(Worst(parts), wire.HealthOK), parts, all, false}, now)
 				tracker.Update(Inventory{}, now)
 			}
 			read()
@@ -227,7 +277,7 @@ func TestMany(t *testing.T) {
 		parts = append(parts, part(v1alpha1.PartDisk, strconv.Itoa(i), wire.HealthWarning))
 	}
 	var tracker Tracker
-	tracker.Update(Inventory{parts, noon}, noon)
+	tracker.Update(Inventory{parts, noon, nil}, noon)
 	g.Expect(tracker.Status().Parts).To(HaveLen(16))
 	g.Expect(tracker.Status().Parts[15].Name).To(Equal("15"), "9 comes before 10")
 	g.Expect(tracker.Status().OmittedParts).To(BeEquivalentTo(24))
@@ -242,7 +292,7 @@ func TestWants(t *testing.T) {
 	tracker.Logs.Note(nil, noon)
 	tracker.Note(Reading{Rollup: wire.HealthOK}, noon)
 	g.Expect(tracker.WantsLogs(noon.Add(time.Minute))).To(BeFalse())
-	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply}, all}, noon.Add(time.Minute))
+	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{supply}, all, false}, noon.Add(time.Minute))
 	tracker.Update(Inventory{}, noon.Add(time.Minute))
 	g.Expect(tracker.WantsLogs(noon.Add(time.Minute))).To(BeTrue(), "the log says why")
 	g.Expect(tracker.WantsDetails(noon.Add(10 * time.Minute))).To(BeFalse())

@@ -19,6 +19,8 @@ const (
 	maxKept = 8
 	// maxLogs is the maximum number of logs of a server.
 	maxLogs = 4
+	// maxMissed is how many searches in a row do not find a log that is gone. One search may fail to read a log.
+	maxMissed = 2
 	// maxSeen is the maximum number of entries that are remembered of a log whose IDs are no numbers: twice those of a reading, because one may lack some.
 	maxSeen = 128
 	// maxEvents is the maximum number of entries of a server in eventWindow that become events.
@@ -63,6 +65,8 @@ type mark struct {
 	at    time.Time // of the newest entry
 	empty bool      // the log had no entry
 	full  bool
+	// missed counts the searches that did not find the log.
+	missed int
 	// seen are hashes of the entries of a log whose IDs are no numbers: only the times order these, and a clock may be wrong.
 	seen []uint32
 }
@@ -148,11 +152,7 @@ func (l *Logs) Note(logs []Log, now time.Time) News {
 			news.Full = append(news.Full, last.Source)
 		}
 	}
-	for _, m := range l.marks { // a log that could not be read this time
-		if !l.find && len(marks) < maxLogs && !slices.ContainsFunc(marks, func(other mark) bool { return other.Name == m.Name }) {
-			marks = append(marks, m)
-		}
-	}
+	marks = append(marks, l.unread(marks)...)
 	l.marks, l.restored, l.find = marks, false, false
 	arrived := merge(fresh, now)
 	l.keep(arrived, merge(shown, now))
@@ -161,6 +161,21 @@ func (l *Logs) Note(logs []Log, now time.Time) News {
 	}
 	news.Entries, news.Omitted = l.limit(arrived, now)
 	return news
+}
+
+// unread returns the marks of the logs that could not be read this time, given those of the others. A log that is gone is one of them until two searches did not find it.
+func (l *Logs) unread(read []mark) []mark {
+	var marks []mark
+	for _, m := range l.marks {
+		if l.find {
+			m.missed++
+		}
+		isRead := slices.ContainsFunc(read, func(other mark) bool { return other.Name == m.Name })
+		if m.missed < maxMissed && len(read)+len(marks) < maxLogs && !isRead {
+			marks = append(marks, m)
+		}
+	}
+	return marks
 }
 
 func (l *Logs) markOf(name string) *mark {

@@ -106,7 +106,9 @@ func TestKept(t *testing.T) {
 	tracker.Logs.Note(sel(entries(40, 1)), noon.Add(4*time.Hour))
 	g.Expect(idsOf(tracker.Status().Log)).To(Equal([]string{"40", "39", "38", "37", "36", "35", "34", "5"}), "its log could not be read")
 	tracker.Logs.FindAgain()
-	tracker.Logs.Note(sel(entries(41, 1)), noon.Add(5*time.Hour))
+	tracker.Logs.Note(sel(entries(40, 1)), noon.Add(5*time.Hour))
+	tracker.Logs.FindAgain()
+	tracker.Logs.Note(sel(entries(41, 1)), noon.Add(6*time.Hour))
 	g.Expect(idsOf(tracker.Status().Log)).To(Equal([]string{"41", "40", "39", "38", "37", "36", "35", "34"}), "its log is gone")
 }
 
@@ -218,7 +220,7 @@ func TestFull(t *testing.T) {
 	g.Expect(logs.Note(full(95), noon).Full).To(HaveLen(1))
 }
 
-// TestSources: a log that cannot be read for once keeps its mark, and a search forgets logs that are gone.
+// TestSources: a log that cannot be read for once keeps its mark, also in a search, and two searches forget logs that are gone.
 func TestSources(t *testing.T) {
 	g := NewWithT(t)
 	var logs Logs
@@ -233,7 +235,14 @@ func TestSources(t *testing.T) {
 	logs.FindAgain()
 	g.Expect(logs.Sources()).To(BeEmpty())
 	logs.Note(two[:1], noon)
-	g.Expect(logs.Sources()).To(HaveLen(1))
+	g.Expect(logs.Sources()).To(HaveLen(2), "one search may fail to read it")
+	written := append(sel(entries(3, 1)), Log{Name: "other", Entries: entries(6, 1)})
+	g.Expect(idsOf(logs.Note(written, noon).Entries)).To(Equal([]string{"6"}), "what was written meanwhile is new")
+	for _, left := range []int{2, 1} {
+		logs.FindAgain()
+		logs.Note(two[:1], noon)
+		g.Expect(logs.Sources()).To(HaveLen(left))
+	}
 }
 
 // FuzzLogs: whatever a BMC lists, a log is remembered within its limits, and a reading twice has nothing new the second time.

@@ -1,4 +1,4 @@
-// Package kubeconfig checks kubeconfigs of others. Whoever may write the Secret CLUSTER-kubeconfig decides what it contains. A client runs the programs that a kubeconfig names, and
+// Package kubeconfig checks kubeconfigs of others. A user who may write the Secret CLUSTER-kubeconfig decides what it contains. A client runs the programs that a kubeconfig names, and
 // sends the files that it names to the server that it names.
 package kubeconfig
 

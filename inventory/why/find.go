@@ -70,6 +70,9 @@ func conditionOf(subject *object, kind string) finder {
 		if found != nil && subject.Kind == KindMachineTemplate && c.Reason == v1alpha1.ReasonNoHostMatches {
 			found.addHosts(o, &o.MachineTemplate.Spec.Template.Spec)
 		}
+		if found != nil && subject.Kind == KindRemediation {
+			found.since = later(found.since, o.Remediation.Status.StartTime)
+		}
 		return found
 	}
 }

@@ -29,7 +29,7 @@ func (o *Objects) hostFinding() *finding {
 	}
 	for _, kind := range []string{v1alpha1.BMCReadyCondition, v1alpha1.VerifiedCondition, v1alpha1.AvailableCondition, v1alpha1.BootedCondition, v1alpha1.BootProgressCondition} {
 		if c := host.condition(kind); c != nil && c.Reason == ready.Reason {
-			found.since = c.LastTransitionTime.Time
+			found.since = o.sinceOf(kind, c.LastTransitionTime.Time)
 			if c.Message != "" && !strings.Contains(ready.Message, c.Message) { // Ready says what else helps, such as a release without a power-off
 				found.message = c.Message
 			}
@@ -54,6 +54,9 @@ func checkFinding(kinds ...string) finder {
 		}
 		for _, kind := range kinds {
 			if found := conditionFinding(&host, host.condition(kind)); found != nil {
+				if kind == v1alpha1.HardwareHealthyCondition {
+					found.since = time.Time{} // that of the first part that failed, and this may be another one
+				}
 				return found
 			}
 		}

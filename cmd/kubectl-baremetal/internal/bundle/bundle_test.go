@@ -12,6 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
 // TestText: what identifies a server or could be a secret is not in the bundle, and the same thing has the same word.
@@ -78,7 +80,7 @@ func TestTree(t *testing.T) {
 func TestIdentities(t *testing.T) {
 	for field, want := range map[string]string{
 		"serialNumber": "serial-1", "serial": "serial-1", "systemUUID": "uuid-1", "machineID": "uuid-1", "macAddress": "mac-1", "wwn": "wwn-1", "assetTag": "asset-1", "chassisID": "chassis-1",
-		"systemName": "switch-1", "portID": "port-1", "host": "endpoint-1",
+		"systemName": "switch-1", "portID": "port-1", "host": "endpoint-1", "holder": "user-1",
 	} {
 		g, r := NewWithT(t), NewRedactor()
 		tree := map[string]any{"status": map[string]any{field: "Rack7-Unit12"}}
@@ -87,6 +89,32 @@ func TestIdentities(t *testing.T) {
 		g.Expect(tree).To(Equal(map[string]any{"status": map[string]any{field: want}}))
 		g.Expect(r.Text("of RACK7-UNIT12.")).To(Equal("of " + want + "."))
 	}
+}
+
+// TestHolders: the user in the key of an annotation that controls power is replaced, there and in all texts. The remediation that holds the power off stays.
+func TestHolders(t *testing.T) {
+	g := NewWithT(t)
+	const holder, remediation = "anna-example.com-f7d54c22", v1alpha1.RemediationHolderPrefix + "worker-1"
+	tree := func() map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{v1alpha1.PowerHoldPrefix + holder: "anna@example.com: new DIMM", v1alpha1.PowerOnPrefix + "bo": "bo: now"}},
+			"spec":     map[string]any{"powerHolds": []any{map[string]any{"holder": remediation}}},
+		}
+	}
+	r := NewRedactor()
+	r.Learn(tree())
+	redacted := tree()
+	r.Tree(redacted)
+	word := r.Text(holder)
+	g.Expect(word).To(HavePrefix("user-"))
+	g.Expect(redacted["metadata"]).To(HaveKeyWithValue("annotations", And(HaveLen(2), HaveKeyWithValue(v1alpha1.PowerHoldPrefix+word, "mail-1: new DIMM"))))
+	g.Expect(fmt.Sprint(redacted)).NotTo(Or(ContainSubstring("anna"), ContainSubstring(v1alpha1.PowerOnPrefix+"bo")))
+	g.Expect(fmt.Sprint(redacted)).To(ContainSubstring(remediation))
+	g.Expect(r.Text("The annotation " + v1alpha1.PowerHoldPrefix + holder + " keeps the server off")).NotTo(ContainSubstring(holder))
+
+	kept := tree()
+	(&Redactor{KeepIdentities: true, words: map[string]string{}, count: map[string]int{}}).Tree(kept)
+	g.Expect(kept).To(Equal(tree()))
 }
 
 // TestTreeWithoutSecrets: what could be a secret by its field or its name is removed, with or without the identities, and so are the variables of a Cluster. Names of Secrets stay.

@@ -3,11 +3,14 @@ package bundle
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/api/v1alpha1"
 )
 
 // removed replaces what could be a secret.
@@ -70,7 +73,33 @@ func (r *Redactor) word(kind, text string) string {
 // identities are the fields whose whole value identifies something, and the kind of their replacement.
 var identities = map[string]string{
 	"serialNumber": "serial", "serial": "serial", "systemUUID": "uuid", "macAddress": "mac", "wwn": "wwn", "assetTag": "asset", "chassisID": "chassis", "systemName": "switch",
-	"portID": "port", "host": "endpoint", "machineID": "uuid",
+	"portID": "port", "host": "endpoint", "machineID": "uuid", "holder": "user",
+}
+
+// holderPrefixes are the prefixes of the annotations whose keys end in the name of a user.
+var holderPrefixes = []string{v1alpha1.PowerHoldPrefix, v1alpha1.ForcePowerHoldPrefix, v1alpha1.PowerCyclePrefix, v1alpha1.PowerOnPrefix}
+
+// annotationsOf returns the annotations of an object, given as JSON values; nil if there are none.
+func annotationsOf(tree any) map[string]any {
+	object, _ := tree.(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	return annotations
+}
+
+// holderOf returns the name of the user in the key of an annotation, and what is before it. The name is empty for another annotation.
+func holderOf(key string) (prefix, holder string) {
+	for _, prefix := range holderPrefixes {
+		if holder, ok := strings.CutPrefix(key, prefix); ok {
+			return prefix, holder
+		}
+	}
+	return key, ""
+}
+
+// isPerson is false for the holder of a power hold that is an object of the API.
+func isPerson(holder string) bool {
+	return !strings.HasPrefix(holder, v1alpha1.RemediationHolderPrefix)
 }
 
 // hosts are the fields with a URL whose host identifies a site, and the kind of its replacement.
@@ -83,7 +112,7 @@ const minIdentity = 5
 func (r *Redactor) Learn(tree any) {
 	r.walk(tree, "", func(field, text string) string {
 		kind := identities[field]
-		if kind != "" && len(text) >= minIdentity {
+		if kind != "" && len(text) >= minIdentity && isPerson(text) {
 			r.remember(kind, text)
 		}
 		if kind := hosts[field]; kind != "" {
@@ -93,6 +122,11 @@ func (r *Redactor) Learn(tree any) {
 		}
 		return text
 	})
+	for key := range annotationsOf(tree) {
+		if _, holder := holderOf(key); len(holder) >= minIdentity {
+			r.remember("user", holder)
+		}
+	}
 	slices.SortFunc(r.known, func(a, b string) int { return len(b) - len(a) }) // the longest first: one may be a part of another
 }
 
@@ -130,8 +164,13 @@ func hostOf(text string) string {
 func (r *Redactor) Tree(tree map[string]any) {
 	if metadata, ok := tree["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
-		if annotations, ok := metadata["annotations"].(map[string]any); ok {
-			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	}
+	annotations := annotationsOf(tree)
+	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	for key, value := range maps.Clone(annotations) {
+		if prefix, holder := holderOf(key); holder != "" && !r.KeepIdentities {
+			delete(annotations, key)
+			annotations[prefix+r.word("user", holder)] = value
 		}
 	}
 	if spec, ok := tree["spec"].(map[string]any); ok {
@@ -139,7 +178,7 @@ func (r *Redactor) Tree(tree map[string]any) {
 	}
 	removeSecrets(tree, false)
 	r.walk(tree, "", func(field, text string) string {
-		if kind := identities[field]; kind != "" && text != "" && !isAddress(text) && !r.KeepIdentities {
+		if kind := identities[field]; kind != "" && text != "" && !isAddress(text) && isPerson(text) && !r.KeepIdentities {
 			return r.word(kind, text)
 		}
 		if field == "uid" || field == "resourceVersion" || field == "claimID" || field == "hostUID" {

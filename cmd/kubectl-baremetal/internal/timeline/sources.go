@@ -169,8 +169,12 @@ func hostEntries(h *v1alpha1.BareMetalHost) []Entry {
 	for i := range h.Status.Conditions {
 		c := &h.Status.Conditions[i]
 		row, known := why.Lookup(why.KindHost, c.Reason)
+		message := strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
+		if c.Status != metav1.ConditionTrue { // its reason may be newer than its status
+			message = "now " + message
+		}
 		entries = append(entries, Entry{
-			Time: c.LastTransitionTime.Time, Source: SourceCondition, What: c.Type + "=" + string(c.Status), Message: strings.TrimSuffix(c.Reason+": "+c.Message, ": "),
+			Time: c.LastTransitionTime.Time, Source: SourceCondition, What: c.Type + "=" + string(c.Status), Message: message,
 			Warning: known && row.State == why.Fault,
 		})
 	}
