@@ -57,12 +57,7 @@ func testVirtualMedia(t *testing.T, image string) (*site, *server) {
 	machine = libvirt.Machines[0]
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
 	r := s.enlist(machine.Name, machine.MAC, v1alpha1.BootModeUEFI, sushy.Endpoint(machine.UUID))
-	r.console, r.silent = consoleOf(machine), true
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the console:\n%s", r.console())
-		}
-	})
+	r.console, r.silent = consoleOf(t, machine), true
 	r.static = s.hosts.at(50)
 	r.host.Spec.BootMethods = []v1alpha1.BootMethod{v1alpha1.MethodVirtualMedia}
 	r.host.Spec.Inspection = v1alpha1.InspectionAgent
@@ -129,15 +124,22 @@ func TestUefiHTTP(t *testing.T) {
 	r.release(t)
 }
 
-// consoleOf returns the function for what a machine of libvirt wrote to its serial line.
-func consoleOf(m peertest.Machine) func() string {
-	return func() string {
+// consoleOf returns the function for what a machine of libvirt wrote to its serial line. A test that fails logs it.
+func consoleOf(t *testing.T, m peertest.Machine) func() string {
+	t.Helper()
+	console := func() string {
 		content, err := os.ReadFile(m.Console)
 		if err != nil {
 			return err.Error()
 		}
 		return qemu.Printable(content)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the console of %s:\n%s", m.Name, console())
+		}
+	})
+	return console
 }
 
 // writeCertificate writes a certificate for an address, and its key. Agents know its key from their boot medium or script, and the image of Debian trusts its CA.

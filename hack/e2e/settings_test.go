@@ -26,7 +26,7 @@ func testSettings(t *testing.T, s *site) {
 	machine = libvirt.Machines[0]
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
 	r := s.enlist(machine.Name, machine.MAC, v1alpha1.BootModeUEFISecureBoot, sushy.Endpoint(machine.UUID))
-	r.console = consoleOf(machine)
+	r.console = consoleOf(t, machine)
 
 	profile := &v1alpha1.BareMetalProfile{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: machine.Name}}
 	profile.Spec.Hosts.Selector = &v1alpha1.HostSelector{MatchLabels: map[string]v1alpha1.LabelValue{label: v1alpha1.LabelValue(machine.Name)}}

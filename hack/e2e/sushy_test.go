@@ -18,7 +18,7 @@ func testSushy(t *testing.T, s *site) {
 	machine = libvirt.Machines[0]
 	sushy := peertest.StartSushyLibvirt(t, libvirt)
 	r := s.enlist(machine.Name, machine.MAC, v1alpha1.BootModeUEFI, sushy.Endpoint(machine.UUID))
-	r.console = consoleOf(machine)
+	r.console = consoleOf(t, machine)
 	r.register(t)
 	r.boot(t)
 	r.awaitProvisioned(t, bootTimeout, "PXE, EFI x86-64", withLoader...)
