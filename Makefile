@@ -147,7 +147,7 @@ test-all: ## Hours: everything, as .ci/nightly runs it; root, Debian 12. Continu
 
 ## Run one part of the tests
 .PHONY: contract
-contract: lab-programs ## 30 min: Cluster API's contract, beside its real managers and by the real clusterctl.
+contract: lab-programs ## 38 min: Cluster API's contract, beside its real managers and by the real clusterctl.
 	@hack/gotest.sh contract "-race -count=1 -p 3 -timeout 60m ./hack/contract/..." # three suites at once: they wait more than they work
 
 .PHONY: capi-specs
@@ -193,7 +193,7 @@ stability: lab-programs ## 45 min: the tests with the most deadlines, TIMES=20 t
 	@hack/stability.sh $(or $(TIMES),20) "-race -p 2 -timeout 100m -skip $(PROGRAMS)|^Test(Corpus.*|HostileTables)$$|^FuzzTree$$ $(TIMED)"
 
 .PHONY: upgrade
-upgrade: ## 5 min: the agent of the release before works with this boot server, or is refused before it touches a disk, and the other way round.
+upgrade: ## 1 min: the agent of the release before works with this boot server, or is refused before it touches a disk, and the other way round.
 	@hack/build.sh etcd kube-apiserver
 	@hack/gotest.sh upgrade "-count=1 -timeout 60m ./hack/endure/upgrade"
 

@@ -49,16 +49,16 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 		return reading, nil
 	}
 	reading.Read = []bmc.PartClass{bmc.PartPowerSupply, bmc.PartDisk, bmc.PartChassis}
-	sensors, all, err := c.readSensors(ctx)
+	sensors, err := c.Sensors(ctx)
 	for _, s := range sensors {
 		if class, ok := classOfSensor[s.Kind]; ok {
 			reading.Add(bmc.Part{Class: class, Name: s.Name, Health: s.Health})
 		}
 	}
 	switch {
-	case err == nil && all:
+	case err == nil:
 		reading.Read = append(reading.Read, bmc.PartFan, bmc.PartTemperature, bmc.PartVoltage)
-	case err != nil && bmc.KindOf(err) == bmc.Unsupported:
+	case bmc.KindOf(err) == bmc.Unsupported:
 		reading.Read = append(reading.Read, bmc.PartFan) // the chassis status is all that the BMC says of its fans
 	default:
 		for i := range reading.Parts {

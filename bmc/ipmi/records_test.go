@@ -48,24 +48,6 @@ func TestEndlessRepository(t *testing.T) {
 	}
 }
 
-// TestUnreadRecord: sensors after a record that cannot be read are not read, and those before it do not count as all of them.
-func TestUnreadRecord(t *testing.T) {
-	g := NewWithT(t)
-	s := &script{answer: func(q ipmiRequest) (types.CompletionCode, []byte) {
-		if q.command.ID != types.CommandGetSDR.ID {
-			return types.CodeOK, []byte{1, 0}
-		}
-		if id := binary.LittleEndian.Uint16(q.data[2:]); id == 1 {
-			return types.CodeUnspecifiedError, nil
-		}
-		return types.CodeOK, append(binary.LittleEndian.AppendUint16(nil, 1), 1, 0, 0x51, 0xc0, 3, 1, 2, 3)
-	}}
-	sensors, all, err := (&conn{bmc: s}).readSensors(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(sensors).To(BeEmpty())
-	g.Expect(all).To(BeFalse())
-}
-
 // TestEventLogSteps: the search follows the steps of the record IDs, skips gaps, and ends.
 func TestEventLogSteps(t *testing.T) {
 	record := func(id, next uint16) []byte {

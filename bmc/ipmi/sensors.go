@@ -21,40 +21,35 @@ const lastRecord = 0xffff
 // Sensors reads each sensor of the sensor repository (IPMI 2.0, 33) that has a numeric reading and belongs to the BMC itself. It omits
 // sensors without a current reading, such as a fan while the server is off.
 func (c *conn) Sensors(ctx context.Context) ([]bmc.Sensor, error) {
-	sensors, _, err := c.readSensors(ctx)
-	return sensors, err
-}
-
-// readSensors is Sensors. all is true if each record was read.
-func (c *conn) readSensors(ctx context.Context) (sensors []bmc.Sensor, all bool, err error) {
 	const op = "Read the sensors"
 	reservation, err := c.reserve(ctx, op)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
+	var sensors []bmc.Sensor
 	seen := map[uint16]bool{}
 	for id := uint16(0); id != lastRecord && len(seen) < maxRecords && !seen[id]; {
 		seen[id] = true
 		next, record, err := c.readReserved(ctx, &reservation, id)
 		if err != nil {
 			if id == 0 && isRefusal(err) {
-				return nil, false, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
+				return nil, &bmc.Error{Kind: bmc.Unsupported, Op: op, Err: err}
 			}
 			if err := ignoreOptional(err); err != nil {
-				return nil, false, err
+				return nil, err
 			}
-			return sensors, false, nil // the rest cannot be read
+			break // the rest cannot be read
 		}
 		id = next
 		s, ok, err := c.readSensor(ctx, record)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if ok {
 			sensors = append(sensors, s)
 		}
 	}
-	return sensors, true, nil
+	return sensors, nil
 }
 
 // reserve reserves the sensor repository (IPMI 2.0, 33.11). A BMC without reservations accepts 0.

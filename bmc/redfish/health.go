@@ -117,7 +117,9 @@ func (c *conn) readParts(ctx context.Context, reading *bmc.HealthReading) error 
 			return err
 		}
 		if complete && len(reading.Parts) < bmc.MaxParts && c.service.requests <= maxHealthRequests {
-			reading.Read = append(reading.Read, slices.DeleteFunc(one.classes, func(class bmc.PartClass) bool { return p.voltagesOmitted && class == bmc.PartVoltage })...)
+			reading.Read = append(reading.Read, slices.DeleteFunc(one.classes, func(class bmc.PartClass) bool {
+				return class == bmc.PartVoltage && p.voltagesOmitted && !hasClass(reading.Parts[before:], class)
+			})...)
 		} else {
 			reading.Parts = reading.Parts[:before] // a class is reported as a whole: the earlier reading of it stays
 		}
@@ -126,6 +128,11 @@ func (c *conn) readParts(ctx context.Context, reading *bmc.HealthReading) error 
 		}
 	}
 	return nil
+}
+
+// hasClass is true if one of the parts has a class.
+func hasClass(parts []bmc.Part, class bmc.PartClass) bool {
+	return slices.ContainsFunc(parts, func(p bmc.Part) bool { return p.Class == class })
 }
 
 // parts reads the parts of one server that are not healthy. Its methods return whether each part of the class was read: a part that was not does not count as healthy.

@@ -148,7 +148,11 @@ func (n *inspection) readMemory(ctx context.Context) bmc.Fact {
 		return modules.fact(bounded32(sized))
 	}
 	i.MemoryMiB = summary
-	return bmc.Fact{State: bmc.FactKnown, Source: n.system.path}
+	fact := bmc.Fact{State: bmc.FactKnown, Source: n.system.path}
+	if modules.source != "" && !modules.isRead() {
+		fact.Message = "of the modules: " + modules.reason()
+	}
+	return fact
 }
 
 // isPersistent is true for modules that keep their content without power (DSP0268, Memory.MemoryType).

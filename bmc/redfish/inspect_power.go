@@ -37,7 +37,11 @@ func (n *inspection) readPowerSupplies(ctx context.Context) bmc.Fact {
 		})
 	}
 	n.supplies = read
-	return read.fact(len(n.inventory.PowerSupplies))
+	fact := read.fact(len(n.inventory.PowerSupplies))
+	if fact.State == bmc.FactKnown && fact.Message == "" && n.ownership.unreadChassis.source != "" {
+		fact.Message = n.ownership.unreadChassis.reason() // it may have others
+	}
+	return fact
 }
 
 // ratedWatts returns the rated output of a power supply: the largest of its input ranges, if it has no rating of its own.

@@ -63,6 +63,8 @@ func (l listing) fact(parts int) bmc.Fact {
 	switch {
 	case parts > 0 && unread > 0:
 		fact.Message = fmt.Sprintf("%d of %d resources could not be read", unread, l.total)
+	case parts > 0 && l.err != nil:
+		fact.Message = wrap("Read "+l.source, l.err).Error() // there may be others
 	case parts > 0:
 	case l.complete() && !occupied:
 		fact.State = bmc.FactAbsent

@@ -323,7 +323,10 @@ func TestInspect(t *testing.T) {
 		"parts are 501": {bmctest.PartsAre501, func(i *bmc.Inventory) {
 			i.Architecture, i.CPUCores, i.DIMMs, i.Disks, i.Devices, i.PowerSupplies = "", 0, nil, simple, nil, nil
 			i.SetFact(known(bmc.FactCPU, system))
-			i.SetFact(known(bmc.FactMemory, system))
+			i.SetFact(bmc.Fact{
+				Name: bmc.FactMemory, State: bmc.FactKnown, Source: system,
+				Message: "of the modules: Read " + system + "/Memory: the BMC answered 501 Not Implemented: Not implemented",
+			})
 			i.SetFact(known(bmc.FactDisks, system+"/SimpleStorage"))
 			for name, path := range map[bmc.FactName]string{bmc.FactDevices: chassis + "/PCIeDevices", bmc.FactPowerSupplies: chassis + "/Power"} {
 				i.SetFact(bmc.Fact{Name: name, State: bmc.FactUnknown, Source: path, Message: "Read " + path + ": the BMC answered 501 Not Implemented: Not implemented"})

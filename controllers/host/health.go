@@ -113,11 +113,8 @@ func textOfAll(status *v1alpha1.HealthStatus) string {
 // flappingNote says in the condition why it does not change.
 const flappingNote = ". This changed more than 3 times in 10 minutes or 4 readings: the worst state is shown until nothing changes for as long"
 
-// unreadAfter is how many readings in a row fail before what was read no longer counts as the health of a server whose inventory has no health.
-const unreadAfter = 3
-
 // setHardwareHealthy sets the condition HardwareHealthy from what is reported. Without an inventory it deletes the condition. rollup is the last reading of the health in this process;
-// unread is true if readings fail.
+// unread is true if no reading succeeds any more.
 func setHardwareHealthy(host *v1alpha1.BareMetalHost, rollup wire.Health, unread bool) {
 	hw, status := host.Status.Hardware, host.Status.Health
 	if hw == nil {

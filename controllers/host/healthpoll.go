@@ -135,7 +135,7 @@ func isWorse(is, was wire.Health) bool {
 
 // inventoryHealth returns what the inventory reports about the health. The server itself has the given health.
 func (h *hostObservation) inventoryHealth(server wire.Health) health.Inventory {
-	return health.Inventory{Parts: partsOf(h.hardware, server), Time: h.inventoryAt, Earlier: h.inventoryEarlier}
+	return health.Inventory{Parts: partsOf(h.hardware, server), Time: h.inventoryAt, Incomplete: h.inventoryIncomplete}
 }
 
 // healthStatus returns what is reported about the health, or what the status already shows before anything is known.
@@ -148,7 +148,7 @@ func (h *hostObservation) healthStatus(before *v1alpha1.HealthStatus) *v1alpha1.
 
 // readingOf returns a reading with texts and words that fit the API: a BMC may report anything.
 func readingOf(read bmc.HealthReading) health.Reading {
-	reading := health.Reading{Rollup: controllers.HealthOf(read.Rollup)}
+	reading := health.Reading{Rollup: controllers.HealthOf(read.Rollup), Partial: read.Partial}
 	for _, p := range read.Parts[:min(len(read.Parts), bmc.MaxParts)] {
 		part := v1alpha1.UnhealthyPart{
 			Class: classOf(p.Class), Name: controllers.Clip(p.Name, controllers.MaxText), Model: controllers.Clip(p.Model, controllers.MaxText),

@@ -33,6 +33,8 @@ func TestFlappingServer(t *testing.T) {
 	}
 	g.Expect(read(bmc.HealthCritical)).To(Equal(wire.HealthCritical), "no machine gets it")
 	g.Expect(h.health.Flapping()).To(BeTrue())
+	h.noteInventory(bmc.Inventory{Health: bmc.HealthOK}, &v1alpha1.BMCStatus{}, metav1.NewTime(now))
+	g.Expect(h.hardware.Health).To(Equal(wire.HealthCritical), "an inspection sees one state of many")
 	for range 30 { // longer than the window
 		g.Expect(read(bmc.HealthOK)).To(Equal(wire.HealthCritical), "it still changes")
 		g.Expect(h.health.Flapping()).To(BeTrue())
@@ -83,6 +85,18 @@ func TestPartialInventoryKeepsHealth(t *testing.T) {
 			inspect(healthy(fact))
 			g.Expect(h.healthStatus(nil)).To(BeNil())
 		})
+	}
+}
+
+// TestPartialSummary: a better summary does not count while another one cannot be read.
+func TestPartialSummary(t *testing.T) {
+	g := NewWithT(t)
+	h, now := &hostObservation{hardware: &v1alpha1.Hardware{Health: wire.HealthOK}}, time.Now()
+	h.noteHealth(bmc.HealthReading{Rollup: bmc.HealthCritical, Server: bmc.HealthOK}, now)
+	for _, partial := range []bool{true, false} {
+		now = now.Add(time.Minute)
+		h.noteHealth(bmc.HealthReading{Rollup: bmc.HealthOK, Server: bmc.HealthOK, Partial: partial}, now)
+		g.Expect(h.healthStatus(nil) != nil).To(Equal(partial))
 	}
 }
 

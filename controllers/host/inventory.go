@@ -39,11 +39,15 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 		}
 	}
 	keepEarlierFacts(hardware, h.hardware, read.Facts)
+	server := hardware.Health
+	if h.health.Flapping() && h.hardware != nil && isWorse(h.hardware.Health, server) {
+		hardware.Health = h.hardware.Health // claims follow it
+	}
 	h.hardware, h.replacement, h.description = hardware, nil, status
 	h.noteInventoryTime(read, now.Time)
 	h.bmc.Health.Unsupported, h.bmc.Health.Failures = false, 0 // new firmware may offer it
 	h.health.Logs.FindAgain()
-	h.health.Update(h.inventoryHealth(hardware.Health), now.Time)
+	h.health.Update(h.inventoryHealth(server), now.Time)
 }
 
 // factOfClass are the facts of the inventory that have the parts of a class.
@@ -54,18 +58,18 @@ var factOfClass = map[v1alpha1.PartClass]bmc.FactName{
 // noteInventoryTime records when an inventory was read, and for the classes of which it could not read each part when they last were.
 func (h *hostObservation) noteInventoryTime(read bmc.Inventory, now time.Time) {
 	before := h.inventoryHealth("")
-	var earlier map[v1alpha1.PartClass]time.Time
+	var incomplete map[v1alpha1.PartClass]health.Incomplete
 	for class, name := range factOfClass {
 		fact := read.Fact(name)
 		if fact.State == bmc.FactAbsent || fact.State == bmc.FactKnown && fact.Message == "" { // the message says what is missing
 			continue
 		}
-		if earlier == nil {
-			earlier = map[v1alpha1.PartClass]time.Time{}
+		if incomplete == nil {
+			incomplete = map[v1alpha1.PartClass]health.Incomplete{}
 		}
-		earlier[class] = before.At(class)
+		incomplete[class] = health.Incomplete{At: before.At(class), Kept: fact.TimedOut}
 	}
-	h.inventoryAt, h.inventoryEarlier = now, earlier
+	h.inventoryAt, h.inventoryIncomplete = now, incomplete
 }
 
 // keptMessage is the message of a fact whose value is from an earlier inspection.

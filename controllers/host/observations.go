@@ -44,12 +44,12 @@ type hostObservation struct {
 	firmware       firmwareObservation
 	replacement    *v1alpha1.Hardware // inventory of another server than that of hardware, until a user confirms it
 	inventoryAt    time.Time          // when hardware was read
-	// inventoryEarlier are the classes of which that could not read each part, with the time of the last inventory that could.
-	inventoryEarlier map[v1alpha1.PartClass]time.Time
-	cached           *v1alpha1.Hardware // that of the host in the cache; see share
-	health           health.Tracker     // what is reported about the health
-	sensors          []metrics.Sensor   // those that metrics show
-	sensorsAt        time.Time          // when they were read
+	// inventoryIncomplete are the classes of which that could not read each part.
+	inventoryIncomplete map[v1alpha1.PartClass]health.Incomplete
+	cached              *v1alpha1.Hardware // that of the host in the cache; see share
+	health              health.Tracker     // what is reported about the health
+	sensors             []metrics.Sensor   // those that metrics show
+	sensorsAt           time.Time          // when they were read
 
 	initializedAt    time.Time                    // when initFromStatus read the status
 	description      *v1alpha1.BMCStatus          // without BootOverride

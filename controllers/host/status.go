@@ -184,7 +184,7 @@ func (w *statusWriter) fillStatus(host *v1alpha1.BareMetalHost, view lifecycle.V
 	}
 	status.Health = observed.healthStatus(status.Health)
 	setConditions(host, view, step)
-	setHardwareHealthy(host, observed.health.Rollup(), observed.bmc.Health.Failures >= unreadAfter)
+	setHardwareHealthy(host, observed.health.Rollup(), observed.health.IsStale(view.Now))
 	setInspection(host, view, observed.report)
 	setProgress(host, lifecycle.BootProgress(view, w.settings, step))
 }

@@ -255,8 +255,10 @@ var guardTargets = []target{
 		{"a report without a record is an erasure", "Facts.Outcome", "b.Erasure == nil || len(b.Erasure.Disks) == 0", "true"},
 	}},
 	{"inventory/health", nil, []mutant{
-		{"an old inventory hides a newer reading", "Tracker.isNewer", "t.classAt[i].After(inventory.At(class))", "false"},
-		{"a part that an inventory could not read is healthy", "Tracker.isNewer", "inventory.At(class)", "inventory.Time"},
+		{"an old inventory hides a newer reading", "Tracker.isNewer", "t.lastRead(class).After(inventory.partsAt(class))", "false"},
+		{"a part that an inventory could not read is healthy", "Tracker.counts", "inventory.At(p.Class)", "inventory.Time"},
+		{"a fault of a part that is never read any more stays for ever", "Tracker.counts", "inventory.Time.Sub(at) <= maxPartAge", "true"},
+		{"a part that was read hides behind one that was not", "Inventory.partsAt", "i.Incomplete[class].Kept", "true"},
 		{"a summary that could not be read counts as healthy", "Tracker.Note", "!r.Partial", "true"},
 		{"a log that one search does not find is forgotten", "Logs.unread", "m.missed < maxMissed", "!l.find"},
 		{"a class that was not read counts as healthy", "Tracker.Note", "return slices.Contains(r.Read, p.Class)", "return true"},
@@ -281,8 +283,10 @@ var guardTargets = []target{
 		{"a BMC that fails is polled like the others", "nextHealth", "case poll.Failures > 0:", "case false:"},
 		{"the load has no limit", "HealthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
 	}},
-	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestFlapping|TestLog|TestSensors"}, []mutant{
+	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestFlapping|TestPartial|TestLog|TestSensors"}, []mutant{
 		{"a server whose health changes all the time is claimed", "hostObservation.noteHealth", "isWorse(server, h.hardware.Health)", "false"},
+		{"the driver's remark on a summary is lost", "readingOf", "read.Partial", "false"},
+		{"an inventory hides that a server changes all the time", "hostObservation.noteInventory", "isWorse(h.hardware.Health, server)", "false"},
 		{"the health of a replaced server counts", "hostObservation.noteHealth", "h.replacement != nil", "false"},
 		{"a reading does not know its interval", "jobExecutor.pollHealth", "h.health.ReadEvery(j.healthInterval)", ""},
 		{"a failed reading of the health fails the host", "jobExecutor.readHealth", "return asFinal(err)", "return err"},

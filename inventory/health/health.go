@@ -24,6 +24,8 @@ const (
 	// staleAfter and staleReadings are the least time and the least number of intervals after which a summary no longer counts that is not read any more.
 	staleAfter    = time.Hour
 	staleReadings = 4
+	// maxPartAge is how long before an inventory a class was last read whose parts still count: two inventories came since.
+	maxPartAge = 48 * time.Hour
 	// maxParts is the maximum length of HealthStatus.Parts.
 	maxParts = 16
 )
@@ -62,14 +64,30 @@ type Inventory struct {
 	Parts []v1alpha1.UnhealthyPart
 	// Time is when the inventory was read.
 	Time time.Time
-	// Earlier are the classes of which it could not read each part, with the time of the last inventory that could; zero if none could.
-	Earlier map[v1alpha1.PartClass]time.Time
+	// Incomplete are the classes of which it could not read each part.
+	Incomplete map[v1alpha1.PartClass]Incomplete
+}
+
+// Incomplete is what is known of a class of which an inventory could not read each part.
+type Incomplete struct {
+	// At is the time of the last inventory that could; zero if none could.
+	At time.Time
+	// Kept is true if the parts are those of that inventory.
+	Kept bool
 }
 
 // At returns when a class was last read completely; zero if it never was.
 func (i Inventory) At(class v1alpha1.PartClass) time.Time {
-	if earlier, ok := i.Earlier[class]; ok {
-		return earlier
+	if incomplete, ok := i.Incomplete[class]; ok {
+		return incomplete.At
+	}
+	return i.Time
+}
+
+// partsAt returns when the parts of a class were read that the inventory has.
+func (i Inventory) partsAt(class v1alpha1.PartClass) time.Time {
+	if i.Incomplete[class].Kept {
+		return i.At(class)
 	}
 	return i.Time
 }
@@ -173,12 +191,31 @@ func (t *Tracker) Note(r Reading, now time.Time) {
 }
 
 // DropReadings drops what was read, of a BMC that offers no readings any more.
-func (t *Tracker) DropReadings() { t.parts, t.rollup = nil, "" }
+func (t *Tracker) DropReadings() {
+	t.parts, t.rollup, t.classAt = nil, "", [numClasses]time.Time{}
+}
 
-// isNewer is true if the parts of a class were read after an inventory.
+// IsStale is true if no reading succeeds any more.
+func (t *Tracker) IsStale(now time.Time) bool { return now.Sub(t.readAt) > t.summaryAge() }
+
+// lastRead returns when the parts of a class were last read; zero if they never were.
+func (t *Tracker) lastRead(class v1alpha1.PartClass) time.Time {
+	if i := slices.Index(classes, class); i >= 0 {
+		return t.classAt[i]
+	}
+	return time.Time{}
+}
+
+// isNewer is true if the parts of a class were read after those that an inventory has.
 func (t *Tracker) isNewer(class v1alpha1.PartClass, inventory Inventory) bool {
-	i := slices.Index(classes, class)
-	return i >= 0 && t.classAt[i].After(inventory.At(class))
+	return t.lastRead(class).After(inventory.partsAt(class))
+}
+
+// counts is true for a part of a reading whose class no inventory has read since then. A class that neither can read any more counts no longer after some time.
+func (t *Tracker) counts(p v1alpha1.UnhealthyPart, inventory Inventory) bool {
+	at := t.lastRead(p.Class)
+	replaced := slices.Contains(inventoryClasses, p.Class) && !at.After(inventory.At(p.Class))
+	return !replaced && inventory.Time.Sub(at) <= maxPartAge
 }
 
 // Contradicts is true if the last reading found a part healthy that the inventory still has as not healthy: it was replaced, or has recovered.
@@ -225,7 +262,8 @@ func (t *Tracker) effective(inventory Inventory) []v1alpha1.UnhealthyPart {
 		}
 	}
 	for _, p := range t.parts {
-		if t.isNewer(p.Class, inventory) || !slices.Contains(inventoryClasses, p.Class) {
+		same := func(other v1alpha1.UnhealthyPart) bool { return other.Class == p.Class && other.Name == p.Name }
+		if t.counts(p, inventory) && !slices.ContainsFunc(all, same) {
 			all = append(all, p)
 		}
 	}

@@ -103,6 +103,12 @@ func TestOldReading(t *testing.T) {
 	tracker.DropReadings()
 	tracker.Update(Inventory{nil, noon.Add(61 * time.Minute), nil}, noon.Add(2*time.Hour))
 	g.Expect(tracker.Status()).To(BeNil(), "the BMC offers no readings any more")
+	tracker.Note(Reading{wire.HealthCritical, []v1alpha1.UnhealthyPart{disk}, all, false}, noon.Add(3*time.Hour))
+	g.Expect(tracker.IsStale(noon.Add(4 * time.Hour))).To(BeFalse())
+	g.Expect(tracker.IsStale(noon.Add(5 * time.Hour))).To(BeTrue())
+	tracker.DropReadings()
+	tracker.Update(Inventory{[]v1alpha1.UnhealthyPart{disk}, noon, nil}, noon.Add(3*time.Hour))
+	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{disk}), "the inventory has it")
 
 	tracker = Tracker{}
 	tracker.ReadEvery(2 * time.Hour)
@@ -111,24 +117,34 @@ func TestOldReading(t *testing.T) {
 	g.Expect(tracker.Status().Parts).To(Equal([]v1alpha1.UnhealthyPart{server}), "the next reading comes later")
 }
 
-// TestPartialInventory: of a class that an inventory could not read completely, a reading counts that is newer than the last complete inventory.
+// TestPartialInventory: of a class that an inventory could not read completely, a reading counts that is newer than the last complete inventory, for two days. What the inventory did read counts.
 func TestPartialInventory(t *testing.T) {
-	g := NewWithT(t)
-	later := noon.Add(20 * time.Minute)
 	for name, c := range map[string]struct {
-		reading, inventory, want []v1alpha1.UnhealthyPart
+		reading, inventory []v1alpha1.UnhealthyPart
+		kept               bool
+		after              time.Duration
+		want               []v1alpha1.UnhealthyPart
 	}{
-		"it could not read the disk that is not healthy": {[]v1alpha1.UnhealthyPart{disk}, nil, []v1alpha1.UnhealthyPart{disk}},
-		"it has a disk from before the replacement":      {nil, []v1alpha1.UnhealthyPart{disk}, nil},
+		"it could not read the disk that is not healthy": {reading: []v1alpha1.UnhealthyPart{disk}, want: []v1alpha1.UnhealthyPart{disk}},
+		"both have it": {reading: []v1alpha1.UnhealthyPart{disk}, inventory: []v1alpha1.UnhealthyPart{disk}, want: []v1alpha1.UnhealthyPart{disk}},
+		"it has a disk from before the replacement": {inventory: []v1alpha1.UnhealthyPart{disk}, kept: true},
+		"it has a disk that failed since":           {inventory: []v1alpha1.UnhealthyPart{disk}, want: []v1alpha1.UnhealthyPart{disk}},
+		"no disk is read any more":                  {reading: []v1alpha1.UnhealthyPart{disk}, after: 48 * time.Hour},
+		"no fan is":                                 {reading: []v1alpha1.UnhealthyPart{fan}, after: 48 * time.Hour},
+		"no fan is, for a day":                      {reading: []v1alpha1.UnhealthyPart{fan}, after: 24 * time.Hour, want: []v1alpha1.UnhealthyPart{fan}},
 	} {
-		var tracker Tracker
-		tracker.Note(Reading{wire.HealthOK, c.reading, all, false}, noon.Add(10*time.Minute))
-		tracker.Update(Inventory{c.inventory, later, map[v1alpha1.PartClass]time.Time{v1alpha1.PartDisk: noon}}, later)
-		if c.want == nil {
-			g.Expect(tracker.Status()).To(BeNil(), name)
-			continue
-		}
-		g.Expect(tracker.Status().Parts).To(Equal(c.want), name)
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var tracker Tracker
+			tracker.Note(Reading{wire.HealthOK, c.reading, all, false}, noon.Add(10*time.Minute))
+			inventory := Inventory{c.inventory, noon.Add(20*time.Minute + c.after), map[v1alpha1.PartClass]Incomplete{v1alpha1.PartDisk: {noon, c.kept}}}
+			tracker.Update(inventory, inventory.Time)
+			if c.want == nil {
+				g.Expect(tracker.Status()).To(BeNil())
+				return
+			}
+			g.Expect(tracker.Status().Parts).To(Equal(c.want))
+		})
 	}
 }
 
