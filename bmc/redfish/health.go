@@ -58,22 +58,23 @@ func (c *conn) ReadHealth(ctx context.Context, request bmc.HealthRequest) (bmc.H
 
 // summarizedChassis reads the chassis that the system links to and that contain no other system. all is true if each chassis was read.
 func (c *conn) summarizedChassis(ctx context.Context) (boxes []resource, all bool) {
-	paths := unique(c.system.links("Links", "Chassis"))
+	return c.summarized(ctx, c.system.links("Links", "Chassis"), c.system.isShared)
+}
+
+// summarized reads the resources at the paths, without those of other servers. all is true if each was read.
+func (c *conn) summarized(ctx context.Context, paths []string, ofOther func(resource) bool) (read []resource, all bool) {
+	paths = unique(paths)
 	paths = paths[:min(len(paths), maxSummaries)]
-	boxes = c.service.readAll(ctx, paths)
-	all = len(boxes) == len(paths)
-	return slices.DeleteFunc(boxes, c.system.isShared), all
+	read = c.service.readAll(ctx, paths)
+	all = len(read) == len(paths)
+	return slices.DeleteFunc(read, ofOther), all
 }
 
 // summarizedManagers reads the managers that the system links to and that manage no other system. all is true if each manager was read.
 func (c *conn) summarizedManagers(ctx context.Context) (managers []resource, all bool) {
-	paths := unique(c.system.links("Links", "ManagedBy"))
-	paths = paths[:min(len(paths), maxSummaries)]
-	managers = c.service.readAll(ctx, paths)
-	all = len(managers) == len(paths)
-	return slices.DeleteFunc(managers, func(manager resource) bool {
+	return c.summarized(ctx, c.system.links("Links", "ManagedBy"), func(manager resource) bool {
 		return slices.ContainsFunc(manager.links("Links", "ManagerForServers"), func(path string) bool { return path != c.system.path })
-	}), all
+	})
 }
 
 // isShared is true for a chassis that contains another system.

@@ -129,9 +129,7 @@ func setHardwareHealthy(host *v1alpha1.BareMetalHost, rollup wire.Health, unread
 	case status != nil && len(status.Parts) > 0:
 		c.Status, c.Reason = metav1.ConditionFalse, classWords[status.Parts[0].Class].reason
 		c.Message = "The BMC reports " + textOfAll(status)
-	case hw.Health == "" && unread:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonHealthUnknown, "The health of the server cannot be read from the BMC"
-	case hw.Health == "" && rollup == "" && !wasOK: // an inventory without a health, as that of IPMI, says nothing until the health was read
+	case hw.Health == "" && (unread || rollup == "" && !wasOK): // an inventory without a health, as that of IPMI, says nothing until the health was read
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonHealthUnknown, "The BMC does not report the health of the server"
 	}
 	if status != nil && status.Flapping {

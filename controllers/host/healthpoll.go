@@ -101,7 +101,7 @@ func (h *hostObservation) noteHealth(read bmc.HealthReading, now time.Time) {
 	}
 	inventory := h.inventoryHealth(server)
 	h.health.Update(inventory, now)
-	if h.hardware != nil && h.hardware.Health != server && (!h.health.Flapping() || isWorse(server, h.hardware.Health)) { // claims follow it
+	if h.hardware != nil && h.hardware.Health != server && (!h.health.Flapping() || health.IsWorse(server, h.hardware.Health)) { // claims follow it
 		hardware := *h.hardware // what others have of it does not change
 		hardware.Health = server
 		h.hardware = &hardware
@@ -126,11 +126,6 @@ func (h *hostObservation) healthOfServer() wire.Health {
 		return ""
 	}
 	return h.hardware.Health
-}
-
-// isWorse is true for a health that is worse than another one.
-func isWorse(is, was wire.Health) bool {
-	return is == wire.HealthCritical && was != wire.HealthCritical || is == wire.HealthWarning && was != wire.HealthWarning && was != wire.HealthCritical
 }
 
 // inventoryHealth returns what the inventory reports about the health. The server itself has the given health.

@@ -40,7 +40,7 @@ func (h *hostObservation) noteInventory(read bmc.Inventory, status *v1alpha1.BMC
 	}
 	keepEarlierFacts(hardware, h.hardware, read.Facts)
 	server := hardware.Health
-	if h.health.Flapping() && h.hardware != nil && isWorse(h.hardware.Health, server) {
+	if h.health.Flapping() && h.hardware != nil && health.IsWorse(h.hardware.Health, server) {
 		hardware.Health = h.hardware.Health // claims follow it
 	}
 	h.hardware, h.replacement, h.description = hardware, nil, status

@@ -284,9 +284,9 @@ var guardTargets = []target{
 		{"the load has no limit", "HealthInterval", "time.Duration(v.Provider.Hosts)*time.Second/healthReadsPerSecond", "0"},
 	}},
 	{"controllers/host", []string{"-test.run=TestReadHealth|TestHealthOf|TestFlapping|TestPartial|TestLog|TestSensors"}, []mutant{
-		{"a server whose health changes all the time is claimed", "hostObservation.noteHealth", "isWorse(server, h.hardware.Health)", "false"},
+		{"a server whose health changes all the time is claimed", "hostObservation.noteHealth", "health.IsWorse(server, h.hardware.Health)", "false"},
 		{"the driver's remark on a summary is lost", "readingOf", "read.Partial", "false"},
-		{"an inventory hides that a server changes all the time", "hostObservation.noteInventory", "isWorse(h.hardware.Health, server)", "false"},
+		{"an inventory hides that a server changes all the time", "hostObservation.noteInventory", "health.IsWorse(h.hardware.Health, server)", "false"},
 		{"the health of a replaced server counts", "hostObservation.noteHealth", "h.replacement != nil", "false"},
 		{"a reading does not know its interval", "jobExecutor.pollHealth", "h.health.ReadEvery(j.healthInterval)", ""},
 		{"a failed reading of the health fails the host", "jobExecutor.readHealth", "return asFinal(err)", "return err"},

@@ -163,7 +163,7 @@ func (t *Tracker) Note(r Reading, now time.Time) {
 	wanted := t.WantsDetails(now)
 	if !r.Partial {
 		t.wholeAt = now
-	} else if now.Sub(t.wholeAt) <= t.summaryAge() && (r.Rollup == "" || t.rollup == wire.HealthCritical || t.rollup == wire.HealthWarning && r.Rollup == wire.HealthOK) {
+	} else if now.Sub(t.wholeAt) <= t.summaryAge() && (r.Rollup == "" || IsWorse(t.rollup, r.Rollup)) {
 		r.Rollup = t.rollup
 	}
 	if r.Rollup != t.rollup && t.rollup != "" {
@@ -228,7 +228,7 @@ func (t *Tracker) Contradicts(inventory Inventory) bool {
 
 // Update decides what is reported, after a reading or an inventory.
 func (t *Tracker) Update(inventory Inventory, now time.Time) {
-	if now.Sub(t.readAt) > t.summaryAge() && inventory.Time.After(t.readAt) {
+	if t.IsStale(now) && inventory.Time.After(t.readAt) {
 		t.rollup = "" // the inventory has the health of the server. What is known of parts that it does not have stays: nobody has read that they recovered
 	}
 	parts := t.effective(inventory)
@@ -290,10 +290,12 @@ func isExplained(p v1alpha1.UnhealthyPart, all []v1alpha1.UnhealthyPart) bool {
 // isWorse is true if parts are worse than those that are reported: the worst one is, or there are more of them.
 func isWorse(parts, reported []v1alpha1.UnhealthyPart) bool {
 	is, was := Worst(parts), Worst(reported)
-	if is != was {
-		return was == "" || is == wire.HealthCritical
-	}
-	return len(parts) > len(reported)
+	return IsWorse(is, was) || is == was && len(parts) > len(reported)
+}
+
+// IsWorse is true for a health that is worse than another one. OK is no worse than an unknown health.
+func IsWorse(is, was wire.Health) bool {
+	return IsSevere(is) && is != was && was != wire.HealthCritical
 }
 
 // Worst returns the worst health of parts; empty without one.
