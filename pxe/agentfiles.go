@@ -21,6 +21,8 @@ import (
 type AgentFiles struct {
 	// Dir is the folder.
 	Dir string
+	// CommandLine is appended to the kernel command line of the agent. Empty for nothing.
+	CommandLine string
 
 	mu sync.Mutex
 	// unzipped are kernels that were decompressed, by architecture. They stay in memory: 38 MB for arm64, if a server has asked for it.
@@ -136,11 +138,13 @@ var agentConsole = map[string]string{
 	"arm64": "console=tty0 console=ttyAMA0,115200n8",
 }
 
-// agentCommandLine returns the kernel command line of the agent, whose boot server has the URL base and certificates with the given pins.
-func agentCommandLine(s *AgentScript, base string, pins []string) (string, error) {
-	words := []string{
-		agentConsole[s.Architecture], "panic=60", agent.ParamServer + "=" + base, agent.ParamHost + "=" + s.Host, agent.ParamToken + "=" + s.Token,
+// commandLine returns the kernel command line of the agent, whose boot server has the URL base and certificates with the given pins.
+func (f *AgentFiles) commandLine(s *AgentScript, base string, pins []string) (string, error) {
+	words := []string{agentConsole[s.Architecture], "panic=60"}
+	if f.CommandLine != "" {
+		words = append(words, f.CommandLine) // behind those that it may replace: the kernel takes the last one
 	}
+	words = append(words, agent.ParamServer+"="+base, agent.ParamHost+"="+s.Host, agent.ParamToken+"="+s.Token)
 	if len(pins) > 0 {
 		words = append(words, agent.ParamPins+"="+strings.Join(pins, ","))
 	}
@@ -156,7 +160,7 @@ func agentCommandLine(s *AgentScript, base string, pins []string) (string, error
 	}
 	line := strings.Join(words, " ")
 	if len(line) > maxCommandLine {
-		return "", fmt.Errorf("%w: it has %d characters and %d fit: shorten spec.network of the host", ErrCommandLine, len(line), maxCommandLine)
+		return "", fmt.Errorf("%w: it has %d characters and %d fit: shorten spec.network of the host, or agent.commandLine of the boot server", ErrCommandLine, len(line), maxCommandLine)
 	}
 	return line, nil
 }

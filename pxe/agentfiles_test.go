@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,6 +147,20 @@ func TestAgentNetwork(t *testing.T) {
 		network := &seed.Network{}
 		g.Expect(json.Unmarshal(content, network)).To(Succeed())
 		g.Expect(network).To(Equal(seedtest.Static()))
+	}
+}
+
+// TestAgentCommandLine: the parameters of a site are behind those that they may replace, in a script and on a medium.
+func TestAgentCommandLine(t *testing.T) {
+	g := NewWithT(t)
+	folder := t.TempDir()
+	writeAgents(t, folder)
+	l := newLab(t, 8)
+	l.handler.AgentFiles = &pxe.AgentFiles{Dir: folder, CommandLine: "console=ttyS1,115200n8 quiet"}
+	l.booter.Answer.Agent = "amd64"
+	for _, path := range []string{"/ipxe/" + mac, "/grub/" + mac} {
+		g.Expect(strings.ReplaceAll(l.do(http.MethodGet, path).Body.String(), "'", "")).To(
+			ContainSubstring(" console=tty0 console=ttyS0,115200n8 panic=60 console=ttyS1,115200n8 quiet capbm.server="), path)
 	}
 }
 

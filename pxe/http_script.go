@@ -231,7 +231,7 @@ func (h *Handler) agentValues(mac net.HardwareAddr, script Script, at location, 
 	if err != nil {
 		return ipxe.Values{}, err
 	}
-	line, err := agentCommandLine(script.Agent, at.seed, pins)
+	line, err := h.AgentFiles.commandLine(script.Agent, at.seed, pins)
 	return ipxe.Values{
 		Title: script.Title, MAC: mac.String(), Hostname: script.Hostname, SeedURL: at.seed, SelfURL: at.base + d.path(mac), CommandLine: line,
 		Kernel: at.base + filePath(mac, d.agentKernel()), Initrds: []string{at.base + filePath(mac, agentRamdisk)},

@@ -176,7 +176,7 @@ func (m *mediaServer) mediaCommandLine(script Script, base string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return agentCommandLine(script.Agent, base, pins)
+	return m.AgentFiles.commandLine(script.Agent, base, pins)
 }
 
 // mediaBase returns the URL at which the operating system finds the boot server.

@@ -111,7 +111,7 @@ func TestImageVolume(t *testing.T) {
 	t.Setenv("CAPBM_BOOT_ADDRESS", "192.0.2.5")
 	c, err := bootconfig.Parse([]byte(os.ExpandEnv(shipped.Data["boot.yaml"])))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(c.AgentDir).To(Equal("/usr/lib/capbm/agent"), "where hack/image puts the agents")
+	g.Expect(c.Agent.Dir).To(Equal("/usr/lib/capbm/agent"), "where hack/image puts the agents")
 	g.Expect(c.Images.MaxBytes).To(BeEquivalentTo(bootconfig.DefaultImageSize))
 	for _, v := range d.Spec.Template.Spec.Volumes {
 		if v.Name == "images" {

@@ -117,7 +117,7 @@ func insert(t *testing.T) *medium {
 	s := &server.Server{Booter: w.Booter, Agents: w.Booter, Media: w.Booter, Log: logr.Discard(), Config: server.Config{
 		Networks:    []bootconfig.Network{{Name: "test", Mode: bootconfig.Off, Address: address, URL: "http://" + at[0]}},
 		HTTPAddress: at[0], HTTPSAddress: at[1], HTTPSBaseURL: "https://" + at[1], CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
-		Artifacts: artifact.Options{Dir: t.TempDir()}, LoaderDirs: []string{loaders}, AgentDir: agents,
+		Artifacts: artifact.Options{Dir: t.TempDir()}, LoaderDirs: []string{loaders}, Agent: bootconfig.Agent{Dir: agents},
 	}}
 	running, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -39,7 +39,7 @@ func mediaHandler(t *testing.T, agentURL, architecture string) (*pxetest.Media, 
 	media.Medium.Architecture = architecture
 	media.Script.Title, media.Script.Agent = "a test of media", &pxe.AgentScript{Architecture: architecture, Host: host, Token: token}
 	h := &pxe.Handler{
-		Booter: &pxetest.Booter{}, Media: media, Loaders: set, AgentFiles: &pxe.AgentFiles{Dir: agents}, Log: logr.Discard(),
+		Booter: &pxetest.Booter{}, Media: media, Loaders: set, AgentFiles: &pxe.AgentFiles{Dir: agents, CommandLine: "no_timer_check"}, Log: logr.Discard(),
 		BaseURL: func(netip.Addr) string { return agentURL },
 	}
 	return media, h.Mux()

@@ -23,9 +23,12 @@ type image struct {
 	kernel, initramfs v1alpha1.Artifact
 }
 
-// commandLine is the command line of every kernel here: its output goes to the serial line, and a panic ends the machine. The kernel must not
-// check the timer: it counts its ticks against the clock, and panics where QEMU did not run for some milliseconds.
-const commandLine = "console=ttyS0 panic=1 no_timer_check"
+// noTimerCheck is the kernel parameter of each Linux here, and of the agent: the kernel must not check the timer. It counts its ticks against the clock, and panics
+// where QEMU did not run for some milliseconds.
+const noTimerCheck = "no_timer_check"
+
+// commandLine is the command line of every kernel here: its output goes to the serial line, and a panic ends the machine.
+const commandLine = "console=ttyS0 panic=1 " + noTimerCheck
 
 // source is what a machine boots.
 func (i *image) source() v1alpha1.BootSource {

@@ -73,7 +73,7 @@ func managerArgs(t *testing.T, s *site, kubeconfig string, health uint16, folder
 	}
 	file := map[string]any{
 		"loaders": []string{filepath.Join(controllerstest.Root(), ".cache", "loaders")}, "networks": []any{network},
-		"agent":  map[string]any{"dir": filepath.Join(controllerstest.Root(), "out", "agent")},
+		"agent":  map[string]any{"dir": filepath.Join(controllerstest.Root(), "out", "agent"), "commandLine": noTimerCheck},
 		"images": map[string]any{"dir": filepath.Join(folder, "images")},
 		// The origin of kernels and initrds is on this machine, as are the BMCs.
 		"artifacts": map[string]any{"dir": filepath.Join(folder, "artifacts"), "allowNetworks": []string{"127.0.0.0/8"}},

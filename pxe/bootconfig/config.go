@@ -57,9 +57,8 @@ type Config struct {
 	// Loaders are the folders with the boot loaders. A file in a later folder replaces the file of the same name in an earlier one.
 	Loaders   []string
 	Artifacts Artifacts
-	// AgentDir is the folder with the kernels and ramdisks of the agent, in a folder for each architecture.
-	AgentDir string
-	Images   Images
+	Agent     Agent
+	Images    Images
 	// MediaClients are the networks whose clients may fetch boot media. Without any, all may.
 	MediaClients []netip.Prefix
 	// BMCs restricts which addresses BMCs may have.

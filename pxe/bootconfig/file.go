@@ -56,10 +56,6 @@ type dhcpSection struct {
 	ProxyPort *uint16 `json:"proxyPort"`
 }
 
-type agentSection struct {
-	Dir string `json:"dir"`
-}
-
 type imageSection struct {
 	Dir     string `json:"dir"`
 	MaxSize string `json:"maxSize"`
@@ -151,7 +147,7 @@ func (f file) config() (Config, field.ErrorList) {
 		}
 	}
 	c.Artifacts = r.artifacts(f.Artifacts, field.NewPath("artifacts"))
-	c.AgentDir = r.absolute(f.Agent.Dir, DefaultAgentDir, field.NewPath("agent", "dir"))
+	c.Agent = r.agent(f.Agent, field.NewPath("agent"))
 	c.Images = r.images(f.Images, c.Artifacts.Dir+DefaultImageSuffix, field.NewPath("images"))
 	c.MediaClients = r.prefixes(f.Media.AllowedClients, field.NewPath("media", "allowedClients"))
 	c.BMCs = r.outbound(f.BMCs, field.NewPath("bmcs"))

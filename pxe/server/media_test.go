@@ -45,7 +45,7 @@ func newMediaLab(t *testing.T) *mediaLab {
 	l.plain, l.secure = "http://"+plain, "https://"+secure
 	s := &server.Server{Booter: &pxetest.Booter{}, Media: l.media, Log: logr.Discard(), Config: server.Config{
 		Networks:    []bootconfig.Network{{Name: "test", Mode: bootconfig.Off, Address: bootAddress, URL: l.plain}},
-		HTTPAddress: plain, LoaderDirs: []string{loaders}, AgentDir: agents, Artifacts: artifact.Options{Dir: t.TempDir()},
+		HTTPAddress: plain, LoaderDirs: []string{loaders}, Agent: bootconfig.Agent{Dir: agents}, Artifacts: artifact.Options{Dir: t.TempDir()},
 		HTTPSAddress: secure, HTTPSBaseURL: l.secure, CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
 	}}
 	ctx, cancel := context.WithCancel(context.Background())

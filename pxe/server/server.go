@@ -46,8 +46,7 @@ type Config struct {
 	// LoaderDirs are the folders with the boot loaders, each with its manifest. A loader in a later folder replaces the one of the same name in an earlier
 	// folder.
 	LoaderDirs []string
-	// AgentDir is the folder with the kernels and ramdisks of the agent.
-	AgentDir string
+	Agent      bootconfig.Agent
 	// MediaClients are the networks whose clients may fetch boot media. Without any, all may.
 	MediaClients []netip.Prefix
 	// Artifacts configures the cache of kernels and initrds.
@@ -71,7 +70,7 @@ func FromFile(c bootconfig.Config) Config {
 	config := Config{
 		Networks: c.Networks, DHCPAddress: at(c.DHCPPort), ProxyAddress: at(c.DHCPProxyPort), TFTPAddress: at(c.TFTPPort), HTTPAddress: at(c.HTTP.Port),
 		DHCP6Address: at(c.DHCPPort6), DHCP6ProxyAddress: at(c.DHCPProxyPort),
-		LoaderDirs: c.Loaders, AgentDir: c.AgentDir, MediaClients: c.MediaClients,
+		LoaderDirs: c.Loaders, Agent: c.Agent, MediaClients: c.MediaClients,
 		Artifacts: artifact.Options{Dir: c.Artifacts.Dir, MaxBytes: c.Artifacts.MaxBytes, Outbound: c.Artifacts.Outbound},
 	}
 	if tls := c.HTTP.TLS; tls != nil {
@@ -203,7 +202,7 @@ func (s *Server) start(ctx context.Context, group *errgroup.Group, cache *artifa
 	}
 	return s.startHTTP(ctx, group, &pxe.Handler{
 		Booter: s.Booter, Artifacts: cache, Loaders: loaders, Log: s.Log.WithName("http"), BaseURL: s.baseURL, SecureURL: s.secureURL(),
-		BootSlots: s.BootSlots, Network: s.networkOf, Agents: s.Agents, AgentFiles: &pxe.AgentFiles{Dir: s.Config.AgentDir}, Pins: s.pins(),
+		BootSlots: s.BootSlots, Network: s.networkOf, Agents: s.Agents, AgentFiles: &pxe.AgentFiles{Dir: s.Config.Agent.Dir, CommandLine: s.Config.Agent.CommandLine}, Pins: s.pins(),
 		Media: s.Media, MediaClients: s.Config.MediaClients, MediaURL: s.mediumURL,
 	})
 }

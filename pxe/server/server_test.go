@@ -73,7 +73,7 @@ func labWith(t *testing.T, booter *pxetest.Booter, agents pxe.Agents) (firmware 
 				Name: "test", Mode: bootconfig.Authoritative, Address: bootAddress, URL: "http://" + address(httpPort), Subnet: netip.MustParsePrefix("127.0.80.0/24"),
 				LeaseTime: time.Hour,
 			}},
-			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDirs: []string{loaders}, AgentDir: agentFiles,
+			DHCPAddress: address(dhcpPort), TFTPAddress: address(tftpPort), HTTPAddress: address(httpPort), LoaderDirs: []string{loaders}, Agent: bootconfig.Agent{Dir: agentFiles},
 			Artifacts: artifact.Options{Dir: t.TempDir(), Outbound: outbound.Policy{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, RetryAfter: 1},
 		},
 		Booter: booter, Agents: agents, Log: logr.Discard(),

@@ -213,7 +213,7 @@ func (s *Site) bootServer() server.Config {
 	e := s.emulated
 	return server.Config{
 		Networks:    []bootconfig.Network{s.networkConfig()},
-		DHCPAddress: e.At(e.DHCP), TFTPAddress: e.At(e.TFTP), HTTPAddress: e.At(e.HTTP), LoaderDirs: []string{e.Loaders()}, AgentDir: e.AgentDir(),
+		DHCPAddress: e.At(e.DHCP), TFTPAddress: e.At(e.TFTP), HTTPAddress: e.At(e.HTTP), LoaderDirs: []string{e.Loaders()}, Agent: bootconfig.Agent{Dir: e.AgentDir()},
 		Artifacts: artifact.Options{Dir: filepath.Join(e.Dir, "artifacts"), Outbound: loopback, RetryAfter: 10 * time.Millisecond},
 	}
 }

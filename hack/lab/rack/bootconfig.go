@@ -68,7 +68,7 @@ tftp: {port: %d}
 dhcp: {port: %d, proxyPort: 0}
 loaders: [%q]
 artifacts: {dir: %q, allowNetworks: [127.0.0.0/8]}
-agent: {dir: %q}
+agent: {dir: %q, commandLine: no_timer_check} # of QEMU without KVM: its kernel panics where it does not run for some milliseconds
 images: {dir: %q}
 bmcs: {allowNetworks: [127.0.0.0/8]}
 clusters: {allowNetworks: [%s]}
