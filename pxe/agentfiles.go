@@ -21,7 +21,7 @@ import (
 type AgentFiles struct {
 	// Dir is the folder.
 	Dir string
-	// CommandLine is appended to the kernel command line of the agent. Empty for nothing.
+	// CommandLine are the kernel parameters of the site. Empty for none.
 	CommandLine string
 
 	mu sync.Mutex
@@ -160,7 +160,8 @@ func (f *AgentFiles) commandLine(s *AgentScript, base string, pins []string) (st
 	}
 	line := strings.Join(words, " ")
 	if len(line) > maxCommandLine {
-		return "", fmt.Errorf("%w: it has %d characters and %d fit: shorten spec.network of the host, or agent.commandLine of the boot server", ErrCommandLine, len(line), maxCommandLine)
+		return "", fmt.Errorf("%w: it has %d characters and %d fit; %d are agent.commandLine of the boot server: shorten that, or spec.network of the host",
+			ErrCommandLine, len(line), maxCommandLine, len(f.CommandLine))
 	}
 	return line, nil
 }

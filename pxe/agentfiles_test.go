@@ -150,7 +150,7 @@ func TestAgentNetwork(t *testing.T) {
 	}
 }
 
-// TestAgentCommandLine: the parameters of a site are behind those that they may replace, in a script and on a medium.
+// TestAgentCommandLine: the parameters of a site are behind those that they may replace. TestMedium has them too.
 func TestAgentCommandLine(t *testing.T) {
 	g := NewWithT(t)
 	folder := t.TempDir()
@@ -158,6 +158,9 @@ func TestAgentCommandLine(t *testing.T) {
 	l := newLab(t, 8)
 	l.handler.AgentFiles = &pxe.AgentFiles{Dir: folder, CommandLine: "console=ttyS1,115200n8 quiet"}
 	l.booter.Answer.Agent = "amd64"
+	l.booter.change = func(s *pxe.Script) {
+		s.Agent = &pxe.AgentScript{Architecture: "amd64", Host: "dc/h", Token: "token"}
+	}
 	for _, path := range []string{"/ipxe/" + mac, "/grub/" + mac} {
 		g.Expect(strings.ReplaceAll(l.do(http.MethodGet, path).Body.String(), "'", "")).To(
 			ContainSubstring(" console=tty0 console=ttyS0,115200n8 panic=60 console=ttyS1,115200n8 quiet capbm.server="), path)

@@ -63,7 +63,7 @@ func newMediaLab(tb testing.TB) *mediaLab {
 	for name, size := range map[string]int{"kernel": 200_001, "ramdisk": 300_003} {
 		g.Expect(os.WriteFile(filepath.Join(agents, "amd64", name), bytes.Repeat([]byte(name+" of the agent;"), size)[:size], 0o600)).To(Succeed())
 	}
-	l.handler.Loaders, l.handler.Media, l.handler.AgentFiles = set, l.media, &pxe.AgentFiles{Dir: agents}
+	l.handler.Loaders, l.handler.Media, l.handler.AgentFiles = set, l.media, &pxe.AgentFiles{Dir: agents, CommandLine: "quiet"}
 	return l
 }
 
@@ -98,7 +98,7 @@ func TestMedium(t *testing.T) {
 	network := base64.RawURLEncoding.EncodeToString([]byte(`{"interfaces":[{"name":"lan0"}]}`))
 	g.Expect(config).To(And(
 		HavePrefix("echo 'dc/h for m, boot attempt 1'\n"), ContainSubstring("search --no-floppy --file --set=root '/"+mark+"'"),
-		ContainSubstring("if linux '/boot/kernel' 'console=tty0' 'console=ttyS0,115200n8' 'panic=60' 'capbm.server=http://192.0.2.1:8480' 'capbm.host=dc/h' "+
+		ContainSubstring("if linux '/boot/kernel' 'console=tty0' 'console=ttyS0,115200n8' 'panic=60' 'quiet' 'capbm.server=http://192.0.2.1:8480' 'capbm.host=dc/h' "+
 			"'capbm.token=agent-token' 'capbm.pins=pin' 'capbm.network="+network+"'; then\n"),
 		ContainSubstring("initrd '/boot/initrd1'; then\n")))
 	g.Expect(answer.Body.String()).NotTo(ContainSubstring("token-h"), "the token of the medium is not in it")

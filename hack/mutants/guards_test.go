@@ -31,7 +31,7 @@ var guardTargets = []target{
 		{"a prefix identifies a disk", "SameWWN", `NormalWWN(a) != ""`, ""},
 	}},
 	{"pxe/bootconfig", nil, []mutant{
-		{"a site's parameters replace the agent's token", "reader.agent", `strings.HasPrefix(word, "capbm.")`, "false"},
+		{"a site's parameters give every agent a network", "reader.agent", `strings.HasPrefix(name, "capbm.")`, "false"},
 		{"the provider connects to the networks of the cluster", "file.config", "c.Deny(c.ClusterNetworks...)", ""},
 		{"the provider connects to other boot servers", "file.config", "n.Address.IsValid()", "false"},
 		{"a namespace without a tenant may use all", "Tenants.of", "Tenant{}, false", "Tenant{}, true"},

@@ -160,7 +160,7 @@ var bootReasons = []Row{
 		Reason: v1alpha1.ReasonCommandLineTooLong, State: Fault, Next: describeBoot,
 		Means: "The kernel would truncate the command line",
 		Do:    "Shorten it, delete the Machine",
-		Cause: "spec.boot.commandLine and the network of the host together are too long",
+		Cause: "spec.network of the host, and spec.boot.commandLine or agent.commandLine of the boot server, together are too long",
 	},
 	{
 		Reason: v1alpha1.ReasonBootstrapDataInvalid, State: Fault, Next: describeBoot,

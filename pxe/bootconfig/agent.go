@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Agent configures the agent that boot servers give to servers.
+// Agent configures the agent that the boot server gives to servers.
 type Agent struct {
 	// Dir is the folder with the kernels and ramdisks of the agent, in a folder for each architecture.
 	Dir string
-	// CommandLine is appended to the kernel command line of the agent, for what the hardware of a site needs: another serial port, or a workaround. Empty for
-	// none.
+	// CommandLine are the kernel parameters that the agent of every server gets too, for what the hardware of a site needs: another serial port, or a workaround.
+	// They are behind those for the console, and replace them. Empty for none.
 	CommandLine string
 }
 
@@ -24,21 +24,24 @@ type agentSection struct {
 }
 
 func (r *reader) agent(a agentSection, path *field.Path) Agent {
-	line := path.Child("commandLine")
-	words := strings.Fields(a.CommandLine)
-	if len(a.CommandLine) > maxAgentCommandLine {
+	line, words := path.Child("commandLine"), strings.Fields(a.CommandLine)
+	text := strings.Join(words, " ")
+	if text == noneKeyword {
+		words, text = nil, ""
+	}
+	if len(text) > maxAgentCommandLine {
 		r.problems = append(r.problems, field.TooLong(line, "", maxAgentCommandLine))
 	}
-	if strings.ContainsFunc(a.CommandLine, func(c rune) bool { return c < ' ' || c > '~' }) || strings.Contains(a.CommandLine, "${") {
-		r.invalid(line, a.CommandLine, "give one line of printable ASCII characters without ${")
-	}
 	for _, word := range words {
+		name, _, _ := strings.Cut(word, "=")
 		switch {
-		case strings.HasPrefix(word, "capbm."):
-			r.invalid(line, word, "the provider sets the parameters capbm.*: leave it out")
-		case strings.HasPrefix(word, "#"), word == ";", word == "&&", word == "||":
-			r.invalid(line, word, "leave it out: the boot loader would end the command there")
+		case strings.ContainsFunc(word, func(c rune) bool { return c < ' ' || c > '~' }), strings.ContainsAny(word, `"'\`), strings.Contains(word, "${"):
+			r.invalid(line, word, "give printable ASCII characters without quotation marks, backslashes and ${, which a boot loader would change")
+		case strings.HasPrefix(word, "#"), word == ";", word == "&&", word == "||", word == "--":
+			r.invalid(line, word, "leave it out: the boot loader or the kernel would not read what follows")
+		case strings.HasPrefix(name, "capbm."), name == "initrd", name == "rdinit":
+			r.invalid(line, word, "leave it out: the provider sets it")
 		}
 	}
-	return Agent{Dir: r.absolute(a.Dir, DefaultAgentDir, path.Child("dir")), CommandLine: strings.Join(words, " ")}
+	return Agent{Dir: r.absolute(a.Dir, DefaultAgentDir, path.Child("dir")), CommandLine: text}
 }

@@ -146,10 +146,15 @@ func TestErrors(t *testing.T) {
 		"a mapped network":          {`bmcs: {denyNetworks: ["::ffff:10.0.0.0/104"]}`, "bmcs.denyNetworks[0]"},
 		"a network of Pods":         {"clusterNetworks: [10.244.0.1/16]", "clusterNetworks[0]: Invalid value: \"10.244.0.1/16\": give the network's own address: 10.244.0.0/16"},
 		"a host with a port":        {"artifacts: {allowHosts: ['a.example.com:80']}", "artifacts.allowHosts[0]: Invalid value: \"a.example.com:80\": give a host name"},
-		"a parameter of ours":       {"agent: {commandLine: quiet capbm.token=a}", "agent.commandLine: Invalid value: \"capbm.token=a\": the provider sets the parameters capbm.*"},
-		"two lines for the agent":   {"agent: {commandLine: \"a\\nb\"}", "agent.commandLine: Invalid value: \"a\\nb\": give one line"},
-		"an expanded parameter":     {"agent: {commandLine: \"a=${b}\"}", "agent.commandLine: Invalid value"},
+		"a parameter of ours":       {"agent: {commandLine: quiet capbm.network=a}", "agent.commandLine: Invalid value: \"capbm.network=a\": leave it out: the provider sets it"},
+		"another agent":             {"agent: {commandLine: rdinit=/bin/sh}", "agent.commandLine: Invalid value: \"rdinit=/bin/sh\": leave it out"},
+		"an expanded parameter":     {"agent: {commandLine: \"a=${b}\"}", "agent.commandLine: Invalid value: \"a=${b}\": give printable"},
+		"a quoted parameter":        {"agent: {commandLine: 'a=\"b c\"'}", "agent.commandLine: Invalid value: \"a=\\\"b\": give printable"},
+		"a backslash":               {"agent: {commandLine: 'a\\b'}", "agent.commandLine: Invalid value"},
+		"an umlaut":                 {"agent: {commandLine: ä}", "agent.commandLine: Invalid value"},
 		"the end of a command":      {"agent: {commandLine: a || b}", "agent.commandLine: Invalid value: \"||\": leave it out"},
+		"the end of parameters":     {"agent: {commandLine: a -- b}", "agent.commandLine: Invalid value: \"--\": leave it out"},
+		"a comment in a command":    {"agent: {commandLine: 'a #b'}", "agent.commandLine: Invalid value: \"#b\""},
 		"many parameters":           {"agent: {commandLine: " + strings.Repeat("a", 257) + "}", "agent.commandLine: Too long"},
 		"a relative agent":          {"agent: {dir: a}", "agent.dir: Invalid value"},
 		"a URL as a token service":  {"images: {tokenServices: [\"https://gitlab.example.com\"]}", "images.tokenServices[0]: Invalid value"},
@@ -288,6 +293,18 @@ func TestUsable(t *testing.T) {
 	}
 	g.Expect(n.Usable(netip.Addr{})).To(BeFalse())
 	g.Expect(n.Usable(addr("192.0.2.62"))).To(BeTrue())
+}
+
+// TestAgentParameters: what stands between the parameters does not matter.
+func TestAgentParameters(t *testing.T) {
+	g := NewWithT(t)
+	for text, want := range map[string]string{
+		`"console=ttyS1,115200n8"`: "console=ttyS1,115200n8", "\" a  b\\n\"": "a b", "none": "", "\"\"": "", strings.Repeat("a", 256): strings.Repeat("a", 256),
+	} {
+		c, err := Parse([]byte("agent: {dir: /a, commandLine: " + text + "}\nnetworks: [" + good + "]"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(c.Agent).To(Equal(Agent{Dir: "/a", CommandLine: want}))
+	}
 }
 
 // FuzzParse: no file makes the manager panic, and a valid file fulfills the requirements of the servers.

@@ -153,10 +153,11 @@ func TestFromFile(t *testing.T) {
 	g.Expect([]string{got.DHCPAddress, got.ProxyAddress, got.TFTPAddress, got.HTTPAddress}).To(Equal([]string{":67", ":4011", ":69", ":8480"}))
 	g.Expect(got.Artifacts.MaxBytes).To(BeEquivalentTo(20 << 30))
 
-	config, err = bootconfig.Parse([]byte("tftp: {port: 0}\ndhcp: {port: 6767, proxyPort: 0}\nnetworks: [{name: a, mode: proxy, address: 127.0.0.5}]"))
+	config, err = bootconfig.Parse([]byte("agent: {dir: /a, commandLine: quiet}\ntftp: {port: 0}\ndhcp: {port: 6767, proxyPort: 0}\nnetworks: [{name: a, mode: proxy, address: 127.0.0.5}]"))
 	g.Expect(err).NotTo(HaveOccurred())
 	got = server.FromFile(config)
 	g.Expect([]string{got.DHCPAddress, got.ProxyAddress, got.TFTPAddress, got.HTTPAddress}).To(Equal([]string{"127.0.0.5:6767", "", "", "127.0.0.5:8480"}))
+	g.Expect(got.Agent).To(Equal(bootconfig.Agent{Dir: "/a", CommandLine: "quiet"}))
 }
 
 // TestNoDHCP: if every network has DHCP off, the boot server does not listen for it, and serves the rest.

@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parameters are the parameters of modules. Without it bonding creates a bond0 that nobody asked for (its parameter max_bonds is 1).
-var parameters = map[string]string{"bonding": "max_bonds=0"}
-
 // Loader loads modules into the kernel.
 type Loader struct {
 	// Root is the folder of the kernel's modules: /lib/modules/RELEASE.
 	Root  string
 	Index *Index
+	// CommandLine is that of the kernel, with the parameters of modules.
+	CommandLine string
 
 	mu     sync.Mutex
 	loaded map[string]bool
@@ -38,7 +37,11 @@ func Open() (*Loader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the index of the kernel's modules: %w", err)
 	}
-	return &Loader{Root: root, Index: index}, nil
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return nil, fmt.Errorf("read the parameters of modules: %w", err)
+	}
+	return &Loader{Root: root, Index: index, CommandLine: string(line)}, nil
 }
 
 // Load loads the modules for a module's name or an alias. It returns the names of modules that it loaded. A name that no module serves is no error, and a
@@ -78,7 +81,7 @@ func (l *Loader) insert(module string) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	err = unix.FinitModule(int(file.Fd()), parameters[module], 0)
+	err = unix.FinitModule(int(file.Fd()), parameters(module, l.CommandLine), 0)
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENODEV) {
 		return nil
 	}

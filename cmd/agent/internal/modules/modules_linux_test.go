@@ -91,6 +91,15 @@ func TestIndexMissing(t *testing.T) {
 	}
 }
 
+func TestParameters(t *testing.T) {
+	g := NewWithT(t)
+	const line = "console=ttyS0 nvme-core.default_ps_max_latency_us=0 quiet nvme_core.io_timeout=60 bonding.debug mpt3sas.x=a.b=c capbm.host=dc/h\n"
+	g.Expect(parameters("nvme_core", line)).To(Equal("default_ps_max_latency_us=0 io_timeout=60"))
+	g.Expect(parameters("mpt3sas", line)).To(Equal("x=a.b=c"))
+	g.Expect(parameters("bonding", line)).To(Equal("max_bonds=0 debug"))
+	g.Expect(parameters("nvme", line)).To(BeEmpty())
+}
+
 func TestAliasOf(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(aliasOf("add@/devices/x\x00ACTION=add\x00MODALIAS=pci:v1\x00SEQNUM=3\x00")).To(Equal("pci:v1"))

@@ -1,0 +1,18 @@
+package modules
+
+import "strings"
+
+// parameters returns the parameters of a module: those that have its name and a dot before them on the command line of the kernel, which leaves them to the program
+// that loads modules (admin-guide/kernel-parameters.rst of Linux).
+func parameters(module, commandLine string) string {
+	var out []string
+	if module == "bonding" {
+		out = append(out, "max_bonds=0") // otherwise it creates a bond0 that nobody asked for
+	}
+	for word := range strings.FieldsSeq(commandLine) {
+		if name, parameter, found := strings.Cut(word, "."); found && nameOf(name) == module {
+			out = append(out, parameter)
+		}
+	}
+	return strings.Join(out, " ")
+}
