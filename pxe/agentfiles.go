@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -131,20 +132,24 @@ func (f *AgentFiles) Check(architecture string) error {
 	return nil
 }
 
-// agentConsole makes the kernel of the agent write to the screen and to the serial port, which the BMC redirects (Serial over LAN). The last one is
-// /dev/console.
-var agentConsole = map[string]string{
-	"amd64": "console=tty0 console=ttyS0,115200n8",
-	"arm64": "console=tty0 console=ttyAMA0,115200n8",
+// serialDriver is the driver of the serial ports of an architecture. The BMC redirects one of them (Serial over LAN).
+var serialDriver = map[string]string{"amd64": "ttyS", "arm64": "ttyAMA"}
+
+// parameters are the kernel parameters of the agent that have nothing to do with the host: its kernel writes to the screen and to the first serial port, and restarts the
+// server a minute after a panic. The last console is /dev/console, to which the agent writes its log. Of the serial ports of one driver Linux uses the first one that is
+// named (admin-guide/serial-console.rst), so a port of the site takes the place of ours.
+func (f *AgentFiles) parameters(architecture string) []string {
+	port := "console=" + serialDriver[architecture]
+	words := append([]string{"console=tty0", "panic=60"}, strings.Fields(f.CommandLine)...)
+	if !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, port) }) {
+		words = append(words, port+"0,115200n8")
+	}
+	return words
 }
 
 // commandLine returns the kernel command line of the agent, whose boot server has the URL base and certificates with the given pins.
 func (f *AgentFiles) commandLine(s *AgentScript, base string, pins []string) (string, error) {
-	words := []string{agentConsole[s.Architecture], "panic=60"}
-	if f.CommandLine != "" {
-		words = append(words, f.CommandLine) // behind those that it may replace: the kernel takes the last one
-	}
-	words = append(words, agent.ParamServer+"="+base, agent.ParamHost+"="+s.Host, agent.ParamToken+"="+s.Token)
+	words := append(f.parameters(s.Architecture), agent.ParamServer+"="+base, agent.ParamHost+"="+s.Host, agent.ParamToken+"="+s.Token)
 	if len(pins) > 0 {
 		words = append(words, agent.ParamPins+"="+strings.Join(pins, ","))
 	}

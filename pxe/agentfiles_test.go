@@ -150,21 +150,46 @@ func TestAgentNetwork(t *testing.T) {
 	}
 }
 
-// TestAgentCommandLine: the parameters of a site are behind those that they may replace. TestMedium has them too.
+// TestAgentCommandLine: the kernel gets the parameters of the site, and one serial port of a driver: it would ignore the second one. TestMedium has a medium.
 func TestAgentCommandLine(t *testing.T) {
+	for _, c := range []struct{ architecture, site, want string }{
+		{"amd64", "", "console=tty0 panic=60 console=ttyS0,115200n8 capbm.server="},
+		{"arm64", "", "console=tty0 panic=60 console=ttyAMA0,115200n8 capbm.server="},
+		{"amd64", "quiet panic=5", "console=tty0 panic=60 quiet panic=5 console=ttyS0,115200n8 capbm.server="},
+		{"amd64", "console=ttyS1,115200n8 quiet", "console=tty0 panic=60 console=ttyS1,115200n8 quiet capbm.server="},
+		{"arm64", "console=ttyS1,115200n8", "console=tty0 panic=60 console=ttyS1,115200n8 console=ttyAMA0,115200n8 capbm.server="},
+		{"arm64", "console=ttyAMA1", "console=tty0 panic=60 console=ttyAMA1 capbm.server="},
+	} {
+		g := NewWithT(t)
+		folder := t.TempDir()
+		writeAgents(t, folder)
+		l := newLab(t, 8)
+		l.handler.AgentFiles = &pxe.AgentFiles{Dir: folder, CommandLine: c.site}
+		l.booter.Answer.Agent = c.architecture
+		l.booter.change = func(s *pxe.Script) {
+			s.Agent = &pxe.AgentScript{Architecture: c.architecture, Host: "dc/h", Token: "token"}
+		}
+		for _, path := range []string{"/ipxe/" + mac, "/grub/" + mac} {
+			g.Expect(strings.ReplaceAll(l.do(http.MethodGet, path).Body.String(), "'", "")).To(ContainSubstring(" "+c.want), path)
+		}
+	}
+}
+
+// TestAgentCommandLineTooLong: a network that fits alone may not fit beside the parameters of the site.
+func TestAgentCommandLineTooLong(t *testing.T) {
 	g := NewWithT(t)
 	folder := t.TempDir()
 	writeAgents(t, folder)
 	l := newLab(t, 8)
-	l.handler.AgentFiles = &pxe.AgentFiles{Dir: folder, CommandLine: "console=ttyS1,115200n8 quiet"}
-	l.booter.Answer.Agent = "amd64"
+	files := &pxe.AgentFiles{Dir: folder}
+	l.handler.AgentFiles, l.booter.Answer.Agent = files, "amd64"
 	l.booter.change = func(s *pxe.Script) {
-		s.Agent = &pxe.AgentScript{Architecture: "amd64", Host: "dc/h", Token: "token"}
+		network := &seed.Network{Interfaces: []seed.Interface{{Name: strings.Repeat("a", 1_200)}}}
+		s.Agent = &pxe.AgentScript{Architecture: "amd64", Host: "dc/h", Token: "token", Network: network}
 	}
-	for _, path := range []string{"/ipxe/" + mac, "/grub/" + mac} {
-		g.Expect(strings.ReplaceAll(l.do(http.MethodGet, path).Body.String(), "'", "")).To(
-			ContainSubstring(" console=tty0 console=ttyS0,115200n8 panic=60 console=ttyS1,115200n8 quiet capbm.server="), path)
-	}
+	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).To(ContainSubstring("capbm.network="))
+	files.CommandLine = strings.Repeat("a", 256)
+	g.Expect(l.do(http.MethodGet, "/ipxe/"+mac).Body.String()).NotTo(ContainSubstring("capbm.network="))
 }
 
 // TestAgentFilesMissing: a server is not told to load what is not there, and a broken file is no kernel.

@@ -98,7 +98,7 @@ func TestMedium(t *testing.T) {
 	network := base64.RawURLEncoding.EncodeToString([]byte(`{"interfaces":[{"name":"lan0"}]}`))
 	g.Expect(config).To(And(
 		HavePrefix("echo 'dc/h for m, boot attempt 1'\n"), ContainSubstring("search --no-floppy --file --set=root '/"+mark+"'"),
-		ContainSubstring("if linux '/boot/kernel' 'console=tty0' 'console=ttyS0,115200n8' 'panic=60' 'quiet' 'capbm.server=http://192.0.2.1:8480' 'capbm.host=dc/h' "+
+		ContainSubstring("if linux '/boot/kernel' 'console=tty0' 'panic=60' 'quiet' 'console=ttyS0,115200n8' 'capbm.server=http://192.0.2.1:8480' 'capbm.host=dc/h' "+
 			"'capbm.token=agent-token' 'capbm.pins=pin' 'capbm.network="+network+"'; then\n"),
 		ContainSubstring("initrd '/boot/initrd1'; then\n")))
 	g.Expect(answer.Body.String()).NotTo(ContainSubstring("token-h"), "the token of the medium is not in it")
@@ -132,7 +132,7 @@ func TestMediumOfARM(t *testing.T) {
 	volume, err := isotest.Read(bytes.NewReader(answer.Body.Bytes()), int64(answer.Body.Len()))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(bytes.Equal(volume.Files["boot/kernel"], kernel)).To(BeTrue())
-	g.Expect(string(volume.Files["boot/grub/grub.cfg"])).To(MatchRegexp(`\n *loopback kernel '/boot/kernel'\n *if linux '\(kernel\)/kernel' 'console=tty0' 'console=ttyAMA0,115200n8' `))
+	g.Expect(string(volume.Files["boot/grub/grub.cfg"])).To(MatchRegexp(`\n *loopback kernel '/boot/kernel'\n *if linux '\(kernel\)/kernel' 'console=tty0' 'panic=60' 'quiet' 'console=ttyAMA0,115200n8' `))
 }
 
 // TestMediumCannotBeRead: an error in the middle of an answer is recorded: the status of the answer was sent before.

@@ -31,7 +31,7 @@ import (
 const maxMedium = 45_000_000
 
 // mediaHandler serves the medium of the host of serve, with the agent and the boot loaders that are installed. Its agent finds the boot server at a URL.
-func mediaHandler(t *testing.T, agentURL, architecture string) (*pxetest.Media, http.Handler) {
+func mediaHandler(t *testing.T, agentURL, architecture, parameters string) (*pxetest.Media, http.Handler) {
 	t.Helper()
 	set, err := loader.Load("../../.cache/loaders")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "hack/agenttest.sh makes it")
@@ -39,7 +39,7 @@ func mediaHandler(t *testing.T, agentURL, architecture string) (*pxetest.Media, 
 	media.Medium.Architecture = architecture
 	media.Script.Title, media.Script.Agent = "a test of media", &pxe.AgentScript{Architecture: architecture, Host: host, Token: token}
 	h := &pxe.Handler{
-		Booter: &pxetest.Booter{}, Media: media, Loaders: set, AgentFiles: &pxe.AgentFiles{Dir: agents, CommandLine: "no_timer_check"}, Log: logr.Discard(),
+		Booter: &pxetest.Booter{}, Media: media, Loaders: set, AgentFiles: &pxe.AgentFiles{Dir: agents, CommandLine: "no_timer_check " + parameters}, Log: logr.Discard(),
 		BaseURL: func(netip.Addr) string { return agentURL },
 	}
 	return media, h.Mux()
@@ -57,10 +57,10 @@ type mediaServer struct {
 	bytes    int64
 }
 
-func serveMedium(t *testing.T, at netip.Addr, agentURL, architecture string) *mediaServer {
+func serveMedium(t *testing.T, at netip.Addr, agentURL, architecture, parameters string) *mediaServer {
 	t.Helper()
 	s := &mediaServer{}
-	media, handler := mediaHandler(t, agentURL, architecture)
+	media, handler := mediaHandler(t, agentURL, architecture, parameters)
 	s.media = media
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String()) //nolint:noctx // at an address of this test
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -117,7 +117,7 @@ func TestMedia(t *testing.T) {
 			w := newSegment(t, "10.89.0.0/24")
 			w.dnsmasq(t, "10.89.0.100,10.89.0.150,2m")
 			s := serve(t, w.address(), agent.PowerOff)
-			medium := serveMedium(t, w.address(), s.url, c.architecture)
+			medium := serveMedium(t, w.address(), s.url, c.architecture, "")
 			m := start(t, machine{
 				architecture: c.architecture, firmware: prepare(t, c.firmware), memory: 1024, bootTimeout: 5 * bootTimeout,
 				cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}},
@@ -134,6 +134,26 @@ func TestMedia(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestParameters: the agent writes its log to the serial port that the configuration names, and gives a module its parameters. The kernel names one that the module does
+// not have.
+func TestParameters(t *testing.T) {
+	g := NewWithT(t)
+	w := newSegment(t, "10.89.0.0/24")
+	w.dnsmasq(t, "10.89.0.100,10.89.0.150,2m")
+	s := serve(t, w.address(), agent.PowerOff)
+	medium := serveMedium(t, w.address(), s.url, "amd64", "console=ttyS1,115200n8 virtio-net.capbm=1")
+	second := filepath.Join(t.TempDir(), "ttyS1")
+	m := start(t, machine{
+		firmware: prepare(t, qemu.BIOS()), memory: 1024, bootTimeout: 5 * bootTimeout, cards: []card{{model: "virtio-net-pci", tap: w.tap(t)}},
+		args: append([]string{"-serial", "file:" + second, "-drive", "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=" + medium.url}, ideDrive...),
+	})
+	m.awaitEnd(s)
+	content, err := os.ReadFile(second)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(content)).To(And(ContainSubstring("Got the plan"), ContainSubstring("virtio_net: unknown parameter 'capbm' ignored")))
+	g.Expect(m.said()).NotTo(ContainSubstring("Got the plan"))
 }
 
 // Drives for a medium: one of an ATA controller, and one of USB, as which BMCs show their media.
@@ -160,7 +180,7 @@ func TestMediaByFirmware(t *testing.T) {
 	g := NewWithT(t)
 	w := newSegment(t, "10.88.0.0/24")
 	s := serve(t, w.address(), agent.PowerOff)
-	medium := serveMedium(t, w.address(), s.url, "amd64")
+	medium := serveMedium(t, w.address(), s.url, "amd64", "")
 	w.dnsmasq(t, "10.88.0.100,10.88.0.150,2m", "--dhcp-match=set:firmware,option:client-arch,16", "--dhcp-option-force=tag:firmware,60,HTTPClient",
 		"--dhcp-boot=tag:firmware,"+medium.url)
 	m := start(t, machine{
@@ -184,7 +204,7 @@ func TestMediumIsValid(t *testing.T) {
 	for _, architecture := range []string{"amd64", "arm64"} {
 		t.Run(architecture, func(t *testing.T) {
 			g := NewWithT(t)
-			_, handler := mediaHandler(t, "http://192.0.2.1:8480", architecture)
+			_, handler := mediaHandler(t, "http://192.0.2.1:8480", architecture, "")
 			file := filepath.Join(t.TempDir(), "boot.iso")
 			writeMedium(g, handler, file)
 			info, err := os.Stat(file)

@@ -11,7 +11,7 @@ type Agent struct {
 	// Dir is the folder with the kernels and ramdisks of the agent, in a folder for each architecture.
 	Dir string
 	// CommandLine are the kernel parameters that the agent of every server gets too, for what the hardware of a site needs: another serial port, or a workaround.
-	// They are behind those for the console, and replace them. Empty for none.
+	// Empty for none.
 	CommandLine string
 }
 

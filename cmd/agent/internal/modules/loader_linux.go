@@ -37,10 +37,7 @@ func Open() (*Loader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the index of the kernel's modules: %w", err)
 	}
-	line, err := os.ReadFile("/proc/cmdline")
-	if err != nil {
-		return nil, fmt.Errorf("read the parameters of modules: %w", err)
-	}
+	line, _ := os.ReadFile("/proc/cmdline") // without it, modules have their defaults: the kernel may ask for one before /proc is mounted
 	return &Loader{Root: root, Index: index, CommandLine: string(line)}, nil
 }
 
@@ -81,12 +78,13 @@ func (l *Loader) insert(module string) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	err = unix.FinitModule(int(file.Fd()), parameters(module, l.CommandLine), 0)
+	with := parameters(module, l.CommandLine)
+	err = unix.FinitModule(int(file.Fd()), with, 0)
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENODEV) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("load the kernel module %s: %w", module, err)
+		return fmt.Errorf("load the kernel module %s with the parameters %q: %w", module, with, err)
 	}
 	return nil
 }

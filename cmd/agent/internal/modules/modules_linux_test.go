@@ -93,10 +93,10 @@ func TestIndexMissing(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	g := NewWithT(t)
-	const line = "console=ttyS0 nvme-core.default_ps_max_latency_us=0 quiet nvme_core.io_timeout=60 bonding.debug mpt3sas.x=a.b=c capbm.host=dc/h\n"
+	const line = "console=ttyS0 nvme-core.default_ps_max_latency_us=0 quiet nvme_core.io_timeout=60 bonding.debug mpt3sas.x=a.b=c capbm.host=dc/h x=/a/nvme.b=c\n"
 	g.Expect(parameters("nvme_core", line)).To(Equal("default_ps_max_latency_us=0 io_timeout=60"))
 	g.Expect(parameters("mpt3sas", line)).To(Equal("x=a.b=c"))
-	g.Expect(parameters("bonding", line)).To(Equal("max_bonds=0 debug"))
+	g.Expect(parameters("bonding", line)).To(Equal("debug max_bonds=0"))
 	g.Expect(parameters("nvme", line)).To(BeEmpty())
 }
 

@@ -6,13 +6,13 @@ import "strings"
 // that loads modules (admin-guide/kernel-parameters.rst of Linux).
 func parameters(module, commandLine string) string {
 	var out []string
-	if module == "bonding" {
-		out = append(out, "max_bonds=0") // otherwise it creates a bond0 that nobody asked for
-	}
 	for word := range strings.FieldsSeq(commandLine) {
-		if name, parameter, found := strings.Cut(word, "."); found && nameOf(name) == module {
+		if name, parameter, found := strings.Cut(word, "."); found && strings.ReplaceAll(name, "-", "_") == module {
 			out = append(out, parameter)
 		}
+	}
+	if module == "bonding" {
+		out = append(out, "max_bonds=0") // otherwise it creates a bond0 that nobody asked for
 	}
 	return strings.Join(out, " ")
 }
