@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -132,17 +133,22 @@ func (f *AgentFiles) Check(architecture string) error {
 	return nil
 }
 
-// serialDriver is the driver of the serial ports of an architecture. The BMC redirects one of them (Serial over LAN).
-var serialDriver = map[string]string{"amd64": "ttyS", "arm64": "ttyAMA"}
+// serialPort is the serial port that the agent uses on an architecture, and which consoles have the same driver. The BMC redirects one of them (Serial over LAN).
+var serialPort = map[string]struct {
+	name string
+	same *regexp.Regexp
+}{
+	"amd64": {"ttyS0", regexp.MustCompile("^console=(ttyS[0-9]|uart)")},
+	"arm64": {"ttyAMA0", regexp.MustCompile("^console=(ttyAMA|pl011)")},
+}
 
-// parameters are the kernel parameters of the agent that have nothing to do with the host: its kernel writes to the screen and to the first serial port, and restarts the
-// server a minute after a panic. The last console is /dev/console, to which the agent writes its log. Of the serial ports of one driver Linux uses the first one that is
-// named (admin-guide/serial-console.rst), so a port of the site takes the place of ours.
+// parameters are the kernel parameters of the agent that have nothing to do with the host: its kernel and its log use the screen and the first serial port, and a minute
+// after a panic the server restarts. Of the ports of one driver Linux uses the one that is named first (admin-guide/serial-console.rst), so one of the site takes the place
+// of ours.
 func (f *AgentFiles) parameters(architecture string) []string {
-	port := "console=" + serialDriver[architecture]
-	words := append([]string{"console=tty0", "panic=60"}, strings.Fields(f.CommandLine)...)
-	if !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, port) }) {
-		words = append(words, port+"0,115200n8")
+	port, words := serialPort[architecture], append([]string{"console=tty0", "panic=60"}, strings.Fields(f.CommandLine)...)
+	if port.same != nil && !slices.ContainsFunc(words, port.same.MatchString) {
+		words = append(words, "console="+port.name+",115200n8")
 	}
 	return words
 }

@@ -158,6 +158,8 @@ func TestAgentCommandLine(t *testing.T) {
 		{"amd64", "quiet panic=5", "console=tty0 panic=60 quiet panic=5 console=ttyS0,115200n8 capbm.server="},
 		{"amd64", "console=ttyS1,115200n8 quiet", "console=tty0 panic=60 console=ttyS1,115200n8 quiet capbm.server="},
 		{"arm64", "console=ttyS1,115200n8", "console=tty0 panic=60 console=ttyS1,115200n8 console=ttyAMA0,115200n8 capbm.server="},
+		{"amd64", "console=uart8250,io,0x2f8,115200n8", "console=tty0 panic=60 console=uart8250,io,0x2f8,115200n8 capbm.server="},
+		{"amd64", "console=hvc0", "console=tty0 panic=60 console=hvc0 console=ttyS0,115200n8 capbm.server="},
 		{"arm64", "console=ttyAMA1", "console=tty0 panic=60 console=ttyAMA1 capbm.server="},
 	} {
 		g := NewWithT(t)

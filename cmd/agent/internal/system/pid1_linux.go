@@ -3,7 +3,6 @@ package system
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -60,17 +59,6 @@ func KernelRelease() string {
 		return ""
 	}
 	return unix.ByteSliceToString(name.Release[:])
-}
-
-// Console opens the console of the kernel. Without one the log goes nowhere, and the agent works all the same. Messages of the kernel below a warning are
-// kept off the console: they would bury the agent's.
-func Console() io.Writer {
-	console, err := os.OpenFile("/dev/console", os.O_WRONLY|unix.O_NOCTTY, 0)
-	if err != nil {
-		return io.Discard
-	}
-	_ = os.WriteFile("/proc/sys/kernel/printk", []byte("5 4 1 7\n"), 0) // without it the console has more messages
-	return console
 }
 
 // End ends the server's work.
