@@ -171,7 +171,7 @@ func (f *AgentFiles) commandLine(s *AgentScript, base string, pins []string) (st
 	}
 	line := strings.Join(words, " ")
 	if len(line) > maxCommandLine {
-		return "", fmt.Errorf("%w: it has %d characters and %d fit; %d are agent.commandLine of the boot server: shorten that, or spec.network of the host",
+		return "", fmt.Errorf("%w: it has %d characters and %d fit: shorten spec.network of the host, or agent.commandLine of the boot server, which has %d characters",
 			ErrCommandLine, len(line), maxCommandLine, len(f.CommandLine))
 	}
 	return line, nil

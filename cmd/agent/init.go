@@ -29,7 +29,7 @@ const memoryLimit = 160 << 20
 func runAsInit() {
 	mounted := system.Mount()
 	debug.SetMemoryLimit(memoryLimit)
-	tail := &system.Log{To: system.Console(), Max: agent.MaxLog}
+	tail := &system.Log{To: system.Consoles(), Max: agent.MaxLog}
 	log := newLog(tail)
 	if mounted != nil {
 		log.Error("Failed to mount the kernel's file systems", "error", mounted)

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/ipxe"
 )
 
 // Agent configures the agent that the boot server gives to servers.
@@ -37,7 +39,7 @@ func (r *reader) agent(a agentSection, path *field.Path) Agent {
 		switch {
 		case strings.ContainsFunc(word, func(c rune) bool { return c < ' ' || c > '~' }), strings.ContainsAny(word, `"'\`), strings.Contains(word, "${"):
 			r.invalid(line, word, "give printable ASCII characters without quotation marks, backslashes and ${, which a boot loader would change")
-		case strings.HasPrefix(word, "#"), word == ";", word == "&&", word == "||", word == "--":
+		case ipxe.EndsCommand(word), word == "--":
 			r.invalid(line, word, "leave it out: the boot loader or the kernel would not read what follows")
 		case strings.HasPrefix(name, "capbm."), name == "initrd", name == "rdinit":
 			r.invalid(line, word, "leave it out: the provider sets it")

@@ -1,6 +1,7 @@
 package bootconfig
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capbm-io/cluster-api-provider-baremetal/pxe"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/internal/grub"
+	"github.com/capbm-io/cluster-api-provider-baremetal/pxe/ipxe"
 )
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -310,14 +313,23 @@ func TestAgentParameters(t *testing.T) {
 	}
 }
 
-// FuzzParse: no file makes the manager panic, and a valid file fulfills the requirements of the servers.
+// FuzzParse: no file makes the manager panic, and a valid file fulfills the requirements of the servers and of the boot loaders.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("networks: [" + good + "]"))
+	f.Add([]byte("agent: {commandLine: 'a=\"b\"'}\nnetworks: [" + good + "]"))
+	f.Add([]byte("agent: {commandLine: 'console=ttyS1,115200n8 a=1;b a#b $ -'}\nnetworks: [" + good + "]"))
 	f.Add([]byte(`networks: [{name: a, mode: authoritative, address: "2001:db8::5", subnet: "2001:db8::/64", ranges: ["2001:db8::10-2001:db8::20"]}]`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		c, err := Parse(content)
 		if err != nil {
 			return
+		}
+		values := ipxe.Values{Kernel: "http://192.0.2.5/kernel", CommandLine: c.Agent.CommandLine}
+		_, script := ipxe.Network(values)
+		_, network := grub.Network(values)
+		_, medium := grub.Medium(grub.MediumValues{Mark: "/mark", Kernel: "/kernel", CommandLine: c.Agent.CommandLine})
+		if err := errors.Join(script, network, medium); err != nil {
+			t.Fatalf("a boot loader refuses agent.commandLine: %v", err)
 		}
 		for _, n := range c.Networks {
 			for _, rng := range n.Ranges {

@@ -62,7 +62,7 @@ func Network(v Values) ([]byte, error) {
 func (v Values) checked() (Values, error) {
 	v.Title = Line(v.Title)
 	for _, word := range append([]string{v.MAC, v.Hostname, v.Kernel, v.CommandLine, v.SeedURL, v.SelfURL}, v.Initrds...) {
-		if strings.ContainsFunc(word, unprintable) || strings.Contains(word, "${") || endsCommand(word) {
+		if strings.ContainsFunc(word, unprintable) || strings.Contains(word, "${") || EndsCommand(word) {
 			return v, fmt.Errorf("a script cannot contain %q", word)
 		}
 	}
@@ -86,9 +86,9 @@ func Again(why string, seconds int, url string) ([]byte, error) {
 	}{Line(why), seconds, url})
 }
 
-// endsCommand is true for a text in which iPXE would end the command and start the next one, or a comment. iPXE looks for whole words, so the ; in
+// EndsCommand is true for a text in which iPXE would end the command and start the next one, or a comment. iPXE looks for whole words, so the ; in
 // ds=nocloud;s=... ends no command.
-func endsCommand(text string) bool {
+func EndsCommand(text string) bool {
 	return slices.ContainsFunc(strings.Fields(text), func(word string) bool {
 		return word == "||" || word == "&&" || word == ";" || word[0] == '#'
 	})

@@ -12,15 +12,15 @@ import (
 // consoleTimeout is how long a console may take for a text: a full line takes a second at 1,200 baud.
 const consoleTimeout = 5 * time.Second
 
-// Console opens the consoles of the kernel. A person looks at the screen or at one of the serial ports, and /dev/console is only the last one that the command line names.
+// Consoles opens the consoles of the kernel. A person looks at the screen or at one of the serial ports, and /dev/console is only the last one that the command line names.
 // Without any the log goes nowhere, and the agent works all the same. Messages of the kernel below a warning are kept off the consoles: they would bury the agent's.
-func Console() io.Writer {
-	list, _ := os.ReadFile("/proc/consoles") // without it /dev/console is left
-	out := &consoles{timeout: consoleTimeout}
-	for _, name := range append(consoleNames(string(list)), "console") {
-		if name == "console" && len(out.open) > 0 {
-			break
-		}
+func Consoles() io.Writer {
+	list, _ := os.ReadFile("/proc/consoles") // without it the log goes to /dev/console
+	names, out := consoleNames(string(list)), &consoles{timeout: consoleTimeout}
+	if len(names) == 0 {
+		names = []string{"console"}
+	}
+	for _, name := range names {
 		if one, err := os.OpenFile("/dev/"+name, os.O_WRONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0); err == nil { //nolint:gosec // the kernel has the names; not every console has a device
 			out.open = append(out.open, one)
 		}
